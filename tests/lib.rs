@@ -41,10 +41,11 @@ pub fn host_without(id: &str) -> Host {
 }
 
 fn host_but(mut registry: Registry, left_out: &str) -> Host {
-    let all: [(&str, &'static PluginDecl); 12] = [
+    let all: [(&str, &'static PluginDecl); 13] = [
         ("apr", &apr_plugin_apr::PLUGIN),
         ("architectures", &apr_plugin_architectures::PLUGIN),
         ("cpu_kernels", &apr_plugin_cpu_kernels::PLUGIN),
+        ("cuda_kernels", &apr_plugin_cuda_kernels::PLUGIN),
         ("ggml_legacy", &apr_plugin_ggml_legacy::PLUGIN),
         ("gguf", &apr_plugin_gguf::PLUGIN),
         ("huggingface", &apr_plugin_huggingface::PLUGIN),

@@ -8,6 +8,7 @@ mod referenced {
     extern crate apr_plugin_apr as _;
     extern crate apr_plugin_architectures as _;
     extern crate apr_plugin_cpu_kernels as _;
+    extern crate apr_plugin_cuda_kernels as _;
     extern crate apr_plugin_ggml_legacy as _;
     extern crate apr_plugin_gguf as _;
     extern crate apr_plugin_huggingface as _;

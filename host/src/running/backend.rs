@@ -49,6 +49,18 @@ pub fn devices(kernel: &dyn Kernel) -> Result<Vec<DeviceInfo>> {
     Ok(sink.0)
 }
 
+/// All backends in the order in which they are tried: the processor, which is always there and whose memory is the host's, comes
+/// after devices with memory of their own.
+fn in_order(registry: &Registry) -> Vec<(String, Result<Arc<dyn Kernel>>)> {
+    let mut all = registry.kernels();
+    let is_host = |kernel: &Result<Arc<dyn Kernel>>| {
+        let listed = kernel.as_ref().ok().and_then(|kernel| devices(kernel.as_ref()).ok());
+        listed.is_some_and(|all| all.iter().any(|info| info.unusable.is_none() && info.memory == 0))
+    };
+    all.sort_by_cached_key(|(_, kernel)| is_host(kernel));
+    all
+}
+
 /// The first backend whose device of this number can be used, with its id.
 ///
 /// # Errors
@@ -58,7 +70,7 @@ pub fn first_usable(registry: &Registry, device: u32) -> Result<(String, Arc<dyn
         let (all, number) = (devices(kernel.as_ref()).unwrap_or_default(), usize::try_from(device));
         number.is_ok_and(|number| all.get(number).is_some_and(|info| info.unusable.is_none()))
     };
-    let made = registry.kernels().into_iter().filter_map(|(id, kernel)| Some((id, kernel.ok()?)));
+    let made = in_order(registry).into_iter().filter_map(|(id, kernel)| Some((id, kernel.ok()?)));
     made.into_iter().find(|(_, kernel)| is_usable(kernel)).ok_or_else(|| {
         // Every machine has a device 0, its processor, unless the plugin is missing.
         let make = if device == 0 { Error::unsupported } else { Error::invalid_argument };
@@ -99,7 +111,7 @@ pub fn choose(
     types: &[DType],
 ) -> Result<Chosen> {
     let all = match backend {
-        Backend::Auto => registry.kernels(),
+        Backend::Auto => in_order(registry),
         Backend::Named(id) => vec![(id.clone(), registry.kernel(id))],
     };
     let (mut passed, mut has_device) = (Vec::new(), false);

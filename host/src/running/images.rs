@@ -67,6 +67,14 @@ impl Images {
         Images::of(Mapping::memory(end)?, &ranges, false, None)
     }
 
+    /// Memory for no image: of a device that keeps them in its own.
+    ///
+    /// # Errors
+    /// None that a system has for so little memory.
+    pub fn none() -> Result<Images> {
+        Images::new(&[])
+    }
+
     /// The images that a file in `folder` keeps under `key`; or a file for them, to be filled.
     ///
     /// # Errors

@@ -128,8 +128,15 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let images: Vec<ImageSpec> = specs.iter().map(|spec| device.image(spec)).collect::<Result<_>>()?;
     let image_bytes = images.iter().fold(0u64, |all, image| all.saturating_add(image.bytes));
     let cache_bytes = cache_bytes(&built, context);
-    memory::check(image_bytes, cache_bytes, memory::available())?;
+    let own = Some(device.memory()?).filter(|memory| memory.total > 0);
+    let place = if own.is_some() { memory::Place::Device } else { memory::Place::Host };
+    memory::check(image_bytes, cache_bytes, place, own.map(|memory| memory.free).or_else(memory::available))?;
+    if own.is_some() && options.keep_images.is_some() {
+        let text = "--cache-image changes nothing: this device keeps prepared weights in memory of its own";
+        model.warnings.push(text.to_owned());
+    }
     let memory = match &options.keep_images {
+        _ if own.is_some() => Images::none()?,
         Some(folder) => Images::kept(folder, &key(opened, &model.tensors, &built, &images)?, &images)?,
         None => Images::new(&images)?,
     };

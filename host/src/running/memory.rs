@@ -15,15 +15,25 @@ pub fn available() -> Option<u64> {
     kib.checked_mul(1024)
 }
 
+/// Whose memory holds a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The host's.
+    Host,
+    /// The device's own.
+    Device,
+}
+
 /// Fails if weights and caches of these sizes do not fit.
 ///
 /// # Errors
 /// Failed, with what is needed and what there is.
-pub fn check(weights: u64, caches: u64, available: Option<u64>) -> Result<()> {
+pub fn check(weights: u64, caches: u64, place: Place, available: Option<u64>) -> Result<()> {
     let needed = weights.saturating_add(caches).saturating_add(REST);
     let Some(free) = available.filter(|free| *free < needed) else { return Ok(()) };
+    let whose = if place == Place::Host { "memory" } else { "the device's memory" };
     let message = format!(
-        "the model does not fit into memory: it needs {} ({} of weights, {} for the context), and {} are free",
+        "the model does not fit into {whose}: it needs {} ({} of weights, {} for the context), and {} are free",
         show_size(needed),
         show_size(weights),
         show_size(caches),
@@ -40,14 +50,14 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_both_figures() {
-        check(1 << 30, 1 << 20, Some(2 << 30)).unwrap();
-        check(u64::MAX, u64::MAX, None).unwrap();
-        let error = check(3 << 30, 1 << 30, Some(2 << 30)).unwrap_err();
+        check(1 << 30, 1 << 20, Place::Host, Some(2 << 30)).unwrap();
+        check(u64::MAX, u64::MAX, Place::Host, None).unwrap();
+        let error = check(3 << 30, 1 << 30, Place::Host, Some(2 << 30)).unwrap_err();
         assert!(
             error.message().contains("needs 4.36 GB") && error.message().contains("2.15 GB are free"),
             "{error}"
         );
-        check(u64::MAX, 1, Some(u64::MAX - 1)).unwrap_err();
+        check(u64::MAX, 1, Place::Device, Some(u64::MAX - 1)).unwrap_err();
     }
 
     #[test]

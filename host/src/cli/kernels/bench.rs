@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 /// vector, and a buffer is summed up by the same threads in between: the floor.
 /// The best of several rounds counts. Other programs that run at the same time
 /// make both slower and the share uncertain; a share above 100 % means that they
-/// did, or that the kernel fetches ahead better than a plain sum does.
+/// did, or that the kernel fetches ahead better than a plain sum does. For a
+/// device with memory of its own, the floor is how fast it reads F32 matrices.
 ///
 /// Examples:
 ///   apr kernels bench
@@ -60,6 +61,10 @@ fn parse_shape(text: &str) -> std::result::Result<(u32, u32), String> {
 
 /// The shapes of a model with 8 billion parameters, and of a small one.
 const SHAPES: [(u32, u32); 4] = [(4096, 4096), (14336, 4096), (4096, 14336), (1536, 1536)];
+/// What is read of a device's own memory. 4 GiB: much more than its caches hold, and a millisecond even of the fastest.
+const OWN_BYTES: u64 = 4 << 30;
+/// The F32 matrices whose products show how fast a device reads its own memory: they do the least for each byte.
+const FLOOR_SHAPE: (u32, u32) = (16384, 4096);
 /// Rows of random data that are repeated.
 const DISTINCT: u64 = 16;
 
@@ -98,15 +103,28 @@ pub fn run(args: &Args, context: &Context) -> Result<Benched> {
     let types = types(&args.types)?;
     let first = args.device.open(&host)?;
     let shapes = if args.shapes.is_empty() { &SHAPES[..] } else { &args.shapes };
-    let (packing, floor) = (Packing::of(&host.registry), Floor::new()?);
+    let packing = Packing::of(&host.registry);
+    // A device with memory of its own is measured by that, with more bytes, for it is faster.
+    let is_own = first.device.memory()?.total > 0;
+    let floor = if is_own { None } else { Some(Floor::new()?) };
+    let total = if is_own { OWN_BYTES } else { BYTES as u64 };
     let (mut measured, mut warnings) = (Vec::new(), Vec::new());
     for dtype in types {
         for &(rows, columns) in shapes {
             host.check_cancelled()?;
             // A device keeps its weights for as long as it is open.
             let opened = args.device.open(&host)?;
-            let bench = Bench::new(opened.device.as_ref(), &packing, dtype, rows, columns);
-            match bench.and_then(|bench| bench.measure(&opened.team, &floor, args.rounds)) {
+            let new = |dtype, (rows, columns)| {
+                Bench::new(opened.device.as_ref(), &packing, dtype, (rows, columns), total)
+            };
+            let bench = new(dtype, (rows, columns)).and_then(|bench| {
+                let floor = match &floor {
+                    Some(floor) => Reads::Host(floor),
+                    None => Reads::Device(Box::new(new(DType::F32, FLOOR_SHAPE)?)),
+                };
+                bench.measure(&opened.team, floor, args.rounds)
+            });
+            match bench {
                 Ok(row) => measured.push(row),
                 Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument) => {
                     warnings.push(format!("{dtype} of {rows}x{columns} is left out: {}", error.message()));
@@ -169,6 +187,30 @@ impl StepSink for Nothing {
     }
 }
 
+/// What memory is read by, for comparison.
+enum Reads<'f> {
+    /// The host's threads.
+    Host(&'f Floor),
+    /// The device itself.
+    Device(Box<Bench>),
+}
+
+impl Reads<'_> {
+    fn pass(&mut self, workers: &dyn Workers) -> Result<Duration> {
+        match self {
+            Reads::Host(floor) => floor.pass(workers),
+            Reads::Device(bench) => bench.pass(workers),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Reads::Host(_) => BYTES as u64,
+            Reads::Device(bench) => bench.bytes,
+        }
+    }
+}
+
 /// Matrices of a shape, ready to be multiplied.
 struct Bench {
     session: Box<dyn Session>,
@@ -183,8 +225,8 @@ impl Bench {
         device: &dyn apr_sdk::Device,
         blocks: &dyn Blocks,
         dtype: DType,
-        rows: u32,
-        columns: u32,
+        (rows, columns): (u32, u32),
+        total: u64,
     ) -> Result<Bench> {
         let spec = MatrixSpec::new(dtype, rows.into(), columns.into())?;
         let width = usize::try_from(columns).unwrap_or(0);
@@ -194,7 +236,7 @@ impl Bench {
             row_bytes: usize::try_from(spec.row_bytes()).unwrap_or(1),
         };
         let image = device.image(&spec)?.bytes.max(1);
-        let matrices = usize::try_from((BYTES as u64).div_ceil(image)).unwrap_or(1).clamp(1, 4096);
+        let matrices = usize::try_from(total.div_ceil(image)).unwrap_or(1).clamp(1, 4096);
         let table = MatrixSpec::new(DType::F32, 1, columns.into())?;
         let zeros = Repeated { bytes: vec![0; 4 * width], row_bytes: 4 * width };
         let mut weights: Vec<Weight> = vec![device.prepare(&table, &zeros, &mut Pages)?];
@@ -207,21 +249,26 @@ impl Bench {
         Ok(Bench { session, spec, matrices, bytes, shape: (rows, columns) })
     }
 
-    /// Times rounds of both, one after the other, and takes the best of each.
-    fn measure(mut self, workers: &dyn Workers, floor: &Floor, rounds: u32) -> Result<Row> {
-        let columns = usize::try_from(self.shape.1).unwrap_or(0);
-        let x = noise(columns);
+    /// Multiplies all matrices once, and says how long that took.
+    fn pass(&mut self, workers: &dyn Workers) -> Result<Duration> {
+        let x = noise(usize::try_from(self.shape.1).unwrap_or(0));
         let batch = Batch::new(&[0], &[0], &[0], &[])?.with_rows(&x);
+        let began = Instant::now();
         self.session.step(&batch, workers, &mut Nothing)?;
+        Ok(began.elapsed())
+    }
+
+    /// Times rounds of both, one after the other, and takes the best of each.
+    fn measure(mut self, workers: &dyn Workers, mut floor: Reads<'_>, rounds: u32) -> Result<Row> {
+        self.pass(workers)?;
+        floor.pass(workers)?;
         let (mut best, mut best_floor) = (Duration::MAX, Duration::MAX);
         for _ in 0..rounds {
             best_floor = best_floor.min(floor.pass(workers)?);
-            let began = Instant::now();
-            self.session.step(&batch, workers, &mut Nothing)?;
-            best = best.min(began.elapsed());
+            best = best.min(self.pass(workers)?);
         }
         let speed = rate(usize::try_from(self.bytes).unwrap_or(0), best);
-        let floor = rate(BYTES, best_floor);
+        let floor = rate(usize::try_from(floor.bytes()).unwrap_or(0), best_floor);
         Ok(Row {
             dtype: self.spec.dtype().to_string(),
             rows: self.shape.0,

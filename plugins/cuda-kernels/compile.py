@@ -1,0 +1,131 @@
+"""Compiles the kernels of cuda/ to PTX, for each generation of devices, and checks what the assembler makes of them.
+
+    compile.py          writes ptx/ and ptx/lock.txt
+    compile.py --check  compiles again and compares; nothing is written
+
+It needs the Python packages of requirements.txt, and no GPU; compile.sh fetches them.
+"""
+
+import ctypes
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCES, PTX = HERE / "cuda", HERE / "ptx"
+# What NVRTC 12.4 writes is newer than drivers of CUDA 12.0 take; the instructions are all in these versions.
+GENERATIONS = {"compute_70": ("7.4", "sm_70"), "compute_80": ("7.4", "sm_80"), "compute_90": ("7.8", "sm_90")}
+OPTIONS = ["--std=c++17", "--include-path=cuda"]
+# Range reduction of large angles needs a stack; nothing else may, and matrix kernels may spill no register.
+STACK_IN = {"apr_turn"}
+# The oldest generation's assembler spills a few bytes for eight tokens at a time.
+MAY_SPILL = {"sm_70"}
+
+
+def package(name):
+    """The folder of one of NVIDIA's packages."""
+    for path in sys.path:
+        folder = Path(path) / "nvidia" / name
+        if folder.is_dir():
+            return folder
+    sys.exit(f"the Python package for {name} is missing; see requirements.txt")
+
+
+class Nvrtc:
+    """NVIDIA's compiler as a library."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL(str(package("cuda_nvrtc") / "lib/libnvrtc.so.12"))
+
+    def version(self):
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        return f"{major.value}.{minor.value}"
+
+    def text(self, program, what):
+        size = ctypes.c_size_t()
+        getattr(self.library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        getattr(self.library, f"nvrtcGet{what}")(program, text)
+        return text.value.decode()
+
+    def compile(self, source, generation):
+        program = ctypes.c_void_p()
+        self.library.nvrtcCreateProgram(
+            ctypes.byref(program), source.read_bytes(), source.name.encode(), 0, None, None)
+        options = [option.encode() for option in [f"--gpu-architecture={generation}", *OPTIONS]]
+        result = self.library.nvrtcCompileProgram(
+            program, len(options), (ctypes.c_char_p * len(options))(*options))
+        if result:
+            sys.exit(f"{source.name}, {generation}:\n{self.text(program, 'ProgramLog')}")
+        ptx = self.text(program, "PTX")
+        self.library.nvrtcDestroyProgram(ctypes.byref(program))
+        ptx, count = re.subn(r"^\.version .*$", f".version {GENERATIONS[generation][0]}", ptx, flags=re.MULTILINE)
+        assert count == 1
+        # Indentation and empty lines are a good part of the text; a hint that older versions do not know goes as well.
+        lines = (line.strip() for line in ptx.splitlines())
+        return "".join(f"{line}\n" for line in lines if line and not line.startswith(("//", '.pragma "used_bytes_mask')))
+
+
+def assemble(ptx, target):
+    """Lines on registers and memory of each kernel; ends the program where one spills."""
+    with tempfile.NamedTemporaryFile(suffix=".ptx") as file:
+        file.write(ptx.encode())
+        file.flush()
+        made = subprocess.run(
+            [package("cuda_nvcc") / "bin/ptxas", "-v", f"-arch={target}", file.name, "-o", os.devnull],
+            capture_output=True, text=True)
+    if made.returncode:
+        sys.exit(f"{target}: {made.stderr}")
+    lines, name, stack = [], None, None
+    for line in made.stderr.splitlines():
+        if found := re.search(r"Compiling entry function '(\w+)'", line):
+            name = found[1]
+        elif found := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            stack = [int(number) for number in found.groups()]
+        elif found := re.search(r"Used (\d+) registers", line):
+            if any(stack) and name not in STACK_IN and target not in MAY_SPILL:
+                sys.exit(f"{target}: {name} needs {stack[0]} bytes of stack, and spills {stack[1]} bytes")
+            lines.append(f"{target} {name}: {found[1]} registers, {stack[1]} bytes spilled")
+    return lines
+
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def lock(compiler, texts):
+    lines = [f"compiler NVRTC {compiler}", f"options {' '.join(OPTIONS)}"]
+    lines += [f"{digest(path.read_bytes())}  cuda/{path.name}" for path in sorted(SOURCES.iterdir())]
+    lines += [f"{digest(text.encode())}  ptx/{generation}/{name}.ptx" for (generation, name), text in sorted(texts.items())]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    os.chdir(HERE)
+    nvrtc, check = Nvrtc(), "--check" in sys.argv[1:]
+    jobs = [(generation, source) for source in sorted(SOURCES.glob("*.cu")) for generation in GENERATIONS]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = pool.map(lambda job: nvrtc.compile(job[1], job[0]), jobs)
+        texts = {(generation, source.stem): text for (generation, source), text in zip(jobs, made)}
+        reports = pool.map(lambda item: assemble(item[1], GENERATIONS[item[0][0]][1]), texts.items())
+        for lines in reports:
+            print("\n".join(lines))
+    locked = lock(nvrtc.version(), texts)
+    if check:
+        if (PTX / "lock.txt").read_text() != locked:
+            sys.exit("ptx/ is not what cuda/ compiles to: run compile.py")
+        return
+    for (generation, name), text in texts.items():
+        (PTX / generation).mkdir(parents=True, exist_ok=True)
+        (PTX / generation / f"{name}.ptx").write_text(text)
+    (PTX / "lock.txt").write_text(locked)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+#include "attention.cuh"
+
+ATTENTIONS(f16, CELLS_F16)

@@ -1,0 +1,3 @@
+#include "attention.cuh"
+
+ATTENTIONS(f32, CELLS_F32)

@@ -1,0 +1,3 @@
+#include "attention.cuh"
+
+ATTENTIONS(q8_0, CELLS_Q8_0)

@@ -1,0 +1,128 @@
+// Matrices times a few rows: reading the matrix once is what costs. Some lanes take a row or several: each lane takes
+// units of the row in turn, and the lanes' sums are added up in a fixed order. All loads of a turn are issued before the
+// first is used, and those of the first turn before the kernel that makes the activations has ended.
+#pragma once
+#include "types.cuh"
+
+struct Part {
+    u64 weights, bias, out;
+    u32 row_bytes, rows, out_stride, first_block, type, expert_rows;
+};
+
+static const u32 MODE_PLAIN = 0, MODE_HEADS = 1, MODE_EXPERTS = 2;
+
+struct Matvec {
+    Part parts[4];
+    // Codes or floats, records, what is added, and the experts' numbers.
+    u64 x, records, residual, route;
+    u32 part_count, columns, units, blocks, x_stride, tokens, lanes, residual_stride, mode, used, is_shared, experts,
+        route_stride;
+    float scale;
+};
+
+// The expert that a route's element names.
+DEVICE u32 expert_of(float number, u32 experts) {
+    u32 expert = number > 0.0f ? (u32)number : 0;
+    return expert < experts ? expert : experts - 1;
+}
+
+DEVICE Row8 row_of(const Matvec& p, u32 at, const Row8*) {
+    return {(const i8*)p.x + (u64)at * p.x_stride, (const Record*)p.records + (u64)at * (p.x_stride / 32)};
+}
+DEVICE const float* row_of(const Matvec& p, u32 at, const float* const*) {
+    return (const float*)p.x + (u64)at * p.x_stride;
+}
+
+// The rows of one part. `X` is a row of activations.
+template <class T, class X, u32 TOKENS, u32 ROWS, u32 UNROLL>
+DEVICE void multiply(const Matvec& p, const Part& part) {
+    u32 in_block = thread_x() / p.lanes, first = ((block_x() - part.first_block) * (threads_x() / p.lanes) + in_block) * ROWS;
+    u32 mine = thread_x() % p.lanes, y = block_y();
+    u32 token = block_z() * TOKENS, x_first = token, x_step = 1;
+    const u8* weights = (const u8*)part.weights;
+    u32 out_first = 0, bias_first = 0;
+    if (p.mode == MODE_HEADS) {
+        weights += (u64)y * part.rows * part.row_bytes;
+        out_first = y * part.rows;
+        x_first = token * p.used + y;
+        x_step = p.used;
+    } else if (p.mode == MODE_EXPERTS) {
+        // Which matrix it is depends on what came before.
+        wait_for_previous();
+        u32 choice = y % p.used;
+        token = y / p.used;
+        u32 expert = expert_of(((const float*)p.route)[(u64)token * p.route_stride + choice], p.experts);
+        weights += (u64)expert * part.expert_rows * part.row_bytes;
+        out_first = choice * part.rows;
+        bias_first = expert * part.rows;
+        x_first = p.is_shared ? token : y;
+    }
+    const u8* rows[ROWS];
+#pragma unroll
+    for (u32 r = 0; r < ROWS; r++) {
+        u32 row = first + r < part.rows ? first + r : part.rows - 1;
+        rows[r] = weights + (u64)row * part.row_bytes;
+    }
+    // Rows that are not there are computed as the last one.
+    u32 others = p.tokens - token - 1;
+    float sums[ROWS][TOKENS];
+#pragma unroll
+    for (u32 r = 0; r < ROWS; r++)
+#pragma unroll
+        for (u32 m = 0; m < TOKENS; m++) sums[r][m] = 0.0f;
+    bool waited = p.mode == MODE_EXPERTS;
+    for (u32 unit = mine; unit < p.units; unit += p.lanes * UNROLL) {
+        typename T::Unit w[UNROLL][ROWS];
+#pragma unroll
+        for (u32 n = 0; n < UNROLL; n++)
+            if (unit + n * p.lanes < p.units)
+#pragma unroll
+                for (u32 r = 0; r < ROWS; r++) T::load(rows[r], p.blocks, unit + n * p.lanes, w[n][r]);
+        if (!waited) wait_for_previous();
+        waited = true;
+#pragma unroll
+        for (u32 n = 0; n < UNROLL; n++)
+            if (unit + n * p.lanes < p.units)
+#pragma unroll
+                for (u32 m = 0; m < TOKENS; m++) {
+                    X x = row_of(p, x_first + (m < others ? m : others) * x_step, (X*)nullptr);
+#pragma unroll
+                    for (u32 r = 0; r < ROWS; r++) sums[r][m] += T::dot(w[n][r], unit + n * p.lanes, x);
+                }
+    }
+    // Lanes beyond the last unit have not waited yet, and none may leave before what came before it has ended.
+    if (!waited) wait_for_previous();
+#pragma unroll
+    for (u32 r = 0; r < ROWS; r++)
+#pragma unroll
+        for (u32 m = 0; m < TOKENS; m++) {
+            float sum = sums[r][m];
+            for (u32 mask = p.lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+            u32 row = first + r;
+            if ((r * TOKENS + m) % p.lanes != mine || row >= part.rows || token + m >= p.tokens) continue;
+            if (part.bias) sum += ((const float*)part.bias)[bias_first + row];
+            sum *= p.scale;
+            if (p.residual) sum += ((const float*)p.residual)[(u64)(token + m) * p.residual_stride + row];
+            ((float*)part.out)[(u64)(token + m) * part.out_stride + out_first + row] = sum;
+        }
+}
+
+DEVICE u32 part_of_block(const Matvec& p) {
+    u32 part = 0;
+    while (part + 1 < p.part_count && block_x() >= p.parts[part + 1].first_block) part++;
+    return part;
+}
+
+#define MATVEC(name, T, X, TOKENS, ROWS, UNROLL) \
+    KERNEL(matvec_##name##_##TOKENS##x##ROWS, Matvec, 128) { \
+        release_next(); \
+        multiply<T, X, TOKENS, ROWS, UNROLL>(p, p.parts[part_of_block(p)]); \
+    }
+
+// For one token, one row or two at a time: which is faster depends on the shape.
+#define MATVECS(name, T, X) \
+    MATVEC(name, T, X, 1, 1, 4) \
+    MATVEC(name, T, X, 1, 2, 2) \
+    MATVEC(name, T, X, 2, 2, 2) \
+    MATVEC(name, T, X, 4, 2, 1) \
+    MATVEC(name, T, X, 8, 2, 1)

@@ -1,0 +1,3 @@
+#include "matvec.cuh"
+
+MATVECS(q6_k, Q6K, Row8)

@@ -1,0 +1,565 @@
+//! NVIDIA's driver, found at run time. Its functions are called by their own names; every error carries its own words.
+
+use super::{Driver, Graph, Launch, Queue};
+use crate::modules;
+use apr_sdk::{DeviceInfo, Error, Memory, Result, escape};
+use cudarc::driver::sys;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Compute capability, e.g. (9, 0).
+type Capability = (i32, i32);
+
+/// The oldest devices that there is code for.
+const OLDEST: Capability = (7, 0);
+
+/// Fails with the driver's own words.
+fn check(result: sys::CUresult, what: &str) -> Result<()> {
+    if result == sys::CUresult::CUDA_SUCCESS {
+        return Ok(());
+    }
+    Err(Error::io(format!("{what}: {}", words(result))))
+}
+
+/// What the driver calls a result.
+fn words(result: sys::CUresult) -> String {
+    let mut text = null();
+    // SAFETY: the driver gives a text of its own that lives as long as it, or nothing.
+    let known = unsafe { sys::cuGetErrorString(result, &raw mut text) } == sys::CUresult::CUDA_SUCCESS;
+    if known && !text.is_null() {
+        // SAFETY: as above.
+        let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+        return format!("{text} (CUDA error {})", result as u32);
+    }
+    format!("CUDA error {}", result as u32)
+}
+
+/// Loads and starts the driver, once.
+///
+/// # Errors
+/// The reason why there is none.
+fn start() -> std::result::Result<(), String> {
+    static STARTED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+    STARTED
+        .get_or_init(|| {
+            // SAFETY: loading NVIDIA's library runs its own start, which asks nothing of us.
+            if !unsafe { sys::is_culib_present() } {
+                return Err("no NVIDIA driver is installed: its library libcuda was not found".to_owned());
+            }
+            // SAFETY: the library is there; the call needs nothing.
+            let result = unsafe { sys::cuInit(0) };
+            check(result, "the NVIDIA driver does not start").map_err(|error| error.message().to_owned())?;
+            let mut version: c_int = 0;
+            // SAFETY: the driver has started.
+            let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+            if asked == sys::CUresult::CUDA_SUCCESS && version < 12000 {
+                let (major, minor) = (version / 1000, version % 1000 / 10);
+                return Err(format!("the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.0 is needed"));
+            }
+            Ok(())
+        })
+        .clone()
+}
+
+/// How many devices there are.
+fn count() -> Result<i32> {
+    let mut count: c_int = 0;
+    // SAFETY: the driver has started.
+    check(unsafe { sys::cuDeviceGetCount(&raw mut count) }, "the devices cannot be counted")?;
+    Ok(count)
+}
+
+fn device(number: i32) -> Result<sys::CUdevice> {
+    let mut device: sys::CUdevice = 0;
+    // SAFETY: the driver has started.
+    check(unsafe { sys::cuDeviceGet(&raw mut device, number) }, &format!("device {number}"))?;
+    Ok(device)
+}
+
+fn attribute(device: sys::CUdevice, attribute: sys::CUdevice_attribute) -> Result<i32> {
+    let mut value: c_int = 0;
+    // SAFETY: the driver has started, and gave the device.
+    check(unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) }, "the device does not answer")?;
+    Ok(value)
+}
+
+fn capability(device: sys::CUdevice) -> Result<Capability> {
+    use sys::CUdevice_attribute_enum as Attribute;
+    Ok((
+        attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    ))
+}
+
+fn name(device: sys::CUdevice) -> Result<String> {
+    let mut name = [0i8; 256];
+    // SAFETY: the driver has started, and gave the device; it writes at most as many bytes, the last of them zero.
+    let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), 256, device) };
+    check(result, "the device does not say its name")?;
+    // SAFETY: the driver ends its text with a zero, and the array was zero.
+    let text = unsafe { CStr::from_ptr(name.as_ptr().cast()) };
+    Ok(escape(&text.to_string_lossy(), 200).to_string())
+}
+
+/// All devices, or the reason why there are none as a device that cannot be used.
+pub(crate) fn devices() -> Vec<DeviceInfo> {
+    let none = |reason: String| {
+        let mut info = DeviceInfo::default();
+        info.name = "NVIDIA GPU".to_owned();
+        info.unusable = Some(reason);
+        vec![info]
+    };
+    if let Err(reason) = start() {
+        return none(reason);
+    }
+    match count() {
+        Ok(0) => none("the NVIDIA driver finds no device".to_owned()),
+        Err(error) => none(error.message().to_owned()),
+        Ok(count) => (0..count).map(info).collect(),
+    }
+}
+
+/// What a device says of itself.
+fn info(number: i32) -> DeviceInfo {
+    let mut info = DeviceInfo::default();
+    info.name = format!("NVIDIA GPU {number}");
+    let asked = device(number).and_then(|device| {
+        info.name = name(device)?;
+        let capability = capability(device)?;
+        let mut bytes = 0usize;
+        // SAFETY: the driver has started, and gave the device.
+        check(unsafe { sys::cuDeviceTotalMem_v2(&raw mut bytes, device) }, "the device does not say its memory")?;
+        info.memory = bytes as u64;
+        info.features = format!("compute capability {}.{}", capability.0, capability.1);
+        Ok(capability)
+    });
+    info.unusable = match asked {
+        Err(error) => Some(error.message().to_owned()),
+        Ok(capability) if capability < OLDEST => Some(format!(
+            "its compute capability {}.{} is below {}.{}, the lowest that there are kernels for",
+            capability.0, capability.1, OLDEST.0, OLDEST.1
+        )),
+        Ok(_) => None,
+    };
+    info
+}
+
+/// An open device.
+pub(crate) struct Nvidia(Arc<Context>);
+
+/// The driver's context of a device, with the modules that were loaded into it.
+struct Context {
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    capability: Capability,
+    /// Whether a kernel may be launched before the one before it has ended.
+    overlaps: bool,
+    modules: Mutex<HashMap<&'static str, Module>>,
+}
+
+struct Module {
+    module: sys::CUmodule,
+    functions: HashMap<&'static str, sys::CUfunction>,
+}
+
+// SAFETY: the driver's handles may be used from any thread, each of which makes the context its own first; the table of
+// modules is behind a lock.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Nvidia {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// InvalidArgument if there is none of this number; Unsupported if it cannot be used, with the reason.
+    pub(crate) fn open(number: u32, overlaps: bool) -> Result<Nvidia> {
+        let listed = devices();
+        let Some(info) = usize::try_from(number).ok().and_then(|at| listed.get(at)) else {
+            return Err(Error::invalid_argument(format!("there is no device {number}, but {}", listed.len())));
+        };
+        if let Some(reason) = &info.unusable {
+            return Err(Error::unsupported(reason.clone()));
+        }
+        // `devices` counted in an i32.
+        let device = device(i32::try_from(number).unwrap_or(i32::MAX))?;
+        let capability = capability(device)?;
+        let mut context = null_mut();
+        // SAFETY: the driver has started, and gave the device.
+        let result = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) };
+        check(result, "the device cannot be opened")?;
+        let overlaps = overlaps && capability >= (9, 0);
+        Ok(Nvidia(Arc::new(Context { device, context, capability, overlaps, modules: Mutex::default() })))
+    }
+}
+
+impl Context {
+    /// Makes the context this thread's.
+    fn enter(&self) -> Result<()> {
+        // SAFETY: the context was retained in `open`, and is released when this is dropped.
+        check(unsafe { sys::cuCtxSetCurrent(self.context) }, "the device cannot be used by this thread")
+    }
+
+    /// A kernel, whose module is compiled for the device when it is first asked for.
+    fn function(&self, launch: &Launch) -> Result<sys::CUfunction> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if !modules.contains_key(launch.module) {
+            let module = self.load(launch.module)?;
+            modules.insert(launch.module, Module { module, functions: HashMap::new() });
+        }
+        let Some(module) = modules.get_mut(launch.module) else {
+            return Err(Error::plugin(format!("module {} got lost", launch.module)));
+        };
+        if let Some(function) = module.functions.get(launch.kernel) {
+            return Ok(*function);
+        }
+        let name = CString::new(format!("apr_{}", launch.kernel))
+            .map_err(|_| Error::plugin("a kernel's name has a zero in it"))?;
+        let mut function = null_mut();
+        // SAFETY: the module is loaded, and the name ends with a zero.
+        let result = unsafe { sys::cuModuleGetFunction(&raw mut function, module.module, name.as_ptr()) };
+        check(result, &format!("kernel {}", launch.kernel))?;
+        module.functions.insert(launch.kernel, function);
+        Ok(function)
+    }
+
+    fn load(&self, name: &str) -> Result<sys::CUmodule> {
+        let text = modules::text(name, self.capability)
+            .ok_or_else(|| Error::plugin(format!("there is no module {name} for this device")))?;
+        let text = CString::new(text).map_err(|_| Error::plugin("a module has a zero in it"))?;
+        let mut log = vec![0u8; 4096];
+        let mut options =
+            [sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER, sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+        let mut module = null_mut();
+        self.enter()?;
+        // SAFETY: the text ends with a zero, and each option's value is of its kind: a buffer, and its length.
+        let result = unsafe {
+            sys::cuModuleLoadDataEx(
+                &raw mut module,
+                text.as_ptr().cast(),
+                2,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        check(result, &format!("the kernels of module {name} cannot be compiled for this device")).map_err(|error| {
+            let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+            let said = String::from_utf8_lossy(&log[..end]).trim().to_owned();
+            let message = error.message().to_owned();
+            if said.is_empty() { error } else { Error::io(format!("{message}: {}", escape(&said, 400))) }
+        })?;
+        Ok(module)
+    }
+
+    fn memory(&self) -> Result<Memory> {
+        let (mut free, mut total) = (0usize, 0usize);
+        self.enter()?;
+        // SAFETY: the context is this thread's.
+        check(unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) }, "the device does not say its memory")?;
+        Ok(Memory { total: total as u64, free: free as u64 })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.enter().is_ok() {
+            for module in self.modules.get_mut().unwrap_or_else(PoisonError::into_inner).values() {
+                // SAFETY: it was loaded into this context, and whatever used its functions held the context.
+                unsafe { sys::cuModuleUnload(module.module) };
+            }
+        }
+        // SAFETY: it was retained once in `open`.
+        unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+impl Driver for Nvidia {
+    fn memory(&self) -> Result<Memory> {
+        self.0.memory()
+    }
+
+    fn has_tensor_cores(&self) -> bool {
+        self.0.capability >= (8, 0)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.0.enter()?;
+        let mut at: sys::CUdeviceptr = 0;
+        // SAFETY: the context is this thread's.
+        let result = unsafe { sys::cuMemAlloc_v2(&raw mut at, bytes) };
+        if result == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            let free = self.0.memory().map_or(0, |memory| memory.free);
+            return Err(Error::io(format!(
+                "the device has no memory left: {bytes} bytes are needed, and {free} are free"
+            ))
+            .hint("use a smaller type, a shorter context, or the processor (--backend cpu)"));
+        }
+        check(result, &format!("{bytes} bytes of the device's memory"))?;
+        Ok(at)
+    }
+
+    unsafe fn free(&self, at: u64) {
+        if self.0.enter().is_ok() {
+            // SAFETY: as the caller vouches. What the driver answers changes nothing any more.
+            unsafe { sys::cuMemFree_v2(at) };
+        }
+    }
+
+    unsafe fn upload(&self, to: u64, bytes: &[u8]) -> Result<()> {
+        self.0.enter()?;
+        // SAFETY: as the caller vouches.
+        check(unsafe { sys::cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) }, "copying to the device")
+    }
+
+    unsafe fn download(&self, from: u64, out: &mut [u8]) -> Result<()> {
+        self.0.enter()?;
+        // SAFETY: as the caller vouches.
+        check(unsafe { sys::cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), from, out.len()) }, "copying from the device")
+    }
+
+    fn queue(&self) -> Result<Box<dyn Queue>> {
+        self.0.enter()?;
+        let mut stream = null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: the context is this thread's.
+        check(unsafe { sys::cuStreamCreate(&raw mut stream, flags) }, "the device has no queue left")?;
+        let mut queue = Stream { context: Arc::clone(&self.0), stream, staging: null_mut(), room: 0 };
+        queue.stage(1 << 16)?;
+        Ok(Box::new(queue))
+    }
+}
+
+/// A stream.
+struct Stream {
+    context: Arc<Context>,
+    stream: sys::CUstream,
+    /// Memory of the host that the device copies from by itself.
+    staging: *mut c_void,
+    room: usize,
+}
+
+// SAFETY: the driver's handles may be used from any thread; the staging memory is this queue's alone.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// Makes room for staged bytes.
+    fn stage(&mut self, bytes: usize) -> Result<()> {
+        if self.room >= bytes {
+            return Ok(());
+        }
+        self.context.enter()?;
+        self.wait()?;
+        let mut memory = null_mut();
+        // SAFETY: the context is this thread's.
+        check(unsafe { sys::cuMemAllocHost_v2(&raw mut memory, bytes) }, "memory of the host for copies")?;
+        if !self.staging.is_null() {
+            // SAFETY: it came from the same function, and the queue has come by all copies from it.
+            unsafe { sys::cuMemFreeHost(self.staging) };
+        }
+        (self.staging, self.room) = (memory, bytes);
+        Ok(())
+    }
+
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// As [`Queue::run`].
+    unsafe fn launch(&self, launch: &Launch, is_first: bool) -> Result<()> {
+        let function = self.context.function(launch)?;
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: Default::default(),
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: launch.grid[0],
+            gridDimY: launch.grid[1],
+            gridDimZ: launch.grid[2],
+            blockDimX: launch.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            hStream: self.stream,
+            attrs: &raw mut attribute,
+            // Before the first there are copies, which do not say that they let anything begin.
+            numAttrs: u32::from(self.context.overlaps && !is_first),
+        };
+        let mut parameters = [launch.parameters.as_ptr().cast_mut().cast::<c_void>()];
+        // SAFETY: the kernel takes one struct by value, whose bytes the caller vouches for; the driver copies them.
+        let result = unsafe { sys::cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), null_mut()) };
+        check(result, &format!("kernel {} with {:?} blocks", launch.kernel, launch.grid))
+    }
+}
+
+impl Queue for Stream {
+    unsafe fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.stage(bytes.len())?;
+        self.context.enter()?;
+        // A copy before this one may still be reading the staged bytes.
+        self.wait()?;
+        // SAFETY: there is room for so many bytes, and nothing reads them now.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.staging.cast::<u8>(), bytes.len()) };
+        // SAFETY: as the caller vouches; the staged bytes stay until the queue has come by.
+        let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, self.staging, bytes.len(), self.stream) };
+        check(result, "copying to the device")
+    }
+
+    unsafe fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<()> {
+        self.context.enter()?;
+        // SAFETY: as the caller vouches.
+        check(unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) }, "copying on the device")
+    }
+
+    unsafe fn zero(&mut self, at: u64, bytes: usize) -> Result<()> {
+        self.context.enter()?;
+        // SAFETY: as the caller vouches.
+        check(unsafe { sys::cuMemsetD8Async(at, 0, bytes, self.stream) }, "filling the device's memory")
+    }
+
+    unsafe fn run(&mut self, launches: &[Launch]) -> Result<()> {
+        self.context.enter()?;
+        for (number, launch) in launches.iter().enumerate() {
+            // SAFETY: as the caller vouches.
+            unsafe { self.launch(launch, number == 0)? };
+        }
+        Ok(())
+    }
+
+    unsafe fn record(&mut self, launches: &[Launch]) -> Result<Box<dyn Graph>> {
+        self.context.enter()?;
+        // Loading a module would end a recording.
+        for launch in launches {
+            self.context.function(launch)?;
+        }
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is this queue's alone.
+        check(unsafe { sys::cuStreamBeginCapture_v2(self.stream, mode) }, "recording kernels")?;
+        // SAFETY: as the caller vouches.
+        let launched = unsafe { self.run(launches) };
+        let mut graph = null_mut();
+        // SAFETY: the recording began above, and ends here in any case.
+        let ended = unsafe { sys::cuStreamEndCapture(self.stream, &raw mut graph) };
+        launched?;
+        check(ended, "recording kernels")?;
+        let mut executable = null_mut();
+        // SAFETY: the graph was recorded above, and is needed no more once it was made executable.
+        let made = unsafe {
+            let made = sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0);
+            sys::cuGraphDestroy(graph);
+            made
+        };
+        check(made, "making a graph of kernels")?;
+        Ok(Box::new(Recorded { context: Arc::clone(&self.context), graph: executable }))
+    }
+
+    unsafe fn replay(&mut self, graph: &dyn Graph) -> Result<()> {
+        self.context.enter()?;
+        let handle = graph.handle() as usize as sys::CUgraphExec;
+        // SAFETY: the graph is one of this queue, as the caller vouches.
+        check(unsafe { sys::cuGraphLaunch(handle, self.stream) }, "running a graph of kernels")
+    }
+
+    unsafe fn time(&mut self, launches: &[Launch]) -> Result<Vec<u64>> {
+        self.context.enter()?;
+        let events = Events::new(launches.len() + 1)?;
+        for (number, event) in events.0.iter().enumerate() {
+            if number > 0 {
+                // SAFETY: as the caller vouches.
+                unsafe { self.launch(&launches[number - 1], true)? };
+            }
+            // SAFETY: both are of this context.
+            check(unsafe { sys::cuEventRecord(*event, self.stream) }, "timing kernels")?;
+        }
+        self.wait()?;
+        let between = |pair: &[sys::CUevent]| {
+            let mut milliseconds = 0f32;
+            // SAFETY: the queue has come by both.
+            check(unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, pair[0], pair[1]) }, "timing kernels")?;
+            Ok(std::time::Duration::from_secs_f32(milliseconds.max(0.0) / 1e3).as_nanos())
+        };
+        events.0.windows(2).map(|pair| between(pair).map(|ns| u64::try_from(ns).unwrap_or(u64::MAX))).collect()
+    }
+
+    unsafe fn download(&mut self, from: u64, out: &mut [u8]) -> Result<()> {
+        self.context.enter()?;
+        // SAFETY: as the caller vouches; the bytes are there until the copy has ended, below.
+        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(out.as_mut_ptr().cast(), from, out.len(), self.stream) };
+        let waited = self.wait();
+        check(result, "copying from the device")?;
+        waited
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.context.enter()?;
+        // SAFETY: the stream is this queue's.
+        check(unsafe { sys::cuStreamSynchronize(self.stream) }, "the device failed while it computed")
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.wait();
+        // SAFETY: nothing runs in the stream any more, and nothing copies from the staged bytes.
+        unsafe {
+            sys::cuStreamDestroy_v2(self.stream);
+            if !self.staging.is_null() {
+                sys::cuMemFreeHost(self.staging);
+            }
+        }
+    }
+}
+
+/// Points in time on a device.
+struct Events(Vec<sys::CUevent>);
+
+impl Events {
+    fn new(count: usize) -> Result<Events> {
+        let mut events = Events(Vec::with_capacity(count));
+        for _ in 0..count {
+            let mut event = null_mut();
+            // SAFETY: the caller made the context this thread's.
+            check(unsafe { sys::cuEventCreate(&raw mut event, 0) }, "timing kernels")?;
+            events.0.push(event);
+        }
+        Ok(events)
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        for event in &self.0 {
+            // SAFETY: it was made in `new`.
+            unsafe { sys::cuEventDestroy_v2(*event) };
+        }
+    }
+}
+
+/// An executable graph.
+struct Recorded {
+    context: Arc<Context>,
+    graph: sys::CUgraphExec,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Recorded {}
+
+impl Graph for Recorded {
+    fn handle(&self) -> u64 {
+        self.graph as usize as u64
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: it was made by `record`; the driver ends a run in progress first.
+            unsafe { sys::cuGraphExecDestroy(self.graph) };
+        }
+    }
+}

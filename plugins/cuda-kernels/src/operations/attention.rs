@@ -1,0 +1,187 @@
+//! Attention over a cache.
+
+use crate::driver::{Buffer, Launch};
+use crate::parameters;
+use crate::session::compile::{Compiler, apart, rounded, same_rows};
+use crate::session::step::{self, List, Node, Step, index, short};
+use crate::session::values::Place;
+use apr_sdk::{Error, Mask, Result, RowsOf};
+use std::sync::Arc;
+
+/// Positions whose scores a block computes at a time, and threads of a block, as in `attention.cuh`.
+pub(crate) const CHUNK: usize = 128;
+/// The most runs of positions that are computed apart.
+pub(crate) const MOST_SPLITS: usize = 64;
+/// Elements of queries, and of sums, that a block has room for.
+const SHARED_ELEMENTS: usize = 4096;
+
+/// A checked attention.
+pub(crate) struct Attention {
+    cache: usize,
+    query: Place,
+    out: Place,
+    key_heads: usize,
+    /// Query heads of a key head, how many of them a block takes, and how many blocks that makes.
+    group: usize,
+    per_block: usize,
+    sets: usize,
+    value: usize,
+    view: u32,
+    scale: f32,
+    mask: Mask,
+    window: u32,
+    soft_cap: f32,
+    sinks: Option<Arc<Buffer>>,
+    slopes: Option<Buffer>,
+    kernel: (&'static str, &'static str),
+}
+
+/// Attention as a node, which may round its result.
+struct Attend {
+    attention: Arc<Attention>,
+    slot: Option<usize>,
+}
+
+/// Checks the mask.
+pub(super) fn check(operation: &apr_sdk::Attention) -> Result<()> {
+    let all = [Mask::CAUSAL, Mask::FULL, Mask::WINDOW, Mask::CHUNK, Mask::PREFIX];
+    super::known(operation.mask, &all, &operation.mask.name())
+}
+
+/// The module and the kernel for cells of a type and so many heads at a time.
+fn kernel(cells: &str, heads: usize) -> (&'static str, &'static str) {
+    macro_rules! kernels {
+        ($module:literal) => {
+            match heads {
+                1 => ($module, concat!($module, "_1")),
+                2 => ($module, concat!($module, "_2")),
+                3 | 4 => ($module, concat!($module, "_4")),
+                _ => ($module, concat!($module, "_8")),
+            }
+        };
+    }
+    match cells {
+        "f32" => kernels!("attention_f32"),
+        "f16" => kernels!("attention_f16"),
+        _ => kernels!("attention_q8_0"),
+    }
+}
+
+pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_>) -> Result<()> {
+    let number = compiler.cache(operation.state)?;
+    let cache = compiler.plan.caches[number];
+    let (key_heads, key, value) = (cache.heads, cache.key, cache.value);
+    let heads = index(operation.heads);
+    if heads == 0 || !heads.is_multiple_of(key_heads) {
+        return Err(Error::invalid_argument(format!("{heads} heads cannot share {key_heads} key heads")));
+    }
+    let query = compiler.place_of(&operation.query, heads * key, "the query")?;
+    let out = compiler.place_of(&operation.out, heads * value, "the result")?;
+    if same_rows(&[&query, &out])? != RowsOf::BATCH {
+        return Err(Error::invalid_argument("only the rows of a batch have positions"));
+    }
+    apart(&out, &query, "the query")?;
+    let view = index(operation.value_first);
+    let Some(views) = cache.views else {
+        return Err(Error::invalid_argument("no operation before it stores the keys of its state"));
+    };
+    if views && view.checked_add(value).is_none_or(|end| end > key) {
+        return Err(Error::invalid_argument(format!(
+            "values of {value} elements from {view} on are not within keys of {key}"
+        )));
+    }
+    if ![0, heads].contains(&operation.slopes.len()) {
+        let slopes = operation.slopes.len();
+        return Err(Error::invalid_argument(format!("there are {slopes} slopes for {heads} heads")));
+    }
+    if operation.window == 0 && [Mask::WINDOW, Mask::CHUNK].contains(&operation.mask) {
+        return Err(Error::invalid_argument(format!("the mask `{}` needs a window", operation.mask.name())));
+    }
+    let sinks = operation.sinks.map(|sinks| compiler.vector(sinks, &[heads], "the sinks")).transpose()?;
+    let slopes: Vec<u8> = operation.slopes.iter().flat_map(|slope| slope.to_le_bytes()).collect();
+    let slopes = if slopes.is_empty() { None } else { Some(compiler.upload(&slopes)?) };
+    let group = heads / key_heads;
+    let fits = SHARED_ELEMENTS / key.next_multiple_of(16).max(value);
+    // As many as a kernel has room for: it is made for 1, 2, 4 or 8.
+    let room = if fits >= 8 { 8 } else if fits >= 4 { 4 } else { fits.clamp(1, 2) };
+    let per_block = group.min(room);
+    super::launchable(short(key_heads * group.div_ceil(per_block)), "key heads")?;
+    compiler.written(&out);
+    let attention = Arc::new(Attention {
+        cache: number,
+        query,
+        out,
+        key_heads,
+        group,
+        per_block,
+        sets: group.div_ceil(per_block),
+        value,
+        view: if views { operation.value_first } else { 0 },
+        scale: operation.scale,
+        mask: operation.mask,
+        window: operation.window,
+        soft_cap: operation.soft_cap,
+        sinks: sinks.map(|(buffer, _)| buffer),
+        slopes,
+        kernel: kernel(cache.cells, per_block),
+    });
+    compiler.plan.attentions.push(Arc::clone(&attention));
+    compiler.push_maker(&out, Attend { attention, slot: None });
+    Ok(())
+}
+
+impl Attention {
+    /// Blocks of a row and a run of positions.
+    pub(crate) fn blocks(&self) -> usize {
+        self.key_heads * self.sets
+    }
+
+    /// Bytes for what several blocks make of one query, and for counting those that have ended.
+    pub(crate) fn room(&self, rows: usize, splits: usize) -> (usize, usize) {
+        let units = rows.saturating_mul(self.blocks());
+        let partials = units.saturating_mul(splits * self.per_block * (self.value + 2) * 4);
+        if splits > 1 { (partials, units * 4) } else { (0, 0) }
+    }
+}
+
+impl Node for Attend {
+    fn launch(&self, step: &Step<'_>, out: &mut Vec<Launch>) {
+        let attention = &*self.attention;
+        let cache = &step.plan.caches[attention.cache];
+        let at = |buffer: Option<&Buffer>| buffer.map_or(0, Buffer::at);
+        let parameters = parameters::Attention {
+            query: step.place(&attention.query),
+            out: step.place(&attention.out),
+            cache: step.cache(cache),
+            positions: step.list(List::Positions),
+            sequences: step.list(List::Sequences),
+            lengths: step.list(List::Lengths),
+            sinks: at(attention.sinks.as_deref()),
+            slopes: at(attention.slopes.as_ref()),
+            partials: step.partials.0,
+            counters: step.partials.1,
+            to: rounded(step, self.slot, RowsOf::BATCH),
+            group: short(attention.group),
+            per_block: short(attention.per_block),
+            sets: short(attention.sets),
+            view: attention.view,
+            is_view: u32::from(cache.views == Some(true)),
+            // The kernels number masks as programs do.
+            mask: attention.mask.0,
+            window: attention.window,
+            splits: short(step.most_splits),
+            scale: attention.scale,
+            soft_cap: attention.soft_cap,
+        };
+        let grid = [step.most_splits, attention.blocks(), step.batch];
+        out.push(step::launch(attention.kernel, grid, CHUNK, &parameters));
+    }
+
+    fn round_into(&mut self, slot: usize) -> bool {
+        let can = self.slot.is_none() && self.attention.value.is_multiple_of(32);
+        if can {
+            self.slot = Some(slot);
+        }
+        can
+    }
+}

@@ -1,0 +1,177 @@
+//! Matrices times rows: a few as they are, many on tensor cores.
+
+use super::product::{self, MOST_PARTS, Mode, Piece};
+use crate::device::Matrix;
+use crate::driver::{Buffer, Launch};
+use crate::parameters::{self, Part};
+use crate::session::compile::{Compiler, Source, all_apart, apart, same_or_apart, same_rows};
+use crate::session::step::{self, Node, Step, index, short};
+use crate::session::values::Place;
+use apr_sdk::{Error, Result, RowsOf, WeightPart};
+use std::sync::Arc;
+
+/// Rows and tokens of a tile on tensor cores.
+const TILE: usize = 64;
+
+/// Rounds rows for the matrices that follow, or pads them.
+pub(crate) struct Fill {
+    /// Where they go.
+    pub(crate) slot: usize,
+    /// What is rounded.
+    pub(crate) x: Place,
+    /// How many rows of activations each row makes.
+    pub(crate) parts: usize,
+    /// Columns of each.
+    pub(crate) columns: usize,
+}
+
+impl Node for Fill {
+    fn launch(&self, step: &Step<'_>, out: &mut Vec<Launch>) {
+        let rows = step.count(self.x.rows) * self.parts;
+        if rows == 0 || !step.needs(self.slot, self.x.rows) {
+            return;
+        }
+        let (x, slot, to) = (step.place(&self.x), &step.plan.slots[self.slot], step.slot(self.slot));
+        let (columns, parts) = (short(self.columns), short(self.parts));
+        let grid = [slot.columns.div_ceil(super::THREADS), rows, 1];
+        out.push(if slot.is_rounded {
+            let parameters = parameters::Quantize { x: x.at, to, x_stride: x.stride, columns, parts, pad: 0 };
+            step::launch(("rows", "quantize"), grid, super::THREADS, &parameters)
+        } else {
+            let to_stride = short(slot.columns);
+            let parameters =
+                parameters::Pad { x: x.at, to: to.codes, x_stride: x.stride, columns, parts, to_stride };
+            step::launch(("rows", "pad"), grid, super::THREADS, &parameters)
+        });
+    }
+}
+
+/// Some rows of a matrix.
+struct Rows {
+    matrix: Arc<Matrix>,
+    first: usize,
+    source: Source,
+    bias: Option<Arc<Buffer>>,
+    out: Place,
+}
+
+struct Linear {
+    x: Place,
+    parts: Vec<Rows>,
+    residual: Option<Place>,
+    scale: f32,
+    rows: RowsOf,
+}
+
+pub(super) fn compile(operation: &apr_sdk::Linear, compiler: &mut Compiler<'_>) -> Result<()> {
+    let x = compiler.place(&operation.x)?;
+    let outs = operation.parts.iter().map(|part| compiler.place(&part.out)).collect::<Result<Vec<_>>>()?;
+    let Some(first) = outs.first() else {
+        return Err(Error::invalid_argument("it has no matrix"));
+    };
+    for out in &outs {
+        same_rows(&[&x, out])?;
+        apart(out, &x, "the input")?;
+    }
+    all_apart(&outs)?;
+    let residual =
+        operation.residual.as_ref().map(|place| compiler.place_of(place, first.width, "the residual"));
+    let residual = residual.transpose()?;
+    if let Some(residual) = &residual {
+        if outs.len() > 1 {
+            return Err(Error::invalid_argument("a residual is only added to the result of a single matrix"));
+        }
+        same_rows(&[&x, residual])?;
+        same_or_apart(first, residual, "the residual")?;
+    }
+    let mut parts = Vec::new();
+    for (part, out) in operation.parts.iter().zip(&outs) {
+        parts.push(rows(part, &x, *out, compiler)?);
+    }
+    outs.iter().for_each(|out| compiler.written(out));
+    compiler.push(Linear { x, parts, residual, scale: operation.scale, rows: x.rows });
+    Ok(())
+}
+
+/// A checked part over the input `x`.
+fn rows(part: &WeightPart, x: &Place, out: Place, compiler: &mut Compiler<'_>) -> Result<Rows> {
+    let matrix = compiler.matrix(part.weight)?;
+    let (rows, columns) = (matrix.layout.rows, matrix.layout.columns);
+    if columns != x.width {
+        return Err(Error::invalid_argument(format!(
+            "a matrix of {rows} x {columns} is given an input of {} elements",
+            x.width
+        )));
+    }
+    let first = index(part.first_row);
+    if first.checked_add(out.width).is_none_or(|end| end > rows) {
+        return Err(Error::invalid_argument(format!(
+            "{} rows from {first} on are not within a matrix of {rows} rows",
+            out.width
+        )));
+    }
+    let bias = part.bias.map(|bias| compiler.vector(bias, &[out.width], "the bias")).transpose()?;
+    let source = compiler.activations(x, 1, &matrix, false);
+    Ok(Rows { matrix, first, source, bias: bias.map(|(buffer, _)| buffer), out })
+}
+
+impl Linear {
+    /// The kernel of one part on tensor cores.
+    fn many(&self, step: &Step<'_>, part: &Rows, tokens: usize) -> Launch {
+        let (x, out, layout) = (step.place(&self.x), step.place(&part.out), &part.matrix.layout);
+        let residual = step.place_or_none(self.residual.as_ref());
+        let parameters = parameters::Matmul {
+            weights: part.matrix.at(),
+            bias: part.bias.as_ref().map_or(0, |bias| bias.at()),
+            out: out.at,
+            residual: residual.at,
+            x: x.at,
+            kind: layout.of.number,
+            row_bytes: short(layout.row),
+            rows: short(part.out.width),
+            columns: short(layout.columns),
+            tokens: short(tokens),
+            x_stride: x.stride,
+            out_stride: out.stride,
+            residual_stride: residual.stride,
+            first_row: short(part.first),
+            scale: self.scale,
+            ..Default::default()
+        };
+        let grid = [part.out.width.div_ceil(TILE), tokens.div_ceil(TILE), 1];
+        step::launch(("matmul", layout.of.matmul), grid, 128, &parameters)
+    }
+}
+
+impl Node for Linear {
+    fn launch(&self, step: &Step<'_>, out: &mut Vec<Launch>) {
+        let tokens = step.count(self.rows);
+        if step.is_many(tokens) {
+            out.extend(self.parts.iter().map(|part| self.many(step, part, tokens)));
+            return;
+        }
+        let residual = step.place_or_none(self.residual.as_ref());
+        let alike = |a: &Rows, b: &Rows| {
+            a.source == b.source && product::joins(a.matrix.layout.of, b.matrix.layout.of)
+        };
+        for parts in self.parts.chunk_by(alike).flat_map(|parts| parts.chunks(MOST_PARTS)) {
+            let pieces: Vec<Piece<'_>> = parts
+                .iter()
+                .map(|part| {
+                    let (to, row) = (step.place(&part.out), part.matrix.layout.row);
+                    let part_of = Part {
+                        weights: part.matrix.at() + (part.first * row) as u64,
+                        bias: part.bias.as_ref().map_or(0, |bias| bias.at()),
+                        out: to.at,
+                        row_bytes: short(row),
+                        rows: to.width,
+                        out_stride: to.stride,
+                        ..Default::default()
+                    };
+                    Piece { matrix: &part.matrix, part: part_of }
+                })
+                .collect();
+            product::launch(step, &pieces, (parts[0].source, tokens), (self.scale, residual), Mode::Plain, out);
+        }
+    }
+}

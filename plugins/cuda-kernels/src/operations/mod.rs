@@ -1,0 +1,112 @@
+//! The operations, a file for each: its checks, and the kernels that it becomes.
+
+pub(crate) mod activate;
+pub(crate) mod append;
+pub(crate) mod attention;
+pub(crate) mod binary;
+pub(crate) mod combine;
+pub(crate) mod embed;
+pub(crate) mod expert_linear;
+pub(crate) mod head_linear;
+pub(crate) mod linear;
+pub(crate) mod norm;
+pub(crate) mod pool;
+pub(crate) mod product;
+pub(crate) mod rope;
+pub(crate) mod route;
+#[allow(unsafe_code, reason = "tokens come from the device")]
+pub(crate) mod sample;
+pub(crate) mod unary;
+
+use crate::session::compile::Compiler;
+use apr_sdk::{Error, Operation, Result};
+
+/// Threads of kernels that take elements one by one.
+pub(crate) const THREADS: usize = 256;
+
+/// Adds an operation's nodes.
+///
+/// # Errors
+/// InvalidArgument for one that does not fit the program; Unsupported for one that is not known here; Io if the device has
+/// no memory left.
+pub(crate) fn compile(operation: &Operation, compiler: &mut Compiler<'_>) -> Result<()> {
+    check(operation)?;
+    match operation {
+        Operation::Embed(operation) => embed::compile(operation, compiler),
+        Operation::Norm(operation) => norm::compile(operation, compiler),
+        Operation::Linear(operation) => linear::compile(operation, compiler),
+        Operation::HeadLinear(operation) => head_linear::compile(operation, compiler),
+        Operation::Activate(operation) => activate::compile(operation, compiler),
+        Operation::Rope(operation) => rope::compile(operation, compiler),
+        Operation::Append(operation) => append::compile(operation, compiler),
+        Operation::Attention(operation) => attention::compile(operation, compiler),
+        Operation::Route(operation) => route::compile(operation, compiler),
+        Operation::ExpertLinear(operation) => expert_linear::compile(operation, compiler),
+        Operation::Combine(operation) => combine::compile(operation, compiler),
+        Operation::Binary(operation) => binary::compile(operation, compiler),
+        Operation::Unary(operation) => unary::compile(operation, compiler),
+        Operation::Pool(operation) => pool::compile(operation, compiler),
+        Operation::Sample(operation) => sample::compile(operation, compiler),
+        _ => Err(unknown(operation)),
+    }
+}
+
+/// Checks the numbers in an operation that name a kind, whatever the program around it.
+///
+/// # Errors
+/// Unsupported for a kind that is not known here.
+pub(crate) fn check(operation: &Operation) -> Result<()> {
+    match operation {
+        Operation::Embed(operation) => embed::check(operation),
+        Operation::Norm(operation) => norm::check(operation),
+        Operation::Activate(operation) => activate::check(operation),
+        Operation::Rope(operation) => rope::check(operation),
+        Operation::Attention(operation) => attention::check(operation),
+        Operation::Route(operation) => route::check(operation),
+        Operation::Binary(operation) => binary::check(operation),
+        Operation::Unary(operation) => unary::check(operation),
+        Operation::Pool(operation) => pool::check(operation),
+        Operation::Linear(_)
+        | Operation::HeadLinear(_)
+        | Operation::Append(_)
+        | Operation::ExpertLinear(_)
+        | Operation::Combine(_)
+        | Operation::Sample(_) => Ok(()),
+        _ => Err(unknown(operation)),
+    }
+}
+
+fn unknown(operation: &Operation) -> Error {
+    Error::unsupported(format!("the operation `{}` is not known here", operation.code().0.name()))
+}
+
+/// Checks that a number is one of those known here.
+fn known<T: PartialEq>(number: T, all: &[T], name: &str) -> Result<()> {
+    if all.contains(&number) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("`{name}` is not known here")))
+}
+
+/// Checks that a launch has room for so many blocks in one direction.
+///
+/// # Errors
+/// LimitExceeded if it has not.
+fn launchable(count: u32, what: &str) -> Result<()> {
+    if count <= 65_535 {
+        return Ok(());
+    }
+    Err(Error::limit(format!("{count} {what} are more than the 65535 that this device takes at a time")))
+}
+
+/// Checks that kernels hold a head of so many elements.
+///
+/// # Errors
+/// Unsupported if they do not.
+fn held(width: usize) -> Result<()> {
+    let most = crate::session::compile::MOST_HEAD;
+    if width <= most {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("a head of {width} elements is larger than {most}")))
+}

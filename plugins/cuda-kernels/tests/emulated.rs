@@ -1,0 +1,221 @@
+//! A driver that runs the kernels on the processor: compiled by an ordinary C++ compiler, with a fiber for each thread.
+
+use apr_plugin_cuda_kernels::{Cuda, Devices, Driver, Graph, Launch, Queue};
+use apr_sdk::{DeviceInfo, Error, Kernel, Memory, Result};
+use libloading::Library;
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// The kernels as a library of the processor; `None` where there is no C++ compiler.
+pub fn library() -> Option<&'static Library> {
+    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+    LIBRARY
+        .get_or_init(|| {
+            let path = compiled()?;
+            // SAFETY: the library holds functions alone, and nothing runs when it is loaded.
+            Some(unsafe { Library::new(path) }.unwrap())
+        })
+        .as_ref()
+}
+
+fn compiled() -> Option<PathBuf> {
+    let compiler = ["g++", "c++", "clang++"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))?;
+    let cuda = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}.so", std::process::id()));
+    let mut sources: Vec<PathBuf> = std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
+    sources.sort();
+    let all = out.with_extension("cpp");
+    let text: String = sources.iter().map(|path| format!("#include \"{}\"\n", path.display())).collect();
+    std::fs::write(&all, text).unwrap();
+    let made = Command::new(compiler)
+        .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-w", "-o"])
+        .args([&out, &all])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Some(out)
+}
+
+type Entry = unsafe extern "C" fn(u32, u32, u32, u32, *const u8);
+type Number = unsafe extern "C" fn() -> u64;
+
+/// The processor as a device.
+pub struct Emulated {
+    memory: Mutex<BTreeMap<u64, Layout>>,
+    free: Mutex<usize>,
+}
+
+/// Bytes that an emulated device has.
+const MEMORY: usize = 1 << 30;
+
+impl Emulated {
+    pub fn new() -> Emulated {
+        Emulated { memory: Mutex::default(), free: Mutex::new(MEMORY) }
+    }
+
+    /// What is allocated now.
+    pub fn used(&self) -> usize {
+        MEMORY - *self.free.lock().unwrap()
+    }
+
+    fn check(&self, at: u64, bytes: usize) {
+        let memory = self.memory.lock().unwrap();
+        let (start, layout) = memory.range(..=at).next_back().expect("no such memory");
+        assert!(at as usize + bytes <= *start as usize + layout.size(), "beyond the end of memory");
+    }
+}
+
+impl Driver for Arced {
+    fn memory(&self) -> Result<Memory> {
+        Ok(Memory { total: MEMORY as u64, free: *self.0.free.lock().unwrap() as u64 })
+    }
+
+    fn has_tensor_cores(&self) -> bool {
+        self.1
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        let mut free = self.0.free.lock().unwrap();
+        if bytes > *free {
+            return Err(Error::io(format!("no memory left: {bytes} bytes are needed, and {free} are free")));
+        }
+        *free -= bytes;
+        let layout = Layout::from_size_align(bytes, 256).unwrap();
+        // SAFETY: the size is not zero.
+        let at = unsafe { alloc(layout) };
+        // SAFETY: there are so many bytes. NaN everywhere: what nothing wrote is seen.
+        unsafe { at.write_bytes(0xff, bytes) };
+        self.0.memory.lock().unwrap().insert(at as u64, layout);
+        Ok(at as u64)
+    }
+
+    unsafe fn free(&self, at: u64) {
+        let layout = self.0.memory.lock().unwrap().remove(&at).expect("no such memory");
+        *self.0.free.lock().unwrap() += layout.size();
+        // SAFETY: it came from `allocate`.
+        unsafe { dealloc(at as *mut u8, layout) };
+    }
+
+    unsafe fn upload(&self, to: u64, bytes: &[u8]) -> Result<()> {
+        self.0.check(to, bytes.len());
+        // SAFETY: as checked.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn download(&self, from: u64, out: &mut [u8]) -> Result<()> {
+        self.0.check(from, out.len());
+        // SAFETY: as checked.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, out.as_mut_ptr(), out.len()) };
+        Ok(())
+    }
+
+    fn queue(&self) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(Now(Arced(Arc::clone(&self.0), self.1), Vec::new())))
+    }
+}
+
+/// The device, and whether its kernels are said to have tensor cores.
+#[derive(Clone)]
+pub struct Arced(pub Arc<Emulated>, pub bool);
+
+/// Everything runs at once.
+struct Now(Arced, Vec<Vec<Launch>>);
+
+struct Recorded(usize);
+
+impl Graph for Recorded {
+    fn handle(&self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl Queue for Now {
+    unsafe fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<()> {
+        // SAFETY: as the caller vouches.
+        unsafe { self.0.upload(to, bytes) }
+    }
+
+    unsafe fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<()> {
+        self.0.0.check(from, bytes);
+        self.0.0.check(to, bytes);
+        // SAFETY: as checked.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
+        Ok(())
+    }
+
+    unsafe fn zero(&mut self, at: u64, bytes: usize) -> Result<()> {
+        self.0.0.check(at, bytes);
+        // SAFETY: as checked.
+        unsafe { (at as *mut u8).write_bytes(0, bytes) };
+        Ok(())
+    }
+
+    unsafe fn run(&mut self, launches: &[Launch]) -> Result<()> {
+        let library = library().unwrap();
+        for launch in launches {
+            let name = format!("apr_{}", launch.kernel);
+            // SAFETY: the library's macro gives these functions these types.
+            unsafe {
+                let size = library.get::<Number>(format!("{name}_params").as_bytes()).unwrap();
+                assert_eq!(size(), launch.parameters.len() as u64, "{name}");
+                let most = library.get::<Number>(format!("{name}_threads").as_bytes()).unwrap();
+                assert!(u64::from(launch.threads) <= most() && launch.threads % 32 == 0, "{name}");
+                let [x, y, z] = launch.grid;
+                assert!(x > 0 && (1..65536).contains(&y) && (1..65536).contains(&z), "{name}: {:?}", launch.grid);
+                let entry = library.get::<Entry>(name.as_bytes()).unwrap();
+                entry(x, y, z, launch.threads, launch.parameters.as_ptr());
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn record(&mut self, launches: &[Launch]) -> Result<Box<dyn Graph>> {
+        self.1.push(launches.to_vec());
+        Ok(Box::new(Recorded(self.1.len() - 1)))
+    }
+
+    unsafe fn replay(&mut self, graph: &dyn Graph) -> Result<()> {
+        let launches = self.1[graph.handle() as usize].clone();
+        // SAFETY: as the caller vouches.
+        unsafe { self.run(&launches) }
+    }
+
+    unsafe fn time(&mut self, launches: &[Launch]) -> Result<Vec<u64>> {
+        // SAFETY: as the caller vouches.
+        unsafe { self.run(launches)? };
+        Ok(vec![1; launches.len()])
+    }
+
+    unsafe fn download(&mut self, from: u64, out: &mut [u8]) -> Result<()> {
+        // SAFETY: as the caller vouches.
+        unsafe { self.0.download(from, out) }
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Devices for Arced {
+    fn list(&self) -> Vec<DeviceInfo> {
+        let mut info = DeviceInfo::default();
+        info.name = "emulated".to_owned();
+        vec![info]
+    }
+
+    fn open(&self, _: u32, _: bool) -> Result<Arc<dyn Driver>> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+/// The backend over an emulated device.
+pub fn kernel(has_tensor_cores: bool) -> Box<dyn Kernel> {
+    Box::new(Cuda(Arced(Arc::new(Emulated::new()), has_tensor_cores)))
+}

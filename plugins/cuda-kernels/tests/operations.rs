@@ -1,0 +1,286 @@
+//! Each operation alone, over rows that the batch brings: odd widths, several sequences and steps, every level, and
+//! several numbers of workers.
+
+use crate::programs::{difference, part, slice};
+use crate::reference::Interpreter;
+use crate::setup::*;
+use apr_sdk::{
+    Activate, Activation, Append, Attention, Batch, Binary, BinaryKind, Combine, DType, Embed, ExpertLinear,
+    ExpertScore, HeadLinear, Linear, Mask, Norm, NormKind, Operation, PagedState, Pool, Pooling, Program,
+    Rope, RopeStyle, Route, RowIndex, RowsOf, SessionLimits, Slice, State, Unary, UnaryKind, ValueSpec,
+    WeightPart,
+};
+
+/// Compares all values after each of several steps.
+fn judge(program: &Program, weights: &[Floats], bound: f64) {
+    let width = program.values[0].width as usize;
+    let mut bits: Vec<Vec<u32>> = Vec::new();
+    for (level, device) in devices() {
+        for workers in [1] {
+            let mut random = Random(77);
+            let limits = SessionLimits::new(40, 3, 400);
+            let mut session = compile(&*device, program, weights, &limits).unwrap();
+            let mut reference = Interpreter::new(program, weights, 3);
+            let mut at = [0u32; 3];
+            let mut all = Vec::new();
+            for count in [11usize, 1, 40, 2, 40, 40, 40, 40, 1] {
+                let sequences: Vec<u32> = (0..count).map(|row| [1, 1, 0, 1, 2][row * 2 / 3 % 5]).collect();
+                let positions: Vec<u32> = sequences
+                    .iter()
+                    .map(|sequence| {
+                        at[*sequence as usize] += 1;
+                        at[*sequence as usize] - 1
+                    })
+                    .collect();
+                let rows = random.normals(count * width);
+                let ids: Vec<u32> = (0..count as u32).map(|row| row % 5).collect();
+                let outputs: Vec<u32> = (0..count as u32).filter(|row| row % 4 != 1).collect();
+                let batch = Batch::new(&ids, &positions, &sequences, &outputs).unwrap().with_rows(&rows);
+                step(&mut *session, &batch, workers).unwrap();
+                reference.step(&batch);
+                for (number, want) in reference.values.iter().enumerate() {
+                    let want: Vec<f64> = want.concat();
+                    let mut have = vec![0.0; want.len()];
+                    session.read(number as u32, &mut have).unwrap();
+                    let difference = difference(&have, &want);
+                    assert!(difference <= bound, "value {number}, {level}, {workers}: {difference}");
+                    all.extend(have.iter().map(|x| x.to_bits()));
+                }
+            }
+            bits.push(all);
+        }
+    }
+    assert!(bits.len() == 2);
+}
+
+/// A program over rows that the batch brings, as value 0.
+fn program(widths: &[u32], operations: Vec<Operation>) -> Program {
+    let values = widths.iter().map(|width| ValueSpec { width: *width, rows: RowsOf::BATCH }).collect();
+    let out = slice(0, 0, widths[0]);
+    let mut all = vec![Embed { table: 0, index: RowIndex::TOKEN, offset: 0, scale: 1.0, out }.into()];
+    all.extend(operations);
+    Program { values, states: Vec::new(), operations: all }
+}
+
+fn table(width: u32) -> Floats {
+    Floats { rows: 1, columns: width as usize, data: vec![0.0; width as usize] }
+}
+
+#[test]
+fn embed() {
+    let mut random = Random(5);
+    let mut operations: Vec<Operation> = Vec::new();
+    for (value, index, offset, scale) in [(1, RowIndex::POSITION, 2, 1.0), (2, RowIndex::CONSTANT, 7, 0.25)] {
+        let out = slice(value, 3, 33);
+        operations.push(Embed { table: 1, index, offset, scale, out }.into());
+    }
+    let weights = [table(5), Floats::random(&mut random, 403, 33)];
+    judge(&program(&[5, 36, 37], operations), &weights, 1e-7);
+}
+
+#[test]
+fn norm() {
+    let mut random = Random(6);
+    for kind in [NormKind::RMS, NormKind::LAYER] {
+        for (heads, gain, bias) in [(1, 1, 1), (7, 1, 2), (7, 2, 1)] {
+            let of = [0, 77, 77 / heads];
+            let weights =
+                [table(77), Floats::gain(&mut random, of[gain]), Floats::random(&mut random, 1, of[bias])];
+            let x = slice(0, 0, 77);
+            let norm = |x, out, gain, bias| {
+                Norm { x, out, kind, gain, bias, epsilon: 1e-3, heads: heads as u32 }.into()
+            };
+            let out = slice(1, 2, 77);
+            let operations =
+                vec![norm(x, out, Some(1), Some(2)), norm(x, x, None, None), norm(out, x, Some(1), None)];
+            judge(&program(&[77, 80], operations), &weights, 4e-6);
+        }
+    }
+}
+
+#[test]
+fn linear_and_head_linear() {
+    let mut random = Random(7);
+    let weights = [
+        table(52),
+        Floats::random(&mut random, 83, 52),
+        Floats::random(&mut random, 1, 33),
+        Floats::random(&mut random, 19, 52),
+        Floats::random(&mut random, 12, 13),
+        Floats::random(&mut random, 52, 33),
+    ];
+    let x = slice(0, 0, 52);
+    let parts = vec![
+        WeightPart { weight: 1, first_row: 5, bias: Some(2), out: slice(1, 1, 33) },
+        WeightPart { weight: 1, first_row: 38, bias: None, out: slice(1, 34, 45) },
+        part(3, slice(2, 0, 19)),
+    ];
+    let operations = vec![
+        Linear { x, parts, residual: None, scale: 0.3 }.into(),
+        HeadLinear { x, out: slice(2, 20, 12), heads: 4, weight: 4 }.into(),
+        Linear { x: slice(1, 1, 33), parts: vec![part(5, x)], residual: Some(x), scale: 2.0 }.into(),
+        Linear { x, parts: vec![part(3, slice(2, 32, 19))], residual: Some(slice(2, 0, 19)), scale: 1.0 }
+            .into(),
+    ];
+    judge(&program(&[52, 80, 60], operations), &weights, 3e-6);
+}
+
+#[test]
+fn activate() {
+    for (_, kind) in Activation::ALL {
+        let kind = Activation(*kind);
+        let activate = |gate, up, out| Activate { kind, gate, up, out, alpha: 1.7, limit: 0.9 }.into();
+        let (a, b) = (slice(0, 0, 301), slice(0, 301, 301));
+        let mut operations =
+            vec![activate(a, Some(b), slice(1, 1, 301)), activate(a, Some(b), b), activate(a, Some(b), a)];
+        if kind != Activation::SWIGLU_CLAMPED {
+            operations.push(activate(b, None, slice(1, 1, 301)));
+            operations.push(activate(b, None, b));
+        }
+        judge(&program(&[602, 302], operations), &[table(602)], 2e-5);
+    }
+}
+
+#[test]
+fn rope() {
+    for style in [RopeStyle::HALF, RopeStyle::INTERLEAVED] {
+        let rope = |x, out, first, pairs, magnitude| {
+            let frequencies = (0..pairs).map(|i| 10f32.powf(-(i as f32) / 3.0)).collect();
+            Rope { x, out, heads: 3, first, style, frequencies, magnitude }.into()
+        };
+        let x = slice(0, 0, 63);
+        let operations =
+            vec![rope(x, slice(1, 1, 63), 0, 10, 1.3), rope(x, x, 4, 7, 1.0), rope(x, x, 0, 10, 1.3)];
+        judge(&program(&[63, 64], operations), &[table(63)], 2e-6);
+    }
+}
+
+fn attention(heads: u32, query: Slice, out: Slice) -> Attention {
+    Attention {
+        state: 0,
+        query,
+        out,
+        heads,
+        scale: 0.7,
+        mask: Mask::CAUSAL,
+        window: 0,
+        soft_cap: 0.0,
+        sinks: None,
+        slopes: Vec::new(),
+        value_first: 0,
+    }
+}
+
+fn cached(heads: u32, key: u32, value: u32, dtype: DType) -> Vec<State> {
+    vec![State::Paged(PagedState { heads, key, value, dtype, window: 0 })]
+}
+
+#[test]
+fn attention_with_every_mask() {
+    let mut random = Random(8);
+    let weights = [table(150), Floats::random(&mut random, 1, 6)];
+    let (query, key, value, out) = (slice(0, 0, 42), slice(0, 42, 14), slice(0, 56, 18), slice(1, 1, 54));
+    for mask in [Mask::CAUSAL, Mask::FULL, Mask::WINDOW, Mask::CHUNK, Mask::PREFIX] {
+        for window in [1, 9, 50] {
+            let variants = [
+                (0.0, None, Vec::new()),
+                (0.8, None, Vec::new()),
+                (0.0, Some(1), (1..=6).map(|head| head as f32 * 0.02).collect()),
+            ];
+            for (soft_cap, sinks, slopes) in variants {
+                let attention =
+                    Attention { mask, window, soft_cap, sinks, slopes, ..attention(6, query, out) };
+                let append = Append { state: 0, key, value: Some(value) }.into();
+                let mut program = program(&[150, 55], vec![append, attention.into()]);
+                program.states = cached(2, 7, 9, DType::F32);
+                judge(&program, &weights, 4e-6);
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_over_every_type_and_shape() {
+    for (dtype, bound) in [(DType::F32, 5e-6), (DType::F16, 5e-6), (DType::Q8_0, 5e-6)] {
+        for (heads, key_heads, key, value) in [(20, 2, 64, 80), (3, 3, 33, 96), (9, 1, 40, 131)] {
+            let (q, k, v) = (heads * key, key_heads * key, key_heads * value);
+            let append = Append { state: 0, key: slice(0, q, k), value: Some(slice(0, q + k, v)) }.into();
+            let attention = attention(heads, slice(0, 0, q), slice(1, 0, heads * value));
+            let attention = Attention { scale: 0.1, ..attention }.into();
+            let mut program = program(&[q + k + v, heads * value], vec![append, attention]);
+            program.states = cached(key_heads, key, value, dtype);
+            judge(&program, &[table(q + k + v)], bound);
+        }
+        // Values that are parts of the keys.
+        let append = Append { state: 0, key: slice(0, 240, 60), value: None }.into();
+        let attention = attention(4, slice(0, 0, 240), slice(1, 0, 164));
+        let attention = Attention { value_first: 17, scale: 0.1, ..attention }.into();
+        let mut program = program(&[300, 164], vec![append, attention]);
+        program.states = cached(1, 60, 41, dtype);
+        judge(&program, &[table(300)], bound);
+    }
+}
+
+#[test]
+fn experts() {
+    let mut random = Random(9);
+    let (experts, used, width, inner) = (12u32, 3u32, 30u32, 19u32);
+    let weights = [
+        table(width),
+        Floats::random(&mut random, experts as usize, width as usize),
+        Floats::random(&mut random, 1, experts as usize),
+        Floats::random(&mut random, (experts * (inner + 2)) as usize, width as usize),
+        Floats::random(&mut random, experts as usize, inner as usize),
+        Floats::random(&mut random, (experts * width) as usize, inner as usize),
+    ];
+    for score in [ExpertScore::SOFTMAX, ExpertScore::SIGMOID, ExpertScore::SOFTMAX_OF_CHOSEN] {
+        for (normalize, bias, groups, groups_used) in
+            [(false, None, 1, 0), (true, None, 4, 2), (true, Some(2), 3, 2), (false, Some(2), 1, 1)]
+        {
+            let (x, scores, route) = (slice(0, 0, width), slice(1, 0, experts), slice(2, 1, 2 * used));
+            let (hidden, out) = (slice(3, 2, inner * used), slice(4, 0, width * used));
+            let first = WeightPart { weight: 3, first_row: 2, bias: Some(4), out: hidden };
+            let expert =
+                |x, parts, shared_input| ExpertLinear { x, route, experts, used, shared_input, parts }.into();
+            let combine =
+                |out, residual| Combine { x: slice(4, 0, width * used), route, used, out, residual };
+            let operations = vec![
+                Linear { x, parts: vec![part(1, scores)], residual: None, scale: 1.0 }.into(),
+                Route { scores, out: route, score, normalize, scale: 1.5, bias, groups, groups_used }.into(),
+                expert(x, vec![first], true),
+                expert(hidden, vec![part(5, out)], false),
+                combine(slice(5, 0, width), None).into(),
+                combine(x, Some(x)).into(),
+            ];
+            let widths = [width, experts, 2 * used + 1, inner * used + 2, width * used, width];
+            judge(&program(&widths, operations), &weights, 3e-6);
+        }
+    }
+}
+
+#[test]
+fn binary_and_unary() {
+    let (a, b, one) = (slice(0, 0, 270), slice(0, 270, 270), slice(0, 7, 1));
+    for (_, kind) in BinaryKind::ALL {
+        let binary = |a, b, out| Binary { kind: BinaryKind(*kind), a, b, out }.into();
+        let out = slice(1, 1, 270);
+        let operations = vec![binary(a, b, out), binary(b, one, b), binary(a, b, b), binary(a, b, a)];
+        judge(&program(&[540, 271], operations), &[table(540)], 2e-6);
+    }
+    for (_, kind) in UnaryKind::ALL {
+        let unary = |x, out| Unary { kind: UnaryKind(*kind), x, out, a: -0.7, b: 0.4 }.into();
+        judge(&program(&[540, 271], vec![unary(a, slice(1, 1, 270)), unary(a, a)]), &[table(540)], 2e-6);
+    }
+}
+
+#[test]
+fn pool() {
+    for (_, kind) in Pooling::ALL {
+        for normalize in [false, true] {
+            let pool = Pool { kind: Pooling(*kind), x: slice(0, 2, 35), out: slice(1, 1, 35), normalize };
+            let mut program = program(&[37, 36], vec![pool.into()]);
+            program.values[1].rows = RowsOf::OUTPUTS;
+            judge(&program, &[table(37)], 2e-6);
+        }
+    }
+}

@@ -3,7 +3,7 @@
 #[path = "../../plugins/cuda-kernels/tests/emulated.rs"]
 pub mod emulated;
 
-use apr_inference::check::{Blocks, Heap, cases, run};
+use apr_inference::check::{Blocks, cases, run};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{Barrier, DType, Error, Options, Quantizer, Result, Workers, checked_payload_len};
 
@@ -70,5 +70,4 @@ fn every_operation_over_every_type_is_right() {
         }
         assert!(wrong.is_empty(), "tensor cores {has_tensor_cores}:\n{}", wrong.join("\n"));
     }
-    let _ = Heap;
 }

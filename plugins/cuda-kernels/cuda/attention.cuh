@@ -1,6 +1,6 @@
 // Attention over a cache. A block takes the queries of some heads of one row that look at the same keys, and a run of
-// positions, in chunks: a thread computes the scores of one position; then threads take elements of values. Runs are joined in
-// their order by the block that ends last.
+// positions, in chunks: four lanes compute the scores of a position, a warp a head's softmax, and then
+// a warp some heads' values. Little code matters as much as few steps: what runs once is fetched once. Runs are joined in their order by the block that ends last.
 #pragma once
 #include "cache.cuh"
 
@@ -36,156 +36,193 @@ DEVICE Range visible(const Attention& p, u32 position, u32 length) {
     }
 }
 
-// Products of a key with the queries. Rows of keys and queries are padded with zeros to 16 bytes and as many elements.
-template <u32 CELLS, u32 GROUP>
-DEVICE void products(const u8* key, const float* queries, u32 width, u32 pitch, float* sums) {
+// 16 bytes of cells, as floats.
+template <u32 CELLS>
+struct Cells {
+    static const u32 COUNT = CELLS == CELLS_F32 ? 4 : CELLS == CELLS_F16 ? 8 : 16;
+    // `at` is a multiple of COUNT, and rows are padded to 16 bytes.
+    DEVICE void load(const u8* row, u32 width, u32 at, float* out) {
+        if (CELLS == CELLS_F32) {
+            float4 v = *(const float4*)(row + at * 4);
+            out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
+        } else if (CELLS == CELLS_F16) {
+            uint4 v = *(const uint4*)(row + at * 2);
+            u32 words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (u32 g = 0; g < GROUP; g++) sums[g] = 0.0f;
-    if (CELLS == CELLS_F32) {
-        for (u32 n = 0; n < width; n += 4) {
-            float4 k = *(const float4*)(key + n * 4);
+            for (u32 n = 0; n < 4; n++) out[2 * n] = from_half((u16)words[n]), out[2 * n + 1] = from_half((u16)(words[n] >> 16));
+        } else {
+            uint4 v = *(const uint4*)(row + at);
+            float scale = from_half(((const u16*)(row + scales_at(width)))[at / 32]);
 #pragma unroll
-            for (u32 g = 0; g < GROUP; g++) {
-                float4 q = *(const float4*)(queries + g * pitch + n);
-                sums[g] += q.x * k.x + q.y * k.y + q.z * k.z + q.w * k.w;
-            }
-        }
-    } else if (CELLS == CELLS_F16) {
-        for (u32 n = 0; n < width; n += 8) {
-            uint4 k = *(const uint4*)(key + n * 2);
-            float f[8] = {from_half((u16)k.x), from_half((u16)(k.x >> 16)), from_half((u16)k.y), from_half((u16)(k.y >> 16)),
-                          from_half((u16)k.z), from_half((u16)(k.z >> 16)), from_half((u16)k.w), from_half((u16)(k.w >> 16))};
-#pragma unroll
-            for (u32 g = 0; g < GROUP; g++) {
-                float4 a = *(const float4*)(queries + g * pitch + n), b = *(const float4*)(queries + g * pitch + n + 4);
-                sums[g] += a.x * f[0] + a.y * f[1] + a.z * f[2] + a.w * f[3] + b.x * f[4] + b.y * f[5] + b.z * f[6] + b.w * f[7];
-            }
-        }
-    } else {
-        const u16* scales = (const u16*)(key + scales_at(width));
-        for (u32 n = 0; n < width; n += 16) {
-            uint4 k = *(const uint4*)(key + n);
-            float scale = from_half(scales[n / 32]);
-            float f[16];
-#pragma unroll
-            for (u32 i = 0; i < 16; i++) f[i] = scale * (float)(i8)byte_of(k, i);
-#pragma unroll
-            for (u32 g = 0; g < GROUP; g++) {
-                const float* q = queries + g * pitch + n;
-                float sum = 0.0f;
-#pragma unroll
-                for (u32 i = 0; i < 16; i++) sum += q[i] * f[i];
-                sums[g] += sum;
-            }
+            for (u32 n = 0; n < 16; n++) out[n] = scale * (float)(i8)byte_of(v, n);
         }
     }
-}
+    // From any place on: one by one, where that is no multiple of COUNT. Those beyond the row's end are zero.
+    DEVICE void load_any(const u8* row, u32 width, u32 at, bool is_whole, float* out) {
+        if (is_whole) return load(row, width, at, out);
+#pragma unroll
+        for (u32 n = 0; n < COUNT; n++) {
+            u32 one = at + n;
+            if (one >= width) out[n] = 0.0f;
+            else if (CELLS == CELLS_F32) out[n] = ((const float*)row)[one];
+            else if (CELLS == CELLS_F16) out[n] = from_half(((const u16*)row)[one]);
+            else out[n] = from_half(((const u16*)(row + scales_at(width)))[one / 32]) * (float)((const i8*)row)[one];
+        }
+    }
+};
 
-// Element `at` of a row of `width` cells.
-template <u32 CELLS>
-DEVICE float cell(const u8* row, u32 width, u32 at) {
-    if (CELLS == CELLS_F32) return ((const float*)row)[at];
-    if (CELLS == CELLS_F16) return from_half(((const u16*)row)[at]);
-    return from_half(((const u16*)(row + scales_at(width)))[at / 32]) * (float)((const i8*)row)[at];
-}
+// Lanes that compute a score together.
+static const u32 TOGETHER = 4;
 
 template <u32 CELLS, u32 GROUP>
 DEVICE void attend(const Attention& p) {
+    typedef Cells<CELLS> C;
+    // Heads of a warp, and warps of a head, when values are added up.
+    static const u32 WARPS = CHUNK / WARP, HEADS = GROUP > WARPS ? GROUP / WARPS : 1, SHARING = GROUP < WARPS ? WARPS / GROUP : 1;
     alignas(16) __shared__ float queries[SHARED_ELEMENTS];
     __shared__ float sums[SHARED_ELEMENTS];
     __shared__ float scores[GROUP][CHUNK];
-    __shared__ float most[GROUP], total[GROUP], factor[GROUP], scratch[32];
+    __shared__ float most[GROUP], total[GROUP], factor[GROUP];
     __shared__ u64 pages[CHUNK / PAGE + 1];
     __shared__ u32 is_last;
     wait_for_previous();
     u32 t = thread_x(), split = block_x(), row = block_z(), key_head = block_y() / p.sets, set = block_y() % p.sets;
+    u32 position = ((const u32*)p.positions)[row], sequence = ((const u32*)p.sequences)[row];
+    u32 length = ((const u32*)p.lengths)[row];
     u32 in_key = set * p.per_block, left = p.group - in_key, heads = left < p.per_block ? left : p.per_block;
     u32 first_head = key_head * p.group + in_key, key = p.cache.key, value = p.cache.value;
     u32 pitch = (key + 15) / 16 * 16;
     const float* query = row_at(p.query, row) + first_head * key;
+#pragma unroll 1
     for (u32 n = t; n < GROUP * pitch; n += CHUNK) {
         u32 g = n / pitch, at = n % pitch;
-        queries[n] = g < heads && at < key ? query[g * key + at] : 0.0f;
+        queries[n] = g < heads && at < key ? query[g * key + at] * p.scale : 0.0f;
     }
+#pragma unroll 1
     for (u32 n = t; n < GROUP * value; n += CHUNK) sums[n] = 0.0f;
     if (t < GROUP) most[t] = -INFINITY, total[t] = 0.0f;
-    u32 position = ((const u32*)p.positions)[row], sequence = ((const u32*)p.sequences)[row];
-    Range seen = visible(p, position, ((const u32*)p.lengths)[row]);
+    Range seen = visible(p, position, length);
     u32 count = seen.to > seen.from ? seen.to - seen.from : 0;
     u32 run = (count + CHUNK * p.splits - 1) / (CHUNK * p.splits) * CHUNK;
     u32 start = seen.from + split * run, end = start + run < seen.to ? start + run : seen.to;
-    u32 pairs = (value + 1) / 2, parts = pairs >= CHUNK ? 1 : CHUNK / pairs < 4 ? CHUNK / pairs : 4;
+    // Lanes that take a position's value together, each 16 bytes of it.
+    u32 vectors = (value + C::COUNT - 1) / C::COUNT, across = 1;
+    while (across < vectors && across < WARP) across *= 2;
+    bool is_whole = p.view % C::COUNT == 0;
+#pragma unroll 1
     for (u32 chunk = start; chunk < end; chunk += CHUNK) {
         u32 here = end - chunk < CHUNK ? end - chunk : CHUNK;
         block_sync();
         if (t < CHUNK / PAGE + 1 && (chunk / PAGE + t) * PAGE < end)
             pages[t] = (u64)page_of(p.cache, sequence, (chunk / PAGE + t) * PAGE);
         block_sync();
-        float mine[GROUP];
-        if (t < here) {
-            u32 at = chunk + t;
-            const u8* k = key_at(p.cache, (u8*)pages[at / PAGE - chunk / PAGE], key_head, at);
-            products<CELLS, GROUP>(k, queries, key, pitch, mine);
-        }
+#pragma unroll 1
+        for (u32 n = t / TOGETHER; n - lane() / TOGETHER < here; n += CHUNK / TOGETHER) {
+            float mine[GROUP];
 #pragma unroll
-        for (u32 g = 0; g < GROUP; g++) {
-            if (g >= heads) continue;
-            float score = -INFINITY;
-            if (t < here) {
-                score = mine[g] * p.scale;
-                if (p.soft_cap != 0.0f) score = p.soft_cap * tanhf(score / p.soft_cap);
-                if (p.slopes) {
-                    u32 at = chunk + t, distance = position > at ? position - at : at - position;
-                    score -= ((const float*)p.slopes)[first_head + g] * (float)distance;
-                }
+            for (u32 g = 0; g < GROUP; g++) mine[g] = 0.0f;
+            u32 at = chunk + (n < here ? n : 0);
+            const u8* k = key_at(p.cache, (u8*)pages[at / PAGE - chunk / PAGE], key_head, at);
+#pragma unroll 2
+            for (u32 e = t % TOGETHER * C::COUNT; e < key; e += TOGETHER * C::COUNT) {
+                float f[C::COUNT];
+                C::load(k, key, e, f);
+#pragma unroll
+                for (u32 g = 0; g < GROUP; g++)
+#pragma unroll
+                    for (u32 i = 0; i < C::COUNT; i += 4) {
+                        float4 q = *(const float4*)(queries + g * pitch + e + i);
+                        mine[g] += q.x * f[i] + q.y * f[i + 1] + q.z * f[i + 2] + q.w * f[i + 3];
+                    }
             }
-            float top = larger(most[g], block_most(score, scratch));
-            float weight = t < here ? expf(score - top) : 0.0f;
-            // Where nothing but -infinity was seen, the difference is no number.
-            if (t < here && score == -INFINITY) weight = 0.0f;
-            scores[g][t] = weight;
-            float sum = block_sum(weight, scratch);
-            if (t == 0) {
-                factor[g] = most[g] == -INFINITY ? 0.0f : expf(most[g] - top);
-                total[g] = total[g] * factor[g] + sum;
+#pragma unroll
+            for (u32 g = 0; g < GROUP; g++) {
+                float score = mine[g];
+#pragma unroll
+                for (int mask = TOGETHER / 2; mask > 0; mask /= 2) score += shuffle_xor(score, mask);
+                if (t % TOGETHER == g % TOGETHER) scores[g][n] = score;
             }
-            block_sync();
-            if (t == 0) most[g] = top;
         }
         block_sync();
-        for (u32 first = 0; first < pairs; first += CHUNK) {
-            u32 pair = first + t % (pairs < CHUNK ? pairs : CHUNK), part = pairs < CHUNK ? t / pairs : 0;
-            bool is_mine = part < parts && pair < pairs;
-            float a[GROUP], b[GROUP];
+        // A warp takes a head's scores.
+#pragma unroll 1
+        for (u32 g = warp(); g < heads; g += CHUNK / WARP) {
+            float mine[CHUNK / WARP], top = most[g], sum = 0.0f;
 #pragma unroll
-            for (u32 g = 0; g < GROUP; g++) a[g] = b[g] = 0.0f;
-            if (is_mine) {
-                u32 at = pair * 2, has_two = at + 1 < value;
+            for (u32 n = 0; n < CHUNK / WARP; n++) {
+                u32 place = n * WARP + lane(), at = chunk + place;
+                float score = scores[g][place];
+                if (p.soft_cap != 0.0f) score = p.soft_cap * tanhf(score / p.soft_cap);
+                if (p.slopes) {
+                    u32 distance = position > at ? position - at : at - position;
+                    score -= ((const float*)p.slopes)[first_head + g] * (float)distance;
+                }
+                mine[n] = place < here ? score : -INFINITY;
+                top = larger(top, mine[n]);
+            }
+            top = warp_most(top);
+#pragma unroll
+            for (u32 n = 0; n < CHUNK / WARP; n++) {
+                // Where nothing but -infinity was seen, the difference is no number.
+                float weight = mine[n] == -INFINITY ? 0.0f : expf(mine[n] - top);
+                scores[g][n * WARP + lane()] = weight;
+                sum += weight;
+            }
+            sum = warp_sum(sum);
+            warp_sync();
+            if (lane() == 0) {
+                factor[g] = most[g] == -INFINITY ? 0.0f : expf(most[g] - top);
+                total[g] = total[g] * factor[g] + sum;
+                most[g] = top;
+            }
+        }
+        block_sync();
+        // A warp takes some heads, or, where there are fewer heads than warps, every so many positions of one.
+        u32 head = warp() / SHARING * HEADS, part = warp() % SHARING;
+#pragma unroll 1
+        for (u32 first = 0; first < vectors; first += WARP) {
+            u32 vector = first + lane() % across, at = vector * C::COUNT;
+            float acc[HEADS][C::COUNT];
+#pragma unroll
+            for (u32 g = 0; g < HEADS; g++)
+#pragma unroll
+                for (u32 i = 0; i < C::COUNT; i++) acc[g][i] = 0.0f;
+            if (vector < vectors && head < heads) {
 #pragma unroll 4
-                for (u32 n = part; n < here; n += parts) {
+                for (u32 n = lane() / across * SHARING + part; n < here; n += WARP / across * SHARING) {
                     u32 of = chunk + n;
                     u8* page = (u8*)pages[of / PAGE - chunk / PAGE];
                     const u8* v = p.is_view ? key_at(p.cache, page, key_head, of) : value_at(p.cache, page, key_head, of);
-                    u32 width = p.is_view ? key : value;
-                    float x = cell<CELLS>(v, width, p.view + at), y = has_two ? cell<CELLS>(v, width, p.view + at + 1) : 0.0f;
+                    float f[C::COUNT];
+                    C::load_any(v, p.is_view ? key : value, p.view + at, is_whole, f);
 #pragma unroll
-                    for (u32 g = 0; g < GROUP; g++) {
-                        a[g] += scores[g][n] * x;
-                        b[g] += scores[g][n] * y;
+                    for (u32 g = 0; g < HEADS; g++) {
+                        float weight = scores[head + g][n];
+#pragma unroll
+                        for (u32 i = 0; i < C::COUNT; i++) acc[g][i] += weight * f[i];
                     }
                 }
             }
-            for (u32 turn = 0; turn < parts; turn++) {
-                if (is_mine && part == turn) {
+#pragma unroll 1
+            for (u32 mask = across; mask < WARP; mask *= 2)
 #pragma unroll
-                    for (u32 g = 0; g < GROUP; g++) {
-                        if (g >= heads) continue;
-                        float* sum = sums + g * value + pair * 2;
-                        sum[0] = sum[0] * (turn == 0 ? factor[g] : 1.0f) + a[g];
-                        if (pair * 2 + 1 < value) sum[1] = sum[1] * (turn == 0 ? factor[g] : 1.0f) + b[g];
+                for (u32 g = 0; g < HEADS; g++)
+#pragma unroll
+                    for (u32 i = 0; i < C::COUNT; i++) acc[g][i] += shuffle_xor(acc[g][i], mask);
+#pragma unroll 1
+            for (u32 turn = 0; turn < SHARING; turn++) {
+                if (part == turn && lane() < across && vector < vectors) {
+#pragma unroll
+                    for (u32 g = 0; g < HEADS; g++) {
+                        if (head + g >= heads) continue;
+                        float by = turn == 0 ? factor[head + g] : 1.0f;
+                        float* sum = sums + (head + g) * value + at;
+#pragma unroll
+                        for (u32 i = 0; i < C::COUNT; i++)
+                            if (at + i < value) sum[i] = sum[i] * by + acc[g][i];
                     }
                 }
-                block_sync();
+                if (SHARING > 1) block_sync();
             }
         }
     }
@@ -194,6 +231,7 @@ DEVICE void attend(const Attention& p) {
         u32 unit = row * (p.cache.heads * p.sets) + block_y(), size = value + 2;
         float* partials = (float*)p.partials + (u64)unit * p.splits * p.per_block * size;
         float* own = partials + (u64)split * p.per_block * size;
+#pragma unroll 1
         for (u32 n = t; n < heads * value; n += CHUNK) own[n / value * size + 2 + n % value] = sums[n];
         if (t < heads) own[t * size] = most[t], own[t * size + 1] = total[t];
         fence();
@@ -202,25 +240,38 @@ DEVICE void attend(const Attention& p) {
         block_sync();
         if (!is_last) return;
         fence();
-        if (t < heads) {
+        // What each run counts for: the exponential of how far its largest score is below the largest of all.
+        float* weights = &scores[0][0];
+#pragma unroll 1
+        for (u32 g = warp(); g < heads; g += CHUNK / WARP) {
             float top = -INFINITY, all = 0.0f;
-            for (u32 s = 0; s < p.splits; s++) {
-                const volatile float* of = partials + ((u64)s * p.per_block + t) * size;
-                if (of[1] != 0.0f || of[1] != of[1]) top = larger(top, of[0]);
+#pragma unroll 1
+            for (u32 s = lane(); s < p.splits; s += WARP) {
+                const volatile float* of = partials + ((u64)s * p.per_block + g) * size;
+                if (of[1] != 0.0f) top = larger(top, of[0]);
             }
-            for (u32 s = 0; s < p.splits; s++) {
-                const volatile float* of = partials + ((u64)s * p.per_block + t) * size;
-                if (of[1] != 0.0f || of[1] != of[1]) all += of[1] * expf(of[0] - top);
+            top = warp_most(top);
+#pragma unroll 1
+            for (u32 s = lane(); s < p.splits; s += WARP) {
+                const volatile float* of = partials + ((u64)s * p.per_block + g) * size;
+                float weight = of[1] != 0.0f ? expf(of[0] - top) : 0.0f;
+                weights[g * CHUNK + s] = weight;
+                all += weight != 0.0f ? of[1] * weight : 0.0f;
+                if (of[1] != of[1]) all = of[1];
             }
-            most[t] = top, total[t] = all;
+            all = warp_sum(all);
+            if (lane() == 0) most[g] = top, total[g] = all;
         }
         block_sync();
+#pragma unroll 1
         for (u32 n = t; n < heads * value; n += CHUNK) {
             u32 g = n / value;
             float sum = 0.0f;
+#pragma unroll 4
             for (u32 s = 0; s < p.splits; s++) {
                 const volatile float* of = partials + ((u64)s * p.per_block + g) * size;
-                if (of[1] != 0.0f || of[1] != of[1]) sum += of[2 + n % value] * expf(of[0] - most[g]);
+                float weight = weights[g * CHUNK + s];
+                if (weight != 0.0f) sum += of[2 + n % value] * weight;
             }
             sums[n] = sum;
         }
@@ -236,15 +287,19 @@ DEVICE void attend(const Attention& p) {
         factor[t] = by, total[t] = all;
     }
     block_sync();
-    float* out = row_at(p.out, row) + first_head * value;
-    for (u32 n = t; n - lane() < heads * value; n += CHUNK) {
-        float y = 0.0f;
-        if (n < heads * value) {
-            u32 g = n / value;
-            y = total[g] == 0.0f ? 0.0f : sums[n] * factor[g] / total[g];
-            out[n] = y;
+    float* out = row_at(p.out, row);
+    u32 all = heads * value;
+#pragma unroll 1
+    for (u32 n = t * 4; n - lane() * 4 < all; n += CHUNK * 4) {
+        float y[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            if (n + i >= all) continue;
+            u32 g = (n + i) / value;
+            y[i] = total[g] == 0.0f ? 0.0f : sums[n + i] * factor[g] / total[g];
+            out[first_head * value + n + i] = y[i];
         }
-        if (p.to.codes) round_into(p.to, row, first_head * value + n, y);
+        if (p.to.codes) round_into(p.to, row, first_head * value + n, {y[0], y[1], y[2], y[3]}, n < all);
     }
 }
 

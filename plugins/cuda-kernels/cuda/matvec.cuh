@@ -36,6 +36,7 @@ DEVICE const float* row_of(const Matvec& p, u32 at, const float* const*) {
 // The rows of one part. `X` is a row of activations.
 template <class T, class X, u32 TOKENS, u32 ROWS, u32 UNROLL>
 DEVICE void multiply(const Matvec& p, const Part& part) {
+    __shared__ float scratch[4];
     u32 in_block = thread_x() / p.lanes, first = ((block_x() - part.first_block) * (threads_x() / p.lanes) + in_block) * ROWS;
     u32 mine = thread_x() % p.lanes, y = block_y();
     u32 token = block_z() * TOKENS, x_first = token, x_step = 1;
@@ -97,7 +98,16 @@ DEVICE void multiply(const Matvec& p, const Part& part) {
 #pragma unroll
         for (u32 m = 0; m < TOKENS; m++) {
             float sum = sums[r][m];
-            for (u32 mask = p.lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+            for (u32 mask = p.lanes < WARP ? p.lanes / 2 : WARP / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+            if (p.lanes > WARP) {
+                // Several warps share a row.
+                block_sync();
+                if (lane() == 0) scratch[warp()] = sum;
+                block_sync();
+                u32 of_row = thread_x() / p.lanes * (p.lanes / WARP);
+                sum = 0.0f;
+                for (u32 w = 0; w < p.lanes / WARP; w++) sum += scratch[of_row + w];
+            }
             u32 row = first + r;
             if ((r * TOKENS + m) % p.lanes != mine || row >= part.rows || token + m >= p.tokens) continue;
             if (part.bias) sum += ((const float*)part.bias)[bias_first + row];
@@ -119,10 +129,11 @@ DEVICE u32 part_of_block(const Matvec& p) {
         multiply<T, X, TOKENS, ROWS, UNROLL>(p, p.parts[part_of_block(p)]); \
     }
 
-// For one token, one row or two at a time: which is faster depends on the shape.
-#define MATVECS(name, T, X) \
-    MATVEC(name, T, X, 1, 1, 4) \
-    MATVEC(name, T, X, 1, 2, 2) \
-    MATVEC(name, T, X, 2, 2, 2) \
+// For one token, one row or two at a time: which is faster depends on the shape. TURN is how many units a lane fetches at
+// once of one row, as src/layout.rs has it.
+#define MATVECS(name, T, X, TURN) \
+    MATVEC(name, T, X, 1, 1, TURN) \
+    MATVEC(name, T, X, 1, 2, TURN / 2) \
+    MATVEC(name, T, X, 2, 2, TURN / 2) \
     MATVEC(name, T, X, 4, 2, 1) \
     MATVEC(name, T, X, 8, 2, 1)

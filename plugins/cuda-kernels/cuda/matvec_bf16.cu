@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(bf16, Float<TYPE_BF16>, const float*)
+MATVECS(bf16, Float<TYPE_BF16>, const float*, 4)

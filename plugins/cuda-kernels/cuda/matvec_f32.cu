@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(f32, Float<TYPE_F32>, const float*)
+MATVECS(f32, Float<TYPE_F32>, const float*, 4)

@@ -11,8 +11,8 @@
             default: return multiply<Q6K, Row8, TOKENS, ROWS, UNROLL>(p, part); \
         } \
     }
-MIXED(1, 1, 4)
-MIXED(1, 2, 2)
-MIXED(2, 2, 2)
+MIXED(1, 1, 2)
+MIXED(1, 2, 1)
+MIXED(2, 2, 1)
 MIXED(4, 2, 1)
 MIXED(8, 2, 1)

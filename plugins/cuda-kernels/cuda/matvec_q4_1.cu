@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q4_1, Q4_1, Row8)
+MATVECS(q4_1, Q4_1, Row8, 4)

@@ -44,33 +44,101 @@ struct Norm {
     u32 pad;
 };
 
-KERNEL(norm, Norm, 512) {
+// Rows that are aligned to 16 bytes and are read once: a thread keeps KEPT vectors of four elements.
+template <u32 KEPT>
+DEVICE void normalize(const Norm& p) {
+    __shared__ float scratch[32];
+    u32 head = block_x(), row = block_y(), first = head * p.width, width = p.width, step = threads_x() * 4;
+    u32 begin = thread_x() * 4;
+    // What does not depend on the kernel before is fetched first.
+    const float* gain = (const float*)p.gain + head * p.gain_step;
+    const float* bias = (const float*)p.bias + head * p.bias_step;
+    float4 gains[KEPT], kept[KEPT];
+#pragma unroll
+    for (u32 n = 0; n < KEPT; n++) {
+        gains[n] = {1.0f, 1.0f, 1.0f, 1.0f};
+        if (p.gain && begin + n * step < width) gains[n] = *(const float4*)(gain + begin + n * step);
+    }
+    wait_for_previous();
+    const float* x = row_at(p.x, row) + first;
+    float* out = row_at(p.out, row) + first;
+#pragma unroll
+    for (u32 n = 0; n < KEPT; n++) {
+        kept[n] = {0.0f, 0.0f, 0.0f, 0.0f};
+        if (begin + n * step < width) kept[n] = *(const float4*)(x + begin + n * step);
+    }
+    float sum = 0.0f;
+    if (p.is_centred) {
+#pragma unroll
+        for (u32 n = 0; n < KEPT; n++) sum += kept[n].x + kept[n].y + kept[n].z + kept[n].w;
+        float mean = block_sum(sum, scratch) / (float)width;
+#pragma unroll
+        for (u32 n = 0; n < KEPT; n++)
+            if (begin + n * step < width) kept[n] = {kept[n].x - mean, kept[n].y - mean, kept[n].z - mean, kept[n].w - mean};
+    }
+    sum = 0.0f;
+#pragma unroll
+    for (u32 n = 0; n < KEPT; n++)
+        sum += kept[n].x * kept[n].x + kept[n].y * kept[n].y + (kept[n].z * kept[n].z + kept[n].w * kept[n].w);
+    float factor = 1.0f / sqrtf(block_sum(sum, scratch) / (float)width + p.epsilon);
+#pragma unroll
+    for (u32 n = 0; n < KEPT; n++) {
+        u32 at = begin + n * step;
+        bool is_there = at < width;
+        float4 y = {kept[n].x * factor * gains[n].x, kept[n].y * factor * gains[n].y, kept[n].z * factor * gains[n].z,
+                    kept[n].w * factor * gains[n].w};
+        if (p.bias && is_there) {
+            float4 b = *(const float4*)(bias + at);
+            y = {y.x + b.x, y.y + b.y, y.z + b.z, y.w + b.w};
+        }
+        if (is_there) *(float4*)(out + at) = y;
+        if (p.to.codes) round_into(p.to, row, first + at, y, is_there);
+    }
+}
+
+KERNEL(norm_1, Norm, 512) {
+    release_next();
+    normalize<1>(p);
+}
+KERNEL(norm_4, Norm, 512) {
+    release_next();
+    normalize<4>(p);
+}
+
+// Rows of any width, wherever they lie, which are read twice.
+KERNEL(norm_any, Norm, 512) {
     release_next();
     __shared__ float scratch[32];
     wait_for_previous();
-    u32 head = block_x(), row = block_y(), first = head * p.width, width = p.width;
+    u32 head = block_x(), row = block_y(), first = head * p.width, width = p.width, step = threads_x() * 4;
+    const float* gain = (const float*)p.gain + head * p.gain_step;
+    const float* bias = (const float*)p.bias + head * p.bias_step;
     const float* x = row_at(p.x, row) + first;
     float* out = row_at(p.out, row) + first;
-    float mean = 0.0f;
+    float mean = 0.0f, sum = 0.0f;
     if (p.is_centred) {
-        float sum = 0.0f;
+#pragma unroll 1
         for (u32 n = thread_x(); n < width; n += threads_x()) sum += x[n];
         mean = block_sum(sum, scratch) / (float)width;
     }
-    float sum = 0.0f;
+    sum = 0.0f;
+#pragma unroll 1
     for (u32 n = thread_x(); n < width; n += threads_x()) sum += (x[n] - mean) * (x[n] - mean);
     float factor = 1.0f / sqrtf(block_sum(sum, scratch) / (float)width + p.epsilon);
-    const float* gain = (const float*)p.gain + head * p.gain_step;
-    const float* bias = (const float*)p.bias + head * p.bias_step;
-    for (u32 n = thread_x(); n - lane() < width; n += threads_x()) {
-        float y = 0.0f;
-        if (n < width) {
-            y = (x[n] - mean) * factor;
-            if (p.gain) y *= gain[n];
-            if (p.bias) y += bias[n];
-            out[n] = y;
+#pragma unroll 1
+    for (u32 at = thread_x() * 4; at - lane() * 4 < width; at += step) {
+        float4 y = load_four(x, at, width);
+        y = {(y.x - mean) * factor, (y.y - mean) * factor, (y.z - mean) * factor, (y.w - mean) * factor};
+        if (p.gain) {
+            float4 g = load_four(gain, at, width);
+            y = {y.x * g.x, y.y * g.y, y.z * g.z, y.w * g.w};
         }
-        if (p.to.codes) round_into(p.to, row, first + n, y);
+        if (p.bias) {
+            float4 b = load_four(bias, at, width);
+            y = {y.x + b.x, y.y + b.y, y.z + b.z, y.w + b.w};
+        }
+        store_four(out, at, width, y);
+        if (p.to.codes) round_into(p.to, row, first + at, y, at < width);
     }
 }
 
@@ -107,19 +175,19 @@ struct Activate {
     u32 pad;
 };
 
-KERNEL(activate, Activate, 256) {
+// A thread takes four elements.
+KERNEL(activate, Activate, 128) {
     release_next();
     wait_for_previous();
-    u32 at = block_x() * 256 + thread_x(), row = block_y(), width = p.out.width;
-    if (at - lane() >= width) return;
-    float y = 0.0f;
-    if (at < width) {
-        float up = p.up.width ? row_at(p.up, row)[at] : 1.0f;
-        y = activated(p.kind, row_at(p.gate, row)[at], up, p.alpha, p.limit);
-        if (p.up.width && p.kind != SWIGLU_CLAMPED) y *= up;
-        row_at(p.out, row)[at] = y;
-    }
-    if (p.to.codes) round_into(p.to, row, at, y);
+    u32 at = (block_x() * 128 + thread_x()) * 4, row = block_y(), width = p.out.width;
+    if (at - lane() * 4 >= width) return;
+    float4 x = load_four(row_at(p.gate, row), at, width), up = {1.0f, 1.0f, 1.0f, 1.0f};
+    if (p.up.width) up = load_four(row_at(p.up, row), at, width);
+    float4 y = {activated(p.kind, x.x, up.x, p.alpha, p.limit), activated(p.kind, x.y, up.y, p.alpha, p.limit),
+                activated(p.kind, x.z, up.z, p.alpha, p.limit), activated(p.kind, x.w, up.w, p.alpha, p.limit)};
+    if (p.kind != SWIGLU_CLAMPED) y = {y.x * up.x, y.y * up.y, y.z * up.z, y.w * up.w};
+    store_four(row_at(p.out, row), at, width, y);
+    if (p.to.codes) round_into(p.to, row, at, y, at < width);
 }
 
 static const u32 ADD = 0, MULTIPLY = 1;
@@ -430,13 +498,14 @@ struct Quantize {
     u32 x_stride, columns, parts, pad;
 };
 
-KERNEL(quantize, Quantize, 256) {
+// A thread takes four elements.
+KERNEL(quantize, Quantize, 128) {
     release_next();
     wait_for_previous();
-    u32 at = block_x() * 256 + thread_x(), row = block_y();
-    if (at - lane() >= p.columns) return;
+    u32 at = (block_x() * 128 + thread_x()) * 4, row = block_y();
+    if (at - lane() * 4 >= p.columns) return;
     const float* x = (const float*)p.x + (u64)(row / p.parts) * p.x_stride + row % p.parts * p.columns;
-    round_into(p.to, row, at, at < p.columns ? x[at] : 0.0f);
+    round_into(p.to, row, at, load_four(x, at, p.columns), at < p.columns);
 }
 
 struct Pad {

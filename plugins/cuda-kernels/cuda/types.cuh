@@ -1,8 +1,7 @@
 // The types of weights. A row's blocks are taken apart into planes, so that every load is aligned: all first fields, then
 // all second ones, and so on (src/layout.rs has the order). K types whose blocks are whole 16 bytes stay as they are.
 //
-// A *unit* is what a lane takes at a time: 16 bytes of codes and what belongs to them, two runs of 16 columns each; or 16
-// bytes of floats. Block types are multiplied with activations of 8 bits in exact integers.
+// A *unit* is what a lane takes at a time: 16 or 32 bytes of codes and what belongs to them, or 16 bytes of floats. Block types are multiplied with activations of 8 bits in exact integers.
 #pragma once
 #include "device.cuh"
 
@@ -59,117 +58,148 @@ DEVICE Scales scales_of(const uint4& header, u32 g) {
     return {(c & 0x0f0fu) | (a >> 2 & 0x3030u), (c >> 4 & 0x0f0fu) | (b >> 2 & 0x3030u)};
 }
 
+// Records of two blocks of 32 that follow each other, the first at an even place.
+struct Pair {
+    Record a, b;
+};
+DEVICE Pair pair_at(const Row8& x, u32 at) {
+    uint4 q = *(const uint4*)(x.records + at);
+    return {{from_bits(q.x), {(i16)q.y, (i16)(q.y >> 16)}}, {from_bits(q.z), {(i16)q.w, (i16)(q.w >> 16)}}};
+}
+
+// Two parts of a super-block of Q4_K or Q5_K: 64 columns, the codes of the first and the second 32 in `low` and `high`.
+DEVICE float join(u32 factors, const Scales& s, const Row8& x, u32 first, const uint4* low, const uint4* high) {
+    Pair r = pair_at(x, first / 32);
+    const i8* codes = x.codes + first;
+    i32 low_sum = dot16(low[0], codes) + dot16(low[1], codes + 16);
+    i32 high_sum = dot16(high[0], codes + 32) + dot16(high[1], codes + 48);
+    float sum = r.a.scale * (float)((i32)(s.scales & 0xffu) * low_sum) +
+                r.b.scale * (float)((i32)(s.scales >> 8) * high_sum);
+    float mins = r.a.scale * (float)((i32)(s.mins & 0xffu) * (r.a.sums[0] + r.a.sums[1])) +
+                 r.b.scale * (float)((i32)(s.mins >> 8) * (r.b.sums[0] + r.b.sums[1]));
+    return from_half((u16)factors) * sum - from_half((u16)(factors >> 16)) * mins;
+}
+
+// 16 values of one part.
+DEVICE void write(u32 factors, const Scales& s, u32 part, const uint4& codes, float* out) {
+    float d = from_half((u16)factors) * (float)(s.scales >> part * 8 & 0xffu);
+    float m = from_half((u16)(factors >> 16)) * (float)(s.mins >> part * 8 & 0xffu);
+#pragma unroll
+    for (u32 n = 0; n < 16; n++) out[n] = d * (float)byte_of(codes, n) - m;
+}
+
 struct Q4K {
-    static const u32 COLUMNS = 32;
+    static const u32 COLUMNS = 64;
     struct Unit {
-        uint4 codes;
+        uint4 codes[2];
         u32 factors;
         Scales scales;
     };
     DEVICE void load(const u8* row, u32, u32 unit, Unit& u) {
-        const u8* block = row + (u64)(unit / 8) * 144;
-        u32 chunk = unit % 8;
-        u.codes = load_once(block + 16 + chunk * 16);
+        const u8* block = row + (u64)(unit / 4) * 144;
+        u.codes[0] = load_once(block + 16 + unit % 4 * 32);
+        u.codes[1] = load_once(block + 32 + unit % 4 * 32);
         uint4 header = load_16(block);
         u.factors = header.x;
-        u.scales = scales_of(header, chunk / 2);
-    }
-    DEVICE float join(const Unit& u, u32 unit, const Row8& x, const uint4& low, const uint4& high) {
-        u32 chunk = unit % 8, first = unit / 8 * 256 + chunk / 2 * 64 + chunk % 2 * 16;
-        Record a = record_at(x, first / 32), b = record_at(x, first / 32 + 1);
-        u32 half = chunk % 2;
-        float low_sum = a.scale * (float)((i32)(u.scales.scales & 0xffu) * dot16(low, x.codes + first));
-        float high_sum = b.scale * (float)((i32)(u.scales.scales >> 8) * dot16(high, x.codes + first + 32));
-        float mins = a.scale * (float)((i32)(u.scales.mins & 0xffu) * (half ? a.sums[1] : a.sums[0])) +
-                     b.scale * (float)((i32)(u.scales.mins >> 8) * (half ? b.sums[1] : b.sums[0]));
-        return from_half((u16)u.factors) * (low_sum + high_sum) - from_half((u16)(u.factors >> 16)) * mins;
+        u.scales = scales_of(header, unit % 4);
     }
     DEVICE float dot(const Unit& u, u32 unit, const Row8& x) {
-        return join(u, unit, x, low_nibbles(u.codes), high_nibbles(u.codes));
+        uint4 low[2] = {low_nibbles(u.codes[0]), low_nibbles(u.codes[1])};
+        uint4 high[2] = {high_nibbles(u.codes[0]), high_nibbles(u.codes[1])};
+        return join(u.factors, u.scales, x, unit * 64, low, high);
     }
-    DEVICE void find(u32 run, u32& unit, u32& part) {
-        unit = run / 16 * 8 + run % 16 / 4 * 2 + run % 2;
-        part = run % 4 / 2;
-    }
-    DEVICE void write(u32 factors, const Scales& scales, u32 part, const uint4& codes, float* out) {
-        float d = from_half((u16)factors) * (float)(scales.scales >> part * 8 & 0xffu);
-        float m = from_half((u16)(factors >> 16)) * (float)(scales.mins >> part * 8 & 0xffu);
-#pragma unroll
-        for (u32 n = 0; n < 16; n++) out[n] = d * (float)byte_of(codes, n) - m;
-    }
-    DEVICE void values(const u8* row, u32 blocks, u32 run, float* out) {
-        u32 unit, part;
-        find(run, unit, part);
-        Unit u;
-        load(row, blocks, unit, u);
-        write(u.factors, u.scales, part, nibbles(u.codes, part), out);
+    DEVICE void values(const u8* row, u32, u32 run, float* out) {
+        const u8* block = row + (u64)(run / 16) * 144;
+        u32 group = run % 16 / 4, part = run % 4 / 2;
+        uint4 header = load_16(block), codes = load_once(block + 16 + group * 32 + run % 2 * 16);
+        write(header.x, scales_of(header, group), part, nibbles(codes, part), out);
     }
 };
 
 struct Q5K {
-    static const u32 COLUMNS = 32;
+    static const u32 COLUMNS = 64;
     struct Unit {
-        Q4K::Unit low;
-        uint4 high;
+        uint4 low[2], high[2];
+        u32 factors;
+        Scales scales;
     };
     DEVICE void load(const u8* row, u32, u32 unit, Unit& u) {
-        const u8* block = row + (u64)(unit / 8) * 176;
-        u32 chunk = unit % 8;
-        u.low.codes = load_once(block + 48 + chunk * 16);
-        u.high = load_16(block + 16 + chunk % 2 * 16);
+        const u8* block = row + (u64)(unit / 4) * 176;
+        u.low[0] = load_once(block + 48 + unit % 4 * 32);
+        u.low[1] = load_once(block + 64 + unit % 4 * 32);
+        u.high[0] = load_16(block + 16);
+        u.high[1] = load_16(block + 32);
         uint4 header = load_16(block);
-        u.low.factors = header.x;
-        u.low.scales = scales_of(header, chunk / 2);
-    }
-    DEVICE uint4 codes(const Unit& u, u32 unit, u32 part) {
-        return with_bits(nibbles(u.low.codes, part), u.high, unit % 8 / 2 * 2 + part, 0x01010101u);
+        u.factors = header.x;
+        u.scales = scales_of(header, unit % 4);
     }
     DEVICE float dot(const Unit& u, u32 unit, const Row8& x) {
-        return Q4K::join(u.low, unit, x, codes(u, unit, 0), codes(u, unit, 1));
+        uint4 low[2], high[2];
+#pragma unroll
+        for (u32 n = 0; n < 2; n++) {
+            low[n] = with_bits(low_nibbles(u.low[n]), u.high[n], unit % 4 * 2, 0x01010101u);
+            high[n] = with_bits(high_nibbles(u.low[n]), u.high[n], unit % 4 * 2 + 1, 0x01010101u);
+        }
+        return join(u.factors, u.scales, x, unit * 64, low, high);
     }
-    DEVICE void values(const u8* row, u32 blocks, u32 run, float* out) {
-        u32 unit, part;
-        Q4K::find(run, unit, part);
-        Unit u;
-        load(row, blocks, unit, u);
-        Q4K::write(u.low.factors, u.low.scales, part, codes(u, unit, part), out);
+    DEVICE void values(const u8* row, u32, u32 run, float* out) {
+        const u8* block = row + (u64)(run / 16) * 176;
+        u32 group = run % 16 / 4, part = run % 4 / 2;
+        uint4 header = load_16(block), high = load_16(block + 16 + run % 2 * 16);
+        uint4 low = load_once(block + 48 + group * 32 + run % 2 * 16);
+        uint4 codes = with_bits(nibbles(low, part), high, group * 2 + part, 0x01010101u);
+        write(header.x, scales_of(header, group), part, codes, out);
     }
 };
 
 struct Q6K {
-    static const u32 COLUMNS = 32;
+    // Two runs of 32 that lie 64 columns apart.
+    static const u32 COLUMNS = 64;
     struct Unit {
-        uint4 low, high;
-        u16 scales, factor;
+        uint4 low[2], high[2];
+        // The scales of the first run's halves, and of the second's.
+        u16 scales[2];
+        u16 factor;
     };
     DEVICE void load(const u8* row, u32 blocks, u32 unit, Unit& u) {
-        u32 block = unit / 8, chunk = unit % 8;
+        u32 block = unit / 4, half = unit % 4 / 2, part = unit % 2;
         const u8* high = row + (u64)blocks * 128;
         const u8* scales = high + (u64)blocks * 64;
-        u.low = load_once(row + (u64)unit * 16);
-        u.high = load_16(high + (u64)block * 64 + chunk / 4 * 32 + chunk % 2 * 16);
-        const u8* of = scales + (u64)block * 16 + chunk / 4 * 8 + chunk % 4;
-        u.scales = (u16)(load_1(of) | load_1(of + 4) << 8);
+        u.low[0] = load_once(row + (u64)unit * 32);
+        u.low[1] = load_once(row + (u64)unit * 32 + 16);
+        u.high[0] = load_16(high + (u64)block * 64 + half * 32);
+        u.high[1] = load_16(high + (u64)block * 64 + half * 32 + 16);
+        const u8* of = scales + (u64)block * 16 + half * 8 + part * 2;
+        u.scales[0] = load_2(of);
+        u.scales[1] = load_2(of + 4);
         u.factor = load_2(scales + (u64)blocks * 16 + (u64)block * 2);
     }
-    DEVICE uint4 codes(const Unit& u, u32 unit, u32 part) {
-        return with_bits(nibbles(u.low, part), u.high, unit % 4 / 2 * 2 + part * 4, 0x03030303u);
+    // 32 columns with two scales.
+    DEVICE float run(const uint4& a, const uint4& b, u16 scales, const Record& r, const i8* codes) {
+        i32 first = dot16(a, codes) - 32 * r.sums[0], second = dot16(b, codes + 16) - 32 * r.sums[1];
+        return r.scale * (float)((i32)(i8)scales * first + (i32)(i8)(scales >> 8) * second);
     }
     DEVICE float dot(const Unit& u, u32 unit, const Row8& x) {
-        u32 chunk = unit % 8, first = unit / 8 * 256 + chunk / 4 * 128 + chunk % 4 * 16;
-        Record a = record_at(x, first / 32), b = record_at(x, first / 32 + 2);
-        u32 half = chunk % 2;
-        i32 low = dot16(codes(u, unit, 0), x.codes + first) - 32 * (half ? a.sums[1] : a.sums[0]);
-        i32 high = dot16(codes(u, unit, 1), x.codes + first + 64) - 32 * (half ? b.sums[1] : b.sums[0]);
-        float sum = a.scale * (float)((i32)(i8)u.scales * low) + b.scale * (float)((i32)(i8)(u.scales >> 8) * high);
-        return from_half(u.factor) * sum;
+        u32 first = unit / 2 * 128 + unit % 2 * 32, shift = unit % 2 * 2;
+        uint4 low[2], high[2];
+#pragma unroll
+        for (u32 n = 0; n < 2; n++) {
+            low[n] = with_bits(low_nibbles(u.low[n]), u.high[n], shift, 0x03030303u);
+            high[n] = with_bits(high_nibbles(u.low[n]), u.high[n], shift + 4, 0x03030303u);
+        }
+        const i8* codes = x.codes + first;
+        return from_half(u.factor) * (run(low[0], low[1], u.scales[0], record_at(x, first / 32), codes) +
+                                      run(high[0], high[1], u.scales[1], record_at(x, first / 32 + 2), codes + 64));
     }
     DEVICE void values(const u8* row, u32 blocks, u32 run, float* out) {
-        u32 in_half = run % 8, unit = run / 16 * 8 + run % 16 / 8 * 4 + in_half % 4, part = in_half / 4;
-        Unit u;
-        load(row, blocks, unit, u);
-        uint4 q = codes(u, unit, part);
-        float d = from_half(u.factor) * (float)(i8)(u.scales >> part * 8);
+        u32 block = run / 16, half = run % 16 / 8, in_half = run % 8, part = in_half / 4;
+        const u8* high = row + (u64)blocks * 128;
+        const u8* scales = high + (u64)blocks * 64;
+        uint4 low = load_once(row + (u64)block * 128 + half * 64 + in_half % 4 * 16);
+        uint4 bits = load_16(high + (u64)block * 64 + half * 32 + in_half % 2 * 16);
+        uint4 q = with_bits(nibbles(low, part), bits, in_half % 4 / 2 * 2 + part * 4, 0x03030303u);
+        float d = from_half(load_2(scales + (u64)blocks * 16 + (u64)block * 2)) *
+                  (float)(i8)load_1(scales + (u64)block * 16 + run % 16);
 #pragma unroll
         for (u32 n = 0; n < 16; n++) out[n] = d * (float)((i32)byte_of(q, n) - 32);
     }

@@ -64,9 +64,10 @@ impl Node for Activate {
             limit: self.limit,
             pad: 0,
         };
-        let grid = [self.out.width.div_ceil(super::THREADS), step.count(self.out.rows), 1];
+        // A thread takes four elements.
+        let grid = [self.out.width.div_ceil(4 * 128), step.count(self.out.rows), 1];
         if grid[1] > 0 {
-            out.push(step::launch(("rows", "activate"), grid, super::THREADS, &parameters));
+            out.push(step::launch(("rows", "activate"), grid, 128, &parameters));
         }
     }
 

@@ -33,15 +33,16 @@ impl Node for Fill {
         }
         let (x, slot, to) = (step.place(&self.x), &step.plan.slots[self.slot], step.slot(self.slot));
         let (columns, parts) = (short(self.columns), short(self.parts));
-        let grid = [slot.columns.div_ceil(super::THREADS), rows, 1];
+        let grid = |elements| [slot.columns.div_ceil(elements), rows, 1];
         out.push(if slot.is_rounded {
             let parameters = parameters::Quantize { x: x.at, to, x_stride: x.stride, columns, parts, pad: 0 };
-            step::launch(("rows", "quantize"), grid, super::THREADS, &parameters)
+            // A thread takes four elements.
+            step::launch(("rows", "quantize"), grid(4 * 128), 128, &parameters)
         } else {
             let to_stride = short(slot.columns);
             let parameters =
                 parameters::Pad { x: x.at, to: to.codes, x_stride: x.stride, columns, parts, to_stride };
-            step::launch(("rows", "pad"), grid, super::THREADS, &parameters)
+            step::launch(("rows", "pad"), grid(super::THREADS), super::THREADS, &parameters)
         });
     }
 }

@@ -42,14 +42,19 @@ pub(crate) enum Mode {
     },
 }
 
-/// Lanes that take a row: as many as find work in every turn.
-fn lanes(units: usize) -> usize {
-    let used = |lanes: usize| units as f64 / (units.div_ceil(lanes) * lanes) as f64;
-    [32, 16, 8].into_iter().find(|lanes| used(*lanes) >= 0.85).unwrap_or_else(|| {
-        let best = [32, 16, 8].into_iter().max_by(|a, b| used(*a).total_cmp(&used(*b)));
-        best.unwrap_or(32)
-    })
+/// Lanes that take a row of so many units: few enough that all find work, and enough that each takes its units in one turn, and
+/// that the device has enough to do.
+fn lanes(units: usize, turn: usize, rows: usize) -> usize {
+    /// Lanes that keep a device busy.
+    const BUSY: usize = 1 << 16;
+    let mut lanes = 8;
+    while lanes < THREADS && (units > lanes * turn || (rows * lanes < BUSY && units > lanes && lanes < 32)) {
+        lanes *= 2;
+    }
+    lanes
 }
+
+fn many() -> usize { static M: std::sync::OnceLock<usize> = std::sync::OnceLock::new(); *M.get_or_init(|| std::env::var("APR_MANY").ok().and_then(|x| x.parse().ok()).unwrap_or(MANY_LANES)) }
 
 /// Whether parts of these types can share a launch.
 pub(crate) fn joins(a: &'static Type, b: &'static Type) -> bool {
@@ -73,11 +78,12 @@ pub(crate) fn launch(
     }
     let layout = &first.matrix.layout;
     let units = layout.units();
-    let lanes = lanes(units);
     let rows: usize = pieces.iter().map(|piece| piece.part.rows as usize).sum();
+    let turn = pieces.iter().map(|piece| piece.matrix.layout.of.turn).min().unwrap_or(1);
+    let lanes = lanes(units, turn, rows);
     let few = if matches!(mode, Mode::Experts { .. }) { 1 } else { tokens.min(FEW) };
     let (variant, per_launch, per_lane) = match few {
-        1 if rows * lanes < MANY_LANES => (0, 1, 1),
+        1 if rows * lanes < many() => (0, 1, 1),
         1 => (1, 1, 2),
         2 => (2, 2, 2),
         3 | 4 => (3, 4, 2),
@@ -137,10 +143,11 @@ mod tests {
 
     #[test]
     fn lanes_find_work() {
-        assert_eq!(lanes(128), 32);
-        assert_eq!(lanes(48), 16);
-        assert_eq!(lanes(280), 32);
-        assert_eq!(lanes(8), 8);
-        assert_eq!(lanes(1), 8);
+        assert_eq!(lanes(24, 4, 17920), 8);
+        assert_eq!(lanes(24, 4, 1536), 32);
+        assert_eq!(lanes(140, 4, 1536), 64);
+        assert_eq!(lanes(64, 4, 14336), 16);
+        assert_eq!(lanes(3584, 4, 1), 128);
+        assert_eq!(lanes(1, 4, 1), 8);
     }
 }

@@ -233,6 +233,7 @@ impl Session {
         if self.is_timed {
             // SAFETY: nodes give kernels their own parameters, over memory that this session holds and waits for.
             let times = unsafe { self.queue.time(&launches)? };
+            if std::env::var_os("APR_PROFILE").is_some() { let mut by: BTreeMap<String, (u64, u32)> = BTreeMap::new(); for (l, t) in launches.iter().zip(&times) { let e = by.entry(format!("{} {:?}", l.kernel, l.grid)).or_default(); e.0 += t; e.1 += 1; } for (k, (t, n)) in &by { eprintln!("{k}: {n} x {:.2} us = {:.1}", *t as f64 / 1e3 / *n as f64, *t as f64 / 1e3); } eprintln!("all {:.1} us", times.iter().sum::<u64>() as f64 / 1e3); }
             for (launch, time) in launches.iter().zip(times) {
                 self.times[launch.operation] += time;
             }

@@ -14,10 +14,13 @@ typedef int i32;
 
 #define INFINITY __int_as_float(0x7f800000)
 #define DEVICE static __device__ __forceinline__
-#define CONSTANT static __constant__
-// A kernel, exported as apr_NAME, takes one struct by value. `threads` is the most that it is launched with.
-#define KERNEL(name, Params, threads) \
-    extern "C" __global__ void __launch_bounds__(threads, (threads) <= 128 ? 2 : 1) apr_##name(const __grid_constant__ Params p)
+// Of a struct.
+#define DEVICE_MEMBER __device__ __forceinline__
+// A kernel, exported as apr_NAME, takes one struct by value. `threads` is the most that it is launched with, and `blocks` how
+// many of them a processor of the device must have room for at the same time.
+#define KERNEL_OF(name, Params, threads, blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) apr_##name(const __grid_constant__ Params p)
+#define KERNEL(name, Params, threads) KERNEL_OF(name, Params, threads, (threads) <= 128 ? 2 : 1)
 
 DEVICE u32 thread_x() { return threadIdx.x; }
 DEVICE u32 threads_x() { return blockDim.x; }
@@ -80,11 +83,20 @@ DEVICE float from_bits(u32 bits) { return __uint_as_float(bits); }
 DEVICE u32 to_bits(float x) { return __float_as_uint(x); }
 DEVICE i32 round_even(float x) { return __float2int_rn(x); }
 
+// Byte `n` of a word as a float: the bits of 2^23 plus it, less 2^23.
+DEVICE float byte_float(u32 word, u32 n) { return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + n)) - 8388608.0f; }
+
 DEVICE void fence() { __threadfence(); }
 DEVICE u32 count_up(u32* counter, u32 last) { return atomicInc(counter, last); }
 
 #if __CUDA_ARCH__ >= 800
 #define HAS_MMA 1
+// Two floats as BF16, to nearest, ties to even; the first is in the low half.
+DEVICE u32 pack_bf16(float a, float b) {
+    u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+    return both;
+}
 // d += A B for a 16x16 matrix A and a 16x8 matrix B of BF16, in the fragments of mma.m16n8k16.
 DEVICE void mma(float* d, const u32* a, const u32* b) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -104,12 +116,6 @@ static const u32 WARP = 32;
 DEVICE u32 lane() { return thread_x() % WARP; }
 DEVICE u32 warp() { return thread_x() / WARP; }
 
-// The upper half of the bits of a float, to nearest, ties to even: BF16. NaN stays NaN.
-DEVICE u16 to_bf16(float x) {
-    u32 bits = to_bits(x);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return (u16)(bits >> 16 | 0x40u);
-    return (u16)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
 DEVICE float from_bf16(u16 bits) { return from_bits((u32)bits << 16); }
 
 DEVICE float warp_sum(float x) {

@@ -25,7 +25,7 @@ struct alignas(8) float2 { float x, y; };
 #define __restrict__ __restrict
 #define __shared__ static thread_local
 #define DEVICE static inline
-#define CONSTANT static const
+#define DEVICE_MEMBER inline
 #define HAS_MMA 1
 
 namespace host {
@@ -184,6 +184,7 @@ inline u64 exchange(u64 word, u32 from) {
 
 }  // namespace host
 
+#define KERNEL_OF(name, Params, most, blocks) KERNEL(name, Params, most)
 #define KERNEL(name, Params, most) \
     static void run_##name(const Params& p); \
     extern "C" unsigned long long apr_##name##_params() { return sizeof(Params); } \
@@ -271,6 +272,17 @@ DEVICE u16 to_half(float x) {
     u16 bits;
     memcpy(&bits, &half, 2);
     return bits;
+}
+DEVICE float byte_float(u32 word, u32 n) { return (float)(word >> n * 8 & 0xffu); }
+DEVICE u32 pack_bf16(float a, float b) {
+    u32 halves[2];
+    float values[2] = {a, b};
+    for (int n = 0; n < 2; n++) {
+        u32 bits = to_bits(values[n]);
+        bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+        halves[n] = is_nan ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    }
+    return halves[0] | halves[1] << 16;
 }
 DEVICE i32 round_even(float x) { return (i32)lrintf(x); }
 DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }

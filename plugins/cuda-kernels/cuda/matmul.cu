@@ -21,12 +21,12 @@ DEVICE void store_parts(float* x, u16* to, u32 apart) {
         u32 words[8];
 #pragma unroll
         for (u32 n = 0; n < 8; n++) {
-            u16 a = to_bf16(x[2 * n]), b = to_bf16(x[2 * n + 1]);
-            words[n] = a | (u32)b << 16;
+            words[n] = pack_bf16(x[2 * n], x[2 * n + 1]);
+            if (part + 1 == PARTS) continue;
             // An infinite part leaves no rest.
-            float rest_a = x[2 * n] - from_bf16(a), rest_b = x[2 * n + 1] - from_bf16(b);
-            x[2 * n] = rest_a == rest_a ? rest_a : 0.0f;
-            x[2 * n + 1] = rest_b == rest_b ? rest_b : 0.0f;
+            float a = x[2 * n] - from_bits(words[n] << 16), b = x[2 * n + 1] - from_bits(words[n] & 0xffff0000u);
+            x[2 * n] = a == a ? a : 0.0f;
+            x[2 * n + 1] = b == b ? b : 0.0f;
         }
         uint4* at = (uint4*)(to + part * apart);
         at[0] = {words[0], words[1], words[2], words[3]};

@@ -26,12 +26,8 @@ DEVICE u32 expert_of(float number, u32 experts) {
     return expert < experts ? expert : experts - 1;
 }
 
-DEVICE Row8 row_of(const Matvec& p, u32 at, const Row8*) {
-    return {(const i8*)p.x + (u64)at * p.x_stride, (const Record*)p.records + (u64)at * (p.x_stride / 32)};
-}
-DEVICE const float* row_of(const Matvec& p, u32 at, const float* const*) {
-    return (const float*)p.x + (u64)at * p.x_stride;
-}
+DEVICE Codes rows_of(const Matvec& p, const Codes*) { return {(const i8*)p.x, (const Record*)p.records, p.x_stride}; }
+DEVICE Plain rows_of(const Matvec& p, const Plain*) { return {(const float*)p.x, p.x_stride}; }
 
 // The rows of one part. `X` is a row of activations.
 template <class T, class X, u32 TOKENS, u32 ROWS, u32 UNROLL>
@@ -58,38 +54,44 @@ DEVICE void multiply(const Matvec& p, const Part& part) {
         bias_first = expert * part.rows;
         x_first = p.is_shared ? token : y;
     }
-    const u8* rows[ROWS];
+    // Rows that are not there are computed as the last one; so are tokens.
+    u32 row = first < part.rows ? first : part.rows - 1, below = part.rows - 1 - row, others = p.tokens - token - 1;
+    u64 apart[ROWS];
 #pragma unroll
-    for (u32 r = 0; r < ROWS; r++) {
-        u32 row = first + r < part.rows ? first + r : part.rows - 1;
-        rows[r] = weights + (u64)row * part.row_bytes;
-    }
-    // Rows that are not there are computed as the last one.
-    u32 others = p.tokens - token - 1;
+    for (u32 r = 0; r < ROWS; r++) apart[r] = (u64)(r < below ? r : below) * part.row_bytes;
+    typename T::Cursor at = T::start(weights + (u64)row * part.row_bytes, p.blocks, mine);
+    X x = rows_of(p, (X*)nullptr).at(x_first, T::column(mine));
     float sums[ROWS][TOKENS];
 #pragma unroll
     for (u32 r = 0; r < ROWS; r++)
 #pragma unroll
         for (u32 m = 0; m < TOKENS; m++) sums[r][m] = 0.0f;
     bool waited = p.mode == MODE_EXPERTS;
-    for (u32 unit = mine; unit < p.units; unit += p.lanes * UNROLL) {
+#pragma unroll 1
+    for (u32 unit = mine; unit < p.units;) {
         typename T::Unit w[UNROLL][ROWS];
+        typename T::Cursor to = at;
 #pragma unroll
-        for (u32 n = 0; n < UNROLL; n++)
-            if (unit + n * p.lanes < p.units)
+        for (u32 n = 0; n < UNROLL; n++) {
+            if (n == 0 || unit + n * p.lanes < p.units)
 #pragma unroll
-                for (u32 r = 0; r < ROWS; r++) T::load(rows[r], p.blocks, unit + n * p.lanes, w[n][r]);
+                for (u32 r = 0; r < ROWS; r++) T::load(at, apart[r], w[n][r]);
+            T::move(at, p.lanes);
+        }
         if (!waited) wait_for_previous();
         waited = true;
 #pragma unroll
-        for (u32 n = 0; n < UNROLL; n++)
-            if (unit + n * p.lanes < p.units)
+        for (u32 n = 0; n < UNROLL; n++) {
+            if (n == 0 || unit < p.units)
 #pragma unroll
                 for (u32 m = 0; m < TOKENS; m++) {
-                    X x = row_of(p, x_first + (m < others ? m : others) * x_step, (X*)nullptr);
+                    X of_token = TOKENS == 1 ? x : x.at((m < others ? m : others) * x_step, 0);
 #pragma unroll
-                    for (u32 r = 0; r < ROWS; r++) sums[r][m] += T::dot(w[n][r], unit + n * p.lanes, x);
+                    for (u32 r = 0; r < ROWS; r++) sums[r][m] += T::dot(w[n][r], to, of_token);
                 }
+            unit += p.lanes;
+            x.move(p.lanes * T::COLUMNS);
+        }
     }
     // Lanes beyond the last unit have not waited yet, and none may leave before what came before it has ended.
     if (!waited) wait_for_previous();
@@ -108,12 +110,12 @@ DEVICE void multiply(const Matvec& p, const Part& part) {
                 sum = 0.0f;
                 for (u32 w = 0; w < p.lanes / WARP; w++) sum += scratch[of_row + w];
             }
-            u32 row = first + r;
-            if ((r * TOKENS + m) % p.lanes != mine || row >= part.rows || token + m >= p.tokens) continue;
-            if (part.bias) sum += ((const float*)part.bias)[bias_first + row];
+            u32 to = first + r;
+            if ((r * TOKENS + m) % p.lanes != mine || to >= part.rows || token + m >= p.tokens) continue;
+            if (part.bias) sum += ((const float*)part.bias)[bias_first + to];
             sum *= p.scale;
-            if (p.residual) sum += ((const float*)p.residual)[(u64)(token + m) * p.residual_stride + row];
-            ((float*)part.out)[(u64)(token + m) * part.out_stride + out_first + row] = sum;
+            if (p.residual) sum += ((const float*)p.residual)[(u64)(token + m) * p.residual_stride + to];
+            ((float*)part.out)[(u64)(token + m) * part.out_stride + out_first + to] = sum;
         }
 }
 
@@ -123,17 +125,17 @@ DEVICE u32 part_of_block(const Matvec& p) {
     return part;
 }
 
-#define MATVEC(name, T, X, TOKENS, ROWS, UNROLL) \
-    KERNEL(matvec_##name##_##TOKENS##x##ROWS, Matvec, 128) { \
+#define MATVEC(name, T, X, TOKENS, ROWS, UNROLL, BLOCKS) \
+    KERNEL_OF(matvec_##name##_##TOKENS##x##ROWS, Matvec, 128, BLOCKS) { \
         release_next(); \
         multiply<T, X, TOKENS, ROWS, UNROLL>(p, p.parts[part_of_block(p)]); \
     }
 
-// For one token, one row or two at a time: which is faster depends on the shape. TURN is how many units a lane fetches at
-// once of one row, as src/layout.rs has it.
-#define MATVECS(name, T, X, TURN) \
-    MATVEC(name, T, X, 1, 1, TURN) \
-    MATVEC(name, T, X, 1, 2, TURN / 2) \
-    MATVEC(name, T, X, 2, 2, TURN / 2) \
-    MATVEC(name, T, X, 4, 2, 1) \
-    MATVEC(name, T, X, 8, 2, 1)
+// For one token, one row or two at a time: which is faster depends on the shape. ONE and TWO are how many units a lane fetches at
+// once then; many small warps are better than few with much to do.
+#define MATVECS(name, T, X, ONE, TWO) \
+    MATVEC(name, T, X, 1, 1, ONE, 7) \
+    MATVEC(name, T, X, 1, 2, TWO, 5) \
+    MATVEC(name, T, X, 2, 2, TWO, 2) \
+    MATVEC(name, T, X, 4, 2, 1, 2) \
+    MATVEC(name, T, X, 8, 2, 1, 2)

@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q4_1, Q4_1, Row8, 4)
+MATVECS(q4_1, Q4_1, Codes, 4, 2)

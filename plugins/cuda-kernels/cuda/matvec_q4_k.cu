@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q4_k, Q4K, Row8, 4)
+MATVECS(q4_k, Q4K, Codes, 2, 2)

@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q6_k, Q6K, Row8, 2)
+MATVECS(q6_k, Q6K, Codes, 1, 1)

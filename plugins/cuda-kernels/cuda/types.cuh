@@ -1,7 +1,8 @@
 // The types of weights. A row's blocks are taken apart into planes, so that every load is aligned: all first fields, then
 // all second ones, and so on (src/layout.rs has the order). K types whose blocks are whole 16 bytes stay as they are.
 //
-// A *unit* is what a lane takes at a time: 16 or 32 bytes of codes and what belongs to them, or 16 bytes of floats. Block types are multiplied with activations of 8 bits in exact integers.
+// A *unit* is what a lane takes at a time: 16 or 32 bytes of codes and what belongs to them, or 16 bytes of floats. A cursor
+// stands at a unit of a row, and moves on by so many units, a multiple of four. Block types are multiplied with activations of 8 bits in exact integers.
 #pragma once
 #include "device.cuh"
 
@@ -15,13 +16,28 @@ struct alignas(8) Record {
     i16 sums[2];
 };
 
-// A row of activations.
-struct Row8 {
+// Activations from some column on, in a row and the rows below it.
+struct Codes {
     const i8* codes;
     const Record* records;
-};
+    u32 stride;
 
-DEVICE Record record_at(const Row8& x, u32 at) { return x.records[at]; }
+    DEVICE_MEMBER Codes at(u32 row, u32 column) const {
+        return {codes + (u64)row * stride + column, records + (u64)row * (stride / 32) + column / 32, stride};
+    }
+    DEVICE_MEMBER void move(u32 columns) {
+        codes += columns;
+        records += columns / 32;
+    }
+};
+// The same as they are.
+struct Plain {
+    const float* floats;
+    u32 stride;
+
+    DEVICE_MEMBER Plain at(u32 row, u32 column) const { return {floats + (u64)row * stride + column, stride}; }
+    DEVICE_MEMBER void move(u32 columns) { floats += columns; }
+};
 
 DEVICE i32 dot16(const uint4& codes, const i8* x) {
     uint4 y = *(const uint4*)x;
@@ -40,11 +56,10 @@ DEVICE uint4 with_bits(const uint4& low, const uint4& q, u32 shift, u32 mask) {
     return {low.x | (q.x >> shift & mask) << 4, low.y | (q.y >> shift & mask) << 4,
             low.z | (q.z >> shift & mask) << 4, low.w | (q.w >> shift & mask) << 4};
 }
-// Byte n of 16.
-DEVICE u32 byte_of(const uint4& q, u32 n) {
-    u32 word = n / 4 == 0 ? q.x : n / 4 == 1 ? q.y : n / 4 == 2 ? q.z : q.w;
-    return word >> n % 4 * 8 & 0xffu;
-}
+// Byte n of 16, and as a float.
+DEVICE u32 word_of(const uint4& q, u32 n) { return n / 4 == 0 ? q.x : n / 4 == 1 ? q.y : n / 4 == 2 ? q.z : q.w; }
+DEVICE u32 byte_of(const uint4& q, u32 n) { return word_of(q, n) >> n % 4 * 8 & 0xffu; }
+DEVICE float float_of(const uint4& q, u32 n) { return byte_float(word_of(q, n), n % 4); }
 
 // A scale and a minimum, each times an unsigned code: 6 bits for each of eight parts of a super-block.
 struct Scales {
@@ -62,15 +77,15 @@ DEVICE Scales scales_of(const uint4& header, u32 g) {
 struct Pair {
     Record a, b;
 };
-DEVICE Pair pair_at(const Row8& x, u32 at) {
-    uint4 q = *(const uint4*)(x.records + at);
+DEVICE Pair pair_at(const Codes& x) {
+    uint4 q = *(const uint4*)x.records;
     return {{from_bits(q.x), {(i16)q.y, (i16)(q.y >> 16)}}, {from_bits(q.z), {(i16)q.w, (i16)(q.w >> 16)}}};
 }
 
 // Two parts of a super-block of Q4_K or Q5_K: 64 columns, the codes of the first and the second 32 in `low` and `high`.
-DEVICE float join(u32 factors, const Scales& s, const Row8& x, u32 first, const uint4* low, const uint4* high) {
-    Pair r = pair_at(x, first / 32);
-    const i8* codes = x.codes + first;
+DEVICE float join(u32 factors, const Scales& s, const Codes& x, const uint4* low, const uint4* high) {
+    Pair r = pair_at(x);
+    const i8* codes = x.codes;
     i32 low_sum = dot16(low[0], codes) + dot16(low[1], codes + 16);
     i32 high_sum = dot16(high[0], codes + 32) + dot16(high[1], codes + 48);
     float sum = r.a.scale * (float)((i32)(s.scales & 0xffu) * low_sum) +
@@ -85,7 +100,7 @@ DEVICE void write(u32 factors, const Scales& s, u32 part, const uint4& codes, fl
     float d = from_half((u16)factors) * (float)(s.scales >> part * 8 & 0xffu);
     float m = from_half((u16)(factors >> 16)) * (float)(s.mins >> part * 8 & 0xffu);
 #pragma unroll
-    for (u32 n = 0; n < 16; n++) out[n] = d * (float)byte_of(codes, n) - m;
+    for (u32 n = 0; n < 16; n++) out[n] = d * float_of(codes, n) - m;
 }
 
 struct Q4K {
@@ -95,18 +110,31 @@ struct Q4K {
         u32 factors;
         Scales scales;
     };
-    DEVICE void load(const u8* row, u32, u32 unit, Unit& u) {
+    struct Cursor {
+        const u8* block;
+        const u8* codes;
+        u32 group;
+    };
+    DEVICE Cursor start(const u8* row, u32, u32 unit) {
         const u8* block = row + (u64)(unit / 4) * 144;
-        u.codes[0] = load_once(block + 16 + unit % 4 * 32);
-        u.codes[1] = load_once(block + 32 + unit % 4 * 32);
-        uint4 header = load_16(block);
-        u.factors = header.x;
-        u.scales = scales_of(header, unit % 4);
+        return {block, block + 16 + unit % 4 * 32, unit % 4};
     }
-    DEVICE float dot(const Unit& u, u32 unit, const Row8& x) {
+    DEVICE void move(Cursor& c, u32 units) {
+        c.block += units / 4 * 144;
+        c.codes += units / 4 * 144;
+    }
+    DEVICE void load(const Cursor& c, u64 offset, Unit& u) {
+        u.codes[0] = load_once(c.codes + offset);
+        u.codes[1] = load_once(c.codes + offset + 16);
+        uint4 header = load_16(c.block + offset);
+        u.factors = header.x;
+        u.scales = scales_of(header, c.group);
+    }
+    DEVICE u32 column(u32 unit) { return unit * 64; }
+    DEVICE float dot(const Unit& u, const Cursor&, const Codes& x) {
         uint4 low[2] = {low_nibbles(u.codes[0]), low_nibbles(u.codes[1])};
         uint4 high[2] = {high_nibbles(u.codes[0]), high_nibbles(u.codes[1])};
-        return join(u.factors, u.scales, x, unit * 64, low, high);
+        return join(u.factors, u.scales, x, low, high);
     }
     DEVICE void values(const u8* row, u32, u32 run, float* out) {
         const u8* block = row + (u64)(run / 16) * 144;
@@ -123,24 +151,33 @@ struct Q5K {
         u32 factors;
         Scales scales;
     };
-    DEVICE void load(const u8* row, u32, u32 unit, Unit& u) {
+    typedef Q4K::Cursor Cursor;
+    DEVICE Cursor start(const u8* row, u32, u32 unit) {
         const u8* block = row + (u64)(unit / 4) * 176;
-        u.low[0] = load_once(block + 48 + unit % 4 * 32);
-        u.low[1] = load_once(block + 64 + unit % 4 * 32);
-        u.high[0] = load_16(block + 16);
-        u.high[1] = load_16(block + 32);
-        uint4 header = load_16(block);
-        u.factors = header.x;
-        u.scales = scales_of(header, unit % 4);
+        return {block, block + 48 + unit % 4 * 32, unit % 4};
     }
-    DEVICE float dot(const Unit& u, u32 unit, const Row8& x) {
+    DEVICE void move(Cursor& c, u32 units) {
+        c.block += units / 4 * 176;
+        c.codes += units / 4 * 176;
+    }
+    DEVICE void load(const Cursor& c, u64 offset, Unit& u) {
+        u.low[0] = load_once(c.codes + offset);
+        u.low[1] = load_once(c.codes + offset + 16);
+        u.high[0] = load_16(c.block + offset + 16);
+        u.high[1] = load_16(c.block + offset + 32);
+        uint4 header = load_16(c.block + offset);
+        u.factors = header.x;
+        u.scales = scales_of(header, c.group);
+    }
+    DEVICE u32 column(u32 unit) { return unit * 64; }
+    DEVICE float dot(const Unit& u, const Cursor& c, const Codes& x) {
         uint4 low[2], high[2];
 #pragma unroll
         for (u32 n = 0; n < 2; n++) {
-            low[n] = with_bits(low_nibbles(u.low[n]), u.high[n], unit % 4 * 2, 0x01010101u);
-            high[n] = with_bits(high_nibbles(u.low[n]), u.high[n], unit % 4 * 2 + 1, 0x01010101u);
+            low[n] = with_bits(low_nibbles(u.low[n]), u.high[n], c.group * 2, 0x01010101u);
+            high[n] = with_bits(high_nibbles(u.low[n]), u.high[n], c.group * 2 + 1, 0x01010101u);
         }
-        return join(u.factors, u.scales, x, unit * 64, low, high);
+        return join(u.factors, u.scales, x, low, high);
     }
     DEVICE void values(const u8* row, u32, u32 run, float* out) {
         const u8* block = row + (u64)(run / 16) * 176;
@@ -161,35 +198,50 @@ struct Q6K {
         u16 scales[2];
         u16 factor;
     };
-    DEVICE void load(const u8* row, u32 blocks, u32 unit, Unit& u) {
+    struct Cursor {
+        const u8* low;
+        const u8* high;
+        const u8* scales;
+        const u8* factor;
+        u32 shift;
+    };
+    DEVICE Cursor start(const u8* row, u32 blocks, u32 unit) {
         u32 block = unit / 4, half = unit % 4 / 2, part = unit % 2;
         const u8* high = row + (u64)blocks * 128;
         const u8* scales = high + (u64)blocks * 64;
-        u.low[0] = load_once(row + (u64)unit * 32);
-        u.low[1] = load_once(row + (u64)unit * 32 + 16);
-        u.high[0] = load_16(high + (u64)block * 64 + half * 32);
-        u.high[1] = load_16(high + (u64)block * 64 + half * 32 + 16);
-        const u8* of = scales + (u64)block * 16 + half * 8 + part * 2;
-        u.scales[0] = load_2(of);
-        u.scales[1] = load_2(of + 4);
-        u.factor = load_2(scales + (u64)blocks * 16 + (u64)block * 2);
+        return {row + (u64)unit * 32, high + (u64)block * 64 + half * 32, scales + (u64)block * 16 + half * 8 + part * 2,
+                scales + (u64)blocks * 16 + (u64)block * 2, part * 2};
+    }
+    DEVICE void move(Cursor& c, u32 units) {
+        c.low += units * 32;
+        c.high += units * 16;
+        c.scales += units * 4;
+        c.factor += units / 4 * 2;
+    }
+    DEVICE void load(const Cursor& c, u64 offset, Unit& u) {
+        u.low[0] = load_once(c.low + offset);
+        u.low[1] = load_once(c.low + offset + 16);
+        u.high[0] = load_16(c.high + offset);
+        u.high[1] = load_16(c.high + offset + 16);
+        u.scales[0] = load_2(c.scales + offset);
+        u.scales[1] = load_2(c.scales + offset + 4);
+        u.factor = load_2(c.factor + offset);
     }
     // 32 columns with two scales.
     DEVICE float run(const uint4& a, const uint4& b, u16 scales, const Record& r, const i8* codes) {
         i32 first = dot16(a, codes) - 32 * r.sums[0], second = dot16(b, codes + 16) - 32 * r.sums[1];
         return r.scale * (float)((i32)(i8)scales * first + (i32)(i8)(scales >> 8) * second);
     }
-    DEVICE float dot(const Unit& u, u32 unit, const Row8& x) {
-        u32 first = unit / 2 * 128 + unit % 2 * 32, shift = unit % 2 * 2;
+    DEVICE u32 column(u32 unit) { return unit / 2 * 128 + unit % 2 * 32; }
+    DEVICE float dot(const Unit& u, const Cursor& c, const Codes& x) {
         uint4 low[2], high[2];
 #pragma unroll
         for (u32 n = 0; n < 2; n++) {
-            low[n] = with_bits(low_nibbles(u.low[n]), u.high[n], shift, 0x03030303u);
-            high[n] = with_bits(high_nibbles(u.low[n]), u.high[n], shift + 4, 0x03030303u);
+            low[n] = with_bits(low_nibbles(u.low[n]), u.high[n], c.shift, 0x03030303u);
+            high[n] = with_bits(high_nibbles(u.low[n]), u.high[n], c.shift + 4, 0x03030303u);
         }
-        const i8* codes = x.codes + first;
-        return from_half(u.factor) * (run(low[0], low[1], u.scales[0], record_at(x, first / 32), codes) +
-                                      run(high[0], high[1], u.scales[1], record_at(x, first / 32 + 2), codes + 64));
+        return from_half(u.factor) * (run(low[0], low[1], u.scales[0], x.records[0], x.codes) +
+                                      run(high[0], high[1], u.scales[1], x.records[2], x.codes + 64));
     }
     DEVICE void values(const u8* row, u32 blocks, u32 run, float* out) {
         u32 block = run / 16, half = run % 16 / 8, in_half = run % 8, part = in_half / 4;
@@ -201,7 +253,7 @@ struct Q6K {
         float d = from_half(load_2(scales + (u64)blocks * 16 + (u64)block * 2)) *
                   (float)(i8)load_1(scales + (u64)block * 16 + run % 16);
 #pragma unroll
-        for (u32 n = 0; n < 16; n++) out[n] = d * (float)((i32)byte_of(q, n) - 32);
+        for (u32 n = 0; n < 16; n++) out[n] = d * (float_of(q, n) - 32.0f);
     }
 };
 
@@ -211,19 +263,30 @@ struct Q8_0 {
         uint4 a, b;
         u16 factor;
     };
-    DEVICE void load(const u8* row, u32 blocks, u32 unit, Unit& u) {
-        u.a = load_once(row + (u64)unit * 32);
-        u.b = load_once(row + (u64)unit * 32 + 16);
-        u.factor = load_2(row + (u64)blocks * 32 + (u64)unit * 2);
+    struct Cursor {
+        const u8* codes;
+        const u8* factor;
+    };
+    DEVICE Cursor start(const u8* row, u32 blocks, u32 unit) {
+        return {row + (u64)unit * 32, row + (u64)blocks * 32 + (u64)unit * 2};
     }
-    DEVICE float dot(const Unit& u, u32 unit, const Row8& x) {
-        const i8* codes = x.codes + (u64)unit * 32;
-        i32 sum = dot16(u.a, codes) + dot16(u.b, codes + 16);
-        return from_half(u.factor) * record_at(x, unit).scale * (float)sum;
+    DEVICE void move(Cursor& c, u32 units) {
+        c.codes += units * 32;
+        c.factor += units * 2;
+    }
+    DEVICE void load(const Cursor& c, u64 offset, Unit& u) {
+        u.a = load_once(c.codes + offset);
+        u.b = load_once(c.codes + offset + 16);
+        u.factor = load_2(c.factor + offset);
+    }
+    DEVICE u32 column(u32 unit) { return unit * 32; }
+    DEVICE float dot(const Unit& u, const Cursor&, const Codes& x) {
+        i32 sum = dot16(u.a, x.codes) + dot16(u.b, x.codes + 16);
+        return from_half(u.factor) * x.records[0].scale * (float)sum;
     }
     DEVICE void values(const u8* row, u32 blocks, u32 run, float* out) {
         Unit u;
-        load(row, blocks, run / 2, u);
+        load(start(row, blocks, run / 2), 0, u);
         float d = from_half(u.factor);
 #pragma unroll
         for (u32 n = 0; n < 16; n++) out[n] = d * (float)(i8)byte_of(run % 2 ? u.b : u.a, n);
@@ -247,23 +310,35 @@ struct Small {
         uint4 codes;
         u32 fifth, factors;
     };
-    DEVICE void load(const u8* row, u32 blocks, u32 unit, Unit& u) {
-        u.codes = load_once(row + (u64)unit * 16);
-        const u8* rest = row + (u64)blocks * 16;
-        u.fifth = 0;
-        if (FIFTH) {
-            u.fifth = load_4(rest + (u64)unit * 4);
-            rest += (u64)blocks * 4;
-        }
-        u.factors = MINIMUM ? load_4(rest + (u64)unit * 4) : load_2(rest + (u64)unit * 2);
+    struct Cursor {
+        const u8* codes;
+        const u8* fifth;
+        const u8* factors;
+    };
+    static const u32 FACTORS = MINIMUM ? 4 : 2;
+    DEVICE Cursor start(const u8* row, u32 blocks, u32 unit) {
+        const u8* fifth = row + (u64)blocks * 16;
+        const u8* factors = FIFTH ? fifth + (u64)blocks * 4 : fifth;
+        return {row + (u64)unit * 16, fifth + (u64)unit * 4, factors + (u64)unit * FACTORS};
     }
+    DEVICE void move(Cursor& c, u32 units) {
+        c.codes += units * 16;
+        if (FIFTH) c.fifth += units * 4;
+        c.factors += units * FACTORS;
+    }
+    DEVICE void load(const Cursor& c, u64 offset, Unit& u) {
+        u.codes = load_once(c.codes + offset);
+        u.fifth = FIFTH ? load_4(c.fifth + offset) : 0;
+        u.factors = MINIMUM ? load_4(c.factors + offset) : load_2(c.factors + offset);
+    }
+    DEVICE u32 column(u32 unit) { return unit * 32; }
     DEVICE uint4 codes(const Unit& u, u32 part) {
         uint4 q = nibbles(u.codes, part);
         return FIFTH ? with_fifth(q, u.fifth >> part * 16) : q;
     }
-    DEVICE float dot(const Unit& u, u32 unit, const Row8& x) {
-        const i8* at = x.codes + (u64)unit * 32;
-        Record r = record_at(x, unit);
+    DEVICE float dot(const Unit& u, const Cursor&, const Codes& x) {
+        const i8* at = x.codes;
+        Record r = x.records[0];
         i32 sum = dot16(codes(u, 0), at) + dot16(codes(u, 1), at + 16), all = (i32)r.sums[0] + r.sums[1];
         float product = from_half((u16)u.factors) * (float)(sum - CENTRE * all);
         if (MINIMUM) product += from_half((u16)(u.factors >> 16)) * (float)all;
@@ -271,12 +346,12 @@ struct Small {
     }
     DEVICE void values(const u8* row, u32 blocks, u32 run, float* out) {
         Unit u;
-        load(row, blocks, run / 2, u);
+        load(start(row, blocks, run / 2), 0, u);
         uint4 q = codes(u, run % 2);
         float d = from_half((u16)u.factors), m = MINIMUM ? from_half((u16)(u.factors >> 16)) : 0.0f;
 #pragma unroll
         for (u32 n = 0; n < 16; n++) {
-            float product = d * (float)((i32)byte_of(q, n) - CENTRE);
+            float product = d * (float_of(q, n) - (float)CENTRE);
             out[n] = MINIMUM ? product + m : product;
         }
     }
@@ -295,15 +370,21 @@ struct Float {
     struct Unit {
         uint4 bits;
     };
-    DEVICE void load(const u8* row, u32, u32 unit, Unit& u) { u.bits = load_once(row + (u64)unit * 16); }
+    struct Cursor {
+        const u8* at;
+    };
+    DEVICE Cursor start(const u8* row, u32, u32 unit) { return {row + (u64)unit * 16}; }
+    DEVICE void move(Cursor& c, u32 units) { c.at += units * 16; }
+    DEVICE void load(const Cursor& c, u64 offset, Unit& u) { u.bits = load_once(c.at + offset); }
+    DEVICE u32 column(u32 unit) { return unit * COLUMNS; }
     DEVICE float one(const Unit& u, u32 n) {
         if (TYPE == TYPE_F32) return from_bits(n == 0 ? u.bits.x : n == 1 ? u.bits.y : n == 2 ? u.bits.z : u.bits.w);
         u32 word = n / 2 == 0 ? u.bits.x : n / 2 == 1 ? u.bits.y : n / 2 == 2 ? u.bits.z : u.bits.w;
         u16 half = (u16)(word >> n % 2 * 16);
         return TYPE == TYPE_F16 ? from_half(half) : from_bf16(half);
     }
-    DEVICE float dot(const Unit& u, u32 unit, const float* x) {
-        const float4* at = (const float4*)(x + (u64)unit * COLUMNS);
+    DEVICE float dot(const Unit& u, const Cursor&, const Plain& x) {
+        const float4* at = (const float4*)x.floats;
         float sum = 0.0f;
 #pragma unroll
         for (u32 n = 0; n < COLUMNS; n += 4) {
@@ -318,7 +399,7 @@ struct Float {
         for (u32 part = 0; part < 16 / COLUMNS; part++) {
             Unit u = {{0, 0, 0, 0}};
             u32 unit = run * (16 / COLUMNS) + part;
-            if (unit * COLUMNS < columns) load(row, 0, unit, u);
+            if (unit * COLUMNS < columns) load(start(row, 0, unit), 0, u);
 #pragma unroll
             for (u32 n = 0; n < COLUMNS; n++) out[part * COLUMNS + n] = one(u, n);
         }

@@ -63,10 +63,10 @@ types! {
     Q4_1 "q4_1" 4 32 4 true "matmul_blocks" [(4, 16), (0, 4)];
     Q5_0 "q5_0" 5 32 4 true "matmul_blocks" [(6, 16), (2, 4), (0, 2)];
     Q5_1 "q5_1" 6 32 4 true "matmul_blocks" [(8, 16), (4, 4), (0, 4)];
-    Q8_0 "q8_0" 7 32 4 true "matmul_blocks" [(2, 32), (0, 2)];
-    Q4_K "q4_k" 8 64 4 true "matmul_blocks" [(0, 144)];
-    Q5_K "q5_k" 9 64 2 true "matmul_blocks" [(0, 176)];
-    Q6_K "q6_k" 10 64 2 true "matmul_blocks" [(0, 128), (128, 64), (192, 16), (208, 2)];
+    Q8_0 "q8_0" 7 32 2 true "matmul_blocks" [(2, 32), (0, 2)];
+    Q4_K "q4_k" 8 64 2 true "matmul_blocks" [(0, 144)];
+    Q5_K "q5_k" 9 64 1 true "matmul_blocks" [(0, 176)];
+    Q6_K "q6_k" 10 64 1 true "matmul_blocks" [(0, 128), (128, 64), (192, 16), (208, 2)];
 }
 
 /// The module and the kernels for parts of several types, K types all of them.

@@ -42,13 +42,14 @@ pub(crate) enum Mode {
     },
 }
 
-/// Lanes that take a row of so many units: few enough that all find work, and enough that each takes its units in one turn, and
-/// that the device has enough to do.
+/// Lanes that take a row of so many units, of which each fetches `turn` at once: few turns, and enough lanes that the device has
+/// enough to do, as long as most of them find work.
 fn lanes(units: usize, turn: usize, rows: usize) -> usize {
     /// Lanes that keep a device busy.
-    const BUSY: usize = 1 << 16;
+    const BUSY: usize = 1 << 17;
+    let is_used = |lanes: usize| units * 10 >= units.div_ceil(lanes) * lanes * 7;
     let mut lanes = 8;
-    while lanes < THREADS && (units > lanes * turn || (rows * lanes < BUSY && units > lanes && lanes < 32)) {
+    while lanes < THREADS && (units > lanes * turn * 3 || (rows * lanes < BUSY && is_used(2 * lanes))) {
         lanes *= 2;
     }
     lanes
@@ -143,11 +144,12 @@ mod tests {
 
     #[test]
     fn lanes_find_work() {
-        assert_eq!(lanes(24, 4, 17920), 8);
-        assert_eq!(lanes(24, 4, 1536), 32);
-        assert_eq!(lanes(140, 4, 1536), 64);
-        assert_eq!(lanes(64, 4, 14336), 16);
-        assert_eq!(lanes(3584, 4, 1), 128);
-        assert_eq!(lanes(1, 4, 1), 8);
+        assert_eq!(lanes(24, 2, 17920), 8);
+        assert_eq!(lanes(24, 2, 1536), 32);
+        assert_eq!(lanes(140, 2, 1536), 64);
+        assert_eq!(lanes(64, 2, 14336), 16);
+        assert_eq!(lanes(64, 2, 4096), 32);
+        assert_eq!(lanes(3584, 2, 1), 128);
+        assert_eq!(lanes(1, 1, 1), 8);
     }
 }

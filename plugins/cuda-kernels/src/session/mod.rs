@@ -261,15 +261,15 @@ impl Session {
             return (0u32..).zip(ids).try_for_each(|(output, id)| out.token(output, sample::checked(id)?));
         }
         let (at, width) = self.values.at(place.value);
-        let mut bytes = vec![0; place.width * 4];
         let mut logits = vec![0f32; place.width];
-        self.queue.wait()?;
+        if given == 0 {
+            return self.queue.wait();
+        }
         for (output, number) in (0u32..).zip(0..given) {
             let row = if is_pooled { number } else { index(batch.outputs()[number]) };
             let from = at + ((row * width + place.first) * 4) as u64;
             // SAFETY: the value has this row, and its kernels have ended.
-            unsafe { self.queue.download(from, &mut bytes)? };
-            floats(&bytes, &mut logits);
+            unsafe { self.queue.download(from, bytemuck::cast_slice_mut(&mut logits))? };
             out.logits(output, &logits)?;
         }
         Ok(())
@@ -300,13 +300,6 @@ impl Session {
         let length = length.min(self.lengths[sequence]);
         self.lengths[sequence] = length;
         self.store.trim(sequence, length);
-    }
-}
-
-/// Bytes as floats.
-fn floats(bytes: &[u8], out: &mut [f32]) {
-    for (out, bytes) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
-        *out = f32::from_le_bytes(*bytes);
     }
 }
 
@@ -391,11 +384,8 @@ impl apr_sdk::Session for Session {
         if out.is_empty() {
             return Ok(());
         }
-        let mut bytes = vec![0; out.len() * 4];
         // SAFETY: the value has so many rows, and their kernels have ended.
-        unsafe { self.queue.download(self.values.at(number).0, &mut bytes)? };
-        floats(&bytes, out);
-        Ok(())
+        unsafe { self.queue.download(self.values.at(number).0, bytemuck::cast_slice_mut(out)) }
     }
 
     /// Of a device that was opened with `timings=on`; without, times are zero.

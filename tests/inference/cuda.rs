@@ -15,7 +15,9 @@ impl Blocks for Packing {
         match dtype {
             DType::F32 => return Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect()),
             DType::F16 => return Ok(values.iter().flat_map(|value| to_f16(*value).to_le_bytes()).collect()),
-            DType::BF16 => return Ok(values.iter().flat_map(|value| to_bf16(*value).to_le_bytes()).collect()),
+            DType::BF16 => {
+                return Ok(values.iter().flat_map(|value| to_bf16(*value).to_le_bytes()).collect());
+            }
             _ => {}
         }
         let rows = (values.len() / columns) as u64;

@@ -4,7 +4,9 @@
 #pragma once
 #include "cache.cuh"
 
-static const u32 CHUNK = 128, SHARED_ELEMENTS = 4096, MOST_SPLITS = 64;
+static const u32 CHUNK = 128, SHARED_ELEMENTS = 4096;
+// Runs of positions that blocks take apart are multiples of this.
+static const u32 RUN = 32, MOST_SPLITS = 64;
 static const u32 CAUSAL = 0, FULL = 1, WINDOW = 2, CHUNKS = 3, PREFIX = 4;
 
 struct Attention {
@@ -93,17 +95,21 @@ DEVICE void attend(const Attention& p) {
     u32 first_head = key_head * p.group + in_key, key = p.cache.key, value = p.cache.value;
     u32 pitch = (key + 15) / 16 * 16;
     const float* query = row_at(p.query, row) + first_head * key;
+    // All heads' elements are on their way before the first is stored.
 #pragma unroll 1
-    for (u32 n = t; n < GROUP * pitch; n += CHUNK) {
-        u32 g = n / pitch, at = n % pitch;
-        queries[n] = g < heads && at < key ? query[g * key + at] * p.scale : 0.0f;
+    for (u32 n = t; n < pitch; n += CHUNK) {
+        float mine[GROUP];
+#pragma unroll
+        for (u32 g = 0; g < GROUP; g++) mine[g] = g < heads && n < key ? query[g * key + n] * p.scale : 0.0f;
+#pragma unroll
+        for (u32 g = 0; g < GROUP; g++) queries[g * pitch + n] = mine[g];
     }
 #pragma unroll 1
     for (u32 n = t; n < GROUP * value; n += CHUNK) sums[n] = 0.0f;
     if (t < GROUP) most[t] = -INFINITY, total[t] = 0.0f;
     Range seen = visible(p, position, length);
     u32 count = seen.to > seen.from ? seen.to - seen.from : 0;
-    u32 run = (count + CHUNK * p.splits - 1) / (CHUNK * p.splits) * CHUNK;
+    u32 run = (count + RUN * p.splits - 1) / (RUN * p.splits) * RUN;
     u32 start = seen.from + split * run, end = start + run < seen.to ? start + run : seen.to;
     // Lanes that take a position's value together, each 16 bytes of it.
     u32 vectors = (value + C::COUNT - 1) / C::COUNT, across = 1;
@@ -123,7 +129,7 @@ DEVICE void attend(const Attention& p) {
             for (u32 g = 0; g < GROUP; g++) mine[g] = 0.0f;
             u32 at = chunk + (n < here ? n : 0);
             const u8* k = key_at(p.cache, (u8*)pages[at / PAGE - chunk / PAGE], key_head, at);
-#pragma unroll 2
+#pragma unroll 4
             for (u32 e = t % TOGETHER * C::COUNT; e < key; e += TOGETHER * C::COUNT) {
                 float f[C::COUNT];
                 C::load(k, key, e, f);
@@ -188,7 +194,7 @@ DEVICE void attend(const Attention& p) {
 #pragma unroll
                 for (u32 i = 0; i < C::COUNT; i++) acc[g][i] = 0.0f;
             if (vector < vectors && head < heads) {
-#pragma unroll 4
+#pragma unroll 8
                 for (u32 n = lane() / across * SHARING + part; n < here; n += WARP / across * SHARING) {
                     u32 of = chunk + n;
                     u8* page = (u8*)pages[of / PAGE - chunk / PAGE];
@@ -244,20 +250,21 @@ DEVICE void attend(const Attention& p) {
         float* weights = &scores[0][0];
 #pragma unroll 1
         for (u32 g = warp(); g < heads; g += CHUNK / WARP) {
-            float top = -INFINITY, all = 0.0f;
-#pragma unroll 1
-            for (u32 s = lane(); s < p.splits; s += WARP) {
-                const volatile float* of = partials + ((u64)s * p.per_block + g) * size;
-                if (of[1] != 0.0f) top = larger(top, of[0]);
+            float tops[MOST_SPLITS / WARP], totals[MOST_SPLITS / WARP], top = -INFINITY, all = 0.0f;
+#pragma unroll
+            for (u32 n = 0; n < MOST_SPLITS / WARP; n++) {
+                u32 s = n * WARP + lane();
+                const float* of = partials + ((u64)s * p.per_block + g) * size;
+                tops[n] = s < p.splits ? load_shared(of) : -INFINITY;
+                totals[n] = s < p.splits ? load_shared(of + 1) : 0.0f;
+                if (totals[n] != 0.0f) top = larger(top, tops[n]);
             }
             top = warp_most(top);
-#pragma unroll 1
-            for (u32 s = lane(); s < p.splits; s += WARP) {
-                const volatile float* of = partials + ((u64)s * p.per_block + g) * size;
-                float weight = of[1] != 0.0f ? expf(of[0] - top) : 0.0f;
-                weights[g * CHUNK + s] = weight;
-                all += weight != 0.0f ? of[1] * weight : 0.0f;
-                if (of[1] != of[1]) all = of[1];
+#pragma unroll
+            for (u32 n = 0; n < MOST_SPLITS / WARP; n++) {
+                float weight = totals[n] != 0.0f ? expf(tops[n] - top) : 0.0f;
+                weights[g * CHUNK + n * WARP + lane()] = weight;
+                all += totals[n] != 0.0f ? totals[n] * weight : 0.0f;
             }
             all = warp_sum(all);
             if (lane() == 0) most[g] = top, total[g] = all;
@@ -266,12 +273,12 @@ DEVICE void attend(const Attention& p) {
 #pragma unroll 1
         for (u32 n = t; n < heads * value; n += CHUNK) {
             u32 g = n / value;
+            const float* of = partials + g * size + 2 + n % value;
             float sum = 0.0f;
-#pragma unroll 4
+#pragma unroll 8
             for (u32 s = 0; s < p.splits; s++) {
-                const volatile float* of = partials + ((u64)s * p.per_block + g) * size;
-                float weight = weights[g * CHUNK + s];
-                if (weight != 0.0f) sum += of[2 + n % value] * weight;
+                float weight = weights[g * CHUNK + s], x = load_shared(of + (u64)s * p.per_block * size);
+                sum += weight != 0.0f ? weight * x : 0.0f;
             }
             sums[n] = sum;
         }

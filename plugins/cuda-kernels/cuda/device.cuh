@@ -87,6 +87,8 @@ DEVICE i32 round_even(float x) { return __float2int_rn(x); }
 DEVICE float byte_float(u32 word, u32 n) { return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + n)) - 8388608.0f; }
 
 DEVICE void fence() { __threadfence(); }
+// What another block wrote before it counted up.
+DEVICE float load_shared(const float* at) { return __ldcg(at); }
 DEVICE u32 count_up(u32* counter, u32 last) { return atomicInc(counter, last); }
 
 #if __CUDA_ARCH__ >= 800

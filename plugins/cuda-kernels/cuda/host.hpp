@@ -288,6 +288,7 @@ DEVICE i32 round_even(float x) { return (i32)lrintf(x); }
 DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 
 DEVICE void fence() {}
+DEVICE float load_shared(const float* at) { return *at; }
 DEVICE u32 count_up(u32* counter, u32 last) {
     u32 was = *counter;
     *counter = was >= last ? 0 : was + 1;

@@ -132,10 +132,10 @@ DEVICE u32 part_of_block(const Matvec& p) {
     }
 
 // For one token, one row or two at a time: which is faster depends on the shape. ONE and TWO are how many units a lane fetches at
-// once then; many small warps are better than few with much to do.
-#define MATVECS(name, T, X, ONE, TWO) \
+// once then; many small warps are better than few with much to do, as far as registers allow (BLOCKS).
+#define MATVECS(name, T, X, ONE, TWO, BLOCKS) \
     MATVEC(name, T, X, 1, 1, ONE, 7) \
-    MATVEC(name, T, X, 1, 2, TWO, 5) \
+    MATVEC(name, T, X, 1, 2, TWO, BLOCKS) \
     MATVEC(name, T, X, 2, 2, TWO, 2) \
     MATVEC(name, T, X, 4, 2, 1, 2) \
     MATVEC(name, T, X, 8, 2, 1, 2)

@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(bf16, Float<TYPE_BF16>, Plain, 4, 2)
+MATVECS(bf16, Float<TYPE_BF16>, Plain, 4, 2, 6)

@@ -4,7 +4,8 @@ use crate::driver::{Buffer, Driver};
 use crate::layout::Layout;
 use crate::session::Session;
 use apr_sdk::{
-    Error, ImageMemory, ImageSink, ImageSpec, MatrixSpec, Memory, Result, Rows, RowsSink, SessionLimits, Weight,
+    Error, ImageMemory, ImageSink, ImageSpec, MatrixSpec, Memory, Result, Rows, RowsSink, SessionLimits,
+    Weight,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,7 +57,11 @@ impl Device {
     }
 
     /// Room on the device for a matrix, and what fills it tile by tile.
-    fn fill(&self, matrix: &MatrixSpec, mut tile: impl FnMut(u64, &Layout, &mut [u8]) -> Result<()>) -> Result<Weight> {
+    fn fill(
+        &self,
+        matrix: &MatrixSpec,
+        mut tile: impl FnMut(u64, &Layout, &mut [u8]) -> Result<()>,
+    ) -> Result<Weight> {
         let layout = Layout::new(matrix)?;
         let buffer = Buffer::new(&self.driver, layout.bytes())?;
         let rows = (TILE / layout.row).clamp(1, layout.rows);
@@ -94,7 +99,9 @@ impl apr_sdk::Device for Device {
         let (all, wanted) = (image.bytes(), Layout::new(matrix)?.bytes());
         if all.len() != wanted {
             let is = all.len();
-            return Err(Error::invalid_argument(format!("an image of {is} bytes is given instead of {wanted}")));
+            return Err(Error::invalid_argument(format!(
+                "an image of {is} bytes is given instead of {wanted}"
+            )));
         }
         self.fill(matrix, |first, layout, packed| {
             let at = usize::try_from(first).unwrap_or(usize::MAX) * layout.row;

@@ -22,14 +22,17 @@ pub fn library() -> Option<&'static Library> {
 }
 
 fn compiled() -> Option<PathBuf> {
-    let compiler = ["g++", "c++", "clang++"]
-        .into_iter()
-        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))?;
+    let compiler = ["g++", "c++", "clang++"].into_iter().find(|name| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    })?;
     // The room `inference` of the workspace's tests uses this file as well.
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let cuda = [here.join("cuda"), here.join("../plugins/cuda-kernels/cuda")].into_iter().find(|path| path.is_dir())?;
+    let cuda = [here.join("cuda"), here.join("../plugins/cuda-kernels/cuda")]
+        .into_iter()
+        .find(|path| path.is_dir())?;
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}.so", std::process::id()));
-    let mut sources: Vec<PathBuf> = std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut sources: Vec<PathBuf> =
+        std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     sources.sort();
     let all = out.with_extension("cpp");
@@ -171,7 +174,11 @@ impl Queue for Now {
                 let most = library.get::<Number>(format!("{name}_threads").as_bytes()).unwrap();
                 assert!(u64::from(launch.threads) <= most() && launch.threads % 32 == 0, "{name}");
                 let [x, y, z] = launch.grid;
-                assert!(x > 0 && (1..65536).contains(&y) && (1..65536).contains(&z), "{name}: {:?}", launch.grid);
+                assert!(
+                    x > 0 && (1..65536).contains(&y) && (1..65536).contains(&z),
+                    "{name}: {:?}",
+                    launch.grid
+                );
                 let entry = library.get::<Entry>(name.as_bytes()).unwrap();
                 entry(x, y, z, launch.threads, launch.parameters.as_ptr());
             }

@@ -12,7 +12,20 @@
 )]
 
 mod emulated;
-mod operations;
-mod programs;
-mod reference;
-mod setup;
+mod locked;
+
+use apr_sdk::Options;
+use apr_testkit::kernels::Subject;
+
+/// With tensor cores, and without.
+fn subject() -> Option<Subject> {
+    if emulated::library().is_none() {
+        eprintln!("skipped: there is no C++ compiler");
+        return None;
+    }
+    let open = |cores| emulated::kernel(cores).open(0, &Options::new().with("timings", "on")).unwrap();
+    let devices = vec![("tensor cores", open(true)), ("none", open(false))];
+    Some(Subject { devices, workers: vec![1], same_bits: false, is_timed: true, slack: 1.0 })
+}
+
+apr_testkit::kernel_tests!(subject);

@@ -59,7 +59,9 @@ fn start() -> std::result::Result<(), String> {
             let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) };
             if asked == sys::CUresult::CUDA_SUCCESS && version < 12000 {
                 let (major, minor) = (version / 1000, version % 1000 / 10);
-                return Err(format!("the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.0 is needed"));
+                return Err(format!(
+                    "the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.0 is needed"
+                ));
             }
             Ok(())
         })
@@ -84,7 +86,10 @@ fn device(number: i32) -> Result<sys::CUdevice> {
 fn attribute(device: sys::CUdevice, attribute: sys::CUdevice_attribute) -> Result<i32> {
     let mut value: c_int = 0;
     // SAFETY: the driver has started, and gave the device.
-    check(unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) }, "the device does not answer")?;
+    check(
+        unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) },
+        "the device does not answer",
+    )?;
     Ok(value)
 }
 
@@ -133,7 +138,10 @@ fn info(number: i32) -> DeviceInfo {
         let capability = capability(device)?;
         let mut bytes = 0usize;
         // SAFETY: the driver has started, and gave the device.
-        check(unsafe { sys::cuDeviceTotalMem_v2(&raw mut bytes, device) }, "the device does not say its memory")?;
+        check(
+            unsafe { sys::cuDeviceTotalMem_v2(&raw mut bytes, device) },
+            "the device does not say its memory",
+        )?;
         info.memory = bytes as u64;
         info.features = format!("compute capability {}.{}", capability.0, capability.1);
         Ok(capability)
@@ -181,7 +189,10 @@ impl Nvidia {
     pub(crate) fn open(number: u32, overlaps: bool) -> Result<Nvidia> {
         let listed = devices();
         let Some(info) = usize::try_from(number).ok().and_then(|at| listed.get(at)) else {
-            return Err(Error::invalid_argument(format!("there is no device {number}, but {}", listed.len())));
+            return Err(Error::invalid_argument(format!(
+                "there is no device {number}, but {}",
+                listed.len()
+            )));
         };
         if let Some(reason) = &info.unusable {
             return Err(Error::unsupported(reason.clone()));
@@ -233,8 +244,10 @@ impl Context {
             .ok_or_else(|| Error::plugin(format!("there is no module {name} for this device")))?;
         let text = CString::new(text).map_err(|_| Error::plugin("a module has a zero in it"))?;
         let mut log = vec![0u8; 4096];
-        let mut options =
-            [sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER, sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut options = [
+            sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER,
+            sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
         let mut module = null_mut();
         self.enter()?;
@@ -248,12 +261,14 @@ impl Context {
                 values.as_mut_ptr(),
             )
         };
-        check(result, &format!("the kernels of module {name} cannot be compiled for this device")).map_err(|error| {
-            let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-            let said = String::from_utf8_lossy(&log[..end]).trim().to_owned();
-            let message = error.message().to_owned();
-            if said.is_empty() { error } else { Error::io(format!("{message}: {}", escape(&said, 400))) }
-        })?;
+        check(result, &format!("the kernels of module {name} cannot be compiled for this device")).map_err(
+            |error| {
+                let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+                let said = String::from_utf8_lossy(&log[..end]).trim().to_owned();
+                let message = error.message().to_owned();
+                if said.is_empty() { error } else { Error::io(format!("{message}: {}", escape(&said, 400))) }
+            },
+        )?;
         Ok(module)
     }
 
@@ -261,7 +276,10 @@ impl Context {
         let (mut free, mut total) = (0usize, 0usize);
         self.enter()?;
         // SAFETY: the context is this thread's.
-        check(unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) }, "the device does not say its memory")?;
+        check(
+            unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) },
+            "the device does not say its memory",
+        )?;
         Ok(Memory { total: total as u64, free: free as u64 })
     }
 }
@@ -314,13 +332,19 @@ impl Driver for Nvidia {
     unsafe fn upload(&self, to: u64, bytes: &[u8]) -> Result<()> {
         self.0.enter()?;
         // SAFETY: as the caller vouches.
-        check(unsafe { sys::cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) }, "copying to the device")
+        check(
+            unsafe { sys::cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) },
+            "copying to the device",
+        )
     }
 
     unsafe fn download(&self, from: u64, out: &mut [u8]) -> Result<()> {
         self.0.enter()?;
         // SAFETY: as the caller vouches.
-        check(unsafe { sys::cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), from, out.len()) }, "copying from the device")
+        check(
+            unsafe { sys::cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), from, out.len()) },
+            "copying from the device",
+        )
     }
 
     fn queue(&self) -> Result<Box<dyn Queue>> {
@@ -392,7 +416,9 @@ impl Stream {
         };
         let mut parameters = [launch.parameters.as_ptr().cast_mut().cast::<c_void>()];
         // SAFETY: the kernel takes one struct by value, whose bytes the caller vouches for; the driver copies them.
-        let result = unsafe { sys::cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), null_mut()) };
+        let result = unsafe {
+            sys::cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), null_mut())
+        };
         check(result, &format!("kernel {} with {:?} blocks", launch.kernel, launch.grid))
     }
 }
@@ -483,10 +509,17 @@ impl Queue for Stream {
         let between = |pair: &[sys::CUevent]| {
             let mut milliseconds = 0f32;
             // SAFETY: the queue has come by both.
-            check(unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, pair[0], pair[1]) }, "timing kernels")?;
+            check(
+                unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, pair[0], pair[1]) },
+                "timing kernels",
+            )?;
             Ok(std::time::Duration::from_secs_f32(milliseconds.max(0.0) / 1e3).as_nanos())
         };
-        events.0.windows(2).map(|pair| between(pair).map(|ns| u64::try_from(ns).unwrap_or(u64::MAX))).collect()
+        events
+            .0
+            .windows(2)
+            .map(|pair| between(pair).map(|ns| u64::try_from(ns).unwrap_or(u64::MAX)))
+            .collect()
     }
 
     unsafe fn download(&mut self, from: u64, out: &mut [u8]) -> Result<()> {
@@ -505,7 +538,8 @@ impl Queue for Stream {
         }
         self.context.enter()?;
         // SAFETY: as the caller vouches; the bytes are there until the copy has ended, below.
-        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(out.as_mut_ptr().cast(), from, out.len(), self.stream) };
+        let result =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(out.as_mut_ptr().cast(), from, out.len(), self.stream) };
         let waited = self.wait();
         check(result, "copying from the device")?;
         waited

@@ -8,8 +8,10 @@ pub(super) fn compile(operation: &apr_sdk::Append, compiler: &mut Compiler<'_>) 
     let number = compiler.cache(operation.state)?;
     let cache = compiler.plan.caches[number];
     let key = compiler.place_of(&operation.key, cache.heads * cache.key, "the key")?;
-    let value =
-        operation.value.as_ref().map(|place| compiler.place_of(place, cache.heads * cache.value, "the value"));
+    let value = operation
+        .value
+        .as_ref()
+        .map(|place| compiler.place_of(place, cache.heads * cache.value, "the value"));
     let value = value.transpose()?;
     if key.rows != RowsOf::BATCH || value.is_some_and(|value| value.rows != RowsOf::BATCH) {
         return Err(Error::invalid_argument("only the rows of a batch have positions"));

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Positions whose scores a block computes at a time, and threads of a block, as in `attention.cuh`.
 pub(crate) const CHUNK: usize = 128;
+/// Positions of a run that is computed apart, at least, as there.
+const RUN: usize = 32;
 /// The most runs of positions that are computed apart.
 pub(crate) const MOST_SPLITS: usize = 64;
 /// Elements of queries, and of sums, that a block has room for.
@@ -103,7 +105,13 @@ pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_
     let group = heads / key_heads;
     let fits = SHARED_ELEMENTS / key.next_multiple_of(16).max(value);
     // As many as a kernel has room for: it is made for 1, 2, 4 or 8.
-    let room = if fits >= 8 { 8 } else if fits >= 4 { 4 } else { fits.clamp(1, 2) };
+    let room = if fits >= 8 {
+        8
+    } else if fits >= 4 {
+        4
+    } else {
+        fits.clamp(1, 2)
+    };
     let per_block = group.min(room);
     super::launchable(short(key_heads * group.div_ceil(per_block)), "key heads")?;
     compiler.written(&out);
@@ -128,6 +136,16 @@ pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_
     compiler.plan.attentions.push(Arc::clone(&attention));
     compiler.push_maker(&out, Attend { attention, slot: None });
     Ok(())
+}
+
+/// Into how many runs so many positions are cut, where a device has room for so many at the same time. Few positions are taken
+/// by one block, for joining runs takes time as well.
+pub(crate) fn runs(positions: usize, room: usize) -> usize {
+    if positions <= 2 * RUN {
+        return 1;
+    }
+    // Powers of two, so that steps have few forms.
+    positions.div_ceil(RUN).next_power_of_two().min(room.max(1).next_power_of_two()).min(MOST_SPLITS)
 }
 
 impl Attention {
@@ -169,11 +187,11 @@ impl Node for Attend {
             // The kernels number masks as programs do.
             mask: attention.mask.0,
             window: attention.window,
-            splits: short(step.most_splits),
+            splits: short(step.splits),
             scale: attention.scale,
             soft_cap: attention.soft_cap,
         };
-        let grid = [step.most_splits, attention.blocks(), step.batch];
+        let grid = [step.splits, attention.blocks(), step.batch];
         out.push(step::launch(attention.kernel, grid, CHUNK, &parameters));
     }
 

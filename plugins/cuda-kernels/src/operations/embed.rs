@@ -95,7 +95,12 @@ impl Node for Embed {
         if step.is_given && self.index == RowIndex::TOKEN {
             let x = parameters::Place { at: step.given, stride: to.width, width: to.width };
             let grid = [self.out.width.div_ceil(super::THREADS), step.batch, 1];
-            out.push(step::launch(("rows", "copy_rows"), grid, super::THREADS, &parameters::Copy { x, out: to }));
+            out.push(step::launch(
+                ("rows", "copy_rows"),
+                grid,
+                super::THREADS,
+                &parameters::Copy { x, out: to },
+            ));
             return;
         }
         let list = match self.index {

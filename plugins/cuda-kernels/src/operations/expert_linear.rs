@@ -74,7 +74,12 @@ pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler
 }
 
 /// The rows of a bias, one after the other.
-fn expert_bias(compiler: &mut Compiler<'_>, weight: u32, experts: usize, width: usize) -> Result<Arc<Buffer>> {
+fn expert_bias(
+    compiler: &mut Compiler<'_>,
+    weight: u32,
+    experts: usize,
+    width: usize,
+) -> Result<Arc<Buffer>> {
     let layout = &compiler.matrix(weight)?.layout;
     if (layout.rows, layout.columns) != (experts, width) {
         return Err(Error::invalid_argument(format!(

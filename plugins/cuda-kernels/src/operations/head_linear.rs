@@ -53,6 +53,13 @@ impl Node for HeadLinear {
         };
         let pieces = [Piece { matrix: &self.matrix, part }];
         let given = (self.source, step.count(self.out.rows));
-        product::launch(step, &pieces, given, (1.0, parameters::Place::default()), Mode::Heads(self.heads), out);
+        product::launch(
+            step,
+            &pieces,
+            given,
+            (1.0, parameters::Place::default()),
+            Mode::Heads(self.heads),
+            out,
+        );
     }
 }

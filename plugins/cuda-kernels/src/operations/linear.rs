@@ -172,7 +172,14 @@ impl Node for Linear {
                     Piece { matrix: &part.matrix, part: part_of }
                 })
                 .collect();
-            product::launch(step, &pieces, (parts[0].source, tokens), (self.scale, residual), Mode::Plain, out);
+            product::launch(
+                step,
+                &pieces,
+                (parts[0].source, tokens),
+                (self.scale, residual),
+                Mode::Plain,
+                out,
+            );
         }
     }
 }

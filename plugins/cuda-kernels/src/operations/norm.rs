@@ -68,9 +68,14 @@ impl Node for Norm {
         // A thread takes four elements at a time.
         let threads = self.width.div_ceil(4).next_multiple_of(32).min(MOST_THREADS);
         let grid = [self.x.width / self.width, step.count(self.x.rows), 1];
-        let is_aligned = |place: &parameters::Place| place.at.is_multiple_of(16) && place.stride.is_multiple_of(4);
+        let is_aligned =
+            |place: &parameters::Place| place.at.is_multiple_of(16) && place.stride.is_multiple_of(4);
         let kernel = match self.width {
-            width if !width.is_multiple_of(4) || !is_aligned(&parameters.x) || !is_aligned(&parameters.out) => "norm_any",
+            width
+                if !width.is_multiple_of(4) || !is_aligned(&parameters.x) || !is_aligned(&parameters.out) =>
+            {
+                "norm_any"
+            }
             width if width <= 4 * threads => "norm_1",
             width if width <= 16 * threads => "norm_4",
             _ => "norm_any",

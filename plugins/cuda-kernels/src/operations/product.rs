@@ -55,8 +55,6 @@ fn lanes(units: usize, turn: usize, rows: usize) -> usize {
     lanes
 }
 
-fn many() -> usize { static M: std::sync::OnceLock<usize> = std::sync::OnceLock::new(); *M.get_or_init(|| std::env::var("APR_MANY").ok().and_then(|x| x.parse().ok()).unwrap_or(MANY_LANES)) }
-
 /// Whether parts of these types can share a launch.
 pub(crate) fn joins(a: &'static Type, b: &'static Type) -> bool {
     // Those of 256 columns a block; see `matvec_mixed.cu`.
@@ -84,7 +82,7 @@ pub(crate) fn launch(
     let lanes = lanes(units, turn, rows);
     let few = if matches!(mode, Mode::Experts { .. }) { 1 } else { tokens.min(FEW) };
     let (variant, per_launch, per_lane) = match few {
-        1 if rows * lanes < many() => (0, 1, 1),
+        1 if rows * lanes < MANY_LANES => (0, 1, 1),
         1 => (1, 1, 2),
         2 => (2, 2, 2),
         3 | 4 => (3, 4, 2),
@@ -108,7 +106,8 @@ pub(crate) fn launch(
     match source {
         Source::Slot(slot) => {
             let rounded = step.slot(slot);
-            (parameters.x, parameters.records, parameters.x_stride) = (rounded.codes, rounded.records, rounded.stride);
+            (parameters.x, parameters.records, parameters.x_stride) =
+                (rounded.codes, rounded.records, rounded.stride);
         }
         Source::Value(place) => {
             let place = step.place(&place);

@@ -126,7 +126,8 @@ impl Node for Rotate {
         let written = || self.query.iter().chain(&self.key).filter_map(|heads| heads.out);
         match (rotate.query, rotate.key, rotate.cache) {
             (Some(next), None, None) => {
-                let is_apart = written().all(|out| !out.meets(&next.x) && next.out.is_none_or(|to| !out.meets(&to)));
+                let is_apart =
+                    written().all(|out| !out.meets(&next.x) && next.out.is_none_or(|to| !out.meets(&to)));
                 let reads = self.query.is_some_and(|query| next.out.is_none_or(|to| !to.meets(&query.x)));
                 let can = self.key.is_none() && self.cache.is_none() && is_apart && reads;
                 if can {
@@ -135,7 +136,8 @@ impl Node for Rotate {
                 can
             }
             (None, Some(stored), Some(cache)) => {
-                let is_key = self.key.is_some_and(|key| key.out == Some(stored.x) && key.heads == stored.heads);
+                let is_key =
+                    self.key.is_some_and(|key| key.out == Some(stored.x) && key.heads == stored.heads);
                 let is_apart = rotate.value.is_none_or(|(value, _)| written().all(|out| !out.meets(&value)));
                 let can = self.cache.is_none() && is_key && is_apart;
                 if can {

@@ -43,7 +43,12 @@ impl Room {
     ///
     /// # Errors
     /// Io if the device has no memory left.
-    pub(crate) fn reserve(&mut self, driver: &Arc<dyn Driver>, queue: &mut dyn Queue, rows: usize) -> Result<bool> {
+    pub(crate) fn reserve(
+        &mut self,
+        driver: &Arc<dyn Driver>,
+        queue: &mut dyn Queue,
+        rows: usize,
+    ) -> Result<bool> {
         if self.ids.bytes() >= rows * 4 {
             return Ok(false);
         }

@@ -170,7 +170,9 @@ impl Cache {
     fn new(state: &PagedState, page_bytes: &mut usize) -> Result<Cache> {
         let (heads, key, value) = (index(state.heads), index(state.key), index(state.value));
         if heads == 0 || key == 0 || value == 0 {
-            return Err(Error::invalid_argument("a cache needs heads, keys and values of at least one element"));
+            return Err(Error::invalid_argument(
+                "a cache needs heads, keys and values of at least one element",
+            ));
         }
         if key > MOST_HEAD || value > MOST_HEAD {
             return Err(Error::unsupported(format!(
@@ -293,7 +295,12 @@ impl Compiler<'_> {
     ///
     /// # Errors
     /// InvalidArgument if the weight is no vector, or its length is none of those allowed; Io as [`Compiler::floats`].
-    pub(crate) fn vector(&mut self, weight: u32, lengths: &[usize], what: &str) -> Result<(Arc<Buffer>, usize)> {
+    pub(crate) fn vector(
+        &mut self,
+        weight: u32,
+        lengths: &[usize],
+        what: &str,
+    ) -> Result<(Arc<Buffer>, usize)> {
         let matrix = self.matrix(weight)?;
         let (rows, columns) = (matrix.layout.rows, matrix.layout.columns);
         if rows != 1 || !lengths.contains(&columns) {
@@ -347,11 +354,22 @@ impl Compiler<'_> {
     }
 
     /// The activations `x`, cut into `parts` rows, for a matrix. Nodes that make them are added if they are not there yet.
-    pub(crate) fn activations(&mut self, x: &Place, parts: usize, matrix: &Matrix, is_always: bool) -> Source {
+    pub(crate) fn activations(
+        &mut self,
+        x: &Place,
+        parts: usize,
+        matrix: &Matrix,
+        is_always: bool,
+    ) -> Source {
         let (of, columns) = (matrix.layout.of, x.width / parts);
         let is_aligned = |elements: usize| elements.is_multiple_of(of.unit);
         let whole = self.values.shape(x.value).map_or(0, |(width, _)| width);
-        if !of.is_blocks && is_aligned(columns) && x.first.is_multiple_of(4) && whole.is_multiple_of(4) && parts == 1 {
+        if !of.is_blocks
+            && is_aligned(columns)
+            && x.first.is_multiple_of(4)
+            && whole.is_multiple_of(4)
+            && parts == 1
+        {
             return Source::Value(*x);
         }
         let (is_rounded, wide) = (of.is_blocks, columns.next_multiple_of(of.unit));

@@ -7,10 +7,10 @@ pub(crate) mod values;
 
 use crate::device::Matrix;
 use crate::driver::{Buffer, Driver, Graph, Launch, Queue};
-use crate::operations::sample;
+use crate::operations::{attention, sample};
 use apr_sdk::{
-    Batch, Error, Program, Result, RowsOf, Sampler, SessionLimits, StateCommand, StateVerb, StepSink, TimingSink,
-    Workers,
+    Batch, Error, Program, Result, RowsOf, Sampler, SessionLimits, StateCommand, StateVerb, StepSink,
+    TimingSink, Workers,
 };
 use compile::Plan;
 use pages::{Pages, Store};
@@ -141,11 +141,10 @@ impl Session {
         })
     }
 
-    /// Into how many runs attention cuts the positions of a step, at most.
-    fn most_splits(&self, rows: usize) -> usize {
+    /// Into how many runs attention cuts the positions of a step.
+    fn splits(&self, rows: usize) -> usize {
         let blocks = self.plan.attentions.iter().map(|attention| attention.blocks()).min().unwrap_or(1) * rows;
-        let runs = self.rows.longest.div_ceil(crate::operations::attention::CHUNK).next_power_of_two();
-        runs.min(BUSY.div_ceil(blocks.max(1)).next_power_of_two()).min(crate::operations::attention::MOST_SPLITS)
+        attention::runs(self.rows.longest, BUSY / blocks.max(1))
     }
 
     /// Makes room for a step. Memory grows only where a step is larger than all before, or a sequence needs a page.
@@ -196,7 +195,7 @@ impl Session {
             batch: rows,
             outputs,
             is_given,
-            most_splits: splits,
+            splits,
             plan: &self.plan,
             has_tensor_cores: self.driver.has_tensor_cores(),
             values: &self.values,
@@ -233,7 +232,6 @@ impl Session {
         if self.is_timed {
             // SAFETY: nodes give kernels their own parameters, over memory that this session holds and waits for.
             let times = unsafe { self.queue.time(&launches)? };
-            if std::env::var_os("APR_PROFILE").is_some() { let mut by: BTreeMap<String, (u64, u32)> = BTreeMap::new(); for (l, t) in launches.iter().zip(&times) { let e = by.entry(format!("{} {:?}", l.kernel, l.grid)).or_default(); e.0 += t; e.1 += 1; } for (k, (t, n)) in &by { eprintln!("{k}: {n} x {:.2} us = {:.1}", *t as f64 / 1e3 / *n as f64, *t as f64 / 1e3); } eprintln!("all {:.1} us", times.iter().sum::<u64>() as f64 / 1e3); }
             for (launch, time) in launches.iter().zip(times) {
                 self.times[launch.operation] += time;
             }
@@ -319,7 +317,7 @@ impl apr_sdk::Session for Session {
         self.rows.set(batch, &self.lengths, self.most_positions, self.plan.cached)?;
         self.plan.nodes.iter().try_for_each(|(_, node)| node.check(batch))?;
         let outputs = if self.plan.pooled { self.rows.sequences.len() } else { batch.outputs().len() };
-        let splits = self.most_splits(count);
+        let splits = self.splits(count);
         self.last = (0, 0);
         self.reserve(batch, outputs, splits)?;
         // SAFETY: both buffers were made large enough.

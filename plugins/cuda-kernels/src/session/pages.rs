@@ -41,7 +41,12 @@ impl Store {
     ///
     /// # Errors
     /// LimitExceeded if there are too many sequences for a table; Io if the device has no memory left.
-    pub(crate) fn new(driver: &Arc<dyn Driver>, bytes: usize, sequences: usize, positions: usize) -> Result<Store> {
+    pub(crate) fn new(
+        driver: &Arc<dyn Driver>,
+        bytes: usize,
+        sequences: usize,
+        positions: usize,
+    ) -> Result<Store> {
         /// Bytes of a table. 256 MiB.
         const MOST: usize = 256 << 20;
         let most = positions.div_ceil(PAGE);
@@ -89,7 +94,13 @@ impl Store {
     ///
     /// # Errors
     /// Io if the device has no memory left.
-    pub(crate) fn reserve(&mut self, queue: &mut dyn Queue, sequence: usize, from: usize, to: usize) -> Result<()> {
+    pub(crate) fn reserve(
+        &mut self,
+        queue: &mut dyn Queue,
+        sequence: usize,
+        from: usize,
+        to: usize,
+    ) -> Result<()> {
         while self.pages[sequence].len() < to.div_ceil(PAGE) {
             let page = self.page(queue)?;
             self.pages[sequence].push(page);

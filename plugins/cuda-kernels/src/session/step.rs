@@ -77,7 +77,13 @@ impl Rows {
     /// # Errors
     /// InvalidArgument for a sequence or position beyond the limits, or, if `cached`, one that does not follow those
     /// before.
-    pub(crate) fn set(&mut self, batch: &Batch<'_>, before: &[usize], positions: usize, cached: bool) -> Result<()> {
+    pub(crate) fn set(
+        &mut self,
+        batch: &Batch<'_>,
+        before: &[usize],
+        positions: usize,
+        cached: bool,
+    ) -> Result<()> {
         let mut places = vec![usize::MAX; before.len()];
         self.sequences.clear();
         self.lengths.clear();
@@ -148,8 +154,8 @@ pub(crate) struct Step<'s> {
     pub(crate) outputs: usize,
     /// Whether the batch brings rows of its own.
     pub(crate) is_given: bool,
-    /// Into how many runs attention cuts positions, at most.
-    pub(crate) most_splits: usize,
+    /// Into how many runs attention cuts positions.
+    pub(crate) splits: usize,
     /// The program.
     pub(crate) plan: &'s Plan,
     /// Whether there are tensor cores.
@@ -197,7 +203,11 @@ impl Step<'_> {
     /// A place as the kernels take it.
     pub(crate) fn place(&self, place: &Place) -> parameters::Place {
         let (at, width) = self.values.at(place.value);
-        parameters::Place { at: at + (place.first * 4) as u64, stride: short(width), width: short(place.width) }
+        parameters::Place {
+            at: at + (place.first * 4) as u64,
+            stride: short(width),
+            width: short(place.width),
+        }
     }
 
     /// A place that need not be there.

@@ -2,13 +2,15 @@
 //! proportion, and a session that still works.
 
 use crate::memory::live;
-use crate::programs::{HIDDEN, VOCABULARY, decoder, part, slice};
-use crate::setup::*;
+use crate::setup::{devices, open};
 use apr_sdk::{
     Append, Barrier, Batch, Binary, BinaryKind, DType, Embed, Error, ErrorKind, ExpertScore, Linear, Norm,
     NormKind, PagedState, Pool, Pooling, Program, Result, Rope, RopeStyle, Route, RowIndex, RowsOf, Sample,
     Sampler, Session, SessionLimits, State, StateCommand, StateVerb, ValueSpec, Workers,
 };
+use apr_testkit::Random;
+use apr_testkit::kernels::programs::{HIDDEN, VOCABULARY, decoder, part, slice};
+use apr_testkit::kernels::{Floats, Given, compile, prepare, step};
 use std::time::{Duration, Instant};
 
 type Body<'a> = &'a (dyn Fn(usize, &dyn Barrier) -> Result<()> + Sync);
@@ -117,7 +119,7 @@ fn workers_that_break_their_word_end_the_step() {
         ),
         ("beyond the width", Liar { width: 1, run: |body| body(7, &Open) }),
     ];
-    let (program, weights) = decoder(&mut Random(1), DType::F32);
+    let (program, weights) = decoder(&mut Random::new(1), DType::F32);
     let mut honest = session(&program, &weights, &limits()).unwrap();
     let expected = three(&mut *honest, 0, 0);
     for (name, liar) in &liars {
@@ -138,7 +140,7 @@ fn workers_that_break_their_word_end_the_step() {
 
 #[test]
 fn a_width_of_none_is_the_caller_alone() {
-    let (program, weights) = decoder(&mut Random(1), DType::F16);
+    let (program, weights) = decoder(&mut Random::new(1), DType::F16);
     let batch = Batch::new(&[5, 6], &[0, 1], &[0; 2], &[1]).unwrap();
     let mut given = Given::default();
     let alone = Liar { width: 0, run: |body| body(0, &Open) };
@@ -150,7 +152,7 @@ fn a_width_of_none_is_the_caller_alone() {
 #[test]
 fn a_worker_that_fails_ends_the_step_for_all() {
     // Both the first worker's row and the last one's are beyond the table, and the barrier does not say so.
-    let (program, weights) = decoder(&mut Random(1), DType::F32);
+    let (program, weights) = decoder(&mut Random::new(1), DType::F32);
     let mut session = session(&program, &weights, &limits()).unwrap();
     let liar = Liar {
         width: 2,
@@ -180,7 +182,7 @@ fn logits_of_the_batch_are_given_for_its_outputs_even_if_it_is_pooled() {
             Sample { logits: x }.into(),
         ],
     };
-    let table = Floats::random(&mut Random(1), 8, HIDDEN as usize);
+    let table = Floats::random(&mut Random::new(1), 8, HIDDEN as usize);
     let mut session = session(&program, std::slice::from_ref(&table), &limits()).unwrap();
     // More sequences than outputs, and fewer.
     for outputs in [&[][..], &[1], &[0, 1, 2]] {
@@ -199,7 +201,7 @@ fn a_session_takes_no_memory_for_sequences_that_are_not_there() {
     assert!(error.kind() == ErrorKind::LimitExceeded && error.message().contains("sequences"), "{error}");
     // Rows and positions cost nothing before they come.
     let most = SessionLimits::new(u32::MAX, 1 << 16, u32::MAX);
-    let (program, _) = decoder(&mut Random(1), DType::F32);
+    let (program, _) = decoder(&mut Random::new(1), DType::F32);
     let state = program.states[0].clone();
     let many = Program { states: vec![state; 200], ..empty };
     let before = live();
@@ -211,7 +213,7 @@ fn a_session_takes_no_memory_for_sequences_that_are_not_there() {
 
 #[test]
 fn commands_to_sequences_change_no_other() {
-    let (program, weights) = decoder(&mut Random(1), DType::Q8_0);
+    let (program, weights) = decoder(&mut Random::new(1), DType::Q8_0);
     let mut session = session(&program, &weights, &limits()).unwrap();
     let first = three(&mut *session, 0, 0);
     let next = three(&mut *session, 3, 0);
@@ -256,7 +258,7 @@ fn commands_to_sequences_change_no_other() {
 
 #[test]
 fn values_are_read_whole_or_not_at_all() {
-    let (program, weights) = decoder(&mut Random(1), DType::F32);
+    let (program, weights) = decoder(&mut Random::new(1), DType::F32);
     let mut session = session(&program, &weights, &limits()).unwrap();
     let hidden = HIDDEN as usize;
     let refused = |session: &mut dyn Session, value, len| {
@@ -297,7 +299,7 @@ fn vectors_are_kept_once_however_many_operations_name_them() {
     let weights = [1, WIDTH as usize].map(|columns| Floats { rows: 1, columns, data: vec![2.0; columns] });
     let device = open("auto").unwrap();
     let program = program(&[WIDTH], operations);
-    let prepared: Vec<_> = weights.iter().map(|matrix| prepare(&*device, matrix)).collect();
+    let prepared: Vec<_> = weights.iter().map(|matrix| prepare(&*device, matrix).unwrap()).collect();
     let before = live();
     let session = device.compile(&program.to_bytes().unwrap(), &prepared, &limits()).unwrap();
     let taken = live() - before;
@@ -314,7 +316,7 @@ fn a_gain_of_one_head_is_that_of_all() {
     };
     let embed: apr_sdk::Operation =
         Embed { table: 0, index: RowIndex::TOKEN, offset: 0, scale: 1.0, out: x }.into();
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let (table, gain, bias) =
         (Floats::random(&mut random, 3, 8), Floats::gain(&mut random, 4), Floats::gain(&mut random, 4));
     let twice = |vector: &Floats| Floats { columns: 8, data: vector.data.repeat(2), ..vector.clone() };
@@ -422,7 +424,7 @@ fn many_sequences_are_sorted_in_time_that_follows_their_number() {
 
 #[test]
 fn parameters_that_are_no_numbers_give_values_that_are_none() {
-    let (program, weights) = decoder(&mut Random(1), DType::F16);
+    let (program, weights) = decoder(&mut Random::new(1), DType::F16);
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -0.0] {
         let mut program = program.clone();
         for operation in &mut program.operations {

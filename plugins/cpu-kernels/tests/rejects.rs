@@ -1,11 +1,13 @@
 //! What is refused, with which words; and what must not hang.
 
-use crate::programs::{HIDDEN, VOCABULARY, decoder, part, slice};
-use crate::setup::*;
+use crate::setup::{devices, kernel, open};
 use apr_sdk::{
     Append, Batch, DType, ErrorKind, Linear, MatrixSpec, NormKind, OpCode, OpSpec, Operation, Options,
     Program, RowsOf, SessionLimits, State, StepSink, Support, ValueSpec,
 };
+use apr_testkit::Random;
+use apr_testkit::kernels::programs::{HIDDEN, VOCABULARY, decoder, part, slice};
+use apr_testkit::kernels::{Given, Threads, compile, step};
 
 fn limits() -> SessionLimits {
     SessionLimits::new(8, 2, 50)
@@ -13,7 +15,7 @@ fn limits() -> SessionLimits {
 
 /// The error of compiling the small decoder after a change.
 fn refused(change: impl FnOnce(&mut Program)) -> (ErrorKind, String) {
-    let (mut program, weights) = decoder(&mut Random(1), DType::F32);
+    let (mut program, weights) = decoder(&mut Random::new(1), DType::F32);
     change(&mut program);
     let device = open("auto").unwrap();
     let error = compile(&*device, &program, &weights, &limits()).err().expect("it must be refused");
@@ -111,7 +113,7 @@ fn programs_that_do_not_hold_together_name_the_operation() {
 
 #[test]
 fn batches_beyond_the_limits_are_refused_and_change_nothing() {
-    let (program, weights) = decoder(&mut Random(1), DType::F32);
+    let (program, weights) = decoder(&mut Random::new(1), DType::F32);
     let device = open("auto").unwrap();
     let mut session = compile(&*device, &program, &weights, &limits()).unwrap();
     let mut refuse =
@@ -144,7 +146,7 @@ fn rows_that_are_no_numbers_give_logits_that_are_none() {
     for (cache, (_, device)) in
         caches.into_iter().flat_map(|cache| all.iter().map(move |level| (cache, level)))
     {
-        let (program, weights) = decoder(&mut Random(1), cache);
+        let (program, weights) = decoder(&mut Random::new(1), cache);
         let mut session = compile(&**device, &program, &weights, &limits()).unwrap();
         let mut rows = vec![0.5; 3 * HIDDEN as usize];
         rows[HIDDEN as usize + 5] = f32::NAN;
@@ -169,7 +171,7 @@ fn an_error_of_the_sink_ends_the_step() {
             Ok(())
         }
     }
-    let (program, weights) = decoder(&mut Random(1), DType::F16);
+    let (program, weights) = decoder(&mut Random::new(1), DType::F16);
     let device = open("auto").unwrap();
     let mut session = compile(&*device, &program, &weights, &limits()).unwrap();
     let batch = Batch::new(&[1], &[0], &[0], &[0]).unwrap();

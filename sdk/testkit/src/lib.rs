@@ -12,6 +12,7 @@ mod checks;
 mod conformance;
 mod fixture;
 mod generate;
+pub mod kernels;
 mod model_fixture;
 mod parts;
 mod patch;

@@ -14,6 +14,7 @@ mod interpreter;
 mod judge;
 pub mod operations;
 pub mod programs;
+pub mod rejects;
 mod setup;
 mod subject;
 
@@ -41,6 +42,11 @@ checks! {
         attention_over_every_type_and_shape experts binary_and_unary pool;
     programs: a_decoder_computes_what_it_should neither_workers_nor_batches_change_the_result
         states_are_copied_trimmed_kept_and_brought_back tokens_values_and_times_are_given;
+    rejects: programs_that_do_not_hold_together_are_refused keys_of_another_shape_are_refused declarations_come_once_and_first
+        weights_and_bytes_that_are_none_are_refused batches_beyond_the_limits_are_refused_and_change_nothing
+        rows_that_are_no_numbers_give_logits_that_are_none parameters_that_are_no_numbers_give_values_that_are_none
+        an_error_of_the_sink_ends_the_step commands_to_sequences_change_no_other values_are_read_whole_or_not_at_all
+        logits_are_given_for_outputs_even_if_rows_are_pooled what_is_supported_is_said_with_reasons;
 }
 
 /// Runs the check `name` on a backend. What [`kernel_conformance!`](crate::kernel_conformance) makes tests of.
@@ -100,6 +106,11 @@ macro_rules! kernel_conformance {
             attention_over_every_type_and_shape experts binary_and_unary pool
             a_decoder_computes_what_it_should neither_workers_nor_batches_change_the_result
             states_are_copied_trimmed_kept_and_brought_back tokens_values_and_times_are_given
+            programs_that_do_not_hold_together_are_refused keys_of_another_shape_are_refused declarations_come_once_and_first
+            weights_and_bytes_that_are_none_are_refused batches_beyond_the_limits_are_refused_and_change_nothing
+            rows_that_are_no_numbers_give_logits_that_are_none parameters_that_are_no_numbers_give_values_that_are_none
+            an_error_of_the_sink_ends_the_step commands_to_sequences_change_no_other values_are_read_whole_or_not_at_all
+            logits_are_given_for_outputs_even_if_rows_are_pooled what_is_supported_is_said_with_reasons
         }
     };
 }

@@ -9,7 +9,7 @@ use apr_sdk::{
     ValueSpec, Workers,
 };
 use apr_testkit::Random;
-use apr_testkit::kernels::programs::{VOCABULARY, decoder, part, slice};
+use apr_testkit::kernels::programs::{HIDDEN, VOCABULARY, decoder, part, slice};
 use apr_testkit::kernels::{Floats, Given, compile, prepare, step};
 use std::time::{Duration, Instant};
 
@@ -186,6 +186,18 @@ fn a_session_takes_no_memory_for_sequences_that_are_not_there() {
     let taken = live() - before;
     assert!(taken < 4 << 20, "{taken} bytes for 65536 sequences and 200 states");
     drop(session);
+}
+
+#[test]
+fn values_are_not_read_after_a_step_that_failed() {
+    let (program, weights) = decoder(&mut Random::new(1), DType::F32);
+    let mut session = session(&program, &weights, &limits()).unwrap();
+    three(&mut *session, 0, 0);
+    let mut hidden = vec![0.0; 3 * HIDDEN as usize];
+    session.read(0, &mut hidden).unwrap();
+    let batch = Batch::new(&[VOCABULARY], &[3], &[0], &[0]).unwrap();
+    assert!(step(&mut *session, &batch, 1).is_err());
+    assert_eq!(session.read(0, &mut hidden).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 )]
 
 mod hostile;
+mod judged;
 mod memory;
 mod mutations;
 mod rejects;

@@ -50,7 +50,8 @@ fn softmax(scores: &mut [f64]) {
     scores.iter_mut().for_each(|x| *x /= sum);
 }
 
-/// What a cache makes of a row of heads.
+/// What a cache makes of a row of heads. The codes of Q8_0 are those of ggml's reference: elements times the inverse of
+/// the scale as F32, halves away from zero.
 fn cached(row: &[f64], width: usize, dtype: DType) -> Vec<f64> {
     let f16 = |x: f64| f64::from(half::from_f16(half::to_f16(x as f32)));
     match dtype {

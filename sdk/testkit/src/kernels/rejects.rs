@@ -419,10 +419,11 @@ pub fn commands_to_sequences_change_no_other(subject: &Subject) -> Result<()> {
     ensure(three(subject, session, 0, 0)? == first, || "other bits of an empty sequence's copy".to_owned())
 }
 
-/// Values before the first step, of another length, and after a step that failed.
+/// Values before the first step, of another length, and after a step that was refused: they are either not read then, or
+/// are those of the step before.
 ///
 /// # Errors
-/// Failed for a value that is read though it is not there; any error of the backend.
+/// Failed for a value that is read though it is not there, or has changed; any error of the backend.
 pub fn values_are_read_whole_or_not_at_all(subject: &Subject) -> Result<()> {
     let (program, weights) = decoder(&mut Random::new(1), subject.cache(DType::F32));
     let mut session = compile(subject.device()?, &program, &weights, &room())?;
@@ -438,10 +439,15 @@ pub fn values_are_read_whole_or_not_at_all(subject: &Subject) -> Result<()> {
     for (value, len) in [(0, 0), (0, hidden), (0, 3 * hidden + 1), (7, 0), (u32::MAX, 3 * hidden)] {
         unread(&mut *session, value, len)?;
     }
-    session.read(0, &mut vec![0.0; 3 * hidden])?;
+    let mut before = vec![0.0; 3 * hidden];
+    session.read(0, &mut before)?;
     let batch = Batch::new(&[VOCABULARY], &[3], &[0], &[0])?;
     refused("a token beyond the table", step(&mut *session, &batch, 1), &[ErrorKind::InvalidArgument])?;
-    unread(&mut *session, 0, 3 * hidden)
+    let mut after = vec![0.0; 3 * hidden];
+    match session.read(0, &mut after) {
+        Ok(()) => ensure(after == before, || "a step that was refused has changed a value".to_owned()),
+        not_read => refused("a value after a refused step", not_read, &[ErrorKind::InvalidArgument]),
+    }
 }
 
 /// Logits of all rows beside a pooled value: they are given for the rows that want output.

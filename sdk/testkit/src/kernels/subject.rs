@@ -61,15 +61,11 @@ impl Subject {
         self.workers.get(n % self.workers.len().max(1)).copied().unwrap_or(1)
     }
 
-    /// Every device with every number of workers. Each comes twice if only these two are known to give the same bits.
-    pub(super) fn runs(&self) -> Vec<(&str, &dyn Device, usize)> {
-        let times = if self.same_bits { 1 } else { 2 };
-        let mut runs = Vec::new();
-        for (name, device) in &self.devices {
-            for workers in &self.workers {
-                runs.extend(vec![(name.as_str(), &**device, *workers); times]);
-            }
-        }
-        runs
+    /// Every device with every number of workers.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (&str, &dyn Device, usize)> {
+        let on = |workers: usize| {
+            self.devices.iter().map(move |(name, device)| (name.as_str(), &**device, workers))
+        };
+        self.workers.iter().flat_map(move |workers| on(*workers))
     }
 }

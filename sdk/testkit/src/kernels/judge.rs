@@ -84,8 +84,8 @@ pub(super) fn next_positions(at: &mut [u32; 3], sequences: &[u32]) -> Vec<u32> {
     sequences.iter().map(next).collect()
 }
 
-/// Runs several steps on every device with every number of workers, over rows that the batches bring for value 0, and
-/// compares all values after each step with the interpreter's.
+/// Runs several steps on every device with every number of workers, and compares all values after each step with the
+/// interpreter's. The program begins with an embedding by token into the whole of value 0, whose rows the batches bring.
 ///
 /// # Errors
 /// Failed for a value that is further off than `bound` times the subject's slack, as [`difference`] measures it, or for
@@ -111,8 +111,11 @@ pub fn judge(subject: &Subject, program: &Program, weights: &[Floats], bound: f6
             }
             bits.judge((name, workers), all)
         };
-        let again = if subject.same_bits { 0 } else { AGAIN };
-        run(steps.len()).and_then(|()| run(again)).map_err(|error| {
+        let mut result = run(steps.len());
+        if !subject.same_bits {
+            result = result.and_then(|()| run(AGAIN));
+        }
+        result.map_err(|error| {
             // The first operation brings the rows.
             let (operations, states) = (program.operations.get(1..).unwrap_or_default(), &program.states);
             let message = error.message();

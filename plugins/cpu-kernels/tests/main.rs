@@ -1,4 +1,4 @@
-//! The backend through its interface: every operation against a plain interpreter in double precision.
+//! The backend through its interface: the promises of every backend, and what is this one's own.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,16 +7,16 @@
     missing_docs,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    clippy::needless_range_loop,
     reason = "tests fail by panicking, and their numbers are small"
 )]
 
 mod hostile;
+mod judged;
 mod memory;
 mod mutations;
-mod operations;
-mod programs;
-mod reference;
 mod rejects;
 mod setup;
 mod speed;
+mod spinning;
+
+apr_testkit::kernel_conformance!(setup::subject());

@@ -1,8 +1,10 @@
 //! Steps use what was allocated before, and a cache no more than its positions need.
 
-use crate::programs::{VOCABULARY, decoder};
-use crate::setup::*;
+use crate::setup::open;
 use apr_sdk::{Batch, DType, Session, SessionLimits};
+use apr_testkit::Random;
+use apr_testkit::kernels::programs::{VOCABULARY, decoder};
+use apr_testkit::kernels::{compile, step};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -50,7 +52,7 @@ fn feed(session: &mut dyn Session, from: u32, count: u32) {
 
 #[test]
 fn memory_follows_use() {
-    let (program, weights) = decoder(&mut Random(1), DType::F16);
+    let (program, weights) = decoder(&mut Random::new(1), DType::F16);
     let device = open("auto").unwrap();
     let before = live();
     let mut session = compile(&*device, &program, &weights, &SessionLimits::new(100, 8, 1 << 20)).unwrap();

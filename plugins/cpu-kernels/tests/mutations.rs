@@ -1,18 +1,20 @@
 //! Programs with fields and bytes changed at random: whatever still compiles also runs.
 
-use crate::programs::{decoder, part, slice};
-use crate::setup::*;
+use crate::setup::devices;
 use apr_sdk::{
     Activate, Activation, Append, Attention, Batch, Binary, BinaryKind, Combine, DType, Device, Embed,
     ErrorKind, ExpertLinear, ExpertScore, HeadLinear, Linear, Mask, Norm, NormKind, PagedState, Pool,
     Pooling, Program, Rope, RopeStyle, Route, RowIndex, RowsOf, Sample, Sampler, SessionLimits, State, Unary,
     UnaryKind, ValueSpec, Weight, WeightPart,
 };
+use apr_testkit::Random;
+use apr_testkit::kernels::programs::{decoder, part, slice};
+use apr_testkit::kernels::{Floats, prepare, step};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A program with every operation that the small decoder lacks.
 fn others() -> (Program, Vec<Floats>) {
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let shapes = [(16, 8), (1, 8), (1, 4), (16, 8), (8, 4), (4, 8), (32, 8), (4, 8)];
     let weights = shapes.map(|(rows, columns)| Floats::random(&mut random, rows, columns)).to_vec();
     let widths = [8, 16, 8, 4, 16, 16, 8];
@@ -133,16 +135,16 @@ fn run(device: &dyn Device, bytes: &[u8], weights: &[Weight]) -> (bool, bool) {
 fn odd(random: &mut Random, was: u32) -> u32 {
     let near = [was.wrapping_sub(1), was.wrapping_add(1), was / 2, was.wrapping_mul(2)];
     let odd = [0, 1, 2, 3, 4, 8, 1 << 15, i32::MAX as u32, 1 << 31, u32::MAX, 0x7fc0_0000, 0xff80_0000];
-    let pick = random.next() as usize;
+    let pick = random.bits() as usize;
     if pick.is_multiple_of(2) { near[pick / 2 % near.len()] } else { odd[pick / 2 % odd.len()] }
 }
 
 #[test]
 fn whatever_compiles_runs() {
     let devices = devices();
-    for (program, weights) in [decoder(&mut Random(1), DType::F16), others()] {
+    for (program, weights) in [decoder(&mut Random::new(1), DType::F16), others()] {
         let prepared = |device: &dyn Device| -> Vec<Weight> {
-            weights.iter().map(|matrix| prepare(device, matrix)).collect()
+            weights.iter().map(|matrix| prepare(device, matrix).unwrap()).collect()
         };
         let devices: Vec<_> = devices.iter().map(|(_, device)| (device, prepared(&**device))).collect();
         let bytes = program.to_bytes().unwrap();
@@ -152,13 +154,13 @@ fn whatever_compiles_runs() {
         let rounds: u64 = std::env::var("APR_ROUNDS").map_or(6000, |rounds| rounds.parse().unwrap());
         let (mut compiled, mut ran) = (0, 0);
         for round in 0..rounds {
-            let mut random = Random(round);
+            let mut random = Random::new(round);
             let mut changed = bytes.clone();
-            for _ in 0..1 + random.next() % 2 {
-                let at = random.next() as usize % (changed.len() - 4);
-                match random.next() % 4 {
-                    0 => changed[at] ^= 1 << (random.next() % 8),
-                    1 => changed[at] = random.next() as u8,
+            for _ in 0..1 + random.bits() % 2 {
+                let at = random.bits() as usize % (changed.len() - 4);
+                match random.bits() % 4 {
+                    0 => changed[at] ^= 1 << (random.bits() % 8),
+                    1 => changed[at] = random.bits() as u8,
                     // Numbers have four bytes, at whatever place.
                     _ => {
                         let field = changed[at..].first_chunk_mut::<4>().unwrap();

@@ -1,13 +1,16 @@
 //! What a token costs besides its matrices. Ignored, for it takes 1 GB and a quiet machine:
 //! `cargo test --release -p apr-plugin-cpu-kernels -- --ignored --nocapture`.
 
-use crate::programs::{part, slice};
-use crate::setup::*;
+use crate::setup::open;
+use crate::spinning::Spinning;
 use apr_sdk::{
     Activate, Activation, Append, Attention, Batch, DType, Embed, Linear, Mask, MatrixSpec, Norm, NormKind,
     Operation, PagedState, Pool, Pooling, Program, Rope, RopeStyle, RowIndex, RowsOf, Sample, Sampler,
     Session, SessionLimits, State, StateCommand, StateVerb, TimingSink, ValueSpec, Weight,
 };
+use apr_testkit::Random;
+use apr_testkit::kernels::programs::{part, slice};
+use apr_testkit::kernels::{Floats, Given, HeapSink, Plain, prepare};
 use std::time::Instant;
 
 const LAYERS: u32 = 28;
@@ -23,7 +26,7 @@ fn blocks(random: &mut Random, rows: u32, columns: u32) -> Vec<u8> {
     let mut bytes = vec![0; (rows * columns / 256) as usize * 144];
     for block in bytes.chunks_exact_mut(144) {
         block.chunks_mut(8).for_each(|chunk| {
-            let random = random.next().to_le_bytes();
+            let random = random.bits().to_le_bytes();
             chunk.copy_from_slice(&random[..chunk.len()]);
         });
         // A scale of 2^-11, and a least value of 2^-9, about.
@@ -43,7 +46,7 @@ impl TimingSink for Times {
 }
 
 fn model(device: &dyn apr_sdk::Device) -> (Program, Vec<Weight>) {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut program = Program::default();
     let q4 = |bytes: &[u8], rows: u32, columns: u32| {
         let spec = MatrixSpec::new(DType::Q4_K, u64::from(rows), u64::from(columns)).unwrap();
@@ -53,9 +56,9 @@ fn model(device: &dyn apr_sdk::Device) -> (Program, Vec<Weight>) {
     let table = blocks(&mut random, VOCABULARY, HIDDEN);
     let inner = blocks(&mut random, INNER, HIDDEN);
     let mut weights = vec![q4(&table, VOCABULARY, HIDDEN)];
-    weights.push(prepare(device, &Floats::gain(&mut random, HIDDEN as usize)));
-    weights.push(prepare(device, &Floats::random(&mut random, 1, q as usize)));
-    weights.push(prepare(device, &Floats::random(&mut random, 1, kv as usize)));
+    weights.push(prepare(device, &Floats::gain(&mut random, HIDDEN as usize)).unwrap());
+    weights.push(prepare(device, &Floats::random(&mut random, 1, q as usize)).unwrap());
+    weights.push(prepare(device, &Floats::random(&mut random, 1, kv as usize)).unwrap());
     for width in [HIDDEN, HIDDEN, q + 2 * kv, q, 2 * INNER] {
         program.values.push(ValueSpec { width, rows: RowsOf::BATCH });
     }

@@ -25,6 +25,19 @@ impl Random {
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.bits().to_le_bytes()[3]).collect()
     }
+
+    /// The next number, about normally distributed.
+    pub fn normal(&mut self) -> f32 {
+        let sum: f64 = (0..4).map(|_| (self.bits() >> 11) as f64 / (1u64 << 53) as f64 - 0.5).sum();
+        #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
+        let rounded = (sum * 1.7) as f32;
+        rounded
+    }
+
+    /// The next numbers, about normally distributed.
+    pub fn normals(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.normal()).collect()
+    }
 }
 
 /// A payload of `dtype` and `shape`: bools are 0 or 1, floats and block scales are finite.

@@ -2,6 +2,7 @@
 //! memory, as the host would, without the host.
 //!
 //! A plugin's tests begin with one line, [`conformance!`]. `apr plugins check` runs the same [`CHECKS`] on a built library.
+//! Those of a compute backend begin with [`kernel_conformance!`]; what it takes is in [`kernels`].
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ mod checks;
 mod conformance;
 mod fixture;
 mod generate;
+pub mod kernels;
 mod model_fixture;
 mod parts;
 mod patch;

@@ -12,6 +12,7 @@
 
 mod broken;
 mod checks;
+mod kernels;
 // The template's own code, at the crate's root because it says `crate::layout`: so it compiles and passes wherever the
 // workspace's tests run. Only its `lib.rs` has placeholders.
 #[path = "../../template/src/layout.rs"]

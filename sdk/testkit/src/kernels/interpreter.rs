@@ -1,20 +1,23 @@
 //! A plain interpreter of programs, in double precision: every operation by its definition, one row after the other.
 
-use crate::setup::Floats;
+use super::judge::ensure;
+use super::setup::Floats;
 use apr_sdk::{
-    Activation, Batch, BinaryKind, DType, ExpertScore, Mask, NormKind, Operation, Pooling, Program,
-    RopeStyle, RowIndex, RowsOf, Slice, State, UnaryKind, half,
+    Activation, Batch, BinaryKind, DType, Error, ExpertScore, Mask, NormKind, Operation, PagedState, Pooling,
+    Program, Result, RopeStyle, RowIndex, RowsOf, Slice, State, UnaryKind, half,
 };
 
 type Position = (Vec<f64>, Vec<f64>);
 
-/// A program with its states.
+/// A program with its states. The program must hold together: what a backend refuses, this may stumble over.
 pub struct Interpreter<'a> {
     program: &'a Program,
     weights: &'a [Floats],
     /// By state and sequence, the key and value of each position.
     states: Vec<Vec<Vec<Position>>>,
+    /// The rows of each value, as the last step left them.
     pub values: Vec<Vec<Vec<f64>>>,
+    /// What the last step gave for each row that wanted output.
     pub logits: Vec<Vec<f64>>,
 }
 
@@ -47,7 +50,8 @@ fn softmax(scores: &mut [f64]) {
     scores.iter_mut().for_each(|x| *x /= sum);
 }
 
-/// What a cache makes of a row of heads.
+/// What a cache makes of a row of heads. The codes of Q8_0 are those of ggml's reference: elements times the inverse of
+/// the scale as F32, halves away from zero.
 fn cached(row: &[f64], width: usize, dtype: DType) -> Vec<f64> {
     let f16 = |x: f64| f64::from(half::from_f16(half::to_f16(x as f32)));
     match dtype {
@@ -65,6 +69,7 @@ fn cached(row: &[f64], width: usize, dtype: DType) -> Vec<f64> {
 }
 
 impl<'a> Interpreter<'a> {
+    /// A program whose weights are given by their numbers, with room for some sequences.
     pub fn new(program: &'a Program, weights: &'a [Floats], sequences: usize) -> Self {
         let states = program.states.iter().map(|_| vec![Vec::new(); sequences]).collect();
         Interpreter { program, weights, states, values: Vec::new(), logits: Vec::new() }
@@ -88,8 +93,19 @@ impl<'a> Interpreter<'a> {
         (first..first + count).map(dot).collect()
     }
 
+    /// The cache of keys and values that a program has by this number.
+    fn cache(&self, state: u32) -> Result<PagedState> {
+        match self.program.states.get(state as usize) {
+            Some(State::Paged(state)) => Ok(*state),
+            _ => Err(Error::unsupported(format!("state {state} is no cache of keys and values"))),
+        }
+    }
+
     /// Runs a step.
-    pub fn step(&mut self, batch: &Batch<'_>) {
+    ///
+    /// # Errors
+    /// Unsupported for an operation or a state without a definition here; Failed for positions with gaps.
+    pub fn step(&mut self, batch: &Batch<'_>) -> Result<()> {
         let mut sequences: Vec<u32> = Vec::new();
         for sequence in batch.sequences() {
             if !sequences.contains(sequence) {
@@ -105,12 +121,10 @@ impl<'a> Interpreter<'a> {
             specs.iter().map(|spec| vec![vec![0.0; spec.width as usize]; rows(spec.rows)]).collect();
         self.logits.clear();
         let program = self.program;
-        for operation in &program.operations {
-            self.operation(operation, batch, &sequences);
-        }
+        program.operations.iter().try_for_each(|operation| self.operation(operation, batch, &sequences))
     }
 
-    fn operation(&mut self, operation: &Operation, batch: &Batch<'_>, sequences: &[u32]) {
+    fn operation(&mut self, operation: &Operation, batch: &Batch<'_>, sequences: &[u32]) -> Result<()> {
         let count = |this: &Self, slice: &Slice| this.values[slice.value as usize].len();
         match operation {
             Operation::Embed(op) => {
@@ -231,17 +245,18 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::Append(op) => {
-                let State::Paged(state) = &self.program.states[op.state as usize] else { panic!() };
+                let state = self.cache(op.state)?;
                 for row in 0..count(self, &op.key) {
                     let key = cached(&self.get(&op.key, row), state.key as usize, state.dtype);
                     let value = op.value.as_ref().map(|value| self.get(value, row)).unwrap_or_default();
                     let value = cached(&value, state.value as usize, state.dtype);
                     let positions = &mut self.states[op.state as usize][batch.sequences()[row] as usize];
-                    assert_eq!(positions.len(), batch.positions()[row] as usize);
+                    let (position, next) = (batch.positions()[row] as usize, positions.len());
+                    ensure(position == next, || format!("row {row} has position {position}, not {next}"))?;
                     positions.push((key, value));
                 }
             }
-            Operation::Attention(op) => self.attention(op, batch),
+            Operation::Attention(op) => self.attention(op, batch)?,
             Operation::Route(op) => self.route(op),
             Operation::ExpertLinear(op) => {
                 for row in 0..count(self, &op.x) {
@@ -249,8 +264,8 @@ impl<'a> Interpreter<'a> {
                     let used = op.used as usize;
                     for part in &op.parts {
                         let (width, mut y) = (part.out.width as usize / used, Vec::new());
-                        for choice in 0..used {
-                            let expert = route[choice] as usize;
+                        for (choice, expert) in route[..used].iter().enumerate() {
+                            let expert = *expert as usize;
                             let x = if op.shared_input {
                                 &x[..]
                             } else {
@@ -310,7 +325,7 @@ impl<'a> Interpreter<'a> {
             }
             Operation::Pool(op) => {
                 for output in 0..count(self, &op.out) {
-                    let of = |row: &usize| batch.sequences()[*row] == sequences[output];
+                    let of = |row: &usize| sequences.get(output) == Some(&batch.sequences()[*row]);
                     let rows: Vec<usize> = match op.kind {
                         Pooling::OUTPUTS => vec![batch.outputs()[output] as usize],
                         Pooling::FIRST => (0..batch.ids().len()).filter(of).take(1).collect(),
@@ -333,12 +348,16 @@ impl<'a> Interpreter<'a> {
             Operation::Sample(op) => {
                 self.logits = (0..count(self, &op.logits)).map(|row| self.get(&op.logits, row)).collect();
             }
-            _ => panic!("no such operation"),
+            _ => {
+                let name = operation.code().0.name();
+                return Err(Error::unsupported(format!("the interpreter does not know `{name}`")));
+            }
         }
+        Ok(())
     }
 
-    fn attention(&mut self, op: &apr_sdk::Attention, batch: &Batch<'_>) {
-        let State::Paged(state) = &self.program.states[op.state as usize] else { panic!() };
+    fn attention(&mut self, op: &apr_sdk::Attention, batch: &Batch<'_>) -> Result<()> {
+        let state = self.cache(op.state)?;
         let (key, value) = (state.key as usize, state.value as usize);
         let sinks = self.vector(op.sinks);
         for row in 0..batch.ids().len() {
@@ -384,6 +403,7 @@ impl<'a> Interpreter<'a> {
             }
             self.set(&op.out, row, &out);
         }
+        Ok(())
     }
 
     fn route(&mut self, op: &apr_sdk::Route) {

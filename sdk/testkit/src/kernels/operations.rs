@@ -1,57 +1,16 @@
-//! Each operation alone, over rows that the batch brings: odd widths, several sequences and steps, every level, and
-//! several numbers of workers.
+//! Each operation alone, over rows that the batch brings: odd widths, several sequences and steps, every device, and every
+//! number of workers.
 
-use crate::programs::{difference, part, slice};
-use crate::reference::Interpreter;
-use crate::setup::*;
+use super::judge::judge;
+use super::programs::{part, slice};
+use super::setup::Floats;
+use super::subject::Subject;
+use crate::Random;
 use apr_sdk::{
-    Activate, Activation, Append, Attention, Batch, Binary, BinaryKind, Combine, DType, Embed, ExpertLinear,
+    Activate, Activation, Append, Attention, Binary, BinaryKind, Combine, DType, Embed, ExpertLinear,
     ExpertScore, HeadLinear, Linear, Mask, Norm, NormKind, Operation, PagedState, Pool, Pooling, Program,
-    Rope, RopeStyle, Route, RowIndex, RowsOf, SessionLimits, Slice, State, Unary, UnaryKind, ValueSpec,
-    WeightPart,
+    Result, Rope, RopeStyle, Route, RowIndex, RowsOf, Slice, State, Unary, UnaryKind, ValueSpec, WeightPart,
 };
-
-/// Compares all values after each of several steps.
-fn judge(program: &Program, weights: &[Floats], bound: f64) {
-    let width = program.values[0].width as usize;
-    let mut bits: Vec<Vec<u32>> = Vec::new();
-    for (level, device) in devices() {
-        for workers in [1, 2, 3] {
-            let mut random = Random(77);
-            let limits = SessionLimits::new(40, 3, 400);
-            let mut session = compile(&*device, program, weights, &limits).unwrap();
-            let mut reference = Interpreter::new(program, weights, 3);
-            let mut at = [0u32; 3];
-            let mut all = Vec::new();
-            for count in [11usize, 1, 40, 2, 40, 40, 40, 40, 1] {
-                let sequences: Vec<u32> = (0..count).map(|row| [1, 1, 0, 1, 2][row * 2 / 3 % 5]).collect();
-                let positions: Vec<u32> = sequences
-                    .iter()
-                    .map(|sequence| {
-                        at[*sequence as usize] += 1;
-                        at[*sequence as usize] - 1
-                    })
-                    .collect();
-                let rows = random.normals(count * width);
-                let ids: Vec<u32> = (0..count as u32).map(|row| row % 5).collect();
-                let outputs: Vec<u32> = (0..count as u32).filter(|row| row % 4 != 1).collect();
-                let batch = Batch::new(&ids, &positions, &sequences, &outputs).unwrap().with_rows(&rows);
-                step(&mut *session, &batch, workers).unwrap();
-                reference.step(&batch);
-                for (number, want) in reference.values.iter().enumerate() {
-                    let want: Vec<f64> = want.concat();
-                    let mut have = vec![0.0; want.len()];
-                    session.read(number as u32, &mut have).unwrap();
-                    let difference = difference(&have, &want);
-                    assert!(difference <= bound, "value {number}, {level}, {workers}: {difference}");
-                    all.extend(have.iter().map(|x| x.to_bits()));
-                }
-            }
-            bits.push(all);
-        }
-    }
-    assert!(bits.iter().all(|other| *other == bits[0]), "levels or workers differ");
-}
 
 /// A program over rows that the batch brings, as value 0.
 fn program(widths: &[u32], operations: Vec<Operation>) -> Program {
@@ -66,21 +25,27 @@ fn table(width: u32) -> Floats {
     Floats { rows: 1, columns: width as usize, data: vec![0.0; width as usize] }
 }
 
-#[test]
-fn embed() {
-    let mut random = Random(5);
+/// Rows of a table by position and at a fixed place, and rows that the batch brings.
+///
+/// # Errors
+/// As [`judge`].
+pub fn embed(subject: &Subject) -> Result<()> {
+    let mut random = Random::new(5);
     let mut operations: Vec<Operation> = Vec::new();
     for (value, index, offset, scale) in [(1, RowIndex::POSITION, 2, 1.0), (2, RowIndex::CONSTANT, 7, 0.25)] {
         let out = slice(value, 3, 33);
         operations.push(Embed { table: 1, index, offset, scale, out }.into());
     }
     let weights = [table(5), Floats::random(&mut random, 403, 33)];
-    judge(&program(&[5, 36, 37], operations), &weights, 1e-7);
+    judge(subject, &program(&[5, 36, 37], operations), &weights, 1e-7)
 }
 
-#[test]
-fn norm() {
-    let mut random = Random(6);
+/// Both kinds of normalization, whole and by head, with gains and biases of one head and of all.
+///
+/// # Errors
+/// As [`judge`].
+pub fn norm(subject: &Subject) -> Result<()> {
+    let mut random = Random::new(6);
     for kind in [NormKind::RMS, NormKind::LAYER] {
         for (heads, gain, bias) in [(1, 1, 1), (7, 1, 2), (7, 2, 1)] {
             let of = [0, 77, 77 / heads];
@@ -93,14 +58,18 @@ fn norm() {
             let out = slice(1, 2, 77);
             let operations =
                 vec![norm(x, out, Some(1), Some(2)), norm(x, x, None, None), norm(out, x, Some(1), None)];
-            judge(&program(&[77, 80], operations), &weights, 4e-6);
+            judge(subject, &program(&[77, 80], operations), &weights, 4e-6)?;
         }
     }
+    Ok(())
 }
 
-#[test]
-fn linear_and_head_linear() {
-    let mut random = Random(7);
+/// Several matrices at once and parts of one, with biases, residuals and scales; a matrix for each head.
+///
+/// # Errors
+/// As [`judge`].
+pub fn linear_and_head_linear(subject: &Subject) -> Result<()> {
+    let mut random = Random::new(7);
     let weights = [
         table(52),
         Floats::random(&mut random, 83, 52),
@@ -122,11 +91,14 @@ fn linear_and_head_linear() {
         Linear { x, parts: vec![part(3, slice(2, 32, 19))], residual: Some(slice(2, 0, 19)), scale: 1.0 }
             .into(),
     ];
-    judge(&program(&[52, 80, 60], operations), &weights, 3e-6);
+    judge(subject, &program(&[52, 80, 60], operations), &weights, 3e-6)
 }
 
-#[test]
-fn activate() {
+/// Every activation function, gated and not, also in its place.
+///
+/// # Errors
+/// As [`judge`].
+pub fn activate(subject: &Subject) -> Result<()> {
     for (_, kind) in Activation::ALL {
         let kind = Activation(*kind);
         let activate = |gate, up, out| Activate { kind, gate, up, out, alpha: 1.7, limit: 0.9 }.into();
@@ -137,12 +109,16 @@ fn activate() {
             operations.push(activate(b, None, slice(1, 1, 301)));
             operations.push(activate(b, None, b));
         }
-        judge(&program(&[602, 302], operations), &[table(602)], 2e-5);
+        judge(subject, &program(&[602, 302], operations), &[table(602)], 2e-5)?;
     }
+    Ok(())
 }
 
-#[test]
-fn rope() {
+/// Both styles of rotation, of whole heads and of parts.
+///
+/// # Errors
+/// As [`judge`].
+pub fn rope(subject: &Subject) -> Result<()> {
     for style in [RopeStyle::HALF, RopeStyle::INTERLEAVED] {
         let rope = |x, out, first, pairs, magnitude| {
             let frequencies = (0..pairs).map(|i| 10f32.powf(-(i as f32) / 3.0)).collect();
@@ -151,8 +127,9 @@ fn rope() {
         let x = slice(0, 0, 63);
         let operations =
             vec![rope(x, slice(1, 1, 63), 0, 10, 1.3), rope(x, x, 4, 7, 1.0), rope(x, x, 0, 10, 1.3)];
-        judge(&program(&[63, 64], operations), &[table(63)], 2e-6);
+        judge(subject, &program(&[63, 64], operations), &[table(63)], 2e-6)?;
     }
+    Ok(())
 }
 
 fn attention(heads: u32, query: Slice, out: Slice) -> Attention {
@@ -175,9 +152,12 @@ fn cached(heads: u32, key: u32, value: u32, dtype: DType) -> Vec<State> {
     vec![State::Paged(PagedState { heads, key, value, dtype, window: 0 })]
 }
 
-#[test]
-fn attention_with_every_mask() {
-    let mut random = Random(8);
+/// Every mask with several windows, soft caps, sinks and slopes.
+///
+/// # Errors
+/// As [`judge`].
+pub fn attention_with_every_mask(subject: &Subject) -> Result<()> {
+    let mut random = Random::new(8);
     let weights = [table(150), Floats::random(&mut random, 1, 6)];
     let (query, key, value, out) = (slice(0, 0, 42), slice(0, 42, 14), slice(0, 56, 18), slice(1, 1, 54));
     for mask in [Mask::CAUSAL, Mask::FULL, Mask::WINDOW, Mask::CHUNK, Mask::PREFIX] {
@@ -193,15 +173,20 @@ fn attention_with_every_mask() {
                 let append = Append { state: 0, key, value: Some(value) }.into();
                 let mut program = program(&[150, 55], vec![append, attention.into()]);
                 program.states = cached(2, 7, 9, DType::F32);
-                judge(&program, &weights, 4e-6);
+                judge(subject, &program, &weights, 4e-6)?;
             }
         }
     }
+    Ok(())
 }
 
-#[test]
-fn attention_over_every_type_and_shape() {
-    for (dtype, bound) in [(DType::F32, 5e-6), (DType::F16, 5e-6), (DType::Q8_0, 5e-6)] {
+/// Every type of cache with several shapes of heads, and values that are parts of the keys.
+///
+/// # Errors
+/// As [`judge`].
+pub fn attention_over_every_type_and_shape(subject: &Subject) -> Result<()> {
+    for dtype in &subject.caches {
+        let (dtype, bound) = (*dtype, 5e-6);
         for (heads, key_heads, key, value) in [(20, 2, 64, 80), (3, 3, 33, 96), (9, 1, 40, 131)] {
             let (q, k, v) = (heads * key, key_heads * key, key_heads * value);
             let append = Append { state: 0, key: slice(0, q, k), value: Some(slice(0, q + k, v)) }.into();
@@ -209,7 +194,7 @@ fn attention_over_every_type_and_shape() {
             let attention = Attention { scale: 0.1, ..attention }.into();
             let mut program = program(&[q + k + v, heads * value], vec![append, attention]);
             program.states = cached(key_heads, key, value, dtype);
-            judge(&program, &[table(q + k + v)], bound);
+            judge(subject, &program, &[table(q + k + v)], bound)?;
         }
         // Values that are parts of the keys.
         let append = Append { state: 0, key: slice(0, 240, 60), value: None }.into();
@@ -217,13 +202,17 @@ fn attention_over_every_type_and_shape() {
         let attention = Attention { value_first: 17, scale: 0.1, ..attention }.into();
         let mut program = program(&[300, 164], vec![append, attention]);
         program.states = cached(1, 60, 41, dtype);
-        judge(&program, &[table(300)], bound);
+        judge(subject, &program, &[table(300)], bound)?;
     }
+    Ok(())
 }
 
-#[test]
-fn experts() {
-    let mut random = Random(9);
+/// The choice of experts with every score, groups and biases, their matrices, and the sum over them.
+///
+/// # Errors
+/// As [`judge`].
+pub fn experts(subject: &Subject) -> Result<()> {
+    let mut random = Random::new(9);
     let (experts, used, width, inner) = (12u32, 3u32, 30u32, 19u32);
     let weights = [
         table(width),
@@ -253,34 +242,48 @@ fn experts() {
                 combine(x, Some(x)).into(),
             ];
             let widths = [width, experts, 2 * used + 1, inner * used + 2, width * used, width];
-            judge(&program(&widths, operations), &weights, 3e-6);
+            judge(subject, &program(&widths, operations), &weights, 3e-6)?;
         }
     }
+    Ok(())
 }
 
-#[test]
-fn binary_and_unary() {
+/// Every function of two values and of one.
+///
+/// # Errors
+/// As [`judge`].
+pub fn binary_and_unary(subject: &Subject) -> Result<()> {
     let (a, b, one) = (slice(0, 0, 270), slice(0, 270, 270), slice(0, 7, 1));
     for (_, kind) in BinaryKind::ALL {
         let binary = |a, b, out| Binary { kind: BinaryKind(*kind), a, b, out }.into();
         let out = slice(1, 1, 270);
         let operations = vec![binary(a, b, out), binary(b, one, b), binary(a, b, b), binary(a, b, a)];
-        judge(&program(&[540, 271], operations), &[table(540)], 2e-6);
+        judge(subject, &program(&[540, 271], operations), &[table(540)], 2e-6)?;
     }
     for (_, kind) in UnaryKind::ALL {
         let unary = |x, out| Unary { kind: UnaryKind(*kind), x, out, a: -0.7, b: 0.4 }.into();
-        judge(&program(&[540, 271], vec![unary(a, slice(1, 1, 270)), unary(a, a)]), &[table(540)], 2e-6);
+        judge(
+            subject,
+            &program(&[540, 271], vec![unary(a, slice(1, 1, 270)), unary(a, a)]),
+            &[table(540)],
+            2e-6,
+        )?;
     }
+    Ok(())
 }
 
-#[test]
-fn pool() {
+/// Every pooling, with and without a norm of one.
+///
+/// # Errors
+/// As [`judge`].
+pub fn pool(subject: &Subject) -> Result<()> {
     for (_, kind) in Pooling::ALL {
         for normalize in [false, true] {
             let pool = Pool { kind: Pooling(*kind), x: slice(0, 2, 35), out: slice(1, 1, 35), normalize };
             let mut program = program(&[37, 36], vec![pool.into()]);
             program.values[1].rows = RowsOf::OUTPUTS;
-            judge(&program, &[table(37)], 2e-6);
+            judge(subject, &program, &[table(37)], 2e-6)?;
         }
     }
+    Ok(())
 }

@@ -113,6 +113,7 @@ fn unsafe_lives_in_named_places() {
         "plugins/quants/src/simd/",
         "plugins/quants/tests/",
         "plugins/cpu-kernels/",
+        "plugins/cuda-kernels/",
         "host/src/storage/mapping/",
         "tests/",
     ];

@@ -40,7 +40,7 @@ DEVICE void store_row(u32 cells, u8* to, const float* x, u32 width) {
                 most = other > most ? other : most;
             }
             float scale = from_bits(most) / 127.0f, inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
-            if (n < width) ((i8*)to)[n] = (i8)(i32)rintf(y * inverse);
+            if (n < width) ((i8*)to)[n] = (i8)(i32)roundf(y * inverse);
             if (lane() == 0) ((u16*)(to + scales_at(width)))[n / 32] = to_half(scale);
         } else if (n < width) {
             if (cells == CELLS_F16) ((u16*)to)[n] = to_half(y);

@@ -220,7 +220,10 @@ impl Devices for Arced {
         vec![info]
     }
 
-    fn open(&self, _: u32, _: bool) -> Result<Arc<dyn Driver>> {
+    fn open(&self, device: u32, _: bool) -> Result<Arc<dyn Driver>> {
+        if device > 0 {
+            return Err(Error::invalid_argument(format!("there is no device {device}")));
+        }
         Ok(Arc::new(self.clone()))
     }
 }

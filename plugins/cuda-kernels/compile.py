@@ -1,7 +1,10 @@
 """Compiles the kernels of cuda/ to PTX, for each generation of devices, and checks what the assembler makes of them.
 
     compile.py          writes ptx/ and ptx/lock.txt
-    compile.py --check  compiles again and compares; nothing is written
+    compile.py --check  compiles again and compares: sources with the lock, kernels with those in ptx/; nothing is written
+
+NVRTC puts some instructions of large kernels in another order from run to run, depending on where its memory lies: so modules need
+not be the same to the byte, and how many are is printed.
 
 It needs the Python packages of requirements.txt, and no GPU; compile.sh fetches them.
 """
@@ -72,6 +75,16 @@ class Nvrtc:
         return "".join(f"{line}\n" for line in lines if line and not line.startswith(("//", '.pragma "used_bytes_mask')))
 
 
+def compile_alone(job):
+    """One module for one generation, in a process of its own whose memory lies where it always does: otherwise the order of some
+    instructions changes from run to run."""
+    alone = ["setarch", "-R", sys.executable, "-B", __file__, "--one", job[0], job[1].name]
+    made = subprocess.run(alone, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "0"})
+    if made.returncode:
+        sys.exit(made.stderr)
+    return made.stdout
+
+
 def assemble(ptx, target):
     """Lines on registers and memory of each kernel; ends the program where one spills."""
     with tempfile.NamedTemporaryFile(suffix=".ptx") as file:
@@ -106,20 +119,41 @@ def lock(compiler, texts):
     return "\n".join(lines) + "\n"
 
 
+def without_modules(locked):
+    """The lines of a lock on the compiler and the sources."""
+    return [line for line in locked.splitlines() if "  ptx/" not in line]
+
+
+def entries(ptx):
+    """The kernels of a module, with the bytes of their parameters."""
+    return sorted(re.findall(r"^\.visible \.entry (\w+)\(\s*\.param (.+?)\s*\)", ptx, flags=re.MULTILINE | re.DOTALL))
+
+
 def main():
     os.chdir(HERE)
+    if sys.argv[1:2] == ["--one"]:
+        print(Nvrtc().compile(SOURCES / sys.argv[3], sys.argv[2]), end="")
+        return
     nvrtc, check = Nvrtc(), "--check" in sys.argv[1:]
     jobs = [(generation, source) for source in sorted(SOURCES.glob("*.cu")) for generation in GENERATIONS]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = pool.map(lambda job: nvrtc.compile(job[1], job[0]), jobs)
-        texts = {(generation, source.stem): text for (generation, source), text in zip(jobs, made)}
+        texts = {(generation, source.stem): text for (generation, source), text in zip(jobs, pool.map(compile_alone, jobs))}
         reports = pool.map(lambda item: assemble(item[1], GENERATIONS[item[0][0]][1]), texts.items())
         for lines in reports:
             print("\n".join(lines))
     locked = lock(nvrtc.version(), texts)
     if check:
-        if (PTX / "lock.txt").read_text() != locked:
-            sys.exit("ptx/ is not what cuda/ compiles to: run compile.py")
+        made, there = without_modules(locked), without_modules((PTX / "lock.txt").read_text())
+        if made != there:
+            sys.exit("ptx/ was made of other sources, or by another compiler: run compile.py")
+        same = 0
+        for (generation, name), text in texts.items():
+            held = (PTX / generation / f"{name}.ptx").read_text()
+            same += held == text
+            if entries(held) != entries(text):
+                sys.exit(f"ptx/{generation}/{name}.ptx has other kernels than cuda/{name}.cu: run compile.py")
+            assemble(held, GENERATIONS[generation][1])
+        print(f"{same} of {len(texts)} modules are the same to the byte, and all have the same kernels")
         return
     for (generation, name), text in texts.items():
         (PTX / generation).mkdir(parents=True, exist_ok=True)

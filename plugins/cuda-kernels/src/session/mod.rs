@@ -143,7 +143,8 @@ impl Session {
 
     /// Into how many runs attention cuts the positions of a step.
     fn splits(&self, rows: usize) -> usize {
-        let blocks = self.plan.attentions.iter().map(|attention| attention.blocks()).min().unwrap_or(1) * rows;
+        let blocks =
+            self.plan.attentions.iter().map(|attention| attention.blocks()).min().unwrap_or(1) * rows;
         attention::runs(self.rows.longest, BUSY / blocks.max(1))
     }
 

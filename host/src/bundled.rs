@@ -41,6 +41,7 @@ pub fn declared() -> Vec<&'static PluginDecl> {
         &apr_plugin_apr::PLUGIN,
         &apr_plugin_architectures::PLUGIN,
         &apr_plugin_cpu_kernels::PLUGIN,
+        &apr_plugin_cuda_kernels::PLUGIN,
         &apr_plugin_ggml_legacy::PLUGIN,
         &apr_plugin_gguf::PLUGIN,
         &apr_plugin_huggingface::PLUGIN,

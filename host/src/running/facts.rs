@@ -31,6 +31,8 @@ pub struct Facts {
     pub backend: String,
     /// The device's name.
     pub device: String,
+    /// Whether the device has memory of its own, whose speed the host does not measure.
+    pub own_memory: bool,
     /// How many threads compute.
     pub threads: usize,
     /// Whether prepared weights were found.
@@ -49,6 +51,8 @@ pub(super) struct Found {
     pub image_bytes: u64,
     /// Bytes of keys and values for the whole context.
     pub cache_bytes: u64,
+    /// Whether the device has memory of its own.
+    pub own_memory: bool,
     /// Whether the images were kept from last time.
     pub images_were_kept: bool,
     /// How many threads the system granted.
@@ -90,6 +94,7 @@ impl Facts {
             vocabulary: decoder.vocabulary,
             backend: chosen.id,
             device: chosen.info.name,
+            own_memory: found.own_memory,
             threads: found.threads,
             images_were_kept: found.images_were_kept,
             suggested: found.suggested,

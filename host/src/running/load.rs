@@ -157,8 +157,16 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
         Runner::new(Parts { session, workers: Arc::new(team), rows: step, context, width, whole, hidden });
     let Translated { warnings, notes, .. } = model;
     let suggested = Suggested::of(opened.model.model_card.as_ref().and_then(|card| card.inline()));
-    let found =
-        Found { image_bytes, cache_bytes, images_were_kept: kept, threads, suggested, warnings, notes };
+    let found = Found {
+        image_bytes,
+        cache_bytes,
+        own_memory: own.is_some(),
+        images_were_kept: kept,
+        threads,
+        suggested,
+        warnings,
+        notes,
+    };
     let facts = Facts::new(&decoder, &built, &specs, chosen, found);
     Ok(Loaded { runner, built, facts })
 }

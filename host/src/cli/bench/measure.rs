@@ -76,13 +76,13 @@ impl Test {
         }
     }
 
-    /// Compares an answer's reading with what memory delivers.
-    pub fn compare(&mut self, bytes_per_token: u64, floor: f64) {
+    /// Says how much an answer reads, and compares it with what memory delivers.
+    pub fn compare(&mut self, bytes_per_token: u64, floor: Option<f64>) {
         if matches!(self.kind, Kind::Answer(_)) && bytes_per_token > 0 {
             #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
             let bytes = bytes_per_token as f64 * self.tokens_per_second;
             self.bytes_per_second = Some(bytes);
-            self.share = Some(bytes / floor);
+            self.share = floor.map(|floor| bytes / floor);
         }
     }
 }
@@ -152,10 +152,10 @@ mod tests {
     #[test]
     fn only_answers_are_compared_with_memory() {
         let mut answer = Test::of(Kind::Answer(10), vec![1.0]);
-        answer.compare(100, 2000.0);
+        answer.compare(100, Some(2000.0));
         assert_eq!((answer.bytes_per_second, answer.share), (Some(1000.0), Some(0.5)));
         let mut prompt = Test::of(Kind::Prompt(10), vec![1.0]);
-        prompt.compare(100, 2000.0);
+        prompt.compare(100, Some(2000.0));
         assert_eq!(prompt.share, None);
     }
 

@@ -81,7 +81,7 @@ fn parse_tokens(text: &str) -> std::result::Result<u32, String> {
 }
 
 /// The figures. JSON: `model` (`name`, `type`, `bytes`, `parameters`, `bytes_per_token`), `backend`, `device`, `threads`,
-/// `floor_bytes_per_second`, and `tests`, each with `test`, `tokens`, `tokens_per_second` (the mean), `deviation`, and
+/// `floor_bytes_per_second` (null for a device with memory of its own), and `tests`, each with `test`, `tokens`, `tokens_per_second` (the mean), `deviation`, and
 /// the `seconds` of each repetition; for answers also `bytes_per_second` and its `share` of the floor.
 #[derive(Debug, Serialize)]
 pub struct Benched {
@@ -89,7 +89,7 @@ pub struct Benched {
     backend: String,
     device: String,
     threads: usize,
-    floor_bytes_per_second: f64,
+    floor_bytes_per_second: Option<f64>,
     tests: Vec<Test>,
     warnings: Vec<String>,
     /// The picture, if it is to be printed.
@@ -128,19 +128,27 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         ))
         .hint(format!("pass --context {longest}, or measure fewer tokens")));
     }
-    let (floor, team) = (Floor::new()?, Team::new(host.threads().width(), Arc::clone(&host.cancel)));
+    let is_own = loaded.facts.own_memory;
+    if is_own && args.plot.is_some() {
+        return Err(Error::unsupported("the device has memory of its own, whose speed is not measured here")
+            .hint("leave --plot out; `apr kernels bench` measures the device"));
+    }
+    let floor = if is_own { None } else { Some(Floor::new()?) };
+    let team = Team::new(host.threads().width(), Arc::clone(&host.cancel));
     let mut best = Duration::MAX;
     let mut tests = Vec::new();
     for kind in kinds {
         tests.push(measure::run(kind, args.repetitions, &mut loaded, &mut || {
-            best = best.min(floor.pass(&team)?);
+            if let Some(floor) = &floor {
+                best = best.min(floor.pass(&team)?);
+            }
             host.check_cancelled()
         })?);
     }
-    let floor = rate(BYTES, best);
+    let floor = floor.map(|_| rate(BYTES, best));
     tests.iter_mut().for_each(|test| test.compare(loaded.facts.bytes_per_token, floor));
     let model = Model::of(&loaded.facts);
-    let picture = args.plot.as_ref().map(|_| Roofline::of(&model, &tests, floor).svg());
+    let picture = args.plot.as_ref().zip(floor).map(|(_, floor)| Roofline::of(&model, &tests, floor).svg());
     if let Some((file, picture)) = file.zip(picture.as_ref()) {
         write(file, picture)?;
     }

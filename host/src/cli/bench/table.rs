@@ -106,15 +106,13 @@ pub fn write(f: &mut fmt::Formatter<'_>, benched: &Benched) -> fmt::Result {
         )?;
     }
     for test in &benched.tests {
-        if let (Some(bytes), Some(share)) = (test.bytes_per_second, test.share) {
-            writeln!(
-                f,
-                "\n{} reads {:.2} GB/s of weights: {:.0} % of the {:.2} GB/s that memory delivers",
-                test.test,
-                bytes / 1e9,
-                share * 100.0,
-                benched.floor_bytes_per_second / 1e9
-            )?;
+        let Some(bytes) = test.bytes_per_second else { continue };
+        write!(f, "\n{} reads {:.2} GB/s of weights", test.test, bytes / 1e9)?;
+        match (test.share, benched.floor_bytes_per_second) {
+            (Some(share), Some(floor)) => {
+                writeln!(f, ": {:.0} % of the {:.2} GB/s that memory delivers", share * 100.0, floor / 1e9)?
+            }
+            _ => writeln!(f)?,
         }
     }
     Ok(())

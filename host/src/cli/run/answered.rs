@@ -41,7 +41,9 @@ pub fn report(
 ) -> Result<Answered> {
     let summary = Summary::of(&answer.timings, loaded.time, loaded.facts.bytes_per_token);
     if context.terminal.verbose > 0 {
-        let floor = summary.reads_memory().then(|| read_floor(host)).transpose()?;
+        // That of the host's memory says nothing about a device with memory of its own.
+        let is_measured = summary.reads_memory() && !loaded.facts.own_memory;
+        let floor = is_measured.then(|| read_floor(host)).transpose()?;
         summary.lines(floor).iter().for_each(|line| context.terminal.note(line));
         context.terminal.note(&format!("seed {}", sampler.settings().seed));
     }

@@ -86,10 +86,8 @@ fn device(number: i32) -> Result<sys::CUdevice> {
 fn attribute(device: sys::CUdevice, attribute: sys::CUdevice_attribute) -> Result<i32> {
     let mut value: c_int = 0;
     // SAFETY: the driver has started, and gave the device.
-    check(
-        unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) },
-        "the device does not answer",
-    )?;
+    let result = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) };
+    check(result, "the device does not answer")?;
     Ok(value)
 }
 
@@ -138,10 +136,8 @@ fn info(number: i32) -> DeviceInfo {
         let capability = capability(device)?;
         let mut bytes = 0usize;
         // SAFETY: the driver has started, and gave the device.
-        check(
-            unsafe { sys::cuDeviceTotalMem_v2(&raw mut bytes, device) },
-            "the device does not say its memory",
-        )?;
+        let result = unsafe { sys::cuDeviceTotalMem_v2(&raw mut bytes, device) };
+        check(result, "the device does not say its memory")?;
         info.memory = bytes as u64;
         info.features = format!("compute capability {}.{}", capability.0, capability.1);
         Ok(capability)
@@ -276,10 +272,8 @@ impl Context {
         let (mut free, mut total) = (0usize, 0usize);
         self.enter()?;
         // SAFETY: the context is this thread's.
-        check(
-            unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) },
-            "the device does not say its memory",
-        )?;
+        let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+        check(result, "the device does not say its memory")?;
         Ok(Memory { total: total as u64, free: free as u64 })
     }
 }
@@ -489,7 +483,7 @@ impl Queue for Stream {
 
     unsafe fn replay(&mut self, graph: &dyn Graph) -> Result<()> {
         self.context.enter()?;
-        let handle = graph.handle() as usize as sys::CUgraphExec;
+        let handle = usize::try_from(graph.handle()).unwrap_or(0) as sys::CUgraphExec;
         // SAFETY: the graph is one of this queue, as the caller vouches.
         check(unsafe { sys::cuGraphLaunch(handle, self.stream) }, "running a graph of kernels")
     }
@@ -509,10 +503,8 @@ impl Queue for Stream {
         let between = |pair: &[sys::CUevent]| {
             let mut milliseconds = 0f32;
             // SAFETY: the queue has come by both.
-            check(
-                unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, pair[0], pair[1]) },
-                "timing kernels",
-            )?;
+            let result = unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, pair[0], pair[1]) };
+            check(result, "timing kernels")?;
             Ok(std::time::Duration::from_secs_f32(milliseconds.max(0.0) / 1e3).as_nanos())
         };
         events

@@ -1,9 +1,13 @@
 """A model of a size at which memory is what bounds decoding: a folder of seeded BF16 weights that are about normal, shaped
-like a Llama, with the trained model's tokenizer."""
+like a Llama, with the trained model's tokenizer. As a program:
+
+    decode_model.py FOLDER [LAYERS HIDDEN FORWARD HEADS SHARED VOCABULARY]
+"""
 
 import json
 import math
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +69,10 @@ def make(folder):
             first = int(random.integers(0, POOL - count))
             pool[first:first + count].tofile(file)
     return at
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        LAYERS, HIDDEN, FORWARD, HEADS, SHARED, VOCABULARY = map(int, sys.argv[2:])
+        POOL = max(POOL, 2 * VOCABULARY * HIDDEN)
+    make(Path(sys.argv[1]))

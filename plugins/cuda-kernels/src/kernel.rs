@@ -26,7 +26,7 @@ pub(crate) struct System;
 #[cfg(not(target_family = "wasm"))]
 impl Devices for System {
     fn list(&self) -> Vec<DeviceInfo> {
-        crate::driver::nvidia::devices()
+        crate::driver::system::devices()
     }
 
     fn open(&self, device: u32, overlaps: bool) -> Result<Arc<dyn Driver>> {

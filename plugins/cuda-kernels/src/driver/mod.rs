@@ -3,6 +3,8 @@
 
 #[cfg(not(target_family = "wasm"))]
 pub(crate) mod nvidia;
+#[cfg(not(target_family = "wasm"))]
+pub(crate) mod system;
 
 use apr_sdk::{Memory, Result};
 use std::sync::Arc;

@@ -65,7 +65,7 @@ impl Emulated {
     }
 
     /// What is allocated now.
-    #[allow(dead_code, reason = "one room of two asks for it")]
+    #[allow(dead_code, reason = "the room `inference` does not ask")]
     pub fn used(&self) -> usize {
         MEMORY - *self.free.lock().unwrap()
     }

@@ -13,6 +13,7 @@
 
 mod emulated;
 mod locked;
+mod memory;
 
 use apr_sdk::Options;
 use apr_testkit::kernels::Subject;

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod compare;
 pub mod generation;
 pub mod program;
 pub mod runner;

@@ -73,6 +73,11 @@ impl Runner {
         self.parts.context
     }
 
+    /// How many tokens it takes in a step at most.
+    pub fn rows(&self) -> usize {
+        usize::try_from(self.parts.rows).unwrap_or(usize::MAX)
+    }
+
     /// Elements of an output.
     pub fn width(&self) -> usize {
         self.outputs.width
@@ -203,7 +208,7 @@ impl Runner {
 
     /// How many of so many tokens go into one step.
     fn step_rows(&self, count: usize) -> usize {
-        let most = usize::try_from(self.parts.rows).unwrap_or(usize::MAX).max(1);
+        let most = self.rows().max(1);
         if self.parts.whole { count.min(most) } else { most }
     }
 

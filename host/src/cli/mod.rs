@@ -5,6 +5,7 @@ mod arch;
 mod bench;
 mod bom;
 mod chat;
+mod check;
 mod completions;
 mod config;
 mod context;
@@ -102,6 +103,7 @@ enum Verb {
     Run(run::Args),
     Chat(chat::Args),
     Bench(bench::Args),
+    Check(check::Args),
     Kernels(kernels::Args),
     Diff(diff::Args),
     Quality(quality::Args),
@@ -132,6 +134,7 @@ impl Verb {
             Verb::Run(args) => Some(&mut args.open),
             Verb::Chat(args) => Some(&mut args.open),
             Verb::Bench(args) => Some(&mut args.open),
+            Verb::Check(args) => Some(&mut args.open),
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Quality(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
@@ -184,6 +187,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Run(args) => run::run(&args, context),
         Verb::Chat(args) => chat::run(&args, context).map(report::boxed),
         Verb::Bench(args) => bench::run(&args, context),
+        Verb::Check(args) => check::run(&args, context).map(report::boxed),
         Verb::Kernels(args) => kernels::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
         Verb::Quality(args) => quality::run(&args, context).map(report::boxed),

@@ -12,7 +12,6 @@ pub const VERBS: &[(&str, &str)] = &[
     ("trace", "Trace a model's computation layer by layer"),
     ("canary", "Compare a model's answers with recorded ones"),
     ("profile", "Profile where a model spends its time"),
-    ("check", "Check a model's inference against a reference"),
     ("verify", "Verify a model's signature, or reproduce it from its sources"),
     ("sign", "Sign a model"),
     ("encrypt", "Encrypt a model"),

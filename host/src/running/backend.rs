@@ -10,6 +10,8 @@ pub enum Backend {
     /// The first whose device runs the whole model.
     #[default]
     Auto,
+    /// The first of those that compute in the host's memory: the processor.
+    Host,
     /// This one, or none.
     Named(String),
 }
@@ -53,12 +55,14 @@ pub fn devices(kernel: &dyn Kernel) -> Result<Vec<DeviceInfo>> {
 /// after devices with memory of their own.
 fn in_order(registry: &Registry) -> Vec<(String, Result<Arc<dyn Kernel>>)> {
     let mut all = registry.kernels();
-    let is_host = |kernel: &Result<Arc<dyn Kernel>>| {
-        let listed = kernel.as_ref().ok().and_then(|kernel| devices(kernel.as_ref()).ok());
-        listed.is_some_and(|all| all.iter().any(|info| info.unusable.is_none() && info.memory == 0))
-    };
     all.sort_by_cached_key(|(_, kernel)| is_host(kernel));
     all
+}
+
+/// Whether a backend computes in the host's memory.
+fn is_host(kernel: &Result<Arc<dyn Kernel>>) -> bool {
+    let listed = kernel.as_ref().ok().and_then(|kernel| devices(kernel.as_ref()).ok());
+    listed.is_some_and(|all| all.iter().any(|info| info.unusable.is_none() && info.memory == 0))
 }
 
 /// The first backend whose device of this number can be used, with its id.
@@ -112,6 +116,7 @@ pub fn choose(
 ) -> Result<Chosen> {
     let all = match backend {
         Backend::Auto => in_order(registry),
+        Backend::Host => registry.kernels().into_iter().filter(|(_, kernel)| is_host(kernel)).collect(),
         Backend::Named(id) => vec![(id.clone(), registry.kernel(id))],
     };
     let (mut passed, mut has_device) = (Vec::new(), false);
@@ -119,7 +124,7 @@ pub fn choose(
         let kernel = match (kernel, backend) {
             (Ok(kernel), _) => kernel,
             (Err(error), Backend::Named(_)) => return Err(error),
-            (Err(error), Backend::Auto) => {
+            (Err(error), Backend::Auto | Backend::Host) => {
                 passed.push(format!("{id}: {}", error.message()));
                 continue;
             }
@@ -128,7 +133,7 @@ pub fn choose(
         let found = usize::try_from(device).ok().and_then(|number| listed.get(number));
         let Some(info) = found.cloned() else {
             let message = format!("the backend `{}` has no device {device}", escape(&id, 40));
-            if *backend == Backend::Auto {
+            if !matches!(backend, Backend::Named(_)) {
                 passed.push(message);
                 continue;
             }

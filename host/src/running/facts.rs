@@ -23,6 +23,8 @@ pub struct Facts {
     pub cache_bytes: u64,
     /// The type that most bytes of weights have.
     pub dtype: DType,
+    /// Whether any weight lies in blocks, so that devices may round activations.
+    pub has_blocks: bool,
     /// Positions that it was trained for.
     pub trained_context: Option<u32>,
     /// How many tokens it knows.
@@ -90,6 +92,9 @@ impl Facts {
             bytes_per_token: built.program.operations.iter().map(|one| read_by(one, specs)).sum(),
             cache_bytes: found.cache_bytes,
             dtype: by_type.iter().max_by_key(|(_, bytes)| *bytes).map_or(DType::F32, |(dtype, _)| *dtype),
+            has_blocks: specs
+                .iter()
+                .any(|spec| spec.dtype().info().is_some_and(|info| info.block_elements > 1)),
             trained_context: decoder.context,
             vocabulary: decoder.vocabulary,
             backend: chosen.id,

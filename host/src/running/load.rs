@@ -30,6 +30,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const CONTEXT: u32 = 8192;
 /// Tokens of a prompt that are computed together.
 const ROWS: u32 = 512;
+/// The same where every intermediate result keeps its rows.
+const TAPPED_ROWS: u32 = 64;
 
 /// What a model is loaded for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,7 +146,8 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let whole = built.program.operations.iter().any(|operation| {
         matches!(operation, apr_sdk::Operation::Attention(attention) if attention.mask == Mask::FULL)
     });
-    let step = if whole { context } else { ROWS.min(context) };
+    let most = if options.taps { TAPPED_ROWS } else { ROWS };
+    let step = if whole { context } else { most.min(context) };
     let limits = SessionLimits::new(step, 1, context);
     let session = device.compile(&built.program.to_bytes()?, &weights, &limits)?;
     let team = Team::new(options.threads, Arc::clone(&host.cancel));

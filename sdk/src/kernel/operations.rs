@@ -6,6 +6,7 @@ use super::numbers::{
     Activation, BinaryKind, ExpertScore, Mask, NormKind, OpCode, Pooling, RopeStyle, RowIndex, UnaryKind,
 };
 use crate::{Error, Result, escape};
+use std::iter;
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $code:ident $version:literal $name:ident {
@@ -361,6 +362,59 @@ impl Operation {
             | Operation::Unary(_)
             | Operation::Pool(_)
             | Operation::Sample(_) => Vec::new(),
+        }
+    }
+
+    /// What it reads, but for weights and states, in the order of its fields.
+    pub fn reads(&self) -> Vec<Slice> {
+        match self {
+            Operation::Embed(_) => Vec::new(),
+            Operation::Norm(norm) => vec![norm.x],
+            Operation::Linear(linear) => iter::once(linear.x).chain(linear.residual).collect(),
+            Operation::HeadLinear(linear) => vec![linear.x],
+            Operation::Activate(activate) => iter::once(activate.gate).chain(activate.up).collect(),
+            Operation::Rope(rope) => vec![rope.x],
+            Operation::Append(append) => iter::once(append.key).chain(append.value).collect(),
+            Operation::Attention(attention) => vec![attention.query],
+            Operation::Route(route) => vec![route.scores],
+            Operation::ExpertLinear(linear) => vec![linear.x, linear.route],
+            Operation::Combine(combine) => {
+                [combine.x, combine.route].into_iter().chain(combine.residual).collect()
+            }
+            Operation::Binary(binary) => vec![binary.a, binary.b],
+            Operation::Unary(unary) => vec![unary.x],
+            Operation::Pool(pool) => vec![pool.x],
+            Operation::Sample(sample) => vec![sample.logits],
+        }
+    }
+
+    /// Where its results go, but for states, in the order of its fields.
+    pub fn writes(&self) -> Vec<Slice> {
+        let parts = |parts: &[WeightPart]| parts.iter().map(|part| part.out).collect();
+        match self {
+            Operation::Embed(embed) => vec![embed.out],
+            Operation::Norm(norm) => vec![norm.out],
+            Operation::Linear(linear) => parts(&linear.parts),
+            Operation::HeadLinear(linear) => vec![linear.out],
+            Operation::Activate(activate) => vec![activate.out],
+            Operation::Rope(rope) => vec![rope.out],
+            Operation::Attention(attention) => vec![attention.out],
+            Operation::Route(route) => vec![route.out],
+            Operation::ExpertLinear(linear) => parts(&linear.parts),
+            Operation::Combine(combine) => vec![combine.out],
+            Operation::Binary(binary) => vec![binary.out],
+            Operation::Unary(unary) => vec![unary.out],
+            Operation::Pool(pool) => vec![pool.out],
+            Operation::Append(_) | Operation::Sample(_) => Vec::new(),
+        }
+    }
+
+    /// The state that it writes to or reads from.
+    pub fn state(&self) -> Option<u32> {
+        match self {
+            Operation::Append(append) => Some(append.state),
+            Operation::Attention(attention) => Some(attention.state),
+            _ => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Runs a test several times.
 
+use crate::cli::running::prompt::ids_without_pattern;
 use apr_host::running::Loaded;
 use apr_inference::runner::Runner;
 use apr_sdk::Result;
@@ -97,7 +98,7 @@ pub fn run(
     loaded: &mut Loaded,
     between: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Test> {
-    let ids = ids(kind.tokens(), loaded.facts.vocabulary);
+    let ids = ids_without_pattern(kind.tokens(), loaded.facts.vocabulary);
     once(kind, &ids, &mut loaded.runner)?;
     let mut seconds = Vec::new();
     for _ in 0..repetitions {
@@ -115,18 +116,6 @@ fn once(kind: Kind, ids: &[u32], runner: &mut Runner) -> Result<()> {
         Kind::Prompt(_) => runner.feed(ids).map(|_| ()),
         Kind::Answer(_) => ids.iter().try_for_each(|id| runner.feed(&[*id]).map(|_| ())),
     }
-}
-
-/// Tokens that follow no pattern: time does not depend on them, but for experts.
-fn ids(count: u32, vocabulary: u32) -> Vec<u32> {
-    let mut state = 0x2545_f491u32;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state % vocabulary.max(1)
-    };
-    (0..count).map(|_| next()).collect()
 }
 
 /// The mean, and the standard deviation of the sample; that of one is 0.
@@ -157,10 +146,5 @@ mod tests {
         let mut prompt = Test::of(Kind::Prompt(10), vec![1.0]);
         prompt.compare(100, Some(2000.0));
         assert_eq!(prompt.share, None);
-    }
-
-    #[test]
-    fn tokens_are_in_the_vocabulary() {
-        assert!(ids(1000, 7).iter().all(|id| *id < 7));
     }
 }

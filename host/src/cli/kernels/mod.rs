@@ -5,7 +5,7 @@ mod blocks;
 mod check;
 pub mod floor;
 mod list;
-mod rows;
+pub mod rows;
 
 use crate::cli::context::Context;
 use crate::cli::report::{Report, boxed};

@@ -65,7 +65,7 @@ impl ModelArgs {
             options,
             arch: self.arch.clone(),
             backend: match self.backend.as_str() {
-                "auto" if self.no_gpu => Backend::Named(CPU.to_owned()),
+                "auto" if self.no_gpu => Backend::Host,
                 "auto" => Backend::Auto,
                 id => Backend::Named(id.to_owned()),
             },
@@ -84,9 +84,6 @@ impl ModelArgs {
         })
     }
 }
-
-/// The backend that every machine has.
-const CPU: &str = "cpu";
 
 /// Where prepared weights are kept.
 fn images_folder() -> Result<PathBuf> {

@@ -7,7 +7,7 @@ use crate::cli::context::Context;
 use crate::cli::open_args::OpenArgs;
 use crate::cli::tokenizer::tokenizer_of;
 use apr_engine::crew::Crew;
-use apr_engine::open::check_options;
+use apr_engine::open::{OpenedModel, check_options};
 use apr_host::host::Host;
 use apr_host::running::{Facts, LoadOptions, Loaded, Wanted, load};
 use apr_host::sizes::{show_count, show_number_of, show_size};
@@ -77,12 +77,21 @@ pub fn load_without_tokens(
     let options = wishes.model.to_options(host.threads().width(), wishes.wanted)?;
     let spinner =
         Spinner::showing("loading the model", context.settings.text("defaults.progress"), &context.terminal);
-    let opened = wishes.open.open(host, path)?;
-    check_options(&host.registry, &[host.registry.format(&opened.format)?], &wishes.open.options)?;
+    let opened = open_model(path, wishes.open, host)?;
     let mut loaded = load(host, &opened, &options)?;
     drop(spinner);
     loaded.facts.warnings.splice(0..0, opened.warnings.clone());
     Ok(loaded)
+}
+
+/// Opens a model; options that its format does not have are refused.
+///
+/// # Errors
+/// What opening raised; InvalidArgument for an option that is none.
+pub fn open_model(path: &Path, open: &OpenArgs, host: &Host) -> Result<OpenedModel> {
+    let opened = open.open(host, path)?;
+    check_options(&host.registry, &[host.registry.format(&opened.format)?], &open.options)?;
+    Ok(opened)
 }
 
 /// The model, its tokenizer, and what opening it warned of.
@@ -92,8 +101,7 @@ fn all(
     options: &LoadOptions,
     host: &Host,
 ) -> Result<(Loaded, Tokens, Vec<String>)> {
-    let opened = open.open(host, path)?;
-    check_options(&host.registry, &[host.registry.format(&opened.format)?], &open.options)?;
+    let opened = open_model(path, open, host)?;
     let tokenizer = tokenizer_of(host, &opened)?;
     let tokens = Tokens::new(tokenizer).map_err(|error| error.in_file(path.display().to_string()))?;
     Ok((load(host, &opened, options)?, tokens, opened.warnings.clone()))

@@ -65,3 +65,25 @@ fn now() -> Option<i64> {
     };
     stated.or_else(clock)
 }
+
+/// Tokens that follow no pattern: time does not depend on them, but for experts.
+pub fn ids_without_pattern(count: u32, vocabulary: u32) -> Vec<u32> {
+    let mut state = 0x2545_f491u32;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state % vocabulary.max(1)
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_in_the_vocabulary() {
+        assert!(ids_without_pattern(1000, 7).iter().all(|id| *id < 7));
+    }
+}

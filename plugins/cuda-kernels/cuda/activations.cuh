@@ -9,7 +9,7 @@ struct Place {
 };
 DEVICE float* row_at(const Place& place, u32 row) { return (float*)place.at + (u64)row * place.stride; }
 
-// Activations of 8 bits: rows of `stride` codes, and a record for each 32 of them. Without codes, none are wanted.
+// Activations of 8 bits: rows of `stride` codes, a multiple of 64, and a record for each 32 of them. Without codes, none are wanted.
 struct Rounded {
     u64 codes, records;
     u32 stride, pad;
@@ -44,11 +44,11 @@ DEVICE void round_into(const Rounded& to, u32 row, u32 at, const float4& y, bool
     sum += shuffle_xor(sum, 2);
     i32 other = shuffle_xor(sum, 4);
     if (!is_there) return;
-    u64 place = (u64)row * to.stride + at;
-    *(u32*)((i8*)to.codes + place) = codes;
+    u64 first = (u64)row * to.stride;
+    *(u32*)((i8*)to.codes + first + code_at(to.stride, at)) = codes;
     if (is_nan) scale = from_bits(0x7fc00000u);
     if (is_zero) scale = 0.0f;
-    if (lane() % 8 == 0) ((Record*)to.records)[place / 32] = {scale, {(i16)sum, (i16)other}};
+    if (lane() % 8 == 0) ((Record*)to.records)[(first + at) / 32] = {scale, {(i16)sum, (i16)other}};
 }
 
 // Four elements from `at` on; those beyond the end are zero.

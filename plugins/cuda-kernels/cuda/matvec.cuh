@@ -1,6 +1,6 @@
 // Matrices times a few rows: reading the matrix once is what costs. Some lanes take a row or several: each lane takes
-// units of the row in turn, and the lanes' sums are added up in a fixed order. All loads of a turn are issued before the
-// first is used, and those of the first turn before the kernel that makes the activations has ended.
+// units of the row in turn, and the lanes' sums are added up in a fixed order. A turn's units are fetched while the turn before is computed; the first
+// two turns, before the kernel that makes the activations has ended.
 #pragma once
 #include "types.cuh"
 
@@ -28,6 +28,18 @@ DEVICE u32 expert_of(float number, u32 experts) {
 
 DEVICE Codes rows_of(const Matvec& p, const Codes*) { return {(const i8*)p.x, (const Record*)p.records, p.x_stride}; }
 DEVICE Plain rows_of(const Matvec& p, const Plain*) { return {(const float*)p.x, p.x_stride}; }
+
+// Fetches a lane's next units of some rows, those from `unit` on that there are, and moves on.
+template <class T, u32 ROWS, u32 UNROLL>
+DEVICE void fetch(typename T::Cursor& at, const u64* apart, u32 unit, const Matvec& p, typename T::Unit (*to)[ROWS]) {
+#pragma unroll
+    for (u32 n = 0; n < UNROLL; n++) {
+        if (unit + n * p.lanes < p.units)
+#pragma unroll
+            for (u32 r = 0; r < ROWS; r++) T::load(at, apart[r], to[n][r]);
+        T::move(at, p.lanes);
+    }
+}
 
 // The rows of one part. `X` is a row of activations.
 template <class T, class X, u32 TOKENS, u32 ROWS, u32 UNROLL>
@@ -67,17 +79,14 @@ DEVICE void multiply(const Matvec& p, const Part& part) {
 #pragma unroll
         for (u32 m = 0; m < TOKENS; m++) sums[r][m] = 0.0f;
     bool waited = p.mode == MODE_EXPERTS;
+    // A turn is fetched while the one before it is computed.
+    typename T::Unit w[UNROLL][ROWS];
+    typename T::Cursor to = at;
+    fetch<T, ROWS, UNROLL>(at, apart, mine, p, w);
 #pragma unroll 1
     for (u32 unit = mine; unit < p.units;) {
-        typename T::Unit w[UNROLL][ROWS];
-        typename T::Cursor to = at;
-#pragma unroll
-        for (u32 n = 0; n < UNROLL; n++) {
-            if (n == 0 || unit + n * p.lanes < p.units)
-#pragma unroll
-                for (u32 r = 0; r < ROWS; r++) T::load(at, apart[r], w[n][r]);
-            T::move(at, p.lanes);
-        }
+        typename T::Unit next[UNROLL][ROWS];
+        fetch<T, ROWS, UNROLL>(at, apart, unit + UNROLL * p.lanes, p, next);
         if (!waited) wait_for_previous();
         waited = true;
 #pragma unroll
@@ -92,6 +101,10 @@ DEVICE void multiply(const Matvec& p, const Part& part) {
             unit += p.lanes;
             x.move(p.lanes * T::COLUMNS);
         }
+#pragma unroll
+        for (u32 n = 0; n < UNROLL; n++)
+#pragma unroll
+            for (u32 r = 0; r < ROWS; r++) w[n][r] = next[n][r];
     }
     // Lanes beyond the last unit have not waited yet, and none may leave before what came before it has ended.
     if (!waited) wait_for_previous();
@@ -131,10 +144,10 @@ DEVICE u32 part_of_block(const Matvec& p) {
         multiply<T, X, TOKENS, ROWS, UNROLL>(p, p.parts[part_of_block(p)]); \
     }
 
-// For one token, one row or two at a time: which is faster depends on the shape. ONE and TWO are how many units a lane fetches at
-// once then; many small warps are better than few with much to do, as far as registers allow (BLOCKS).
+// For one token, one row or two at a time: which is faster depends on the shape. ONE and TWO are how many units of a row a lane
+// fetches at once then, and BLOCKS how many blocks of the second kind a processor has registers for.
 #define MATVECS(name, T, X, ONE, TWO, BLOCKS) \
-    MATVEC(name, T, X, 1, 1, ONE, 7) \
+    MATVEC(name, T, X, 1, 1, ONE, 5) \
     MATVEC(name, T, X, 1, 2, TWO, BLOCKS) \
     MATVEC(name, T, X, 2, 2, TWO, 2) \
     MATVEC(name, T, X, 4, 2, 1, 2) \

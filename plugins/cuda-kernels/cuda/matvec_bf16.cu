@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(bf16, Float<TYPE_BF16>, Plain, 4, 2, 6)
+MATVECS(bf16, Float<TYPE_BF16>, Plain, 2, 2, 6)

@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(f16, Float<TYPE_F16>, Plain, 4, 2, 6)
+MATVECS(f16, Float<TYPE_F16>, Plain, 2, 2, 6)

@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(f32, Float<TYPE_F32>, Plain, 4, 2, 6)
+MATVECS(f32, Float<TYPE_F32>, Plain, 2, 2, 6)

@@ -11,8 +11,8 @@
             default: return multiply<Q6K, Codes, TOKENS, ROWS, UNROLL>(p, part); \
         } \
     }
-MIXED(1, 1, 1, 7)
-MIXED(1, 2, 1, 5)
+MIXED(1, 1, 1, 5)
+MIXED(1, 2, 1, 4)
 MIXED(2, 2, 1, 2)
 MIXED(4, 2, 1, 2)
 MIXED(8, 2, 1, 2)

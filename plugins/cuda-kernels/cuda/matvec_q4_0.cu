@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q4_0, Q4_0, Codes, 4, 2, 6)
+MATVECS(q4_0, Q4_0, Codes, 2, 2, 5)

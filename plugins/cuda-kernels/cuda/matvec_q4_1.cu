@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q4_1, Q4_1, Codes, 4, 2, 6)
+MATVECS(q4_1, Q4_1, Codes, 2, 2, 5)

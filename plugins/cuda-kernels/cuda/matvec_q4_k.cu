@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q4_k, Q4K, Codes, 2, 1, 6)
+MATVECS(q4_k, Q4K, Codes, 1, 1, 5)

@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q5_0, Q5_0, Codes, 4, 2, 6)
+MATVECS(q5_0, Q5_0, Codes, 2, 2, 5)

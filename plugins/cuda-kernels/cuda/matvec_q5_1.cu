@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q5_1, Q5_1, Codes, 4, 2, 6)
+MATVECS(q5_1, Q5_1, Codes, 2, 2, 5)

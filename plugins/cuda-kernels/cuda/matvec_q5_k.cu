@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q5_k, Q5K, Codes, 1, 1, 5)
+MATVECS(q5_k, Q5K, Codes, 1, 1, 4)

@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q6_k, Q6K, Codes, 1, 1, 5)
+MATVECS(q6_k, Q6K, Codes, 1, 1, 4)

@@ -1,3 +1,3 @@
 #include "matvec.cuh"
 
-MATVECS(q8_0, Q8_0, Codes, 2, 2, 6)
+MATVECS(q8_0, Q8_0, Codes, 1, 1, 6)

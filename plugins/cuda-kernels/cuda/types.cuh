@@ -16,19 +16,26 @@ struct alignas(8) Record {
     i16 sums[2];
 };
 
-// Activations from some column on, in a row and the rows below it.
+// Where the code of a column lies in a row of `stride` codes. Every fourth chunk of 16 lies together, so that lanes, whose
+// units follow one another, read codes that follow one another.
+DEVICE u32 code_at(u32 stride, u32 column) { return column / 16 % 4 * (stride / 4) + column / 64 * 16 + column % 16; }
+
+// Activations from some column on, the first of a chunk, in a row and the rows below it.
 struct Codes {
     const i8* codes;
     const Record* records;
     u32 stride;
 
     DEVICE_MEMBER Codes at(u32 row, u32 column) const {
-        return {codes + (u64)row * stride + column, records + (u64)row * (stride / 32) + column / 32, stride};
+        return {codes + (u64)row * stride + code_at(stride, column), records + (u64)row * (stride / 32) + column / 32, stride};
     }
+    // By a multiple of 64.
     DEVICE_MEMBER void move(u32 columns) {
-        codes += columns;
+        codes += columns / 4;
         records += columns / 32;
     }
+    // 16 codes, `n` chunks further on: within the same 64, or in the next if `n` is 4 or more.
+    DEVICE_MEMBER uint4 chunk(u32 n) const { return *(const uint4*)(codes + n % 4 * (stride / 4) + n / 4 * 16); }
 };
 // The same as they are.
 struct Plain {
@@ -39,8 +46,7 @@ struct Plain {
     DEVICE_MEMBER void move(u32 columns) { floats += columns; }
 };
 
-DEVICE i32 dot16(const uint4& codes, const i8* x) {
-    uint4 y = *(const uint4*)x;
+DEVICE i32 dot16(const uint4& codes, const uint4& y) {
     return dot4(codes.x, y.x, dot4(codes.y, y.y, dot4(codes.z, y.z, dot4(codes.w, y.w, 0))));
 }
 
@@ -85,9 +91,8 @@ DEVICE Pair pair_at(const Codes& x) {
 // Two parts of a super-block of Q4_K or Q5_K: 64 columns, the codes of the first and the second 32 in `low` and `high`.
 DEVICE float join(u32 factors, const Scales& s, const Codes& x, const uint4* low, const uint4* high) {
     Pair r = pair_at(x);
-    const i8* codes = x.codes;
-    i32 low_sum = dot16(low[0], codes) + dot16(low[1], codes + 16);
-    i32 high_sum = dot16(high[0], codes + 32) + dot16(high[1], codes + 48);
+    i32 low_sum = dot16(low[0], x.chunk(0)) + dot16(low[1], x.chunk(1));
+    i32 high_sum = dot16(high[0], x.chunk(2)) + dot16(high[1], x.chunk(3));
     float sum = r.a.scale * (float)((i32)(s.scales & 0xffu) * low_sum) +
                 r.b.scale * (float)((i32)(s.scales >> 8) * high_sum);
     float mins = r.a.scale * (float)((i32)(s.mins & 0xffu) * (r.a.sums[0] + r.a.sums[1])) +
@@ -228,8 +233,8 @@ struct Q6K {
         u.factor = load_2(c.factor + offset);
     }
     // 32 columns with two scales.
-    DEVICE float run(const uint4& a, const uint4& b, u16 scales, const Record& r, const i8* codes) {
-        i32 first = dot16(a, codes) - 32 * r.sums[0], second = dot16(b, codes + 16) - 32 * r.sums[1];
+    DEVICE float run(const uint4& a, const uint4& b, u16 scales, const Record& r, const uint4& x, const uint4& y) {
+        i32 first = dot16(a, x) - 32 * r.sums[0], second = dot16(b, y) - 32 * r.sums[1];
         return r.scale * (float)((i32)(i8)scales * first + (i32)(i8)(scales >> 8) * second);
     }
     DEVICE u32 column(u32 unit) { return unit / 2 * 128 + unit % 2 * 32; }
@@ -240,8 +245,8 @@ struct Q6K {
             low[n] = with_bits(low_nibbles(u.low[n]), u.high[n], c.shift, 0x03030303u);
             high[n] = with_bits(high_nibbles(u.low[n]), u.high[n], c.shift + 4, 0x03030303u);
         }
-        return from_half(u.factor) * (run(low[0], low[1], u.scales[0], x.records[0], x.codes) +
-                                      run(high[0], high[1], u.scales[1], x.records[2], x.codes + 64));
+        return from_half(u.factor) * (run(low[0], low[1], u.scales[0], x.records[0], x.chunk(0), x.chunk(1)) +
+                                      run(high[0], high[1], u.scales[1], x.records[2], x.chunk(4), x.chunk(5)));
     }
     DEVICE void values(const u8* row, u32 blocks, u32 run, float* out) {
         u32 block = run / 16, half = run % 16 / 8, in_half = run % 8, part = in_half / 4;
@@ -281,7 +286,7 @@ struct Q8_0 {
     }
     DEVICE u32 column(u32 unit) { return unit * 32; }
     DEVICE float dot(const Unit& u, const Cursor&, const Codes& x) {
-        i32 sum = dot16(u.a, x.codes) + dot16(u.b, x.codes + 16);
+        i32 sum = dot16(u.a, x.chunk(0)) + dot16(u.b, x.chunk(1));
         return from_half(u.factor) * x.records[0].scale * (float)sum;
     }
     DEVICE void values(const u8* row, u32 blocks, u32 run, float* out) {
@@ -337,9 +342,8 @@ struct Small {
         return FIFTH ? with_fifth(q, u.fifth >> part * 16) : q;
     }
     DEVICE float dot(const Unit& u, const Cursor&, const Codes& x) {
-        const i8* at = x.codes;
         Record r = x.records[0];
-        i32 sum = dot16(codes(u, 0), at) + dot16(codes(u, 1), at + 16), all = (i32)r.sums[0] + r.sums[1];
+        i32 sum = dot16(codes(u, 0), x.chunk(0)) + dot16(codes(u, 1), x.chunk(1)), all = (i32)r.sums[0] + r.sums[1];
         float product = from_half((u16)u.factors) * (float)(sum - CENTRE * all);
         if (MINIMUM) product += from_half((u16)(u.factors >> 16)) * (float)all;
         return r.scale * product;

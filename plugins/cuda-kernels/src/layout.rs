@@ -22,8 +22,6 @@ pub(crate) struct Type {
     planes: &'static [(usize, usize)],
     /// Columns that a lane takes at a time.
     pub(crate) unit: usize,
-    /// How many of them it fetches at once.
-    pub(crate) turn: usize,
     /// Whether it is multiplied with activations of 8 bits.
     pub(crate) is_blocks: bool,
     /// The kernels of products with one token (one row at a time, and two), two, four and eight tokens.
@@ -33,7 +31,7 @@ pub(crate) struct Type {
 }
 
 macro_rules! types {
-    ($($dtype:ident $name:literal $number:literal $unit:literal $turn:literal $blocks:literal $matmul:literal [$($plane:expr),*];)*) => {
+    ($($dtype:ident $name:literal $number:literal $unit:literal $blocks:literal $matmul:literal [$($plane:expr),*];)*) => {
         /// All types.
         pub(crate) const TYPES: &[Type] = &[$(Type {
             dtype: DType::$dtype,
@@ -41,7 +39,6 @@ macro_rules! types {
             module: concat!("matvec_", $name),
             planes: &[$($plane),*],
             unit: $unit,
-            turn: $turn,
             is_blocks: $blocks,
             matvec: [
                 concat!("matvec_", $name, "_1x1"),
@@ -56,17 +53,17 @@ macro_rules! types {
 }
 
 types! {
-    F32 "f32" 0 4 4 false "matmul_f32" [(0, 4)];
-    F16 "f16" 1 8 4 false "matmul_f16" [(0, 2)];
-    BF16 "bf16" 2 8 4 false "matmul_bf16" [(0, 2)];
-    Q4_0 "q4_0" 3 32 4 true "matmul_blocks" [(2, 16), (0, 2)];
-    Q4_1 "q4_1" 4 32 4 true "matmul_blocks" [(4, 16), (0, 4)];
-    Q5_0 "q5_0" 5 32 4 true "matmul_blocks" [(6, 16), (2, 4), (0, 2)];
-    Q5_1 "q5_1" 6 32 4 true "matmul_blocks" [(8, 16), (4, 4), (0, 4)];
-    Q8_0 "q8_0" 7 32 2 true "matmul_blocks" [(2, 32), (0, 2)];
-    Q4_K "q4_k" 8 64 2 true "matmul_blocks" [(0, 144)];
-    Q5_K "q5_k" 9 64 1 true "matmul_blocks" [(0, 176)];
-    Q6_K "q6_k" 10 64 1 true "matmul_blocks" [(0, 128), (128, 64), (192, 16), (208, 2)];
+    F32 "f32" 0 4 false "matmul_f32" [(0, 4)];
+    F16 "f16" 1 8 false "matmul_f16" [(0, 2)];
+    BF16 "bf16" 2 8 false "matmul_bf16" [(0, 2)];
+    Q4_0 "q4_0" 3 32 true "matmul_blocks" [(2, 16), (0, 2)];
+    Q4_1 "q4_1" 4 32 true "matmul_blocks" [(4, 16), (0, 4)];
+    Q5_0 "q5_0" 5 32 true "matmul_blocks" [(6, 16), (2, 4), (0, 2)];
+    Q5_1 "q5_1" 6 32 true "matmul_blocks" [(8, 16), (4, 4), (0, 4)];
+    Q8_0 "q8_0" 7 32 true "matmul_blocks" [(2, 32), (0, 2)];
+    Q4_K "q4_k" 8 64 true "matmul_blocks" [(0, 144)];
+    Q5_K "q5_k" 9 64 true "matmul_blocks" [(0, 176)];
+    Q6_K "q6_k" 10 64 true "matmul_blocks" [(0, 128), (128, 64), (192, 16), (208, 2)];
 }
 
 /// The module and the kernels for parts of several types, K types all of them.

@@ -11,8 +11,6 @@ use crate::session::step::{self, FEW, Step, short};
 const THREADS: usize = 128;
 /// The most matrices of a launch.
 pub(crate) const MOST_PARTS: usize = 4;
-/// With at least this many lanes at work, each takes two rows.
-const MANY_LANES: usize = 1 << 17;
 
 /// A matrix of a launch: its type, its part with all but where its blocks begin.
 pub(crate) struct Piece<'m> {
@@ -42,17 +40,31 @@ pub(crate) enum Mode {
     },
 }
 
-/// Lanes that take a row of so many units, of which each fetches `turn` at once: few turns, and enough lanes that the device has
-/// enough to do, as long as most of them find work.
-fn lanes(units: usize, turn: usize, rows: usize) -> usize {
-    /// Lanes that keep a device busy.
-    const BUSY: usize = 1 << 17;
+/// How many lanes share a row of so many units, and how many rows each of them takes, one or two, for one token. Measured on an
+/// H200: as many lanes as the device runs at once are best, each with its share of a row; a matrix with rows for more of them
+/// gives a warp two rows. Lanes that find no work cost more than what they would hide.
+fn lanes(units: usize, rows: usize) -> (usize, usize) {
+    /// Lanes that a device runs at once.
+    const AT_ONCE: usize = 72 << 10;
+    /// With at least so many rows, the fewest lanes are enough.
+    const MANY_ROWS: usize = 12 << 10;
+    // Of ten lanes, seven have something to do in each turn.
     let is_used = |lanes: usize| units * 10 >= units.div_ceil(lanes) * lanes * 7;
-    let mut lanes = 8;
-    while lanes < THREADS && (units > lanes * turn * 3 || (rows * lanes < BUSY && is_used(2 * lanes))) {
-        lanes *= 2;
+    let all = [8, 16, 32, 64, THREADS];
+    if rows >= MANY_ROWS {
+        let used = [32, 16].into_iter().find(|lanes| units.div_ceil(*lanes) * lanes * 9 <= units * 10);
+        return (used.unwrap_or(8), 2);
     }
-    lanes
+    let mut best = (8, 1);
+    let mut most = 0;
+    for (lanes, per_lane) in all.into_iter().flat_map(|lanes| [(lanes, 1), (lanes, 2)]) {
+        let running = rows.div_ceil(per_lane) * lanes;
+        let is_better = running > most || (running == most && per_lane == 2 && lanes >= 32 && rows > 1);
+        if is_used(lanes) && running <= AT_ONCE && is_better {
+            (best, most) = ((lanes, per_lane), running);
+        }
+    }
+    best
 }
 
 /// Whether parts of these types can share a launch.
@@ -78,12 +90,10 @@ pub(crate) fn launch(
     let layout = &first.matrix.layout;
     let units = layout.units();
     let rows: usize = pieces.iter().map(|piece| piece.part.rows as usize).sum();
-    let turn = pieces.iter().map(|piece| piece.matrix.layout.of.turn).min().unwrap_or(1);
-    let lanes = lanes(units, turn, rows);
+    let (lanes, per_lane) = lanes(units, rows);
     let few = if matches!(mode, Mode::Experts { .. }) { 1 } else { tokens.min(FEW) };
     let (variant, per_launch, per_lane) = match few {
-        1 if rows * lanes < MANY_LANES => (0, 1, 1),
-        1 => (1, 1, 2),
+        1 => (per_lane - 1, 1, per_lane),
         2 => (2, 2, 2),
         3 | 4 => (3, 4, 2),
         _ => (4, 8, 2),
@@ -143,12 +153,16 @@ mod tests {
 
     #[test]
     fn lanes_find_work() {
-        assert_eq!(lanes(24, 2, 17920), 8);
-        assert_eq!(lanes(24, 2, 1536), 32);
-        assert_eq!(lanes(140, 2, 1536), 64);
-        assert_eq!(lanes(64, 2, 14336), 16);
-        assert_eq!(lanes(64, 2, 4096), 32);
-        assert_eq!(lanes(3584, 2, 1), 128);
-        assert_eq!(lanes(1, 1, 1), 8);
+        // What was fastest, or nearly, of all: units of Q4_K and Q6_K.
+        assert_eq!(lanes(24, 1536), (32, 1));
+        assert_eq!(lanes(24, 8960), (8, 1));
+        assert_eq!(lanes(140, 1536), (64, 2));
+        assert_eq!(lanes(64, 4096), (32, 2));
+        assert_eq!(lanes(224, 4096), (32, 2));
+        assert_eq!(lanes(64, 14336), (32, 2));
+        assert_eq!(lanes(128, 28672), (32, 2));
+        assert_eq!(lanes(24, 17920), (8, 2));
+        assert_eq!(lanes(3584, 1), (128, 1));
+        assert_eq!(lanes(1, 1), (8, 1));
     }
 }

@@ -372,7 +372,9 @@ impl Compiler<'_> {
         {
             return Source::Value(*x);
         }
-        let (is_rounded, wide) = (of.is_blocks, columns.next_multiple_of(of.unit));
+        // Codes lie in whole runs of 64: `types.cuh`.
+        let (is_rounded, whole_runs) = (of.is_blocks, if of.is_blocks { 64 } else { of.unit });
+        let wide = columns.next_multiple_of(whole_runs);
         let slots = &mut self.plan.slots;
         let is = |slot: &Slot| slot.is_rounded == is_rounded && slot.columns == wide;
         let number = slots.iter().position(is).unwrap_or_else(|| {

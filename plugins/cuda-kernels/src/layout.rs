@@ -28,10 +28,12 @@ pub(crate) struct Type {
     pub(crate) matvec: [&'static str; 5],
     /// The kernel of products with many tokens.
     pub(crate) matmul: &'static str,
+    /// The same with tiles of 128 instead of 64, where there is one.
+    pub(crate) matmul_large: Option<&'static str>,
 }
 
 macro_rules! types {
-    ($($dtype:ident $name:literal $number:literal $unit:literal $blocks:literal $matmul:literal [$($plane:expr),*];)*) => {
+    ($($dtype:ident $name:literal $number:literal $unit:literal $blocks:literal $matmul:literal $large:expr, [$($plane:expr),*];)*) => {
         /// All types.
         pub(crate) const TYPES: &[Type] = &[$(Type {
             dtype: DType::$dtype,
@@ -48,22 +50,23 @@ macro_rules! types {
                 concat!("matvec_", $name, "_8x2"),
             ],
             matmul: $matmul,
+            matmul_large: $large,
         }),*];
     };
 }
 
 types! {
-    F32 "f32" 0 4 false "matmul_f32" [(0, 4)];
-    F16 "f16" 1 8 false "matmul_f16" [(0, 2)];
-    BF16 "bf16" 2 8 false "matmul_bf16" [(0, 2)];
-    Q4_0 "q4_0" 3 32 true "matmul_blocks" [(2, 16), (0, 2)];
-    Q4_1 "q4_1" 4 32 true "matmul_blocks" [(4, 16), (0, 4)];
-    Q5_0 "q5_0" 5 32 true "matmul_blocks" [(6, 16), (2, 4), (0, 2)];
-    Q5_1 "q5_1" 6 32 true "matmul_blocks" [(8, 16), (4, 4), (0, 4)];
-    Q8_0 "q8_0" 7 32 true "matmul_blocks" [(2, 32), (0, 2)];
-    Q4_K "q4_k" 8 64 true "matmul_blocks" [(0, 144)];
-    Q5_K "q5_k" 9 64 true "matmul_blocks" [(0, 176)];
-    Q6_K "q6_k" 10 64 true "matmul_blocks" [(0, 128), (128, 64), (192, 16), (208, 2)];
+    F32 "f32" 0 4 false "matmul_f32" None, [(0, 4)];
+    F16 "f16" 1 8 false "matmul_f16" None, [(0, 2)];
+    BF16 "bf16" 2 8 false "matmul_bf16" Some("matmul_bf16_large"), [(0, 2)];
+    Q4_0 "q4_0" 3 32 true "matmul_blocks" Some("matmul_blocks_large"), [(2, 16), (0, 2)];
+    Q4_1 "q4_1" 4 32 true "matmul_blocks" Some("matmul_blocks_large"), [(4, 16), (0, 4)];
+    Q5_0 "q5_0" 5 32 true "matmul_blocks" Some("matmul_blocks_large"), [(6, 16), (2, 4), (0, 2)];
+    Q5_1 "q5_1" 6 32 true "matmul_blocks" Some("matmul_blocks_large"), [(8, 16), (4, 4), (0, 4)];
+    Q8_0 "q8_0" 7 32 true "matmul_blocks" Some("matmul_blocks_large"), [(2, 32), (0, 2)];
+    Q4_K "q4_k" 8 64 true "matmul_blocks" Some("matmul_blocks_large"), [(0, 144)];
+    Q5_K "q5_k" 9 64 true "matmul_blocks" Some("matmul_blocks_large"), [(0, 176)];
+    Q6_K "q6_k" 10 64 true "matmul_blocks" Some("matmul_blocks_large"), [(0, 128), (128, 64), (192, 16), (208, 2)];
 }
 
 /// The module and the kernels for parts of several types, K types all of them.

@@ -28,6 +28,8 @@ parameters! {
         blocks: u32, x_stride: u32, tokens: u32, lanes: u32, residual_stride: u32, mode: u32, used: u32,
         is_shared: u32, experts: u32, route_stride: u32, scale: f32,
     }
+    /// Activations as parts of BF16.
+    Cut { x: u64, to: u64, x_stride: u32, columns: u32, wide: u32, tokens: u32, parts: u32, pad: u32 }
     /// Products with many rows.
     Matmul {
         weights: u64, bias: u64, out: u64, residual: u64, x: u64, kind: u32, row_bytes: u32, rows: u32, columns: u32,

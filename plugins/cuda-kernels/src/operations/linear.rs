@@ -10,8 +10,14 @@ use crate::session::values::Place;
 use apr_sdk::{Error, Result, RowsOf, WeightPart};
 use std::sync::Arc;
 
-/// Rows and tokens of a tile on tensor cores.
-const TILE: usize = 64;
+/// Rows and tokens of a tile on tensor cores, and of a large one.
+const TILES: [usize; 2] = [64, 128];
+/// With fewer large tiles, small ones keep more of the device busy.
+const LARGE_TILES: usize = 96;
+/// Columns that are taken at a time on tensor cores.
+const DEPTH: usize = 32;
+/// BF16 of an activation at most.
+const MOST_CUTS: usize = 3;
 
 /// Rounds rows for the matrices that follow, or pads them.
 pub(crate) struct Fill {
@@ -90,7 +96,10 @@ pub(super) fn compile(operation: &apr_sdk::Linear, compiler: &mut Compiler<'_>) 
         parts.push(rows(part, &x, *out, compiler)?);
     }
     outs.iter().for_each(|out| compiler.written(out));
-    compiler.push(Linear { x, parts, residual, scale: operation.scale, rows: x.rows });
+    let linear = Linear { x, parts, residual, scale: operation.scale, rows: x.rows };
+    let cut_bytes = linear.wide() * MOST_CUTS * 2;
+    compiler.plan.cut_bytes = compiler.plan.cut_bytes.max(cut_bytes);
+    compiler.push(linear);
     Ok(())
 }
 
@@ -117,30 +126,55 @@ fn rows(part: &WeightPart, x: &Place, out: Place, compiler: &mut Compiler<'_>) -
 }
 
 impl Linear {
+    /// Columns as they are cut for tensor cores.
+    fn wide(&self) -> usize {
+        self.x.width.next_multiple_of(DEPTH)
+    }
+
+    /// Cuts the activations for tensor cores.
+    fn cut(&self, step: &Step<'_>, parts: usize, tokens: usize) -> Launch {
+        let (x, wide) = (step.place(&self.x), self.wide());
+        let parameters = parameters::Cut {
+            x: x.at,
+            to: step.cut,
+            x_stride: x.stride,
+            columns: x.width,
+            wide: short(wide),
+            tokens: short(tokens),
+            parts: short(parts),
+            pad: 0,
+        };
+        // A thread takes eight elements.
+        step::launch(("matmul", "cut"), [wide.div_ceil(8 * 128), tokens, 1], 128, &parameters)
+    }
+
     /// The kernel of one part on tensor cores.
     fn many(&self, step: &Step<'_>, part: &Rows, tokens: usize) -> Launch {
-        let (x, out, layout) = (step.place(&self.x), step.place(&part.out), &part.matrix.layout);
+        let (out, layout) = (step.place(&part.out), &part.matrix.layout);
         let residual = step.place_or_none(self.residual.as_ref());
         let parameters = parameters::Matmul {
             weights: part.matrix.at(),
             bias: part.bias.as_ref().map_or(0, |bias| bias.at()),
             out: out.at,
             residual: residual.at,
-            x: x.at,
+            x: step.cut,
             kind: layout.of.number,
             row_bytes: short(layout.row),
             rows: short(part.out.width),
             columns: short(layout.columns),
             tokens: short(tokens),
-            x_stride: x.stride,
+            x_stride: short(self.wide()),
             out_stride: out.stride,
             residual_stride: residual.stride,
             first_row: short(part.first),
             scale: self.scale,
             ..Default::default()
         };
-        let grid = [part.out.width.div_ceil(TILE), tokens.div_ceil(TILE), 1];
-        step::launch(("matmul", layout.of.matmul), grid, 128, &parameters)
+        let [small, large] = TILES.map(|tile| [part.out.width.div_ceil(tile), tokens.div_ceil(tile), 1]);
+        match layout.of.matmul_large.filter(|_| large[0] * large[1] >= LARGE_TILES) {
+            Some(kernel) => step::launch(("matmul", kernel), large, 256, &parameters),
+            None => step::launch(("matmul", layout.of.matmul), small, 128, &parameters),
+        }
     }
 }
 
@@ -148,6 +182,9 @@ impl Node for Linear {
     fn launch(&self, step: &Step<'_>, out: &mut Vec<Launch>) {
         let tokens = step.count(self.rows);
         if step.is_many(tokens) {
+            // Parts of an activation that weights of blocks do not need are made if others do.
+            let is_cut_once = self.parts.iter().all(|part| part.matrix.layout.of.is_blocks);
+            out.push(self.cut(step, if is_cut_once { 2 } else { MOST_CUTS }, tokens));
             out.extend(self.parts.iter().map(|part| self.many(step, part, tokens)));
             return;
         }

@@ -76,6 +76,8 @@ pub(crate) struct Plan {
     pub(crate) operations: usize,
     /// The activations that it needs.
     pub(crate) slots: Vec<Slot>,
+    /// Bytes that activations for tensor cores need for each row, at most.
+    pub(crate) cut_bytes: usize,
     /// The tables of angles that it needs.
     pub(crate) angles: Vec<Angles>,
     /// The attentions, for each needs memory for its work.
@@ -131,6 +133,7 @@ pub(crate) fn compile(
         nodes: Vec::new(),
         operations: program.operations.len(),
         slots: Vec::new(),
+        cut_bytes: 0,
         angles: Vec::new(),
         attentions: Vec::new(),
         caches,

@@ -63,6 +63,7 @@ struct Room {
     lists: Buffer,
     given: Buffer,
     slots: Vec<(Buffer, Buffer)>,
+    cut: Buffer,
     angles: Vec<Buffer>,
     partials: Buffer,
     counters: Buffer,
@@ -116,6 +117,7 @@ impl Session {
             lists: none()?,
             given: none()?,
             slots,
+            cut: none()?,
             angles,
             partials: none()?,
             counters: none()?,
@@ -162,6 +164,9 @@ impl Session {
                 moved |= grow(driver, codes, elements.saturating_mul(4))?;
             }
         }
+        if driver.has_tensor_cores() && most > FEW {
+            moved |= grow(driver, &mut self.room.cut, most.saturating_mul(self.plan.cut_bytes))?;
+        }
         for (angles, buffer) in self.plan.angles.iter().zip(&mut self.room.angles) {
             moved |= grow(driver, buffer, rows * 2 * angles.pairs * 4)?;
         }
@@ -203,6 +208,7 @@ impl Session {
             lists: self.room.lists.at(),
             given: self.room.given.at(),
             slots: &self.room.slots,
+            cut: self.room.cut.at(),
             angles: &self.room.angles,
             pages: self.store.table(),
             partials: (self.room.partials.at(), self.room.counters.at()),

@@ -168,6 +168,8 @@ pub(crate) struct Step<'s> {
     pub(crate) given: u64,
     /// Codes and records of each slot, or floats.
     pub(crate) slots: &'s [(Buffer, Buffer)],
+    /// Room for activations for tensor cores.
+    pub(crate) cut: u64,
     /// The tables of angles.
     pub(crate) angles: &'s [Buffer],
     /// The table of pages, and the pages of a sequence in it.

@@ -11,6 +11,8 @@ use apr_sdk::{
 const COLUMNS: usize = 512;
 /// Rows: a number that no tile divides.
 const ROWS: usize = 37;
+/// Many rows: 97 times 128, the last of which are not whole.
+const MANY_ROWS: usize = 96 * 128 + ROWS;
 
 /// A matrix with the values that it stands for.
 pub struct Weights {
@@ -70,6 +72,13 @@ pub fn cases(blocks: &dyn Blocks) -> Result<Vec<Case>> {
         }
         cases.push(whole_linear(dtype, &weights, &mut data)?);
     }
+    // Devices divide large products otherwise.
+    for dtype in [DType::Q4_K, DType::BF16] {
+        let mut data = Data::new(200 + u64::from(dtype.0));
+        if let Some(weights) = weights(blocks, &mut data, dtype, MANY_ROWS, 256)? {
+            cases.push(linear(dtype, &weights, &mut data, 9)?);
+        }
+    }
     for dtype in [DType::F32, DType::F16] {
         let mut data = Data::new(100 + u64::from(dtype.0));
         if let Some(weights) = weights(blocks, &mut data, dtype, 4 * 16, 32)? {
@@ -109,16 +118,18 @@ fn embed(dtype: DType, weights: &Weights) -> Case {
 /// A part of a matrix with a bias, a factor and a residual.
 fn linear(dtype: DType, weights: &Weights, data: &mut Data, tokens: usize) -> Result<Case> {
     const FIRST: usize = 5;
-    const USED: usize = ROWS - FIRST;
-    const WIDTH: usize = COLUMNS + USED;
-    let (rows, bias) = (data.values(tokens * WIDTH), data.values(USED));
-    let part = WeightPart { weight: 1, first_row: u32_of(FIRST), bias: Some(2), out: slice(1, 0, USED) };
-    let residual = Some(slice(0, COLUMNS, USED));
-    let operation = Linear { x: slice(0, 0, COLUMNS), parts: vec![part], residual, scale: 0.5 };
+    let [all, columns] = [weights.matrix.spec.rows(), weights.matrix.spec.columns()]
+        .map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    let used = all - FIRST;
+    let width = columns + used;
+    let (rows, bias) = (data.values(tokens * width), data.values(used));
+    let part = WeightPart { weight: 1, first_row: u32_of(FIRST), bias: Some(2), out: slice(1, 0, used) };
+    let residual = Some(slice(0, columns, used));
+    let operation = Linear { x: slice(0, 0, columns), parts: vec![part], residual, scale: 0.5 };
     let (mut expected, mut bounds) = (Vec::new(), Vec::new());
-    for row in wide(&rows).chunks_exact(WIDTH) {
-        let (x, rest) = row.split_at(COLUMNS);
-        for (n, weight) in weights.values.chunks_exact(COLUMNS).skip(FIRST).enumerate() {
+    for row in wide(&rows).chunks_exact(width) {
+        let (x, rest) = row.split_at(columns);
+        for (n, weight) in weights.values.chunks_exact(columns).skip(FIRST).enumerate() {
             let (product, bias) = (dot(weight, x), f64::from(bias[n]));
             expected.push(0.5 * (product + bias) + rest[n]);
             bounds.push(0.5 * bound(dtype, weight, x) + SMALL * (bias.abs() + rest[n].abs()));
@@ -127,10 +138,10 @@ fn linear(dtype: DType, weights: &Weights, data: &mut Data, tokens: usize) -> Re
     Ok(Case {
         operation: "linear",
         dtype,
-        form: format!("{tokens} x, bias, residual"),
-        program: program(WIDTH, USED, Vec::new(), vec![operation.into()]),
-        weights: vec![table(WIDTH)?, weights.matrix.clone(), plain(&bias, USED)?],
-        inputs: vec![input(rows, WIDTH)],
+        form: format!("{tokens} x, {}bias, residual", if all > ROWS { "many rows, " } else { "" }),
+        program: program(width, used, Vec::new(), vec![operation.into()]),
+        weights: vec![table(width)?, weights.matrix.clone(), plain(&bias, used)?],
+        inputs: vec![input(rows, width)],
         output: Some(1),
         expected,
         bounds,

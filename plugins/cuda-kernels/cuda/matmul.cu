@@ -55,8 +55,8 @@ KERNEL(cut, Cut, 128) {
         if (part < p.parts) *(uint4*)(to + (u64)part * p.tokens * p.wide) = parts[part];
 }
 
-// A tile of ROWS x TOKENS results. Two warps side by side have the rows, and as many as needed the tokens, 32 each.
-template <u32 WEIGHT_PARTS, u32 X_PARTS, u32 ROWS, u32 TOKENS>
+// A tile of ROWS x TOKENS results, each depth fetched while the one before it is multiplied if it is AHEAD. Two warps side by side have the rows, and as many as needed the tokens, 32 each.
+template <u32 WEIGHT_PARTS, u32 X_PARTS, u32 ROWS, u32 TOKENS, bool AHEAD>
 DEVICE void multiply_tile(const Matmul& p) {
     static const u32 THREADS = 2 * TOKENS, IN_WARP = ROWS / 2, I = IN_WARP / 16;
     // 16 bytes of activations that a thread copies for each part.
@@ -77,18 +77,18 @@ DEVICE void multiply_tile(const Matmul& p) {
         for (u32 j = 0; j < 4; j++)
 #pragma unroll
             for (u32 n = 0; n < 4; n++) sums[i][j][n] = 0.0f;
-#pragma unroll 1
-    for (u32 depth = 0; depth < p.columns; depth += DEPTH) {
+    uint4 w[2][WEIGHT_PARTS], x[X_PARTS][COPIES];
+    // Fetches what a depth needs, into registers.
+    auto fetch_weights = [&](u32 depth) {
         float values[16];
         u32 column = depth + run * 16;
 #pragma unroll
         for (u32 n = 0; n < 16; n++) values[n] = 0.0f;
         if (column < p.columns) values_of(p.type, of_row, p.columns, column / 16, values);
-        uint4 parts[2][WEIGHT_PARTS];
-        cut<WEIGHT_PARTS>(values, parts[0]);
-        cut<WEIGHT_PARTS>(values + 8, parts[1]);
-        if (depth == 0) wait_for_previous();
-        uint4 x[X_PARTS][COPIES];
+        cut<WEIGHT_PARTS>(values, w[0]);
+        cut<WEIGHT_PARTS>(values + 8, w[1]);
+    };
+    auto fetch_activations = [&](u32 depth) {
 #pragma unroll
         for (u32 n = 0; n < COPIES; n++) {
             u32 chunk = thread_x() + n * THREADS, token = first_token + chunk / 4;
@@ -96,12 +96,25 @@ DEVICE void multiply_tile(const Matmul& p) {
 #pragma unroll
             for (u32 part = 0; part < X_PARTS; part++) x[part][n] = *(const uint4*)(at + (u64)part * p.tokens * p.x_stride);
         }
+    };
+    if (AHEAD) {
+        fetch_weights(0);
+        wait_for_previous();
+        fetch_activations(0);
+    }
+#pragma unroll 1
+    for (u32 depth = 0; depth < p.columns; depth += DEPTH) {
+        if (!AHEAD) {
+            fetch_weights(depth);
+            if (depth == 0) wait_for_previous();
+            fetch_activations(depth);
+        }
         if (depth > 0) block_sync();
 #pragma unroll
         for (u32 part = 0; part < WEIGHT_PARTS; part++) {
             uint4* to = (uint4*)(weights + (part * ROWS + mine) * PITCH + run * 16);
-            to[0] = parts[0][part];
-            to[1] = parts[1][part];
+            to[0] = w[0][part];
+            to[1] = w[1][part];
         }
 #pragma unroll
         for (u32 n = 0; n < COPIES; n++) {
@@ -111,6 +124,10 @@ DEVICE void multiply_tile(const Matmul& p) {
                 *(uint4*)(activations + (part * TOKENS + chunk / 4) * PITCH + chunk % 4 * 8) = x[part][n];
         }
         block_sync();
+        if (AHEAD && depth + DEPTH < p.columns) {
+            fetch_weights(depth + DEPTH);
+            fetch_activations(depth + DEPTH);
+        }
 #pragma unroll
         for (u32 k = 0; k < DEPTH; k += 16) {
 #pragma unroll
@@ -156,12 +173,12 @@ DEVICE void multiply_tile(const Matmul& p) {
 }
 
 // Block types: a code of up to 8 bits times a scale. Two parts of an activation have 16 bits. Large tiles read everything less often, small
-// ones keep more of the device busy; three parts of both leave no room for large ones.
-KERNEL(matmul_blocks, Matmul, 128) { release_next(); multiply_tile<1, 2, 64, 64>(p); }
-KERNEL_OF(matmul_blocks_large, Matmul, 256, 2) { release_next(); multiply_tile<1, 2, 128, 128>(p); }
-KERNEL(matmul_bf16, Matmul, 128) { release_next(); multiply_tile<1, 3, 64, 64>(p); }
-KERNEL_OF(matmul_bf16_large, Matmul, 256, 2) { release_next(); multiply_tile<1, 3, 128, 128>(p); }
-KERNEL(matmul_f16, Matmul, 128) { release_next(); multiply_tile<2, 3, 64, 64>(p); }
-KERNEL(matmul_f32, Matmul, 128) { release_next(); multiply_tile<3, 3, 64, 64>(p); }
+// ones keep more of the device busy, and have registers to fetch ahead; three parts of both leave no room for large ones.
+KERNEL(matmul_blocks, Matmul, 128) { release_next(); multiply_tile<1, 2, 64, 64, true>(p); }
+KERNEL_OF(matmul_blocks_large, Matmul, 256, 2) { release_next(); multiply_tile<1, 2, 128, 128, false>(p); }
+KERNEL(matmul_bf16, Matmul, 128) { release_next(); multiply_tile<1, 3, 64, 64, true>(p); }
+KERNEL_OF(matmul_bf16_large, Matmul, 256, 1) { release_next(); multiply_tile<1, 3, 128, 128, false>(p); }
+KERNEL(matmul_f16, Matmul, 128) { release_next(); multiply_tile<2, 3, 64, 64, true>(p); }
+KERNEL(matmul_f32, Matmul, 128) { release_next(); multiply_tile<3, 3, 64, 64, true>(p); }
 
 #endif

@@ -52,7 +52,7 @@ fn lanes(units: usize, rows: usize) -> (usize, usize) {
     let is_used = |lanes: usize| units * 10 >= units.div_ceil(lanes) * lanes * 7;
     let all = [8, 16, 32, 64, THREADS];
     if rows >= MANY_ROWS {
-        let used = [32, 16].into_iter().find(|lanes| units.div_ceil(*lanes) * lanes * 17 <= units * 20);
+        let used = [32, 16].into_iter().find(|lanes| units.div_ceil(*lanes) * lanes * 9 <= units * 10);
         return (used.unwrap_or(8), 2);
     }
     let mut best = (8, 1);
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(lanes(224, 4096), (32, 2));
         assert_eq!(lanes(64, 14336), (32, 2));
         assert_eq!(lanes(128, 28672), (32, 2));
-        assert_eq!(lanes(56, 37888), (32, 2));
+        assert_eq!(lanes(56, 37888), (8, 2));
         assert_eq!(lanes(24, 17920), (8, 2));
         assert_eq!(lanes(3584, 1), (128, 1));
         assert_eq!(lanes(1, 1), (8, 1));

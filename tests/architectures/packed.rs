@@ -25,7 +25,12 @@ fn packed_experts_become_the_blocks_that_llama_cpp_s_converter_writes() {
             ConvertOptions { input: folder, output: Some(file.clone()), ..ConvertOptions::default() };
         convert(&host, &options).unwrap_or_else(|e| panic!("{}: {e:#?}", name(&path)));
         let golden: Json = serde_json::from_slice(&fs::read(path.join("golden.json")).unwrap()).unwrap();
-        let blocks = golden["tensors"].as_array().unwrap().iter().filter(|t| t["type"] == "MXFP4").count();
+        let blocks = golden["tensors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|t| t["type"] == "MXFP4" || t["type"] == "NVFP4")
+            .count();
         assert!(blocks > 0, "{}: the converter wrote no blocks", name(&path));
         // The converter writes blocks before everything else.
         let lines = differences(&opened(&host, &file), &golden);
@@ -56,7 +61,8 @@ fn unsigned_zeros(bytes: &[u8]) -> Vec<u16> {
 #[test]
 fn true_values_come_back_of_blocks_as_they_are_unpacked() {
     let host = host();
-    for path in packed() {
+    // Factors beside blocks are not multiplied by on the way back: llama.cpp's tensors of that kind are refused.
+    for path in packed().into_iter().filter(|path| name(path).ends_with("mxfp4")) {
         let (model, scratch) = (Checkpoint::golden(&path).unwrap(), Scratch::new());
         let at = |name: &str| scratch.at(name);
         let folder = at(&model.name);

@@ -84,6 +84,7 @@ fn manifests_add_up() {
                 "F32" => (4, 1),
                 "F16" | "BF16" => (2, 1),
                 "MXFP4" => (17, 32),
+                "NVFP4" => (36, 64),
                 other => panic!("{name}: a tensor of type {other}"),
             };
             let count: u64 = numbers(&tensor["dims"]).iter().product();

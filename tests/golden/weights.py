@@ -34,6 +34,8 @@ def payload(seed, name, dtype, shape, center=0):
     count = int(np.prod(shape, dtype=np.int64))
     if dtype in ("I32", "I64"):
         return np.arange(count, dtype=NUMPY[dtype]).tobytes()
+    if dtype == "F8_E4M3":
+        return ((mixed(seed, name, count) >> np.uint64(57)).astype(np.uint8) & np.uint8(0x7E)).tobytes()
     if dtype == "U8":
         return (mixed(seed, name, count) >> np.uint64(56 + center)).astype(np.uint8).tobytes()
     value = np.float32(center) + spread(seed, name, count)

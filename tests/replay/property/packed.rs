@@ -9,8 +9,9 @@ use super::errors::check_shown;
 use super::memory::peak;
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{
-    Announced, Budget, DType, Error, ErrorKind, HeldRows, MOST_CONTENTS, PackedTensor, PartBox, PartRange,
-    Quantizer, Schemes, StoredModel, StoredTensor, Understood, checked_elements, checked_payload_len,
+    Announced, Budget, DType, Error, ErrorKind, ExactType, HeldRows, MOST_CONTENTS, PackedTensor, PartBox,
+    PartRange, Quantizer, Schemes, StoredModel, StoredTensor, Understood, checked_elements,
+    checked_payload_len,
 };
 use serde_json::{Value as Json, json};
 use std::ops::Range;
@@ -143,6 +144,16 @@ pub fn check(input: &[u8]) -> bool {
         let (has_values, held) = peak(|| check_weight(&input_of, weight));
         assert!(held <= most, "{held} bytes are held at once for `{}`", weight.about);
         all &= has_values;
+    }
+    for of in &understood.factored {
+        let weight = &understood.packed[of.weight];
+        let numbers = [Some(of.factor), of.input].into_iter().flatten();
+        assert!(numbers.into_iter().all(|(number, _)| number < input_of.bytes.len()), "`{}`", weight.about);
+        // Without its factor, the weight is one in fewer parts.
+        let parts = schemes().ranges(&of.rows, 0..0).expect("no rows are there").len();
+        let exact = vec![ExactType { dtype: of.dtype, evidence: of.evidence.clone() }];
+        let parts = weight.parts[..parts].to_vec();
+        check_weight(&input_of, &PackedTensor { rows: of.rows.clone(), parts, exact, ..weight.clone() });
     }
     all
 }

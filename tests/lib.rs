@@ -239,6 +239,13 @@ pub fn is_of_library(golden: &str) -> bool {
     family(golden).is_none_or(|line| !line.contains("library=False"))
 }
 
+/// Whether a model in `tests/golden` has packed weights, which neither GGUF nor a folder made of it gives back as they were.
+pub fn is_packed(golden: &str) -> bool {
+    let config = std::fs::read(root().join("tests/golden").join(golden).join("config.json")).unwrap();
+    let config: serde_json::Value = serde_json::from_slice(&config).unwrap();
+    config.get("quantization_config").is_some()
+}
+
 /// The first line of a model in `tests/golden/families`.
 fn family(golden: &str) -> Option<&'static str> {
     static TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| {

@@ -67,6 +67,40 @@ pub struct Understood {
     pub wanted: Vec<usize>,
     /// What the user should know, such as an assumption.
     pub notes: Vec<String>,
+    /// Types that hold weights but for a factor.
+    pub factored: Vec<FactoredType>,
+}
+
+/// Blocks that hold the values of a packed weight but for one factor, for targets that store the factor beside them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FactoredType {
+    /// Index of the weight in [`Understood::packed`].
+    pub weight: usize,
+    /// The type of the blocks.
+    pub dtype: DType,
+    /// The weight's rows without the factor, in the first ones of its parts.
+    pub rows: PackedRows,
+    /// Numbers of the parts whose contents decide whether blocks hold them; empty if they always do.
+    pub evidence: Vec<usize>,
+    /// The number of the tensor that is the factor, one F32, and whether values are divided by it.
+    pub factor: (usize, bool),
+    /// Likewise the scale of the activations that the weight is multiplied with, if there is one.
+    pub input: Option<(usize, bool)>,
+}
+
+/// What the host read for a [`FactoredType`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Factored {
+    /// The type of the blocks.
+    pub dtype: DType,
+    /// The rows without the factor.
+    pub rows: PackedRows,
+    /// Numbers of the parts that decide whether blocks hold them.
+    pub evidence: Vec<usize>,
+    /// What values are multiplied by.
+    pub factor: f32,
+    /// What activations are multiplied by, if that is stored.
+    pub input: Option<f32>,
 }
 
 /// The most bytes of a tensor that is read for an answer. 64 KiB: a thousand times a stored shape or state.
@@ -216,6 +250,8 @@ pub struct PackedWeight {
     pub tensor: PackedTensor,
     /// The parts as they are stored, in the scheme's order.
     pub parts: Vec<Tensor>,
+    /// Blocks that hold it but for a factor.
+    pub factored: Option<Factored>,
     /// The quantizer that knows the scheme.
     pub by: Arc<dyn Quantizer>,
 }

@@ -26,7 +26,7 @@ const MORE: &[&str] = &[
 /// of a number of the configuration and puts elsewhere.
 const OTHER_ORDER: &[&str] = &["afmoe", "ernie4_5-moe", "laguna", "muse-glimmer"];
 /// What is said where the order of tensors is another.
-const ORDER: &str = "lacks [], has [], or another order";
+pub const ORDER: &str = "lacks [], has [], or another order";
 
 /// A value in the form of the manifests.
 fn shown(value: &Value) -> String {

@@ -20,6 +20,7 @@ mod golden;
 mod judges;
 mod models;
 mod older;
+mod packed;
 mod quality;
 mod readme;
 mod refused;

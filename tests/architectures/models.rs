@@ -3,12 +3,22 @@
 use apr_engine::open::{OpenOptions, OpenedModel, open};
 use apr_host::host::Host;
 use apr_sdk::{Bytes, Payload, Tensor};
-use apr_tests::root;
+use apr_tests::{is_packed, root};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The models whose weights are floats.
 pub fn goldens() -> Vec<PathBuf> {
+    all().into_iter().filter(|path| !is_packed(name(path))).collect()
+}
+
+/// Those whose weights are packed.
+pub fn packed() -> Vec<PathBuf> {
+    all().into_iter().filter(|path| is_packed(name(path))).collect()
+}
+
+fn all() -> Vec<PathBuf> {
     let folders = fs::read_dir(root().join("tests/golden")).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> = folders.filter(|path| path.join("golden.json").is_file()).collect();
     found.sort();

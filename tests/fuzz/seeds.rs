@@ -1,6 +1,6 @@
 //! Writes the seeds of every target into folders: `seeds FOLDER`.
 
-use apr_fuzz::seeds::{archives, importance, libraries, manifests, models, programs, single_models};
+use apr_fuzz::seeds::{archives, importance, libraries, manifests, models, packed, programs, single_models};
 use std::path::PathBuf;
 
 fn main() {
@@ -12,6 +12,7 @@ fn main() {
         ("zip", archives()),
         ("importance", importance()),
         ("manifest", manifests()),
+        ("packed", packed()),
         ("library", libraries()),
         ("program", programs()),
     ];

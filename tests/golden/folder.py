@@ -11,7 +11,7 @@ from weights import payload
 
 SEED = 1
 # The order of the safetensors library: wide types first, then by name.
-RANK = {"I64": 3, "F32": 2, "BF16": 1, "F16": 0}
+RANK = {"I64": 3, "F32": 2, "BF16": 1, "F16": 0, "F8_E4M3": -1, "U8": -2}
 
 
 def sha256(data):

@@ -23,7 +23,8 @@ WEIGHT_CASES = (
     + [(1, "model.layers.0.self_attn.q_proj.weight", dtype, [256, 300], 0) for dtype in ("F32", "F16", "BF16")]
     + [(7, "norm.é", dtype, [5000], 1) for dtype in ("F32", "F16", "BF16")]
     + [(1, "embeddings.position_ids", "I64", [1, 512], 0), (1, "t", "I32", [9], 0), ((1 << 64) - 1, "", "F32", [2, 3, 5], 0),
-       (3, "scalar", "BF16", [], 1), (3, "none", "F16", [0, 4], 0)]
+       (3, "scalar", "BF16", [], 1), (3, "none", "F16", [0, 4], 0), (1, "codes", "U8", [3, 300], 0), (1, "scales", "U8", [300], 1),
+       (1, "scales", "F8_E4M3", [300], 0)]
 )
 
 

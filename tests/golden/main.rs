@@ -80,12 +80,15 @@ fn manifests_add_up() {
         let mut end = 0;
         for tensor in manifest["tensors"].as_array().unwrap() {
             assert_eq!(tensor["offset"].as_u64().unwrap(), end, "{name}: {}", tensor["name"]);
-            let width = match text(&tensor["type"]) {
-                "F32" => 4,
-                "F16" | "BF16" => 2,
+            let (width, elements) = match text(&tensor["type"]) {
+                "F32" => (4, 1),
+                "F16" | "BF16" => (2, 1),
+                "MXFP4" => (17, 32),
+                "NVFP4" => (36, 64),
                 other => panic!("{name}: a tensor of type {other}"),
             };
-            end += (numbers(&tensor["dims"]).iter().product::<u64>() * width).next_multiple_of(ALIGNMENT);
+            let count: u64 = numbers(&tensor["dims"]).iter().product();
+            end += (count / elements * width).next_multiple_of(ALIGNMENT);
             assert_eq!(text(&tensor["sha256"]).len(), 64);
         }
         let len = manifest["file_len"].as_u64().unwrap();

@@ -2,12 +2,14 @@
 
 import base64
 import hashlib
+import math
 import struct
 from pathlib import Path
 
 KINDS = {0: ("u8", "B"), 1: ("i8", "b"), 2: ("u16", "H"), 3: ("i16", "h"), 4: ("u32", "I"), 5: ("i32", "i"), 6: ("f32", "f"), 7: ("bool", "?"),
          10: ("u64", "Q"), 11: ("i64", "q"), 12: ("f64", "d")}
-TYPES = {0: ("F32", 4), 1: ("F16", 2), 30: ("BF16", 2)}
+# Names, the bytes of a block, its elements.
+TYPES = {0: ("F32", 4, 1), 1: ("F16", 2, 1), 30: ("BF16", 2, 1), 39: ("MXFP4", 17, 32), 40: ("NVFP4", 36, 64)}
 # Tensors of the converter that are exponentials of a folder's.
 EXPONENTIALS = (".ssm_a",)
 # Arrays up to this many items stand in full; of longer ones the first items, the count and a hash.
@@ -63,10 +65,9 @@ def manifest(path):
     start = (cursor.at + 31) // 32 * 32
     tensors = []
     for name, dims, kind, offset in infos:
-        dtype, width = TYPES[kind]
-        length = width
-        for dim in dims:
-            length *= dim
+        dtype, width, elements = TYPES[kind]
+        assert dims[0] % elements == 0
+        length = math.prod(dims) // elements * width
         payload = data[start + offset : start + offset + length]
         assert len(payload) == length
         row = {"name": name, "type": dtype, "dims": dims, "offset": offset, "sha256": hashlib.sha256(payload).hexdigest()}

@@ -15,12 +15,16 @@ def fnv1a(name):
     return hash
 
 
-def spread(seed, name, count):
+def mixed(seed, name, count):
     state = np.uint64(fnv1a(name) ^ (seed * GOLDEN & MASK))
     bits = state + np.uint64(GOLDEN) * np.arange(1, count + 1, dtype=np.uint64)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def spread(seed, name, count):
+    bits = mixed(seed, name, count)
     value = ((bits >> np.uint64(40)).astype(np.int32) - (1 << 23)).astype(np.float32) / np.float32(1 << 25)
     return np.where(bits & np.uint64(63) == 0, value / np.float32(65536), value)
 
@@ -30,6 +34,10 @@ def payload(seed, name, dtype, shape, center=0):
     count = int(np.prod(shape, dtype=np.int64))
     if dtype in ("I32", "I64"):
         return np.arange(count, dtype=NUMPY[dtype]).tobytes()
+    if dtype == "F8_E4M3":
+        return ((mixed(seed, name, count) >> np.uint64(57)).astype(np.uint8) & np.uint8(0x7E)).tobytes()
+    if dtype == "U8":
+        return (mixed(seed, name, count) >> np.uint64(56 + center)).astype(np.uint8).tobytes()
     value = np.float32(center) + spread(seed, name, count)
     if dtype == "BF16":
         bits = value.view(np.uint32)

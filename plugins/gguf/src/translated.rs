@@ -133,6 +133,9 @@ const FILE_TYPES: [(DType, u32); 27] = [
     (DType::Q1_0, 40),
 ];
 
+/// What llama.cpp's converter names a file after whose other matrices are floats, even if those are more.
+const AMONG_FLOATS: [DType; 2] = [DType::NVFP4, DType::MXFP4];
+
 /// The type of most matrix weights, as a number for `general.file_type`.
 fn file_type(tensors: &[Tensor]) -> u32 {
     let mut weights: BTreeMap<u32, u64> = BTreeMap::new();
@@ -143,7 +146,11 @@ fn file_type(tensors: &[Tensor]) -> u32 {
             *sum = sum.saturating_add(size);
         }
     }
-    let most = weights.into_iter().max_by_key(|(_, n)| *n).map(|(id, _)| id);
+    let is_there = |id: &Option<u32>| id.is_some_and(|id| weights.contains_key(&id));
+    let packed = AMONG_FLOATS.into_iter().map(types::id_of).find(is_there).flatten();
+    let most = weights.iter().max_by_key(|(_, n)| **n).map(|(id, _)| *id);
+    let is_float = [DType::F32, DType::F16, DType::BF16].map(types::id_of).contains(&most);
+    let most = packed.filter(|_| is_float).or(most);
     let number = FILE_TYPES.iter().find(|(dtype, _)| types::id_of(*dtype) == most && most.is_some());
     // Without matrices, the value of llama.cpp's converter if it cannot tell.
     number.map_or(1, |(_, number)| *number)

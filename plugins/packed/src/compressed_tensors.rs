@@ -75,7 +75,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             other => return Err(wrong(model, number, &format!("codes of type {other} are not known"))),
         };
         let Some(weight) = weight else { continue };
-        found.add(model, weight)?;
+        let input = model.find(&format!("{module}.input_global_scale")).map(|number| (number, true));
+        found.add_factored(model, weight, input)?;
         is_any = true;
     }
     // Codes under the weight's own name are those of others, too: only with the announcement.

@@ -1,6 +1,7 @@
 //! A model as schemes look at it, and what they find in it.
 
-use apr_sdk::{DType, Error, PackedTensor, Result, StoredModel, StoredTensor, Understood};
+use crate::scaled;
+use apr_sdk::{DType, Error, FactoredType, PackedTensor, Result, StoredModel, StoredTensor, Understood};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 
@@ -152,6 +153,31 @@ impl Found {
             return Err(Error::malformed(message).tensor(weight.name));
         }
         self.understood.packed.push(weight);
+        Ok(())
+    }
+
+    /// Adds a weight that blocks may hold but for its global scale. `input` is the tensor that scales its activations, and whether
+    /// it divides.
+    ///
+    /// # Errors
+    /// As [`Found::add`].
+    pub fn add_factored(
+        &mut self,
+        model: &Model<'_>,
+        weight: PackedTensor,
+        input: Option<(usize, bool)>,
+    ) -> Result<()> {
+        let factored = scaled::factored(&weight);
+        self.add(model, weight)?;
+        let of_one = |(number, _): &(usize, bool)| {
+            let tensor = model.tensor(*number);
+            tensor.dtype == DType::F32 && tensor.shape.iter().all(|size| *size == 1)
+        };
+        // Without the other scale, blocks would mean something else.
+        if let Some(factored) = factored.filter(|_| input.as_ref().is_none_or(of_one)) {
+            let weight = self.understood.packed.len() - 1;
+            self.understood.factored.push(FactoredType { weight, input, ..factored });
+        }
         Ok(())
     }
 

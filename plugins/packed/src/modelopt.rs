@@ -54,7 +54,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         is_any = true;
         let columns = model.find(&format!("{name}.pre_quant_scale"));
         let module = Module { model, name, number, codes, at, scales, second, columns };
-        found.add(model, module.weight(config.as_ref().and_then(|config| config.group(name)))?)?;
+        let input = model.find(&format!("{name}.input_scale")).map(|number| (number, false));
+        let weight = module.weight(config.as_ref().and_then(|config| config.group(name)))?;
+        found.add_factored(model, weight, input)?;
         if let Some(second) = second.filter(|second| found.is_free(*second)) {
             found.unused(model, second, "the scale of a second step, which is not stored")?;
         }

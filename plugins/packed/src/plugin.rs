@@ -3,7 +3,9 @@
 use crate::layout;
 use crate::model::{Found, Model};
 use crate::scheme::SCHEMES;
-use apr_sdk::{DType, HeldRows, PackedRows, PartRange, Quantizer, Result, Schemes, StoredModel, Understood};
+use apr_sdk::{
+    DType, HeldRows, PackedRows, PartRange, Quantizer, Result, Schemes, StoredModel, Understood, escape,
+};
 use std::ops::Range;
 
 /// The quantizer.
@@ -19,15 +21,26 @@ impl Quantizer for Packed {
     }
 }
 
+/// Characters of a message at most.
+const LONGEST: usize = 1000;
+
+fn understand(model: &StoredModel) -> Result<Understood> {
+    let model = Model::new(model)?;
+    let mut found = Found::new(&model);
+    for scheme in SCHEMES {
+        found.by(scheme.name);
+        (scheme.understand)(&model, &mut found)?;
+    }
+    Ok(found.finish())
+}
+
 impl Schemes for Packed {
     fn understand(&self, model: &StoredModel) -> Result<Understood> {
-        let model = Model::new(model)?;
-        let mut found = Found::new(&model);
-        for scheme in SCHEMES {
-            found.by(scheme.name);
-            (scheme.understand)(&model, &mut found)?;
-        }
-        Ok(found.finish())
+        understand(model).map_err(|error| {
+            // Messages quote names and settings, which may hold control characters.
+            let message = escape(error.message(), LONGEST);
+            error.with_message(message)
+        })
     }
 
     fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {

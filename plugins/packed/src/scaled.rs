@@ -16,7 +16,9 @@ use crate::blocks;
 use crate::layout::{Layout, numbers};
 use crate::numbers::{E2M1, of_bytes, values};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
-use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
+use apr_sdk::{
+    DType, Error, ExactType, FactoredType, HeldRows, PackedRows, PackedTensor, PartBox, PartRange, Result,
+};
 use std::ops::Range;
 
 /// The layout's name.
@@ -63,6 +65,20 @@ pub struct Grid {
     pub rows: u64,
     /// Elements per row.
     pub row_len: u64,
+}
+
+/// Blocks of NVFP4 that hold a weight's values but for its one global scale.
+pub fn factored(weight: &PackedTensor) -> Option<FactoredType> {
+    let grid = Grid::of(&weight.rows).ok().filter(|_| weight.rows.scheme == NAME)?;
+    let is_divisor = grid.global.0 == Global::Over;
+    let is_fine = grid.codes == DType::F4_E2M1 && grid.scales == DType::F8_E4M3 && grid.of_scale == (1, 16);
+    let is_plain = grid.columns.is_none() && grid.factor == 1.0 && grid.zeros.is_none();
+    let has_one = grid.global.0 != Global::No && grid.globals == 1 && grid.global.1 == DType::F32;
+    let fits = is_fine && is_plain && has_one && grid.row_len.is_multiple_of(64);
+    let (number, _) = weight.parts.get(grid.global_part()).filter(|_| fits)?;
+    let rows = Grid { global: (Global::No, DType::F32), ..grid }.packed();
+    let (factor, evidence) = ((*number, is_divisor), vec![1]);
+    Some(FactoredType { weight: 0, dtype: DType::NVFP4, rows, evidence, factor, input: None })
 }
 
 impl Grid {

@@ -6,6 +6,8 @@
 //! bits(i)   = SplitMix64's mix of state + (i + 1) × 9E3779B97F4A7C15
 //! spread(i) = top 24 bits of bits(i) as a number in [-1/4, 1/4), times 2^-16 where the low 6 bits are zero
 //! value(i)  = center + spread(i) in f32, then rounded to nearest even; integers count from 0 instead
+//! byte(i)   = top 8 bits of bits(i), the codes of packed weights; around 1 the top 7, scales of E8M0 up to 1; for E4M3 the top 7
+//!             without the last, positive numbers
 //! ```
 //! One element in 64 is that small, so that adding 1 to a norm is not always exact and F16 has subnormal numbers.
 
@@ -15,10 +17,10 @@ use apr_sdk::{DType, Error, Result, checked_elements};
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The payload of a tensor of a seeded checkpoint, little-endian: floats around `center` (1 for the weights of a norm that
-/// multiplies by them, else 0), integers counting from 0.
+/// multiplies by them, else 0), integers counting from 0, any bytes (up to 127 if `center` is 1).
 ///
 /// # Errors
-/// Unsupported if `dtype` is not F32, F16, BF16, I32 or I64; LimitExceeded if the shape does not fit memory.
+/// Unsupported if `dtype` is not F32, F16, BF16, I32, I64, U8 or F8_E4M3; LimitExceeded if the shape does not fit memory.
 pub fn weight_bytes(seed: u64, name: &str, dtype: DType, shape: &[u64], center: f32) -> Result<Vec<u8>> {
     let count = checked_elements(shape)?;
     let state = fnv1a(name) ^ seed.wrapping_mul(GOLDEN);
@@ -29,6 +31,9 @@ pub fn weight_bytes(seed: u64, name: &str, dtype: DType, shape: &[u64], center: 
         DType::BF16 => &|i, out| out.extend_from_slice(&to_bf16(value(i)).to_le_bytes()),
         DType::I32 => &|i, out| out.extend_from_slice(&i.to_le_bytes()[..4]),
         DType::I64 => &|i, out| out.extend_from_slice(&i.to_le_bytes()),
+        DType::F8_E4M3 => &|i, out| out.push(mixed(state, i).to_be_bytes()[0] >> 1 & 0x7e),
+        DType::U8 if center > 0.0 => &|i, out| out.push(mixed(state, i).to_be_bytes()[0] >> 1),
+        DType::U8 => &|i, out| out.push(mixed(state, i).to_be_bytes()[0]),
         other => return Err(Error::unsupported(format!("seeded weights of dtype {}", other.0))),
     };
     let mut out = Vec::new();
@@ -42,11 +47,15 @@ fn fnv1a(name: &str) -> u64 {
     })
 }
 
-fn spread(state: u64, index: u64) -> f32 {
+fn mixed(state: u64, index: u64) -> u64 {
     let mut bits = state.wrapping_add(GOLDEN.wrapping_mul(index.wrapping_add(1)));
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^= bits >> 31;
+    bits ^ (bits >> 31)
+}
+
+fn spread(state: u64, index: u64) -> f32 {
+    let bits = mixed(state, index);
     // Exact: 24 bits into an f32's 24, a power of two after that.
     let [.., low, middle, high] = bits.to_le_bytes();
     let number = i32::from_le_bytes([low, middle, high, 0]) - (1 << 23);

@@ -121,6 +121,31 @@ def experts(at, config, count, inner, shared=0, names=("gate_proj", "up_proj", "
         yield from gated(f"{at}.{shared_name}", width, shared)
 
 
+def gpt_oss_tensors(config):
+    """Names and shapes of gpt-oss but for its experts' weights."""
+    width, inner, experts = config["hidden_size"], config["intermediate_size"], config["num_local_experts"]
+    yield from ends(config)
+    for layer in range(config["num_hidden_layers"]):
+        at = f"model.layers.{layer}"
+        yield from norm(f"{at}.input_layernorm", width)
+        yield from norm(f"{at}.post_attention_layernorm", width)
+        yield from attention(f"{at}.self_attn", config, bias=True)
+        yield f"{at}.self_attn.o_proj.bias", [width], 0
+        yield f"{at}.self_attn.sinks", [config["num_attention_heads"]], 0
+        yield from linear(f"{at}.mlp.router", experts, width, bias=True)
+        yield f"{at}.mlp.experts.gate_up_proj_bias", [experts, 2 * inner], 0
+        yield f"{at}.mlp.experts.down_proj_bias", [experts, width], 0
+
+
+def gpt_oss_experts(layers, experts, width, inner):
+    """The weights of gpt-oss's experts as its files have them: blocks of 32 codes in MXFP4, and a scale for each."""
+    for layer in range(layers):
+        for name, rows, columns in (("gate_up_proj", 2 * inner, width), ("down_proj", width, inner)):
+            at, blocks = f"model.layers.{layer}.mlp.experts.{name}", [experts, rows, columns // 32]
+            yield f"{at}_blocks", "U8", [*blocks, 16], 0
+            yield f"{at}_scales", "U8", blocks, 1
+
+
 def deepseek_tensors(config):
     inner = config["moe_intermediate_size"]
     yield from ends(config)
@@ -430,13 +455,25 @@ MODELS = {
         "moe_num_shared_experts": 2, "num_attention_heads": 4, "num_hidden_layers": 3, "num_key_value_heads": 2,
         "num_nextn_predict_layers": 1, "rms_norm_eps": 1e-05, "rope_theta": 500000, "tie_word_embeddings": True,
         "torch_dtype": "bfloat16", "use_bias": False, "use_cache": False}),
-    # As if unpacked: the released ones hold their experts in MXFP4.
+    # As if unpacked: the released ones hold their experts in MXFP4, as the next one does.
     "gpt-oss": dict(tokenizer="qwen2", dtype="BF16", pad=64, config={
         "architectures": ["GptOssForCausalLM"], "attention_bias": True, "attention_dropout": 0.0, "experts_per_token": 2, "head_dim": 32,
         "hidden_act": "silu", "hidden_size": 64, "initial_context_length": 64, "initializer_range": 0.02, "intermediate_size": 32,
         "layer_types": ["sliding_attention", "full_attention"], "max_position_embeddings": 256, "model_type": "gpt_oss",
         "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hidden_layers": 2, "num_key_value_heads": 2, "num_local_experts": 4,
         "output_router_logits": False, "rms_norm_eps": 1e-05, "rope_scaling": {
+            "beta_fast": 32.0, "beta_slow": 1.0, "factor": 4.0, "original_max_position_embeddings": 64, "rope_type": "yarn",
+            "truncate": False},
+        "rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0, "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16", "use_cache": True}),
+    "gpt-oss-mxfp4": dict(tokenizer="qwen2", dtype="BF16", pad=64, library=False, tensors=gpt_oss_tensors, add=list(gpt_oss_experts(2, 3, 64, 96)), config={
+        "architectures": ["GptOssForCausalLM"], "attention_bias": True, "attention_dropout": 0.0, "experts_per_token": 2, "head_dim": 32,
+        "hidden_act": "silu", "hidden_size": 64, "initial_context_length": 64, "initializer_range": 0.02, "intermediate_size": 96,
+        "layer_types": ["sliding_attention", "full_attention"], "max_position_embeddings": 256, "model_type": "gpt_oss",
+        "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hidden_layers": 2, "num_key_value_heads": 2, "num_local_experts": 3,
+        "output_router_logits": False, "quantization_config": {"modules_to_not_convert": [
+            "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"], "quant_method": "mxfp4"},
+        "rms_norm_eps": 1e-05, "rope_scaling": {
             "beta_fast": 32.0, "beta_slow": 1.0, "factor": 4.0, "original_max_position_embeddings": 64, "rope_type": "yarn",
             "truncate": False},
         "rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0, "tie_word_embeddings": False,

@@ -6,8 +6,8 @@ use crate::wire::pairs::{number, push, read, text};
 use crate::wire::{DTypeNumber, WireHeldRows, WirePackedRows};
 use abi_stable::std_types::RSlice;
 use apr_sdk::{
-    Announced, DType, Error, ExactType, HeldRows, PackedRows, PackedTensor, PartBox, PartRange, Quantizer,
-    Result, Schemes, StoredModel, StoredTensor, Understood,
+    Announced, DType, Error, ExactType, FactoredType, HeldRows, PackedRows, PackedTensor, PartBox, PartRange,
+    Quantizer, Result, Schemes, StoredModel, StoredTensor, Understood,
 };
 use std::ops::Range;
 
@@ -114,6 +114,20 @@ pub fn from_understood(understood: &Understood) -> Vec<u8> {
         push_number(&mut out, "unused", *tensor as u64);
         push(&mut out, "unused_is", what.as_bytes());
     }
+    for factored in &understood.factored {
+        let mut one = Vec::new();
+        push_number(&mut one, "weight", factored.weight as u64);
+        push_number(&mut one, "dtype", factored.dtype.0.into());
+        push(&mut one, "scheme", factored.rows.scheme.as_bytes());
+        factored.rows.numbers.iter().for_each(|number| push_number(&mut one, "number", *number));
+        push_number(&mut one, "rows", factored.rows.rows);
+        push_number(&mut one, "row_len", factored.rows.row_len);
+        factored.evidence.iter().for_each(|part| push_number(&mut one, "evidence", *part as u64));
+        let scale = |(tensor, is_divisor): (usize, bool)| (tensor as u64) << 1 | u64::from(is_divisor);
+        push_number(&mut one, "factor", scale(factored.factor));
+        factored.input.iter().for_each(|input| push_number(&mut one, "input", scale(*input)));
+        push(&mut out, "factored", &one);
+    }
     understood.wanted.iter().for_each(|tensor| push_number(&mut out, "wanted", *tensor as u64));
     understood.notes.iter().for_each(|note| push(&mut out, "note", note.as_bytes()));
     out
@@ -130,10 +144,46 @@ fn to_understood(bytes: &[u8]) -> Result<Understood> {
             "unused_is" => understood.unused.push((unused, text(value)?.to_owned())),
             "wanted" => understood.wanted.push(to_index(value)?),
             "note" => understood.notes.push(text(value)?.to_owned()),
+            "factored" => understood.factored.push(to_factored(value)?),
             _ => {}
         }
     }
     Ok(understood)
+}
+
+fn to_factored(bytes: &[u8]) -> Result<FactoredType> {
+    let mut factored = FactoredType {
+        weight: 0,
+        dtype: DType::F32,
+        rows: PackedRows::default(),
+        evidence: Vec::new(),
+        factor: (0, false),
+        input: None,
+    };
+    // A tensor's number, and in the lowest bit whether it is a divisor.
+    let scale = |value: &[u8]| {
+        let number = number(value)?;
+        let tensor = usize::try_from(number >> 1);
+        Ok::<_, Error>((
+            tensor.map_err(|_| Error::plugin("a number of a tensor is too large"))?,
+            number & 1 == 1,
+        ))
+    };
+    for (key, value) in read(bytes)? {
+        match key {
+            "weight" => factored.weight = to_index(value)?,
+            "dtype" => factored.dtype = to_dtype(value)?,
+            "scheme" => text(value)?.clone_into(&mut factored.rows.scheme),
+            "number" => factored.rows.numbers.push(number(value)?),
+            "rows" => factored.rows.rows = number(value)?,
+            "row_len" => factored.rows.row_len = number(value)?,
+            "evidence" => factored.evidence.push(to_index(value)?),
+            "factor" => factored.factor = scale(value)?,
+            "input" => factored.input = Some(scale(value)?),
+            _ => {}
+        }
+    }
+    Ok(factored)
 }
 
 fn to_weight(bytes: &[u8]) -> Result<PackedTensor> {
@@ -351,6 +401,14 @@ mod tests {
             unused: vec![(3, "a scale".to_owned())],
             wanted: vec![5, 6],
             notes: vec!["n".to_owned()],
+            factored: vec![FactoredType {
+                weight: 0,
+                dtype: DType::NVFP4,
+                rows: PackedRows { scheme: "t".to_owned(), numbers: vec![2], rows: 3, row_len: 5 },
+                evidence: vec![1],
+                factor: (4, true),
+                input: Some((8, false)),
+            }],
         };
         assert_eq!(to_understood(&from_understood(&understood)).ok(), Some(understood));
         let ranges = vec![

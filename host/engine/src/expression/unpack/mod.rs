@@ -8,7 +8,7 @@ pub use panel::{Panel, part_bytes};
 use super::Expression;
 use super::source::{Source, Storage, unit};
 use super::{Region, TILE};
-use apr_sdk::{DType, Error, Extent, HeldRows, PackedWeight, Quantizer, Result};
+use apr_sdk::{DType, Error, Extent, HeldRows, PackedRows, PackedWeight, Quantizer, Result};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -21,11 +21,22 @@ pub struct Packed {
     pub weight: Arc<PackedWeight>,
     /// Decodes the blocks that rows become, in order to compare the values; `None` for F32.
     pub decoder: Option<Arc<dyn Quantizer>>,
+    /// Whether the values are those without the weight's factor, which is stored beside them.
+    pub is_factored: bool,
+}
+
+impl Packed {
+    /// The rows whose values are wanted.
+    fn rows(&self) -> &PackedRows {
+        let factored = self.weight.factored.as_ref().filter(|_| self.is_factored);
+        factored.map_or(&self.weight.tensor.rows, |factored| &factored.rows)
+    }
 }
 
 impl PartialEq for Packed {
     fn eq(&self, other: &Packed) -> bool {
-        Arc::ptr_eq(&self.weight, &other.weight) || self.weight == other.weight
+        let same = Arc::ptr_eq(&self.weight, &other.weight) || self.weight == other.weight;
+        same && self.is_factored == other.is_factored
     }
 }
 
@@ -34,7 +45,7 @@ impl Eq for Packed {}
 impl Hash for Packed {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let tensor = &self.weight.tensor;
-        (&tensor.name, &tensor.shape, &tensor.rows, &tensor.strides).hash(state);
+        (&tensor.name, &tensor.shape, self.rows(), &tensor.strides).hash(state);
     }
 }
 
@@ -49,7 +60,7 @@ pub(super) fn of(number: usize, weight: &Arc<PackedWeight>, dtype: DType) -> Res
     let tensor = &weight.tensor;
     let elements = tensor.rows.rows.checked_mul(tensor.rows.row_len).and_then(|n| n.checked_mul(4));
     let len = elements.ok_or_else(|| Error::limit("it has more elements than can be counted"))?;
-    let storage = Storage::Packed(Packed { weight: Arc::clone(weight), decoder: None });
+    let storage = Storage::Packed(Packed { weight: Arc::clone(weight), decoder: None, is_factored: false });
     let leaf = Expression::Source(Source { tensor: Some(number), dtype: DType::F32, len, storage });
     let values = match tensor.strides.is_empty() {
         true => leaf,
@@ -237,7 +248,7 @@ impl Unpack<'_> {
     /// Turns rows that are held into what they become.
     fn unpack(&self, rows: Range<u64>, out: &mut [u8], panel: &mut Panel) -> Result<()> {
         let weight = &self.of.weight;
-        let (schemes, packed) = (weight.schemes()?, &weight.tensor.rows);
+        let (schemes, packed) = (weight.schemes()?, self.of.rows());
         let Panel { parts, values, again, rows: held, .. } = panel;
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let held = HeldRows { rows: held.clone(), parts: &parts };
@@ -301,8 +312,13 @@ impl Expression {
     }
 
     /// The same rows as blocks of `to`, which a scheme says hold the same values; `None` if parts of rows or of blocks
-    /// are wanted, or something else than packed rows.
-    pub fn repacked_from(&self, to: DType, decoder: &Arc<dyn Quantizer>) -> Option<Expression> {
+    /// are wanted, or something else than packed rows. With `is_factored`, they hold them but for the weights' factors.
+    pub fn repacked_from(
+        &self,
+        to: DType,
+        decoder: &Arc<dyn Quantizer>,
+        is_factored: bool,
+    ) -> Option<Expression> {
         let of_part = |part: &Expression| {
             let values = match part {
                 Expression::Cast(cast) => &cast.of,
@@ -313,8 +329,8 @@ impl Expression {
                 let Storage::Packed(packed) = &source.storage else { return None };
                 let rows = &packed.weight.tensor.rows;
                 let bytes = apr_sdk::checked_payload_len(to, &[rows.rows, rows.row_len]).ok()?;
-                let packed =
-                    Packed { weight: Arc::clone(&packed.weight), decoder: Some(Arc::clone(decoder)) };
+                let (weight, decoder) = (Arc::clone(&packed.weight), Some(Arc::clone(decoder)));
+                let packed = Packed { weight, decoder, is_factored };
                 let storage = Storage::Packed(packed);
                 Some(Source { tensor: source.tensor, dtype: to, len: bytes, storage })
             };

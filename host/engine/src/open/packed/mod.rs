@@ -6,14 +6,22 @@ use super::OpenedModel;
 use crate::engine::Engine;
 use announced::announcements;
 use apr_sdk::{
-    Announced, DType, Error, ExactType, MOST_CONTENTS, Model, PackedTensor, PackedWeight, Payload, Quantizer,
-    Result, StoredModel, StoredTensor, Tensor, Understood, checked_elements, escape,
+    Announced, DType, Error, ExactType, Factored, FactoredType, MOST_CONTENTS, Model, PackedTensor,
+    PackedWeight, Payload, Quantizer, Result, StoredModel, StoredTensor, Tensor, Understood,
+    checked_elements, escape,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How often a plugin may ask for contents before it must know: a scheme asks once, for all it needs.
 const ROUNDS: usize = 4;
+
+/// A weight that a plugin's schemes know.
+struct Found {
+    by: Arc<dyn Quantizer>,
+    weight: PackedTensor,
+    factored: Option<Factored>,
+}
 
 /// What became of a model's packed weights.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +82,7 @@ impl OpenedModel {
             stored.announced.push(Announced { file: one.file.clone(), key, json });
         }
         stored.dtype = self.stated_dtype(engine);
-        let mut found: Vec<(Arc<dyn Quantizer>, PackedTensor)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
         let (mut unpacked, mut owned) = (Unpacked::default(), HashSet::new());
         for quantizer in engine.registry.quantizers() {
             let understood = self.ask(quantizer.as_ref(), &mut stored)?;
@@ -84,10 +92,16 @@ impl OpenedModel {
                 Some(tensor) => Err(Error::malformed("two schemes know this tensor").tensor(&tensor.name)),
                 None => Err(Error::plugin(format!("names tensor {number}, which there is not"))),
             };
+            let first = found.len();
             for weight in understood.packed {
                 weight.parts.iter().try_for_each(|(number, _)| take(*number).map(drop))?;
                 check(&weight).map_err(|error| error.tensor(&weight.name))?;
-                found.push((Arc::clone(&quantizer), weight));
+                found.push(Found { by: Arc::clone(&quantizer), weight, factored: None });
+            }
+            for factored in understood.factored {
+                let no_such = || Error::plugin("names a factor of a weight that there is not");
+                let at = first.checked_add(factored.weight).ok_or_else(no_such)?;
+                found.get_mut(at).ok_or_else(no_such)?.factored = self.factored(&factored)?;
             }
             for (number, what) in understood.unused {
                 unpacked.unused.push((take(number)?.name.clone(), what));
@@ -96,7 +110,7 @@ impl OpenedModel {
         if found.is_empty() {
             return Ok(false);
         }
-        for (_, weight) in &found {
+        for Found { weight, .. } in &found {
             match unpacked.kinds.iter_mut().find(|(about, _)| *about == weight.about) {
                 Some((_, n)) => *n += 1,
                 None => unpacked.kinds.push((weight.about.clone(), 1)),
@@ -127,6 +141,21 @@ impl OpenedModel {
             stored.contents.sort_by_key(|(number, _)| *number);
         }
         Err(Error::plugin("asks for the contents of more and more tensors"))
+    }
+
+    /// What a factored type's tensors say; `None` for numbers that cannot be multiplied by.
+    fn factored(&self, of: &FactoredType) -> Result<Option<Factored>> {
+        let number = |(tensor, is_divisor): (usize, bool)| {
+            let bytes = self.contents(tensor)?;
+            let bytes = bytes.as_slice().try_into();
+            let value =
+                f32::from_le_bytes(bytes.map_err(|_| Error::plugin("names a factor that is not one F32"))?);
+            Ok::<_, Error>(if is_divisor { 1.0 / value } else { value })
+        };
+        let (factor, input) = (number(of.factor)?, of.input.map(number).transpose()?);
+        let is_sound = factor.is_normal() && input.is_none_or(f32::is_normal);
+        let (rows, evidence) = (of.rows.clone(), of.evidence.clone());
+        Ok(is_sound.then_some(Factored { dtype: of.dtype, rows, evidence, factor, input }))
     }
 
     /// The bytes of a small tensor.
@@ -163,17 +192,13 @@ impl OpenedModel {
     }
 
     /// Puts each weight in the place of its first part; `owned` are the numbers of all tensors that go.
-    fn replace(
-        &mut self,
-        found: Vec<(Arc<dyn Quantizer>, PackedTensor)>,
-        owned: &HashSet<usize>,
-    ) -> Result<()> {
+    fn replace(&mut self, found: Vec<Found>, owned: &HashSet<usize>) -> Result<()> {
         let before = std::mem::take(&mut self.model.tensors);
         let mut places: Vec<Option<Tensor>> = vec![None; before.len()];
         let mut names: HashSet<&str> = HashSet::new();
         let stays = before.iter().enumerate().filter(|(number, _)| !owned.contains(number));
         names.extend(stays.map(|(_, tensor)| tensor.name.as_str()));
-        for (by, weight) in found {
+        for Found { by, weight, factored } in found {
             let parts: Vec<Tensor> = weight.parts.iter().map(|(number, _)| before[*number].clone()).collect();
             for part in &parts {
                 if !matches!(part.payload, Payload::Extent { .. }) {
@@ -185,7 +210,7 @@ impl OpenedModel {
             let first = weight.parts.iter().map(|(number, _)| *number).min();
             let first = first.ok_or_else(|| Error::plugin("names a weight without parts"))?;
             let (name, dtype, shape) = (weight.name.clone(), weight.dtype, weight.shape.clone());
-            let payload = Payload::Packed(Arc::new(PackedWeight { tensor: weight, parts, by }));
+            let payload = Payload::Packed(Arc::new(PackedWeight { tensor: weight, parts, factored, by }));
             places[first] = Some(Tensor { name, dtype, shape, payload });
         }
         let new = places.iter().flatten().map(|tensor| tensor.name.as_str());

@@ -7,7 +7,11 @@ use crate::plan::planned_model::PlannedModel;
 use crate::plan::quantize::Quantization;
 use crate::registry::Format;
 use crate::wording::n_of;
-use apr_sdk::{DType, Error, Extent, HeldRows, PackedWeight, Result, checked_payload_len, escape};
+use apr_sdk::manifest::DialectRule;
+use apr_sdk::{
+    DType, Error, Extent, Factored, HeldRows, PackedRows, PackedWeight, Payload, Result, Tensor,
+    checked_payload_len, escape,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -32,8 +36,24 @@ pub fn choose(
     }
     let mut judge = Judge { engine, source, look, known: HashMap::new() };
     let (mut chosen, mut refused) = (Vec::<Chosen>::new(), Vec::new());
-    for one in planned.tensors.iter_mut().filter(|one| is_packed(one)) {
+    // Its dialect has names for scales, too.
+    let has_scales = match &target.manifest.dialect {
+        DialectRule::Always(want) | DialectRule::Requires(want) => *want == planned.rest().dialect,
+        _ => false,
+    };
+    let mut beside: Vec<(usize, PlannedTensor)> = Vec::new();
+    for (number, one) in planned.tensors.iter_mut().enumerate().filter(|(_, one)| is_packed(one)) {
         let (about, stored) = stored(&one.expression)?;
+        if has_scales
+            && let Some((dtype, expression, scales)) =
+                judge.factored(one, target).map_err(|e| e.tensor(&one.tensor.name))?
+        {
+            (one.tensor.dtype, one.expression) = (dtype, expression);
+            beside.extend(scales.into_iter().map(|scale| (number + 1, scale)));
+            let bytes = one.tensor.payload_len()?;
+            push(&mut chosen, Chosen { about, dtype, n: 1, before: stored, after: bytes });
+            continue;
+        }
         let Some((dtype, expression)) = judge.type_of(one, target).map_err(|e| e.tensor(&one.tensor.name))?
         else {
             refused.push((
@@ -48,10 +68,7 @@ pub fn choose(
             None => one.retype(dtype, &engine.registry, None),
         }
         let bytes = one.tensor.payload_len()?;
-        match chosen.iter_mut().find(|of| of.about == about && of.dtype == dtype) {
-            Some(of) => (of.n, of.before, of.after) = (of.n + 1, of.before + stored, of.after + bytes),
-            None => chosen.push(Chosen { about, dtype, n: 1, before: stored, after: bytes }),
-        }
+        push(&mut chosen, Chosen { about, dtype, n: 1, before: stored, after: bytes });
     }
     let all = refused.len() + chosen.iter().map(|of| of.n).sum::<usize>();
     if let Some((name, about, _)) = refused.first() {
@@ -67,7 +84,20 @@ pub fn choose(
         );
         return Err(Error::unsupported(message).tensor(name).hint(hint));
     }
+    for (at, scale) in beside.into_iter().rev() {
+        planned.tensors.insert(at, scale);
+    }
     Ok(chosen.iter().map(Chosen::said).collect())
+}
+
+/// Adds a weight to those packed alike.
+fn push(chosen: &mut Vec<Chosen>, one: Chosen) {
+    match chosen.iter_mut().find(|of| of.about == one.about && of.dtype == one.dtype) {
+        Some(of) => {
+            (of.n, of.before, of.after) = (of.n + one.n, of.before + one.before, of.after + one.after);
+        }
+        None => chosen.push(one),
+    }
 }
 
 /// Weights packed alike that become the same type.
@@ -137,7 +167,7 @@ impl Judge<'_> {
                 true => {
                     let Some(decoder) = self.engine.registry.find_quantizer(dtype) else { continue };
                     // Rows of the tensor must be whole blocks.
-                    let Some(made) = one.expression.repacked_from(dtype, &decoder) else { continue };
+                    let Some(made) = one.expression.repacked_from(dtype, &decoder, false) else { continue };
                     if checked_payload_len(dtype, &one.tensor.shape).is_err() {
                         continue;
                     }
@@ -150,6 +180,54 @@ impl Judge<'_> {
         }
         // F32 is what they are computed in.
         Ok((one.tensor.dtype == DType::F32).then_some((DType::F32, None)))
+    }
+
+    /// Blocks that hold a tensor's values but for factors, and the tensors that these are: `NAME.scale`, and `NAME.input_scale` for
+    /// activations, with one number, or one for each expert. `None` if there are none, or a factor is 1.
+    ///
+    /// Source: `ModelBase._repack_nvfp4` and `_flush_nvfp4_experts` in `conversion/base.py` of llama.cpp.
+    fn factored(
+        &self,
+        one: &PlannedTensor,
+        target: &Format,
+    ) -> Result<Option<(DType, Expression, Vec<PlannedTensor>)>> {
+        let Some(base) = one.tensor.name.strip_suffix(".weight") else { return Ok(None) };
+        let parts = one.expression.parts();
+        let weights: Vec<&Arc<PackedWeight>> =
+            parts.iter().filter_map(|part| Some(&part.packed()?.weight)).collect();
+        let all: Vec<&Factored> = weights.iter().filter_map(|weight| weight.factored.as_ref()).collect();
+        // One weight, or one for each expert.
+        let is_of_one = parts.len() == 1 && one.tensor.shape.len() == 2;
+        let is_of_experts = one.tensor.shape.len() == 3 && one.tensor.shape[0] == parts.len() as u64;
+        let Some(dtype) = all.first().map(|factored| factored.dtype) else { return Ok(None) };
+        let is_alike = all.len() == parts.len() && all.iter().all(|factored| factored.dtype == dtype);
+        let has_inputs = all.iter().filter(|factored| factored.input.is_some()).count();
+        let fits = is_alike && (is_of_one || is_of_experts) && [0, all.len()].contains(&has_inputs);
+        let is_needed = all.iter().any(|factored| factored.factor != 1.0);
+        let Some(decoder) = self.engine.registry.find_quantizer(dtype).filter(|_| fits && is_needed) else {
+            return Ok(None);
+        };
+        let Some(blocks) = one.expression.repacked_from(dtype, &decoder, true) else { return Ok(None) };
+        if !self.is_carried(target, dtype) || checked_payload_len(dtype, &one.tensor.shape).is_err() {
+            return Ok(None);
+        }
+        for weight in &weights {
+            let Some(factored) = &weight.factored else { return Ok(None) };
+            if !self.rows_hold(weight, &factored.rows, (dtype, &factored.evidence))? {
+                return Ok(None);
+            }
+        }
+        let scale = |end: &str, numbers: Vec<f32>| {
+            let is_all_one = numbers.iter().all(|number| (number - 1.0).abs() < 1e-6);
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let (name, shape) = (format!("{base}.{end}"), vec![numbers.len() as u64]);
+            let tensor = Tensor { name, dtype: DType::F32, shape, payload: Payload::Sequential };
+            (!is_all_one).then(|| PlannedTensor::new(tensor, Expression::fill(DType::F32, &bytes)))
+        };
+        let factors = scale("scale", all.iter().map(|factored| factored.factor).collect());
+        let inputs: Vec<f32> = all.iter().filter_map(|factored| factored.input).collect();
+        let inputs = if inputs.is_empty() { None } else { scale("input_scale", inputs) };
+        Ok(Some((dtype, blocks, factors.into_iter().chain(inputs).collect())))
     }
 
     /// Whether the target, and the format of its weights, hold a type.
@@ -188,10 +266,20 @@ impl Judge<'_> {
         let Some(exact) = weight.tensor.exact.iter().find(|exact| exact.dtype == dtype) else {
             return Ok(false);
         };
-        if exact.evidence.is_empty() || !self.look {
+        self.rows_hold(weight, &weight.tensor.rows, (dtype, &exact.evidence))
+    }
+
+    /// Whether a type holds all values of a weight's rows, or of them without a factor.
+    fn rows_hold(
+        &self,
+        weight: &PackedWeight,
+        packed: &PackedRows,
+        (dtype, evidence): (DType, &[usize]),
+    ) -> Result<bool> {
+        if evidence.is_empty() || !self.look {
             return Ok(true);
         }
-        let (schemes, packed) = (weight.schemes()?, &weight.tensor.rows);
+        let (schemes, stored) = (weight.schemes()?, &weight.tensor.rows);
         let read =
             |extent: Extent, out: &mut [u8]| self.source.files.read_at(extent.file, extent.offset, out);
         let mut parts = vec![Vec::new(); weight.parts.len()];
@@ -200,8 +288,8 @@ impl Judge<'_> {
         while at < packed.rows {
             self.engine.check_cancelled()?;
             let rows = at..(at + step).min(packed.rows);
-            let ranges = schemes.ranges(packed, rows.clone())?;
-            for &number in &exact.evidence {
+            let ranges = schemes.ranges(stored, rows.clone())?;
+            for &number in evidence {
                 let (Some(range), Some(part)) = (ranges.get(number), weight.parts.get(number)) else {
                     return Err(Error::plugin("says where rows lie in too few parts"));
                 };

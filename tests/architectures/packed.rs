@@ -1,0 +1,84 @@
+//! Packed checkpoints, compared with what llama.cpp's converter makes of them: blocks that hold the stored codes and scales.
+
+use crate::back::{tensors, to};
+use crate::golden::{ORDER, differences};
+use crate::models::{name, opened, packed};
+use apr_engine::plan::quantize::Quantization;
+use apr_host::convert::{ConvertOptions, convert};
+use apr_host::host::Host;
+use apr_sdk::DType;
+use apr_testkit::Checkpoint;
+use apr_tests::{Scratch, host};
+use serde_json::Value as Json;
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn packed_experts_become_the_blocks_that_llama_cpp_s_converter_writes() {
+    let host = host();
+    let mut failed = Vec::new();
+    for path in packed() {
+        let (model, scratch) = (Checkpoint::golden(&path).unwrap(), Scratch::new());
+        let (folder, file) = (scratch.at(&model.name), scratch.at("out.gguf"));
+        model.write_to(&folder).unwrap();
+        let options =
+            ConvertOptions { input: folder, output: Some(file.clone()), ..ConvertOptions::default() };
+        convert(&host, &options).unwrap_or_else(|e| panic!("{}: {e:#?}", name(&path)));
+        let golden: Json = serde_json::from_slice(&fs::read(path.join("golden.json")).unwrap()).unwrap();
+        let blocks = golden["tensors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|t| t["type"] == "MXFP4" || t["type"] == "NVFP4")
+            .count();
+        assert!(blocks > 0, "{}: the converter wrote no blocks", name(&path));
+        // The converter writes blocks before everything else.
+        let lines = differences(&opened(&host, &file), &golden);
+        let lines = lines.iter().filter(|line| !line.ends_with(ORDER));
+        failed.extend(lines.map(|line| format!("{}: {line}", name(&path))));
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// A model in another format, its weights as BF16.
+fn unpacked(host: &Host, format: &str, input: &Path, output: &Path) {
+    let options = ConvertOptions {
+        input: input.to_owned(),
+        output: Some(output.to_owned()),
+        to: Some(format.to_owned()),
+        quantization: Quantization { dequantize: Some(DType::BF16), ..Quantization::default() },
+        ..ConvertOptions::default()
+    };
+    convert(host, &options).unwrap_or_else(|e| panic!("{}: {e:#?}", input.display()));
+}
+
+/// The bits of BF16, but for the sign of zeros: those of ggml's blocks have none.
+fn unsigned_zeros(bytes: &[u8]) -> Vec<u16> {
+    let bits = bytes.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
+    bits.map(|bits| if bits == 0x8000 { 0 } else { bits }).collect()
+}
+
+#[test]
+fn true_values_come_back_of_blocks_as_they_are_unpacked() {
+    let host = host();
+    // Factors beside blocks are not multiplied by on the way back: llama.cpp's tensors of that kind are refused.
+    for path in packed().into_iter().filter(|path| name(path).ends_with("mxfp4")) {
+        let (model, scratch) = (Checkpoint::golden(&path).unwrap(), Scratch::new());
+        let at = |name: &str| scratch.at(name);
+        let folder = at(&model.name);
+        model.write_to(&folder).unwrap();
+        unpacked(&host, "huggingface", &folder, &at("once"));
+        to(&host, "gguf", &folder, &at("blocks.gguf"));
+        // In two steps: rows of floats are divided anew, blocks are not.
+        unpacked(&host, "gguf", &at("blocks.gguf"), &at("floats.gguf"));
+        to(&host, "huggingface", &at("floats.gguf"), &at("back"));
+        let (once, back) = (tensors(&host, &at("once")), tensors(&host, &at("back")));
+        assert_eq!(once.keys().collect::<Vec<_>>(), back.keys().collect::<Vec<_>>(), "{}", name(&path));
+        assert!(once.keys().any(|name| name.ends_with("experts.gate_up_proj")), "{:?}", once.keys());
+        for (tensor, (dtype, shape, bytes)) in &once {
+            let (other, of, others) = &back[tensor];
+            assert_eq!((dtype, shape), (other, of), "{}: {tensor}", name(&path));
+            assert!(unsigned_zeros(bytes) == unsigned_zeros(others), "{}: {tensor}", name(&path));
+        }
+    }
+}

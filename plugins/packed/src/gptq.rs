@@ -7,7 +7,8 @@
 //! | `X.scales` | F16 `[groups, out]` | scales |
 //! | `X.g_idx` | I32 `[in]` | the group of each column; may be missing |
 //!
-//! weight `[out, in]` = (code - zero point) * scale. Codes of three bits span words: 32 codes take three words.
+//! weight `[out, in]` = (code - zero point) * scale. Codes of three bits span words: 32 codes take three words. An index of zeros
+//! alone, with several groups, was never filled.
 //!
 //! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
 
@@ -30,6 +31,8 @@ struct Settings {
     add: u64,
     /// Whether codes of three bits lie in planes of bits.
     has_planes: bool,
+    /// Whether columns are in the order of their activations.
+    is_ordered: bool,
     /// Patterns of modules with bits and groups of their own.
     dynamic: Vec<(Regex, Option<u64>, Option<u64>)>,
     /// What messages call it.
@@ -96,14 +99,22 @@ fn subtracts(format: &str) -> bool {
 }
 
 fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> {
-    let mut settings =
-        Settings { bits: None, group: None, add: 1, has_planes: false, dynamic: Vec::new(), name: "GPTQ" };
+    let mut settings = Settings {
+        bits: None,
+        group: None,
+        add: 1,
+        has_planes: false,
+        is_ordered: false,
+        dynamic: Vec::new(),
+        name: "GPTQ",
+    };
     let Some(config) = config else { return Ok(settings) };
     if config.text("quant_method").is_some_and(|method| method.contains("round")) {
         settings.name = "AutoRound";
     }
     settings.bits = bits(config.json.get("bits")).map_err(|what| config.wrong("bits", what))?;
     settings.group = config.number("group_size").and_then(|size| u64::try_from(size).ok());
+    settings.is_ordered = config.json.get("desc_act").and_then(Json::as_bool).unwrap_or(false);
     let format = format_of(model, config);
     settings.add = u64::from(subtracts(format));
     settings.has_planes = format.ends_with("gptq_p");
@@ -179,7 +190,7 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
     let group = own.and_then(|(.., group)| *group).or(settings.group).filter(|size| *size > 0);
     // Without a word: groups as long as they must be.
     let group = group.unwrap_or_else(|| if groups == 1 { row_len } else { row_len.div_ceil(groups.max(1)) });
-    if *of_scales != rows || groups == 0 || (index_at.is_none() && row_len.div_ceil(group) != groups) {
+    if *of_scales != rows || groups == 0 || row_len.div_ceil(group) != groups {
         let message = format!(
             "its shape {:?} does not fit {rows} rows of {row_len} in groups of {group}",
             scales.shape
@@ -189,6 +200,11 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
     if zeros.dtype != DType::I32 || zeros.shape != [groups, (rows * bits).div_ceil(32)] {
         let message = format!("its shape {:?} does not fit {groups} groups of {rows} rows", zeros.shape);
         return Err(wrong(zeros_at, message));
+    }
+    if index_at.is_none() && settings.is_ordered && groups > 1 {
+        let message =
+            "`desc_act` says that columns are in an order of their own, and `g_idx` is missing beside it";
+        return Err(wrong(number, message.to_owned()));
     }
     let mut parts = vec![(number, "codes"), (scales_at, "scales"), (zeros_at, "zero points")];
     if let Some(at) = index_at {

@@ -1,7 +1,7 @@
 //! Integers in words: what does not fit is an error that names the tensor.
 
 use crate::folder::{Folder, fixtures};
-use apr_sdk::{DType, Error, ErrorKind};
+use apr_sdk::{DType, Error, ErrorKind, StoredTensor};
 
 /// A fixture, after a change.
 fn changed(name: &str, change: impl FnOnce(&mut Folder)) -> Folder {
@@ -55,8 +55,7 @@ fn gptq_without_its_parts_or_with_others() {
     let group = |text: &'static str| {
         changed("gptq-4-sym", move |folder| configured(folder, "\"group_size\":32", text))
     };
-    // The index tells the groups, so that a size that is not theirs changes nothing.
-    assert!(group("\"group_size\":64").understood().is_ok());
+    says(&group("\"group_size\":64"), ErrorKind::Malformed, "in groups of 64");
     let without = changed("gptq-4-sym", |folder| {
         configured(folder, "\"group_size\":32", "\"group_size\":48");
         remove(folder, ".g_idx");
@@ -73,9 +72,11 @@ fn gptq_without_its_parts_or_with_others() {
     says(&index, ErrorKind::Malformed, "`g_idx` names group 77, and there are 4");
     let crowded = changed("gptq-4-actorder", |folder| {
         let at = number(folder, ".g_idx");
-        folder.bytes[at].fill(0);
+        folder.bytes[at].as_chunks_mut::<4>().0.fill(1u32.to_le_bytes());
     });
-    says(&crowded, ErrorKind::Malformed, "`g_idx` puts 128 columns into group 0, and groups have 32");
+    says(&crowded, ErrorKind::Malformed, "`g_idx` puts 128 columns into group 1, and groups have 32");
+    let order = changed("gptq-4-actorder", |folder| remove(folder, ".g_idx"));
+    says(&order, ErrorKind::Malformed, "`desc_act` says that columns are in an order of their own");
     let planes = changed("gptq-3", |folder| {
         configured(folder, "\"checkpoint_format\":\"gptq\"", "\"checkpoint_format\":\"gptq_p\"");
     });
@@ -85,6 +86,46 @@ fn gptq_without_its_parts_or_with_others() {
         folder.bytes[at][..2].copy_from_slice(&0x7e00u16.to_le_bytes());
     });
     says(&nan, ErrorKind::Malformed, "a scale is NaN");
+}
+
+/// All values of a fixture's weight.
+fn all(folder: &Folder) -> Vec<f32> {
+    let understood = folder.understood().unwrap_or_else(|error| panic!("{error}"));
+    let rows = understood.packed[0].rows.rows;
+    folder.unpack(&understood.packed[0], 0..rows, 0..rows).unwrap()
+}
+
+#[test]
+fn an_index_that_was_never_filled_is_none() {
+    let zeros = changed("gptq-4-sym", |folder| {
+        let at = number(folder, ".g_idx");
+        folder.bytes[at].fill(0);
+    });
+    assert_eq!(all(&zeros), all(&changed("gptq-4-sym", |_| {})));
+    let unset = changed("ct-pack-int4", |folder| {
+        folder.model.tensors.push(StoredTensor {
+            name: "model.layers.0.mlp.up_proj.weight_g_idx".into(),
+            dtype: DType::I32,
+            shape: vec![96],
+        });
+        folder.bytes.push(vec![0xff; 4 * 96]);
+    });
+    assert_eq!(all(&unset), all(&changed("ct-pack-int4", |_| {})));
+}
+
+#[test]
+fn a_stored_zero_point_of_gptq_that_is_the_largest_wraps_to_0() {
+    // A word 0xf means zero points 0 and 1, as the writer took 1 from each place of 0x10 with a borrow.
+    let with = |word: u32, format: &'static str| {
+        changed("gptq-4-asym", move |folder| {
+            configured(folder, "\"checkpoint_format\":\"gptq\"", format);
+            let at = number(folder, ".qzeros");
+            folder.bytes[at].as_chunks_mut::<4>().0.fill(word.to_le_bytes());
+        })
+    };
+    let first = with(0x7777_776f, "\"checkpoint_format\":\"gptq\"");
+    let second = with(0x8888_8880, "\"checkpoint_format\":\"gptq_v2\"");
+    assert_eq!(all(&first), all(&second));
 }
 
 #[test]

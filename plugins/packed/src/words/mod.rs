@@ -44,7 +44,7 @@ pub enum Zeros {
     All(u64),
     /// As strings of bits down the rows: [words, groups] (compressed-tensors).
     Down,
-    /// As strings of bits along the rows: [groups, words], each so much too small (GPTQ).
+    /// As strings of bits along the rows: [groups, words], each so much too small, and the largest for 0 (GPTQ).
     Along(u64),
     /// In words of eight rows: [groups, rows / 8] (AWQ).
     Eights,
@@ -184,6 +184,7 @@ impl Grid {
             2 => &[DType::Q2_0, DType::Q4_0],
             1 | 3 => &[DType::Q4_0],
             4 => &[DType::Q4_0, DType::Q5_0],
+            5 => &[DType::Q5_0, DType::Q8_0],
             _ => &[DType::Q8_0],
         };
         let parts = 2 + usize::from(!matches!(self.zeros, Zeros::All(_))) + usize::from(self.has_index);
@@ -282,6 +283,7 @@ impl Layout for Words {
                 }
                 DType::Q4_0 if of.grid.bits == 4 => zeros(&|zero| zero == 8.0),
                 DType::Q4_0 => zeros(&|zero| zero <= 8.0),
+                DType::Q5_0 if of.grid.bits == 5 => zeros(&|zero| zero == 16.0),
                 DType::Q5_0 => zeros(&|zero| zero <= 16.0),
                 DType::Q8_0 if of.grid.bits == 8 => zeros(&|zero| zero == 128.0),
                 DType::Q8_0 => zeros(&|zero| zero <= 128.0),

@@ -93,6 +93,7 @@ fn weight(
         groups: if is_rows { d } else { n_groups },
         zero_words: if is_rows { f } else { 0 },
         has_index: false,
+        is_one: false,
         rows,
         row_len,
     };

@@ -222,6 +222,7 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         groups,
         zero_words: 0,
         has_index: index_at.is_some(),
+        is_one: false,
         rows,
         row_len,
     };

@@ -21,6 +21,13 @@ fn remove(folder: &mut Folder, ending: &str) {
     folder.bytes.remove(at);
 }
 
+/// Adds a tensor to the module that all fixtures have.
+fn add(folder: &mut Folder, ending: &str, dtype: DType, shape: &[u64], bytes: Vec<u8>) {
+    let name = format!("model.layers.0.mlp.up_proj.{ending}");
+    folder.model.tensors.push(StoredTensor { name, dtype, shape: shape.to_vec() });
+    folder.bytes.push(bytes);
+}
+
 /// The error of a model, or of its first weight's rows.
 fn error(folder: &Folder) -> Error {
     match folder.understood() {
@@ -103,14 +110,58 @@ fn an_index_that_was_never_filled_is_none() {
     });
     assert_eq!(all(&zeros), all(&changed("gptq-4-sym", |_| {})));
     let unset = changed("ct-pack-int4", |folder| {
-        folder.model.tensors.push(StoredTensor {
-            name: "model.layers.0.mlp.up_proj.weight_g_idx".into(),
-            dtype: DType::I32,
-            shape: vec![96],
-        });
-        folder.bytes.push(vec![0xff; 4 * 96]);
+        add(folder, "weight_g_idx", DType::I32, &[96], vec![0xff; 4 * 96]);
     });
     assert_eq!(all(&unset), all(&changed("ct-pack-int4", |_| {})));
+}
+
+#[test]
+fn zero_points_of_compressed_tensors_in_bytes_are_those_in_words() {
+    let packed = changed("ct-pack-int4-asym", |_| {});
+    let words = packed.bytes[number(&packed, ".weight_zero_point")].clone();
+    let bytes = changed("ct-pack-int4-asym", |folder| {
+        let at = number(folder, ".weight_zero_point");
+        // Row 0 .. 7 of group g are the places of word g.
+        let zero = |row: usize, group: usize| {
+            let word = u32::from_le_bytes(words.as_chunks::<4>().0[row / 8 * 3 + group]);
+            (word >> (row % 8 * 4) & 15) as u8
+        };
+        let all = (0..40).flat_map(|row| (0..3).map(move |group| (row, group)));
+        folder.bytes[at] = all.map(|(row, group)| zero(row, group).wrapping_sub(8)).collect();
+        let tensor = &mut folder.model.tensors[at];
+        (tensor.dtype, tensor.shape) = (DType::I8, vec![40, 3]);
+    });
+    assert_eq!(all(&bytes), all(&packed));
+}
+
+#[test]
+fn one_scale_for_a_tensor_and_stacked_matrices_of_compressed_tensors() {
+    let stacked = changed("ct-pack-int4", |folder| {
+        for (ending, shape) in [
+            (".weight_packed", vec![2, 20, 12]),
+            (".weight_scale", vec![2, 20, 3]),
+            (".weight_shape", vec![3]),
+        ] {
+            let at = number(folder, ending);
+            folder.model.tensors[at].shape = shape;
+        }
+        let at = number(folder, ".weight_shape");
+        folder.bytes[at] = [2u64, 20, 96].iter().flat_map(|size| size.to_le_bytes()).collect();
+    });
+    assert_eq!(stacked.understood().unwrap().packed[0].shape, [2, 20, 96]);
+    assert_eq!(all(&stacked), all(&changed("ct-pack-int4", |_| {})));
+    // Scales that are all the same, and the one that they are.
+    let with = |shape: &'static [u64], strategy: &'static str| {
+        changed("ct-pack-int8", move |folder| {
+            let at = number(folder, ".weight_scale");
+            folder.bytes[at] = [0x00, 0x3c].repeat(shape[0] as usize);
+            folder.model.tensors[at].shape = shape.to_vec();
+            configured(folder, "\"strategy\":\"channel\"", strategy);
+        })
+    };
+    let one = with(&[1], "\"strategy\":\"tensor\"");
+    assert_eq!(all(&one), all(&with(&[24, 1], "\"strategy\":\"channel\"")));
+    says(&with(&[1], "\"strategy\":\"channel\""), ErrorKind::Malformed, "its shape [1] does not fit 24 rows");
 }
 
 #[test]
@@ -167,6 +218,23 @@ fn compressed_tensors_that_do_not_fit() {
         folder.model.tensors[at].dtype = DType::U8;
     });
     says(&bytes, ErrorKind::Unsupported, "for 16 columns are not known");
+    let channel = changed("ct-float-channel", |folder| {
+        let at = number(folder, "up_proj.weight");
+        folder.model.tensors[at].shape.reverse();
+    });
+    says(&channel, ErrorKind::Malformed, "does not fit that of the codes, [96, 24]");
+    let six = changed("ct-mxfp4", |folder| {
+        configured(folder, "\"format\":\"mxfp4-pack-quantized\"", "\"format\":\"mxfp6-pack-quantized\"");
+    });
+    says(&six, ErrorKind::Unsupported, "mxfp6-pack-quantized");
+    let order = changed("ct-int8-channel", |folder| {
+        add(folder, "weight_g_idx", DType::I32, &[96], vec![0; 4 * 96]);
+    });
+    says(&order, ErrorKind::Unsupported, "in the order of activations");
+    let far = changed("ct-pack-int4", |folder| {
+        add(folder, "weight_zero_point", DType::I8, &[40, 3], vec![8; 40 * 3]);
+    });
+    says(&far, ErrorKind::Malformed, "a zero point is 8, which is beyond 4 bits");
     let floats = changed("ct-pack-int4", |folder| {
         let at = number(folder, ".weight_packed");
         folder.model.tensors[at].dtype = DType::F32;

@@ -83,6 +83,12 @@ impl<'a> Rows<'a> {
         }
         let zeros = match grid.zeros {
             Zeros::All(zero) => vec![f32::from(u16::try_from(zero).unwrap_or(u16::MAX)); n * groups],
+            Zeros::Bytes => {
+                let each = if grid.is_one { 0..1 } else { first * groups..(first + n) * groups };
+                let mut zeros = grid.bytes(part(2).get(each).ok_or_else(too_short)?)?;
+                zeros.resize(n * groups, zeros.first().copied().unwrap_or(0.0));
+                zeros
+            }
             _ => {
                 let rows = wanted.clone().flat_map(|row| (0..grid.groups).map(move |group| (row, group)));
                 let zero = |(row, group)| grid.zero(part(2), &whole, row, group).ok_or_else(too_short);
@@ -225,6 +231,20 @@ impl<'a> Rows<'a> {
 }
 
 impl Grid {
+    /// Zero points that are signed bytes.
+    fn bytes(&self, bytes: &[u8]) -> Result<Vec<f32>> {
+        let middle = 1i16 << (self.bits - 1);
+        let zero = |byte: &u8| {
+            let zero = i16::from(byte.cast_signed());
+            if (-middle..middle).contains(&zero) {
+                return Ok(f32::from(zero + middle));
+            }
+            let message = format!("a zero point is {zero}, which is beyond {} bits", self.bits);
+            Err(Error::malformed(message))
+        };
+        bytes.iter().map(zero).collect()
+    }
+
     /// The groups of columns that an index tells; none if it only counts them, or was never filled: with -1 in
     /// compressed-tensors, with 0 in exports of GPTQ.
     fn index(&self, numbers: Vec<i32>) -> Result<Option<Vec<u32>>> {
@@ -263,6 +283,11 @@ impl Grid {
         let width = self.scales.require()?.block_bytes as usize;
         let groups = index(self.groups);
         let mut out = Vec::with_capacity(n * groups);
+        if self.is_one {
+            values(self.scales, bytes.get(..width).ok_or_else(too_short)?, &mut out)?;
+            out.resize(n, out[0]);
+            return Ok(out);
+        }
         if !self.is_turned() {
             let bytes = bytes.get(first * groups * width..(first + n) * groups * width);
             values(self.scales, bytes.ok_or_else(too_short)?, &mut out)?;
@@ -286,6 +311,7 @@ impl Grid {
         let (bits, from) = (self.bits, row - whole.start);
         let found = match self.zeros {
             Zeros::All(zero) => zero,
+            Zeros::Bytes => return None,
             Zeros::Down => {
                 let groups = self.groups;
                 code(|at| word(bytes, index(at * groups + group)), from * bits, bits)?.into()

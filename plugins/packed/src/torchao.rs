@@ -249,8 +249,18 @@ impl Parts<'_> {
             return Err(Error::malformed(message).tensor(&tensor.name));
         }
         let scales = (self.scales.dtype, tensor.dtype);
-        let (is_signed, is_transposed, rows) = (true, true, *out);
-        let layout = Groups { bits: 4, unit: 1, group, scales, is_signed, is_transposed, rows, row_len };
+        let (is_signed, is_transposed, is_interleaved, rows) = (true, true, false, *out);
+        let layout = Groups {
+            bits: 4,
+            unit: 1,
+            group,
+            scales,
+            is_signed,
+            is_transposed,
+            is_interleaved,
+            rows,
+            row_len,
+        };
         let mut packed = self.packed(vec![*out, row_len], format!("int4, groups of {group}"));
         packed.parts.push((zeros, "zero points".to_owned()));
         (packed.rows, packed.exact) = (layout.packed(), layout.exact());

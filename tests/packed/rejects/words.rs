@@ -187,6 +187,16 @@ fn awq_of_other_bits_or_shapes() {
     says(&group, ErrorKind::Malformed, "in groups of 48");
     let fast = changed("awq-gemm", |folder| configured(folder, "\"gemm\"", "\"gemv_fast\""));
     says(&fast, ErrorKind::Unsupported, "gemv_fast");
+    let older =
+        changed("awq-gemm", |folder| configured(folder, "\"bits\"", "\"backend\":\"llm-awq\",\"bits\""));
+    says(&older, ErrorKind::Unsupported, "llm-awq");
+    let group =
+        changed("awq-gemv-fast", |folder| configured(folder, "\"group_size\":32", "\"group_size\":2"));
+    says(&group, ErrorKind::Malformed, "groups of 2");
+    let short = changed("awq-gemv-fast", |folder| remove(folder, ".qzeros"));
+    says(&short, ErrorKind::Malformed, "up_proj.qzeros` is missing");
+    let newer = changed("awq-gemv", |folder| configured(folder, "\"version\"", "\"format\""));
+    assert_eq!(all(&newer), all(&changed("awq-gemv", |_| {})));
 }
 
 #[test]

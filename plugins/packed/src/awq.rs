@@ -40,6 +40,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if !(codes.dtype == DType::I32 || is_fast) || !found.is_free(number) {
             continue;
         }
+        if config.is_none() {
+            model.unannounced(number, "AWQ")?;
+        }
         let weight = match config {
             Some(config) if is_fast => interleaved(model, (number, module), config)?,
             _ => weight(model, (number, module), config)?,

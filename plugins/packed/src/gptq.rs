@@ -22,6 +22,20 @@ use serde_json::Value as Json;
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "GPTQ", understand };
 
+/// Other words that codes may lie in.
+const WORDS: [DType; 6] = [DType::I8, DType::U8, DType::I16, DType::U16, DType::U32, DType::I64];
+
+/// Forms whose codes are arranged for a kernel.
+const ARRANGED: [&str; 2] = ["marlin", "bitblas"];
+
+/// A pattern of modules, with bits and groups of their own.
+struct Own {
+    /// The pattern, or its text if it cannot be read here.
+    pattern: std::result::Result<Regex, String>,
+    bits: Option<u64>,
+    group: Option<u64>,
+}
+
 /// How modules are packed, as the configuration says.
 struct Settings {
     bits: Option<u64>,
@@ -33,10 +47,34 @@ struct Settings {
     has_planes: bool,
     /// Whether columns are in the order of their activations.
     is_ordered: bool,
-    /// Patterns of modules with bits and groups of their own.
-    dynamic: Vec<(Regex, Option<u64>, Option<u64>)>,
+    /// Modules with bits and groups of their own.
+    dynamic: Vec<Own>,
     /// What messages call it.
     name: &'static str,
+}
+
+impl Settings {
+    /// What is said about a module alone: by the first pattern that matches it. The error is a pattern that might be one, and
+    /// says something else.
+    fn own(&self, module: &str) -> std::result::Result<Option<&Own>, &str> {
+        // Patterns are matched from the beginning on.
+        let matches = |own: &&Own| match &own.pattern {
+            Ok(pattern) => pattern.find(module).is_some_and(|found| found.start() == 0),
+            Err(_) => false,
+        };
+        let found = self.dynamic.iter().find(matches);
+        let says = |own: Option<&Own>| {
+            (own.and_then(|own| own.bits).or(self.bits), own.and_then(|own| own.group).or(self.group))
+        };
+        let until = |own: &&Own| found.is_none_or(|found| !std::ptr::eq(*own, found));
+        for own in self.dynamic.iter().take_while(until) {
+            match &own.pattern {
+                Err(pattern) if says(Some(own)) != says(found) => return Err(pattern),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// The announcement: of the method, or the file that AutoGPTQ writes beside the model.
@@ -62,14 +100,25 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let settings = settings(model, config)?;
     let mut is_any = false;
     for (number, codes, module) in model.ending(".qweight") {
-        if codes.dtype != DType::I32 || !found.is_free(number) {
+        if !found.is_free(number) {
+            continue;
+        }
+        if codes.dtype != DType::I32 {
+            if config.is_some() && WORDS.contains(&codes.dtype) {
+                let message =
+                    format!("codes of {} in words of type {} are not known", settings.name, codes.dtype);
+                return Err(Error::unsupported(message).tensor(&codes.name));
+            }
             continue;
         }
         let scales = model.find(&format!("{module}.scales")).map(|at| &model.tensor(at).shape);
         // Without a word, GPTQ is told from AWQ by its columns: as many codes as scales.
         let is_ours = || scales.is_some_and(|scales| scales.last() == codes.shape.last());
-        if config.is_none() && !is_ours() {
-            continue;
+        if config.is_none() {
+            if !is_ours() {
+                continue;
+            }
+            model.unannounced(number, "GPTQ")?;
         }
         let weight = weight(model, (number, module), &settings)?;
         found.add(model, weight)?;
@@ -118,16 +167,21 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     let format = format_of(model, config);
     settings.add = u64::from(subtracts(format));
     settings.has_planes = format.ends_with("gptq_p");
+    if ARRANGED.iter().any(|form| format.contains(form)) {
+        let message = format!("{} in the form `{format}` cannot be unpacked", settings.name);
+        return Err(Error::unsupported(message).in_file(config.file));
+    }
     let modules = ["dynamic", "extra_config"].into_iter().filter_map(|key| config.json.get(key)?.as_object());
     for (pattern, of) in modules.flatten() {
         // A minus leaves modules out: those have no codes.
+        if pattern.starts_with("-:") {
+            continue;
+        }
         let pattern = pattern.strip_prefix("+:").unwrap_or(pattern);
-        let Ok(pattern) = Regex::new(pattern) else {
-            return Err(config.wrong("dynamic", "has a pattern that cannot be read"));
-        };
-        let own = bits(of.get("bits")).map_err(|what| config.wrong("dynamic", what))?;
+        let pattern = Regex::new(pattern).map_err(|_| pattern.to_owned());
+        let bits = bits(of.get("bits")).map_err(|what| config.wrong("dynamic", what))?;
         let group = of.get("group_size").and_then(Json::as_i64).map(|size| u64::try_from(size).unwrap_or(0));
-        settings.dynamic.push((pattern, own, group));
+        settings.dynamic.push(Own { pattern, bits, group });
     }
     Ok(settings)
 }
@@ -163,11 +217,12 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         return Err(wrong(number, "its codes or its scales are no matrix".to_owned()));
     };
     let (words, rows, groups) = (*words, *rows, *groups);
-    let own = settings.dynamic.iter().find(|(pattern, ..)| {
-        // Patterns are matched from the beginning on.
-        pattern.find(module).is_some_and(|found| found.start() == 0)
-    });
-    let stated = own.and_then(|(_, bits, _)| *bits).or(settings.bits);
+    let own = settings.own(module).map_err(|pattern| {
+        let message =
+            format!("whether the pattern `{pattern}` is about it decides, and it cannot be read here");
+        Error::unsupported(message).tensor(&codes.name)
+    })?;
+    let stated = own.and_then(|own| own.bits).or(settings.bits);
     let columns = index_at.and_then(|at| model.tensor(at).shape.first().copied());
     let from_shape = || {
         let columns = columns?;
@@ -187,7 +242,7 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         let message = format!("its {words} rows of words do not hold {row_len} codes of {bits} bits");
         return Err(wrong(number, message));
     }
-    let group = own.and_then(|(.., group)| *group).or(settings.group).filter(|size| *size > 0);
+    let group = own.and_then(|own| own.group).or(settings.group).filter(|size| *size > 0);
     // Without a word: groups as long as they must be.
     let group = group.unwrap_or_else(|| if groups == 1 { row_len } else { row_len.div_ceil(groups.max(1)) });
     if *of_scales != rows || groups == 0 || row_len.div_ceil(group) != groups {

@@ -27,6 +27,7 @@ impl Schemes for Packed {
             found.by(scheme.name);
             (scheme.understand)(&model, &mut found)?;
         }
+        found.lost_scales(&model)?;
         Ok(found.finish())
     }
 

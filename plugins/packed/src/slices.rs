@@ -334,6 +334,9 @@ impl Layout for Sliced {
         let mut columns = Vec::new();
         if let Some(dtype) = slices.columns {
             values(dtype, held.part(2 + usize::from(slices.zeros.is_some())), &mut columns)?;
+            if let Some(bad) = columns.iter().find(|column| !column.is_finite()) {
+                return Err(Error::malformed(format!("a factor of a column is {bad}, not a finite number")));
+            }
         }
         let (mut codes, mut scales, mut zeros) = (vec![0u8; row_len], Vec::new(), Vec::new());
         let zero = f32::from(slices.zero);

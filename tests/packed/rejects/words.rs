@@ -88,6 +88,22 @@ fn gptq_without_its_parts_or_with_others() {
         configured(folder, "\"checkpoint_format\":\"gptq\"", "\"checkpoint_format\":\"gptq_p\"");
     });
     says(&planes, ErrorKind::Unsupported, "`gptq_p`");
+    let turned =
+        |text: &'static str| changed("gptq-4-sym", move |folder| configured(folder, "\"bits\"", text));
+    says(&turned("\"rotation\":\"hadamard\",\"bits\""), ErrorKind::Unsupported, "`rotation`");
+    assert!(turned("\"rotation\":null,\"bits\"").understood().is_ok());
+    let other = changed("gptq-4-sym", |folder| configured(folder, "\"gptq\"", "\"paroquant\""));
+    says(&other, ErrorKind::Unsupported, "the configuration says `paroquant`");
+    let arranged = changed("gptq-4-sym", |folder| {
+        configured(folder, "\"checkpoint_format\":\"gptq\"", "\"checkpoint_format\":\"marlin\"");
+    });
+    says(&arranged, ErrorKind::Unsupported, "in the form `marlin`");
+    let halves = changed("gptq-4-sym", |folder| {
+        let at = number(folder, ".qweight");
+        folder.model.tensors[at].dtype = DType::I16;
+        folder.model.tensors[at].shape[0] *= 2;
+    });
+    says(&halves, ErrorKind::Unsupported, "in words of type I16");
     let nan = changed("gptq-4-sym", |folder| {
         let at = number(folder, ".scales");
         folder.bytes[at][..2].copy_from_slice(&0x7e00u16.to_le_bytes());
@@ -177,6 +193,19 @@ fn a_stored_zero_point_of_gptq_that_is_the_largest_wraps_to_0() {
     let first = with(0x7777_776f, "\"checkpoint_format\":\"gptq\"");
     let second = with(0x8888_8880, "\"checkpoint_format\":\"gptq_v2\"");
     assert_eq!(all(&first), all(&second));
+}
+
+#[test]
+fn a_pattern_of_gptq_that_cannot_be_read_matters_where_it_says_something_else() {
+    let with = |own: &'static str| {
+        changed("gptq-4-sym", move |folder| {
+            let text = format!("\"dynamic\":{{{own}}},\"bits\"");
+            configured(folder, "\"bits\"", &text);
+        })
+    };
+    assert!(with(r#""+:(?!.*up).*": {"bits": 4}, "-:(?!.*up).*": {}"#).understood().is_ok());
+    assert!(with(r#""+:.*up_proj": {"bits": 4}, "+:(?!.*up).*": {"bits": 8}"#).understood().is_ok());
+    says(&with(r#""+:(?!.*up).*": {"bits": 8}"#), ErrorKind::Unsupported, "`(?!.*up).*`");
 }
 
 #[test]

@@ -43,15 +43,6 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             return Err(Error::unsupported(message).in_file(config.file));
         }
     }
-    let is_turned = |config: &&Config<'_>| {
-        let transforms =
-            config.json.get("transform_config").and_then(|of| of.get("config_groups")?.as_object());
-        transforms.is_some_and(|of| !of.is_empty())
-    };
-    if let Some(config) = config.filter(is_turned) {
-        let message = "compressed-tensors with a `transform_config` cannot be unpacked: its weights are turned while the model runs";
-        return Err(Error::unsupported(message).in_file(config.file));
-    }
     let groups = config.map(groups::groups).transpose()?.unwrap_or_default();
     let mut is_any = false;
     for (number, codes, module) in model.ending(".weight_packed") {

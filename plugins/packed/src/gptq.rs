@@ -12,7 +12,7 @@
 //!
 //! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
 
-use crate::model::{Config, Found, Model};
+use crate::model::{Config, Found, Model, matrices};
 use crate::scheme::Scheme;
 use crate::words::{Codes, Grid, Zeros};
 use apr_sdk::{DType, Error, PackedTensor, Result};
@@ -213,10 +213,13 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
     let (scales_at, zeros_at) = (needed(model, of, "scales")?, needed(model, of, "qzeros")?);
     let (codes, scales, zeros) = (model.tensor(number), model.tensor(scales_at), model.tensor(zeros_at));
     let index_at = model.find(&format!("{module}.g_idx"));
-    let ([words, rows], [groups, of_scales]) = (&codes.shape[..], &scales.shape[..]) else {
-        return Err(wrong(number, "its codes or its scales are no matrix".to_owned()));
+    let [groups, of_scales] = &scales.shape[..] else {
+        return Err(wrong(scales_at, format!("its shape {:?} is not that of a matrix", scales.shape)));
     };
-    let (words, rows, groups) = (*words, *rows, *groups);
+    let ((stacked, words, rows), groups) = (matrices(codes)?, *groups);
+    if stacked != 1 || codes.shape.len() != 2 {
+        return Err(wrong(number, format!("its shape {:?} is not that of a matrix", codes.shape)));
+    }
     let own = settings.own(module).map_err(|pattern| {
         let message =
             format!("whether the pattern `{pattern}` is about it decides, and it cannot be read here");
@@ -226,19 +229,19 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
     let columns = index_at.and_then(|at| model.tensor(at).shape.first().copied());
     let from_shape = || {
         let columns = columns?;
-        [2, 3, 4, 8].into_iter().find(|bits| columns * bits == words.saturating_mul(32))
+        [2, 3, 4, 8].into_iter().find(|bits| columns.checked_mul(*bits) == Some(words * 32))
     };
     let from_zeros = || {
         let across = zeros.shape.last()?;
-        [2, 3, 4, 8].into_iter().find(|bits| rows * bits == across.saturating_mul(32))
+        [2, 3, 4, 8].into_iter().find(|bits| Some(rows * bits) == across.checked_mul(32))
     };
     let bits = stated.or_else(from_shape).or_else(from_zeros).unwrap_or(4);
     if bits == 3 && settings.has_planes {
         let message = "codes of 3 bits in the form `gptq_p` cannot be unpacked";
         return Err(Error::unsupported(message).tensor(&codes.name));
     }
-    let row_len = columns.unwrap_or(words.saturating_mul(32) / bits);
-    if rows == 0 || row_len == 0 || row_len.checked_mul(bits).is_none_or(|n| n != words.saturating_mul(32)) {
+    let row_len = columns.unwrap_or(words * 32 / bits);
+    if rows == 0 || row_len == 0 || row_len.checked_mul(bits).is_none_or(|n| n != words * 32) {
         let message = format!("its {words} rows of words do not hold {row_len} codes of {bits} bits");
         return Err(wrong(number, message));
     }

@@ -121,7 +121,8 @@ impl<'a> Model<'a> {
 pub fn matrices(tensor: &StoredTensor) -> Result<(u64, u64, u64)> {
     /// The most codes that a stored element holds: bits of a word.
     const MOST_CODES: u64 = 32;
-    let all = tensor.shape.iter().try_fold(MOST_CODES, |all, size| all.checked_mul(*size));
+    // A side of 0 does not make the others smaller.
+    let all = tensor.shape.iter().try_fold(MOST_CODES, |all, size| all.checked_mul((*size).max(1)));
     match tensor.shape[..] {
         [rows, columns] if all.is_some() => Ok((1, rows, columns)),
         [stacked, rows, columns] if all.is_some() => Ok((stacked, rows, columns)),

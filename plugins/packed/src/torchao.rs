@@ -210,7 +210,8 @@ impl Parts<'_> {
         }
         if let Some(columns) = self.columns {
             let tensor = self.model.tensor(columns);
-            if tensor.shape.iter().product::<u64>() != row_len || !FLOATS.contains(&tensor.dtype) {
+            let n = tensor.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
+            if n != Some(row_len) || !FLOATS.contains(&tensor.dtype) {
                 let message =
                     format!("it is {:?} of {}, and {row_len} floats are needed", tensor.shape, tensor.dtype);
                 return Err(Error::malformed(message).tensor(&tensor.name));

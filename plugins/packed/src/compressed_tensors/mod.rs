@@ -284,7 +284,7 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
     let mut parts = vec![(number, "codes".to_owned()), (at, "scales".to_owned())];
     if let Some(global) = part(model, module, "weight_global_scale") {
         let tensor = model.tensor(global);
-        if tensor.shape.iter().product::<u64>() != 1 {
+        if tensor.shape.iter().any(|size| *size != 1) {
             return Err(wrong(model, global, "it is not one scale"));
         }
         grid.global = (Global::Over, tensor.dtype);

@@ -71,6 +71,39 @@ fn group_of(config: &Config<'_>) -> Option<u64> {
     stated.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0)
 }
 
+/// Groups as they are stored in the versions for vectors: filled up to whole words of zero points, and to more of them where
+/// groups are short (`calculate_zeros_width`).
+fn padded(row_len: u64, group: u64) -> Option<u64> {
+    let step = match group {
+        128.. => 8,
+        64 => 16,
+        32 => 32,
+        _ => return None,
+    };
+    row_len.is_multiple_of(group).then(|| (row_len / group).next_multiple_of(step))
+}
+
+/// The length of groups of which so many are stored, filled up: as it is stated, which is 128 where a configuration does not
+/// say it; without a configuration the only one that fits.
+fn padded_group(row_len: u64, stored: u64, config: Option<&Config<'_>>) -> Option<u64> {
+    const USUAL: u64 = 128;
+    let fits = |group: &u64| padded(row_len, *group) == Some(stored);
+    let Some(config) = config else {
+        let mut all = [128, 64, 32].into_iter().filter(fits);
+        return all.next().filter(|_| all.next().is_none());
+    };
+    let is_whole = config.number("group_size").or(config.number("q_group_size")) == Some(-1);
+    let stated = if is_whole { row_len } else { group_of(config).unwrap_or(USUAL) };
+    Some(stated).filter(fits)
+}
+
+/// What is wrong where no length of groups fits.
+fn no_group(stored: u64, row_len: u64) -> String {
+    format!(
+        "{stored} groups, filled up, are not those of rows of {row_len} by any length that is stated or told by that"
+    )
+}
+
 /// A weight whose rows are interleaved by four.
 fn interleaved(
     model: &Model<'_>,
@@ -91,13 +124,11 @@ fn interleaved(
     if stacked != 1 || rows == 0 || row_len == 0 || !row_len.is_multiple_of(affine::COLUMNS) {
         return Err(wrong(format!("its shape {:?} is not that of rows interleaved by four", codes.shape)));
     }
-    // Scales are padded, and so do not tell it.
-    let group = group_of(config).unwrap_or(row_len);
-    if !row_len.is_multiple_of(group) || !group.is_multiple_of(8) {
-        return Err(wrong(format!("rows of {row_len} are not groups of {group}")));
-    }
+    let stored = scales.shape.first().copied().unwrap_or(0);
+    let group = padded_group(row_len, stored, Some(config))
+        .ok_or_else(|| Error::malformed(no_group(stored, row_len)).tensor(&scales.name))?;
     let fits = |tensor: &StoredTensor| match tensor.shape[..] {
-        [groups, of_rows] => of_rows == rows && groups >= row_len / group && FLOATS.contains(&tensor.dtype),
+        [groups, of_rows] => (groups, of_rows) == (stored, rows) && FLOATS.contains(&tensor.dtype),
         _ => false,
     };
     if let Some(bad) = [scales, zeros].into_iter().find(|tensor| !fits(tensor)) {
@@ -158,11 +189,15 @@ fn weight(
         return Err(wrong(number, format!("its shape {:?} holds no codes", codes.shape)));
     }
     let stored = if is_rows { d } else { c };
-    let group = stated.unwrap_or_else(|| row_len.div_ceil(stored.max(1)));
+    let group = match is_rows {
+        true => padded_group(row_len, stored, config)
+            .ok_or_else(|| wrong(scales_at, no_group(stored, row_len)))?,
+        false => stated.unwrap_or_else(|| row_len.div_ceil(stored.max(1))),
+    };
     let n_groups = row_len.div_ceil(group);
     let fits = match is_rows {
         // Rows of scales and of zero points are padded.
-        true => c == rows && e == rows && d >= n_groups && f.saturating_mul(8) >= n_groups,
+        true => c == rows && e == rows && f.checked_mul(8) == Some(d),
         false => d == rows && f == b && c == n_groups && e == n_groups,
     };
     if !fits || zeros.dtype != DType::I32 {
@@ -185,9 +220,6 @@ fn weight(
         rows,
         row_len,
     };
-    if is_rows && d > f.saturating_mul(8) {
-        return Err(wrong(zeros_at, "it has fewer zero points than there are scales".to_owned()));
-    }
     let parts = [(number, "codes"), (scales_at, "scales"), (zeros_at, "zero points")];
     Ok(PackedTensor {
         name: format!("{module}.weight"),

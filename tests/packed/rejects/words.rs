@@ -221,7 +221,16 @@ fn awq_of_other_bits_or_shapes() {
     says(&older, ErrorKind::Unsupported, "llm-awq");
     let group =
         changed("awq-gemv-fast", |folder| configured(folder, "\"group_size\":32", "\"group_size\":2"));
-    says(&group, ErrorKind::Malformed, "groups of 2");
+    says(&group, ErrorKind::Malformed, "are not those of rows of 128");
+    // Rows of scales are filled up, so that their number alone would be another length of groups.
+    for size in ["64", "128", "1000000000", "-1", "null"] {
+        let other = changed("awq-gemv", |folder| {
+            configured(folder, "\"group_size\":32", &format!("\"group_size\":{size}"));
+        });
+        says(&other, ErrorKind::Malformed, "are not those of rows of 96");
+    }
+    let untold = changed("awq-gemv", |folder| folder.model.announced.clear());
+    assert_eq!(all(&untold), all(&changed("awq-gemv", |_| {})));
     let short = changed("awq-gemv-fast", |folder| remove(folder, ".qzeros"));
     says(&short, ErrorKind::Malformed, "up_proj.qzeros` is missing");
     let newer = changed("awq-gemv", |folder| configured(folder, "\"version\"", "\"format\""));

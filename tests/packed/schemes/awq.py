@@ -59,7 +59,8 @@ def quantized(name, rows, columns, group):
 def module(name, rows, columns, group, gemv):
     _, expected, scales, zeros, codes = quantized(name, rows, columns, group)
     if gemv:
-        words = 2
+        # `calculate_zeros_width`: groups of 32 take a multiple of four words.
+        words = 4
         stored = {
             "qweight": linear(codes, columns // 8),
             "qzeros": linear(zeros, words),

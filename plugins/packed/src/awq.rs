@@ -29,10 +29,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         |config: &&Config<'_>| config.text("packing_format").is_some_and(|form| form.contains("awq"));
     let config =
         model.config(&["awq"]).or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round));
-    if let Some(config) = config {
-        if config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4) {
-            return Err(config.wrong("bits", "is not 4"));
-        }
+    if let Some(config) = config
+        && config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4)
+    {
+        return Err(config.wrong("bits", "is not 4"));
     }
     let mut is_any = false;
     for (number, codes, module) in model.ending(".qweight") {
@@ -198,7 +198,7 @@ fn weight(
     let fits = match is_rows {
         // Rows of scales and of zero points are padded.
         true => c == rows && e == rows && f.checked_mul(8) == Some(d),
-        false => d == rows && f == b && c == n_groups && e == n_groups,
+        false => d == rows && f == b && c == n_groups && e == n_groups && row_len.is_multiple_of(group),
     };
     if !fits || zeros.dtype != DType::I32 {
         let message = format!(

@@ -214,6 +214,11 @@ fn awq_of_other_bits_or_shapes() {
     says(&bits, ErrorKind::Malformed, "is not 4");
     let group = changed("awq-gemm", |folder| configured(folder, "\"group_size\":32", "\"group_size\":48"));
     says(&group, ErrorKind::Malformed, "in groups of 48");
+    let short = changed("awq-gemm", |folder| {
+        let at = number(folder, ".qweight");
+        folder.model.tensors[at].shape[0] -= 1;
+    });
+    says(&short, ErrorKind::Malformed, "64 rows of 95 in groups of 32");
     let fast = changed("awq-gemm", |folder| configured(folder, "\"gemm\"", "\"gemv_fast\""));
     says(&fast, ErrorKind::Unsupported, "gemv_fast");
     let older =

@@ -68,9 +68,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         });
         let Some(scales) = beside else {
             // A matrix of 8 bits that nothing scales is what a model of small floats has.
-            let is_announced = config.is_some() && blocks.is_some();
-            if is_announced {
-                let message = "it has no scales: `weight_scale_inv` is missing beside it";
+            let is_weight = blocks.is_some() || codes.name.ends_with(".weight");
+            if config.is_some() && is_weight {
+                let ending = if blocks.is_some() { "weight_scale_inv" } else { "weight_scale" };
+                let message = format!("it has no scales: `{ending}` is missing beside it");
                 return Err(Error::malformed(message).tensor(&codes.name));
             }
             continue;
@@ -119,7 +120,16 @@ fn weight(
     // Stated blocks are those of FP8: pairs have scales of their own.
     let blocks = blocks.filter(|_| !is_pairs);
     let of_scale = boxes(scales, (stacked, matrix_rows, row_len), blocks);
-    let of_scale = of_scale.filter(|of| !is_pairs || *of == (1, 32)).ok_or_else(|| {
+    let is_right = |of: &(u64, u64)| {
+        let is_one = scales.shape.len() == codes.shape.len() && *of == (sizes.1, row_len);
+        match blocks {
+            _ if is_pairs => *of == (1, 32) && row_len.is_multiple_of(32),
+            // Where blocks are stated, a grid of one scale is that of one block.
+            Some((rows, columns)) if is_one => stacked == 1 && matrix_rows <= rows && row_len <= columns,
+            _ => true,
+        }
+    };
+    let of_scale = of_scale.filter(is_right).ok_or_else(|| {
         let message =
             format!("its shape {:?} does not fit {:?} of `{}`", scales.shape, codes.shape, codes.name);
         Error::malformed(message).tensor(&scales.name)

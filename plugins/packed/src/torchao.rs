@@ -68,6 +68,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             columns: find("_act_pre_scale"),
         };
         let is_int4 = says("\"Int4") || says("Int4Weight");
+        if says("\"Intx") && codes.dtype == DType::I8 && parts.zeros.is_none() {
+            let message = "its zero points are missing: there is no `_zero_point` beside it";
+            return Err(Error::malformed(message).tensor(&codes.name));
+        }
         found.add(model, parts.weight(config.is_some().then_some(is_int4))?)?;
         for at in UNUSED.iter().filter_map(|ending| find(ending)) {
             found.unused(model, at, "a scale of activations")?;
@@ -280,7 +284,11 @@ fn boxes(scales: &StoredTensor, (stacked, rows, columns): (u64, u64, u64)) -> Op
         _ => return None,
     };
     let fits = down > 0 && across > 0 && rows.is_multiple_of(down) && columns.is_multiple_of(across);
-    fits.then(|| (rows / down, columns / across))
+    let (of_rows, of_columns) = (rows.checked_div(down)?, columns.checked_div(across)?);
+    // Other pieces do not occur: such scales belong to another shape.
+    let is_usual =
+        (of_rows == 1 || of_rows == rows || of_rows >= 16) && (of_columns == columns || of_columns >= 8);
+    (fits && is_usual).then_some((of_rows, of_columns))
 }
 
 #[cfg(test)]

@@ -266,6 +266,8 @@ fn compressed_tensors_that_do_not_fit() {
         configured(folder, "\"ignore\"", "\"transform_config\":{\"config_groups\":{\"u\":{}}},\"ignore\"");
     });
     says(&turned, ErrorKind::Unsupported, "transform_config");
+    let order = changed("ct-pack-int4-actorder", |folder| remove(folder, ".weight_g_idx"));
+    says(&order, ErrorKind::Malformed, "`actorder` says that columns are in an order of their own");
     let bytes = changed("ct-nvfp4", |folder| {
         let at = number(folder, ".weight_scale");
         folder.model.tensors[at].dtype = DType::U8;

@@ -18,6 +18,8 @@ pub struct Weights {
     pub block: Option<(u64, u64)>,
     /// Whether there are no zero points.
     pub symmetric: bool,
+    /// Whether columns are in the order of their activations, so that an index tells their groups.
+    pub is_ordered: bool,
 }
 
 /// A group: modules, and how their weights are packed.
@@ -81,6 +83,11 @@ pub fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
                 size: number("group_size").filter(|size| *size > 0),
                 block: block.map(|[rows, columns]| (rows, columns)),
                 symmetric: weights.get("symmetric").and_then(Json::as_bool).unwrap_or(true),
+                is_ordered: weights.get("actorder").is_some_and(|order| match order {
+                    Json::Bool(is_so) => *is_so,
+                    // `weight` and `static` are orders only while quantizing.
+                    other => ["group", "dynamic"].contains(&other.as_str().unwrap_or_default()),
+                }),
             },
         });
     }
@@ -147,7 +154,8 @@ mod tests {
 
     fn group(targets: &[&str], bits: u64) -> Group {
         let targets = targets.iter().map(|target| Target::new(target)).collect();
-        let weights = Weights { bits, strategy: None, size: None, block: None, symmetric: true };
+        let weights =
+            Weights { bits, strategy: None, size: None, block: None, symmetric: true, is_ordered: false };
         Group { targets, weights }
     }
 

@@ -214,6 +214,10 @@ fn in_words(
         None => Zeros::All(1 << (bits - 1)),
     };
     let index = part(model, module, "weight_g_idx");
+    if index.is_none() && n_groups > 1 && group.is_some_and(|group| group.is_ordered) {
+        let message = "`actorder` says that columns are in an order of their own, and `weight_g_idx` is missing beside it";
+        return Err(wrong(model, number, message));
+    }
     if let Some(index) = index {
         if model.tensor(index).shape != [row_len] || model.tensor(index).dtype != DType::I32 {
             return Err(wrong(model, index, "it is not the group of each column"));
@@ -275,6 +279,10 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
         return Err(wrong(model, at, &message));
     }
     // Bytes are exponents for 32 columns; for 16 they would be floats of another kind.
+    if scales.dtype == DType::F8_E4M3 && width != 16 {
+        let message = format!("floats of E4M3 scale 16 columns, and here {width}");
+        return Err(wrong(model, at, &message));
+    }
     if scales.dtype != DType::F8_E4M3 && width != 32 {
         let message = format!("scales of type {} for {width} columns are not known", scales.dtype);
         return Err(Error::unsupported(message).tensor(&scales.name));
@@ -336,6 +344,9 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &[Gro
     let fits = |(down, across): &(u64, u64)| match strategy {
         Some("channel") => *down == 1 && *across >= row_len,
         Some("tensor") => *down >= rows && *across >= row_len,
+        Some("block") => {
+            blocks.is_none_or(|(r, c)| (*down, *across) == (r, c) || (rows <= r && row_len <= c))
+        }
         _ => true,
     };
     let of_scale = by_group().or_else(by_shape).filter(fits).ok_or_else(|| {

@@ -1,8 +1,9 @@
 """Writes the fixtures: packed checkpoints as the schemes' own packages write them, and the values that these compute.
 
-Usage: generate.py [NAME ...]; see README.md.
+Usage: generate.py [--older] [NAME ...]; see README.md. `--older` writes what only an older compressed-tensors packs.
 """
 
+import importlib
 import json
 import shutil
 import sys
@@ -11,11 +12,10 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from schemes import awq, bitnet, bits_and_bytes, compressed, fp8, gptq, hqq_rows, mlx_affine, modelopt, mxfp4
-
 HERE = Path(__file__).parent
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16"}
-MODULES = [fp8, compressed, gptq, awq, bits_and_bytes, mxfp4, modelopt, mlx_affine, hqq_rows, bitnet]
+MODULES = ["fp8", "compressed", "gptq", "awq", "bits_and_bytes", "mxfp4", "modelopt", "mlx_affine", "hqq_rows", "bitnet", "torch_ao"]
+OLDER = ["compressed_older"]
 
 
 def write(case):
@@ -32,7 +32,7 @@ def write(case):
     contiguous = lambda tensors: {name: tensor.contiguous() for name, tensor in tensors.items()}
     shards = case.get("shards")
     if shards is None:
-        save_file(contiguous(stored), folder / "model.safetensors", metadata={"format": "pt"})
+        save_file(contiguous(stored), folder / "model.safetensors", metadata={"format": "pt", **case.get("metadata", {})})
     else:
         index = {}
         for number in range(2):
@@ -50,9 +50,9 @@ def write(case):
 
 
 def main():
-    only = sys.argv[1:]
-    for module in MODULES:
-        for case in module.cases():
+    only = [name for name in sys.argv[1:] if name != "--older"]
+    for module in OLDER if "--older" in sys.argv else MODULES:
+        for case in importlib.import_module(f"schemes.{module}").cases():
             if not only or any(name in case["name"] for name in only):
                 write(case)
                 print(case["name"])

@@ -6,3 +6,6 @@ cache=${APR_PACKED_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/apr-packed}
 [ -x "$cache/bin/python" ] || python3 -m venv "$cache"
 "$cache/bin/pip" install --quiet --requirement "$here/requirements.txt"
 "$cache/bin/python" -B "$here/generate.py" "$@"
+# Two versions of one package: the older one lies beside.
+[ -d "$cache/older" ] || "$cache/bin/pip" install --quiet --no-deps --target "$cache/older" compressed-tensors==0.11.0 frozendict
+PYTHONPATH="$cache/older" "$cache/bin/python" -B "$here/generate.py" --older "$@"

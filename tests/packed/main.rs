@@ -13,4 +13,5 @@ mod exact;
 mod fixtures;
 mod folder;
 mod mutated;
+mod parts;
 mod rejects;

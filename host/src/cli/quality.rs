@@ -5,6 +5,7 @@ use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, with_schema};
 use apr_engine::diff::{DiffOptions, TensorSide, Values, diff};
 use apr_engine::open::{OpenedModel, check_options};
+use apr_engine::plan::packed::Packed;
 use apr_host::sizes::show_number_of;
 use apr_sdk::{DType, Error, Payload, Result, escape};
 use serde::Serialize;
@@ -163,8 +164,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
     let counts = &found.counts;
     let equal = usize::try_from(counts.identical + counts.equal + counts.rounded).unwrap_or(usize::MAX);
     if rows.is_empty() && equal == 0 {
-        let error =
-            Error::invalid_argument("no tensor of the one model is in the other, with the same shape");
+        let what = "no tensor of the one model is in the other, with the same shape";
+        let warnings = [&a, &b].into_iter().filter(|model| Packed::of(model).is_some());
+        if let Some(warning) = warnings.flat_map(|model| &model.warnings).next() {
+            return Err(Error::unsupported(format!("{what}; {warning}")));
+        }
+        let error = Error::invalid_argument(what);
         return Err(error.in_file(args.b.display().to_string()));
     }
     rows.sort_by(|a, b| {

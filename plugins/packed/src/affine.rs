@@ -1,7 +1,9 @@
-//! Codes of any bits along rows, with a scale and an addend for each group of a row: MLX, and int4 of torchao.
+//! Codes of any bits along rows, with a scale and an addend for each group of a row: MLX, int4 of torchao, and AWQ in its
+//! version gemv_fast.
 //!
 //! ```text
-//! part 0  codes   each row one string of bits, the first element in the lowest ones
+//! part 0  codes   each row one string of bits, the first element in the lowest ones; or four rows are interleaved: of each in
+//!                 turn 64 columns in 32 bytes, where place p of 32 is column p % 4 * 8 + p / 8 * 2 + p % 8 / 4
 //! part 1  scales  [rows, groups]; or [groups, rows] if they are transposed
 //! part 2  biases  likewise
 //!
@@ -17,6 +19,9 @@ use std::ops::Range;
 
 /// The layout's name.
 pub const NAME: &str = "affine";
+
+/// Columns of a row that lie together where four rows are interleaved.
+pub const COLUMNS: u64 = 64;
 
 /// The layout.
 pub struct Affine;
@@ -36,6 +41,8 @@ pub struct Groups {
     pub is_signed: bool,
     /// Whether scales lie column after column.
     pub is_transposed: bool,
+    /// Whether four rows of four-bit codes are interleaved.
+    pub is_interleaved: bool,
     /// Rows.
     pub rows: u64,
     /// Elements per row.
@@ -46,15 +53,17 @@ impl Groups {
     /// The same as numbers.
     pub fn packed(&self) -> PackedRows {
         let (scales, biases) = self.scales;
-        let small = [self.bits, scales.0, biases.0, u32::from(self.is_signed), u32::from(self.is_transposed)];
+        let flags = [self.is_signed, self.is_transposed, self.is_interleaved].map(u32::from);
+        let small = [self.bits, scales.0, biases.0].into_iter().chain(flags);
         let numbers = small.into_iter().map(u64::from).chain([self.unit, self.group]).collect();
         PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
     }
 
     fn of(packed: &PackedRows) -> Result<Groups> {
-        let [bits, scales, biases, signed, transposed, unit, group] = numbers(packed)?;
+        let [bits, scales, biases, signed, transposed, interleaved, unit, group] = numbers(packed)?;
         let short = |number: u64| u32::try_from(number).map_err(|_| Error::plugin("a number is too large"));
-        if !(1..=8).contains(&bits) || group == 0 || group % 8 != 0 {
+        let fits_four = bits == 4 && packed.row_len.is_multiple_of(COLUMNS) && packed.rows.is_multiple_of(4);
+        if !(1..=8).contains(&bits) || group == 0 || group % 8 != 0 || (interleaved != 0 && !fits_four) {
             return Err(Error::plugin("there are no such groups"));
         }
         Ok(Groups {
@@ -64,6 +73,7 @@ impl Groups {
             scales: (DType(short(scales)?), DType(short(biases)?)),
             is_signed: signed != 0,
             is_transposed: transposed != 0,
+            is_interleaved: interleaved != 0,
             rows: packed.rows,
             row_len: packed.row_len,
         })
@@ -96,6 +106,32 @@ impl Groups {
         Ok((scales, biases))
     }
 
+    /// The rows of which some bytes are read, so that no element is cut.
+    fn whole(&self, rows: &Range<u64>) -> Range<u64> {
+        if !self.is_interleaved {
+            return rows.clone();
+        }
+        rows.start / 4 * 4..rows.end.div_ceil(4) * 4
+    }
+
+    /// The codes of a row as one string of bits, in `string` if they do not lie so.
+    fn row<'a>(&self, held: &HeldRows<'a>, row: u64, string: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        let codes = held.parts.first().copied().unwrap_or_default();
+        let bytes = index(self.row_bytes());
+        let from = index(row - self.whole(&held.rows).start);
+        if !self.is_interleaved {
+            return codes.get(from * bytes..(from + 1) * bytes).ok_or_else(too_short);
+        }
+        let four = codes.get(from / 4 * 4 * bytes..(from / 4 + 1) * 4 * bytes).ok_or_else(too_short)?;
+        string.clear();
+        for blocks in four.as_chunks::<128>().0 {
+            for block in blocks[from % 4 * 32..].as_chunks::<16>().0.iter().take(2) {
+                string.extend_from_slice(&in_order(block));
+            }
+        }
+        Ok(string)
+    }
+
     /// Where the scale of a row's group is among those held.
     fn place(&self, held: &HeldRows<'_>, row: u64, group: usize) -> usize {
         let (row, n) = (index(row - held.rows.start), index(held.rows.end - held.rows.start));
@@ -110,6 +146,19 @@ fn too_short() -> Error {
 /// A number of elements in memory.
 fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// The 32 codes of interleaved rows in their order: place p is column p % 4 * 8 + p / 8 * 2 + p % 8 / 4.
+fn in_order(block: &[u8; 16]) -> [u8; 16] {
+    let mut out = [0; 16];
+    for (q, bytes) in block.as_chunks::<4>().0.iter().enumerate() {
+        let word = u32::from_le_bytes(*bytes);
+        for a in 0..4 {
+            let [low, _, high, _] = (word >> (4 * a)).to_le_bytes();
+            out[4 * a + q] = low & 15 | high << 4;
+        }
+    }
+    out
 }
 
 /// Eight codes from as many bytes as they have bits: fields are moved apart by halves, so that each comes to lie in a byte.
@@ -163,7 +212,9 @@ impl Layout for Affine {
             PartBox::run(rows.start * columns, n * columns)
         };
         let scales = PartRange::Boxes(vec![scales]);
-        let codes = PartRange::Boxes(vec![PartBox::run(rows.start * units, n * units)]);
+        let whole = groups.whole(&rows);
+        let held = whole.end.saturating_sub(whole.start);
+        let codes = PartRange::Boxes(vec![PartBox::run(whole.start * units, held * units)]);
         Ok(vec![codes, scales.clone(), scales])
     }
 
@@ -176,8 +227,7 @@ impl Layout for Affine {
     ) -> Result<()> {
         let groups = Groups::of(packed)?;
         let (scales, biases) = groups.scales(held)?;
-        let codes = held.parts.first().copied().unwrap_or_default();
-        let (bytes, of_group) = (index(groups.row_bytes()), index(groups.group));
+        let (of_group, mut string) = (index(groups.group), Vec::new());
         let one = match groups.bits {
             1 => group::<1>,
             2 => group::<2>,
@@ -191,8 +241,7 @@ impl Layout for Affine {
         let flip = if groups.is_signed { 1 << (groups.bits - 1) } else { 0 };
         let group_bytes = of_group / 8 * index(groups.bits.into());
         for (row, out) in rows.zip(out.chunks_exact_mut(index(groups.row_len).max(1))) {
-            let from = index(row - held.rows.start) * bytes;
-            let codes = codes.get(from..from + bytes).ok_or_else(too_short)?;
+            let codes = groups.row(held, row, &mut string)?;
             let parts = out.chunks_exact_mut(of_group).zip(codes.chunks_exact(group_bytes));
             for (number, (out, codes)) in parts.enumerate() {
                 let at = groups.place(held, row, number);
@@ -226,8 +275,7 @@ impl Layout for Affine {
             return Err(Error::unsupported(format!("such codes do not become {dtype} without loss")));
         }
         let (scales, biases) = groups.scales(held)?;
-        let codes = held.parts.first().copied().unwrap_or_default();
-        let bytes = index(groups.row_bytes());
+        let mut string = Vec::new();
         let of_block = if dtype == DType::Q4_1 { blocks::Q4_1_BYTES } else { blocks::Q5_1_BYTES };
         let codes_of = match groups.bits {
             1 => block::<1>,
@@ -238,8 +286,7 @@ impl Layout for Affine {
         };
         let code_bytes = 4 * index(groups.bits.into());
         for (row, out) in rows.zip(out.chunks_exact_mut((index(groups.row_len) / 32 * of_block).max(1))) {
-            let from = index(row - held.rows.start) * bytes;
-            let codes = codes.get(from..from + bytes).ok_or_else(too_short)?;
+            let codes = groups.row(held, row, &mut string)?;
             let parts = out.chunks_exact_mut(of_block).zip(codes.chunks_exact(code_bytes));
             for (number, (out, codes)) in parts.enumerate() {
                 let at = groups.place(held, row, number * 32 / index(groups.group));
@@ -285,6 +332,7 @@ mod tests {
                 scales,
                 is_signed: false,
                 is_transposed: false,
+                is_interleaved: false,
                 rows,
                 row_len,
             };
@@ -313,6 +361,7 @@ mod tests {
             scales,
             is_signed: true,
             is_transposed: true,
+            is_interleaved: false,
             rows,
             row_len,
         };

@@ -5,39 +5,48 @@
 //! | gemm | I32 `[in, out / 8]`: the codes of eight rows in the order 0, 2, 4, 6, 1, 3, 5, 7 | I32 `[groups, out / 8]` | F16 `[groups, out]` |
 //! | gemv | I32 `[out, in / 8]` | I32 `[out, words]`, padded | F16 `[out, words * 8]`, padded |
 //!
-//! weight `[out, in]` = (code - zero point) * scale, in four bits.
+//! | gemv_fast, llm-awq | I16 `[out / 4, in]`: four rows interleaved | F16 `[padded groups, out]`: -zero point * scale; or `X.scaled_zeros` | F16 `[padded groups, out]` |
+//!
+//! weight `[out, in]` = (code - zero point) * scale, in four bits; in the last version code * scale + what is stored.
 //!
 //! Source: `utils/packing_utils.py` and `modules/linear/` of AutoAWQ 0.2.
 
+use crate::affine::{self, Groups};
 use crate::gptq::needed;
-use crate::model::{Config, Found, Model};
+use crate::model::{Config, Found, Model, matrices};
 use crate::scheme::Scheme;
 use crate::words::{Codes, Grid, Zeros};
-use apr_sdk::{DType, Error, PackedTensor, Result};
+use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "AWQ", understand };
+
+/// Types of scales.
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let is_round =
         |config: &&Config<'_>| config.text("packing_format").is_some_and(|form| form.contains("awq"));
     let config =
         model.config(&["awq"]).or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round));
-    if let Some(config) = config {
-        if config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4) {
-            return Err(config.wrong("bits", "is not 4"));
-        }
-        if config.text("version").is_some_and(|version| version.eq_ignore_ascii_case("gemv_fast")) {
-            let message = "AWQ in its version `gemv_fast` cannot be unpacked";
-            return Err(Error::unsupported(message).in_file(config.file));
-        }
+    if let Some(config) = config
+        && config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4)
+    {
+        return Err(config.wrong("bits", "is not 4"));
     }
     let mut is_any = false;
     for (number, codes, module) in model.ending(".qweight") {
-        if codes.dtype != DType::I32 || !found.is_free(number) {
+        let is_fast = codes.dtype == DType::I16 && config.is_some();
+        if !(codes.dtype == DType::I32 || is_fast) || !found.is_free(number) {
             continue;
         }
-        let weight = weight(model, (number, module), config)?;
+        if config.is_none() {
+            model.unannounced(number, "AWQ")?;
+        }
+        let weight = match config {
+            Some(config) if is_fast => interleaved(model, (number, module), config)?,
+            _ => weight(model, (number, module), config)?,
+        };
         found.add(model, weight)?;
         is_any = true;
     }
@@ -47,6 +56,113 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
+/// The version: under its older key, its newer one, or by the name of the package that packed it.
+fn version(config: &Config<'_>) -> String {
+    let version = match config.text("backend") {
+        Some(backend @ "llm-awq") => Some(backend),
+        _ => config.text("version").or(config.text("format")),
+    };
+    version.unwrap_or("gemm").to_ascii_lowercase()
+}
+
+/// How many columns share a scale, as the configuration states it.
+fn group_of(config: &Config<'_>) -> Option<u64> {
+    let stated = config.number("group_size").or(config.number("q_group_size"));
+    stated.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0)
+}
+
+/// Groups as they are stored in the versions for vectors: filled up to whole words of zero points, and to more of them where
+/// groups are short (`calculate_zeros_width`).
+fn padded(row_len: u64, group: u64) -> Option<u64> {
+    let step = match group {
+        128.. => 8,
+        64 => 16,
+        32 => 32,
+        _ => return None,
+    };
+    row_len.is_multiple_of(group).then(|| (row_len / group).next_multiple_of(step))
+}
+
+/// The length of groups of which so many are stored, filled up: as it is stated, which is 128 where a configuration does not
+/// say it; without a configuration the only one that fits.
+fn padded_group(row_len: u64, stored: u64, config: Option<&Config<'_>>) -> Option<u64> {
+    const USUAL: u64 = 128;
+    let fits = |group: &u64| padded(row_len, *group) == Some(stored);
+    let Some(config) = config else {
+        let mut all = [128, 64, 32].into_iter().filter(fits);
+        return all.next().filter(|_| all.next().is_none());
+    };
+    let is_whole = config.number("group_size").or(config.number("q_group_size")) == Some(-1);
+    let stated = if is_whole { row_len } else { group_of(config).unwrap_or(USUAL) };
+    Some(stated).filter(fits)
+}
+
+/// What is wrong where no length of groups fits.
+fn no_group(stored: u64, row_len: u64) -> String {
+    format!(
+        "{stored} groups, filled up, are not those of rows of {row_len} by any length that is stated or told by that"
+    )
+}
+
+/// A weight whose rows are interleaved by four.
+fn interleaved(
+    model: &Model<'_>,
+    (number, module): (usize, &str),
+    config: &Config<'_>,
+) -> Result<PackedTensor> {
+    let codes = model.tensor(number);
+    let of = (number, module);
+    let scales_at = needed(model, of, "scales")?;
+    let zeros_at = match model.find(&format!("{module}.scaled_zeros")) {
+        Some(at) => at,
+        None => needed(model, of, "qzeros")?,
+    };
+    let (scales, zeros) = (model.tensor(scales_at), model.tensor(zeros_at));
+    let wrong = |what: String| Error::malformed(what).tensor(&codes.name);
+    let (stacked, fourth, row_len) = matrices(codes)?;
+    let rows = fourth * 4;
+    if stacked != 1 || rows == 0 || row_len == 0 || !row_len.is_multiple_of(affine::COLUMNS) {
+        return Err(wrong(format!("its shape {:?} is not that of rows interleaved by four", codes.shape)));
+    }
+    let stored = scales.shape.first().copied().unwrap_or(0);
+    let group = padded_group(row_len, stored, Some(config))
+        .ok_or_else(|| Error::malformed(no_group(stored, row_len)).tensor(&scales.name))?;
+    let fits = |tensor: &StoredTensor| match tensor.shape[..] {
+        [groups, of_rows] => (groups, of_rows) == (stored, rows) && FLOATS.contains(&tensor.dtype),
+        _ => false,
+    };
+    if let Some(bad) = [scales, zeros].into_iter().find(|tensor| !fits(tensor)) {
+        let message = format!(
+            "it is {:?} of {}, and does not fit {rows} rows of {row_len} in groups of {group}",
+            bad.shape, bad.dtype
+        );
+        return Err(Error::malformed(message).tensor(&bad.name));
+    }
+    let layout = Groups {
+        bits: 4,
+        unit: 2,
+        group,
+        scales: (scales.dtype, zeros.dtype),
+        is_signed: false,
+        is_transposed: true,
+        is_interleaved: true,
+        rows,
+        row_len,
+    };
+    let parts = [(number, "codes"), (scales_at, "scales"), (zeros_at, "scaled zero points")];
+    Ok(PackedTensor {
+        name: format!("{module}.weight"),
+        shape: vec![rows, row_len],
+        strides: Vec::new(),
+        dtype: model.dtype(scales.dtype),
+        about: format!("AWQ, 4 bits, groups of {group}, rows interleaved by four"),
+        exact: layout.exact(),
+        panel: 4,
+        rows: layout.packed(),
+        parts: parts.into_iter().map(|(part, what)| (part, what.to_owned())).collect(),
+    })
+}
+
 fn weight(
     model: &Model<'_>,
     (number, module): (usize, &str),
@@ -54,28 +170,35 @@ fn weight(
 ) -> Result<PackedTensor> {
     let wrong = |number: usize, what: String| Error::malformed(what).tensor(&model.tensor(number).name);
     let of = (number, module);
+    let version = config.map(version).unwrap_or_default();
+    if ["gemv_fast", "llm-awq"].contains(&version.as_str()) {
+        let message =
+            format!("codes of type I32 do not exist in AWQ's version `{version}`, as it is known here");
+        return Err(Error::unsupported(message).tensor(&model.tensor(number).name));
+    }
     let (scales_at, zeros_at) = (needed(model, of, "scales")?, needed(model, of, "qzeros")?);
     let (codes, scales, zeros) = (model.tensor(number), model.tensor(scales_at), model.tensor(zeros_at));
     let ([a, b], [c, d], [e, f]) = (&codes.shape[..], &scales.shape[..], &zeros.shape[..]) else {
         return Err(wrong(number, "its codes, scales or zero points are no matrix".to_owned()));
     };
     let (a, b, c, d, e, f) = (*a, *b, *c, *d, *e, *f);
-    let stated = config.and_then(|config| config.number("group_size").or(config.number("q_group_size")));
-    let stated = stated.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0);
-    let is_rows =
-        config.and_then(|config| config.text("version")).is_some_and(|of| of.eq_ignore_ascii_case("gemv"))
-            || (config.is_none() && d != b.saturating_mul(8) && c == a);
+    let stated = config.and_then(group_of);
+    let is_rows = version == "gemv" || (config.is_none() && d != b.saturating_mul(8) && c == a);
     let (rows, row_len) = if is_rows { (a, b.saturating_mul(8)) } else { (b.saturating_mul(8), a) };
     if rows == 0 || row_len == 0 {
         return Err(wrong(number, format!("its shape {:?} holds no codes", codes.shape)));
     }
     let stored = if is_rows { d } else { c };
-    let group = stated.unwrap_or_else(|| row_len.div_ceil(stored.max(1)));
+    let group = match is_rows {
+        true => padded_group(row_len, stored, config)
+            .ok_or_else(|| wrong(scales_at, no_group(stored, row_len)))?,
+        false => stated.unwrap_or_else(|| row_len.div_ceil(stored.max(1))),
+    };
     let n_groups = row_len.div_ceil(group);
     let fits = match is_rows {
         // Rows of scales and of zero points are padded.
-        true => c == rows && e == rows && d >= n_groups && f.saturating_mul(8) >= n_groups,
-        false => d == rows && f == b && c == n_groups && e == n_groups,
+        true => c == rows && e == rows && f.checked_mul(8) == Some(d),
+        false => d == rows && f == b && c == n_groups && e == n_groups && row_len.is_multiple_of(group),
     };
     if !fits || zeros.dtype != DType::I32 {
         let message = format!(
@@ -93,12 +216,10 @@ fn weight(
         groups: if is_rows { d } else { n_groups },
         zero_words: if is_rows { f } else { 0 },
         has_index: false,
+        is_one: false,
         rows,
         row_len,
     };
-    if is_rows && d > f.saturating_mul(8) {
-        return Err(wrong(zeros_at, "it has fewer zero points than there are scales".to_owned()));
-    }
     let parts = [(number, "codes"), (scales_at, "scales"), (zeros_at, "zero points")];
     Ok(PackedTensor {
         name: format!("{module}.weight"),

@@ -158,6 +158,11 @@ impl Layout for Codebook {
         let mut table = Vec::new();
         values(DType::F32, held.parts.get(2).copied().unwrap_or_default(), &mut table)?;
         let table: [f32; 16] = table.try_into().map_err(|_| too_short())?;
+        if let Some(bad) = table.iter().find(|value| !value.is_finite()) {
+            return Err(Error::malformed(format!(
+                "a code stands for {bad} in `quant_map`, not a finite number"
+            )));
+        }
         let first_byte = blocks.units(&blocks.flat(&held.rows)).start * blocks.unit;
         let (mut at, mut out) = (blocks.flat(&rows).start, out);
         while !out.is_empty() {

@@ -68,9 +68,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         });
         let Some(scales) = beside else {
             // A matrix of 8 bits that nothing scales is what a model of small floats has.
-            let is_announced = config.is_some() && blocks.is_some() && CODES.contains(&codes.dtype);
-            if is_announced {
-                let message = "it has no scales: `weight_scale_inv` is missing beside it";
+            let is_weight = blocks.is_some() || codes.name.ends_with(".weight");
+            if config.is_some() && is_weight {
+                let ending = if blocks.is_some() { "weight_scale_inv" } else { "weight_scale" };
+                let message = format!("it has no scales: `{ending}` is missing beside it");
                 return Err(Error::malformed(message).tensor(&codes.name));
             }
             continue;
@@ -118,7 +119,17 @@ fn weight(
     let sizes = (matrix_rows, stacked * matrix_rows, row_len);
     // Stated blocks are those of FP8: pairs have scales of their own.
     let blocks = blocks.filter(|_| !is_pairs);
-    let of_scale = boxes(scales, (stacked, matrix_rows, row_len), blocks).ok_or_else(|| {
+    let of_scale = boxes(scales, (stacked, matrix_rows, row_len), blocks);
+    let is_right = |of: &(u64, u64)| {
+        let is_one = scales.shape.len() == codes.shape.len() && *of == (sizes.1, row_len);
+        match blocks {
+            _ if is_pairs => *of == (1, 32) && row_len.is_multiple_of(32),
+            // Where blocks are stated, a grid of one scale is that of one block.
+            Some((rows, columns)) if is_one => stacked == 1 && matrix_rows <= rows && row_len <= columns,
+            _ => true,
+        }
+    };
+    let of_scale = of_scale.filter(is_right).ok_or_else(|| {
         let message =
             format!("its shape {:?} does not fit {:?} of `{}`", scales.shape, codes.shape, codes.name);
         Error::malformed(message).tensor(&scales.name)
@@ -193,12 +204,12 @@ pub fn boxes(
 }
 
 /// The side of blocks that cut `size` into `n`, the last of which may be shorter: all of it for one, otherwise a power of two,
-/// the largest that fits.
+/// the largest that fits. Blocks of fewer than 16 do not occur: such scales do not belong there.
 fn side(size: u64, n: u64) -> Option<u64> {
-    if n == 1 {
-        return Some(size);
+    if n == 1 || n == size {
+        return Some(size / n);
     }
-    (0..20).rev().map(|power| 1 << power).find(|side| size.div_ceil(*side) == n)
+    (4..20).rev().map(|power| 1 << power).find(|side| size.div_ceil(*side) == n)
 }
 
 #[cfg(test)]

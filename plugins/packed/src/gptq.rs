@@ -7,11 +7,12 @@
 //! | `X.scales` | F16 `[groups, out]` | scales |
 //! | `X.g_idx` | I32 `[in]` | the group of each column; may be missing |
 //!
-//! weight `[out, in]` = (code - zero point) * scale. Codes of three bits span words: 32 codes take three words.
+//! weight `[out, in]` = (code - zero point) * scale. Codes of three bits span words: 32 codes take three words. An index of zeros
+//! alone, with several groups, was never filled.
 //!
 //! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
 
-use crate::model::{Config, Found, Model};
+use crate::model::{Config, Found, Model, matrices};
 use crate::scheme::Scheme;
 use crate::words::{Codes, Grid, Zeros};
 use apr_sdk::{DType, Error, PackedTensor, Result};
@@ -20,6 +21,20 @@ use serde_json::Value as Json;
 
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "GPTQ", understand };
+
+/// Other words that codes may lie in.
+const WORDS: [DType; 6] = [DType::I8, DType::U8, DType::I16, DType::U16, DType::U32, DType::I64];
+
+/// Forms whose codes are arranged for a kernel.
+const ARRANGED: [&str; 2] = ["marlin", "bitblas"];
+
+/// A pattern of modules, with bits and groups of their own.
+struct Own {
+    /// The pattern, or its text if it cannot be read here.
+    pattern: std::result::Result<Regex, String>,
+    bits: Option<u64>,
+    group: Option<u64>,
+}
 
 /// How modules are packed, as the configuration says.
 struct Settings {
@@ -30,10 +45,36 @@ struct Settings {
     add: u64,
     /// Whether codes of three bits lie in planes of bits.
     has_planes: bool,
-    /// Patterns of modules with bits and groups of their own.
-    dynamic: Vec<(Regex, Option<u64>, Option<u64>)>,
+    /// Whether columns are in the order of their activations.
+    is_ordered: bool,
+    /// Modules with bits and groups of their own.
+    dynamic: Vec<Own>,
     /// What messages call it.
     name: &'static str,
+}
+
+impl Settings {
+    /// What is said about a module alone: by the first pattern that matches it. The error is a pattern that might be one, and
+    /// says something else.
+    fn own(&self, module: &str) -> std::result::Result<Option<&Own>, &str> {
+        // Patterns are matched from the beginning on.
+        let matches = |own: &&Own| match &own.pattern {
+            Ok(pattern) => pattern.find(module).is_some_and(|found| found.start() == 0),
+            Err(_) => false,
+        };
+        let found = self.dynamic.iter().find(matches);
+        let says = |own: Option<&Own>| {
+            (own.and_then(|own| own.bits).or(self.bits), own.and_then(|own| own.group).or(self.group))
+        };
+        let until = |own: &&Own| found.is_none_or(|found| !std::ptr::eq(*own, found));
+        for own in self.dynamic.iter().take_while(until) {
+            match &own.pattern {
+                Err(pattern) if says(Some(own)) != says(found) => return Err(pattern),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// The announcement: of the method, or the file that AutoGPTQ writes beside the model.
@@ -59,14 +100,25 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let settings = settings(model, config)?;
     let mut is_any = false;
     for (number, codes, module) in model.ending(".qweight") {
-        if codes.dtype != DType::I32 || !found.is_free(number) {
+        if !found.is_free(number) {
+            continue;
+        }
+        if codes.dtype != DType::I32 {
+            if config.is_some() && WORDS.contains(&codes.dtype) {
+                let message =
+                    format!("codes of {} in words of type {} are not known", settings.name, codes.dtype);
+                return Err(Error::unsupported(message).tensor(&codes.name));
+            }
             continue;
         }
         let scales = model.find(&format!("{module}.scales")).map(|at| &model.tensor(at).shape);
         // Without a word, GPTQ is told from AWQ by its columns: as many codes as scales.
         let is_ours = || scales.is_some_and(|scales| scales.last() == codes.shape.last());
-        if config.is_none() && !is_ours() {
-            continue;
+        if config.is_none() {
+            if !is_ours() {
+                continue;
+            }
+            model.unannounced(number, "GPTQ")?;
         }
         let weight = weight(model, (number, module), &settings)?;
         found.add(model, weight)?;
@@ -96,27 +148,40 @@ fn subtracts(format: &str) -> bool {
 }
 
 fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> {
-    let mut settings =
-        Settings { bits: None, group: None, add: 1, has_planes: false, dynamic: Vec::new(), name: "GPTQ" };
+    let mut settings = Settings {
+        bits: None,
+        group: None,
+        add: 1,
+        has_planes: false,
+        is_ordered: false,
+        dynamic: Vec::new(),
+        name: "GPTQ",
+    };
     let Some(config) = config else { return Ok(settings) };
     if config.text("quant_method").is_some_and(|method| method.contains("round")) {
         settings.name = "AutoRound";
     }
     settings.bits = bits(config.json.get("bits")).map_err(|what| config.wrong("bits", what))?;
     settings.group = config.number("group_size").and_then(|size| u64::try_from(size).ok());
+    settings.is_ordered = config.json.get("desc_act").and_then(Json::as_bool).unwrap_or(false);
     let format = format_of(model, config);
     settings.add = u64::from(subtracts(format));
     settings.has_planes = format.ends_with("gptq_p");
+    if ARRANGED.iter().any(|form| format.contains(form)) {
+        let message = format!("{} in the form `{format}` cannot be unpacked", settings.name);
+        return Err(Error::unsupported(message).in_file(config.file));
+    }
     let modules = ["dynamic", "extra_config"].into_iter().filter_map(|key| config.json.get(key)?.as_object());
     for (pattern, of) in modules.flatten() {
         // A minus leaves modules out: those have no codes.
+        if pattern.starts_with("-:") {
+            continue;
+        }
         let pattern = pattern.strip_prefix("+:").unwrap_or(pattern);
-        let Ok(pattern) = Regex::new(pattern) else {
-            return Err(config.wrong("dynamic", "has a pattern that cannot be read"));
-        };
-        let own = bits(of.get("bits")).map_err(|what| config.wrong("dynamic", what))?;
+        let pattern = Regex::new(pattern).map_err(|_| pattern.to_owned());
+        let bits = bits(of.get("bits")).map_err(|what| config.wrong("dynamic", what))?;
         let group = of.get("group_size").and_then(Json::as_i64).map(|size| u64::try_from(size).unwrap_or(0));
-        settings.dynamic.push((pattern, own, group));
+        settings.dynamic.push(Own { pattern, bits, group });
     }
     Ok(settings)
 }
@@ -148,38 +213,42 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
     let (scales_at, zeros_at) = (needed(model, of, "scales")?, needed(model, of, "qzeros")?);
     let (codes, scales, zeros) = (model.tensor(number), model.tensor(scales_at), model.tensor(zeros_at));
     let index_at = model.find(&format!("{module}.g_idx"));
-    let ([words, rows], [groups, of_scales]) = (&codes.shape[..], &scales.shape[..]) else {
-        return Err(wrong(number, "its codes or its scales are no matrix".to_owned()));
+    let [groups, of_scales] = &scales.shape[..] else {
+        return Err(wrong(scales_at, format!("its shape {:?} is not that of a matrix", scales.shape)));
     };
-    let (words, rows, groups) = (*words, *rows, *groups);
-    let own = settings.dynamic.iter().find(|(pattern, ..)| {
-        // Patterns are matched from the beginning on.
-        pattern.find(module).is_some_and(|found| found.start() == 0)
-    });
-    let stated = own.and_then(|(_, bits, _)| *bits).or(settings.bits);
+    let ((stacked, words, rows), groups) = (matrices(codes)?, *groups);
+    if stacked != 1 || codes.shape.len() != 2 {
+        return Err(wrong(number, format!("its shape {:?} is not that of a matrix", codes.shape)));
+    }
+    let own = settings.own(module).map_err(|pattern| {
+        let message =
+            format!("whether the pattern `{pattern}` is about it decides, and it cannot be read here");
+        Error::unsupported(message).tensor(&codes.name)
+    })?;
+    let stated = own.and_then(|own| own.bits).or(settings.bits);
     let columns = index_at.and_then(|at| model.tensor(at).shape.first().copied());
     let from_shape = || {
         let columns = columns?;
-        [2, 3, 4, 8].into_iter().find(|bits| columns * bits == words.saturating_mul(32))
+        [2, 3, 4, 8].into_iter().find(|bits| columns.checked_mul(*bits) == Some(words * 32))
     };
     let from_zeros = || {
         let across = zeros.shape.last()?;
-        [2, 3, 4, 8].into_iter().find(|bits| rows * bits == across.saturating_mul(32))
+        [2, 3, 4, 8].into_iter().find(|bits| Some(rows * bits) == across.checked_mul(32))
     };
     let bits = stated.or_else(from_shape).or_else(from_zeros).unwrap_or(4);
     if bits == 3 && settings.has_planes {
         let message = "codes of 3 bits in the form `gptq_p` cannot be unpacked";
         return Err(Error::unsupported(message).tensor(&codes.name));
     }
-    let row_len = columns.unwrap_or(words.saturating_mul(32) / bits);
-    if rows == 0 || row_len == 0 || row_len.checked_mul(bits).is_none_or(|n| n != words.saturating_mul(32)) {
+    let row_len = columns.unwrap_or(words * 32 / bits);
+    if rows == 0 || row_len == 0 || row_len.checked_mul(bits).is_none_or(|n| n != words * 32) {
         let message = format!("its {words} rows of words do not hold {row_len} codes of {bits} bits");
         return Err(wrong(number, message));
     }
-    let group = own.and_then(|(.., group)| *group).or(settings.group).filter(|size| *size > 0);
+    let group = own.and_then(|own| own.group).or(settings.group).filter(|size| *size > 0);
     // Without a word: groups as long as they must be.
     let group = group.unwrap_or_else(|| if groups == 1 { row_len } else { row_len.div_ceil(groups.max(1)) });
-    if *of_scales != rows || groups == 0 || (index_at.is_none() && row_len.div_ceil(group) != groups) {
+    if *of_scales != rows || groups == 0 || row_len.div_ceil(group) != groups {
         let message = format!(
             "its shape {:?} does not fit {rows} rows of {row_len} in groups of {group}",
             scales.shape
@@ -189,6 +258,11 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
     if zeros.dtype != DType::I32 || zeros.shape != [groups, (rows * bits).div_ceil(32)] {
         let message = format!("its shape {:?} does not fit {groups} groups of {rows} rows", zeros.shape);
         return Err(wrong(zeros_at, message));
+    }
+    if index_at.is_none() && settings.is_ordered && groups > 1 {
+        let message =
+            "`desc_act` says that columns are in an order of their own, and `g_idx` is missing beside it";
+        return Err(wrong(number, message.to_owned()));
     }
     let mut parts = vec![(number, "codes"), (scales_at, "scales"), (zeros_at, "zero points")];
     if let Some(at) = index_at {
@@ -206,6 +280,7 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         groups,
         zero_words: 0,
         has_index: index_at.is_some(),
+        is_one: false,
         rows,
         row_len,
     };

@@ -189,9 +189,19 @@ impl Module<'_> {
             fits(tensor, &FLOATS)?;
             parts.push((biases, "biases".to_owned()));
             let bits = u32::try_from(bits).unwrap_or(8);
-            let (is_signed, is_transposed) = (false, false);
+            let (is_signed, is_transposed, is_interleaved) = (false, false, false);
             let scales = (scales.dtype, tensor.dtype);
-            let groups = Groups { bits, unit: 4, group, scales, is_signed, is_transposed, rows, row_len };
+            let groups = Groups {
+                bits,
+                unit: 4,
+                group,
+                scales,
+                is_signed,
+                is_transposed,
+                is_interleaved,
+                rows,
+                row_len,
+            };
             (groups.packed(), groups.exact(), format!("MLX, {bits} bits, groups of {group}"))
         } else {
             fits(scales, &[DType::U8])?;

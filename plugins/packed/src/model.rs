@@ -69,6 +69,23 @@ impl<'a> Model<'a> {
         self.configs.iter().find(is_one)
     }
 
+    /// Fails if the configuration names a method, for schemes that would take it for theirs by names and shapes: their codes
+    /// look alike, and mean other values.
+    ///
+    /// # Errors
+    /// Unsupported, with the tensor and the method.
+    pub fn unannounced(&self, number: usize, scheme: &str) -> Result<()> {
+        let Some(method) = self.configs.iter().find_map(|config| config.text("quant_method")) else {
+            return Ok(());
+        };
+        let method: String = method.chars().take(80).collect();
+        let message = format!(
+            "it looks like a weight of {scheme}, and the configuration says `{}`",
+            method.escape_debug()
+        );
+        Err(Error::unsupported(message).tensor(&self.tensor(number).name))
+    }
+
     /// The tensors with their numbers.
     pub fn tensors(&self) -> impl Iterator<Item = (usize, &'a StoredTensor)> {
         self.stored.tensors.iter().enumerate()
@@ -105,7 +122,8 @@ impl<'a> Model<'a> {
 pub fn matrices(tensor: &StoredTensor) -> Result<(u64, u64, u64)> {
     /// The most codes that a stored element holds: bits of a word.
     const MOST_CODES: u64 = 32;
-    let all = tensor.shape.iter().try_fold(MOST_CODES, |all, size| all.checked_mul(*size));
+    // A side of 0 does not make the others smaller.
+    let all = tensor.shape.iter().try_fold(MOST_CODES, |all, size| all.checked_mul((*size).max(1)));
     match tensor.shape[..] {
         [rows, columns] if all.is_some() => Ok((1, rows, columns)),
         [stacked, rows, columns] if all.is_some() => Ok((stacked, rows, columns)),
@@ -212,6 +230,28 @@ impl Found {
             self.understood.wanted.push(number);
         }
         held
+    }
+
+    /// Fails for scales that no weight has: a type that holds nothing but them tells.
+    ///
+    /// # Errors
+    /// Malformed, with the tensor.
+    pub fn lost_scales(&self, model: &Model<'_>) -> Result<()> {
+        // What waits for contents has no parts yet.
+        if !self.understood.wanted.is_empty() {
+            return Ok(());
+        }
+        let is_lost = |(number, tensor): &(usize, &StoredTensor)| {
+            tensor.dtype == DType::F8_E8M0 && self.is_free(*number)
+        };
+        match model.tensors().find(is_lost) {
+            Some((_, tensor)) => {
+                let message =
+                    "its scales belong to no weight: codes are missing, or not of a type or shape that fits";
+                Err(Error::malformed(message).tensor(&tensor.name))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Adds a line for the user, once.

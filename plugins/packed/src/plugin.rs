@@ -31,6 +31,7 @@ fn understand(model: &StoredModel) -> Result<Understood> {
         found.by(scheme.name);
         (scheme.understand)(&model, &mut found)?;
     }
+    found.lost_scales(&model)?;
     Ok(found.finish())
 }
 

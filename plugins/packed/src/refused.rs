@@ -7,6 +7,7 @@
 use crate::model::{Found, Model};
 use crate::scheme::Scheme;
 use apr_sdk::{DType, Error, Result};
+use serde_json::Value as Json;
 
 /// The scheme that stands for all of these.
 pub static SCHEME: Scheme = Scheme { name: "refused", understand };
@@ -55,7 +56,30 @@ const fn of(
     Refused { name, methods, signs }
 }
 
+/// Members of configurations that turn weights, which are turned back while the model runs: compressed-tensors, GPTQModel,
+/// AutoRound.
+const TURNED: [&str; 3] = ["transform_config", "rotation", "rotation_config"];
+
+/// Whether a member says that something is turned.
+fn turns(value: &Json) -> bool {
+    match value {
+        Json::Null | Json::Bool(false) => false,
+        Json::String(how) => !how.is_empty() && how != "none",
+        Json::Array(all) => !all.is_empty(),
+        Json::Object(all) => all.get("config_groups").map_or(!all.is_empty(), turns),
+        _ => true,
+    }
+}
+
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
+    for config in &model.configs {
+        let is_turned = |key: &&str| config.json.get(key).is_some_and(turns);
+        if let Some(key) = TURNED.iter().find(|key| is_turned(key)) {
+            let message =
+                format!("weights with a `{key}` cannot be unpacked: they are turned while the model runs");
+            return Err(Error::unsupported(message).in_file(config.file));
+        }
+    }
     for refused in REFUSED {
         let is_announced = model.config(refused.methods).is_some();
         let signs = refused.signs.iter().find_map(|(ending, beside)| {

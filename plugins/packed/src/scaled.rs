@@ -241,6 +241,9 @@ impl Grid {
             if index(self.row_len) != columns.len() {
                 return Err(too_short());
             }
+            if let Some(bad) = columns.iter().find(|column| !column.is_finite()) {
+                return Err(Error::malformed(format!("a factor of a column is {bad}, not a finite number")));
+            }
         }
         Ok(columns)
     }
@@ -269,6 +272,9 @@ impl Grid {
         }
         if let Some(bad) = scales.iter().find(|scale| !scale.is_finite()) {
             return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
+        }
+        if let Some(bad) = zeros.iter().find(|zero| !zero.is_finite()) {
+            return Err(Error::malformed(format!("a zero point is {bad}, not a finite number")));
         }
         Ok((scales, zeros))
     }

@@ -68,6 +68,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             columns: find("_act_pre_scale"),
         };
         let is_int4 = says("\"Int4") || says("Int4Weight");
+        if says("\"Intx") && codes.dtype == DType::I8 && parts.zeros.is_none() {
+            let message = "its zero points are missing: there is no `_zero_point` beside it";
+            return Err(Error::malformed(message).tensor(&codes.name));
+        }
         found.add(model, parts.weight(config.is_some().then_some(is_int4))?)?;
         for at in UNUSED.iter().filter_map(|ending| find(ending)) {
             found.unused(model, at, "a scale of activations")?;
@@ -210,7 +214,8 @@ impl Parts<'_> {
         }
         if let Some(columns) = self.columns {
             let tensor = self.model.tensor(columns);
-            if tensor.shape.iter().product::<u64>() != row_len || !FLOATS.contains(&tensor.dtype) {
+            let n = tensor.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
+            if n != Some(row_len) || !FLOATS.contains(&tensor.dtype) {
                 let message =
                     format!("it is {:?} of {}, and {row_len} floats are needed", tensor.shape, tensor.dtype);
                 return Err(Error::malformed(message).tensor(&tensor.name));
@@ -249,8 +254,18 @@ impl Parts<'_> {
             return Err(Error::malformed(message).tensor(&tensor.name));
         }
         let scales = (self.scales.dtype, tensor.dtype);
-        let (is_signed, is_transposed, rows) = (true, true, *out);
-        let layout = Groups { bits: 4, unit: 1, group, scales, is_signed, is_transposed, rows, row_len };
+        let (is_signed, is_transposed, is_interleaved, rows) = (true, true, false, *out);
+        let layout = Groups {
+            bits: 4,
+            unit: 1,
+            group,
+            scales,
+            is_signed,
+            is_transposed,
+            is_interleaved,
+            rows,
+            row_len,
+        };
         let mut packed = self.packed(vec![*out, row_len], format!("int4, groups of {group}"));
         packed.parts.push((zeros, "zero points".to_owned()));
         (packed.rows, packed.exact) = (layout.packed(), layout.exact());
@@ -269,7 +284,11 @@ fn boxes(scales: &StoredTensor, (stacked, rows, columns): (u64, u64, u64)) -> Op
         _ => return None,
     };
     let fits = down > 0 && across > 0 && rows.is_multiple_of(down) && columns.is_multiple_of(across);
-    fits.then(|| (rows / down, columns / across))
+    let (of_rows, of_columns) = (rows.checked_div(down)?, columns.checked_div(across)?);
+    // Other pieces do not occur: such scales belong to another shape.
+    let is_usual =
+        (of_rows == 1 || of_rows == rows || of_rows >= 16) && (of_columns == columns || of_columns >= 8);
+    (fits && is_usual).then_some((of_rows, of_columns))
 }
 
 #[cfg(test)]

@@ -227,6 +227,42 @@ fn bitnet() {
 }
 
 #[test]
+fn pairs_and_scales_of_deepseek() {
+    let parts = [part("a.weight", DType::I8, &[4, 32]), part("a.scale", DType::F8_E8M0, &[4, 2])];
+    let changes: [Change<'_>; 4] = [
+        (&remove("a.scale"), "a.weight", "it has no scales"),
+        (&remove("a.weight"), "a.scale", "belong to no weight"),
+        (&shape("a.weight", &[8, 32]), "a.scale", "does not fit"),
+        (&shape("a.weight", &[128]), "a.scale", "belong to no weight"),
+    ];
+    let json = r#"{"quant_method": "fp8", "weight_block_size": [128, 128]}"#;
+    refuses("quantization_config", json, &parts, &changes);
+    let rows = [part("a.weight", DType::F8_E4M3, &[24, 96]), part("a.weight_scale", DType::F32, &[24, 1])];
+    let changes: [Change<'_>; 2] = [
+        (&shape("a.weight", &[96, 24]), "a.weight_scale", "does not fit"),
+        (&shape("a.weight", &[48, 96]), "a.weight_scale", "does not fit"),
+    ];
+    refuses("quantization_config", r#"{"quant_method": "fp8"}"#, &rows, &changes);
+}
+
+#[test]
+fn values_of_codes_are_numbers() {
+    let mut parts = nested();
+    let bytes = |n: usize| 1f32.to_le_bytes().repeat(n);
+    (parts[0].3, parts[1].3) = (vec![0; 75], vec![0; 3]);
+    (parts[2].3, parts[3].3, parts[4].3) = (bytes(16), bytes(1), bytes(256));
+    let values = |parts: &[Part]| {
+        let folder = model("", "", parts);
+        let understood = folder.understood().unwrap();
+        folder.unpack(&understood.packed[0], 0..5, 0..5)
+    };
+    assert_eq!(values(&parts).unwrap()[0], 1.5);
+    parts[2].3[60..].copy_from_slice(&f32::NAN.to_le_bytes());
+    let error = values(&parts).unwrap_err();
+    assert!(error.kind() == ErrorKind::Malformed && error.message().contains("`quant_map`"), "{error}");
+}
+
+#[test]
 fn torchao() {
     let parts = [
         part("a._weight_qdata", DType::I8, &[4, 16]),

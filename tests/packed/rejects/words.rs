@@ -1,7 +1,7 @@
 //! Integers in words: what does not fit is an error that names the tensor.
 
 use crate::folder::{Folder, fixtures};
-use apr_sdk::{DType, Error, ErrorKind};
+use apr_sdk::{DType, Error, ErrorKind, StoredTensor};
 
 /// A fixture, after a change.
 fn changed(name: &str, change: impl FnOnce(&mut Folder)) -> Folder {
@@ -19,6 +19,13 @@ fn remove(folder: &mut Folder, ending: &str) {
     let at = number(folder, ending);
     folder.model.tensors.remove(at);
     folder.bytes.remove(at);
+}
+
+/// Adds a tensor to the module that all fixtures have.
+fn add(folder: &mut Folder, ending: &str, dtype: DType, shape: &[u64], bytes: Vec<u8>) {
+    let name = format!("model.layers.0.mlp.up_proj.{ending}");
+    folder.model.tensors.push(StoredTensor { name, dtype, shape: shape.to_vec() });
+    folder.bytes.push(bytes);
 }
 
 /// The error of a model, or of its first weight's rows.
@@ -55,8 +62,7 @@ fn gptq_without_its_parts_or_with_others() {
     let group = |text: &'static str| {
         changed("gptq-4-sym", move |folder| configured(folder, "\"group_size\":32", text))
     };
-    // The index tells the groups, so that a size that is not theirs changes nothing.
-    assert!(group("\"group_size\":64").understood().is_ok());
+    says(&group("\"group_size\":64"), ErrorKind::Malformed, "in groups of 64");
     let without = changed("gptq-4-sym", |folder| {
         configured(folder, "\"group_size\":32", "\"group_size\":48");
         remove(folder, ".g_idx");
@@ -73,18 +79,133 @@ fn gptq_without_its_parts_or_with_others() {
     says(&index, ErrorKind::Malformed, "`g_idx` names group 77, and there are 4");
     let crowded = changed("gptq-4-actorder", |folder| {
         let at = number(folder, ".g_idx");
-        folder.bytes[at].fill(0);
+        folder.bytes[at].as_chunks_mut::<4>().0.fill(1u32.to_le_bytes());
     });
-    says(&crowded, ErrorKind::Malformed, "`g_idx` puts 128 columns into group 0, and groups have 32");
+    says(&crowded, ErrorKind::Malformed, "`g_idx` puts 128 columns into group 1, and groups have 32");
+    let order = changed("gptq-4-actorder", |folder| remove(folder, ".g_idx"));
+    says(&order, ErrorKind::Malformed, "`desc_act` says that columns are in an order of their own");
     let planes = changed("gptq-3", |folder| {
         configured(folder, "\"checkpoint_format\":\"gptq\"", "\"checkpoint_format\":\"gptq_p\"");
     });
     says(&planes, ErrorKind::Unsupported, "`gptq_p`");
+    let turned =
+        |text: &'static str| changed("gptq-4-sym", move |folder| configured(folder, "\"bits\"", text));
+    says(&turned("\"rotation\":\"hadamard\",\"bits\""), ErrorKind::Unsupported, "`rotation`");
+    assert!(turned("\"rotation\":null,\"bits\"").understood().is_ok());
+    let other = changed("gptq-4-sym", |folder| configured(folder, "\"gptq\"", "\"paroquant\""));
+    says(&other, ErrorKind::Unsupported, "the configuration says `paroquant`");
+    let arranged = changed("gptq-4-sym", |folder| {
+        configured(folder, "\"checkpoint_format\":\"gptq\"", "\"checkpoint_format\":\"marlin\"");
+    });
+    says(&arranged, ErrorKind::Unsupported, "in the form `marlin`");
+    let halves = changed("gptq-4-sym", |folder| {
+        let at = number(folder, ".qweight");
+        folder.model.tensors[at].dtype = DType::I16;
+        folder.model.tensors[at].shape[0] *= 2;
+    });
+    says(&halves, ErrorKind::Unsupported, "in words of type I16");
     let nan = changed("gptq-4-sym", |folder| {
         let at = number(folder, ".scales");
         folder.bytes[at][..2].copy_from_slice(&0x7e00u16.to_le_bytes());
     });
     says(&nan, ErrorKind::Malformed, "a scale is NaN");
+}
+
+/// All values of a fixture's weight.
+fn all(folder: &Folder) -> Vec<f32> {
+    let understood = folder.understood().unwrap_or_else(|error| panic!("{error}"));
+    let rows = understood.packed[0].rows.rows;
+    folder.unpack(&understood.packed[0], 0..rows, 0..rows).unwrap()
+}
+
+#[test]
+fn an_index_that_was_never_filled_is_none() {
+    let zeros = changed("gptq-4-sym", |folder| {
+        let at = number(folder, ".g_idx");
+        folder.bytes[at].fill(0);
+    });
+    assert_eq!(all(&zeros), all(&changed("gptq-4-sym", |_| {})));
+    let unset = changed("ct-pack-int4", |folder| {
+        add(folder, "weight_g_idx", DType::I32, &[96], vec![0xff; 4 * 96]);
+    });
+    assert_eq!(all(&unset), all(&changed("ct-pack-int4", |_| {})));
+}
+
+#[test]
+fn zero_points_of_compressed_tensors_in_bytes_are_those_in_words() {
+    let packed = changed("ct-pack-int4-asym", |_| {});
+    let words = packed.bytes[number(&packed, ".weight_zero_point")].clone();
+    let bytes = changed("ct-pack-int4-asym", |folder| {
+        let at = number(folder, ".weight_zero_point");
+        // Row 0 .. 7 of group g are the places of word g.
+        let zero = |row: usize, group: usize| {
+            let word = u32::from_le_bytes(words.as_chunks::<4>().0[row / 8 * 3 + group]);
+            (word >> (row % 8 * 4) & 15) as u8
+        };
+        let all = (0..40).flat_map(|row| (0..3).map(move |group| (row, group)));
+        folder.bytes[at] = all.map(|(row, group)| zero(row, group).wrapping_sub(8)).collect();
+        let tensor = &mut folder.model.tensors[at];
+        (tensor.dtype, tensor.shape) = (DType::I8, vec![40, 3]);
+    });
+    assert_eq!(all(&bytes), all(&packed));
+}
+
+#[test]
+fn one_scale_for_a_tensor_and_stacked_matrices_of_compressed_tensors() {
+    let stacked = changed("ct-pack-int4", |folder| {
+        for (ending, shape) in [
+            (".weight_packed", vec![2, 20, 12]),
+            (".weight_scale", vec![2, 20, 3]),
+            (".weight_shape", vec![3]),
+        ] {
+            let at = number(folder, ending);
+            folder.model.tensors[at].shape = shape;
+        }
+        let at = number(folder, ".weight_shape");
+        folder.bytes[at] = [2u64, 20, 96].iter().flat_map(|size| size.to_le_bytes()).collect();
+    });
+    assert_eq!(stacked.understood().unwrap().packed[0].shape, [2, 20, 96]);
+    assert_eq!(all(&stacked), all(&changed("ct-pack-int4", |_| {})));
+    // Scales that are all the same, and the one that they are.
+    let with = |shape: &'static [u64], strategy: &'static str| {
+        changed("ct-pack-int8", move |folder| {
+            let at = number(folder, ".weight_scale");
+            folder.bytes[at] = [0x00, 0x3c].repeat(shape[0] as usize);
+            folder.model.tensors[at].shape = shape.to_vec();
+            configured(folder, "\"strategy\":\"channel\"", strategy);
+        })
+    };
+    let one = with(&[1], "\"strategy\":\"tensor\"");
+    assert_eq!(all(&one), all(&with(&[24, 1], "\"strategy\":\"channel\"")));
+    says(&with(&[1], "\"strategy\":\"channel\""), ErrorKind::Malformed, "its shape [1] does not fit 24 rows");
+}
+
+#[test]
+fn a_stored_zero_point_of_gptq_that_is_the_largest_wraps_to_0() {
+    // A word 0xf means zero points 0 and 1, as the writer took 1 from each place of 0x10 with a borrow.
+    let with = |word: u32, format: &'static str| {
+        changed("gptq-4-asym", move |folder| {
+            configured(folder, "\"checkpoint_format\":\"gptq\"", format);
+            let at = number(folder, ".qzeros");
+            folder.bytes[at].as_chunks_mut::<4>().0.fill(word.to_le_bytes());
+        })
+    };
+    let first = with(0x7777_776f, "\"checkpoint_format\":\"gptq\"");
+    let second = with(0x8888_8880, "\"checkpoint_format\":\"gptq_v2\"");
+    assert_eq!(all(&first), all(&second));
+}
+
+#[test]
+fn a_pattern_of_gptq_that_cannot_be_read_matters_where_it_says_something_else() {
+    let with = |own: &'static str| {
+        changed("gptq-4-sym", move |folder| {
+            let text = format!("\"dynamic\":{{{own}}},\"bits\"");
+            configured(folder, "\"bits\"", &text);
+        })
+    };
+    assert!(with(r#""+:(?!.*up).*": {"bits": 4}, "-:(?!.*up).*": {}"#).understood().is_ok());
+    assert!(with(r#""+:.*up_proj": {"bits": 4}, "+:(?!.*up).*": {"bits": 8}"#).understood().is_ok());
+    says(&with(r#""+:(?!.*up).*": {"bits": 8}"#), ErrorKind::Unsupported, "`(?!.*up).*`");
 }
 
 #[test]
@@ -93,8 +214,32 @@ fn awq_of_other_bits_or_shapes() {
     says(&bits, ErrorKind::Malformed, "is not 4");
     let group = changed("awq-gemm", |folder| configured(folder, "\"group_size\":32", "\"group_size\":48"));
     says(&group, ErrorKind::Malformed, "in groups of 48");
+    let short = changed("awq-gemm", |folder| {
+        let at = number(folder, ".qweight");
+        folder.model.tensors[at].shape[0] -= 1;
+    });
+    says(&short, ErrorKind::Malformed, "64 rows of 95 in groups of 32");
     let fast = changed("awq-gemm", |folder| configured(folder, "\"gemm\"", "\"gemv_fast\""));
     says(&fast, ErrorKind::Unsupported, "gemv_fast");
+    let older =
+        changed("awq-gemm", |folder| configured(folder, "\"bits\"", "\"backend\":\"llm-awq\",\"bits\""));
+    says(&older, ErrorKind::Unsupported, "llm-awq");
+    let group =
+        changed("awq-gemv-fast", |folder| configured(folder, "\"group_size\":32", "\"group_size\":2"));
+    says(&group, ErrorKind::Malformed, "are not those of rows of 128");
+    // Rows of scales are filled up, so that their number alone would be another length of groups.
+    for size in ["64", "128", "1000000000", "-1", "null"] {
+        let other = changed("awq-gemv", |folder| {
+            configured(folder, "\"group_size\":32", &format!("\"group_size\":{size}"));
+        });
+        says(&other, ErrorKind::Malformed, "are not those of rows of 96");
+    }
+    let untold = changed("awq-gemv", |folder| folder.model.announced.clear());
+    assert_eq!(all(&untold), all(&changed("awq-gemv", |_| {})));
+    let short = changed("awq-gemv-fast", |folder| remove(folder, ".qzeros"));
+    says(&short, ErrorKind::Malformed, "up_proj.qzeros` is missing");
+    let newer = changed("awq-gemv", |folder| configured(folder, "\"version\"", "\"format\""));
+    assert_eq!(all(&newer), all(&changed("awq-gemv", |_| {})));
 }
 
 #[test]
@@ -121,11 +266,30 @@ fn compressed_tensors_that_do_not_fit() {
         configured(folder, "\"ignore\"", "\"transform_config\":{\"config_groups\":{\"u\":{}}},\"ignore\"");
     });
     says(&turned, ErrorKind::Unsupported, "transform_config");
+    let order = changed("ct-pack-int4-actorder", |folder| remove(folder, ".weight_g_idx"));
+    says(&order, ErrorKind::Malformed, "`actorder` says that columns are in an order of their own");
     let bytes = changed("ct-nvfp4", |folder| {
         let at = number(folder, ".weight_scale");
         folder.model.tensors[at].dtype = DType::U8;
     });
     says(&bytes, ErrorKind::Unsupported, "for 16 columns are not known");
+    let channel = changed("ct-float-channel", |folder| {
+        let at = number(folder, "up_proj.weight");
+        folder.model.tensors[at].shape.reverse();
+    });
+    says(&channel, ErrorKind::Malformed, "does not fit that of the codes, [96, 24]");
+    let six = changed("ct-mxfp4", |folder| {
+        configured(folder, "\"format\":\"mxfp4-pack-quantized\"", "\"format\":\"mxfp6-pack-quantized\"");
+    });
+    says(&six, ErrorKind::Unsupported, "mxfp6-pack-quantized");
+    let order = changed("ct-int8-channel", |folder| {
+        add(folder, "weight_g_idx", DType::I32, &[96], vec![0; 4 * 96]);
+    });
+    says(&order, ErrorKind::Unsupported, "in the order of activations");
+    let far = changed("ct-pack-int4", |folder| {
+        add(folder, "weight_zero_point", DType::I8, &[40, 3], vec![8; 40 * 3]);
+    });
+    says(&far, ErrorKind::Malformed, "a zero point is 8, which is beyond 4 bits");
     let floats = changed("ct-pack-int4", |folder| {
         let at = number(folder, ".weight_packed");
         folder.model.tensors[at].dtype = DType::F32;

@@ -1,4 +1,4 @@
-"""AWQ by hand, by the layout of AutoAWQ's `packing_utils.py`."""
+"""AWQ by hand, by the layouts of AutoAWQ's `packing_utils.py`, `gemv.py` and `gemv_fast.py`."""
 
 import torch
 
@@ -24,7 +24,28 @@ def linear(codes, words):
     return torch.where(out >= 2**31, out - 2**32, out).to(torch.int32)
 
 
-def module(name, rows, columns, group, gemv):
+def interleaved(codes):
+    """Codes [n, m], four rows in turn with 64 columns each: place p of 32 is column p % 4 * 8 + p // 8 * 2 + p % 8 // 4."""
+    n, m = codes.shape
+    order = [place % 4 * 8 + place // 8 * 2 + place % 8 // 4 for place in range(32)]
+    codes = codes.reshape(n, m // 32, 32)[:, :, order].reshape(n // 4, 4, m // 64, 64)
+    places = codes.transpose(1, 2).reshape(n // 4, m, 4)
+    words = sum(places[:, :, place] << (4 * place) for place in range(4))
+    return torch.where(words >= 2**15, words - 2**16, words).to(torch.int16)
+
+
+def fast(name, rows, columns, group):
+    """The version gemv_fast: scales and scaled zero points for a multiple of 32 groups, or of 8 where groups are long."""
+    _, _, scales, zeros, codes = quantized(name, rows, columns, group)
+    scaled = -(scales * zeros).half().float()
+    expected = codes.reshape(rows, -1, group) * scales[..., None] + scaled[..., None]
+    padded = lambda values: torch.nn.functional.pad(values, (0, 32 - values.shape[1])).T.half()
+    stored = {"qweight": interleaved(codes), "qzeros": padded(scaled), "scales": padded(scales)}
+    stored = {f"{name}.{key}": value for key, value in stored.items()}
+    return stored, {f"{name}.weight": expected.reshape(rows, columns)}
+
+
+def quantized(name, rows, columns, group):
     values = weight(name, rows, columns)
     boxes = values.reshape(rows, -1, group)
     low, high = boxes.amin(-1).clamp(max=0), boxes.amax(-1).clamp(min=0)
@@ -32,9 +53,14 @@ def module(name, rows, columns, group, gemv):
     zeros = torch.round(-low / scales).long().clamp(0, 15)
     codes = (torch.round(boxes / scales[..., None]).long() + zeros[..., None]).clamp(0, 15)
     expected = ((codes - zeros[..., None]).float() * scales[..., None]).reshape(rows, columns)
-    codes = codes.reshape(rows, columns)
+    return values, expected, scales, zeros, codes.reshape(rows, columns)
+
+
+def module(name, rows, columns, group, gemv):
+    _, expected, scales, zeros, codes = quantized(name, rows, columns, group)
     if gemv:
-        words = 2
+        # `calculate_zeros_width`: groups of 32 take a multiple of four words.
+        words = 4
         stored = {
             "qweight": linear(codes, columns // 8),
             "qzeros": linear(zeros, words),
@@ -54,3 +80,7 @@ def cases():
         stored, expected = module("model.layers.0.mlp.up_proj", 64, 96, 32, version == "gemv")
         config = config or method("awq", bits=4, group_size=32, zero_point=True, version=version)
         yield {"name": name, "config": config, "stored": stored, "expected": expected, **SAID}
+    stored, expected = fast("model.layers.0.mlp.up_proj", 24, 128, 32)
+    config = method("awq", bits=4, group_size=32, zero_point=True, version="gemv_fast")
+    said = {**SAID, "packed_by": "the published layout, by torch 2.15: what WQLinear_GEMVFast of AutoAWQ 0.2.9 packs"}
+    yield {"name": "awq-gemv-fast", "config": config, "stored": stored, "expected": expected, **said}

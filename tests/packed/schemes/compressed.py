@@ -19,6 +19,11 @@ def ranges(values, args):
     elif args.strategy == "channel":
         boxes = values
         shape = (rows, 1)
+    elif args.strategy == "block":
+        down, across = args.block_structure
+        shape = (-(-rows // down), -(-columns // across))
+        padded = torch.nn.functional.pad(values, (0, shape[1] * across - columns, 0, shape[0] * down - rows))
+        boxes = padded.reshape(shape[0], down, shape[1], across).transpose(1, 2).reshape(*shape, -1)
     else:
         boxes = values.reshape(rows, -1, args.group_size)
         shape = (rows, columns // args.group_size)
@@ -100,12 +105,14 @@ def cases():
     eight = dict(num_bits=8, type="int", strategy="channel", symmetric=True)
     yield case("ct-pack-int8", "pack-quantized", (24, 96), torch.float16, **eight)
     yield case("ct-pack-int3", "pack-quantized", (24, 96), torch.float16, num_bits=3, type="int", strategy="group", group_size=32, symmetric=True)
+    yield case("ct-pack-int5", "pack-quantized", (24, 96), torch.float16, num_bits=5, type="int", strategy="group", group_size=32, symmetric=True)
     yield case("ct-pack-int2", "pack-quantized", (24, 128), torch.float16, num_bits=2, type="int", strategy="group", group_size=64, symmetric=True)
     yield case("ct-int8-channel", "int-quantized", (24, 96), torch.float16, **eight)
     yield case("ct-int8-tensor", "int-quantized", (24, 96), num_bits=8, type="int", strategy="tensor", symmetric=True)
     float8 = dict(num_bits=8, type="float", symmetric=True)
     yield case("ct-float-channel", "float-quantized", (24, 96), strategy="channel", **float8)
     yield case("ct-float-tensor", "float-quantized", (24, 96), torch.float32, strategy="tensor", **float8)
+    yield case("ct-float-block", "float-quantized", (40, 96), strategy="block", block_structure=[16, 64], **float8)
     yield micro("ct-nvfp4", "nvfp4-pack-quantized", dict(num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True))
     yield micro("ct-mxfp4", "mxfp4-pack-quantized", dict(num_bits=4, type="float", strategy="group", group_size=32, symmetric=True))
     eight_bits = dict(num_bits=8, type="float", strategy="group", group_size=32, symmetric=True, scale_dtype=torch.uint8)

@@ -45,3 +45,18 @@ def cases():
     stored = {f"{module}.weight": codes, f"{module}.weight_scale": scale.reshape(()), f"{module}.input_scale": torch.tensor(0.5)}
     config = method("modelopt", quant_algo="FP8", kv_cache_scheme=None)
     yield {"name": "modelopt-fp8", "config": config, "stored": stored, "expected": {f"{module}.weight": codes.float() * scale}, **SAID}
+    values = weight("modelopt-int4-awq", 24, 128)
+    scales = (values.reshape(24, -1, 64).abs().amax(-1) / 7).to(torch.bfloat16)
+    wide = scales.float().repeat_interleave(64, 1)
+    codes = torch.round(values / wide).clamp(-8, 7).long()
+    columns = torch.linspace(0.5, 1.5, 128).to(torch.bfloat16)
+    stored = {
+        f"{module}.weight": (codes[0::2] & 15 | (codes[1::2] & 15) << 4).to(torch.uint8),
+        f"{module}.weight_scale": scales,
+        f"{module}.pre_quant_scale": columns,
+    }
+    said = {**SAID, "packed_by": "the published layout, by torch 2.15: what `pack_int4_in_uint8` of modelopt 0.47 packs"}
+    said["judged_by"] = "code * scale * pre_quant_scale in F32, by torch 2.15"
+    config = method("modelopt", quant_algo="W4A16_AWQ", group_size=64, has_zero_point=False, pre_quant_scale=True)
+    expected = {f"{module}.weight": codes.float() * wide * columns.float()}
+    yield {"name": "modelopt-int4-awq", "config": config, "stored": stored, "expected": expected, **said}

@@ -3,7 +3,7 @@
 
 mod check;
 mod choices;
-mod config;
+pub(crate) mod config;
 mod decoder;
 mod draft;
 mod forward;

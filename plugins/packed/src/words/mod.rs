@@ -44,7 +44,9 @@ pub enum Zeros {
     All(u64),
     /// As strings of bits down the rows: [words, groups] (compressed-tensors).
     Down,
-    /// As strings of bits along the rows: [groups, words], each so much too small (GPTQ).
+    /// As signed bytes beside the scales, around the middle of the codes (compressed-tensors).
+    Bytes,
+    /// As strings of bits along the rows: [groups, words], each so much too small, and the largest for 0 (GPTQ).
     Along(u64),
     /// In words of eight rows: [groups, rows / 8] (AWQ).
     Eights,
@@ -71,6 +73,8 @@ pub struct Grid {
     pub zero_words: u64,
     /// Whether an index tells each column's group.
     pub has_index: bool,
+    /// Whether one scale is that of all rows.
+    pub is_one: bool,
     /// Rows.
     pub rows: u64,
     /// Elements per row.
@@ -92,6 +96,7 @@ impl Grid {
             Zeros::Along(add) => (2, add),
             Zeros::Eights => (3, 0),
             Zeros::Groups => (4, 0),
+            Zeros::Bytes => (5, 0),
         };
         let scales = u64::from(self.scales.0);
         let numbers = vec![
@@ -104,12 +109,14 @@ impl Grid {
             self.groups,
             self.zero_words,
             u64::from(self.has_index),
+            u64::from(self.is_one),
         ];
         PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
     }
 
     fn of(packed: &PackedRows) -> Result<Grid> {
-        let [bits, codes, zeros, of_zeros, scales, group, groups, zero_words, has_index] = numbers(packed)?;
+        let [bits, codes, zeros, of_zeros, scales, group, groups, zero_words, has_index, one] =
+            numbers(packed)?;
         if !(1..=8).contains(&bits) {
             return Err(Error::plugin(format!("codes of {bits} bits")));
         }
@@ -126,13 +133,15 @@ impl Grid {
                 1 => Zeros::Down,
                 2 => Zeros::Along(of_zeros),
                 3 => Zeros::Eights,
-                _ => Zeros::Groups,
+                4 => Zeros::Groups,
+                _ => Zeros::Bytes,
             },
             scales: DType(u32::try_from(scales).map_err(|_| Error::plugin("a number is too large"))?),
             group: group.max(1),
             groups,
             zero_words,
             has_index: has_index != 0,
+            is_one: one != 0,
             rows: packed.rows,
             row_len: packed.row_len,
         })
@@ -184,6 +193,7 @@ impl Grid {
             2 => &[DType::Q2_0, DType::Q4_0],
             1 | 3 => &[DType::Q4_0],
             4 => &[DType::Q4_0, DType::Q5_0],
+            5 => &[DType::Q5_0, DType::Q8_0],
             _ => &[DType::Q8_0],
         };
         let parts = 2 + usize::from(!matches!(self.zeros, Zeros::All(_))) + usize::from(self.has_index);
@@ -210,13 +220,16 @@ impl Layout for Words {
             Codes::Columns => columns(words, grid.rows, rows.start, n),
             Codes::Eights => columns(grid.row_len, grid.rows.div_ceil(8), whole.start / 8, span / 8),
         }];
-        found.push(match grid.is_turned() {
+        let of_scales = match grid.is_turned() {
+            _ if grid.is_one => PartRange::Whole,
             true => columns(grid.groups, grid.rows, rows.start, n),
             false => run(rows.start * grid.groups, n * grid.groups),
-        });
+        };
+        found.push(of_scales.clone());
         let strings = |rows: u64| (rows * grid.bits).div_ceil(32);
         match grid.zeros {
             Zeros::All(_) => {}
+            Zeros::Bytes => found.push(of_scales),
             Zeros::Down => {
                 let first = whole.start * grid.bits / 32;
                 found.push(run(first * grid.groups, grid.zero_strings(&whole) * grid.groups));
@@ -282,6 +295,7 @@ impl Layout for Words {
                 }
                 DType::Q4_0 if of.grid.bits == 4 => zeros(&|zero| zero == 8.0),
                 DType::Q4_0 => zeros(&|zero| zero <= 8.0),
+                DType::Q5_0 if of.grid.bits == 5 => zeros(&|zero| zero == 16.0),
                 DType::Q5_0 => zeros(&|zero| zero <= 16.0),
                 DType::Q8_0 if of.grid.bits == 8 => zeros(&|zero| zero == 128.0),
                 DType::Q8_0 => zeros(&|zero| zero <= 128.0),

@@ -83,6 +83,12 @@ impl<'a> Rows<'a> {
         }
         let zeros = match grid.zeros {
             Zeros::All(zero) => vec![f32::from(u16::try_from(zero).unwrap_or(u16::MAX)); n * groups],
+            Zeros::Bytes => {
+                let each = if grid.is_one { 0..1 } else { first * groups..(first + n) * groups };
+                let mut zeros = grid.bytes(part(2).get(each).ok_or_else(too_short)?)?;
+                zeros.resize(n * groups, zeros.first().copied().unwrap_or(0.0));
+                zeros
+            }
             _ => {
                 let rows = wanted.clone().flat_map(|row| (0..grid.groups).map(move |group| (row, group)));
                 let zero = |(row, group)| grid.zero(part(2), &whole, row, group).ok_or_else(too_short);
@@ -91,34 +97,10 @@ impl<'a> Rows<'a> {
         };
         let at = 2 + usize::from(!matches!(grid.zeros, Zeros::All(_)));
         let index_of = || {
-            let numbers = part(at).as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
-            let numbers: Vec<u32> = numbers.collect();
-            if numbers.len() as u64 != grid.row_len {
-                return Err(too_short());
-            }
-            match numbers.iter().find(|group| index(u64::from(**group)) >= groups) {
-                Some(bad) => {
-                    let message = format!("`g_idx` names group {bad}, and there are {groups}");
-                    Err(Error::malformed(message))
-                }
-                None => Ok(numbers),
-            }
+            let numbers = part(at).as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes));
+            grid.index(numbers.collect())
         };
-        let index = grid.has_index.then(index_of).transpose()?;
-        if let Some(numbers) = &index {
-            let mut counts = vec![0u64; groups];
-            numbers.iter().for_each(|group| counts[self::index(u64::from(*group))] += 1);
-            if let Some(group) = counts.iter().position(|count| *count > grid.group) {
-                let (n, of) = (counts[group], grid.group);
-                let message = format!("`g_idx` puts {n} columns into group {group}, and groups have {of}");
-                return Err(Error::malformed(message));
-            }
-        }
-        // An index that only counts groups is none.
-        let counts = |numbers: &Vec<u32>| {
-            (0u64..).zip(numbers).all(|(column, group)| column / grid.group == u64::from(*group))
-        };
-        let index = index.filter(|numbers| !counts(numbers));
+        let index = grid.has_index.then(index_of).transpose()?.flatten();
         Ok(Rows {
             grid,
             held: held.rows.clone(),
@@ -249,11 +231,63 @@ impl<'a> Rows<'a> {
 }
 
 impl Grid {
+    /// Zero points that are signed bytes.
+    fn bytes(&self, bytes: &[u8]) -> Result<Vec<f32>> {
+        let middle = 1i16 << (self.bits - 1);
+        let zero = |byte: &u8| {
+            let zero = i16::from(byte.cast_signed());
+            if (-middle..middle).contains(&zero) {
+                return Ok(f32::from(zero + middle));
+            }
+            let message = format!("a zero point is {zero}, which is beyond {} bits", self.bits);
+            Err(Error::malformed(message))
+        };
+        bytes.iter().map(zero).collect()
+    }
+
+    /// The groups of columns that an index tells; none if it only counts them, or was never filled: with -1 in
+    /// compressed-tensors, with 0 in exports of GPTQ.
+    fn index(&self, numbers: Vec<i32>) -> Result<Option<Vec<u32>>> {
+        if numbers.len() as u64 != self.row_len {
+            return Err(too_short());
+        }
+        let unfilled = if self.is_turned() { 0 } else { -1 };
+        let is_filled = numbers.iter().any(|group| *group != unfilled);
+        let counts = |numbers: &[i32]| {
+            (0u64..).zip(numbers).all(|(column, group)| u64::try_from(*group) == Ok(column / self.group))
+        };
+        if !is_filled || counts(&numbers) {
+            return Ok(None);
+        }
+        let mut filled = vec![0u64; index(self.groups)];
+        let mut groups = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let group = u32::try_from(number).ok().filter(|group| u64::from(*group) < self.groups);
+            let group = group.ok_or_else(|| {
+                let message = format!("`g_idx` names group {number}, and there are {}", self.groups);
+                Error::malformed(message)
+            })?;
+            filled[index(group.into())] += 1;
+            groups.push(group);
+        }
+        if let Some(group) = filled.iter().position(|count| *count > self.group) {
+            let (n, of) = (filled[group], self.group);
+            let message = format!("`g_idx` puts {n} columns into group {group}, and groups have {of}");
+            return Err(Error::malformed(message));
+        }
+        Ok(Some(groups))
+    }
+
     /// The scales of `n` rows from `first` on, of those that are held.
     fn of_rows(&self, bytes: &[u8], (first, n): (usize, usize), held: usize) -> Result<Vec<f32>> {
         let width = self.scales.require()?.block_bytes as usize;
         let groups = index(self.groups);
         let mut out = Vec::with_capacity(n * groups);
+        if self.is_one {
+            values(self.scales, bytes.get(..width).ok_or_else(too_short)?, &mut out)?;
+            out.resize(n, out[0]);
+            return Ok(out);
+        }
         if !self.is_turned() {
             let bytes = bytes.get(first * groups * width..(first + n) * groups * width);
             values(self.scales, bytes.ok_or_else(too_short)?, &mut out)?;
@@ -277,6 +311,7 @@ impl Grid {
         let (bits, from) = (self.bits, row - whole.start);
         let found = match self.zeros {
             Zeros::All(zero) => zero,
+            Zeros::Bytes => return None,
             Zeros::Down => {
                 let groups = self.groups;
                 code(|at| word(bytes, index(at * groups + group)), from * bits, bits)?.into()
@@ -284,7 +319,16 @@ impl Grid {
             Zeros::Along(add) => {
                 let width = self.zero_strings(whole);
                 let of = |at: u64| word(bytes, index(group * width + at));
-                u64::from(code(of, from * bits, bits)?) + add
+                match 32 % bits {
+                    // As GPTQModel adds it, to whole words: a place that overflows carries into the next one, from which
+                    // the writer borrowed.
+                    0 => {
+                        let ones = u32::MAX / ((1u32 << bits) - 1);
+                        let add = u32::try_from(add).ok()?.wrapping_mul(ones);
+                        code(|at| Some(of(at)?.wrapping_add(add)), from * bits, bits)?.into()
+                    }
+                    _ => (u64::from(code(of, from * bits, bits)?) + add) & ((1 << bits) - 1),
+                }
             }
             Zeros::Eights => {
                 let width = (whole.end - whole.start) / 8;

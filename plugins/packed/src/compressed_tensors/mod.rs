@@ -12,61 +12,38 @@
 //!
 //! Source: compressed-tensors 0.20, `compressors/` and `quantization/lifecycle/forward.py`.
 
+mod groups;
+
 use crate::fp8::boxes;
 use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::{Global, Grid};
 use crate::scheme::Scheme;
 use crate::words::{self, Codes, Zeros};
-use apr_sdk::{DType, Error, PackedTensor, Result};
-use regex_lite::Regex;
+use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
+use groups::{Group, Weights};
 use serde_json::Value as Json;
 
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "compressed-tensors", understand };
 
-/// What a configuration says about the weights of some modules.
-struct Group {
-    /// Names of modules, or of classes of them.
-    targets: Vec<Target>,
-    bits: u64,
-    size: Option<u64>,
-    block: Option<(u64, u64)>,
-    symmetric: bool,
-}
-
-/// Which modules a group is about.
-enum Target {
-    /// Modules of a class, such as `Linear`: all that are packed.
-    Class,
-    /// One module.
-    Name(String),
-    /// Modules whose names match.
-    Pattern(Regex),
-}
-
-/// Formats whose codes lie in another order, or only where they are not zero.
-const REFUSED: [&str; 4] = ["marlin-24", "sparse-24-bitmask", "sparse-bitmask", "dense-sparse"];
+/// Formats whose codes lie in another order, or only where they are not zero; and floats of six bits.
+const REFUSED: [&str; 5] =
+    ["marlin-24", "sparse-24-bitmask", "sparse-bitmask", "dense-sparse", "mxfp6-pack-quantized"];
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = model.config(&["compressed-tensors"]);
     if let Some(config) = config {
         let sparse = config.json.get("sparsity_config").and_then(|sparse| sparse.get("format")?.as_str());
-        let refused = [config.text("format"), sparse].into_iter().flatten().find(|of| REFUSED.contains(of));
+        let groups = config.json.get("config_groups").and_then(Json::as_object).into_iter().flatten();
+        let of_groups = groups.filter_map(|(_, group)| group.get("format")?.as_str());
+        let formats = [config.text("format"), sparse].into_iter().flatten().chain(of_groups);
+        let refused = formats.into_iter().find(|of| REFUSED.contains(of));
         if let Some(format) = refused {
             let message = format!("compressed-tensors in the format `{format}` cannot be unpacked");
             return Err(Error::unsupported(message).in_file(config.file));
         }
     }
-    let is_turned = |config: &&Config<'_>| {
-        let transforms =
-            config.json.get("transform_config").and_then(|of| of.get("config_groups")?.as_object());
-        transforms.is_some_and(|of| !of.is_empty())
-    };
-    if let Some(config) = config.filter(is_turned) {
-        let message = "compressed-tensors with a `transform_config` cannot be unpacked: its weights are turned while the model runs";
-        return Err(Error::unsupported(message).in_file(config.file));
-    }
-    let groups = config.map(groups).transpose()?.unwrap_or_default();
+    let groups = config.map(groups::groups).transpose()?.unwrap_or_default();
     let mut is_any = false;
     for (number, codes, module) in model.ending(".weight_packed") {
         let weight = match codes.dtype {
@@ -117,56 +94,6 @@ fn wrong(model: &Model<'_>, number: usize, what: &str) -> Error {
     Error::malformed(what).tensor(&model.tensor(number).name)
 }
 
-/// What the configuration's groups say.
-fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
-    let Some(all) = config.json.get("config_groups").and_then(Json::as_object) else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for (name, of) in all {
-        let Some(weights) = of.get("weights").filter(|weights| weights.is_object()) else { continue };
-        let number = |key: &str| weights.get(key).and_then(Json::as_u64);
-        let key = format!("config_groups.{name}.weights.num_bits");
-        let bits = number("num_bits").filter(|bits| (1..=8).contains(bits));
-        let bits = bits.ok_or_else(|| config.wrong(&key, "is not from 1 to 8"))?;
-        let block = weights.get("block_structure").and_then(Json::as_array).map(|sides| {
-            let sides: Vec<u64> = sides.iter().filter_map(Json::as_u64).filter(|side| *side > 0).collect();
-            <[u64; 2]>::try_from(sides)
-        });
-        let key = format!("config_groups.{name}.weights.block_structure");
-        let block = block.transpose().map_err(|_| config.wrong(&key, "is not a pair of whole numbers"))?;
-        let targets = of.get("targets").and_then(Json::as_array).into_iter().flatten();
-        let target = |target: &str| match target.strip_prefix("re:") {
-            Some(pattern) => Regex::new(pattern).map(Target::Pattern).map_err(|_| {
-                config.wrong(&format!("config_groups.{name}.targets"), "has a pattern that cannot be read")
-            }),
-            // Classes are written as such: `Linear`.
-            None if target.starts_with(char::is_uppercase) => Ok(Target::Class),
-            None => Ok(Target::Name(target.to_owned())),
-        };
-        found.push(Group {
-            targets: targets.filter_map(Json::as_str).map(target).collect::<Result<_>>()?,
-            bits,
-            size: number("group_size"),
-            block: block.map(|[rows, columns]| (rows, columns)),
-            symmetric: weights.get("symmetric").and_then(Json::as_bool).unwrap_or(true),
-        });
-    }
-    Ok(found)
-}
-
-/// The group that a module belongs to: by its name before its class.
-fn group_of<'g>(groups: &'g [Group], module: &str) -> Option<&'g Group> {
-    let named = |group: &&Group| {
-        group.targets.iter().any(|target| match target {
-            Target::Name(name) => name == module,
-            // Patterns are matched from the beginning on.
-            Target::Pattern(pattern) => pattern.find(module).is_some_and(|found| found.start() == 0),
-            Target::Class => false,
-        })
-    };
-    let by_class = |group: &&Group| group.targets.iter().any(|target| matches!(target, Target::Class));
-    groups.iter().find(named).or_else(|| groups.iter().find(by_class))
-}
-
 /// A part of a module.
 fn part(model: &Model<'_>, module: &str, ending: &str) -> Option<usize> {
     model.find(&format!("{module}.{ending}"))
@@ -177,6 +104,37 @@ fn needed(model: &Model<'_>, (number, module): (usize, &str), ending: &str) -> R
         .ok_or_else(|| wrong(model, number, &format!("`{module}.{ending}` is missing beside it")))
 }
 
+/// What the configuration says about a module.
+fn group_of<'g>(
+    model: &Model<'_>,
+    groups: &'g [Group],
+    (number, module): (usize, &str),
+) -> Result<Option<&'g Weights>> {
+    groups::of(groups, module).map_err(|error| error.tensor(&model.tensor(number).name))
+}
+
+/// Whether scales are as many as what shares one says: one for all, or groups in a row.
+fn fits_strategy(weights: &Weights, is_one: bool, n_groups: u64) -> bool {
+    match weights.strategy.as_deref() {
+        Some("channel") => !is_one && n_groups == 1,
+        Some("group") => !is_one,
+        Some("tensor") => n_groups == 1,
+        _ => true,
+    }
+}
+
+/// Whether zero points lie in words down the rows. Those of stacked matrices begin at whole words only.
+fn is_packed_down(tensor: &StoredTensor, (stacked, rows, groups): (u64, u64, u64), bits: u64) -> bool {
+    let words = (rows * bits).div_ceil(32);
+    match tensor.shape[..] {
+        [of_words, across] => stacked == 1 && (of_words, across) == (words, groups),
+        [matrices, of_words, across] => {
+            (matrices, of_words, across) == (stacked, words, groups) && (rows * bits).is_multiple_of(32)
+        }
+        _ => false,
+    }
+}
+
 /// Codes in words.
 fn in_words(
     model: &Model<'_>,
@@ -185,16 +143,15 @@ fn in_words(
     groups: &[Group],
     config: Option<&Config<'_>>,
 ) -> Result<Option<PackedTensor>> {
-    let (stacked, rows, words) = matrices(model.tensor(number))?;
-    if stacked != 1 {
-        return Err(wrong(model, number, "stacked matrices of packed integers are not known"));
-    }
+    let (stacked, matrix_rows, words) = matrices(model.tensor(number))?;
+    let rows = stacked * matrix_rows;
+    let (_, lead) = model.tensor(number).shape.split_last().unwrap_or((&0, &[]));
     let at = needed(model, (number, module), "weight_scale")?;
     let shape_at = needed(model, (number, module), "weight_shape")?;
     let Some(bytes) = found.contents(model, shape_at) else { return Ok(None) };
-    let size = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-    let row_len = match (model.tensor(shape_at).dtype, bytes.as_chunks::<8>().0) {
-        (DType::I64, [of_rows, columns]) if size(of_rows) == rows => size(columns),
+    let sizes: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|size| u64::from_le_bytes(*size)).collect();
+    let row_len = match (model.tensor(shape_at).dtype, sizes.split_last()) {
+        (DType::I64, Some((columns, of_rows))) if of_rows == lead => *columns,
         _ => {
             return Err(wrong(
                 model,
@@ -203,14 +160,14 @@ fn in_words(
             ));
         }
     };
-    let group = group_of(groups, module);
+    let group = group_of(model, groups, (number, module))?;
     let bits = match group {
         Some(group) => group.bits,
         None if config.is_some() => {
             return Err(wrong(model, number, "no group of the configuration is about it"));
         }
         // Without it: the bits that make so many words.
-        None => (1..=8).find(|bits| (row_len * bits).div_ceil(32) == words).unwrap_or(4),
+        None => (1..=8).find(|bits| row_len.saturating_mul(*bits).div_ceil(32) == words).unwrap_or(4),
     };
     let too_long = || wrong(model, shape_at, "it is too long a row");
     let dense = row_len.checked_mul(bits).ok_or_else(too_long)?.div_ceil(32);
@@ -224,27 +181,33 @@ fn in_words(
         }
     };
     let scales = model.tensor(at);
-    let (_, of_rows, n_groups) = matrices(scales)?;
-    let size = group
-        .and_then(|group| group.size)
-        .filter(|size| *size > 0)
-        .unwrap_or(row_len.div_ceil(n_groups.max(1)));
-    if of_rows != rows || row_len.div_ceil(size) != n_groups {
-        let message =
-            format!("its shape {:?} does not fit {rows} rows of {row_len} in groups of {size}", scales.shape);
+    // One scale is one for each row, all of them the same.
+    let is_one = rows > 1 && scales.shape.iter().all(|size| *size == 1);
+    let (of_matrices, of_rows, n_groups) = if is_one { (stacked, matrix_rows, 1) } else { matrices(scales)? };
+    let stated = group.and_then(|group| group.size);
+    let size = stated.unwrap_or(row_len.div_ceil(n_groups.max(1)));
+    if (of_matrices, of_rows) != (stacked, matrix_rows)
+        || row_len.div_ceil(size.max(1)) != n_groups
+        || !group.is_none_or(|group| fits_strategy(group, is_one, n_groups))
+    {
+        let message = format!(
+            "its shape {:?} does not fit {matrix_rows} rows of {row_len} in groups of {size}",
+            scales.shape
+        );
         return Err(wrong(model, at, &message));
     }
     let mut parts = vec![(number, "codes".to_owned()), (at, "scales".to_owned())];
     let zeros = match part(model, module, "weight_zero_point") {
-        Some(zeros) if model.tensor(zeros).dtype == DType::I32 => {
-            if model.tensor(zeros).shape != [(rows * bits).div_ceil(32), n_groups] {
-                return Err(wrong(model, zeros, "its shape does not fit the scales"));
-            }
-            parts.push((zeros, "zero points".to_owned()));
-            Zeros::Down
-        }
         Some(zeros) => {
-            return Err(wrong(model, zeros, "zero points that are not packed in words are not known"));
+            parts.push((zeros, "zero points".to_owned()));
+            let tensor = model.tensor(zeros);
+            match tensor.dtype {
+                DType::I8 if tensor.shape == scales.shape => Zeros::Bytes,
+                DType::I32 if is_packed_down(tensor, (stacked, matrix_rows, n_groups), bits) && !is_one => {
+                    Zeros::Down
+                }
+                _ => return Err(wrong(model, zeros, "its type or shape does not fit the scales")),
+            }
         }
         None if group.is_some_and(|group| !group.symmetric) => {
             return Err(wrong(model, number, "its zero points are missing: `weight_zero_point`"));
@@ -252,6 +215,10 @@ fn in_words(
         None => Zeros::All(1 << (bits - 1)),
     };
     let index = part(model, module, "weight_g_idx");
+    if index.is_none() && n_groups > 1 && group.is_some_and(|group| group.is_ordered) {
+        let message = "`actorder` says that columns are in an order of their own, and `weight_g_idx` is missing beside it";
+        return Err(wrong(model, number, message));
+    }
     if let Some(index) = index {
         if model.tensor(index).shape != [row_len] || model.tensor(index).dtype != DType::I32 {
             return Err(wrong(model, index, "it is not the group of each column"));
@@ -269,13 +236,14 @@ fn in_words(
         groups: n_groups,
         zero_words: 0,
         has_index: index.is_some(),
+        is_one,
         rows,
         row_len,
     };
     let order = if index.is_some() { ", activation order" } else { "" };
     Ok(Some(PackedTensor {
         name: format!("{module}.weight"),
-        shape: vec![rows, row_len],
+        shape: [lead, &[row_len]].concat(),
         strides: Vec::new(),
         dtype: model.dtype(scales.dtype),
         about: format!("compressed-tensors, {bits} bits, groups of {size}{order}"),
@@ -295,6 +263,11 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
     let columns = scales.shape.last().copied().unwrap_or(0);
     let is_fp = [DType::F8_E4M3, DType::F8_E8M0, DType::U8].contains(&scales.dtype);
     let width = row_len.checked_div(columns).unwrap_or(0);
+    // Four floats of six bits in three bytes: 24 bytes for a scale of 32.
+    if scales.dtype != DType::F8_E4M3 && half == columns.saturating_mul(24) && columns > 0 {
+        let message = "codes of MXFP6 are recognised and cannot be unpacked";
+        return Err(Error::unsupported(message).tensor(&model.tensor(number).name));
+    }
     if !is_fp
         || ![16, 32].contains(&width)
         || width * columns != row_len
@@ -307,6 +280,10 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
         return Err(wrong(model, at, &message));
     }
     // Bytes are exponents for 32 columns; for 16 they would be floats of another kind.
+    if scales.dtype == DType::F8_E4M3 && width != 16 {
+        let message = format!("floats of E4M3 scale 16 columns, and here {width}");
+        return Err(wrong(model, at, &message));
+    }
     if scales.dtype != DType::F8_E4M3 && width != 32 {
         let message = format!("scales of type {} for {width} columns are not known", scales.dtype);
         return Err(Error::unsupported(message).tensor(&scales.name));
@@ -316,7 +293,7 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
     let mut parts = vec![(number, "codes".to_owned()), (at, "scales".to_owned())];
     if let Some(global) = part(model, module, "weight_global_scale") {
         let tensor = model.tensor(global);
-        if tensor.shape.iter().product::<u64>() != 1 {
+        if tensor.shape.iter().any(|size| *size != 1) {
             return Err(wrong(model, global, "it is not one scale"));
         }
         grid.global = (Global::Over, tensor.dtype);
@@ -347,7 +324,11 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &[Gro
     let (stacked, rows, row_len) = matrices(codes)?;
     let at = needed(model, (number, module), "weight_scale")?;
     let scales = model.tensor(at);
-    let group = group_of(groups, module);
+    let group = group_of(model, groups, (number, module))?;
+    if let Some(index) = part(model, module, "weight_g_idx") {
+        let message = "codes of whole bytes in the order of activations cannot be unpacked";
+        return Err(Error::unsupported(message).tensor(&model.tensor(index).name));
+    }
     let of = if scales.dtype == DType::U8 { DType::F8_E8M0 } else { scales.dtype };
     let by_group = || {
         let columns = *scales.shape.last()?;
@@ -356,12 +337,24 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &[Gro
         is_right.then_some((1, size))
     };
     let blocks = group.and_then(|group| group.block);
-    let of_scale =
-        by_group().or_else(|| boxes(scales, (stacked, rows, row_len), blocks)).ok_or_else(|| {
-            let message =
-                format!("its shape {:?} does not fit that of the codes, {:?}", scales.shape, codes.shape);
-            wrong(model, at, &message)
-        })?;
+    let strategy = group.and_then(|group| group.strategy.as_deref());
+    let by_shape = || match strategy {
+        Some("group") => None,
+        _ => boxes(scales, (stacked, rows, row_len), blocks),
+    };
+    let fits = |(down, across): &(u64, u64)| match strategy {
+        Some("channel") => *down == 1 && *across >= row_len,
+        Some("tensor") => *down >= rows && *across >= row_len,
+        Some("block") => {
+            blocks.is_none_or(|(r, c)| (*down, *across) == (r, c) || (rows <= r && row_len <= c))
+        }
+        _ => true,
+    };
+    let of_scale = by_group().or_else(by_shape).filter(fits).ok_or_else(|| {
+        let message =
+            format!("its shape {:?} does not fit that of the codes, {:?}", scales.shape, codes.shape);
+        wrong(model, at, &message)
+    })?;
     let mut grid = Grid::new(codes.dtype, of, of_scale, (rows, stacked * rows, row_len));
     if of_scale == (stacked * rows, row_len) {
         grid.matrix_rows = stacked * rows;

@@ -1,0 +1,195 @@
+//! What a configuration of compressed-tensors says about weights: `config_groups`, and which module belongs to which.
+
+use crate::model::Config;
+use apr_sdk::{Error, Result};
+use regex_lite::Regex;
+use serde_json::Value as Json;
+
+/// How the weights of some modules are packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// Bits of a code.
+    pub bits: u64,
+    /// What shares a scale: `tensor`, `channel`, `group`, `block`.
+    pub strategy: Option<String>,
+    /// Columns that share a scale.
+    pub size: Option<u64>,
+    /// Rows and columns of a block.
+    pub block: Option<(u64, u64)>,
+    /// Whether there are no zero points.
+    pub symmetric: bool,
+    /// Whether columns are in the order of their activations, so that an index tells their groups.
+    pub is_ordered: bool,
+}
+
+/// A group: modules, and how their weights are packed.
+pub struct Group {
+    targets: Vec<Target>,
+    /// How.
+    pub weights: Weights,
+}
+
+/// Which modules a group is about.
+enum Target {
+    /// Modules of a class, such as `Linear`.
+    Class(String),
+    /// One module.
+    Name(String),
+    /// Modules whose names match.
+    Pattern(Regex),
+    /// A pattern that cannot be read here, such as one that looks around.
+    Unread(String),
+}
+
+impl Target {
+    fn new(target: &str) -> Target {
+        match target.strip_prefix("re:") {
+            Some(pattern) => match Regex::new(pattern) {
+                Ok(pattern) => Target::Pattern(pattern),
+                Err(_) => Target::Unread(pattern.to_owned()),
+            },
+            // Classes are written as such.
+            None if target.starts_with(char::is_uppercase) => Target::Class(target.to_owned()),
+            None => Target::Name(target.to_owned()),
+        }
+    }
+}
+
+/// The groups.
+///
+/// # Errors
+/// Malformed for bits or blocks that cannot be.
+pub fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
+    let Some(all) = config.json.get("config_groups").and_then(Json::as_object) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for (name, of) in all {
+        let Some(weights) = of.get("weights").filter(|weights| weights.is_object()) else { continue };
+        let number = |key: &str| weights.get(key).and_then(Json::as_u64);
+        let key = format!("config_groups.{name}.weights.num_bits");
+        let bits = number("num_bits").filter(|bits| (1..=8).contains(bits));
+        let bits = bits.ok_or_else(|| config.wrong(&key, "is not from 1 to 8"))?;
+        let block = weights.get("block_structure").and_then(Json::as_array).map(|sides| {
+            let sides: Vec<u64> = sides.iter().filter_map(Json::as_u64).filter(|side| *side > 0).collect();
+            <[u64; 2]>::try_from(sides)
+        });
+        let key = format!("config_groups.{name}.weights.block_structure");
+        let block = block.transpose().map_err(|_| config.wrong(&key, "is not a pair of whole numbers"))?;
+        let targets = of.get("targets").and_then(Json::as_array).into_iter().flatten();
+        found.push(Group {
+            targets: targets.filter_map(Json::as_str).map(Target::new).collect(),
+            weights: Weights {
+                bits,
+                strategy: weights.get("strategy").and_then(Json::as_str).map(str::to_owned),
+                size: number("group_size").filter(|size| *size > 0),
+                block: block.map(|[rows, columns]| (rows, columns)),
+                symmetric: weights.get("symmetric").and_then(Json::as_bool).unwrap_or(true),
+                is_ordered: weights.get("actorder").is_some_and(|order| match order {
+                    Json::Bool(is_so) => *is_so,
+                    // `weight` and `static` are orders only while quantizing.
+                    other => ["group", "dynamic"].contains(&other.as_str().unwrap_or_default()),
+                }),
+            },
+        });
+    }
+    Ok(found)
+}
+
+/// The class that a module is of, as far as its name tells.
+fn class_of(module: &str) -> &'static str {
+    let last = module.rsplit('.').next().unwrap_or(module);
+    if last.contains("embed") || last == "wte" { "Embedding" } else { "Linear" }
+}
+
+/// How a module is packed: by its name before a pattern, and by a pattern before its class.
+///
+/// # Errors
+/// Unsupported where the answer hangs on a pattern that cannot be read, or on a class that its name does not tell.
+pub fn of<'g>(groups: &'g [Group], module: &str) -> Result<Option<&'g Weights>> {
+    let first = |fits: &dyn Fn(&Target) -> bool| groups.iter().find(|group| group.targets.iter().any(fits));
+    if let Some(group) = first(&|target| matches!(target, Target::Name(name) if name == module)) {
+        return Ok(Some(&group.weights));
+    }
+    // Patterns are matched from the beginning on.
+    let matches = |target: &Target| match target {
+        Target::Pattern(pattern) => pattern.find(module).is_some_and(|found| found.start() == 0),
+        _ => false,
+    };
+    let by_pattern = first(&matches);
+    let of_class = |group: &&Group| group.targets.iter().any(|target| matches!(target, Target::Class(_)));
+    let classes: Vec<&Group> = match by_pattern {
+        Some(_) => Vec::new(),
+        None => groups.iter().filter(of_class).collect(),
+    };
+    let is_class = |target: &Target| matches!(target, Target::Class(class) if class == class_of(module));
+    let own = classes.iter().find(|group| group.targets.iter().any(is_class));
+    let sure: Vec<&Group> = match (by_pattern, own) {
+        (Some(group), _) | (None, Some(&group)) => vec![group],
+        _ => classes,
+    };
+    let unread = groups.iter().find_map(|group| {
+        let pattern = group.targets.iter().find_map(|target| match target {
+            Target::Unread(pattern) => Some(pattern),
+            _ => None,
+        });
+        Some((group, pattern?))
+    });
+    let all = unread.iter().map(|(group, _)| *group).chain(sure);
+    let mut all = all.map(|group| &group.weights);
+    let Some(weights) = all.next() else { return Ok(None) };
+    if all.all(|other| other == weights) {
+        return Ok(Some(weights));
+    }
+    Err(Error::unsupported(match unread {
+        Some((_, pattern)) => format!(
+            "which group of the configuration it belongs to hangs on the pattern `{pattern}`, which cannot be read here"
+        ),
+        None => "several groups of the configuration may be about it, by classes that names do not tell"
+            .to_owned(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(targets: &[&str], bits: u64) -> Group {
+        let targets = targets.iter().map(|target| Target::new(target)).collect();
+        let weights =
+            Weights { bits, strategy: None, size: None, block: None, symmetric: true, is_ordered: false };
+        Group { targets, weights }
+    }
+
+    #[test]
+    fn names_come_before_patterns_and_patterns_before_classes() {
+        let groups = [
+            group(&["Linear"], 4),
+            group(&["Embedding"], 8),
+            group(&["re:.*down"], 3),
+            group(&["a.down_proj"], 2),
+        ];
+        let bits = |module| of(&groups, module).ok().flatten().map(|weights| weights.bits);
+        assert_eq!(bits("a.down_proj"), Some(2));
+        assert_eq!(bits("b.down_proj"), Some(3));
+        assert_eq!(bits("b.up_proj"), Some(4));
+        assert_eq!(bits("model.embed_tokens"), Some(8));
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_matters_only_where_something_hangs_on_it() {
+        let around = "re:^(?!.*down).*proj$";
+        let alike = [group(&["Linear"], 4), group(&[around], 4)];
+        assert_eq!(of(&alike, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(4));
+        let alone = [group(&[around], 8)];
+        assert_eq!(of(&alone, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(8));
+        let apart = [group(&["a.up_proj", "Linear"], 4), group(&[around], 8)];
+        assert_eq!(of(&apart, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(4));
+        assert!(of(&apart, "b.up_proj").is_err());
+    }
+
+    #[test]
+    fn classes_that_names_do_not_tell_are_refused_where_they_differ() {
+        let groups = [group(&["LlamaAttention"], 4), group(&["LlamaMLP"], 8)];
+        assert!(of(&groups, "a.up_proj").is_err());
+        assert_eq!(of(&groups[..1], "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(4));
+    }
+}

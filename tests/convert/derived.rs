@@ -18,7 +18,10 @@ fn fixtures() -> Vec<(PathBuf, PathBuf)> {
         let folder = folder.join(name);
         (folder.join(file), folder.join("expected.safetensors"))
     };
-    [("onnx", "model.onnx"), ("torch", "model.pt")].into_iter().map(of).collect()
+    [("onnx", "model.onnx"), ("onnxruntime", "model.onnx"), ("torch", "model.pt")]
+        .into_iter()
+        .map(of)
+        .collect()
 }
 
 fn values(host: &apr_host::host::Host, path: &Path) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
@@ -48,9 +51,15 @@ fn derived_weights_have_the_values_that_their_own_packages_compute() {
             (DType::BF16, |value| from_bf16(to_bf16(value))),
             (DType::F16, |value| from_f16(to_f16(value))),
         ] {
-            for target in ["safetensors", "gguf", "apr", "onnx", "pytorch"] {
+            for (target, end) in [
+                ("safetensors", "safetensors"),
+                ("gguf", "gguf"),
+                ("apr", "apr"),
+                ("onnx", "onnx"),
+                ("pytorch", "pt"),
+            ] {
                 let what = format!("{} to {target} in {dtype}", input.display());
-                let output = scratch.at(&format!("{dtype}.{target}"));
+                let output = scratch.at(&format!("{dtype}.{end}"));
                 let quantization = Quantization { dequantize: Some(dtype), ..Quantization::default() };
                 let wanted = ConvertOptions {
                     quantization,
@@ -59,13 +68,17 @@ fn derived_weights_have_the_values_that_their_own_packages_compute() {
                 };
                 let done = convert(&host, &wanted).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert!(done.notes.iter().any(|note| note.starts_with("packed weights: ")), "{what}");
+                let is_idle = |warning: &String| warning.contains("changes nothing");
+                assert!(!done.warnings.iter().any(is_idle), "{what}: {:?}", done.warnings);
                 let have = values(&host, &output);
                 assert!(have.keys().eq(expected.keys()), "{what}: {:?}", have.keys());
                 for (name, (shape, want)) in &expected {
                     // GGUF has no more than four dimensions, and keeps all of these.
                     let (of, have) = &have[name];
                     assert_eq!(of, shape, "{what}: {name}");
-                    let want = want.iter().map(|value| rounded(*value));
+                    // What is a float already stays as it is.
+                    let want =
+                        want.iter().map(|value| if name == "plain" { *value } else { rounded(*value) });
                     let differs = have.iter().zip(want).find(|(a, b)| *a != b);
                     assert_eq!(differs, None, "{what}: {name}");
                 }
@@ -80,16 +93,22 @@ fn derived_weights_stay_codes_within_their_format_and_never_reach_gguf_as_weight
     for (input, _) in fixtures() {
         let scratch = Scratch::in_memory();
         let format = if input.extension().unwrap() == "pt" { "pytorch" } else { "onnx" };
-        // A list of numbers becomes raw data once, as everywhere.
-        let (first, second) = (scratch.at("first"), scratch.at("second"));
+        let end = input.extension().unwrap().to_str().unwrap();
+        // Once, a list of numbers becomes raw data, and a view a tensor of its own, as everywhere.
+        let (first, second) = (scratch.at(&format!("first.{end}")), scratch.at(&format!("second.{end}")));
         must(&host, &to(format, &input, &first));
         must(&host, &to(format, &first, &second));
         let bytes = |path: &Path| std::fs::read(path).unwrap();
         assert_eq!(bytes(&first), bytes(&second), "{format}");
-        assert!(format == "onnx" || bytes(&first) == bytes(&input), "{format}");
         let output = scratch.at("codes.gguf");
         let wanted = ConvertOptions { arch: Some("none".to_owned()), ..to("gguf", &input, &output) };
-        let error = convert(&host, &wanted).unwrap_err();
+        // Weights of half precision have no type that holds them without being asked for.
+        let Err(error) = convert(&host, &wanted) else {
+            assert!(!input.ends_with("onnx/model.onnx"));
+            let all = tensors(&host, &output);
+            assert!(all.iter().all(|(_, dtype, ..)| [DType::F32, DType::Q8_0].contains(dtype)));
+            continue;
+        };
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.message().contains("no type of GGUF holds exactly"), "{error}");
         assert!(error.hint_text().unwrap().contains("--dequantize bf16"), "{error}");
@@ -100,7 +119,9 @@ fn derived_weights_stay_codes_within_their_format_and_never_reach_gguf_as_weight
 #[test]
 fn a_derived_weight_becomes_blocks_that_hold_every_value() {
     let host = host();
-    for (input, expected) in fixtures() {
+    for (input, expected) in
+        fixtures().into_iter().filter(|(input, _)| !input.ends_with("onnxruntime/model.onnx"))
+    {
         let scratch = Scratch::in_memory();
         let (blocks, floats) = (scratch.at("even.gguf"), scratch.at("even.safetensors"));
         let wanted = ConvertOptions {

@@ -114,8 +114,9 @@ pub fn describe(
 /// A weight is called as its codes are, or as it was before onnxruntime quantized it.
 fn name(codes: &str, scale: &str, by_name: &HashMap<&str, usize>) -> String {
     let before = codes.strip_suffix(ENDS.0).filter(|name| !name.is_empty());
-    let before =
-        before.filter(|name| scale.strip_suffix(ENDS.1) == Some(name) && !by_name.contains_key(name));
+    // The scale of a bias is called after its codes.
+    let is_its = |name: &str| scale.strip_suffix(ENDS.1).is_some_and(|of| of == name || of == codes);
+    let before = before.filter(|name| is_its(name) && !by_name.contains_key(name));
     before.unwrap_or(codes).to_owned()
 }
 

@@ -6,7 +6,7 @@
 //! part .  scales   one; one for each index of the axis; or the shape of the codes with the axis divided by the block
 //! part .  zeros    likewise, if there are any
 //!
-//! value = (code - zero) * scale, each step rounded to F32
+//! value = (code - zero) * scale, each step rounded to F32; with scales of F64, which torch has for channels, only the result
 //! ```
 //!
 //! Scales and zero points that the format keeps as plain values are numbers of the layout, and no parts.
@@ -236,6 +236,9 @@ impl Spread {
             _ => 0.0,
         };
         let scale = to_f32(value);
+        if !is_zero && f64::from(scale) != value {
+            return false;
+        }
         match (is_zero, dtype) {
             (true, _) => value == middle,
             (false, DType::BF16) => keeps_small_floats(scale),
@@ -266,8 +269,8 @@ impl Spread {
             };
             if values.len() == index(n) { Ok(values) } else { Err(too_short()) }
         };
-        let scales: Vec<f32> = take(&self.scales)?.into_iter().map(to_f32).collect();
-        if let Some(bad) = scales.iter().find(|scale| !scale.is_finite()) {
+        let scales = take(&self.scales)?;
+        if let Some(bad) = scales.iter().find(|scale| !to_f32(**scale).is_finite()) {
             return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
         }
         let zeros = self.zeros.as_ref().map(&mut take).transpose()?;
@@ -300,12 +303,12 @@ impl Spread {
 /// Scales and zero points in memory.
 struct Numbers {
     first: u64,
-    scales: Vec<f32>,
+    scales: Vec<f64>,
     zeros: Vec<f64>,
 }
 
 impl Numbers {
-    fn at(&self, place: u64) -> Result<(f32, f64)> {
+    fn at(&self, place: u64) -> Result<(f64, f64)> {
         let at = index(place.wrapping_sub(self.first));
         let scale = self.scales.get(at).copied().ok_or_else(too_short)?;
         Ok((scale, self.zeros.get(at).copied().unwrap_or_default()))
@@ -450,15 +453,19 @@ impl Layout for Axes {
         let numbers = spread.numbers(held)?;
         let bytes = held.parts.first().copied().unwrap_or_default();
         let before = held.rows.start * spread.row_len * bits(spread.codes) / 8 * 8 / bits(spread.codes);
-        let is_wide = bits(spread.codes) > 16;
+        let is_long = bits(spread.codes) > 16;
+        let is_wide = spread.scales == Side::Part(DType::F64);
         for (row, out) in rows.zip(out.chunks_exact_mut(index(spread.row_len.max(1)))) {
             let first = index(row * spread.row_len - before);
-            if is_wide {
+            if is_long {
                 let bytes = bytes.get(first * 4..(first + out.len()) * 4).ok_or_else(too_short)?;
                 let codes = numbers_of(spread.codes, bytes)?;
                 for ((at, out), code) in (0..).zip(out).zip(codes) {
                     let (scale, zero) = numbers.at(spread.place(row, at).0)?;
-                    *out = to_f32(code - zero) * scale;
+                    *out = match is_wide {
+                        true => to_f32((code - zero) * scale),
+                        false => to_f32(code - zero) * to_f32(scale),
+                    };
                 }
                 continue;
             }
@@ -467,9 +474,13 @@ impl Layout for Axes {
             while at < out.len() {
                 let (place, n) = spread.place(row, at as u64);
                 let (scale, zero) = numbers.at(place)?;
-                let zero = to_f32(zero);
                 let run = &mut out[at..at + index(n)];
-                run.iter_mut().for_each(|value| *value = (*value - zero) * scale);
+                if is_wide {
+                    run.iter_mut().for_each(|value| *value = to_f32((f64::from(*value) - zero) * scale));
+                } else {
+                    let (scale, zero) = (to_f32(scale), to_f32(zero));
+                    run.iter_mut().for_each(|value| *value = (*value - zero) * scale);
+                }
                 at += run.len();
             }
         }
@@ -479,7 +490,7 @@ impl Layout for Axes {
     fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
         let spread = Spread::of(packed)?;
         let numbers = spread.numbers(held)?;
-        let scales = numbers.scales.iter().all(|scale| spread.fits(dtype, f64::from(*scale), false));
+        let scales = numbers.scales.iter().all(|scale| spread.fits(dtype, *scale, false));
         let zeros = numbers.zeros.iter().all(|zero| spread.fits(dtype, *zero, true));
         Ok(scales && zeros && (spread.zeros.is_some() || spread.fits(dtype, 0.0, true)))
     }
@@ -508,10 +519,12 @@ impl Layout for Axes {
             {
                 let (scale, _) = numbers.at(spread.place(row, at * 32).0)?;
                 match dtype {
-                    DType::Q8_0 => blocks::q8_0(scale, codes.iter().map(|code| blocks::signed(*code)), out),
+                    DType::Q8_0 => {
+                        blocks::q8_0(to_f32(scale), codes.iter().map(|code| blocks::signed(*code)), out)
+                    }
                     DType::Q4_0 => {
                         let codes = codes.map(|code| (blocks::signed(code) + 8).cast_unsigned());
-                        blocks::q4_0(scale, &codes, out);
+                        blocks::q4_0(to_f32(scale), &codes, out);
                     }
                     _ => {
                         return Err(Error::unsupported(format!(

@@ -113,7 +113,7 @@ fn weight_of(model: &Model<'_>, weight: &DerivedWeight) -> Result<PackedTensor> 
         })?;
         let (len, inner) = (shape[at], product(&shape[at + 1..])?);
         (of_scales, along, shared) = match weight.block {
-            None => (vec![len], (Along::Axis, len, inner), format!(", a scale for each of axis {at}")),
+            None => (vec![len], (Along::Axis, len, inner), format!(", a scale for each index of axis {at}")),
             Some(0) => return Err(fit.wrong("its blocks have 0 codes".to_owned())),
             Some(block) => {
                 let mut of_scales = shape.clone();
@@ -128,6 +128,10 @@ fn weight_of(model: &Model<'_>, weight: &DerivedWeight) -> Result<PackedTensor> 
     }
     let scales = fit.side(&weight.scales, "scales", &of_scales)?;
     let zeros = weight.zeros.as_ref().map(|zeros| fit.side(zeros, "zero points", &of_scales)).transpose()?;
+    // A zero point of zero is none.
+    let is_none =
+        |side: &Side| matches!(side, Side::Values(values) if values.iter().all(|zero| *zero == 0.0));
+    let zeros = zeros.filter(|side| !is_none(side));
     if let Side::Values(values) = &scales
         && let Some(bad) = values.iter().find(|value| !value.is_finite())
     {
@@ -146,10 +150,10 @@ fn weight_of(model: &Model<'_>, weight: &DerivedWeight) -> Result<PackedTensor> 
     };
     let usual = [DType::BF16, DType::F16];
     let dtype = if usual.contains(&of_scale) { of_scale } else { DType::F32 };
+    let zero = if zeros.is_some() { ", zero points" } else { "" };
     let (along, len, inner) = along;
     let spread = Spread { codes: codes.dtype, scales, zeros, along, len, inner, rows, row_len };
     let kind = if reach(codes.dtype).is_some() { "" } else { "floats " };
-    let zero = if weight.zeros.is_some() { ", zero points" } else { "" };
     let shown = fit.codes.dtype;
     Ok(PackedTensor {
         name: weight.name.clone(),

@@ -1,6 +1,6 @@
 """Writes the fixtures of derived weights: models as the formats' own packages write them, and the true values.
 
-Usage: generate.py onnx|torch; see ../README.md.
+Usage: generate.py onnx|onnxruntime|torch; see ../README.md.
 """
 
 import importlib
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from safetensors.numpy import save_file
 
-MODULES = {"onnx": "onnx_models", "torch": "torch_tensors"}
+MODULES = {"onnx": "onnx_models", "onnxruntime": "ort_models", "torch": "torch_tensors"}
 
 
 def main():

@@ -44,8 +44,8 @@ def cases():
         yield f"tensor_{kind}", kind, shape, scales(()), np.array(zero), {}, True
         yield f"rows_{kind}", kind, shape, scales(6), RAW.integers(*INTS[kind], 6), {"axis": 0}, False
         yield f"columns_{kind}", kind, shape, scales(40), RAW.integers(*INTS[kind], 40), {"axis": 1}, False
-    yield "bias", "INT32", (40,), scales(()) / 1000, None, {}, False
-    yield "bias_rows", "INT32", (40,), scales(40) / 1000, np.zeros(40), {"axis": 0}, False
+    yield "bias", "INT32", (40,), scales(()) / 1e7, None, {}, False
+    yield "bias_rows", "INT32", (40,), scales(40) / 1e7, np.zeros(40), {"axis": 0}, False
     yield "kernel", "INT8", (4, 3, 5, 7), scales(3), None, {"axis": -3}, False
     yield "even", "INT8", (3, 64), np.array(0.0625), np.array(0), {}, True
     for kind in ("INT16", "UINT16"):

@@ -22,8 +22,6 @@ def write(folder):
         "turned": torch.quantize_per_tensor(of(6, 40), 0.0213, 3, torch.qint8).t(),
         "embedding.quint8": torch.quantize_per_channel(
             of(5, 24), torch.rand(5) / 20 + 1e-3, torch.rand(5) * 200, 0, torch.quint8),
-        "embedding.quint4x2": torch.quantize_per_channel(
-            of(5, 24), torch.rand(5) / 2 + 1e-2, torch.rand(5) * 15, 0, torch.quint4x2),
         "plain": of(3, 4),
     }
     torch.save(tensors, folder / "model.pt")

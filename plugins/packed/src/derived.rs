@@ -143,7 +143,7 @@ fn weight_of(model: &Model<'_>, weight: &DerivedWeight) -> Result<PackedTensor> 
             .try_for_each(|zero| check_zero(codes.dtype, *zero).map_err(|e| e.tensor(&weight.name)))?;
     }
     let row_len = shape.last().copied().unwrap_or(1);
-    let rows = if row_len == 0 { 0 } else { product(shape)? / row_len };
+    let rows = product(shape)?.checked_div(row_len).unwrap_or(0);
     let of_scale = match &scales {
         Side::Part(dtype) => *dtype,
         Side::Values(_) => DType::F32,

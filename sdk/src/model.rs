@@ -36,6 +36,8 @@ pub struct Model {
     pub recipe: Option<String>,
     /// The provenance record as JSON: where the payload came from. Formats that carry everything keep it.
     pub provenance: Option<Bytes>,
+    /// Which tensors are the codes of weights, as the JSON of [`crate::Derived`], until they are replaced by these.
+    pub derived: Option<Bytes>,
     /// Checksums stored in its files, for `validate --checksum` and verify. Opening computes none of them.
     pub checksums: Vec<Checksum>,
     /// What the reader assumed or left out, for the summary.

@@ -282,6 +282,10 @@ impl ModelSink for ModelBuilder<'_> {
                 self.bytes(&json)?;
                 self.model.provenance = Some(json);
             }
+            Fact::Derived(json) => {
+                self.bytes(&json)?;
+                self.model.derived = Some(json);
+            }
             Fact::Checksum(checksum) => {
                 self.inside(checksum.covers)?;
                 self.bytes(&checksum.stored)?;

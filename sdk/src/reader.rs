@@ -170,6 +170,8 @@ pub enum Fact<'a> {
     Recipe(&'a str),
     /// The provenance record, as JSON.
     Provenance(Bytes),
+    /// Which tensors are the codes of weights, as [`crate::Derived::to_json`] says it.
+    Derived(Bytes),
     /// A checksum stored in the model's files; may be pushed any number of times.
     Checksum(Checksum),
     /// What was assumed or left out, for the summary.

@@ -13,6 +13,7 @@ mod changed_input;
 mod choose;
 mod companions;
 mod declared;
+mod derived;
 mod edits;
 mod encoded;
 mod encoded_resume;

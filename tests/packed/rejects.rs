@@ -1,4 +1,5 @@
 //! What does not fit is an error that names the tensor.
 
 mod by_hand;
+mod derived;
 mod words;

@@ -64,15 +64,19 @@ pub mod graph {
 /// Fields of `NodeProto`.
 pub mod node {
     #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const INPUT: u32 = 1;
     pub const OUTPUT: u32 = 2;
     pub const NAME: u32 = 3;
+    pub const OP_TYPE: u32 = 4;
     pub const ATTRIBUTE: u32 = 5;
+    pub const DOMAIN: u32 = 7;
 }
 
 /// Fields of `AttributeProto`.
 pub mod attribute {
     #![allow(missing_docs, reason = "the names are the specification's")]
     pub const NAME: u32 = 1;
+    pub const I: u32 = 3;
     pub const T: u32 = 5;
     pub const G: u32 = 6;
     pub const TENSORS: u32 = 10;

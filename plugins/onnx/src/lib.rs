@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod derived;
 mod edit;
 mod external;
 mod fields;

@@ -2,6 +2,7 @@
 //! model's.
 
 use crate::about::{self, About};
+use crate::derived;
 use crate::edit::Segment;
 use crate::external::check_location;
 use crate::layout::{FORMAT, LONGEST_MESSAGE};
@@ -14,9 +15,9 @@ use crate::walk::{Found, Index, Sparse, walk};
 use crate::{outside, probe, sparse_check, strip, weights};
 use apr_sdk::carried::{self, Carried};
 use apr_sdk::{
-    Bytes, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, Look, MemorySource, ModelSink,
-    OpenModel, Options, Payload, Reader, Report, Result, Score, Source, Stream, Tensor, TensorDecl, Value,
-    escape,
+    Bytes, Derived, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, Look, MemorySource,
+    ModelSink, OpenModel, Options, Payload, Reader, Report, Result, Score, Source, Stream, Tensor,
+    TensorDecl, Value, escape,
 };
 use std::collections::HashMap;
 
@@ -80,6 +81,7 @@ struct Opened {
     carried: Option<Carried>,
     notes: Vec<String>,
     sparse: Vec<Sparse>,
+    derived: Option<Derived>,
 }
 
 impl Opened {
@@ -102,6 +104,7 @@ impl Opened {
             carried: None,
             notes: std::mem::take(&mut about.notes),
             sparse: index.sparse.clone(),
+            derived: None,
         };
         if index.n_nodes == 0 && index.n_functions == 0 {
             opened.notes.push("it holds only weights: no nodes, so there is nothing to run".to_owned());
@@ -123,6 +126,7 @@ impl Opened {
                 "{n_summed} tensors say the SHA-1 of the file that their data is in: it is not checked (planned), and not written again"
             ));
         }
+        opened.derived = derived::describe(source, &index.quantizers, &opened.tensors, &opened.numbers)?;
         opened.carried = take_carried(&mut about, limits, &mut opened.notes);
         opened.describe_graph(&mut scan, &index, &about, files.lengths)?;
         Ok(opened)
@@ -358,6 +362,9 @@ impl OpenModel for Opened {
             let (name, dtype, shape) = (tensor.name.as_str(), tensor.dtype, tensor.shape.as_slice());
             let decl = TensorDecl { name, dtype, shape, payload: tensor.payload.clone() };
             sink.tensor(decl).map_err(|e| place(e, at))?;
+        }
+        if let Some(derived) = &self.derived {
+            sink.fact(Fact::Derived(Bytes::from(derived.to_json().as_bytes())))?;
         }
         self.notes.iter().try_for_each(|note| sink.fact(Fact::Note(note)))
     }

@@ -1,6 +1,6 @@
 //! What a layout is: a way to store the rows of a weight, shared by schemes.
 
-use crate::{affine, codebook, scaled, slices, words};
+use crate::{affine, axes, codebook, scaled, slices, words};
 use apr_sdk::{DType, Error, HeldRows, PackedRows, PartRange, Result};
 use std::ops::Range;
 
@@ -42,6 +42,7 @@ static LAYOUTS: &[(&str, &dyn Layout)] = &[
     (words::NAME, &words::Words),
     (codebook::NAME, &codebook::Codebook),
     (affine::NAME, &affine::Affine),
+    (axes::NAME, &axes::Axes),
     (slices::NAME, &slices::Sliced),
 ];
 

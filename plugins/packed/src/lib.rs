@@ -13,11 +13,13 @@
 
 mod affine;
 mod awq;
+mod axes;
 mod bitnet;
 mod bitsandbytes;
 mod blocks;
 mod codebook;
 mod compressed_tensors;
+mod derived;
 mod fp8;
 mod gptq;
 mod hqq;

@@ -1,7 +1,9 @@
 //! A model as schemes look at it, and what they find in it.
 
 use crate::scaled;
-use apr_sdk::{DType, Error, FactoredType, PackedTensor, Result, StoredModel, StoredTensor, Understood};
+use apr_sdk::{
+    DERIVED, DType, Derived, Error, FactoredType, PackedTensor, Result, StoredModel, StoredTensor, Understood,
+};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 
@@ -39,6 +41,8 @@ pub struct Model<'a> {
     pub stored: &'a StoredModel,
     /// What announces packed weights.
     pub configs: Vec<Config<'a>>,
+    /// What its format says of derived weights.
+    pub derived: Option<Derived>,
     by_name: HashMap<&'a str, usize>,
 }
 
@@ -57,8 +61,10 @@ impl<'a> Model<'a> {
             })?;
             Ok(Config { file: &announced.file, key: &announced.key, json })
         };
-        let configs = stored.announced.iter().map(config).collect::<Result<_>>()?;
-        Ok(Model { stored, configs, by_name })
+        let (own, others): (Vec<_>, Vec<_>) = stored.announced.iter().partition(|one| one.key == DERIVED);
+        let derived = own.first().map(|one| Derived::from_json(one.json.as_bytes())).transpose()?;
+        let configs = others.into_iter().map(config).collect::<Result<_>>()?;
+        Ok(Model { stored, configs, derived, by_name })
     }
 
     /// The first announcement whose `quant_method` is one of these.
@@ -165,6 +171,24 @@ impl Found {
         for (number, what) in &weight.parts {
             self.take(model, *number, what)?;
         }
+        self.push(model, weight)
+    }
+
+    /// Adds a weight whose scales and zero points, all parts but the first, others of the scheme may have too.
+    ///
+    /// # Errors
+    /// As [`Found::add`].
+    pub fn add_sharing(&mut self, model: &Model<'_>, weight: PackedTensor) -> Result<()> {
+        for (at, (number, what)) in weight.parts.iter().enumerate() {
+            let is_shared = at > 0 && self.owners.get(*number).copied().flatten() == Some(self.scheme);
+            if !is_shared {
+                self.take(model, *number, what)?;
+            }
+        }
+        self.push(model, weight)
+    }
+
+    fn push(&mut self, model: &Model<'_>, weight: PackedTensor) -> Result<()> {
         let is_part = |number: usize| weight.parts.iter().any(|(part, _)| *part == number);
         if model.find(&weight.name).is_some_and(|number| !is_part(number)) {
             let message = "the model has this weight twice: packed, and as it is";

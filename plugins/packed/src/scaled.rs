@@ -444,7 +444,7 @@ impl Layout for Scaled {
 
 /// Whether BF16 holds the product of this scale with every float of at most four significant bits whose magnitude is 0, or from
 /// 2^-17 to 57344 (those of E5M2, and hence of E4M3 and E2M1).
-fn keeps_small_floats(scale: f32) -> bool {
+pub fn keeps_small_floats(scale: f32) -> bool {
     /// The smallest normal number over 2^-17, and the largest over 57344: in between, no product leaves BF16's range.
     const RANGE: Range<f32> = 1.6e-33..5.0e33;
     let magnitude = scale.abs();

@@ -2,7 +2,8 @@
 
 use crate::model::{Found, Model};
 use crate::{
-    awq, bitnet, bitsandbytes, compressed_tensors, fp8, gptq, hqq, mlx, modelopt, mxfp4, refused, torchao,
+    awq, bitnet, bitsandbytes, compressed_tensors, derived, fp8, gptq, hqq, mlx, modelopt, mxfp4, refused,
+    torchao,
 };
 use apr_sdk::Result;
 
@@ -17,9 +18,10 @@ pub struct Scheme {
     pub understand: fn(&Model<'_>, &mut Found) -> Result<()>,
 }
 
-/// All schemes, in the order in which they are asked: those that their configuration names come before those that names and
+/// All schemes, in the order in which they are asked: what a format says itself comes first; those that their configuration names come before those that names and
 /// shapes tell.
 pub static SCHEMES: &[&Scheme] = &[
+    &derived::SCHEME,
     &refused::SCHEME,
     &compressed_tensors::SCHEME,
     &mxfp4::SCHEME,

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod derived;
 mod holds;
 mod index_file;
 mod kept;

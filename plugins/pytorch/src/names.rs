@@ -101,7 +101,7 @@ fn quantized(found: &Walked) -> Option<String> {
     };
     let first = escape(&first, 80);
     Some(format!(
-        "quantized by torch, taken as integers with scales and zero points beside them: `{first}`{others}"
+        "quantized by torch, stored as integers with scales and zero points beside them: `{first}`{others}"
     ))
 }
 

@@ -7,7 +7,7 @@ use crate::layout::{APR_RECORD, FORMAT, ZIP_MAGIC};
 use crate::names::{self, LeftOut, Walked};
 use crate::plan::{FLAT_DICT, TIED, TREE};
 use crate::storage::{Claims, Placed};
-use crate::{legacy_stream, legacy_tar, list_keys, scan, zip_file};
+use crate::{derived, legacy_stream, legacy_tar, list_keys, scan, zip_file};
 use apr_sdk::carried::{Carried, Member};
 use apr_sdk::{
     Budget, Bytes, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelBuilder, ModelSink, OpenModel,
@@ -295,6 +295,10 @@ impl File {
                 inside.filter_map(|(placed, number)| Some((placed.inside.as_ref()?.0.header, number)));
             let streams: HashMap<u64, u64> = inside.collect();
             archive.checksums(sink, &|entry| streams.get(&entry.header).copied())?;
+        }
+        let names = self.walked.tensors.iter().map(|(name, _)| name.as_str()).collect();
+        if let Some(derived) = derived::describe(&names, &self.walked.values) {
+            sink.fact(Fact::Derived(derived.to_json().as_bytes().into()))?;
         }
         if let Some(root) = &self.walked.root {
             sink.fact(Fact::Note(&format!("names are those below `{root}`")))?;

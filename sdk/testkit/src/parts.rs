@@ -182,6 +182,7 @@ fn push(piece: &Piece, source: &dyn Source, sink: &mut ModelBuilder<'_>) -> Resu
         model.model_card.iter().try_for_each(|json| sink.fact(Fact::ModelCard(json.clone())))?;
         model.recipe.iter().try_for_each(|name| sink.fact(Fact::Recipe(name)))?;
         model.provenance.iter().try_for_each(|json| sink.fact(Fact::Provenance(json.clone())))?;
+        model.derived.iter().try_for_each(|json| sink.fact(Fact::Derived(json.clone())))?;
     }
     model.notes.iter().try_for_each(|note| sink.fact(Fact::Note(note)))
 }

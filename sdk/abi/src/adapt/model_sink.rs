@@ -220,6 +220,7 @@ impl WireModelSink for ToWireModelSink<'_> {
                 FactNumber::MODEL_CARD => Fact::ModelCard(bytes),
                 FactNumber::RECIPE => Fact::Recipe(text),
                 FactNumber::PROVENANCE => Fact::Provenance(bytes),
+                FactNumber::DERIVED => Fact::Derived(bytes),
                 FactNumber::NOTE => Fact::Note(text),
                 other => return Err(Error::plugin(format!("said a fact of unknown number {}", other.0))),
             })
@@ -280,6 +281,7 @@ impl ModelSink for FromWireModelSink<'_, '_> {
             Fact::ModelCard(json) => (FactNumber::MODEL_CARD, "", json),
             Fact::Recipe(name) => (FactNumber::RECIPE, *name, &none),
             Fact::Provenance(json) => (FactNumber::PROVENANCE, "", json),
+            Fact::Derived(json) => (FactNumber::DERIVED, "", json),
             Fact::Note(note) => (FactNumber::NOTE, *note, &none),
             Fact::Checksum(checksum) => return push_checksum(self.0, checksum),
             _ => return Err(Error::unsupported("this fact cannot cross to the host")),

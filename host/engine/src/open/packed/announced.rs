@@ -1,7 +1,7 @@
 //! What a model's own configuration says about packed weights.
 
 use crate::open::OpenedModel;
-use apr_sdk::{Bytes, ForeignFile, Model, Value, escape};
+use apr_sdk::{Bytes, DERIVED, Derived, ForeignFile, Model, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 
 /// Metadata keys that announce packed weights at any depth: names of JSON objects.
@@ -26,15 +26,31 @@ pub struct Announcement {
     pub file: String,
     /// The key of the announcing object; `None` for a whole companion file.
     pub key: Option<String>,
+    /// Whether it is what the format itself says of derived weights, and no file.
+    pub is_own: bool,
 }
 
 /// Bytes of a companion file that is read for the scheme's name. 1 MiB: a list of all of a model's layers
 /// takes a tenth.
 const LONGEST: u64 = 1 << 20;
 
+/// What two files of a model say of derived weights, in one.
+///
+/// # Errors
+/// Plugin for what says nothing.
+pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
+    let said = |bytes: &Bytes| Derived::from_json(bytes.inline().unwrap_or_default());
+    let (mut one, other) = (said(one)?, said(other)?);
+    one.weights.extend(other.weights);
+    one.keys.extend(other.keys);
+    one.unused.extend(other.unused);
+    Ok(one.to_json().as_bytes().into())
+}
+
 /// Every announcement in an opened model, in model order.
 pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
     let mut found = in_keys(&source.model);
+    found.extend(own(&source.model));
     for asset in &source.model.assets {
         let name = asset.name.rsplit('/').next().unwrap_or_default();
         if FILES.contains(&name) {
@@ -43,10 +59,18 @@ pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
             let held = short.then(|| source.fetch(&asset.bytes).ok()).flatten();
             let json = held.as_ref().and_then(Bytes::inline).and_then(|b| serde_json::from_slice(b).ok());
             let scheme = json.as_ref().and_then(named);
-            found.push(Announcement { scheme, file: asset.name.clone(), key: None });
+            found.push(Announcement { scheme, file: asset.name.clone(), key: None, is_own: false });
         }
     }
     found
+}
+
+/// What the format itself says of derived weights.
+fn own(model: &Model) -> Option<Announcement> {
+    let derived = Derived::from_json(model.derived.as_ref()?.inline()?).ok()?;
+    let scheme = derived.weights.first()?.by.clone();
+    let (file, key) = (model.format.clone(), Some(DERIVED.to_owned()));
+    Some(Announcement { scheme: Some(scheme), file, key, is_own: true })
 }
 
 /// The announcements among a model's metadata keys.
@@ -60,7 +84,7 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
                 let at = found.iter().position(|f| f.file == *shown && f.key.as_deref() == Some(object));
                 let at = at.unwrap_or_else(|| {
                     let (file, key) = (shown.clone(), Some(object.to_owned()));
-                    found.push(Announcement { scheme: None, file, key });
+                    found.push(Announcement { scheme: None, file, key, is_own: false });
                     found.len() - 1
                 });
                 if found[at].scheme.is_none() && NAMES.contains(&member) {
@@ -75,6 +99,9 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
 impl Announcement {
     /// `` `quantization_config` in config.json ``.
     pub fn shown(&self) -> String {
+        if self.is_own {
+            return "as the model itself says".to_owned();
+        }
         let file = escape(&self.file, 120);
         match &self.key {
             Some(key) => format!("`{}` in {file}", escape(key, 120)),
@@ -84,6 +111,10 @@ impl Announcement {
 
     /// The announcing object as JSON; `None` if it cannot be read.
     pub fn json(&self, source: &OpenedModel) -> Option<String> {
+        if self.is_own {
+            let held = source.model.derived.as_ref().and_then(Bytes::inline)?;
+            return String::from_utf8(held.to_vec()).ok();
+        }
         let Some(key) = &self.key else {
             let asset = source.model.assets.iter().find(|asset| asset.name == self.file)?;
             let held = source.fetch(&asset.bytes).ok()?;
@@ -106,6 +137,17 @@ impl Announcement {
 
     /// Takes it out of a model; a companion file goes as a whole.
     pub fn remove(&self, model: &mut Model) {
+        if self.is_own {
+            let said = model.derived.take();
+            let said = said.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
+            let keys = said.map(|said| said.keys).unwrap_or_default();
+            for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
+                file.typed.retain(|(key, _)| !keys.contains(key));
+                // It is that of the codes.
+                file.verbatim = None;
+            }
+            return;
+        }
         match &self.key {
             None => model.assets.retain(|asset| asset.name != self.file),
             Some(object) => {
@@ -166,6 +208,9 @@ fn json_of(value: &Value) -> Json {
 
 /// Whether a model still has an announcement.
 pub fn still_says(model: &Model, place: &Announcement) -> bool {
+    if place.is_own {
+        return model.derived.is_some();
+    }
     match &place.key {
         None => model.assets.iter().any(|asset| asset.name == place.file),
         Some(object) => {

@@ -87,8 +87,10 @@ impl OpenedModel {
         for quantizer in engine.registry.quantizers() {
             let understood = self.ask(quantizer.as_ref(), &mut stored)?;
             unpacked.notes.extend(understood.notes);
+            let before = owned.clone();
+            // Weights of one plugin may share a part, such as a zero point.
             let mut take = |number: usize| match self.model.tensors.get(number) {
-                Some(tensor) if owned.insert(number) => Ok(tensor),
+                Some(tensor) if owned.insert(number) || !before.contains(&number) => Ok(tensor),
                 Some(tensor) => Err(Error::malformed("two schemes know this tensor").tensor(&tensor.name)),
                 None => Err(Error::plugin(format!("names tensor {number}, which there is not"))),
             };
@@ -207,8 +209,9 @@ impl OpenedModel {
                     return Err(error.hint("write an uncompressed copy of the model first"));
                 }
             }
-            let first = weight.parts.iter().map(|(number, _)| *number).min();
-            let first = first.ok_or_else(|| Error::plugin("names a weight without parts"))?;
+            // Its first part, which may not be one that it shares.
+            let free = weight.parts.iter().map(|(number, _)| *number).filter(|n| places[*n].is_none());
+            let first = free.min().ok_or_else(|| Error::plugin("names a weight without parts of its own"))?;
             let (name, dtype, shape) = (weight.name.clone(), weight.dtype, weight.shape.clone());
             let payload = Payload::Packed(Arc::new(PackedWeight { tensor: weight, parts, factored, by }));
             places[first] = Some(Tensor { name, dtype, shape, payload });

@@ -12,7 +12,9 @@ use apr_sdk::{DType, DTypeKind, Error, Result};
 /// apply to.
 pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    let is_changed = tensors.iter().any(PlannedTensor::is_retyped);
+    // A packed weight may have the type already that its values get.
+    let is_packed = |one: &PlannedTensor| one.expression.parts().iter().any(|part| part.packed().is_some());
+    let is_changed = tensors.iter().any(|one| one.is_retyped() || is_packed(one));
     if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
         && let Some(blocks) = named(tensors, |tensor| tensor.dtype.is_block())
     {

@@ -1,0 +1,539 @@
+//! Codes in their own order, with scales and zero points for the whole tensor, along one axis, or for blocks along one axis: what
+//! formats say of derived weights.
+//!
+//! ```text
+//! part 0  codes    [rows, row_len], flat: those of less than a byte run on from row to row, the lowest bits first
+//! part .  scales   one; one for each index of the axis; or the shape of the codes with the axis divided by the block
+//! part .  zeros    likewise, if there are any
+//!
+//! value = (code - zero) * scale, each step rounded to F32; with scales of F64, which torch has for channels, only the result
+//! ```
+//!
+//! Scales and zero points that the format keeps as plain values are numbers of the layout, and no parts.
+
+use crate::blocks;
+use crate::layout::Layout;
+use crate::numbers::{E2M1, of_bytes};
+use crate::scaled::keeps_small_floats;
+use apr_sdk::half::{from_bf16, from_f16, to_f16};
+use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
+use std::ops::Range;
+
+/// The layout's name.
+pub const NAME: &str = "axes";
+
+/// The layout.
+pub struct Axes;
+
+/// Where numbers are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Side {
+    /// In a part of this type.
+    Part(DType),
+    /// Here.
+    Values(Vec<f64>),
+}
+
+/// What shares a scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// All codes.
+    All,
+    /// Those of an index of the axis.
+    Axis,
+    /// So many along the axis, each element beside them having its own.
+    Blocks(u64),
+}
+
+/// How such a weight is stored.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    /// The type of the codes.
+    pub codes: DType,
+    /// The scales.
+    pub scales: Side,
+    /// The zero points, if there are any.
+    pub zeros: Option<Side>,
+    /// What shares a scale.
+    pub along: Along,
+    /// Indices of the axis.
+    pub len: u64,
+    /// Elements for each index of the axis: the product of the dimensions after it.
+    pub inner: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Elements per row.
+    pub row_len: u64,
+}
+
+/// Stands for a side that is here, and for none.
+const HERE: u32 = u32::MAX - 1;
+const NONE: u32 = u32::MAX;
+
+/// The types of integers that codes may have, and the bits of each.
+const INTEGERS: [(DType, u32, bool); 10] = [
+    (DType::I2, 2, true),
+    (DType::U2, 2, false),
+    (DType::I4, 4, true),
+    (DType::U4, 4, false),
+    (DType::I8, 8, true),
+    (DType::U8, 8, false),
+    (DType::I16, 16, true),
+    (DType::U16, 16, false),
+    (DType::I32, 32, true),
+    (DType::U32, 32, false),
+];
+
+/// The least and the greatest code of a type of integers.
+pub fn reach(codes: DType) -> Option<(f64, f64)> {
+    let (_, bits, is_signed) = INTEGERS.into_iter().find(|(dtype, ..)| *dtype == codes)?;
+    let all = f64::from(bits).exp2();
+    Some(if is_signed { (-all / 2.0, all / 2.0 - 1.0) } else { (0.0, all - 1.0) })
+}
+
+/// Whether codes may have a type.
+pub fn is_known(codes: DType) -> bool {
+    reach(codes).is_some() || codes == DType::F4_E2M1 || is_float(codes)
+}
+
+fn is_float(codes: DType) -> bool {
+    ![DType::I8, DType::U8, DType::F8_E8M0].contains(&codes) && of_bytes(codes).is_some()
+}
+
+/// Bits of a code.
+fn bits(codes: DType) -> u64 {
+    let found = INTEGERS.into_iter().find(|(dtype, ..)| *dtype == codes);
+    found.map_or(if codes == DType::F4_E2M1 { 4 } else { 8 }, |(_, bits, _)| u64::from(bits))
+}
+
+/// The types that scales and zero points may have.
+pub fn is_number(dtype: DType) -> bool {
+    let floats = [DType::F64, DType::F32, DType::F16, DType::BF16, DType::I64];
+    floats.contains(&dtype) || is_known(dtype) || dtype == DType::F8_E8M0
+}
+
+impl Spread {
+    /// The same as numbers.
+    pub fn packed(&self) -> PackedRows {
+        let side = |side: &Side| match side {
+            Side::Part(dtype) => (dtype.0, Vec::new()),
+            Side::Values(values) => (HERE, values.clone()),
+        };
+        let (of_scales, scales) = side(&self.scales);
+        let (of_zeros, zeros) = self.zeros.as_ref().map_or((NONE, Vec::new()), side);
+        let (kind, block) = match self.along {
+            Along::All => (0, 1),
+            Along::Axis => (1, 1),
+            Along::Blocks(block) => (2, block),
+        };
+        let head = [u64::from(self.codes.0), of_scales.into(), of_zeros.into(), kind, block];
+        let counts = [self.len, self.inner, scales.len() as u64];
+        let values = scales.into_iter().chain(zeros).map(f64::to_bits);
+        let numbers = head.into_iter().chain(counts).chain(values).collect();
+        PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
+    }
+
+    fn of(packed: &PackedRows) -> Result<Spread> {
+        let wrong = || Error::plugin(format!("the numbers of `{NAME}` are none"));
+        let (head, values) = packed.numbers.split_first_chunk::<8>().ok_or_else(wrong)?;
+        let [codes, of_scales, of_zeros, kind, block, len, inner, n] = *head;
+        let short = |number: u64| u32::try_from(number).map_err(|_| wrong());
+        let (scales, zeros) = values.split_at_checked(index(n)).ok_or_else(wrong)?;
+        let side = |dtype: u32, values: &[u64]| match dtype {
+            HERE => Side::Values(values.iter().map(|bits| f64::from_bits(*bits)).collect()),
+            dtype => Side::Part(DType(dtype)),
+        };
+        let of_zeros = short(of_zeros)?;
+        Ok(Spread {
+            codes: DType(short(codes)?),
+            scales: side(short(of_scales)?, scales),
+            zeros: (of_zeros != NONE).then(|| side(of_zeros, zeros)),
+            along: match kind {
+                0 => Along::All,
+                1 => Along::Axis,
+                _ => Along::Blocks(block.max(1)),
+            },
+            len: len.max(1),
+            inner: inner.max(1),
+            rows: packed.rows,
+            row_len: packed.row_len,
+        })
+    }
+
+    /// The sides in the order of the parts.
+    fn sides(&self) -> impl Iterator<Item = &Side> {
+        std::iter::once(&self.scales).chain(&self.zeros)
+    }
+
+    /// Blocks along the axis.
+    fn blocks(&self) -> u64 {
+        match self.along {
+            Along::Blocks(block) => self.len.div_ceil(block),
+            _ => 1,
+        }
+    }
+
+    /// The row of scales, of `inner` each, that an element needs.
+    fn group(&self, element: u64) -> u64 {
+        let Along::Blocks(block) = self.along else { return 0 };
+        let (outer, index) = (element / self.inner / self.len, element / self.inner % self.len);
+        outer * self.blocks() + index / block
+    }
+
+    /// The scales that rows need: the first, and how many.
+    fn needed(&self, rows: &Range<u64>) -> (u64, u64) {
+        match self.along {
+            Along::All => (0, 1),
+            Along::Axis => (0, self.len),
+            Along::Blocks(_) => {
+                let (first, end) = (rows.start * self.row_len, rows.end * self.row_len);
+                if end <= first {
+                    return (0, 0);
+                }
+                let from = self.group(first);
+                (from * self.inner, (self.group(end - 1) + 1 - from) * self.inner)
+            }
+        }
+    }
+
+    /// Whether 32 elements of a row always share a scale.
+    fn shares_by_32(&self) -> bool {
+        let is_last = self.inner == 1;
+        self.row_len.is_multiple_of(32)
+            && match self.along {
+                Along::All => true,
+                Along::Axis => !is_last || self.len == 1,
+                Along::Blocks(block) => is_last && block.is_multiple_of(32),
+            }
+    }
+
+    /// The types that may hold its values, best first.
+    pub fn exact(&self) -> Vec<ExactType> {
+        let dtype = match self.codes {
+            DType::I8 | DType::U8 if self.shares_by_32() => DType::Q8_0,
+            DType::I4 | DType::U4 if self.shares_by_32() => DType::Q4_0,
+            codes if is_float(codes) || codes == DType::F4_E2M1 => DType::BF16,
+            _ => return Vec::new(),
+        };
+        let parts = self.sides().filter(|side| matches!(side, Side::Part(_))).count();
+        let holds = |side: &Side, is_zero: bool| match side {
+            Side::Part(_) => true,
+            Side::Values(values) => values.iter().all(|value| self.fits(dtype, *value, is_zero)),
+        };
+        let is_centred = self.zeros.is_some() || self.fits(dtype, 0.0, true);
+        let is_held = holds(&self.scales, false)
+            && self.zeros.as_ref().is_none_or(|side| holds(side, true))
+            && is_centred;
+        let exact = ExactType { dtype, evidence: (1..=parts).collect() };
+        if is_held { vec![exact] } else { Vec::new() }
+    }
+
+    /// Whether a type holds what has this scale, or this zero point.
+    fn fits(&self, dtype: DType, value: f64, is_zero: bool) -> bool {
+        let middle = match self.codes {
+            DType::U8 => 128.0,
+            DType::U4 => 8.0,
+            _ => 0.0,
+        };
+        let scale = to_f32(value);
+        if !is_zero && f64::from(scale) != value {
+            return false;
+        }
+        match (is_zero, dtype) {
+            (true, _) => value == middle,
+            (false, DType::BF16) => keeps_small_floats(scale),
+            (false, _) => from_f16(to_f16(scale)) == scale,
+        }
+    }
+
+    /// Scales and zero points of the rows held, and the number of the first.
+    fn numbers(&self, held: &HeldRows<'_>) -> Result<Numbers> {
+        let (first, n) = self.needed(&held.rows);
+        let mut parts = held.parts.iter().skip(1);
+        let mut take = |side: &Side| {
+            let values = match side {
+                Side::Values(values) if values.len() == 1 => vec![values[0]; index(n)],
+                Side::Values(values) => {
+                    let from = index(first);
+                    values.get(from..from.saturating_add(index(n))).unwrap_or_default().to_vec()
+                }
+                Side::Part(dtype) => {
+                    let bytes = parts.next().copied().unwrap_or_default();
+                    // What has less than a byte begins within one.
+                    let skip = first * bits_of_number(*dtype) % 8 / bits_of_number(*dtype);
+                    let mut values = numbers_of(*dtype, bytes)?;
+                    values.drain(..index(skip).min(values.len()));
+                    values.truncate(index(n));
+                    values
+                }
+            };
+            if values.len() == index(n) { Ok(values) } else { Err(too_short()) }
+        };
+        let scales = take(&self.scales)?;
+        if let Some(bad) = scales.iter().find(|scale| !to_f32(**scale).is_finite()) {
+            return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
+        }
+        let zeros = self.zeros.as_ref().map(&mut take).transpose()?;
+        for zero in zeros.iter().flatten() {
+            check_zero(self.codes, *zero)?;
+        }
+        Ok(Numbers { first, scales, zeros: zeros.unwrap_or_default() })
+    }
+
+    /// The number among all scales for column `at` of a row, and how many columns from there share it; 1 if the next
+    /// column has the next scale.
+    fn place(&self, row: u64, at: u64) -> (u64, u64) {
+        let element = row * self.row_len + at;
+        let left = self.row_len - at;
+        match self.along {
+            Along::All => (0, left),
+            Along::Axis => {
+                let place = element / self.inner % self.len;
+                (place, left.min(self.inner - element % self.inner))
+            }
+            Along::Blocks(block) if self.inner == 1 => {
+                let to_end = (block - element % self.len % block).min(self.len - element % self.len);
+                (self.group(element), left.min(to_end))
+            }
+            Along::Blocks(_) => (self.group(element) * self.inner + element % self.inner, 1),
+        }
+    }
+}
+
+/// Scales and zero points in memory.
+struct Numbers {
+    first: u64,
+    scales: Vec<f64>,
+    zeros: Vec<f64>,
+}
+
+impl Numbers {
+    fn at(&self, place: u64) -> Result<(f64, f64)> {
+        let at = index(place.wrapping_sub(self.first));
+        let scale = self.scales.get(at).copied().ok_or_else(too_short)?;
+        Ok((scale, self.zeros.get(at).copied().unwrap_or_default()))
+    }
+}
+
+/// Checks a zero point against the codes.
+///
+/// # Errors
+/// Malformed for one that is no code.
+pub fn check_zero(codes: DType, zero: f64) -> Result<()> {
+    let is_inside = match reach(codes) {
+        // A zero point may be a float, as those of embeddings in torch are.
+        Some((least, greatest)) => (least..=greatest).contains(&zero),
+        None => zero == 0.0,
+    };
+    if is_inside {
+        return Ok(());
+    }
+    Err(Error::malformed(format!("a zero point is {zero}, which is no code of type {codes}")))
+}
+
+fn too_short() -> Error {
+    Error::plugin("a part has too few bytes for its rows")
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "values are computed in F32, and scales rounded to it")]
+fn to_f32(value: f64) -> f32 {
+    value as f32
+}
+
+fn bits_of_number(dtype: DType) -> u64 {
+    dtype
+        .info()
+        .map_or(8, |info| u64::from(info.block_bytes) * 8 / u64::from(info.block_elements.max(1)))
+        .max(1)
+}
+
+/// The values of little-endian numbers.
+fn numbers_of(dtype: DType, bytes: &[u8]) -> Result<Vec<f64>> {
+    fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+        bytes.as_chunks::<N>().0.iter().map(|bytes| value(*bytes)).collect()
+    }
+    Ok(match dtype {
+        DType::F64 => each(bytes, f64::from_le_bytes),
+        DType::F32 => each(bytes, |b| f64::from(f32::from_le_bytes(b))),
+        DType::F16 => each(bytes, |b| f64::from(from_f16(u16::from_le_bytes(b)))),
+        DType::BF16 => each(bytes, |b| f64::from(from_bf16(u16::from_le_bytes(b)))),
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "what F64 does not hold is no code of 32 bits, and refused"
+        )]
+        DType::I64 => each(bytes, |b| i64::from_le_bytes(b) as f64),
+        DType::I32 => each(bytes, |b| f64::from(i32::from_le_bytes(b))),
+        DType::U32 => each(bytes, |b| f64::from(u32::from_le_bytes(b))),
+        _ => {
+            let mut values = vec![0.0; bytes.len() * 8 / index(bits_of_number(dtype))];
+            codes(dtype, bytes, 0, &mut values)?;
+            values.into_iter().map(f64::from).collect()
+        }
+    })
+}
+
+/// Codes of at most 16 bits from number `first` of `bytes` on, as values.
+fn codes(dtype: DType, bytes: &[u8], first: usize, out: &mut [f32]) -> Result<()> {
+    let narrow = |bits: usize, table: [f32; 16], out: &mut [f32]| {
+        let (each, mask) = (8 / bits, (1u8 << bits) - 1);
+        for (at, out) in (first..).zip(out) {
+            let byte = bytes.get(at / each).copied().ok_or_else(too_short)?;
+            *out = table[usize::from(byte >> (at % each * bits) & mask)];
+        }
+        Ok(())
+    };
+    /// A table of integers of so many bits.
+    fn table(bits: u32, is_signed: bool) -> [f32; 16] {
+        let (all, half) = (1i16 << bits, 1i16 << (bits - 1));
+        let mut table = [0.0; 16];
+        for (code, out) in (0..all).zip(&mut table) {
+            *out = f32::from(if is_signed && code >= half { code - all } else { code });
+        }
+        table
+    }
+    match dtype {
+        DType::I2 => narrow(2, table(2, true), out),
+        DType::U2 => narrow(2, table(2, false), out),
+        DType::I4 => narrow(4, table(4, true), out),
+        DType::U4 => narrow(4, table(4, false), out),
+        DType::F4_E2M1 => narrow(4, E2M1, out),
+        DType::I16 | DType::U16 => {
+            let bytes = bytes.get(first * 2..(first + out.len()) * 2).ok_or_else(too_short)?;
+            for (out, pair) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                let code = u16::from_le_bytes(*pair);
+                *out = if dtype == DType::U16 { f32::from(code) } else { f32::from(code.cast_signed()) };
+            }
+            Ok(())
+        }
+        _ => {
+            let table = of_bytes(dtype).ok_or_else(|| Error::plugin(format!("{dtype} holds no codes")))?;
+            let bytes = bytes.get(first..first + out.len()).ok_or_else(too_short)?;
+            out.iter_mut().zip(bytes).for_each(|(out, code)| *out = table[usize::from(*code)]);
+            Ok(())
+        }
+    }
+}
+
+impl Layout for Axes {
+    fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
+        let spread = Spread::of(packed)?;
+        // Elements; bytes, where they have less than one.
+        let run = |bits: u64, first: u64, n: u64| {
+            let (start, end) = match 8 / bits.min(8) {
+                1 => (first, first + n),
+                each => (first / each, (first + n).div_ceil(each)),
+            };
+            PartRange::Boxes(vec![PartBox::run(start, end - start)])
+        };
+        let n = rows.end.saturating_sub(rows.start) * spread.row_len;
+        let mut found = vec![run(bits(spread.codes), rows.start * spread.row_len, n)];
+        let (first, n) = spread.needed(&rows);
+        for side in spread.sides() {
+            match (side, spread.along) {
+                (Side::Values(_), _) => {}
+                (Side::Part(dtype), Along::Blocks(_)) => found.push(run(bits_of_number(*dtype), first, n)),
+                (Side::Part(_), _) => found.push(PartRange::Whole),
+            }
+        }
+        Ok(found)
+    }
+
+    fn unpack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let spread = Spread::of(packed)?;
+        let numbers = spread.numbers(held)?;
+        let bytes = held.parts.first().copied().unwrap_or_default();
+        let before = held.rows.start * spread.row_len * bits(spread.codes) / 8 * 8 / bits(spread.codes);
+        let is_long = bits(spread.codes) > 16;
+        let is_wide = spread.scales == Side::Part(DType::F64);
+        for (row, out) in rows.zip(out.chunks_exact_mut(index(spread.row_len.max(1)))) {
+            let first = index(row * spread.row_len - before);
+            if is_long {
+                let bytes = bytes.get(first * 4..(first + out.len()) * 4).ok_or_else(too_short)?;
+                let codes = numbers_of(spread.codes, bytes)?;
+                for ((at, out), code) in (0..).zip(out).zip(codes) {
+                    let (scale, zero) = numbers.at(spread.place(row, at).0)?;
+                    *out = match is_wide {
+                        true => to_f32((code - zero) * scale),
+                        false => to_f32(code - zero) * to_f32(scale),
+                    };
+                }
+                continue;
+            }
+            codes(spread.codes, bytes, first, out)?;
+            let mut at = 0;
+            while at < out.len() {
+                let (place, n) = spread.place(row, at as u64);
+                let (scale, zero) = numbers.at(place)?;
+                let run = &mut out[at..at + index(n)];
+                if is_wide {
+                    run.iter_mut().for_each(|value| *value = to_f32((f64::from(*value) - zero) * scale));
+                } else {
+                    let (scale, zero) = (to_f32(scale), to_f32(zero));
+                    run.iter_mut().for_each(|value| *value = (*value - zero) * scale);
+                }
+                at += run.len();
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
+        let spread = Spread::of(packed)?;
+        let numbers = spread.numbers(held)?;
+        let scales = numbers.scales.iter().all(|scale| spread.fits(dtype, *scale, false));
+        let zeros = numbers.zeros.iter().all(|zero| spread.fits(dtype, *zero, true));
+        Ok(scales && zeros && (spread.zeros.is_some() || spread.fits(dtype, 0.0, true)))
+    }
+
+    fn repack(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        dtype: DType,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let spread = Spread::of(packed)?;
+        let numbers = spread.numbers(held)?;
+        let block_bytes = dtype.info().map_or(1, |info| info.block_bytes as usize);
+        let row_bytes = index(spread.row_len / 32) * block_bytes;
+        // The codes without their zero point: blocks of ggml have it in the middle.
+        let plain = Spread { scales: Side::Values(vec![1.0]), along: Along::All, ..spread.clone() };
+        let zero = numbers.zeros.first().copied().unwrap_or_default();
+        let plain = Spread { zeros: Some(Side::Values(vec![zero])), ..plain }.packed();
+        let mut values = vec![0.0; index(spread.row_len)];
+        for (row, out) in rows.zip(out.chunks_exact_mut(row_bytes.max(1))) {
+            self.unpack(&plain, held, row..row + 1, &mut values)?;
+            for ((at, codes), out) in
+                (0u64..).zip(values.as_chunks::<32>().0).zip(out.chunks_exact_mut(block_bytes))
+            {
+                let (scale, _) = numbers.at(spread.place(row, at * 32).0)?;
+                match dtype {
+                    DType::Q8_0 => {
+                        blocks::q8_0(to_f32(scale), codes.iter().map(|code| blocks::signed(*code)), out)
+                    }
+                    DType::Q4_0 => {
+                        let codes = codes.map(|code| (blocks::signed(code) + 8).cast_unsigned());
+                        blocks::q4_0(to_f32(scale), &codes, out);
+                    }
+                    _ => {
+                        return Err(Error::unsupported(format!(
+                            "such codes do not become {dtype} without loss"
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

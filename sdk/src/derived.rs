@@ -1,0 +1,174 @@
+//! Derived weights: what a reader says of tensors that are only the codes of a weight, where the format itself says how
+//! values are computed from them. The host hands it to the schemes of packed weights, which know nothing of the format.
+//!
+//! ```text
+//! value = (code - zero point) * scale
+//! ```
+
+use crate::{Error, Result};
+use serde_json::{Map, Value as Json, json};
+
+/// The key under which schemes find the description among what announces packed weights ([`crate::Announced`]).
+pub const DERIVED: &str = "derived";
+
+/// What a reader says of the derived weights of a model, as one fact.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Derived {
+    /// The weights.
+    pub weights: Vec<DerivedWeight>,
+    /// Keys of the reader's own format that say nothing true any more once weights are in the place of their codes.
+    pub keys: Vec<String>,
+    /// Tensors that no weight depends on, such as scales of what is computed.
+    pub unused: Vec<String>,
+}
+
+/// How a weight is computed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DerivedWeight {
+    /// The weight's name.
+    pub name: String,
+    /// What computes it in the format, in a few words: `DequantizeLinear`.
+    pub by: String,
+    /// The tensor of the codes.
+    pub codes: String,
+    /// Scales.
+    pub scales: DerivedNumbers,
+    /// Zero points; `None` if all are zero.
+    pub zeros: Option<DerivedNumbers>,
+    /// The axis of the codes that scales run along; `None` if there is one scale for all. Negative from the end.
+    pub axis: Option<i64>,
+    /// How many codes along the axis share a scale, whose shape is then that of the codes with the axis divided.
+    pub block: Option<u64>,
+    /// Tensors that hold nothing but what is said here: their names.
+    pub beside: Vec<String>,
+}
+
+/// Numbers that a weight is computed with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DerivedNumbers {
+    /// Those of a tensor of the model, of this name.
+    Tensor(String),
+    /// These.
+    Values(Vec<f64>),
+}
+
+impl Default for DerivedNumbers {
+    fn default() -> DerivedNumbers {
+        DerivedNumbers::Values(Vec::new())
+    }
+}
+
+impl DerivedNumbers {
+    /// A number that JSON cannot say is text.
+    fn to_json(&self) -> Json {
+        let number = |value: &f64| match value.is_finite() {
+            true => Json::from(*value),
+            false => Json::from(value.to_string()),
+        };
+        match self {
+            DerivedNumbers::Tensor(name) => Json::from(name.as_str()),
+            DerivedNumbers::Values(values) => values.iter().map(number).collect(),
+        }
+    }
+
+    fn of(json: &Json) -> Option<DerivedNumbers> {
+        if let Some(name) = json.as_str() {
+            return Some(DerivedNumbers::Tensor(name.to_owned()));
+        }
+        let number = |json: &Json| json.as_f64().or_else(|| json.as_str()?.parse().ok());
+        Some(DerivedNumbers::Values(json.as_array()?.iter().map(number).collect::<Option<_>>()?))
+    }
+}
+
+impl DerivedWeight {
+    fn to_json(&self) -> Json {
+        let mut map = Map::new();
+        map.insert("name".into(), self.name.as_str().into());
+        map.insert("by".into(), self.by.as_str().into());
+        map.insert("codes".into(), self.codes.as_str().into());
+        map.insert("scales".into(), self.scales.to_json());
+        if let Some(zeros) = &self.zeros {
+            map.insert("zeros".into(), zeros.to_json());
+        }
+        if let Some(axis) = self.axis {
+            map.insert("axis".into(), axis.into());
+        }
+        if let Some(block) = self.block {
+            map.insert("block".into(), block.into());
+        }
+        if !self.beside.is_empty() {
+            map.insert("beside".into(), self.beside.clone().into());
+        }
+        Json::Object(map)
+    }
+
+    fn of(json: &Json) -> Option<DerivedWeight> {
+        let text = |key: &str| json.get(key)?.as_str().map(str::to_owned);
+        let numbers = |key: &str| json.get(key).map(|json| DerivedNumbers::of(json).ok_or(()));
+        Some(DerivedWeight {
+            name: text("name")?,
+            by: text("by")?,
+            codes: text("codes")?,
+            scales: numbers("scales")?.ok()?,
+            zeros: numbers("zeros").transpose().ok()?,
+            axis: json.get("axis").and_then(Json::as_i64),
+            block: json.get("block").and_then(Json::as_u64),
+            beside: json.get("beside").map_or(Some(Vec::new()), texts)?,
+        })
+    }
+}
+
+fn texts(json: &Json) -> Option<Vec<String>> {
+    json.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+impl Derived {
+    /// The description as JSON, which is how it crosses between plugins.
+    pub fn to_json(&self) -> String {
+        let weights: Vec<Json> = self.weights.iter().map(DerivedWeight::to_json).collect();
+        json!({"weights": weights, "keys": self.keys, "unused": self.unused}).to_string()
+    }
+
+    /// What [`Derived::to_json`] wrote.
+    ///
+    /// # Errors
+    /// Plugin for anything else.
+    pub fn from_json(text: &[u8]) -> Result<Derived> {
+        let wrong = || Error::plugin("a description of derived weights is none");
+        let json: Json = serde_json::from_slice(text).map_err(|_| wrong())?;
+        let weights = json.get("weights").and_then(Json::as_array).ok_or_else(wrong)?;
+        let weights = weights.iter().map(DerivedWeight::of).collect::<Option<_>>().ok_or_else(wrong)?;
+        let list = |key: &str| json.get(key).and_then(texts).ok_or_else(wrong);
+        Ok(Derived { weights, keys: list("keys")?, unused: list("unused")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_comes_back() {
+        let derived = Derived {
+            weights: vec![
+                DerivedWeight {
+                    name: "w".into(),
+                    by: "X".into(),
+                    codes: "q".into(),
+                    scales: DerivedNumbers::Values(vec![0.1, f64::from(0.1f32), f64::INFINITY]),
+                    zeros: Some(DerivedNumbers::Tensor("z".into())),
+                    axis: Some(-1),
+                    block: Some(32),
+                    beside: vec!["s".into()],
+                },
+                DerivedWeight::default(),
+            ],
+            keys: vec!["k".into()],
+            unused: vec!["u".into()],
+        };
+        assert_eq!(Derived::from_json(derived.to_json().as_bytes()).unwrap(), derived);
+        for text in ["", "{}", r#"{"weights":[{}],"keys":[]}"#, r#"{"weights":[],"keys":[1],"unused":[]}"#] {
+            assert!(Derived::from_json(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

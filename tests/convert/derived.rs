@@ -1,0 +1,146 @@
+//! Weights that a format's own description makes of stored codes (`tests/packed/derived`): DequantizeLinear in ONNX, quantized
+//! tensors of torch. The same flags as for packed checkpoints, and the values that the formats' own packages compute.
+
+use crate::packed::{dequantizing, tensors, to};
+use apr_engine::plan::choose::Choice;
+use apr_engine::plan::quantize::Quantization;
+use apr_host::convert::{ConvertOptions, convert};
+use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
+use apr_sdk::{DType, ErrorKind};
+use apr_tests::{Scratch, host, must, root};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The models, each with its true values.
+fn fixtures() -> Vec<(PathBuf, PathBuf)> {
+    let folder = root().join("tests/packed/derived/fixtures");
+    let of = |(name, file): (&str, &str)| {
+        let folder = folder.join(name);
+        (folder.join(file), folder.join("expected.safetensors"))
+    };
+    [("onnx", "model.onnx"), ("onnxruntime", "model.onnx"), ("torch", "model.pt")]
+        .into_iter()
+        .map(of)
+        .collect()
+}
+
+fn values(host: &apr_host::host::Host, path: &Path) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
+    let half = |bytes: &[u8], value: fn(u16) -> f32| -> Vec<f32> {
+        bytes.as_chunks().0.iter().map(|bytes| value(u16::from_le_bytes(*bytes))).collect()
+    };
+    let of = |(name, dtype, shape, bytes): (String, DType, Vec<u64>, Vec<u8>)| {
+        let values = match dtype {
+            DType::F32 => bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+            DType::BF16 => half(&bytes, from_bf16),
+            DType::F16 => half(&bytes, from_f16),
+            _ => panic!("{name} is {dtype}"),
+        };
+        (name, (shape, values))
+    };
+    tensors(host, path).into_iter().map(of).collect()
+}
+
+#[test]
+fn derived_weights_have_the_values_that_their_own_packages_compute() {
+    let host = host();
+    for (input, expected) in fixtures() {
+        let scratch = Scratch::in_memory();
+        let expected = values(&host, &expected);
+        for (dtype, rounded) in [
+            (DType::F32, (|value| value) as fn(f32) -> f32),
+            (DType::BF16, |value| from_bf16(to_bf16(value))),
+            (DType::F16, |value| from_f16(to_f16(value))),
+        ] {
+            for (target, end) in [
+                ("safetensors", "safetensors"),
+                ("gguf", "gguf"),
+                ("apr", "apr"),
+                ("onnx", "onnx"),
+                ("pytorch", "pt"),
+            ] {
+                let what = format!("{} to {target} in {dtype}", input.display());
+                let output = scratch.at(&format!("{dtype}.{end}"));
+                let quantization = Quantization { dequantize: Some(dtype), ..Quantization::default() };
+                let wanted = ConvertOptions {
+                    quantization,
+                    arch: Some("none".to_owned()),
+                    ..to(target, &input, &output)
+                };
+                let done = convert(&host, &wanted).unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert!(done.notes.iter().any(|note| note.starts_with("packed weights: ")), "{what}");
+                let is_idle = |warning: &String| warning.contains("changes nothing");
+                assert!(!done.warnings.iter().any(is_idle), "{what}: {:?}", done.warnings);
+                let have = values(&host, &output);
+                assert!(have.keys().eq(expected.keys()), "{what}: {:?}", have.keys());
+                for (name, (shape, want)) in &expected {
+                    // GGUF has no more than four dimensions, and keeps all of these.
+                    let (of, have) = &have[name];
+                    assert_eq!(of, shape, "{what}: {name}");
+                    // What is a float already stays as it is.
+                    let want =
+                        want.iter().map(|value| if name == "plain" { *value } else { rounded(*value) });
+                    let differs = have.iter().zip(want).find(|(a, b)| *a != b);
+                    assert_eq!(differs, None, "{what}: {name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn derived_weights_stay_codes_within_their_format_and_never_reach_gguf_as_weights() {
+    let host = host();
+    for (input, _) in fixtures() {
+        let scratch = Scratch::in_memory();
+        let format = if input.extension().unwrap() == "pt" { "pytorch" } else { "onnx" };
+        let end = input.extension().unwrap().to_str().unwrap();
+        // Once, a list of numbers becomes raw data, and a view a tensor of its own, as everywhere.
+        let (first, second) = (scratch.at(&format!("first.{end}")), scratch.at(&format!("second.{end}")));
+        must(&host, &to(format, &input, &first));
+        must(&host, &to(format, &first, &second));
+        let bytes = |path: &Path| std::fs::read(path).unwrap();
+        assert_eq!(bytes(&first), bytes(&second), "{format}");
+        let output = scratch.at("codes.gguf");
+        let wanted = ConvertOptions { arch: Some("none".to_owned()), ..to("gguf", &input, &output) };
+        // Weights of half precision have no type that holds them without being asked for.
+        let Err(error) = convert(&host, &wanted) else {
+            assert!(!input.ends_with("onnx/model.onnx"));
+            let all = tensors(&host, &output);
+            assert!(all.iter().all(|(_, dtype, ..)| [DType::F32, DType::Q8_0].contains(dtype)));
+            continue;
+        };
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("no type of GGUF holds exactly"), "{error}");
+        assert!(error.hint_text().unwrap().contains("--dequantize bf16"), "{error}");
+        assert!(!output.exists());
+    }
+}
+
+#[test]
+fn a_derived_weight_becomes_blocks_that_hold_every_value() {
+    let host = host();
+    for (input, expected) in
+        fixtures().into_iter().filter(|(input, _)| !input.ends_with("onnxruntime/model.onnx"))
+    {
+        let scratch = Scratch::in_memory();
+        let (blocks, floats) = (scratch.at("even.gguf"), scratch.at("even.safetensors"));
+        let wanted = ConvertOptions {
+            arch: Some("none".to_owned()),
+            choice: Choice { include: vec!["even".to_owned()], ..Choice::default() },
+            ..to("gguf", &input, &blocks)
+        };
+        let done = must(&host, &wanted);
+        assert!(
+            done.notes.iter().any(|note| note.contains("Q8_0, which holds every value")),
+            "{:?}",
+            done.notes
+        );
+        let wanted = ConvertOptions {
+            quantization: dequantizing(),
+            arch: Some("none".to_owned()),
+            ..to("safetensors", &blocks, &floats)
+        };
+        must(&host, &wanted);
+        assert_eq!(values(&host, &floats)["even"], values(&host, &expected)["even"]);
+    }
+}

@@ -10,11 +10,19 @@ struct Cut {
 };
 
 struct Matmul {
-    // `x` is what Cut made.
-    u64 weights, bias, out, residual, x;
-    u32 type, row_bytes, rows, columns, tokens, x_stride, out_stride, residual_stride, first_row, pad;
-    float scale, pad2;
+    // `x` is what Cut made. With several splits, each block has some of the columns, and leaves its sums in `partials`.
+    u64 weights, bias, out, residual, x, partials;
+    u32 type, row_bytes, rows, columns, tokens, x_stride, out_stride, residual_stride, first_row, split_columns, splits;
+    float scale;
 };
+
+// What a result becomes.
+DEVICE void finish(const Matmul& p, u32 token, u32 row, float sum) {
+    if (p.bias) sum += ((const float*)p.bias)[row];
+    sum *= p.scale;
+    if (p.residual) sum += ((const float*)p.residual)[(u64)token * p.residual_stride + row];
+    ((float*)p.out)[(u64)token * p.out_stride + row] = sum;
+}
 
 static const u32 DEPTH = 32, PITCH = DEPTH + 8;
 
@@ -97,19 +105,21 @@ DEVICE void multiply_tile(const Matmul& p) {
             for (u32 part = 0; part < X_PARTS; part++) x[part][n] = *(const uint4*)(at + (u64)part * p.tokens * p.x_stride);
         }
     };
+    u32 first = block_z() * p.split_columns;
+    u32 end = first + p.split_columns < p.columns ? first + p.split_columns : p.columns;
     if (AHEAD) {
-        fetch_weights(0);
+        fetch_weights(first);
         wait_for_previous();
-        fetch_activations(0);
+        fetch_activations(first);
     }
 #pragma unroll 1
-    for (u32 depth = 0; depth < p.columns; depth += DEPTH) {
+    for (u32 depth = first; depth < end; depth += DEPTH) {
         if (!AHEAD) {
             fetch_weights(depth);
-            if (depth == 0) wait_for_previous();
+            if (depth == first) wait_for_previous();
             fetch_activations(depth);
         }
-        if (depth > 0) block_sync();
+        if (depth > first) block_sync();
 #pragma unroll
         for (u32 part = 0; part < WEIGHT_PARTS; part++) {
             uint4* to = (uint4*)(weights + (part * ROWS + mine) * PITCH + run * 16);
@@ -124,7 +134,7 @@ DEVICE void multiply_tile(const Matmul& p) {
                 *(uint4*)(activations + (part * TOKENS + chunk / 4) * PITCH + chunk % 4 * 8) = x[part][n];
         }
         block_sync();
-        if (AHEAD && depth + DEPTH < p.columns) {
+        if (AHEAD && depth + DEPTH < end) {
             fetch_weights(depth + DEPTH);
             fetch_activations(depth + DEPTH);
         }
@@ -164,17 +174,28 @@ DEVICE void multiply_tile(const Matmul& p) {
                 u32 r = first_row + warp_row + i * 16 + group + n / 2 * 8;
                 u32 t = first_token + warp_token + j * 8 + in_group * 2 + n % 2;
                 if (r >= p.rows || t >= p.tokens) continue;
-                float sum = sums[i][j][n];
-                if (p.bias) sum += ((const float*)p.bias)[r];
-                sum *= p.scale;
-                if (p.residual) sum += ((const float*)p.residual)[(u64)t * p.residual_stride + r];
-                ((float*)p.out)[(u64)t * p.out_stride + r] = sum;
+                if (p.splits > 1)
+                    ((float*)p.partials)[((u64)block_z() * p.tokens + t) * p.rows + r] = sums[i][j][n];
+                else
+                    finish(p, t, r, sums[i][j][n]);
             }
+}
+
+// Adds up what the splits left, always in the same order.
+KERNEL(matmul_sum, Matmul, 256) {
+    release_next();
+    wait_for_previous();
+    u32 row = block_x() * threads_x() + thread_x(), token = block_y();
+    if (row >= p.rows) return;
+    float sum = 0.0f;
+    for (u32 split = 0; split < p.splits; split++)
+        sum += ((const float*)p.partials)[((u64)split * p.tokens + token) * p.rows + row];
+    finish(p, token, row, sum);
 }
 
 // Block types: a code of up to 8 bits times a scale. Two parts of an activation have 16 bits. Large tiles read everything less often, small
 // ones keep more of the device busy, and have registers to fetch ahead; three parts of both leave no room for large ones.
-KERNEL(matmul_blocks, Matmul, 128) { release_next(); multiply_tile<1, 2, 64, 64, true>(p); }
+KERNEL_OF(matmul_blocks, Matmul, 128, 4) { release_next(); multiply_tile<1, 2, 64, 64, true>(p); }
 KERNEL_OF(matmul_blocks_large, Matmul, 256, 2) { release_next(); multiply_tile<1, 2, 128, 128, false>(p); }
 KERNEL(matmul_bf16, Matmul, 128) { release_next(); multiply_tile<1, 3, 64, 64, true>(p); }
 KERNEL_OF(matmul_bf16_large, Matmul, 256, 1) { release_next(); multiply_tile<1, 3, 128, 128, false>(p); }

@@ -32,9 +32,9 @@ parameters! {
     Cut { x: u64, to: u64, x_stride: u32, columns: u32, wide: u32, tokens: u32, parts: u32, pad: u32 }
     /// Products with many rows.
     Matmul {
-        weights: u64, bias: u64, out: u64, residual: u64, x: u64, kind: u32, row_bytes: u32, rows: u32, columns: u32,
-        tokens: u32, x_stride: u32, out_stride: u32, residual_stride: u32, first_row: u32, pad: u32, scale: f32,
-        pad2: f32,
+        weights: u64, bias: u64, out: u64, residual: u64, x: u64, partials: u64, kind: u32, row_bytes: u32, rows: u32,
+        columns: u32, tokens: u32, x_stride: u32, out_stride: u32, residual_stride: u32, first_row: u32,
+        split_columns: u32, splits: u32, scale: f32,
     }
     /// Rows of a table.
     Embed {

@@ -3,7 +3,7 @@
 
 mod check;
 mod choices;
-pub(crate) mod config;
+mod config;
 mod decoder;
 mod draft;
 mod forward;

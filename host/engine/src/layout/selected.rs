@@ -2,7 +2,6 @@
 
 use super::edits::{Edits, Understood};
 use super::opened::Opened;
-use crate::architecture::config::codes::refuse_integers;
 use crate::architecture::{Removed, prune_layers};
 use crate::engine::Engine;
 use crate::open::packed::Unpacked;
@@ -13,7 +12,6 @@ use crate::plan::rename::{Fate, Fates, take};
 use crate::plan::request::{ConvertOptions, VerifyMode};
 use crate::registry::Format;
 use crate::wording::n_of;
-use apr_sdk::manifest::DialectRule;
 use apr_sdk::{Error, ErrorKind, LayoutRequest, Model, Result, Writer};
 use std::sync::Arc;
 
@@ -142,13 +140,6 @@ impl<'a> Selected<'a> {
             Some(taken) => (Some(taken.kept), Some(taken.fates), taken.removed),
             None => (None, None, Vec::new()),
         };
-        // Under other names nothing else looks at what the format's programs would compute with.
-        if options.arch.as_deref() == Some("none")
-            && let DialectRule::Always(want) = &target.manifest.dialect
-            && model.dialect != *want
-        {
-            refuse_integers(&model.tensors).map_err(of_source)?;
-        }
         let selected =
             kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
         let mut notes = std::mem::take(&mut model.notes);

@@ -126,6 +126,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     if ids.len() < 2 {
         return Err(Error::invalid_argument("the text has fewer than two tokens").hint("give a longer one"));
     }
+    let (count, room) = (ids.len(), tested.runner.context());
+    if u32::try_from(count).map_or(true, |count| count > room) {
+        let message = format!("{count} tokens do not fit the context of {room}");
+        return Err(
+            Error::invalid_argument(message).hint(format!("pass --context {count}, or --tokens {room}"))
+        );
+    }
     let spinner = Spinner::showing("comparing", progress, &context.terminal);
     let bound = args.bound.unwrap_or(if tested.facts.has_blocks { BOUND_OF_BLOCKS } else { BOUND });
     let mut sides = [side(&mut tested), side(&mut against)];

@@ -16,6 +16,13 @@ const TILES: [usize; 2] = [64, 128];
 const LARGE_TILES: usize = 96;
 /// Columns that are taken at a time on tensor cores.
 const DEPTH: usize = 32;
+/// Small tiles that keep a device busy: with fewer, columns are split among blocks.
+const BUSY_TILES: usize = 528;
+/// Depths that a split has at least, so that its work outweighs adding it up, and splits at most.
+const SPLIT_DEPTHS: usize = 4;
+const MOST_SPLITS: usize = 16;
+/// Bytes that all splits of a product leave at most.
+pub(crate) const SUMS_BYTES: usize = BUSY_TILES * TILES[0] * TILES[0] * 4;
 /// BF16 of an activation at most.
 const MOST_CUTS: usize = 3;
 
@@ -148,34 +155,52 @@ impl Linear {
         step::launch(("matmul", "cut"), [wide.div_ceil(8 * 128), tokens, 1], 128, &parameters)
     }
 
-    /// The kernel of one part on tensor cores.
-    fn many(&self, step: &Step<'_>, part: &Rows, tokens: usize) -> Launch {
+    /// The kernels of one part on tensor cores.
+    fn many(&self, step: &Step<'_>, part: &Rows, tokens: usize, launches: &mut Vec<Launch>) {
         let (out, layout) = (step.place(&part.out), &part.matrix.layout);
         let residual = step.place_or_none(self.residual.as_ref());
+        let rows = part.out.width;
+        let [mut small, large] = TILES.map(|tile| [rows.div_ceil(tile), tokens.div_ceil(tile), 1]);
+        let large_kernel = layout.of.matmul_large.filter(|_| large[0] * large[1] >= LARGE_TILES);
+        let depths = layout.columns.div_ceil(DEPTH);
+        let splits = if large_kernel.is_some() { 1 } else { splits(small[0] * small[1], depths) };
+        // The last split may have fewer depths, but none has no depth.
+        let split_depths = depths.div_ceil(splits);
+        small[2] = depths.div_ceil(split_depths);
         let parameters = parameters::Matmul {
             weights: part.matrix.at(),
             bias: part.bias.as_ref().map_or(0, |bias| bias.at()),
             out: out.at,
             residual: residual.at,
             x: step.cut,
+            partials: step.sums,
             kind: layout.of.number,
             row_bytes: short(layout.row),
-            rows: short(part.out.width),
+            rows: short(rows),
             columns: short(layout.columns),
             tokens: short(tokens),
             x_stride: short(self.wide()),
             out_stride: out.stride,
             residual_stride: residual.stride,
             first_row: short(part.first),
+            split_columns: short(split_depths * DEPTH),
+            splits: short(small[2]),
             scale: self.scale,
-            ..Default::default()
         };
-        let [small, large] = TILES.map(|tile| [part.out.width.div_ceil(tile), tokens.div_ceil(tile), 1]);
-        match layout.of.matmul_large.filter(|_| large[0] * large[1] >= LARGE_TILES) {
-            Some(kernel) => step::launch(("matmul", kernel), large, 256, &parameters),
-            None => step::launch(("matmul", layout.of.matmul), small, 128, &parameters),
+        match large_kernel {
+            Some(kernel) => launches.push(step::launch(("matmul", kernel), large, 256, &parameters)),
+            None => launches.push(step::launch(("matmul", layout.of.matmul), small, 128, &parameters)),
+        }
+        if parameters.splits > 1 {
+            let grid = [rows.div_ceil(256), tokens, 1];
+            launches.push(step::launch(("matmul", "matmul_sum"), grid, 256, &parameters));
         }
     }
+}
+
+/// Among how many blocks the columns of a tile are split.
+fn splits(tiles: usize, depths: usize) -> usize {
+    (BUSY_TILES / tiles.max(1)).min(depths / SPLIT_DEPTHS).clamp(1, MOST_SPLITS)
 }
 
 impl Node for Linear {
@@ -185,7 +210,7 @@ impl Node for Linear {
             // Parts of an activation that weights of blocks do not need are made if others do.
             let is_cut_once = self.parts.iter().all(|part| part.matrix.layout.of.is_blocks);
             out.push(self.cut(step, if is_cut_once { 2 } else { MOST_CUTS }, tokens));
-            out.extend(self.parts.iter().map(|part| self.many(step, part, tokens)));
+            self.parts.iter().for_each(|part| self.many(step, part, tokens, out));
             return;
         }
         let residual = step.place_or_none(self.residual.as_ref());
@@ -218,5 +243,18 @@ impl Node for Linear {
                 out,
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_split_where_there_are_few_tiles() {
+        assert_eq!((splits(24, 280), splits(192, 280), splits(4, 48), splits(600, 280)), (16, 2, 12, 1));
+        assert_eq!((splits(1, 1), splits(0, 3), splits(300, 280)), (1, 1, 1));
+        // All that splits leave fits.
+        assert!((1..=BUSY_TILES).all(|tiles| tiles * splits(tiles, 1000) <= BUSY_TILES));
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod values;
 
 use crate::device::Matrix;
 use crate::driver::{Buffer, Driver, Graph, Launch, Queue};
-use crate::operations::{attention, sample};
+use crate::operations::{attention, linear::SUMS_BYTES, sample};
 use apr_sdk::{
     Batch, Error, Program, Result, RowsOf, Sampler, SessionLimits, StateCommand, StateVerb, StepSink,
     TimingSink, Workers,
@@ -64,6 +64,7 @@ struct Room {
     given: Buffer,
     slots: Vec<(Buffer, Buffer)>,
     cut: Buffer,
+    sums: Buffer,
     angles: Vec<Buffer>,
     partials: Buffer,
     counters: Buffer,
@@ -118,6 +119,7 @@ impl Session {
             given: none()?,
             slots,
             cut: none()?,
+            sums: none()?,
             angles,
             partials: none()?,
             counters: none()?,
@@ -166,6 +168,7 @@ impl Session {
         }
         if driver.has_tensor_cores() && most > FEW {
             moved |= grow(driver, &mut self.room.cut, most.saturating_mul(self.plan.cut_bytes))?;
+            moved |= grow(driver, &mut self.room.sums, SUMS_BYTES)?;
         }
         for (angles, buffer) in self.plan.angles.iter().zip(&mut self.room.angles) {
             moved |= grow(driver, buffer, rows * 2 * angles.pairs * 4)?;
@@ -209,6 +212,7 @@ impl Session {
             given: self.room.given.at(),
             slots: &self.room.slots,
             cut: self.room.cut.at(),
+            sums: self.room.sums.at(),
             angles: &self.room.angles,
             pages: self.store.table(),
             partials: (self.room.partials.at(), self.room.counters.at()),

@@ -170,6 +170,8 @@ pub(crate) struct Step<'s> {
     pub(crate) slots: &'s [(Buffer, Buffer)],
     /// Room for activations for tensor cores.
     pub(crate) cut: u64,
+    /// Room for what their splits leave.
+    pub(crate) sums: u64,
     /// The tables of angles.
     pub(crate) angles: &'s [Buffer],
     /// The table of pages, and the pages of a sequence in it.

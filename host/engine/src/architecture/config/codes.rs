@@ -18,31 +18,14 @@ pub fn refuse_codes(made: &[Made], sources: &[Tensor]) -> Result<()> {
                 _ => false,
             };
             if one.name != source.name || one.shape != source.shape || !is_whole {
-                return Err(codes(source));
+                let message =
+                    format!("it lies in {}, and nothing says what these codes stand for", source.dtype);
+                let hint = "take the model with its scales, or the one that it was quantized from";
+                return Err(Error::unsupported(message).tensor(&source.name).hint(hint));
             }
         }
     }
     Ok(())
-}
-
-/// Refuses matrices of integers that are called weights, for a format whose programs would take them for such.
-///
-/// # Errors
-/// Unsupported, with the first such tensor.
-pub fn refuse_integers(tensors: &[Tensor]) -> Result<()> {
-    let is_integer = |dtype: DType| {
-        is_code(dtype)
-            && dtype.info().is_some_and(|info| matches!(info.kind, DTypeKind::Int | DTypeKind::Uint))
-    };
-    let is_weight = |tensor: &&Tensor| tensor.name.ends_with(".weight") && tensor.shape.len() > 1;
-    let mut weights = tensors.iter().filter(is_weight);
-    weights.find(|tensor| is_integer(tensor.dtype)).map_or(Ok(()), |tensor| Err(codes(tensor)))
-}
-
-fn codes(source: &Tensor) -> Error {
-    let message = format!("it lies in {}, and nothing says what these codes stand for", source.dtype);
-    let hint = "take the model with its scales, or the one that it was quantized from";
-    Error::unsupported(message).tensor(&source.name).hint(hint)
 }
 
 /// Whether a dtype of weights holds codes. Positions and expert indices are I64.

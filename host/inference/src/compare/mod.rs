@@ -1,9 +1,9 @@
 //! One program on two devices: where do they part?
 //!
-//! The same tokens run on both, first some together, as a prompt does, then one at a time, as an answer does: devices have other
-//! kernels for either. After one step of each form, every intermediate result of one device is compared with the other's. Errors are handed on
-//! from operation to operation, so that a large one says little by itself: an operation *departs* if its error is above a
-//! bound, and is not explained by the errors of what it reads.
+//! The same tokens run on both, first some together, as a prompt does, then one at a time, as an answer does: devices have
+//! other kernels for either. After one step of each form, every intermediate result of one device is compared with the
+//! other's. Errors are handed on from operation to operation, so that a large one says little by itself: an operation
+//! *departs* if its error is above a bound, and is not explained by the errors of what it reads.
 
 mod figures;
 mod operations;
@@ -54,7 +54,8 @@ pub struct Compared {
     pub operation: String,
     /// Where its result goes, such as `layer.3.attention.query`; empty for one that only stores.
     pub result: String,
-    /// √(Σ(a − b)² / Σb²) of its results, `b` being the reference; infinite where a result is not a number, or is all zero in the reference alone.
+    /// √(Σ(a − b)² / Σb²) of its results, `b` being the reference; infinite where a result is not a number, or is all zero in
+    /// the reference alone. Of an operation that adds to a residual, what it adds.
     pub error: f64,
     /// The largest error of what it reads.
     pub before: f64,

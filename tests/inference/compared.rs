@@ -200,8 +200,9 @@ fn every_family_computes_the_same_on_nvidias_devices() {
                 "{model} {recipe:?}: error {error:.1e}, divergence {divergence:.1e}, {:?}",
                 started.elapsed()
             );
-            // Random weights score experts nearly alike, so that any rounding changes which are chosen.
-            let is_expected = |name: &String| recipe.is_some() && name.starts_with("route ");
+            // Random weights score experts nearly alike, and a score is one number, often near zero: any rounding is large.
+            let is_score = |name: &String| name.starts_with("route ") || name.ends_with(".score");
+            let is_expected = |name: &String| recipe.is_some() && is_score(name);
             if !departing.iter().all(is_expected) || divergence > most {
                 wrong.push(format!("{model} {recipe:?}: divergence {divergence:.1e}, {departing:?}"));
             }

@@ -9,8 +9,8 @@ use apr_host::host::Host;
 use apr_host::running::{Backend, LoadOptions, Loaded};
 use apr_inference::compare::{Found, Side, compare};
 use apr_sdk::{
-    Device, DeviceSink, ImageMemory, ImageSink, ImageSpec, Kernel, MatrixSpec, Memory, OpSpec, Operation,
-    Options, PluginDecl, Program, Result, Rows, RowsSink, Session, SessionLimits, Support, Weight,
+    Device, DeviceInfo, DeviceSink, ImageMemory, ImageSink, ImageSpec, Kernel, MatrixSpec, Memory, OpSpec,
+    Operation, Options, PluginDecl, Program, Result, Rows, RowsSink, Session, SessionLimits, Support, Weight,
 };
 use apr_tests::Scratch;
 use std::cell::Cell;
@@ -90,6 +90,31 @@ impl Device for FaultyDevice {
 static FAULTY: PluginDecl = PluginDecl {
     manifest: "id=faulty\nversion=1\nlicense=MIT\nkernels=faulty\n",
     kernel: || Some(Box::new(Faulty((apr_plugin_cpu_kernels::PLUGIN.kernel)()?))),
+    ..PluginDecl::EMPTY
+};
+
+/// A device that runs nothing.
+struct Idle;
+
+impl Kernel for Idle {
+    fn devices(&self, sink: &mut dyn DeviceSink) -> Result<()> {
+        let mut info = DeviceInfo::default();
+        info.memory = 1 << 30;
+        sink.device(info)
+    }
+
+    fn supports(&self, _: u32, _: &OpSpec<'_>) -> Result<Support> {
+        Ok(Support::No("it has no kernels".to_owned()))
+    }
+
+    fn open(&self, _: u32, _: &Options) -> Result<Box<dyn Device>> {
+        unreachable!("nobody opens what runs nothing")
+    }
+}
+
+static IDLE: PluginDecl = PluginDecl {
+    manifest: "id=idle\nversion=1\nlicense=MIT\nkernels=idle\n",
+    kernel: || Some(Box::new(Idle)),
     ..PluginDecl::EMPTY
 };
 
@@ -174,6 +199,20 @@ fn without_a_mistake_nothing_departs() {
     let found = compared(sides, &ids(10), 0.0);
     assert_eq!(figures(&found), (0.0, 0.0, Vec::new()));
     assert!(found.iter().all(|form| form.tokens == 5 && form.logits.rows() == 5));
+}
+
+#[test]
+fn a_device_that_could_compute_and_does_not_is_told_of() {
+    let host = host(&IDLE);
+    let loaded = try_load(&host, &trained(), &exact()).unwrap();
+    assert_eq!(loaded.facts.backend, "cpu");
+    let told: Vec<_> = loaded.facts.warnings.iter().filter(|text| text.contains("idle: `embed`")).collect();
+    assert_eq!(told.len(), 1, "{:?}", loaded.facts);
+    let named = LoadOptions { backend: Backend::Named("idle".to_owned()), ..exact() };
+    let error = try_load(&host, &trained(), &named).err().unwrap();
+    assert!(error.message().contains("it has no kernels"), "{error}");
+    let only_host = LoadOptions { backend: Backend::Host, ..exact() };
+    assert!(try_load(&host, &trained(), &only_host).unwrap().facts.warnings.is_empty());
 }
 
 #[test]

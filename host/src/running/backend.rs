@@ -26,8 +26,10 @@ pub struct Chosen {
     pub device: u32,
     /// What it says of itself.
     pub info: DeviceInfo,
-    /// Why others, which come before it, were passed over.
+    /// Why others, which come before it, were passed over: they cannot be used.
     pub passed: Vec<String>,
+    /// The same of those that can be used, but do not run this program.
+    pub declined: Vec<String>,
 }
 
 /// A backend's devices.
@@ -119,7 +121,7 @@ pub fn choose(
         Backend::Host => registry.kernels().into_iter().filter(|(_, kernel)| is_host(kernel)).collect(),
         Backend::Named(id) => vec![(id.clone(), registry.kernel(id))],
     };
-    let (mut passed, mut has_device) = (Vec::new(), false);
+    let (mut passed, mut declined, mut has_device) = (Vec::new(), Vec::new(), false);
     for (id, kernel) in all {
         let kernel = match (kernel, backend) {
             (Ok(kernel), _) => kernel,
@@ -144,15 +146,16 @@ pub fn choose(
             return Err(Error::invalid_argument(message).hint(hint));
         };
         has_device = true;
-        let why = match &info.unusable {
-            Some(reason) => Some(reason.clone()),
-            None => obstacle(kernel.as_ref(), device, program, types)?,
-        };
-        match why {
-            None => return Ok(Chosen { id, kernel, device, info, passed }),
-            Some(why) => passed.push(format!("{id}: {why}")),
+        if let Some(reason) = &info.unusable {
+            passed.push(format!("{id}: {reason}"));
+            continue;
+        }
+        match obstacle(kernel.as_ref(), device, program, types)? {
+            None => return Ok(Chosen { id, kernel, device, info, passed, declined }),
+            Some(why) => declined.push(format!("{id}: {why}")),
         }
     }
+    passed.extend(declined);
     if passed.is_empty() {
         let error = Error::unsupported("no plugin computes: there is no compute backend");
         return Err(error.hint("run `apr plugins list` to see what is available"));

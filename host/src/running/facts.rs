@@ -83,6 +83,11 @@ impl Facts {
                 None => by_type.push((spec.dtype(), spec.bytes())),
             }
         }
+        // A device that others have to do without is no news to its owner; one that could have computed is.
+        let declined = chosen.declined.iter();
+        found.warnings.extend(
+            declined.map(|why| format!("computes on {}, because another device cannot: {why}", chosen.id)),
+        );
         found.notes.extend(chosen.passed.iter().map(|why| format!("not used: {why}")));
         Facts {
             architecture: decoder.architecture.clone(),

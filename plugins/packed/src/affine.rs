@@ -11,7 +11,7 @@
 //! ```
 
 use crate::blocks;
-use crate::layout::{Layout, numbers};
+use crate::layout::{Layout, index, numbers, too_short};
 use crate::numbers::values;
 use apr_sdk::half::{from_f16, to_f16};
 use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
@@ -137,15 +137,6 @@ impl Groups {
         let (row, n) = (index(row - held.rows.start), index(held.rows.end - held.rows.start));
         if self.is_transposed { group * n + row } else { row * index(self.row_len / self.group) + group }
     }
-}
-
-fn too_short() -> Error {
-    Error::plugin("a part has too few bytes for its rows")
-}
-
-/// A number of elements in memory.
-fn index(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// The 32 codes of interleaved rows in their order: place p is column p % 4 * 8 + p / 8 * 2 + p % 8 / 4.

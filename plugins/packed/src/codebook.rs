@@ -11,7 +11,7 @@
 //! value = table[code] * absmax        absmax = nested table[byte] * nested absmax + offset; every step is rounded to F32
 //! ```
 
-use crate::layout::{Layout, numbers};
+use crate::layout::{Layout, index, numbers, too_short};
 use crate::numbers::values;
 use apr_sdk::{DType, Error, HeldRows, PackedRows, PartBox, PartRange, Result};
 use std::ops::Range;
@@ -65,15 +65,6 @@ impl Blocks {
     fn units(&self, flat: &Range<u64>) -> Range<u64> {
         flat.start / 2 / self.unit..flat.end.div_ceil(2).div_ceil(self.unit)
     }
-}
-
-fn too_short() -> Error {
-    Error::plugin("a part has too few bytes for its rows")
-}
-
-/// A number of elements in memory.
-fn index(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// The absmax of blocks, as far as they are held.

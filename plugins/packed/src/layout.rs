@@ -57,6 +57,16 @@ pub fn of(packed: &PackedRows) -> Result<&'static dyn Layout> {
         .ok_or_else(|| Error::plugin(format!("there is no layout `{}`", packed.scheme)))
 }
 
+/// What is said of a part that ends before its rows do.
+pub fn too_short() -> Error {
+    Error::plugin("a part has too few bytes for its rows")
+}
+
+/// A number of elements or bytes in memory.
+pub fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// The numbers of a layout, `N` of them.
 ///
 /// # Errors

@@ -13,7 +13,7 @@
 //! ```
 
 use crate::blocks;
-use crate::layout::{Layout, numbers};
+use crate::layout::{Layout, index, numbers, too_short};
 use crate::numbers::{E2M1, of_bytes, values};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{
@@ -278,15 +278,6 @@ impl Grid {
         }
         Ok((scales, zeros))
     }
-}
-
-fn too_short() -> Error {
-    Error::plugin("a part has too few bytes for its rows")
-}
-
-/// A number of elements in memory.
-fn index(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 impl Layout for Scaled {

@@ -1,18 +1,10 @@
 //! What is read of slices: the codes, scales and zero points of a row, from the bytes that are held.
 
 use super::Slices;
+use crate::layout::{index, too_short};
 use crate::numbers::values;
 use apr_sdk::{DType, Error, HeldRows, PackedRows, Result};
 use std::ops::Range;
-
-pub(super) fn too_short() -> Error {
-    Error::plugin("a part has too few bytes for its rows")
-}
-
-/// A number of elements in memory.
-pub(super) fn index(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
 
 /// The bytes of elements of a part.
 fn bytes_of(part: &[u8], from: u64, len: u64, each: u64) -> Result<&[u8]> {

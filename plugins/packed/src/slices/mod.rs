@@ -14,11 +14,11 @@
 mod held;
 
 use crate::blocks;
-use crate::layout::{Layout, numbers};
+use crate::layout::{Layout, index, numbers, too_short};
 use crate::numbers::values;
 use apr_sdk::half::{from_f16, to_f16};
 use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
-use held::{Held, index, too_short};
+use held::Held;
 use std::ops::Range;
 
 /// The layout's name.

@@ -12,10 +12,10 @@
 mod rows;
 
 use crate::blocks;
-use crate::layout::{Layout, numbers};
+use crate::layout::{Layout, index, numbers, too_short};
 use apr_sdk::half::{from_f16, to_f16};
 use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
-use rows::{APART, Rows, index, too_short};
+use rows::{APART, Rows};
 use std::ops::Range;
 
 /// The layout's name.

@@ -1,6 +1,7 @@
 //! Rows out of words: the codes, the scales and the zero points of some rows, from the bytes that are held.
 
 use super::{Codes, Grid, Zeros};
+use crate::layout::{index, too_short};
 use crate::numbers::values;
 use apr_sdk::{Error, HeldRows, PackedRows, Result};
 use std::ops::Range;
@@ -54,15 +55,6 @@ fn nibbles(word: u32) -> [u8; 8] {
     let [a, c, e, g] = (word & 0x0f0f_0f0f).to_le_bytes();
     let [b, d, f, h] = (word >> 4 & 0x0f0f_0f0f).to_le_bytes();
     [a, b, c, d, e, f, g, h]
-}
-
-pub(super) fn too_short() -> Error {
-    Error::plugin("a part has too few bytes for its rows")
-}
-
-/// A number of elements in memory.
-pub(super) fn index(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 impl<'a> Rows<'a> {

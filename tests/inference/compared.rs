@@ -3,14 +3,13 @@
 
 use crate::cuda::emulated;
 use crate::golden::{cases, folder, models};
-use crate::loading::{exact, try_load};
-use apr_engine::registry::Registry;
+use crate::loading::{exact, host_with, trained, try_load};
 use apr_host::host::Host;
 use apr_host::running::{Backend, LoadOptions, Loaded};
 use apr_inference::compare::{Found, Side, compare};
 use apr_sdk::{
-    Device, DeviceInfo, DeviceSink, ImageMemory, ImageSink, ImageSpec, Kernel, MatrixSpec, Memory, OpSpec,
-    Operation, Options, PluginDecl, Program, Result, Rows, RowsSink, Session, SessionLimits, Support, Weight,
+    Device, DeviceSink, ImageMemory, ImageSink, ImageSpec, Kernel, MatrixSpec, Memory, OpSpec, Operation,
+    Options, PluginDecl, Program, Result, Rows, RowsSink, Session, SessionLimits, Support, Weight,
 };
 use apr_tests::Scratch;
 use std::cell::Cell;
@@ -93,42 +92,11 @@ static FAULTY: PluginDecl = PluginDecl {
     ..PluginDecl::EMPTY
 };
 
-/// A device that runs nothing.
-struct Idle;
-
-impl Kernel for Idle {
-    fn devices(&self, sink: &mut dyn DeviceSink) -> Result<()> {
-        let mut info = DeviceInfo::default();
-        info.memory = 1 << 30;
-        sink.device(info)
-    }
-
-    fn supports(&self, _: u32, _: &OpSpec<'_>) -> Result<Support> {
-        Ok(Support::No("it has no kernels".to_owned()))
-    }
-
-    fn open(&self, _: u32, _: &Options) -> Result<Box<dyn Device>> {
-        unreachable!("nobody opens what runs nothing")
-    }
-}
-
-static IDLE: PluginDecl = PluginDecl {
-    manifest: "id=idle\nversion=1\nlicense=MIT\nkernels=idle\n",
-    kernel: || Some(Box::new(Idle)),
-    ..PluginDecl::EMPTY
-};
-
 static EMULATED: PluginDecl = PluginDecl {
     manifest: "id=emulated\nversion=1\nlicense=MIT\nkernels=emulated\n",
     kernel: || Some(emulated::kernel(true)),
     ..PluginDecl::EMPTY
 };
-
-fn host(plugin: &'static PluginDecl) -> Host {
-    let mut registry = Registry::new();
-    apr_host::plugins::add_bundled(&mut registry, plugin);
-    apr_tests::host_with(registry)
-}
 
 fn load(host: &Host, path: &Path, backend: &str, quantize: Option<&str>) -> Loaded {
     let options = LoadOptions {
@@ -155,17 +123,13 @@ fn figures(found: &[Found]) -> (f64, f64, Vec<String>) {
     (divergence, error, departing.map(|one| format!("{} {}", one.operation, one.result)).collect())
 }
 
-fn trained() -> std::path::PathBuf {
-    apr_tests::root().join("tests/model/weights")
-}
-
 fn ids(count: u32) -> Vec<u32> {
     (0..count).map(|n| 5 + n * 37 % 400).collect()
 }
 
 #[test]
 fn a_mistake_in_any_operation_is_found_there() {
-    let host = host(&FAULTY);
+    let host = host_with(&FAULTY);
     let program = load(&host, &trained(), "cpu", None).built.program;
     let (mut found, mut missed) = (0, Vec::new());
     // The first two layers and the end: every kind of operation is there.
@@ -194,7 +158,7 @@ fn a_mistake_in_any_operation_is_found_there() {
 
 #[test]
 fn without_a_mistake_nothing_departs() {
-    let host = host(&EMULATED);
+    let host = host_with(&EMULATED);
     let sides = [load(&host, &trained(), "cpu", None), load(&host, &trained(), "cpu", None)];
     let found = compared(sides, &ids(10), 0.0);
     assert_eq!(figures(&found), (0.0, 0.0, Vec::new()));
@@ -202,25 +166,11 @@ fn without_a_mistake_nothing_departs() {
 }
 
 #[test]
-fn a_device_that_could_compute_and_does_not_is_told_of() {
-    let host = host(&IDLE);
-    let loaded = try_load(&host, &trained(), &exact()).unwrap();
-    assert_eq!(loaded.facts.backend, "cpu");
-    let told: Vec<_> = loaded.facts.warnings.iter().filter(|text| text.contains("idle: `embed`")).collect();
-    assert_eq!(told.len(), 1, "{:?}", loaded.facts);
-    let named = LoadOptions { backend: Backend::Named("idle".to_owned()), ..exact() };
-    let error = try_load(&host, &trained(), &named).err().unwrap();
-    assert!(error.message().contains("it has no kernels"), "{error}");
-    let only_host = LoadOptions { backend: Backend::Host, ..exact() };
-    assert!(try_load(&host, &trained(), &only_host).unwrap().facts.warnings.is_empty());
-}
-
-#[test]
 fn every_family_computes_the_same_on_nvidias_devices() {
     if emulated::library().is_none() {
         return apr_tests::skipped("families on NVIDIA's devices: there is no C++ compiler");
     }
-    let host = host(&EMULATED);
+    let host = host_with(&EMULATED);
     let scratch = Scratch::new();
     let (mut count, mut wrong) = (0, Vec::new());
     for model in models() {

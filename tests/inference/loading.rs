@@ -1,11 +1,24 @@
 //! Models loaded for running, as the program does it.
 
 use apr_engine::open::{OpenOptions, open};
+use apr_engine::registry::Registry;
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
 use apr_host::running::{LoadOptions, Loaded, load};
-use apr_sdk::{DType, Result};
-use std::path::Path;
+use apr_sdk::{DType, PluginDecl, Result};
+use std::path::{Path, PathBuf};
+
+/// The usual plugins behind one of a test.
+pub fn host_with(plugin: &'static PluginDecl) -> Host {
+    let mut registry = Registry::new();
+    apr_host::plugins::add_bundled(&mut registry, plugin);
+    apr_tests::host_with(registry)
+}
+
+/// The trained model of `tests/model`.
+pub fn trained() -> PathBuf {
+    apr_tests::root().join("tests/model/weights")
+}
 
 /// The options of a judge: F32 caches, one thread.
 pub fn exact() -> LoadOptions {

@@ -10,6 +10,7 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod choosing;
 mod compared;
 mod cuda;
 mod families;

@@ -1,18 +1,13 @@
 //! The trained model of `tests/model`: perplexity, logits, continuations and embeddings are those of transformers and
 //! llama.cpp, whatever file it lies in and however many threads compute; and mistakes that are planted are seen.
 
-use crate::loading::{convert_to, distance, exact, loaded, logits};
+use crate::loading::{convert_to, distance, exact, loaded, logits, trained};
 use apr_host::running::{LoadOptions, Loaded, Wanted};
 use apr_sdk::DType;
 use apr_tests::Scratch;
 use base64::Engine as _;
 use serde_json::Value as Json;
-use std::path::{Path, PathBuf};
-
-/// A model's folder or file, and how it is loaded.
-fn weights() -> PathBuf {
-    apr_tests::root().join("tests/model/weights")
-}
+use std::path::Path;
 
 fn golden() -> Json {
     let text = std::fs::read_to_string(apr_tests::root().join("tests/model/golden.json")).unwrap();
@@ -68,13 +63,13 @@ fn of_file(path: &Path) -> f64 {
 fn the_perplexity_is_that_of_transformers_and_llama_cpp() {
     let golden = golden();
     let right = golden["held_out"]["perplexity"].as_f64().unwrap();
-    let have = of_file(&weights());
+    let have = of_file(&trained());
     assert!(apart(have, right) < 1e-5, "{have}, not {right}");
     let scratch = Scratch::new();
     for (name, file) in golden["llama.cpp"]["files"].as_object().unwrap() {
         let want = file["perplexity"].as_f64().unwrap();
         let path = scratch.at(&format!("{name}.gguf"));
-        convert_to(&weights(), &path, Some(name));
+        convert_to(&trained(), &path, Some(name));
         let have = of_file(&path);
         println!("{name}: {have:.4}, llama.cpp {want:.4}");
         assert!(apart(have, want) < 1e-3, "{name}: {have}, not {want}");
@@ -90,7 +85,7 @@ fn mistakes_that_are_planted_cost_perplexity() {
     for fault in golden["faults"].as_array().unwrap() {
         let name = fault["name"].as_str().unwrap();
         let folder = scratch.at(name);
-        if !crate::faults::plant(&weights(), &folder, fault) {
+        if !crate::faults::plant(&trained(), &folder, fault) {
             continue;
         }
         planted += 1;
@@ -108,7 +103,7 @@ fn the_logits_are_those_of_transformers() {
     let golden = &golden()["logits"];
     let want = floats(&golden["logits"]);
     let vocabulary = golden["vocabulary"].as_u64().unwrap() as usize;
-    let all = logits(&mut loaded(&weights(), &exact()), &ids(&golden["ids"]));
+    let all = logits(&mut loaded(&trained(), &exact()), &ids(&golden["ids"]));
     for (position, want) in ids(&golden["positions"]).iter().zip(want.chunks_exact(vocabulary)) {
         let distance = distance(&all[*position as usize], want);
         assert!(distance < 1e-4, "position {position}: {distance:.1e}");
@@ -131,7 +126,7 @@ fn teacher_forced_the_most_likely_tokens_are_those_of_transformers() {
     {
         let name = quantize.unwrap_or("F32");
         let quantize = quantize.map(str::to_owned);
-        let all = logits(&mut loaded(&weights(), &LoadOptions { quantize, ..exact() }), text);
+        let all = logits(&mut loaded(&trained(), &LoadOptions { quantize, ..exact() }), text);
         let mut judged = 0;
         for (position, logits) in all.iter().enumerate().filter(|(position, _)| gaps[*position] > least) {
             let best = (0u32..).zip(logits).max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0;
@@ -144,7 +139,7 @@ fn teacher_forced_the_most_likely_tokens_are_those_of_transformers() {
 
 #[test]
 fn the_continuations_are_those_of_transformers() {
-    let mut loaded = loaded(&weights(), &exact());
+    let mut loaded = loaded(&trained(), &exact());
     for text in golden()["greedy"].as_array().unwrap() {
         loaded.runner.clear().unwrap();
         let mut next = ids(&text["ids"]);
@@ -173,7 +168,7 @@ fn the_embedding_is_that_of_transformers() {
     let golden = &golden()["embedding"];
     let (ids, mut want) = (ids(&golden["ids"]), floats(&golden["values"]));
     let options = LoadOptions { wanted: Wanted::Embedding, ..exact() };
-    let have = loaded(&weights(), &options).runner.embed(&ids, 1).unwrap().to_vec();
+    let have = loaded(&trained(), &options).runner.embed(&ids, 1).unwrap().to_vec();
     let norm = want.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
     want.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
     let distance = distance(&have, &want);
@@ -188,12 +183,12 @@ fn every_format_and_any_number_of_threads_give_the_same_logits() {
         let all = logits(&mut loaded(path, options), &prompt);
         all.iter().map(|row| row.iter().map(|x| x.to_bits()).collect()).collect()
     };
-    let first = bits(&weights(), &exact());
+    let first = bits(&trained(), &exact());
     let (gguf, apr) = (scratch.at("m.gguf"), scratch.at("m.apr"));
-    convert_to(&weights(), &gguf, None);
+    convert_to(&trained(), &gguf, None);
     convert_to(&gguf, &apr, None);
     for (path, why) in [
-        (weights().join("model.safetensors"), "the file in its folder"),
+        (trained().join("model.safetensors"), "the file in its folder"),
         (gguf.clone(), "GGUF"),
         (apr, "APR"),
     ] {
@@ -205,9 +200,9 @@ fn every_format_and_any_number_of_threads_give_the_same_logits() {
     // Quantized while loading, or before.
     for recipe in ["Q8_0", "Q4_K_M"] {
         let path = scratch.at(&format!("{recipe}.gguf"));
-        convert_to(&weights(), &path, Some(recipe));
+        convert_to(&trained(), &path, Some(recipe));
         let quantize = Some(recipe.to_owned());
-        let loaded = bits(&weights(), &LoadOptions { quantize, ..exact() });
+        let loaded = bits(&trained(), &LoadOptions { quantize, ..exact() });
         assert!(bits(&path, &exact()) == loaded, "{recipe}");
         assert!(bits(&path, &LoadOptions { threads: 2, ..exact() }) == loaded, "{recipe} by 2 threads");
     }
@@ -218,7 +213,7 @@ fn keys_and_values_of_fewer_bits_are_nearly_the_same() {
     let golden = golden();
     let right = golden["held_out"]["perplexity"].as_f64().unwrap();
     for (cache, most) in [(DType::F16, 1e-4), (DType::Q8_0, 2e-3)] {
-        let have = perplexity(&mut loaded(&weights(), &LoadOptions { cache, ..exact() }), &golden);
+        let have = perplexity(&mut loaded(&trained(), &LoadOptions { cache, ..exact() }), &golden);
         println!("{cache}: {have:.4}");
         assert!(apart(have, right) < most, "{cache}: {have}, not {right}");
     }
@@ -228,7 +223,7 @@ fn keys_and_values_of_fewer_bits_are_nearly_the_same() {
 #[test]
 fn what_it_says_is_text() {
     let golden = golden();
-    let mut loaded = loaded(&weights(), &exact());
+    let mut loaded = loaded(&trained(), &exact());
     for text in golden["greedy"].as_array().unwrap() {
         loaded.runner.clear().unwrap();
         let prompt = ids(&text["ids"]);
@@ -252,7 +247,7 @@ fn kept_images_give_the_same_logits_and_changed_weights_are_not_taken_for_them()
     let scratch = Scratch::new();
     let prompt = ids(&golden()["logits"]["ids"]);
     let gguf = scratch.at("m.gguf");
-    convert_to(&weights(), &gguf, Some("Q8_0"));
+    convert_to(&trained(), &gguf, Some("Q8_0"));
     let options = LoadOptions { keep_images: Some(scratch.at("images")), ..exact() };
     let mut first = loaded(&gguf, &options);
     assert!(!first.facts.images_were_kept);

@@ -193,6 +193,6 @@ fn refuse_the_same(tested: &Facts, device: &LoadOptions, reference: &LoadOptions
         device.device, tested.backend
     );
     Err(Error::invalid_argument(message).hint(
-        "name another with --backend or --against, or give one of them options, such as --against-option level=scalar",
+        "name another with --backend or --against, or give one of them other options with --against-option NAME=VALUE",
     ))
 }

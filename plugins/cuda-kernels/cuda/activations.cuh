@@ -9,14 +9,15 @@ struct Place {
 };
 DEVICE float* row_at(const Place& place, u32 row) { return (float*)place.at + (u64)row * place.stride; }
 
-// Activations of 8 bits: rows of `stride` codes, a multiple of 64, and a record for each 32 of them. Without codes, none are wanted.
+// Activations of 8 bits: rows of `stride` codes, a multiple of 64, and a record for each 32 of them. Without codes, none
+// are wanted.
 struct Rounded {
     u64 codes, records;
     u32 stride, pad;
 };
 
-// Rounds four elements from `at` on, a multiple of 4, of row `row` to codes of -127 to 127, as the processor's kernels do: eight
-// lanes have a block of 32, and whole warps take part. A block with a number that is not finite becomes NaN.
+// Rounds four elements from `at` on, a multiple of 4, of row `row` to codes of -127 to 127, as the processor's kernels do:
+// eight lanes have a block of 32, and whole warps take part. A block with a number that is not finite becomes NaN.
 DEVICE void round_into(const Rounded& to, u32 row, u32 at, const float4& y, bool is_there) {
     u32 most = 0;
     float x[4] = {y.x, y.y, y.z, y.w};

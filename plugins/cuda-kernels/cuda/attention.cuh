@@ -1,6 +1,7 @@
 // Attention over a cache. A block takes the queries of some heads of one row that look at the same keys, and a run of
-// positions, in chunks: four lanes compute the scores of a position, a warp a head's softmax, and then
-// a warp some heads' values. Little code matters as much as few steps: what runs once is fetched once. Runs are joined in their order by the block that ends last.
+// positions, in chunks: four lanes compute the scores of a position, a warp a head's softmax, and then a warp some heads'
+// values. Little code matters as much as few steps: what runs once is fetched once. Runs are joined in their order by the
+// block that ends last.
 #pragma once
 #include "cache.cuh"
 

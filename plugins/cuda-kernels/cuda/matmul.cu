@@ -1,6 +1,6 @@
-// Matrices times many rows, on the tensor cores. Weights are turned into BF16, in one part or, for wider floats, in
-// several that add up to the value; activations in two or three, by a kernel of their own, for all blocks need them. The products of parts are
-// summed in single precision, so that only what lies below the smallest parts is lost.
+// Matrices times many rows, on the tensor cores. Weights are turned into BF16, in one part or, for wider floats, in several
+// that add up to the value; activations in two or three, by a kernel of their own, for all blocks need them. The products
+// of parts are summed in single precision, so that only what lies below the smallest parts is lost.
 #include "activations.cuh"
 
 // Activations as parts: `parts` times `tokens` rows of `wide` BF16, those beyond `columns` being zero.
@@ -63,7 +63,8 @@ KERNEL(cut, Cut, 128) {
         if (part < p.parts) *(uint4*)(to + (u64)part * p.tokens * p.wide) = parts[part];
 }
 
-// A tile of ROWS x TOKENS results, each depth fetched while the one before it is multiplied if it is AHEAD. Two warps side by side have the rows, and as many as needed the tokens, 32 each.
+// A tile of ROWS x TOKENS results, each depth fetched while the one before it is multiplied if it is AHEAD. Two warps side
+// by side have the rows, and as many as needed the tokens, 32 each.
 template <u32 WEIGHT_PARTS, u32 X_PARTS, u32 ROWS, u32 TOKENS, bool AHEAD>
 DEVICE void multiply_tile(const Matmul& p) {
     static const u32 THREADS = 2 * TOKENS, IN_WARP = ROWS / 2, I = IN_WARP / 16;
@@ -193,8 +194,9 @@ KERNEL(matmul_sum, Matmul, 256) {
     finish(p, token, row, sum);
 }
 
-// Block types: a code of up to 8 bits times a scale. Two parts of an activation have 16 bits. Large tiles read everything less often, small
-// ones keep more of the device busy, and have registers to fetch ahead; three parts of both leave no room for large ones.
+// Block types: a code of up to 8 bits times a scale. Two parts of an activation have 16 bits. Large tiles read everything
+// less often, small ones keep more of the device busy, and have registers to fetch ahead; three parts of both leave no room
+// for large ones.
 KERNEL_OF(matmul_blocks, Matmul, 128, 4) { release_next(); multiply_tile<1, 2, 64, 64, true>(p); }
 KERNEL_OF(matmul_blocks_large, Matmul, 256, 2) { release_next(); multiply_tile<1, 2, 128, 128, false>(p); }
 KERNEL(matmul_bf16, Matmul, 128) { release_next(); multiply_tile<1, 3, 64, 64, true>(p); }

@@ -1,6 +1,6 @@
-// Matrices times a few rows: reading the matrix once is what costs. Some lanes take a row or several: each lane takes
-// units of the row in turn, and the lanes' sums are added up in a fixed order. A turn's units are fetched while the turn before is computed; the first
-// two turns, before the kernel that makes the activations has ended.
+// Matrices times a few rows: reading the matrix once is what costs. Some lanes take a row or several: each lane takes units
+// of the row in turn, and the lanes' sums are added up in a fixed order. A turn's units are fetched while the turn before
+// is computed; the first two turns, before the kernel that makes the activations has ended.
 #pragma once
 #include "types.cuh"
 

@@ -1,8 +1,9 @@
 // The types of weights. A row's blocks are taken apart into planes, so that every load is aligned: all first fields, then
 // all second ones, and so on (src/layout.rs has the order). K types whose blocks are whole 16 bytes stay as they are.
 //
-// A *unit* is what a lane takes at a time: 16 or 32 bytes of codes and what belongs to them, or 16 bytes of floats. A cursor
-// stands at a unit of a row, and moves on by so many units, a multiple of four. Block types are multiplied with activations of 8 bits in exact integers.
+// A *unit* is what a lane takes at a time: 16 or 32 bytes of codes and what belongs to them, or 16 bytes of floats. A
+// cursor stands at a unit of a row, and moves on by so many units, a multiple of four. Block types are multiplied with
+// activations of 8 bits in exact integers.
 #pragma once
 #include "device.cuh"
 

@@ -20,6 +20,7 @@ mod encoded_resume;
 mod huggingface;
 mod identity;
 mod importance;
+mod integer_rows;
 mod layers;
 mod lost;
 mod lying;

@@ -162,8 +162,8 @@ fn weights_tables_and_masks_beside_something_called_a_scale_are_no_codes() {
 }
 
 #[test]
-fn rows_of_integers_with_their_own_scales_go_on_as_before() {
-    let (host, scratch) = (host_without("packed"), Scratch::in_memory());
+fn rows_of_integers_with_their_own_scales_are_weights() {
+    let (host, scratch) = (apr_tests::host(), Scratch::in_memory());
     let input = scratch.at("in.safetensors");
     file(&input, &[("a.weight", T::I8, &[4, 8]), ("a.weight.scale", T::F32, &[4])]);
     for format in ["safetensors", "apr"] {

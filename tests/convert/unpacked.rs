@@ -238,3 +238,18 @@ fn another_dialect_has_the_rows_of_true_values_wherever_they_were_unpacked() {
         }
     }
 }
+
+#[test]
+fn the_configuration_states_the_type_of_the_true_values() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let input = scratch.at("in");
+    folder(&root().join("tests/packed/fixtures/fp8-block"), &input);
+    for (dtype, name) in [(DType::F32, "float32"), (DType::F16, "float16"), (DType::BF16, "bfloat16")] {
+        let output = scratch.at(name);
+        must(&host, &ConvertOptions { quantization: into(dtype), ..to("huggingface", &input, &output) });
+        let config: Json =
+            serde_json::from_slice(&std::fs::read(output.join("config.json")).unwrap()).unwrap();
+        assert_eq!(config["torch_dtype"], name);
+        assert!(config.get("quantization_config").is_none(), "{config}");
+    }
+}

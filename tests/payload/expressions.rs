@@ -28,7 +28,6 @@ enum Asked {
     Region(Box<Asked>, u64, Vec<(u64, u64)>),
     Concat(Vec<Asked>),
     Plus(Box<Asked>, f32),
-    TimesRows(Box<Asked>, Box<Asked>),
     Typed(Box<Asked>, DType),
 }
 
@@ -52,9 +51,6 @@ impl World {
                 concat(parts.iter().map(|part| self.built(part, opened)).collect::<Result<_, _>>()?)
             }
             Asked::Plus(of, c) => self.built(of, opened)?.changed(None, *c, ROW),
-            Asked::TimesRows(of, factors) => {
-                self.built(of, opened)?.times_rows(self.built(factors, opened)?, ROW)?
-            }
             Asked::Typed(of, to) => self.built(of, opened)?.typed(*to, ROW, registry(), None),
         })
     }
@@ -85,14 +81,6 @@ impl World {
             Asked::Plus(of, c) => {
                 let values = self.floats(&self.naive(of));
                 (DType::F32, values.iter().flat_map(|value| (value + c).to_le_bytes()).collect())
-            }
-            Asked::TimesRows(of, factors) => {
-                let (values, factors) = (self.floats(&self.naive(of)), self.floats(&self.naive(factors)));
-                let rows = values.chunks(ROW as usize).zip(&factors);
-                (
-                    DType::F32,
-                    rows.flat_map(|(row, f)| row.iter().flat_map(move |x| (x * f).to_le_bytes())).collect(),
-                )
             }
             Asked::Typed(of, to) => {
                 let whole = self.naive(of);
@@ -133,9 +121,6 @@ impl World {
             let mut out = vec![0.0; n];
             registry().quantizer_of(*dtype).unwrap().decode(*dtype, bytes, ROW, &mut out).unwrap();
             return out;
-        }
-        if *dtype == DType::I8 {
-            return bytes.iter().map(|byte| f32::from(byte.cast_signed())).collect();
         }
         let as_floats = |bytes: &[u8]| -> Vec<f32> {
             bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
@@ -182,29 +167,13 @@ impl World {
         Asked::Region(Box::new(of), start, dims)
     }
 
-    /// As many F32 as there are rows: computed, or some of a tensor that lies in whatever way.
-    fn factors(&self, dice: &mut Dice, rows: u64) -> Asked {
-        let fits = |(n, tensor): (usize, &Tensor)| {
-            let elements = tensor.shape.iter().product::<u64>();
-            (tensor.dtype != DType::I8 && !tensor.dtype.is_block() && elements >= rows).then_some(n)
-        };
-        let fitting: Vec<usize> = self.tensors.iter().enumerate().filter_map(fits).collect();
-        if fitting.is_empty() || dice.below(4) == 0 {
-            let computed = (0..rows).flat_map(|n| (n as f32 * 0.25 + 0.5).to_le_bytes()).collect();
-            return Asked::Fill(DType::F32, computed);
-        }
-        let stored = Asked::Tensor(fitting[dice.below(fitting.len() as u64) as usize]);
-        let some = Asked::Region(Box::new(stored), 0, vec![(rows, 1)]);
-        Asked::Typed(Box::new(some), DType::F32)
-    }
-
     /// Any expression; `None` where the dice ask for what does not exist.
     fn any(&self, dice: &mut Dice) -> Option<Asked> {
         let first = dice.below(self.tensors.len() as u64) as usize;
         let dtype = self.tensors[first].dtype;
         let to = [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0][dice.below(5) as usize];
-        // Blocks, and integers with scales, are moved in whole rows.
-        let to_rows = dtype.is_block() || dtype == DType::I8 || to.is_block() || dice.below(2) == 0;
+        // Blocks are moved in whole rows.
+        let to_rows = dtype.is_block() || to.is_block() || dice.below(2) == 0;
         let mut parts = vec![Asked::Tensor(first)];
         for (n, tensor) in self.tensors.iter().enumerate() {
             if tensor.dtype == dtype && n != first && dice.below(3) == 0 {
@@ -226,11 +195,11 @@ impl World {
         let mut one = Asked::Concat(parts);
         one = some(dice, one);
         one = some(dice, one);
+        // Integers are moved, and are no values.
         if dtype == DType::I8 {
-            let rows = self.units(&one) / ROW;
-            one = Asked::TimesRows(Box::new(one), Box::new(self.factors(dice, rows)));
-            one = some(dice, one);
-        } else if dtype != DType::F64 && dice.below(3) == 0 && (!dtype.is_block() || is_whole(&one)) {
+            return is_whole(&one).then_some(one);
+        }
+        if dtype != DType::F64 && dice.below(3) == 0 && (!dtype.is_block() || is_whole(&one)) {
             one = Asked::Plus(Box::new(one), 1.0);
             one = some(dice, one);
         }

@@ -219,7 +219,7 @@ impl<'a> Translated<'a> {
             let mut planned = PlannedModel::new(rest, tensors);
             let specs = planned.with_model(|model| tensor_specs(host, model, Some(&there.architecture)))?;
             let target = host.registry.format(&opened.format)?;
-            let chooser = TypeChooser { engine: host, source: opened, target, writer: None, specs: &specs };
+            let chooser = TypeChooser { engine: host, target, writer: None, specs: &specs };
             let wishes = Quantization {
                 recipe: Some(recipe.clone()),
                 allow_requantize: true,

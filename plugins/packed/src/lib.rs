@@ -31,6 +31,7 @@ mod mxfp4;
 mod numbers;
 mod plugin;
 mod refused;
+mod rows;
 mod scaled;
 mod scheme;
 mod slices;

@@ -3,7 +3,7 @@
 use crate::model::{Found, Model};
 use crate::{
     awq, bitnet, bitsandbytes, compressed_tensors, derived, fp8, gptq, hqq, mlx, modelopt, mxfp4, refused,
-    torchao,
+    rows, torchao,
 };
 use apr_sdk::Result;
 
@@ -34,4 +34,5 @@ pub static SCHEMES: &[&Scheme] = &[
     &gptq::SCHEME,
     &awq::SCHEME,
     &fp8::SCHEME,
+    &rows::SCHEME,
 ];

@@ -1,37 +1,21 @@
-//! Multiplies floats and adds to them, in F32: applies a dialect's offset to norms, its functions of values, and row
-//! scales to integers.
+//! Changes floats in F32: applies a dialect's offset to norms, and its functions of values.
 
 use super::Expression;
-use super::cast::{integer_bits, stored_floats};
+use super::cast::stored_floats;
 use super::evaluate::{Buffers, Evaluation};
-use super::row_codes::whole_bytes;
-use super::spool::Spool;
 use crate::values::cast::{self, Changes};
-use apr_sdk::{DType, Error, Result};
+use apr_sdk::{DType, Result};
 use std::fmt;
 
-/// A multiplication, an addition, or both in that order.
+/// A function of each value, an addition, or both in that order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Affine {
     /// The values, in F32.
     pub of: Expression,
-    /// The factors for the rows, one F32 each.
-    pub factor: Option<Factor>,
-    /// A function of each value afterwards.
+    /// A function of each value.
     pub map: Option<Map>,
     /// A constant to add to each value at last.
     pub add: Option<Constant>,
-}
-
-/// One F32 factor per row.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Factor {
-    /// The factors, which must be readable at any offset.
-    pub of: Expression,
-    /// Elements per row.
-    pub row_len: u64,
-    /// Index of the first row's factor.
-    pub first: u64,
 }
 
 /// A number, stored by its bits so that it can be hashed and compared.
@@ -63,43 +47,14 @@ impl Expression {
         let add = (add != 0.0).then(|| add.into());
         self.untyped().each_part(|part, _| {
             let of = part.floats(row_len);
-            Expression::Affine(Box::new(Affine { of, factor: None, map, add }))
+            Expression::Affine(Box::new(Affine { of, map, add }))
         })
-    }
-
-    /// The values in F32, with each row of `row_len` multiplied by its own factor from `factors`.
-    ///
-    /// # Errors
-    /// Plugin for fewer factors than rows; Unsupported for an unknown dtype.
-    pub fn times_rows(self, factors: Expression, row_len: u64) -> Result<Expression> {
-        let base = self.untyped();
-        let rows: u64 = base.parts().iter().map(Expression::elements).sum::<u64>() / row_len.max(1);
-        let factors = factors.untyped().cast(DType::F32);
-        if factors.byte_len()? / 4 < rows {
-            return Err(Error::plugin(format!("{rows} rows have fewer factors")));
-        }
-        // Factors are read with their rows, which are computed in any order.
-        let is_random = |one: &Expression| Ok::<_, Error>(one.is_leaf() && one.access()?.is_random());
-        let factors = match factors {
-            Expression::Concat(_) => Spool::of(factors),
-            one if is_random(&one)? => one,
-            one => Spool::of(one),
-        };
-        Ok(base.each_part(|part, before| {
-            let factor = Some(Factor { of: factors.clone(), row_len, first: before / row_len.max(1) });
-            Expression::Affine(Box::new(Affine { of: part.floats(row_len), factor, map: None, add: None }))
-        }))
     }
 }
 
 impl Affine {
     /// Fails if the values cannot be computed.
     pub(super) fn check(&self) -> Result<()> {
-        if let Expression::Cast(cast) = &self.of
-            && let (Some(_), Some(factor)) = (integer_bits(cast.of.dtype()), &self.factor)
-        {
-            whole_bytes(factor.row_len, cast.of.dtype())?;
-        }
         self.at_once(DType::F32).map(drop)
     }
 
@@ -108,7 +63,7 @@ impl Affine {
     /// # Errors
     /// Unsupported for types that cannot be cast.
     pub(super) fn at_once(&self, to: DType) -> Result<Option<cast::CastKernel>> {
-        match (stored_floats(&self.of), self.factor.is_none() && self.map.is_none(), self.add) {
+        match (stored_floats(&self.of), self.map.is_none(), self.add) {
             (Some(from), true, Some(c)) => cast::CastKernel::new(from, to, Some(c.get())),
             _ => Ok(None),
         }
@@ -120,9 +75,6 @@ impl Affine {
             return Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true));
         }
         let (changes, _) = self.of.values(of, buffers)?;
-        if let Some(factor) = &self.factor {
-            factor.multiply(of, buffers)?;
-        }
         if let Some(map) = self.map {
             buffers.values.iter_mut().for_each(|value| *value = map.of(*value));
         }
@@ -130,21 +82,6 @@ impl Affine {
             buffers.values.iter_mut().for_each(|value| *value += c.get());
         }
         Ok((changes, false))
-    }
-}
-
-impl Factor {
-    fn multiply(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<()> {
-        let row_len = usize::try_from(self.row_len).unwrap_or(usize::MAX).max(1);
-        let rows = buffers.values.chunks_mut(row_len);
-        buffers.factors.resize(rows.len(), 0.0);
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut buffers.factors);
-        self.of.access()?.fill(of.read, (self.first + of.row) * 4, bytes)?;
-        for (row, factor) in rows.zip(&buffers.factors) {
-            let factor = f32::from_bits(u32::from_le(factor.to_bits()));
-            row.iter_mut().for_each(|value| *value *= factor);
-        }
-        Ok(())
     }
 }
 

@@ -1,25 +1,17 @@
-//! Converts each element to another float type, rounding once; and small integers to F32, which holds them
-//! exactly.
+//! Converts each element to another float type, rounding once.
 
 use super::Expression;
 use super::evaluate::{Buffers, Evaluation, Outcome};
 use crate::values::cast::{self, Changes};
-use crate::values::integers;
-use apr_sdk::{DType, DTypeKind, Error, Result};
+use apr_sdk::{DType, Error, Result};
 
 /// A conversion of each element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cast {
-    /// Floats, or integers of 8 or 4 bits that become F32 in order to be multiplied.
+    /// Floats.
     pub of: Expression,
     /// The target type.
     pub to: DType,
-}
-
-/// The bits of an integer type that F32 holds exactly; `None` for other types.
-pub(super) fn integer_bits(dtype: DType) -> Option<u32> {
-    let info = dtype.info().filter(|info| info.kind == DTypeKind::Int)?;
-    Some(info.block_bytes * 8 / info.block_elements.max(1)).filter(|bits| [4, 8].contains(bits))
 }
 
 /// The stored float type, if `of` is stored floats or those in F32.
@@ -29,7 +21,7 @@ pub(super) fn stored_floats(of: &Expression) -> Option<DType> {
         other => other,
     };
     let dtype = Some(stored).filter(|stored| stored.is_leaf())?.dtype();
-    Some(dtype).filter(|dtype| !dtype.is_block() && integer_bits(*dtype).is_none())
+    Some(dtype).filter(|dtype| !dtype.is_block())
 }
 
 /// The kernel that casts stored floats to `to` by way of `of`, including an addition; `None` if more is
@@ -78,14 +70,12 @@ impl Expression {
 }
 
 impl Cast {
-    /// Fails if there is no such cast. Integers count as values only with a factor: by themselves they are
-    /// not weights.
-    pub(super) fn check(&self, has_factor: bool) -> Result<()> {
+    /// Fails if there is no such cast. Integers are not weights: what scales them is known to schemes.
+    pub(super) fn check(&self) -> Result<()> {
         if matches!(self.of, Expression::Cast(_)) {
             return Err(Error::plugin("a cast of a cast"));
         }
-        let is_integer = has_factor && integer_bits(self.of.dtype()).is_some() && self.to == DType::F32;
-        if !is_integer && at_once(&self.of, self.to)?.is_none() {
+        if at_once(&self.of, self.to)?.is_none() {
             cast::CastKernel::new(self.of.dtype(), self.to, None)?;
         }
         Ok(())
@@ -107,10 +97,6 @@ impl Cast {
 
     /// Computes the elements in F32; returns the changes, and whether these count the non-finite ones.
     pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
-        if let Some(bits) = integer_bits(self.of.dtype()) {
-            integers::values(bits, of.leaf, &mut buffers.values);
-            return Ok((Changes::default(), false));
-        }
         let cast = at_once(&self.of, DType::F32)?.ok_or_else(|| not_of_floats(self.of.dtype()))?;
         Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true))
     }

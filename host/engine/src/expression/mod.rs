@@ -236,10 +236,6 @@ impl Expression {
             Expression::Concat(parts) => parts.iter().for_each(|part| part.below(tell)),
             Expression::Region(region) => region.of.below(tell),
             Expression::Spool(spool) => spool.of.below(tell),
-            Expression::Affine(affine) => {
-                affine.of.below(tell);
-                affine.factor.iter().for_each(|factor| factor.of.below(tell));
-            }
             other => other.operand().into_iter().for_each(|operand| operand.below(tell)),
         }
     }
@@ -252,10 +248,7 @@ impl Expression {
             Expression::Region(region) => region.of.each_mut(change),
             Expression::Spool(spool) => spool.of.each_mut(change),
             Expression::Cast(cast) => cast.of.each_mut(change),
-            Expression::Affine(affine) => {
-                affine.of.each_mut(change);
-                affine.factor.iter_mut().for_each(|factor| factor.of.each_mut(change));
-            }
+            Expression::Affine(affine) => affine.of.each_mut(change),
             Expression::Decode(decode) => decode.of.each_mut(change),
             Expression::Encode(encode) => encode.of.each_mut(change),
             Expression::Repack(repack) => repack.of.each_mut(change),
@@ -332,10 +325,10 @@ impl Expression {
 
     /// Fails if one of its conversions does not exist.
     fn check_ways(&self, registry: &Registry) -> Result<()> {
-        let (mut at, mut has_factor) = (self, false);
+        let mut at = self;
         while let Some(operand) = at.operand() {
             match at {
-                Expression::Cast(cast) => cast.check(has_factor)?,
+                Expression::Cast(cast) => cast.check()?,
                 Expression::Affine(affine) => affine.check()?,
                 Expression::Decode(_) => drop(registry.quantizer_of(operand.dtype())?),
                 Expression::Encode(encode) => drop(registry.quantizer_of(encode.to)?),
@@ -343,15 +336,9 @@ impl Expression {
                 Expression::RowCodes(codes) => codes.check()?,
                 _ => {}
             }
-            has_factor = at.has_factor();
             at = operand;
         }
         Ok(())
-    }
-
-    /// Whether it multiplies each row by its own factor.
-    fn has_factor(&self) -> bool {
-        matches!(self, Expression::Affine(affine) if affine.factor.is_some())
     }
 
     /// Whether it converts to a type with fewer values, so that the loss is measured along the way.
@@ -385,7 +372,6 @@ impl Expression {
         let word = match part {
             Expression::RowScales(_) => "scales of rows",
             Expression::RowCodes(_) => "quantize",
-            _ if part.any(&Expression::has_factor) => "dequantize",
             _ => match (from.is_block(), to.is_block()) {
                 (false, true) => "quantize",
                 (true, false) => "dequantize",

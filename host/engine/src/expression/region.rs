@@ -136,12 +136,8 @@ impl Expression {
 /// has whole rows.
 fn pushed(changed: &Expression, start: u64, dims: &[(u64, u64)]) -> Result<Option<Expression>> {
     let (granule, leaf) = (Granule::of(changed)?, changed.leaf());
-    // After a move, a row could no longer be matched with its own factor or importance.
-    let has_own = |one: &Expression| match one {
-        Expression::Affine(affine) => affine.factor.is_some(),
-        Expression::Encode(encode) => encode.importance.is_some(),
-        _ => false,
-    };
+    // After a move, a row could no longer be matched with its own importance.
+    let has_own = |one: &Expression| matches!(one, Expression::Encode(encode) if encode.importance.is_some());
     if changed.any(&has_own) {
         return Ok(None);
     }

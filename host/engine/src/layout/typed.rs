@@ -32,7 +32,7 @@ impl<'a> Typed<'a> {
             let known = planned.with_model(|model| tensor_specs(engine, model, course.arch()));
             let specs = known.map_err(|e| course.of_source(e))?;
             let writer = ledger.is_none().then_some(course.writer.as_ref());
-            let choosing = TypeChooser { engine, source: &course.source, target, writer, specs: &specs };
+            let choosing = TypeChooser { engine, target, writer, specs: &specs };
             let said = choosing.apply(&options.quantization, &mut planned);
             let said = said.map_err(|e| course.of_source(e))?;
             course.notes.extend(said.notes);

@@ -1,5 +1,6 @@
 //! Updates metadata keys that name the type of the weights when that changes.
 
+use crate::expression::Expression;
 use crate::plan::planned_model::PlannedModel;
 use crate::registry::Format;
 use apr_sdk::{DType, Tensor, Value};
@@ -8,7 +9,10 @@ use std::collections::BTreeMap;
 /// If a conversion changed types, makes the target's keys name the type that most weights now have.
 pub fn follow(planned: &mut PlannedModel, target: &Format) {
     let manifest = &target.manifest;
-    let retyped = planned.tensors.iter().any(|one| one.is_retyped());
+    // What a packed weight was before is not known from its codes.
+    let is_packed = |part: &Expression| part.packed().is_some();
+    let retyped =
+        planned.tensors.iter().any(|one| one.is_retyped() || one.expression.parts().iter().any(is_packed));
     let name =
         |dtype: DType| manifest.type_names.iter().find(|(own, _)| own == dtype.name()).map(|(_, name)| name);
     let Some(usual) =

@@ -119,17 +119,9 @@ impl Job<'_> {
     ) -> Result<Outcome> {
         let runs = &self.tiles.runs;
         let Run { tensor, expression, granule, beside: other, .. } = &runs[run];
-        // Row factors: reads other than of the leaf are recorded by their offsets.
-        let read = |extent: Extent, out: &mut [u8]| {
-            self.read(extent, out)?;
-            if let Some(seen) = self.source.files.seen().filter(|_| extent.file != SPOOL) {
-                seen.see(ByteSpace::File(extent.file), extent.offset, out);
-            }
-            Ok(())
-        };
         let own = granule.as_deref().copied();
         let own = own.map_or_else(|| Granule::of(expression), Ok)?;
-        let of = Evaluation::new(own, (registry, &read), leaf, at)?;
+        let of = Evaluation::new(own, registry, leaf, at)?;
         let made = expression.evaluate(&of, buffers, out);
         if made.is_err() {
             buffers.forget_values();

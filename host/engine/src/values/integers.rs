@@ -48,19 +48,6 @@ fn byte(code: f32) -> u8 {
     (code as i8).cast_unsigned()
 }
 
-/// Decodes integers to F32, without their scales.
-pub fn values(bits: u32, codes: &[u8], out: &mut [f32]) {
-    if bits == 8 {
-        out.iter_mut().zip(codes).for_each(|(out, code)| *out = f32::from(code.cast_signed()));
-        return;
-    }
-    // The low half, shifted up and back to extend its sign.
-    let value = |code: u8| f32::from((code << 4).cast_signed() >> 4);
-    for (pair, code) in out.chunks_mut(2).zip(codes) {
-        pair.iter_mut().zip([*code, code >> 4]).for_each(|(out, code)| *out = value(code));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,7 +61,12 @@ mod tests {
             encode(bits, &values, 8, &mut codes, &mut told);
             scales(f32::from(most(bits)), &values, 8, &mut written);
             let read: Vec<f32> = written.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-            super::values(bits, &codes, &mut back);
+            for (n, back) in back.iter_mut().enumerate() {
+                // The low half first; shifted up and back to extend its sign.
+                let code = codes[n * bits as usize / 8] >> (n * bits as usize % 8);
+                let (code, shift) = (code << (8 - bits), 8 - bits);
+                *back = f32::from(code.cast_signed() >> shift);
+            }
             back.chunks_mut(8).zip(&read).for_each(|(row, scale)| row.iter_mut().for_each(|x| *x *= scale));
             assert_eq!(told, back, "{bits}");
             let step = |n: usize| read[n / 8];

@@ -42,7 +42,7 @@ impl Expression {
             let granule = Granule::of(part)?;
             let mut leaf = vec![0; place(granule.before(to - from))];
             access.fill(&read, granule.before(within), &mut leaf)?;
-            let of = Evaluation::new(granule, (registry, read), &leaf, within)?;
+            let of = Evaluation::new(granule, registry, &leaf, within)?;
             part.evaluate(&of, &mut Buffers::default(), run)?;
         }
         Ok(())

@@ -92,7 +92,6 @@ impl Expression {
     /// Elements per row, if evaluated in rows.
     fn row_len(&self) -> Option<u64> {
         let own = match self {
-            Expression::Affine(affine) => affine.factor.as_ref().map(|factor| factor.row_len),
             Expression::Decode(decode) => Some(decode.row_len),
             Expression::Encode(encode) => Some(encode.row_len),
             Expression::Repack(repack) => Some(repack.row_len),

@@ -8,7 +8,7 @@ use super::{Buffers, Evaluation};
 use crate::crew::map;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
-use apr_sdk::{DType, DTypeKind, Error, Extent, Result};
+use apr_sdk::{DType, DTypeKind, Error, Result};
 use std::ops::ControlFlow;
 
 /// A question about the values of an expression.
@@ -48,10 +48,9 @@ fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, is_exact: boo
     }
     part.check_ways(&engine.registry)?;
     let granule = Granule::of(part)?;
-    let read = |e: Extent, out: &mut [u8]| source.files.read_at(e.file, e.offset, out);
     let (mut out, mut buffers, mut holds, mut at) = (Vec::new(), Buffers::default(), true, 0);
     let mut each = |bytes: &[u8]| {
-        let of = Evaluation::new(granule, (&engine.registry, &read), bytes, at)?;
+        let of = Evaluation::new(granule, &engine.registry, bytes, at)?;
         out.resize(usize::try_from(granule.after(bytes.len() as u64)).unwrap_or(usize::MAX), 0);
         let made = part.evaluate(&of, &mut buffers, &mut out)?;
         at += out.len() as u64;

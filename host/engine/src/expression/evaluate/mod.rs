@@ -24,8 +24,6 @@ pub struct Buffers {
     pub(super) again: Vec<f32>,
     /// Whether this evaluation filled `again`.
     pub(super) has_again: bool,
-    /// The rows' factors.
-    pub(super) factors: Vec<f32>,
     /// If `values` are the operand of the last expression: the changes from computing them.
     held: Option<Changes>,
     /// Whether the next expression uses them too.
@@ -63,8 +61,6 @@ pub struct Outcome {
 pub struct Evaluation<'a> {
     /// Provides the quantizers.
     pub registry: &'a Registry,
-    /// Reads bytes other than the leaf's: the rows' factors.
-    pub read: Read<'a>,
     /// The leaf's bytes for this run.
     pub leaf: &'a [u8],
     /// Index of the first row; 0 if granules are elements.
@@ -79,17 +75,12 @@ impl<'a> Evaluation<'a> {
     ///
     /// # Errors
     /// LimitExceeded if it does not fit in memory.
-    pub fn new(
-        granule: Granule,
-        (registry, read): (&'a Registry, Read<'a>),
-        leaf: &'a [u8],
-        at: u64,
-    ) -> Result<Evaluation<'a>> {
+    pub fn new(granule: Granule, registry: &'a Registry, leaf: &'a [u8], at: u64) -> Result<Evaluation<'a>> {
         let elements = (leaf.len() as u64 / granule.before.max(1)).checked_mul(granule.elements);
         let elements = elements.and_then(|n| usize::try_from(n).ok());
         let elements = elements.ok_or_else(|| Error::limit("a row does not fit memory"))?;
         let row = if granule.is_row { at / granule.after.max(1) } else { 0 };
-        Ok(Evaluation { registry, read, leaf, row, row_len: granule.elements, elements })
+        Ok(Evaluation { registry, leaf, row, row_len: granule.elements, elements })
     }
 
     pub(super) fn row_elements(&self) -> usize {

@@ -26,7 +26,7 @@ fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> 
                 Access::Unpack(unpack) => unpack.fill(&read, granule.before(at), &mut held, &mut panel)?,
                 other => drop(other.fill(&read, granule.before(at), &mut held)?),
             }
-            let of = Evaluation::new(granule, (&engine.registry, &read), &held, at)?;
+            let of = Evaluation::new(granule, &engine.registry, &held, at)?;
             leaf.evaluate(&of, &mut buffers, out).map(drop)
         }));
     }

@@ -2,7 +2,7 @@
 
 use super::glob::{matches, n_stars};
 use crate::expression::PlannedTensor;
-use crate::plan::packed::companions::{companions, first_parted, own_scales, relation};
+use crate::plan::packed::companions::{companions, first_parted, named_after, relation};
 use crate::wording::n_of;
 use apr_sdk::{Error, Result, Tensor, escape};
 use serde::Serialize;
@@ -123,9 +123,9 @@ fn pieces(new: &str) -> std::result::Result<Vec<String>, &'static str> {
     Ok(pieces)
 }
 
-/// Scales of integer rows are named after them: rename them too.
+/// Scales that are called after their codes: rename them too.
 fn follow_codes(tensors: &[Tensor], renamed: &mut HashMap<usize, Renamed>) {
-    for (codes, number) in own_scales(tensors) {
+    for (codes, number) in named_after(tensors) {
         let Some(one) = renamed.get(&codes).cloned() else { continue };
         let name = tensors[number].name.clone();
         let to = name.strip_prefix(one.name.as_str()).map_or(name.clone(), |suffix| one.to + suffix);

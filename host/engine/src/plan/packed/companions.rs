@@ -2,7 +2,7 @@
 //! beside its codes.
 
 use super::ends;
-use super::scaled::{is_own, pairs};
+use super::scaled::pairs;
 use super::schemes::SIGNS;
 use apr_sdk::{Tensor, escape};
 use std::collections::{HashMap, HashSet};
@@ -43,15 +43,18 @@ pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Indices of integer rows written by apr and of their scales, `NAME` and `NAME.scale`.
-pub fn own_scales(tensors: &[Tensor]) -> impl Iterator<Item = (usize, usize)> + '_ {
-    pairs(tensors).into_iter().filter(|&(codes, scale)| is_own(&tensors[codes], &tensors[scale]))
+/// Indices of codes and of scales that are called after them: `NAME` and `NAME.scale`.
+pub fn named_after(tensors: &[Tensor]) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let is_after = |&(codes, scale): &(usize, usize)| {
+        tensors[scale].name.strip_prefix(tensors[codes].name.as_str()).is_some_and(|end| end.starts_with('.'))
+    };
+    pairs(tensors).into_iter().filter(is_after)
 }
 
 /// Describes the relation between two such tensors: `` `w.scale` scales `w` ``.
 pub fn relation(one: &Tensor, other: &Tensor) -> String {
     let (a, b) = (escape(&one.name, 120), escape(&other.name, 120));
-    match is_own(one, other) || pairs(&[one.clone(), other.clone()]).contains(&(0, 1)) {
+    match pairs(&[one.clone(), other.clone()]).contains(&(0, 1)) {
         true => format!("`{b}` scales the codes of `{a}`"),
         false => format!("`{a}` and `{b}` are the codes of one weight and what unpacks them"),
     }

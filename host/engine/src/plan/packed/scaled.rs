@@ -19,20 +19,17 @@ const WEIGHTS: [&str; 10] =
 
 /// The first codes in a model that have scales, in the order of the scales.
 pub fn first(tensors: &[Tensor]) -> Option<Scaled<'_>> {
-    let (codes, scale) = each(tensors, &|codes, scale| !is_own(codes, scale)).next()?;
+    let (codes, scale) = each(tensors).next()?;
     Some(Scaled { codes: &tensors[codes], scale: &tensors[scale] })
 }
 
-/// Pairs of indices of codes and what scales them, including integer rows written by apr.
+/// Pairs of indices of codes and what scales them.
 pub fn pairs(tensors: &[Tensor]) -> Vec<(usize, usize)> {
-    each(tensors, &|_, _| true).collect()
+    each(tensors).collect()
 }
 
-/// Pairs of indices of codes and their scales, among those that `counts` accepts.
-fn each<'t>(
-    tensors: &'t [Tensor],
-    counts: &'t dyn Fn(&Tensor, &Tensor) -> bool,
-) -> impl Iterator<Item = (usize, usize)> + 't {
+/// Pairs of indices of codes and their scales, in the order of the scales.
+fn each(tensors: &[Tensor]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let mut codes: HashMap<&str, Vec<usize>> = HashMap::new();
     for (number, tensor) in tensors.iter().enumerate().filter(|(_, tensor)| is_code(tensor)) {
         let stem = stem(&tensor.name);
@@ -46,7 +43,7 @@ fn each<'t>(
         let of = |(key, any): (String, bool)| {
             codes.get(key.as_str())?.iter().copied().find(|&number| {
                 let codes = &tensors[number];
-                (any || codes.name == key) && belongs(codes, scale) && counts(codes, scale)
+                (any || codes.name == key) && belongs(codes, scale)
             })
         };
         candidates(&scale.name).find_map(of).map(|codes| (codes, at))
@@ -148,14 +145,6 @@ fn belongs(codes: &Tensor, scale: &Tensor) -> bool {
     let is_cast_alike =
         codes.dtype == scale.dtype && bits(codes.dtype).is_some_and(|b| b.0 == DTypeKind::Float);
     !is_itself && !is_cast_alike && fits_over(codes, &scale.shape)
-}
-
-/// Whether these are integer rows that apr writes and can undo: `NAME` and `NAME.scale`.
-pub fn is_own(codes: &Tensor, scale: &Tensor) -> bool {
-    [DType::I8, DType::I4].contains(&codes.dtype)
-        && scale.dtype == DType::F32
-        && scale.name.strip_prefix(codes.name.as_str()) == Some(".scale")
-        && codes.shape.split_last().is_some_and(|(_, rows)| rows == scale.shape)
 }
 
 /// Whether a shape fits that of codes: one value; or one per row, per column, or per block of a grid. An

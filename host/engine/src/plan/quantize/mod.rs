@@ -14,7 +14,6 @@ pub use target::Target;
 use crate::architecture::{TensorSpecs, choices, is_float};
 use crate::engine::Engine;
 use crate::expression::{ColumnImportance, PlannedTensor, is_all_zero};
-use crate::open::OpenedModel;
 use crate::plan::planned_model::PlannedModel;
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
@@ -80,8 +79,6 @@ pub struct Said {
 pub struct TypeChooser<'a> {
     /// The context: plugins and workers.
     pub engine: &'a Engine,
-    /// The model to convert.
-    pub source: &'a OpenedModel,
     /// The format to write.
     pub target: &'a Format,
     /// The target's writer, unless it has been asked for types already.
@@ -103,7 +100,6 @@ impl TypeChooser<'_> {
             self.cast(dtype, planned)?;
         }
         if let Some(dtype) = wishes.dequantize {
-            row_scales::undo(self.source, dtype, planned, &self.engine.registry)?;
             let is_quantized = |one: &PlannedTensor| {
                 one.tensor.dtype.is_block()
                     || one.expression.parts().iter().any(|part| part.packed().is_some())

@@ -1,11 +1,10 @@
 //! Integers with one scale per row: `NAME` and `NAME.scale`.
 
 use crate::expression::{Expression, PlannedTensor};
-use crate::open::OpenedModel;
 use crate::plan::planned_model::PlannedModel;
-use crate::registry::{Format, Registry};
+use crate::registry::Format;
 use apr_sdk::{DType, Error, Result, Tensor};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// The suffix for the name of a tensor's scales.
 const SUFFIX: &str = ".scale";
@@ -63,61 +62,4 @@ fn scales_for(
     }
     let (shape, payload) = (rows.to_vec(), tensor.payload.clone());
     Ok(PlannedTensor::new(Tensor { name, dtype: DType::F32, shape, payload }, scales))
-}
-
-/// Turns integers that have scales back into floats of `dtype`, and drops the scales.
-///
-/// # Errors
-/// Unsupported for scales whose payload is of an unknown kind.
-pub fn undo(
-    source: &OpenedModel,
-    dtype: DType,
-    planned: &mut PlannedModel,
-    registry: &Registry,
-) -> Result<()> {
-    let is_scales = |tensor: &Tensor| tensor.dtype == DType::F32 && tensor.name.ends_with(SUFFIX);
-    let tensors = &planned.tensors;
-    let numbered = tensors.iter().enumerate().filter(|(_, one)| is_scales(&one.tensor));
-    let scales: HashMap<&str, usize> =
-        numbered.map(|(number, one)| (one.tensor.name.as_str(), number)).collect();
-    let mut found = Vec::new();
-    for (number, one) in tensors.iter().enumerate() {
-        if let Some(at) = scales_of(&scales, tensors, &one.tensor)
-            && is_whole(source, one)
-            && is_whole(source, &tensors[at])
-        {
-            found.push((number, at));
-        }
-    }
-    drop(scales);
-    let mut is_left_out = vec![false; tensors.len()];
-    for (number, at) in found {
-        let factors = planned.tensors[at].expression.clone();
-        let one = &mut planned.tensors[number];
-        let row_len = one.row_len();
-        let values = one.expression.clone().times_rows(factors, row_len);
-        one.expression = values.map_err(|e| e.tensor(&one.tensor.name))?;
-        one.retype(dtype, registry, None);
-        is_left_out[at] = true;
-    }
-    let mut is_left_out = is_left_out.into_iter();
-    planned.tensors.retain(|_| is_left_out.next() != Some(true));
-    Ok(())
-}
-
-/// Index of a tensor's scales in the planned model.
-fn scales_of(scales: &HashMap<&str, usize>, tensors: &[PlannedTensor], tensor: &Tensor) -> Option<usize> {
-    let (_, rows) = tensor.shape.split_last()?;
-    if ![DType::I8, DType::I4].contains(&tensor.dtype) || rows.is_empty() {
-        return None;
-    }
-    let at = *scales.get(name_of(&tensor.name).as_str())?;
-    (tensors[at].tensor.shape == rows).then_some(at)
-}
-
-/// Whether a tensor is taken from the source unchanged.
-fn is_whole(source: &OpenedModel, one: &PlannedTensor) -> bool {
-    let number = one.expression.is_leaf().then(|| one.expression.source_tensor()).flatten();
-    let of = number.and_then(|number| Expression::of(number, source.model.tensors.get(number)?).ok());
-    of.as_ref() == Some(&one.expression)
 }

@@ -1,0 +1,68 @@
+//! Rows of integers with a scale each: what `--quantize int8` and `--quantize int4` write.
+//!
+//! ```text
+//! NAME         I8 or I4 [.., rows, row_len]   codes, those of four bits run on from row to row, the lower first
+//! NAME.scale   F32 [.., rows]                 the value of a code of 1
+//!
+//! value = code * scale
+//! ```
+//!
+//! Names and shapes tell: nothing announces them. Source: the engine's `row_codes.rs`, which writes them.
+
+use crate::axes::{Along, Side, Spread};
+use crate::model::{Found, Model};
+use crate::scheme::Scheme;
+use apr_sdk::{DType, Error, PackedTensor, Result};
+
+/// The scheme.
+pub static SCHEME: Scheme = Scheme { name: "rows of integers", understand };
+
+/// The end of the name of the scales.
+const SCALES: &str = ".scale";
+
+fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
+    for (at, scales, name) in model.ending(SCALES) {
+        let Some(number) = model.find(name) else { continue };
+        let codes = model.tensor(number);
+        let Some((&row_len, stacked)) = codes.shape.split_last() else { continue };
+        let is_one = [DType::I8, DType::I4].contains(&codes.dtype)
+            && scales.dtype == DType::F32
+            && !stacked.is_empty()
+            && scales.shape == stacked;
+        if !is_one || !found.is_free(number) || !found.is_free(at) {
+            continue;
+        }
+        model.unannounced(number, "rows of integers")?;
+        let rows = stacked.iter().try_fold(1u64, |rows, size| rows.checked_mul(*size));
+        let rows = rows.filter(|rows| rows.checked_mul(row_len).is_some_and(|n| n.checked_mul(64).is_some()));
+        let rows = rows.ok_or_else(|| Error::malformed("its shape is too large").tensor(&codes.name))?;
+        let spread = Spread {
+            codes: codes.dtype,
+            scales: Side::Part(scales.dtype),
+            zeros: None,
+            along: Along::Blocks(row_len.max(1)),
+            len: row_len.max(1),
+            inner: 1,
+            rows,
+            row_len,
+        };
+        found.add(
+            model,
+            PackedTensor {
+                name: codes.name.clone(),
+                shape: codes.shape.clone(),
+                strides: Vec::new(),
+                dtype: model.dtype(DType::F32),
+                about: format!(
+                    "{} rows, a scale each",
+                    if codes.dtype == DType::I8 { "int8" } else { "int4" }
+                ),
+                exact: spread.exact(),
+                rows: spread.packed(),
+                parts: vec![(number, "codes".to_owned()), (at, "scales".to_owned())],
+                panel: 1,
+            },
+        )?;
+    }
+    Ok(())
+}

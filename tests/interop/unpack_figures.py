@@ -40,6 +40,11 @@ def packed(scheme):
         yield "qzeros", "I32", [groups, ROWS // 8], b"\x77" * (groups * ROWS // 2)
         yield "scales", "F16", [groups, ROWS], struct.pack("<e", 0.0041) * (groups * ROWS)
         yield "g_idx", "I32", [COLUMNS], struct.pack(f"<{COLUMNS}i", *(column // 128 for column in range(COLUMNS)))
+    elif scheme == "AWQ":
+        groups = COLUMNS // 128
+        yield "qweight", "I32", [COLUMNS, ROWS // 8], noise(ROWS * COLUMNS // 2, 4)
+        yield "qzeros", "I32", [groups, ROWS // 8], noise(groups * ROWS // 2, 5)
+        yield "scales", "F16", [groups, ROWS], struct.pack("<e", 0.0041) * (groups * ROWS)
     else:
         state = json.dumps({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [ROWS, COLUMNS]}).encode()
         yield "weight", "U8", [ROWS * COLUMNS // 2, 1], noise(ROWS * COLUMNS // 2, 3)
@@ -51,6 +56,7 @@ def packed(scheme):
 CONFIGS = {
     "FP8": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]},
     "GPTQ": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False},
+    "AWQ": {"quant_method": "awq", "version": "gemm", "bits": 4, "group_size": 128, "zero_point": True},
     "NF4": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
 }
 

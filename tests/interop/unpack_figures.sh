@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints what unpacking a checkpoint of FP8, GPTQ or NF4 to BF16 costs, beside the Rust program `anamnesis`, which does so in memory.
+# Prints what unpacking a checkpoint of FP8, GPTQ, AWQ or NF4 to BF16 costs, beside the Rust program `anamnesis`, which does so in memory.
 # Not part of CI: it needs 2 GB on disk, or in memory, and a machine that does nothing else.
 #
 #     cargo build --release && tests/interop/unpack_figures.sh [ROUNDS [MIB]]

@@ -102,6 +102,13 @@ fn derived_weights_stay_codes_within_their_format_and_never_reach_gguf_as_weight
         let end = input.extension().unwrap().to_str().unwrap();
         // Once, a list of numbers becomes raw data, and a view a tensor of its own, as everywhere.
         let (first, second) = (scratch.at(&format!("first.{end}")), scratch.at(&format!("second.{end}")));
+        if input.ends_with("torch-packed/model.pt") {
+            // Codes that share bytes are only read in this format.
+            let error = convert(&host, &to(format, &input, &first)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            println!("{error}");
+            continue;
+        }
         must(&host, &to(format, &input, &first));
         must(&host, &to(format, &first, &second));
         let bytes = |path: &Path| std::fs::read(path).unwrap();

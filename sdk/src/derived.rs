@@ -5,7 +5,7 @@
 //! value = (code - zero point) * scale
 //! ```
 
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 use serde_json::{Map, Value as Json, json};
 
 /// The key under which schemes find the description among what announces packed weights ([`crate::Announced`]).
@@ -20,6 +20,33 @@ pub struct Derived {
     pub keys: Vec<String>,
     /// Tensors that no weight depends on, such as scales of what is computed.
     pub unused: Vec<String>,
+    /// Codes whose values cannot be computed from what the file says.
+    pub unknown: Vec<DerivedUnknown>,
+}
+
+/// Codes of a weight whose values cannot be computed: what needs the weight is refused.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DerivedUnknown {
+    /// The tensor of the codes.
+    pub codes: String,
+    /// What reads them in the format, in a few words: `MatMulInteger`.
+    pub by: String,
+    /// Why their values are unknown, as the end of a sentence: `its scales are computed while the model runs`.
+    pub why: String,
+}
+
+/// How codes lie in a tensor of bytes, where the format has no type for them: the lowest bits of a byte first, and each row
+/// from a byte of its own. Zero points that are bytes lie likewise, each row filled up to a whole byte.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DerivedPacking {
+    /// The type of the codes.
+    pub codes: DType,
+    /// Their shape, whose last dimension is the row.
+    pub shape: Vec<u64>,
+    /// Codes in a stored row, with those at its end that mean nothing.
+    pub stored: u64,
+    /// Whether the weight has rows and columns of its codes exchanged.
+    pub is_transposed: bool,
 }
 
 /// How a weight is computed.
@@ -41,6 +68,8 @@ pub struct DerivedWeight {
     pub block: Option<u64>,
     /// Tensors that hold nothing but what is said here: their names.
     pub beside: Vec<String>,
+    /// How the codes lie in bytes; `None` if they are the elements of their tensor.
+    pub packing: Option<DerivedPacking>,
 }
 
 /// Numbers that a weight is computed with.
@@ -80,6 +109,37 @@ impl DerivedNumbers {
     }
 }
 
+impl DerivedPacking {
+    fn to_json(&self) -> Json {
+        json!({
+            "codes": self.codes.name(),
+            "shape": self.shape,
+            "stored": self.stored,
+            "is_transposed": self.is_transposed,
+        })
+    }
+
+    fn of(json: &Json) -> Option<DerivedPacking> {
+        Some(DerivedPacking {
+            codes: DType::from_name(json.get("codes")?.as_str()?)?,
+            shape: json.get("shape")?.as_array()?.iter().map(Json::as_u64).collect::<Option<_>>()?,
+            stored: json.get("stored")?.as_u64()?,
+            is_transposed: json.get("is_transposed")?.as_bool()?,
+        })
+    }
+}
+
+impl DerivedUnknown {
+    fn to_json(&self) -> Json {
+        json!({"codes": self.codes, "by": self.by, "why": self.why})
+    }
+
+    fn of(json: &Json) -> Option<DerivedUnknown> {
+        let text = |key: &str| json.get(key)?.as_str().map(str::to_owned);
+        Some(DerivedUnknown { codes: text("codes")?, by: text("by")?, why: text("why")? })
+    }
+}
+
 impl DerivedWeight {
     fn to_json(&self) -> Json {
         let mut map = Map::new();
@@ -99,6 +159,9 @@ impl DerivedWeight {
         if !self.beside.is_empty() {
             map.insert("beside".into(), self.beside.clone().into());
         }
+        if let Some(packing) = &self.packing {
+            map.insert("packing".into(), packing.to_json());
+        }
         Json::Object(map)
     }
 
@@ -114,6 +177,10 @@ impl DerivedWeight {
             axis: json.get("axis").and_then(Json::as_i64),
             block: json.get("block").and_then(Json::as_u64),
             beside: json.get("beside").map_or(Some(Vec::new()), texts)?,
+            packing: match json.get("packing") {
+                Some(json) => Some(DerivedPacking::of(json)?),
+                None => None,
+            },
         })
     }
 }
@@ -126,7 +193,8 @@ impl Derived {
     /// The description as JSON, which is how it crosses between plugins.
     pub fn to_json(&self) -> String {
         let weights: Vec<Json> = self.weights.iter().map(DerivedWeight::to_json).collect();
-        json!({"weights": weights, "keys": self.keys, "unused": self.unused}).to_string()
+        let unknown: Vec<Json> = self.unknown.iter().map(DerivedUnknown::to_json).collect();
+        json!({"weights": weights, "keys": self.keys, "unused": self.unused, "unknown": unknown}).to_string()
     }
 
     /// What [`Derived::to_json`] wrote.
@@ -139,7 +207,9 @@ impl Derived {
         let weights = json.get("weights").and_then(Json::as_array).ok_or_else(wrong)?;
         let weights = weights.iter().map(DerivedWeight::of).collect::<Option<_>>().ok_or_else(wrong)?;
         let list = |key: &str| json.get(key).and_then(texts).ok_or_else(wrong);
-        Ok(Derived { weights, keys: list("keys")?, unused: list("unused")? })
+        let unknown = json.get("unknown").and_then(Json::as_array).ok_or_else(wrong)?;
+        let unknown = unknown.iter().map(DerivedUnknown::of).collect::<Option<_>>().ok_or_else(wrong)?;
+        Ok(Derived { weights, keys: list("keys")?, unused: list("unused")?, unknown })
     }
 }
 
@@ -160,14 +230,26 @@ mod tests {
                     axis: Some(-1),
                     block: Some(32),
                     beside: vec!["s".into()],
+                    packing: Some(DerivedPacking {
+                        codes: DType::U4,
+                        shape: vec![3, 40],
+                        stored: 48,
+                        is_transposed: true,
+                    }),
                 },
                 DerivedWeight::default(),
             ],
             keys: vec!["k".into()],
             unused: vec!["u".into()],
+            unknown: vec![DerivedUnknown { codes: "c".into(), by: "Y".into(), why: "w".into() }],
         };
         assert_eq!(Derived::from_json(derived.to_json().as_bytes()).unwrap(), derived);
-        for text in ["", "{}", r#"{"weights":[{}],"keys":[]}"#, r#"{"weights":[],"keys":[1],"unused":[]}"#] {
+        for text in [
+            "",
+            "{}",
+            r#"{"weights":[{}],"keys":[]}"#,
+            r#"{"weights":[],"keys":[1],"unused":[],"unknown":[]}"#,
+        ] {
             assert!(Derived::from_json(text.as_bytes()).is_err(), "{text}");
         }
     }

@@ -1,109 +1,107 @@
-//! Weights that the graph computes from stored codes: what `DequantizeLinear` yields from initializers. Pairs around
-//! activations compute nothing from tensors of the model; their scales are told apart.
+//! Weights that the graph computes from stored codes: what `DequantizeLinear` yields from initializers, and what operators on
+//! codes multiply by. Pairs around activations compute nothing from tensors of the model; their scales are told apart.
 //!
-//! Source: `docs/Operators.md` of onnx 1.23, DequantizeLinear (versions 10 to 25) and QuantizeLinear; version 1 of domain
-//! `com.microsoft` has the same inputs.
+//! Where something of it is not in the file, such as a scale that is computed, the codes are told with the reason.
 
 use crate::about::GRAPH;
-use crate::stream::{NumberStream, Numbers};
-use apr_sdk::{Derived, DerivedNumbers, DerivedWeight, Result, Source, Stream, Tensor};
-use std::collections::{HashMap, HashSet};
-
-/// The operator that makes values of codes.
-pub const DEQUANTIZE: &str = "DequantizeLinear";
-
-/// The operator that makes codes of values.
-pub const QUANTIZE: &str = "QuantizeLinear";
-
-/// The domains of these operators.
-pub const DOMAINS: [&str; 3] = ["", "ai.onnx", "com.microsoft"];
-
-/// The axis of a node that names none.
-pub const AXIS: i64 = 1;
+use crate::constants;
+use crate::nodes;
+use crate::operators::{self, Axis, Operand, Operator, Packing, Scale};
+use crate::origin::{Graphs, Origin, Place};
+use crate::product;
+use crate::scan::Scan;
+use crate::stream::Numbers;
+use crate::walk::Index;
+use apr_sdk::{
+    DType, Derived, DerivedNumbers, DerivedPacking, DerivedUnknown, DerivedWeight, Result, Source, Tensor,
+};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Ends of the names that onnxruntime gives to codes and scales of a weight.
-const ENDS: (&str, &str) = ("_quantized", "_scale");
+const ENDS: [(&str, &str); 7] = [
+    ("_quantized", "_scale"),
+    ("_Q2", "_scales"),
+    ("_Q4", "_scales"),
+    ("_Q8", "_scales"),
+    ("_DQ_Q2", "_DQ_scales"),
+    ("_DQ_Q4", "_DQ_scales"),
+    ("_DQ_Q8", "_DQ_scales"),
+];
 
-/// The most numbers of a list that are repeated in the description: the channels of a wide layer.
-const MOST_NUMBERS: u64 = 4096;
+/// How deep functions may call one another, and how often in all.
+const MOST_CALLS: (usize, usize) = (16, 1 << 16);
 
-/// A node with one of these operators.
+/// Types that no codes have.
+const VALUES: [DType; 9] = [
+    DType::F64,
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::I64,
+    DType::U64,
+    DType::BOOL,
+    DType::C64,
+    DType::C128,
+];
+
+/// A scale or zero point that does not depend on what the model is run on.
 #[derive(Clone, Debug)]
-pub struct Node {
-    /// Whether it makes values of codes.
-    pub dequantizes: bool,
-    /// What it reads: data, scale, zero point; an empty name is nothing.
-    pub inputs: Vec<String>,
-    /// The axis of its scales.
-    pub axis: i64,
-    /// Codes that share a scale; 0 if the axis is not divided.
-    pub block: i64,
+pub enum Constant {
+    /// A tensor, by its number.
+    Tensor(usize),
+    /// Numbers.
+    Numbers(Vec<f64>),
+}
+
+/// What is known of the model while it is described.
+pub struct Describer<'a> {
+    /// The graphs.
+    pub graphs: Graphs<'a>,
+    /// The model's tensors.
+    pub tensors: &'a [Tensor],
+    source: &'a dyn Source,
+    lists: &'a HashMap<u64, Numbers>,
+    derived: Derived,
+    /// The weights of each tensor of codes.
+    by_codes: HashMap<usize, Vec<usize>>,
+    /// Names that are told already as scales, and codes whose values are unknown.
+    told: HashSet<usize>,
+    unknown: HashSet<String>,
+    names: HashSet<&'a str>,
+    n_calls: usize,
 }
 
 /// Describes the weights that nodes compute; `None` if they compute none.
 ///
 /// # Errors
-/// Any error from reading.
+/// LimitExceeded; any error from reading.
 pub fn describe(
     source: &dyn Source,
-    nodes: &[Node],
+    scan: &mut Scan<'_>,
+    index: &Index,
     tensors: &[Tensor],
-    numbers: &HashMap<u64, Numbers>,
+    lists: &HashMap<u64, Numbers>,
 ) -> Result<Option<Derived>> {
-    if nodes.is_empty() {
+    if !index.has_codes {
         return Ok(None);
     }
-    let by_name: HashMap<&str, usize> =
-        tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect();
-    let mut derived = Derived::default();
-    let mut known: HashMap<&str, &Node> = HashMap::new();
-    let mut names: HashSet<String> = HashSet::new();
-    for node in nodes {
-        let beside = node.inputs.iter().skip(1).filter(|name| by_name.contains_key(name.as_str()));
-        derived.unused.extend(beside.filter(|name| names.insert((*name).clone())).cloned());
-        let Some(codes) = node.inputs.first().filter(|name| by_name.contains_key(name.as_str())) else {
-            continue;
-        };
-        if !node.dequantizes {
-            continue;
-        }
-        // Graphs repeat a node for each reader of its result.
-        if let Some(other) = known.insert(codes, node)
-            && (&other.inputs, other.axis, other.block) == (&node.inputs, node.axis, node.block)
-        {
-            continue;
-        }
-        let mut weight =
-            DerivedWeight { by: DEQUANTIZE.to_owned(), codes: codes.clone(), ..DerivedWeight::default() };
-        let scale = node.inputs.get(1).map(String::as_str).unwrap_or_default();
-        weight.name = name(codes, scale, &by_name);
-        let is_single = by_name.get(scale).is_none_or(|at| tensors[*at].shape.iter().all(|size| *size == 1));
-        if node.block != 0 {
-            weight.axis = Some(node.axis);
-            weight.block = Some(u64::try_from(node.block).unwrap_or(0));
-        } else if !is_single {
-            weight.axis = Some(node.axis);
-        }
-        let mut side = |name: &str| {
-            let at = by_name.get(name).copied();
-            let list = at.and_then(|at| numbers.get(&(at as u64)).map(|list| (list, &tensors[at])));
-            match list.filter(|(_, tensor)| tensor.shape.iter().product::<u64>() <= MOST_NUMBERS) {
-                Some((list, tensor)) => {
-                    weight.beside.push(name.to_owned());
-                    Ok(match values(source, list, tensor)? {
-                        Some(values) => DerivedNumbers::Values(values),
-                        None => DerivedNumbers::Tensor(name.to_owned()),
-                    })
-                }
-                None => Ok(DerivedNumbers::Tensor(name.to_owned())),
-            }
-        };
-        let scales = side(scale)?;
-        let zeros = node.inputs.get(2).filter(|name| !name.is_empty()).map(|name| side(name)).transpose()?;
-        (weight.scales, weight.zeros) = (scales, zeros);
-        derived.weights.push(weight);
-    }
-    if derived.weights.is_empty() {
+    let nodes = nodes::read(scan, &index.tensors)?;
+    let mut describer = Describer {
+        graphs: Graphs::new(&nodes, &index.tensors, scan.limits())?,
+        tensors,
+        source,
+        lists,
+        derived: Derived::default(),
+        by_codes: HashMap::new(),
+        told: HashSet::new(),
+        unknown: HashSet::new(),
+        names: tensors.iter().map(|tensor| tensor.name.as_str()).collect(),
+        n_calls: 0,
+    };
+    let functions = functions_that_compute(&describer.graphs);
+    describer.visit(Place { scope: 0, call: None }, &functions)?;
+    let mut derived = describer.derived;
+    if derived.weights.is_empty() && derived.unknown.is_empty() {
         return Ok(None);
     }
     // The graph computes from codes what the model then has already.
@@ -111,44 +109,381 @@ pub fn describe(
     Ok(Some(derived))
 }
 
-/// A weight is called as its codes are, or as it was before onnxruntime quantized it.
-fn name(codes: &str, scale: &str, by_name: &HashMap<&str, usize>) -> String {
-    let before = codes.strip_suffix(ENDS.0).filter(|name| !name.is_empty());
-    // The scale of a bias is called after its codes.
-    let is_its = |name: &str| scale.strip_suffix(ENDS.1).is_some_and(|of| of == name || of == codes);
-    let before = before.filter(|name| is_its(name) && !by_name.contains_key(name));
-    before.unwrap_or(codes).to_owned()
-}
-
-/// Numbers that are stored as a list; `None` for a type that no zero point has.
-fn values(source: &dyn Source, list: &Numbers, tensor: &Tensor) -> Result<Option<Vec<f64>>> {
-    use apr_sdk::DType;
-    use apr_sdk::half::{from_bf16, from_f16};
-    let mut bytes = vec![0; usize::try_from(tensor.payload_len()?).unwrap_or(0)];
-    let (mut stream, mut at) = (NumberStream::new(list)?, 0);
-    loop {
-        match stream.read(source, &mut bytes[at..])? {
-            0 => break,
-            n => at += n,
+/// The functions that compute with codes, themselves or in others that they call.
+fn functions_that_compute(graphs: &Graphs<'_>) -> HashSet<usize> {
+    let nodes = graphs.nodes;
+    let outermost = |mut scope: usize| {
+        while let Some(parent) = nodes.scopes[scope].parent {
+            scope = parent;
+        }
+        scope
+    };
+    let mut callers: HashMap<usize, Vec<usize>> = HashMap::new();
+    let (mut found, mut next) = (HashSet::new(), VecDeque::new());
+    for node in &nodes.nodes {
+        let scope = outermost(node.scope);
+        if operators::find(&node.domain, &node.operator).is_some() && found.insert(scope) {
+            next.push_back(scope);
+        }
+        if let Some(function) = graphs.called(node) {
+            callers.entry(function).or_default().push(scope);
         }
     }
-    let n = usize::try_from(tensor.shape.iter().product::<u64>()).unwrap_or(0);
-    let nibble = |at: usize| bytes.get(at / 2).map_or(0, |byte| byte >> (at % 2 * 4) & 15);
-    let pairs = || bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair));
-    let fours = || bytes.as_chunks::<4>().0.iter();
-    Ok(Some(match tensor.dtype {
-        DType::I8 => bytes.iter().map(|byte| f64::from(byte.cast_signed())).collect(),
-        DType::U8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
-        DType::I16 => pairs().map(|code| f64::from(code.cast_signed())).collect(),
-        DType::U16 => pairs().map(f64::from).collect(),
-        DType::F16 => pairs().map(|bits| f64::from(from_f16(bits))).collect(),
-        DType::BF16 => pairs().map(|bits| f64::from(from_bf16(bits))).collect(),
-        DType::I32 => fours().map(|bytes| f64::from(i32::from_le_bytes(*bytes))).collect(),
-        DType::F32 => fours().map(|bytes| f64::from(f32::from_le_bytes(*bytes))).collect(),
-        DType::U4 => (0..n).map(|at| f64::from(nibble(at))).collect(),
-        DType::I4 => (0..n).map(|at| f64::from((nibble(at) << 4).cast_signed() >> 4)).collect(),
-        // Floats of a byte have no other zero point.
-        _ if bytes.iter().all(|byte| *byte == 0) => vec![0.0; n],
-        _ => return Ok(None),
-    }))
+    while let Some(scope) = next.pop_front() {
+        for caller in callers.get(&scope).into_iter().flatten() {
+            if found.insert(*caller) {
+                next.push_back(*caller);
+            }
+        }
+    }
+    found
+}
+
+impl<'a> Describer<'a> {
+    /// Describes what the nodes of a scope compute, and of those within.
+    fn visit(&mut self, place: Place, functions: &HashSet<usize>) -> Result<()> {
+        let scope = &self.graphs.nodes.scopes[place.scope];
+        for &number in &scope.nodes {
+            let node = self.graphs.node(number);
+            if let Some(operator) = operators::find(&node.domain, &node.operator) {
+                self.node(number, place, operator)?;
+                continue;
+            }
+            let Some(function) = self.graphs.called(node).filter(|one| functions.contains(one)) else {
+                continue;
+            };
+            let (inside, depth) = self.graphs.call(number, place, function);
+            self.n_calls += 1;
+            if depth > MOST_CALLS.0 || self.n_calls > MOST_CALLS.1 {
+                let why = "functions call one another too often to be followed";
+                self.unknown(node.operator.clone(), &node.operator, why);
+                continue;
+            }
+            self.visit(inside, functions)?;
+        }
+        for &scope in &scope.inner {
+            self.visit(Place { scope, ..place }, functions)?;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, number: usize, place: Place, operator: &Operator) -> Result<()> {
+        let inputs = self.graphs.node(number).inputs.len();
+        let operands = operator.operands(inputs);
+        let beside = |operand: &Operand| match operand.scale {
+            Scale::Beside(at) => [Some(at), operand.zero],
+            _ => [None, operand.zero],
+        };
+        let of_operands = operands.iter().flat_map(beside).flatten();
+        for at in of_operands.chain(operator.beside.iter().copied()) {
+            if let Origin::Stored { tensor, .. } = self.graphs.of_input(number, at, place)
+                && self.told.insert(tensor)
+            {
+                self.derived.unused.push(self.tensors[tensor].name.clone());
+            }
+        }
+        if operator.packing == Packing::Unknown {
+            for at in 0..inputs {
+                if let Origin::Stored { tensor, .. } = self.graphs.of_input(number, at, place)
+                    && self.is_codes(tensor)
+                    && self.elements(tensor) > 1
+                {
+                    self.unknown_codes(tensor, operator, "how that operator packs them is not known");
+                }
+            }
+        }
+        operands.iter().try_for_each(|operand| self.operand(number, place, operator, operand))
+    }
+
+    /// The elements of a tensor.
+    pub fn elements(&self, tensor: usize) -> u64 {
+        self.tensors[tensor].shape.iter().product()
+    }
+
+    fn is_codes(&self, tensor: usize) -> bool {
+        !VALUES.contains(&self.tensors[tensor].dtype) && self.elements(tensor) > 0
+    }
+
+    fn unknown(&mut self, codes: String, by: &str, why: &str) {
+        if self.unknown.insert(codes.clone()) {
+            let (by, why) = (by.to_owned(), why.to_owned());
+            self.derived.unknown.push(DerivedUnknown { codes, by, why });
+        }
+    }
+
+    fn unknown_codes(&mut self, tensor: usize, operator: &Operator, why: &str) {
+        self.unknown(self.tensors[tensor].name.clone(), operator.name, why);
+    }
+
+    /// What an input is, if it is the same however the model is run.
+    pub fn constant(&self, node: usize, at: usize, place: Place) -> Option<Constant> {
+        match self.graphs.of_input(node, at, place) {
+            Origin::Stored { tensor, is_whole: true, .. } => Some(Constant::Tensor(tensor)),
+            Origin::Numbers(numbers) => Some(Constant::Numbers(numbers)),
+            _ => None,
+        }
+    }
+
+    /// How many numbers a constant has.
+    pub fn len(&self, constant: &Constant) -> u64 {
+        match constant {
+            Constant::Tensor(tensor) => self.elements(*tensor),
+            Constant::Numbers(numbers) => numbers.len() as u64,
+        }
+    }
+
+    /// The numbers of a constant; `None` if there are too many, or of a type that scales do not have.
+    fn numbers(&self, constant: &Constant) -> Result<Option<Vec<f64>>> {
+        match constant {
+            Constant::Numbers(numbers) => Ok(Some(numbers.clone())),
+            Constant::Tensor(tensor) => {
+                let list = self.lists.get(&(*tensor as u64));
+                constants::read(self.source, list, &self.tensors[*tensor])
+            }
+        }
+    }
+
+    fn operand(&mut self, node: usize, place: Place, operator: &Operator, operand: &Operand) -> Result<()> {
+        let (codes, mover) = match self.graphs.of_input(node, operand.codes, place) {
+            Origin::Stored { tensor, mover, .. } if self.is_codes(tensor) => (tensor, mover),
+            Origin::Looped(tensor) if self.is_codes(tensor) => {
+                self.unknown_codes(tensor, operator, "the body of a loop takes it as an input");
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        match self.weight(node, place, operator, operand, codes)? {
+            Ok(weight) if mover.is_some() && (weight.axis.is_some() || weight.packing.is_some()) => {
+                let why =
+                    format!("`{}` moves them before, and they have several scales", mover.unwrap_or(""));
+                self.unknown_codes(codes, operator, &why);
+            }
+            Ok(weight) => {
+                // Graphs repeat a node for each reader of its result.
+                let known = self.by_codes.entry(codes).or_default();
+                let is_same = |at: &usize| {
+                    let other = &self.derived.weights[*at];
+                    DerivedWeight { by: other.by.clone(), name: other.name.clone(), ..weight.clone() }
+                        == *other
+                };
+                if !known.iter().any(is_same) {
+                    known.push(self.derived.weights.len());
+                    self.derived.weights.push(weight);
+                }
+            }
+            Err(why) => self.unknown_codes(codes, operator, &why),
+        }
+        Ok(())
+    }
+
+    /// The weight that codes are of; or why that is unknown.
+    fn weight(
+        &mut self,
+        node: usize,
+        place: Place,
+        operator: &Operator,
+        operand: &Operand,
+        codes: usize,
+    ) -> Result<std::result::Result<DerivedWeight, String>> {
+        let mut weight = DerivedWeight {
+            by: operator.name.to_owned(),
+            codes: self.tensors[codes].name.clone(),
+            ..DerivedWeight::default()
+        };
+        let computed = |what: &str| Ok(Err(format!("their {what} are computed while the model runs")));
+        let scale = match operand.scale {
+            Scale::Beside(at) => match self.constant(node, at, place) {
+                Some(scale) => scale,
+                None => return computed("scales"),
+            },
+            Scale::Product(one, other) => {
+                let both = self.constant(node, one, place).zip(self.constant(node, other, place));
+                let Some((one, other)) = both else { return computed("scales") };
+                let alpha = self.graphs.float(node, place, "alpha");
+                match self
+                    .numbers(&one)?
+                    .zip(self.numbers(&other)?)
+                    .and_then(|(a, b)| product::of(alpha, &a, &b))
+                {
+                    Some(product) => Constant::Numbers(product),
+                    None => return Ok(Err("their scales are products of too many numbers".to_owned())),
+                }
+            }
+            Scale::Follows(other) => {
+                let of = product::Factor { node, place, other, codes, axis: operand.axis };
+                match product::follows(self, &of) {
+                    Some(scale) => scale,
+                    None => return Ok(Err("what scales their product is not known for certain".to_owned())),
+                }
+            }
+        };
+        let zero = match operand.zero.map(|at| self.graphs.of_input(node, at, place)) {
+            None | Some(Origin::Nothing) => None,
+            Some(_) => match operand.zero.and_then(|at| self.constant(node, at, place)) {
+                Some(zero) => Some(zero),
+                None => return computed("zero points"),
+            },
+        };
+        weight.name = self.name(&weight.codes, &scale);
+        let is_single = self.len(&scale) == 1 && zero.as_ref().is_none_or(|zero| self.len(zero) == 1);
+        match operator.packing {
+            Packing::None => {
+                let block = self.graphs.whole(node, place, "block_size").filter(|block| *block != 0);
+                if let Some(block) = block.filter(|_| matches!(operand.axis, Axis::OfNode)) {
+                    weight.block = Some(u64::try_from(block).unwrap_or(0));
+                }
+                weight.axis = match operand.axis {
+                    _ if is_single && weight.block.is_none() => None,
+                    Axis::OfNode => Some(self.graphs.whole(node, place, "axis").unwrap_or(1)),
+                    Axis::Fixed(axis) => Some(axis),
+                    Axis::Columns => {
+                        let is_transposed =
+                            self.graphs.whole(node, place, "transB").is_some_and(|is| is != 0);
+                        Some(if is_transposed { 0 } else { 1 })
+                    }
+                    Axis::One => {
+                        return Ok(Err("they have several scales, along axes that are not known".to_owned()));
+                    }
+                };
+            }
+            Packing::Matrix => {
+                if let Err(why) = self.matrix(node, place, &mut weight) {
+                    return Ok(Err(why));
+                }
+            }
+            Packing::Table => {
+                if let Err(why) = self.table(node, place, codes, is_single, &mut weight) {
+                    return Ok(Err(why));
+                }
+            }
+            Packing::Unknown => return Ok(Err("how that operator packs them is not known".to_owned())),
+        }
+        weight.scales = self.side(scale, &mut weight.beside)?.unwrap_or_default();
+        if let Some(zero) = zero {
+            weight.zeros = self.side(zero, &mut weight.beside)?;
+        } else if let Some(packing) = &weight.packing {
+            // Packed codes have their zero point in the middle.
+            weight.zeros = Some(DerivedNumbers::Values(vec![middle(packing.codes)]));
+        }
+        Ok(Ok(weight))
+    }
+
+    /// How MatMulNBits packs its weight, `[K, N]` by its attributes.
+    fn matrix(
+        &self,
+        node: usize,
+        place: Place,
+        weight: &mut DerivedWeight,
+    ) -> std::result::Result<(), String> {
+        let whole = |name: &str| self.graphs.whole(node, place, name);
+        if whole("weight_prepacked").is_some_and(|how| how != 0) {
+            return Err("they are packed for one kind of device".to_owned());
+        }
+        if self.graphs.of_input(node, G_IDX, place) != Origin::Nothing {
+            return Err("rows are assigned to groups by an input that is deprecated".to_owned());
+        }
+        let size =
+            |name: &str| whole(name).and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0);
+        let missing = |name: &str| format!("the attribute `{name}` is missing or no size");
+        let (rows, columns) =
+            (size("K").ok_or_else(|| missing("K"))?, size("N").ok_or_else(|| missing("N"))?);
+        let block = size("block_size").ok_or_else(|| missing("block_size"))?;
+        let codes = of_bits(whole("bits"))?;
+        let stored = rows.div_ceil(block).checked_mul(block).ok_or_else(|| missing("K"))?;
+        weight.axis = Some(-1);
+        weight.block = Some(block);
+        weight.packing =
+            Some(DerivedPacking { codes, shape: vec![columns, rows], stored, is_transposed: true });
+        Ok(())
+    }
+
+    /// How GatherBlockQuantized stores its table: in blocks along an axis, and bytes hold several codes.
+    fn table(
+        &self,
+        node: usize,
+        place: Place,
+        codes: usize,
+        is_single: bool,
+        weight: &mut DerivedWeight,
+    ) -> std::result::Result<(), String> {
+        let whole = |name: &str| self.graphs.whole(node, place, name);
+        let tensor = &self.tensors[codes];
+        let axis = whole("quantize_axis").unwrap_or(1);
+        match whole("block_size").unwrap_or(128) {
+            0 if is_single => return Ok(()),
+            0 => return Err("blocks are as long as the axis".to_owned()),
+            block => weight.block = Some(u64::try_from(block).unwrap_or(0)),
+        }
+        weight.axis = Some(axis);
+        if tensor.dtype != DType::U8 {
+            return Ok(());
+        }
+        let codes = of_bits(whole("bits"))?;
+        let each =
+            8 / codes.info().map_or(8, |info| info.block_bytes as u64 * 8 / u64::from(info.block_elements));
+        let mut shape = tensor.shape.clone();
+        let last = shape.last_mut().ok_or("they have no dimensions")?;
+        *last = last.checked_mul(each).ok_or("they are too many")?;
+        let stored = *last;
+        weight.packing = Some(DerivedPacking { codes, shape, stored, is_transposed: false });
+        Ok(())
+    }
+
+    /// Scales or zero points as they are told: a list of numbers has no place in the file, and is repeated.
+    fn side(&self, constant: Constant, beside: &mut Vec<String>) -> Result<Option<DerivedNumbers>> {
+        let tensor = match constant {
+            Constant::Numbers(numbers) => return Ok(Some(DerivedNumbers::Values(numbers))),
+            Constant::Tensor(tensor) => tensor,
+        };
+        let name = self.tensors[tensor].name.clone();
+        if !self.lists.contains_key(&(tensor as u64)) {
+            return Ok(Some(DerivedNumbers::Tensor(name)));
+        }
+        Ok(Some(match self.numbers(&Constant::Tensor(tensor))? {
+            Some(numbers) => {
+                beside.push(name);
+                DerivedNumbers::Values(numbers)
+            }
+            None => DerivedNumbers::Tensor(name),
+        }))
+    }
+
+    /// A weight is called as its codes are, or as it was before onnxruntime quantized it.
+    fn name(&self, codes: &str, scale: &Constant) -> String {
+        let scale = match scale {
+            Constant::Tensor(tensor) => Some(self.tensors[*tensor].name.as_str()),
+            // That of a bias is a product, and has no name.
+            Constant::Numbers(_) => None,
+        };
+        let before = ENDS.iter().find_map(|(of_codes, of_scale)| {
+            let before = codes.strip_suffix(of_codes).filter(|name| !name.is_empty())?;
+            // The scale of a bias is called after its codes.
+            let is_its =
+                |scale: &str| scale.strip_suffix(of_scale).is_some_and(|of| of == before || of == codes);
+            scale.map_or(*of_codes == ENDS[0].0, is_its).then_some(before)
+        });
+        before.filter(|name| !self.names.contains(name)).unwrap_or(codes).to_owned()
+    }
+}
+
+/// The input of MatMulNBits that assigns rows to groups.
+const G_IDX: usize = 4;
+
+/// The type of packed codes of so many bits; 4 if the node does not say.
+fn of_bits(bits: Option<i64>) -> std::result::Result<DType, String> {
+    match bits.unwrap_or(4) {
+        2 => Ok(DType::U2),
+        4 => Ok(DType::U4),
+        8 => Ok(DType::U8),
+        bits => Err(format!("they have {bits} bits, which no program packs")),
+    }
+}
+
+/// The code in the middle of all of a type.
+fn middle(codes: DType) -> f64 {
+    match codes {
+        DType::U2 => 2.0,
+        DType::U4 => 8.0,
+        _ => 128.0,
+    }
 }

@@ -70,17 +70,22 @@ pub mod node {
     pub const OP_TYPE: u32 = 4;
     pub const ATTRIBUTE: u32 = 5;
     pub const DOMAIN: u32 = 7;
+    pub const OVERLOAD: u32 = 8;
 }
 
 /// Fields of `AttributeProto`.
 pub mod attribute {
     #![allow(missing_docs, reason = "the names are the specification's")]
     pub const NAME: u32 = 1;
+    pub const F: u32 = 2;
     pub const I: u32 = 3;
     pub const T: u32 = 5;
     pub const G: u32 = 6;
+    pub const FLOATS: u32 = 7;
+    pub const INTS: u32 = 8;
     pub const TENSORS: u32 = 10;
     pub const GRAPHS: u32 = 11;
+    pub const REF: u32 = 21;
     pub const SPARSE_TENSOR: u32 = 22;
     pub const SPARSE_TENSORS: u32 = 23;
 }
@@ -89,10 +94,17 @@ pub mod attribute {
 pub mod function {
     #![allow(missing_docs, reason = "the names are the specification's")]
     pub const NAME: u32 = 1;
+    pub const INPUT: u32 = 4;
     pub const NODE: u32 = 7;
     pub const DOMAIN: u32 = 10;
     pub const ATTRIBUTE_PROTO: u32 = 11;
     pub const OVERLOAD: u32 = 13;
+}
+
+/// Fields of `ValueInfoProto`.
+pub mod value_info {
+    #![allow(missing_docs, reason = "the names are the specification's")]
+    pub const NAME: u32 = 1;
 }
 
 /// Fields of `TrainingInfoProto`.

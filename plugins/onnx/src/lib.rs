@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod constants;
 mod derived;
 mod edit;
 mod external;
@@ -21,9 +22,13 @@ mod fields;
 mod layout;
 mod messages;
 mod names;
+mod nodes;
+mod operators;
+mod origin;
 mod outside;
 mod plan;
 mod probe;
+mod product;
 mod reader;
 mod scan;
 mod skeleton;

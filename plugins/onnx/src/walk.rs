@@ -1,8 +1,8 @@
 //! The bounded walk: visits every message that can contain a tensor, and records what encloses each tensor.
 
-use crate::derived;
 use crate::layout::{DEEPEST, attribute, function, graph, model, node, sparse, training, wire};
 use crate::names::{Names, Piece};
+use crate::operators;
 use crate::scan::{Field, Scan};
 use crate::tensor::{self, TensorProto};
 use apr_sdk::{Error, ErrorKind, Result};
@@ -55,8 +55,8 @@ pub struct Index {
     pub records: Vec<Field>,
     /// What the outermost graphs say: name, inputs, outputs.
     pub graph: Vec<Field>,
-    /// The nodes of the outermost graph that quantize and dequantize.
-    pub quantizers: Vec<derived::Node>,
+    /// Whether any node computes with codes of weights.
+    pub has_codes: bool,
     /// How many nodes the outermost graph has.
     pub n_nodes: u64,
     /// How many functions there are.
@@ -186,9 +186,6 @@ impl Walker<'_, '_> {
                 graph::NODE => {
                     let name = self.node_name(&record, n_nodes)?;
                     self.inside(&record, name, Walker::node)?;
-                    if outermost {
-                        self.quantizer(&record)?;
-                    }
                     n_nodes += 1;
                 }
                 graph::INITIALIZER => {
@@ -238,62 +235,11 @@ impl Walker<'_, '_> {
         piece(name.map(|name| name.unwrap_or_else(|| format!("node.{number}"))))
     }
 
-    /// Keeps a node that quantizes or dequantizes.
-    fn quantizer(&mut self, field: &Field) -> Result<()> {
-        let Ok(Some(operator)) = self.text(field, node::OP_TYPE) else { return Ok(()) };
-        let dequantizes = operator == derived::DEQUANTIZE;
-        if !dequantizes && operator != derived::QUANTIZE {
-            return Ok(());
-        }
-        let mut found = derived::Node { dequantizes, inputs: Vec::new(), axis: derived::AXIS, block: 0 };
-        let mut cost = size_of::<derived::Node>();
-        let mut at = field.start;
-        while at < field.end {
-            let record = self.scan.field(at, field.end)?;
-            match record.number {
-                node::INPUT if record.wire == wire::LEN => {
-                    // What is no text is not the name of a tensor either.
-                    let name = self.scan.name(&record).unwrap_or_default();
-                    cost += name.len() + size_of::<String>();
-                    found.inputs.push(name);
-                }
-                node::DOMAIN if record.wire == wire::LEN => {
-                    let domain = self.scan.name(&record).unwrap_or_default();
-                    if !derived::DOMAINS.contains(&domain.as_str()) {
-                        return Ok(());
-                    }
-                }
-                node::ATTRIBUTE => {
-                    let (name, value) = (self.text(&record, attribute::NAME), self.integer(&record)?);
-                    match name.ok().flatten().as_deref() {
-                        Some("axis") => found.axis = value,
-                        Some("block_size") => found.block = value,
-                        _ => {}
-                    }
-                }
-                _ => {}
-            }
-            at = record.end;
-        }
-        self.scan.limits().budget.charge(2 * cost as u64)?;
-        self.index.quantizers.push(found);
-        Ok(())
-    }
-
-    /// The value of an attribute that is a whole number; 0 for another.
-    fn integer(&mut self, field: &Field) -> Result<i64> {
-        let mut at = field.start;
-        while field.wire == wire::LEN && at < field.end {
-            let record = self.scan.field(at, field.end)?;
-            if record.number == attribute::I && record.wire == wire::VARINT {
-                return Ok(record.value.cast_signed());
-            }
-            at = record.end;
-        }
-        Ok(0)
-    }
-
     fn node(&mut self, field: &Field) -> Result<()> {
+        if !self.index.has_codes {
+            let operator = self.text(field, node::OP_TYPE);
+            self.index.has_codes = operator.is_ok_and(|name| name.is_some_and(|name| operators::has(&name)));
+        }
         self.attributes(field, node::ATTRIBUTE)
     }
 

@@ -48,7 +48,7 @@ const fn plain(name: &'static str, dtype: DType) -> StorageType {
 }
 
 /// Every class of storages that is carried.
-pub static STORAGES: [StorageType; 16] = [
+pub static STORAGES: [StorageType; 18] = [
     plain("DoubleStorage", DType::F64),
     plain("FloatStorage", DType::F32),
     plain("HalfStorage", DType::F16),
@@ -64,6 +64,9 @@ pub static STORAGES: [StorageType; 16] = [
     StorageType { name: "QInt8Storage", dtype: Some(DType::I8), quantized: true },
     StorageType { name: "QUInt8Storage", dtype: Some(DType::U8), quantized: true },
     StorageType { name: "QInt32Storage", dtype: Some(DType::I32), quantized: true },
+    // Their elements are bytes, each of several codes.
+    StorageType { name: "QUInt4x2Storage", dtype: Some(DType::U4), quantized: true },
+    StorageType { name: "QUInt2x4Storage", dtype: Some(DType::U2), quantized: true },
     StorageType { name: "UntypedStorage", dtype: None, quantized: false },
 ];
 
@@ -122,8 +125,7 @@ pub const OTHER_DTYPES: [&str; 29] = [
 ];
 
 /// Classes of storages of such types.
-pub const OTHER_STORAGES: [(&str, &str); 3] =
-    [("ComplexHalfStorage", "complex32"), ("QUInt4x2Storage", "quint4x2"), ("QUInt2x4Storage", "quint2x4")];
+pub const OTHER_STORAGES: [(&str, &str); 1] = [("ComplexHalfStorage", "complex32")];
 
 /// What is said of a tensor of such a type: why it is not carried, and what to do.
 #[cold]
@@ -152,8 +154,10 @@ pub fn storage_type(name: &str) -> Option<&'static StorageType> {
     STORAGES.iter().find(|storage| storage.name == name)
 }
 
-/// The class of storages in which tensors of `dtype` are written; `None` where only a storage of bytes will do.
+/// The class of storages in which tensors of `dtype` are written; `None` where only a storage of bytes will do. Codes that
+/// share a byte are read only.
 pub fn storage_of(dtype: DType, quantized: bool) -> Option<&'static StorageType> {
+    dtype.info().filter(|info| info.block_elements == 1)?;
     STORAGES.iter().find(|storage| storage.dtype == Some(dtype) && storage.quantized == quantized)
 }
 

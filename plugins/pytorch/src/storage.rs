@@ -80,6 +80,9 @@ impl Claims {
             let payload = Payload::Extent { extent: extent_of_nothing(at), view: None };
             return Ok(Placed { payload, inside: None, seen: None });
         }
+        if tensor.dtype.require()?.block_elements > 1 {
+            return place_packed(tensor, storage, at, len, numel);
+        }
         let last = last_element(tensor).filter(|&last| last < numel);
         let last = last.ok_or_else(|| {
             Error::malformed(format!(
@@ -116,6 +119,32 @@ impl Claims {
             .hint("store the archive's records without compression (`zip -0`)")),
         }
     }
+}
+
+/// Where `len` bytes of codes lie that share bytes: in row-major order from the first bit of a storage of `held` bytes, which
+/// may be longer, for torch counts whole bytes for each row.
+fn place_packed(tensor: &Tensor, storage: &Storage, at: &Located, len: u64, held: u64) -> Result<Placed> {
+    if !is_contiguous(tensor) || tensor.offset != 0 || storage.start != 0 {
+        let message = "its codes share bytes, and it is a view of some of them, or in another order";
+        return Err(Error::unsupported(message).hint("save it dequantized: `tensor.dequantize()`"));
+    }
+    if len > held {
+        let message = format!("its codes fill {len} bytes, and its storage has {held}");
+        return Err(Error::malformed(message).hint("get the file again: it is cut off or damaged"));
+    }
+    Ok(match at {
+        Located::Raw(whole) => {
+            let seen = Extent::new(whole.file, whole.offset, len);
+            Placed {
+                payload: Payload::Extent { extent: seen, view: None },
+                inside: None,
+                seen: Some((seen, true)),
+            }
+        }
+        Located::Deflated(entry) => {
+            Placed { payload: Payload::Sequential, inside: Some((entry.clone(), 0)), seen: None }
+        }
+    })
 }
 
 impl Claims {

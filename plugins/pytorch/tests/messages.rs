@@ -113,16 +113,31 @@ fn types_that_are_not_carried_say_so_with_a_way_out() {
         assert!(error.message().contains(&format!("`torch.{name}`")), "{error}");
         assert!(error.hint_text().is_some_and(|hint| hint.contains(way)), "{name}: {:?}", error.hint_text());
     }
-    // By the class of its storage, as torch writes these.
-    for (class, name, way) in [
-        ("ComplexHalfStorage", "complex32", "complex64"),
-        ("QUInt4x2Storage", "quint4x2", "dequantize"),
-        ("QUInt2x4Storage", "quint2x4", "dequantize"),
-    ] {
-        let value = tensor(storage(class, 4), 0, &[4], &[1]);
-        let error = open(&checkpoint(&named(&value), 16)).map(drop).unwrap_err();
-        assert!(error.message().contains(&format!("`torch.{name}`")), "{error}");
-        assert!(error.hint_text().is_some_and(|hint| hint.contains(way)), "{class}: {:?}", error.hint_text());
+    // By the class of its storage, as torch writes it.
+    let value = tensor(storage("ComplexHalfStorage", 4), 0, &[4], &[1]);
+    let error = open(&checkpoint(&named(&value), 16)).map(drop).unwrap_err();
+    assert!(error.message().contains("`torch.complex32`"), "{error}");
+    assert!(error.hint_text().is_some_and(|hint| hint.contains("complex64")), "{:?}", error.hint_text());
+}
+
+#[test]
+fn codes_that_share_bytes_are_read_whole_and_in_order() {
+    let opened = |class: &str, bytes: i64, offset: i64, size: &[i64], stride: &[i64]| {
+        open(&checkpoint(&named(&tensor(storage(class, bytes), offset, size, stride)), 16)).map(drop)
+    };
+    // A storage may be longer than the codes need.
+    for (class, bytes, size) in [("QUInt4x2Storage", 6, [3, 3]), ("QUInt2x4Storage", 4, [3, 4])] {
+        opened(class, bytes, 0, &size, &[size[1], 1]).unwrap();
+        let errors = [
+            (opened(class, bytes, 1, &[2], &[1]), ErrorKind::Unsupported, "a view of some of them"),
+            (opened(class, bytes, 0, &[2, 3], &[1, 2]), ErrorKind::Unsupported, "in another order"),
+            (opened(class, 2, 0, &[3, 3], &[3, 1]), ErrorKind::Malformed, "its storage has 2"),
+        ];
+        for (error, kind, word) in errors {
+            let error = error.unwrap_err();
+            assert_eq!((error.kind(), error.tensor_name().is_some()), (kind, true), "{class}: {error}");
+            assert!(error.message().contains(word), "{class}: {error}");
+        }
     }
 }
 

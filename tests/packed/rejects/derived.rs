@@ -2,7 +2,8 @@
 
 use crate::folder::{Folder, schemes};
 use apr_sdk::{
-    Announced, DERIVED, DType, Derived, DerivedNumbers, DerivedWeight, ErrorKind, StoredModel, StoredTensor,
+    Announced, DERIVED, DType, Derived, DerivedNumbers, DerivedPacking, DerivedUnknown, DerivedWeight,
+    ErrorKind, StoredModel, StoredTensor,
 };
 
 /// Codes of 4 rows of 6, with their scales and zero points; and a weight of them.
@@ -122,4 +123,77 @@ fn two_values_of_the_same_codes_are_one_too_many() {
     let error = schemes().understand(&model).unwrap_err();
     assert!(error.to_string().contains("it is part of two weights"), "{error}");
     assert_eq!(error.tensor_name(), Some("q"));
+}
+
+/// Codes of 2 rows of 20 in blocks of 16, packed into bytes; each row of zero points begins at a byte.
+fn packed() -> Case {
+    let scales = [0.5f32, 0.25, 1.0, 2.0].iter().flat_map(|scale| scale.to_le_bytes()).collect();
+    let packing = DerivedPacking { codes: DType::U4, shape: vec![2, 20], stored: 32, is_transposed: true };
+    Case {
+        tensors: vec![
+            ("q", DType::U8, vec![2, 2, 8], (0..32).collect()),
+            ("s", DType::F32, vec![2, 2], scales),
+            ("z", DType::U8, vec![2, 1], vec![0x10, 0x32]),
+        ],
+        weight: DerivedWeight { axis: Some(-1), block: Some(16), packing: Some(packing), ..case().weight },
+    }
+}
+
+#[test]
+fn packed_codes_that_do_not_fit() {
+    // The rows as they are stored: the third byte of the second block of the second row holds 10 and 1.
+    assert_eq!(
+        values(&packed()).unwrap()[20 + 16..],
+        [2.0 * (8.0 - 3.0), 2.0 * (1.0 - 3.0), 2.0 * (9.0 - 3.0), 2.0 * (1.0 - 3.0)]
+    );
+    /// A change, what kind of error it is, and a word of the message.
+    type Change = (fn(&mut Case), ErrorKind, &'static str);
+    fn packing(case: &mut Case) -> &mut DerivedPacking {
+        case.weight.packing.as_mut().unwrap()
+    }
+    let (malformed, unsupported) = (ErrorKind::Malformed, ErrorKind::Unsupported);
+    let changes: [Change; 14] = [
+        (|case| packing(case).stored = 30, malformed, "which does not hold [2, 20] in rows of 30"),
+        (|case| packing(case).stored = u64::MAX, malformed, "which does not hold"),
+        (|case| packing(case).shape = vec![2, 33], malformed, "which does not hold [2, 33]"),
+        (|case| packing(case).shape = vec![3, 20], malformed, "which does not hold [3, 20]"),
+        (|case| packing(case).shape = vec![], malformed, "which does not hold []"),
+        (|case| packing(case).shape = vec![64], malformed, "which does not hold [64]"),
+        (|case| packing(case).codes = DType::U2, malformed, "which does not hold"),
+        (
+            |case| packing(case).codes = DType::I4,
+            unsupported,
+            "codes of type I4 do not lie in a tensor of type U8",
+        ),
+        (|case| case.tensors[0].1 = DType::I32, unsupported, "do not lie in a tensor of type I32"),
+        (|case| case.weight.axis = Some(0), malformed, "which does not hold"),
+        (|case| case.weight.block = None, malformed, "which does not hold"),
+        (
+            |case| case.weight.block = Some(8),
+            malformed,
+            "the shape of its scales, `s`, is [2, 2], and the codes `q` need [2, 3]",
+        ),
+        (|case| case.tensors[1].2 = vec![4, 2], malformed, "the shape of its scales, `s`, is [4, 2]"),
+        (|case| case.tensors[2].2 = vec![2, 2], malformed, "the shape of its zero points, `z`, is [2, 2]"),
+    ];
+    for (change, kind, word) in changes {
+        let mut case = packed();
+        change(&mut case);
+        let error = values(&case).expect_err(word);
+        assert_eq!(error.kind(), kind, "{error}");
+        assert_eq!(error.tensor_name(), Some("w"), "{error}");
+        assert!(error.to_string().contains(word), "{error} does not say `{word}`");
+    }
+}
+
+#[test]
+fn codes_whose_values_are_unknown_are_refused() {
+    let mut model = StoredModel::default();
+    model.tensors = vec![StoredTensor { name: "q".into(), dtype: DType::I8, shape: vec![4] }];
+    let unknown = DerivedUnknown { codes: "q".into(), by: "the test".into(), why: "nothing is known".into() };
+    let json = Derived { unknown: vec![unknown], ..Derived::default() }.to_json();
+    model.announced.push(Announced { file: String::new(), key: DERIVED.to_owned(), json });
+    let error = schemes().understand(&model).unwrap_err();
+    assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::Unsupported, Some("q")), "{error}");
+    assert!(error.message().contains("the test reads it as codes, and nothing is known"), "{error}");
 }

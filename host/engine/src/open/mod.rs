@@ -64,6 +64,8 @@ pub struct OpenedModel {
     pub files: Files,
     /// The readers' objects, with the tensors that each provides.
     pub(crate) origins: Vec<Origin>,
+    /// The number that each tensor had when it was opened, and a weight's first part. Empty as long as all have their own.
+    pub(crate) opened_as: Vec<usize>,
 }
 
 /// One reader's object and the tensors it provides.
@@ -82,6 +84,13 @@ pub(crate) struct Origin {
     pub n_checksums: usize,
 }
 
+impl Origin {
+    /// Whether it provides tensor number `number` of the merged model as it was opened.
+    fn provides(&self, number: usize) -> bool {
+        number >= self.first && number - self.first < self.count
+    }
+}
+
 impl OpenedModel {
     /// Names and lengths of the files, in the order they were opened.
     pub fn files(&self) -> Vec<(String, u64)> {
@@ -97,12 +106,20 @@ impl OpenedModel {
     /// payloads and checksums the host reads by itself.
     pub fn forget_idle_readers(&mut self) {
         let Model { tensors, checksums, .. } = &self.model;
+        let is_read =
+            |(_, tensor): &(usize, &apr_sdk::Tensor)| !matches!(tensor.payload, Payload::Extent { .. });
+        let read = tensors.iter().enumerate().filter(is_read);
+        let read: Vec<usize> = read.map(|(number, _)| self.number_when_opened(number)).collect();
         self.origins.retain(|origin| {
-            let mut own = tensors.iter().skip(origin.first).take(origin.count);
             let mut sums = checksums.iter().skip(origin.first_checksum).take(origin.n_checksums);
-            own.any(|tensor| !matches!(tensor.payload, Payload::Extent { .. }))
+            read.iter().any(|number| origin.provides(*number))
                 || sums.any(|checksum| checksum.coding != Coding::Raw)
         });
+    }
+
+    /// The number that a tensor had when it was opened.
+    fn number_when_opened(&self, tensor: usize) -> usize {
+        self.opened_as.get(tensor).copied().unwrap_or(tensor)
     }
 
     /// The value of a key in the model's own format.
@@ -117,9 +134,10 @@ impl OpenedModel {
 
     /// The reader's object for tensor number `tensor`, and the tensor's number there.
     pub(crate) fn origin(&self, tensor: usize) -> Result<(&Origin, u64)> {
-        let origin = self.origins.iter().find(|o| tensor >= o.first && tensor - o.first < o.count);
+        let number = self.number_when_opened(tensor);
+        let origin = self.origins.iter().find(|origin| origin.provides(number));
         origin
-            .map(|o| (o, (tensor - o.first) as u64))
+            .map(|origin| (origin, (number - origin.first) as u64))
             .ok_or_else(|| Error::plugin("a tensor without a reader"))
     }
 
@@ -249,7 +267,9 @@ impl<'e> Probed<'e> {
         let mut warnings = choice.warnings.clone();
         // With `--bare` the user knows.
         warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
-        Ok(OpenedModel { model, format, path: path.to_owned(), warnings, unpacked: None, files, origins })
+        let path = path.to_owned();
+        let (unpacked, opened_as) = (None, Vec::new());
+        Ok(OpenedModel { model, format, path, warnings, unpacked, files, origins, opened_as })
     }
 }
 

@@ -36,15 +36,19 @@ pub(super) fn is_float(codes: DType) -> bool {
 }
 
 /// Bits of a code.
-pub(super) fn bits(codes: DType) -> u64 {
+pub fn bits(codes: DType) -> u64 {
     let found = INTEGERS.into_iter().find(|(dtype, ..)| *dtype == codes);
     found.map_or(if codes == DType::F4_E2M1 { 4 } else { 8 }, |(_, bits, _)| u64::from(bits))
 }
 
 /// The types that scales and zero points may have.
 pub fn is_number(dtype: DType) -> bool {
-    let floats = [DType::F64, DType::F32, DType::F16, DType::BF16, DType::I64];
-    floats.contains(&dtype) || is_known(dtype) || dtype == DType::F8_E8M0
+    is_real(dtype) || is_known(dtype) || [DType::I64, DType::F8_E8M0].contains(&dtype)
+}
+
+/// Whether a type is a float of 16 bits or more.
+pub(super) fn is_real(dtype: DType) -> bool {
+    [DType::F64, DType::F32, DType::F16, DType::BF16].contains(&dtype)
 }
 
 /// Checks a zero point against the codes.

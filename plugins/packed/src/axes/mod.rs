@@ -2,25 +2,25 @@
 //! formats say of derived weights.
 //!
 //! ```text
-//! part 0  codes    [rows, row_len], flat: those of less than a byte run on from row to row, the lowest bits first
+//! part 0  codes    [rows, stored], flat: those of less than a byte run on from row to row, the lowest bits first
 //! part .  scales   one; one for each index of the axis; or the shape of the codes with the axis divided by the block
-//! part .  zeros    likewise, if there are any
+//! part .  zeros    likewise, if there are any; of packed codes each row filled up to a byte
 //!
 //! value = (code - zero) * scale, each step rounded to F32; with scales of F64, which torch has for channels, only the result
 //! ```
 //!
-//! Scales and zero points that the format keeps as plain values are numbers of the layout, and no parts.
+//! A stored row may be longer than a row: packed codes fill whole blocks. Scales and zero points that the format keeps as plain values are numbers of the layout, and no parts.
 
 mod codes;
 
-pub use codes::{check_zero, is_known, is_number, reach};
+pub use codes::{bits, check_zero, is_known, is_number, reach};
 
 use crate::blocks;
 use crate::layout::{Layout, index, too_short};
 use crate::scaled::keeps_small_floats;
 use apr_sdk::half::{from_f16, to_f16};
 use apr_sdk::{DType, Error, ExactType, HeldRows, PackedRows, PartBox, PartRange, Result};
-use codes::{bits, bits_of_number, codes, is_float, numbers_of, to_f32};
+use codes::{bits_of_number, codes, is_float, is_real, numbers_of, to_f32};
 use std::ops::Range;
 
 /// The layout's name.
@@ -68,6 +68,20 @@ pub struct Spread {
     pub rows: u64,
     /// Elements per row.
     pub row_len: u64,
+    /// Codes per row as it is stored.
+    pub stored: u64,
+    /// Zero points per row as it is stored; 0 if they follow one another as scales do.
+    pub stored_zeros: u64,
+}
+
+/// Where the scales for some columns of a row are.
+struct Place {
+    /// The first of them among all scales.
+    first: u64,
+    /// How many columns.
+    n: u64,
+    /// Whether the columns share this one, or have one each.
+    is_shared: bool,
 }
 
 /// Stands for a side that is here, and for none.
@@ -89,7 +103,7 @@ impl Spread {
             Along::Blocks(block) => (2, block),
         };
         let head = [u64::from(self.codes.0), of_scales.into(), of_zeros.into(), kind, block];
-        let counts = [self.len, self.inner, scales.len() as u64];
+        let counts = [self.len, self.inner, self.stored, self.stored_zeros, scales.len() as u64];
         let values = scales.into_iter().chain(zeros).map(f64::to_bits);
         let numbers = head.into_iter().chain(counts).chain(values).collect();
         PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
@@ -97,8 +111,8 @@ impl Spread {
 
     fn of(packed: &PackedRows) -> Result<Spread> {
         let wrong = || Error::plugin(format!("the numbers of `{NAME}` are none"));
-        let (head, values) = packed.numbers.split_first_chunk::<8>().ok_or_else(wrong)?;
-        let [codes, of_scales, of_zeros, kind, block, len, inner, n] = *head;
+        let (head, values) = packed.numbers.split_first_chunk::<10>().ok_or_else(wrong)?;
+        let [codes, of_scales, of_zeros, kind, block, len, inner, stored, stored_zeros, n] = *head;
         let short = |number: u64| u32::try_from(number).map_err(|_| wrong());
         let (scales, zeros) = values.split_at_checked(index(n)).ok_or_else(wrong)?;
         let side = |dtype: u32, values: &[u64]| match dtype {
@@ -119,6 +133,8 @@ impl Spread {
             inner: inner.max(1),
             rows: packed.rows,
             row_len: packed.row_len,
+            stored,
+            stored_zeros,
         })
     }
 
@@ -212,12 +228,17 @@ impl Spread {
     fn numbers(&self, held: &HeldRows<'_>) -> Result<Numbers> {
         let (first, n) = self.needed(&held.rows);
         let mut parts = held.parts.iter().skip(1);
-        let mut take = |side: &Side| {
+        let mut take = |side: &Side, stored: u64| {
             let values = match side {
                 Side::Values(values) if values.len() == 1 => vec![values[0]; index(n)],
                 Side::Values(values) => {
                     let from = index(first);
                     values.get(from..from.saturating_add(index(n))).unwrap_or_default().to_vec()
+                }
+                Side::Part(dtype) if stored > 0 => {
+                    let values = numbers_of(*dtype, parts.next().copied().unwrap_or_default())?;
+                    let rows = values.chunks_exact(index(stored));
+                    rows.flat_map(|row| row.iter().take(index(self.blocks()))).copied().collect()
                 }
                 Side::Part(dtype) => {
                     let bytes = parts.next().copied().unwrap_or_default();
@@ -231,33 +252,46 @@ impl Spread {
             };
             if values.len() == index(n) { Ok(values) } else { Err(too_short()) }
         };
-        let scales = take(&self.scales)?;
+        let scales = take(&self.scales, 0)?;
         if let Some(bad) = scales.iter().find(|scale| !to_f32(**scale).is_finite()) {
             return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
         }
-        let zeros = self.zeros.as_ref().map(&mut take).transpose()?;
-        for zero in zeros.iter().flatten() {
-            check_zero(self.codes, *zero)?;
+        let Some(side) = &self.zeros else {
+            return Ok(Numbers { first, zeros: vec![0.0; scales.len()], scales });
+        };
+        let zeros = take(side, self.stored_zeros)?;
+        for zero in &zeros {
+            match side {
+                // Zero points that are floats lie wherever the writer found the least error.
+                Side::Part(dtype) if is_real(*dtype) && zero.is_finite() => {}
+                _ => check_zero(self.codes, *zero)?,
+            }
         }
-        Ok(Numbers { first, scales, zeros: zeros.unwrap_or_default() })
+        Ok(Numbers { first, scales, zeros })
     }
 
-    /// The number among all scales for column `at` of a row, and how many columns from there share it; 1 if the next
-    /// column has the next scale.
-    fn place(&self, row: u64, at: u64) -> (u64, u64) {
+    /// Where the scales for columns from `at` on are.
+    fn place(&self, row: u64, at: u64) -> Place {
         let element = row * self.row_len + at;
-        let left = self.row_len - at;
+        let (left, is_last) = (self.row_len - at, self.inner == 1);
+        let to_next = self.inner - element % self.inner;
         match self.along {
-            Along::All => (0, left),
+            Along::All => Place { first: 0, n: left, is_shared: true },
+            Along::Axis if is_last => {
+                let first = element % self.len;
+                Place { first, n: left.min(self.len - first), is_shared: false }
+            }
             Along::Axis => {
-                let place = element / self.inner % self.len;
-                (place, left.min(self.inner - element % self.inner))
+                Place { first: element / self.inner % self.len, n: left.min(to_next), is_shared: true }
             }
-            Along::Blocks(block) if self.inner == 1 => {
+            Along::Blocks(block) if is_last => {
                 let to_end = (block - element % self.len % block).min(self.len - element % self.len);
-                (self.group(element), left.min(to_end))
+                Place { first: self.group(element), n: left.min(to_end), is_shared: true }
             }
-            Along::Blocks(_) => (self.group(element) * self.inner + element % self.inner, 1),
+            Along::Blocks(_) => {
+                let first = self.group(element) * self.inner + element % self.inner;
+                Place { first, n: left.min(to_next), is_shared: false }
+            }
         }
     }
 }
@@ -271,9 +305,15 @@ struct Numbers {
 
 impl Numbers {
     fn at(&self, place: u64) -> Result<(f64, f64)> {
+        let (scales, zeros) = self.run(place, 1)?;
+        Ok((scales[0], zeros[0]))
+    }
+
+    /// So many from number `place` on.
+    fn run(&self, place: u64, n: usize) -> Result<(&[f64], &[f64])> {
         let at = index(place.wrapping_sub(self.first));
-        let scale = self.scales.get(at).copied().ok_or_else(too_short)?;
-        Ok((scale, self.zeros.get(at).copied().unwrap_or_default()))
+        let range = at..at.saturating_add(n);
+        self.scales.get(range.clone()).zip(self.zeros.get(range)).ok_or_else(too_short)
     }
 }
 
@@ -288,12 +328,16 @@ impl Layout for Axes {
             };
             PartRange::Boxes(vec![PartBox::run(start, end - start)])
         };
-        let n = rows.end.saturating_sub(rows.start) * spread.row_len;
-        let mut found = vec![run(bits(spread.codes), rows.start * spread.row_len, n)];
+        let n_rows = rows.end.saturating_sub(rows.start);
+        let of_rows = |bits: u64, stored: u64| run(bits, rows.start * stored, n_rows * stored);
+        let mut found = vec![of_rows(bits(spread.codes), spread.stored)];
         let (first, n) = spread.needed(&rows);
-        for side in spread.sides() {
+        for (side, stored) in spread.sides().zip([0, spread.stored_zeros]) {
             match (side, spread.along) {
                 (Side::Values(_), _) => {}
+                (Side::Part(dtype), Along::Blocks(_)) if stored > 0 => {
+                    found.push(of_rows(bits_of_number(*dtype), stored));
+                }
                 (Side::Part(dtype), Along::Blocks(_)) => found.push(run(bits_of_number(*dtype), first, n)),
                 (Side::Part(_), _) => found.push(PartRange::Whole),
             }
@@ -311,16 +355,16 @@ impl Layout for Axes {
         let spread = Spread::of(packed)?;
         let numbers = spread.numbers(held)?;
         let bytes = held.parts.first().copied().unwrap_or_default();
-        let before = held.rows.start * spread.row_len * bits(spread.codes) / 8 * 8 / bits(spread.codes);
+        let before = held.rows.start * spread.stored * bits(spread.codes) / 8 * 8 / bits(spread.codes);
         let is_long = bits(spread.codes) > 16;
         let is_wide = spread.scales == Side::Part(DType::F64);
         for (row, out) in rows.zip(out.chunks_exact_mut(index(spread.row_len.max(1)))) {
-            let first = index(row * spread.row_len - before);
+            let first = index(row * spread.stored - before);
             if is_long {
                 let bytes = bytes.get(first * 4..(first + out.len()) * 4).ok_or_else(too_short)?;
                 let codes = numbers_of(spread.codes, bytes)?;
                 for ((at, out), code) in (0..).zip(out).zip(codes) {
-                    let (scale, zero) = numbers.at(spread.place(row, at).0)?;
+                    let (scale, zero) = numbers.at(spread.place(row, at).first)?;
                     *out = match is_wide {
                         true => to_f32((code - zero) * scale),
                         false => to_f32(code - zero) * to_f32(scale),
@@ -331,14 +375,19 @@ impl Layout for Axes {
             codes(spread.codes, bytes, first, out)?;
             let mut at = 0;
             while at < out.len() {
-                let (place, n) = spread.place(row, at as u64);
-                let (scale, zero) = numbers.at(place)?;
-                let run = &mut out[at..at + index(n)];
-                if is_wide {
-                    run.iter_mut().for_each(|value| *value = to_f32((f64::from(*value) - zero) * scale));
+                let place = spread.place(row, at as u64);
+                let run = &mut out[at..at + index(place.n)];
+                let value = |value: f32, scale: f64, zero: f64| match is_wide {
+                    true => to_f32((f64::from(value) - zero) * scale),
+                    false => (value - to_f32(zero)) * to_f32(scale),
+                };
+                if place.is_shared {
+                    let (scale, zero) = numbers.at(place.first)?;
+                    run.iter_mut().for_each(|code| *code = value(*code, scale, zero));
                 } else {
-                    let (scale, zero) = (to_f32(scale), to_f32(zero));
-                    run.iter_mut().for_each(|value| *value = (*value - zero) * scale);
+                    let (scales, zeros) = numbers.run(place.first, run.len())?;
+                    let each = run.iter_mut().zip(scales).zip(zeros);
+                    each.for_each(|((code, scale), zero)| *code = value(*code, *scale, *zero));
                 }
                 at += run.len();
             }
@@ -350,8 +399,8 @@ impl Layout for Axes {
         let spread = Spread::of(packed)?;
         let numbers = spread.numbers(held)?;
         let scales = numbers.scales.iter().all(|scale| spread.fits(dtype, *scale, false));
-        let zeros = numbers.zeros.iter().all(|zero| spread.fits(dtype, *zero, true));
-        Ok(scales && zeros && (spread.zeros.is_some() || spread.fits(dtype, 0.0, true)))
+        // Without zero points all are 0.
+        Ok(scales && numbers.zeros.iter().all(|zero| spread.fits(dtype, *zero, true)))
     }
 
     fn repack(
@@ -376,7 +425,7 @@ impl Layout for Axes {
             for ((at, codes), out) in
                 (0u64..).zip(values.as_chunks::<32>().0).zip(out.chunks_exact_mut(block_bytes))
             {
-                let (scale, _) = numbers.at(spread.place(row, at * 32).0)?;
+                let (scale, _) = numbers.at(spread.place(row, at * 32).first)?;
                 match dtype {
                     DType::Q8_0 => {
                         blocks::q8_0(to_f32(scale), codes.iter().map(|code| blocks::signed(*code)), out)

@@ -44,6 +44,7 @@ pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
     one.weights.extend(other.weights);
     one.keys.extend(other.keys);
     one.unused.extend(other.unused);
+    one.unknown.extend(other.unknown);
     Ok(one.to_json().as_bytes().into())
 }
 
@@ -68,7 +69,8 @@ pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
 /// What the format itself says of derived weights.
 fn own(model: &Model) -> Option<Announcement> {
     let derived = Derived::from_json(model.derived.as_ref()?.inline()?).ok()?;
-    let scheme = derived.weights.first()?.by.clone();
+    let unknown = || derived.unknown.first().map(|unknown| &unknown.by);
+    let scheme = derived.weights.first().map(|weight| &weight.by).or_else(unknown)?.clone();
     let (file, key) = (model.format.clone(), Some(DERIVED.to_owned()));
     Some(Announcement { scheme: Some(scheme), file, key, is_own: true })
 }

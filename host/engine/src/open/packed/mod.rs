@@ -223,9 +223,10 @@ impl OpenedModel {
         }
         let numbered = before.into_iter().zip(places).enumerate();
         let of = |(number, (stored, weight)): (usize, (Tensor, Option<Tensor>))| {
-            weight.or((!owned.contains(&number)).then_some(stored))
+            // Its reader still knows it by the number that it had.
+            Some((weight.or((!owned.contains(&number)).then_some(stored))?, number))
         };
-        self.model.tensors = numbered.filter_map(of).collect();
+        (self.model.tensors, self.opened_as) = numbered.filter_map(of).unzip();
         void_splits(&mut self.model);
         Ok(())
     }

@@ -1,0 +1,316 @@
+//! Nodes that tell of quantized weights, with the scopes in which their names mean something: the graph, the bodies of `If`,
+//! `Loop` and `Scan`, and functions. They are read only where some node computes with codes.
+
+use crate::layout::{attribute, function, graph, model, node, value_info, wire};
+use crate::operators;
+use crate::scan::{Field, Scan};
+use crate::walk::Found;
+use apr_sdk::{ErrorKind, Result};
+use std::collections::HashMap;
+
+/// The most numbers of a list in an attribute: more are not those of scales.
+const MOST_NUMBERS: usize = 4096;
+
+/// A node.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// The scope that it is in.
+    pub scope: usize,
+    /// Its operator, or the function that it calls.
+    pub operator: String,
+    /// The operator's domain.
+    pub domain: String,
+    /// Which of several functions of one name.
+    pub overload: String,
+    /// What it reads; an empty name is nothing.
+    pub inputs: Vec<String>,
+    /// What it computes.
+    pub outputs: Vec<String>,
+    /// Its attributes that are numbers.
+    pub attributes: Vec<(String, Attribute)>,
+    /// The tensor that is an attribute of it.
+    pub tensor: Option<usize>,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attribute {
+    /// A whole number.
+    Int(i64),
+    /// A float, or a list of numbers.
+    Numbers(Vec<f64>),
+    /// That of the function's attribute of this name.
+    OfFunction(String),
+}
+
+/// Where names mean something.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// The scope around it, whose names mean the same here.
+    pub parent: Option<usize>,
+    /// The node that it is an attribute of, if that was kept.
+    pub owner: Option<usize>,
+    /// The names of its inputs, in order; those of the outermost graph are left out.
+    pub inputs: Vec<String>,
+    /// The defaults of a function's attributes.
+    pub defaults: Vec<(String, Attribute)>,
+    /// The tensors that names mean here.
+    pub initializers: Vec<usize>,
+    /// Its nodes.
+    pub nodes: Vec<usize>,
+    /// The scopes within.
+    pub inner: Vec<usize>,
+}
+
+/// All of them. Scope 0 is the outermost graph.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The scopes.
+    pub scopes: Vec<Scope>,
+    /// The scopes of functions, by domain, name and overload.
+    pub functions: HashMap<[String; 3], usize>,
+}
+
+/// Reads the nodes of a file that [`crate::walk::walk`] found to be sound. Graphs for training are left out.
+///
+/// # Errors
+/// LimitExceeded; any error from reading.
+pub fn read(scan: &mut Scan<'_>, tensors: &[Found]) -> Result<Nodes> {
+    let numbered = tensors.iter().enumerate().map(|(number, found)| (found.proto.body.0, number));
+    scan.limits().budget.charge(40 * tensors.len() as u64)?;
+    let (scopes, functions) = (vec![Scope::default()], HashMap::new());
+    let nodes = Nodes { nodes: Vec::new(), scopes, functions };
+    let mut reader = NodeReader { scan, tensors: numbered.collect(), nodes };
+    let mut at = 0;
+    while at < reader.scan.file_len() {
+        let record = reader.scan.field(at, reader.scan.file_len())?;
+        match record.number {
+            model::GRAPH => reader.graph(&record, 0)?,
+            model::FUNCTIONS => reader.function(&record)?,
+            _ => {}
+        }
+        at = record.end;
+    }
+    Ok(reader.nodes)
+}
+
+struct NodeReader<'s, 'a> {
+    scan: &'s mut Scan<'a>,
+    /// The model's tensors by where their messages begin.
+    tensors: HashMap<u64, usize>,
+    nodes: Nodes,
+}
+
+impl NodeReader<'_, '_> {
+    fn scope(&mut self, parent: Option<usize>, owner: Option<usize>) -> Result<usize> {
+        self.scan.limits().budget.charge(2 * size_of::<Scope>() as u64)?;
+        let number = self.nodes.scopes.len();
+        self.nodes.scopes.push(Scope { parent, owner, ..Scope::default() });
+        if let Some(parent) = parent {
+            self.nodes.scopes[parent].inner.push(number);
+        }
+        Ok(number)
+    }
+
+    fn graph(&mut self, field: &Field, scope: usize) -> Result<()> {
+        let mut at = field.start;
+        while at < field.end {
+            let record = self.scan.field(at, field.end)?;
+            match record.number {
+                graph::NODE => self.node(&record, scope)?,
+                graph::INITIALIZER => {
+                    self.nodes.scopes[scope].initializers.extend(self.tensors.get(&record.start));
+                }
+                graph::INPUT if scope > 0 => {
+                    if let Some(name) = first(self.scan, &record, value_info::NAME)? {
+                        let name = text(self.scan, &name)?;
+                        self.nodes.scopes[scope].inputs.push(name);
+                    }
+                }
+                _ => {}
+            }
+            at = record.end;
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, field: &Field) -> Result<()> {
+        let scope = self.scope(None, None)?;
+        let mut key = [const { String::new() }; 3];
+        let mut at = field.start;
+        while at < field.end {
+            let record = self.scan.field(at, field.end)?;
+            match record.number {
+                function::NODE => self.node(&record, scope)?,
+                function::INPUT => {
+                    let name = text(self.scan, &record)?;
+                    self.nodes.scopes[scope].inputs.push(name);
+                }
+                function::DOMAIN => key[0] = text(self.scan, &record)?,
+                function::NAME => key[1] = text(self.scan, &record)?,
+                function::OVERLOAD => key[2] = text(self.scan, &record)?,
+                function::ATTRIBUTE_PROTO => {
+                    let default = attribute(self.scan, &record)?;
+                    self.nodes.scopes[scope].defaults.extend(default);
+                }
+                _ => {}
+            }
+            at = record.end;
+        }
+        self.nodes.functions.insert(key, scope);
+        Ok(())
+    }
+
+    /// A node, which is kept if it tells something, and the graphs in its attributes.
+    fn node(&mut self, field: &Field, scope: usize) -> Result<()> {
+        let mut found = Node { scope, ..Node::default() };
+        for (number, out) in [(node::OP_TYPE, &mut found.operator), (node::DOMAIN, &mut found.domain)] {
+            if let Some(record) = first(self.scan, field, number)? {
+                *out = text(self.scan, &record)?;
+            }
+        }
+        let is_kept = operators::is_kept(&found.domain, &found.operator);
+        let number = self.nodes.nodes.len();
+        if is_kept {
+            self.ends(field, &mut found)?;
+            self.nodes.nodes.push(found);
+            self.nodes.scopes[scope].nodes.push(number);
+        }
+        let mut at = field.start;
+        while at < field.end {
+            let record = self.scan.field(at, field.end)?;
+            if record.number == node::ATTRIBUTE {
+                self.values(&record, scope, is_kept.then_some(number))?;
+            }
+            at = record.end;
+        }
+        Ok(())
+    }
+
+    /// Inputs, outputs and numbers of a node that is kept.
+    fn ends(&mut self, field: &Field, found: &mut Node) -> Result<()> {
+        let mut cost = size_of::<Node>();
+        let mut at = field.start;
+        while at < field.end {
+            let record = self.scan.field(at, field.end)?;
+            match record.number {
+                node::INPUT => found.inputs.push(text(self.scan, &record)?),
+                node::OUTPUT => found.outputs.push(text(self.scan, &record)?),
+                node::OVERLOAD => found.overload = text(self.scan, &record)?,
+                node::ATTRIBUTE => {
+                    if let Some((name, value)) = attribute(self.scan, &record)? {
+                        cost += size_of::<(String, Attribute)>() + name.len();
+                        found.attributes.push((name, value));
+                    }
+                }
+                _ => {}
+            }
+            at = record.end;
+        }
+        let names = found.inputs.iter().chain(&found.outputs);
+        cost += names.map(|name| name.len() + size_of::<String>()).sum::<usize>();
+        self.scan.limits().budget.charge(2 * cost as u64)
+    }
+
+    /// What an attribute holds: the tensor of a constant, or graphs.
+    fn values(&mut self, field: &Field, scope: usize, owner: Option<usize>) -> Result<()> {
+        let mut at = field.start;
+        while at < field.end {
+            let record = self.scan.field(at, field.end)?;
+            match record.number {
+                attribute::T => {
+                    if let Some(owner) = owner {
+                        self.nodes.nodes[owner].tensor = self.tensors.get(&record.start).copied();
+                    }
+                }
+                attribute::G | attribute::GRAPHS => {
+                    let inner = self.scope(Some(scope), owner)?;
+                    self.graph(&record, inner)?;
+                }
+                _ => {}
+            }
+            at = record.end;
+        }
+        Ok(())
+    }
+}
+
+/// The first record of a message with this number.
+fn first(scan: &mut Scan<'_>, field: &Field, number: u32) -> Result<Option<Field>> {
+    let mut at = field.start;
+    while field.wire == wire::LEN && at < field.end {
+        let record = scan.field(at, field.end)?;
+        if record.number == number {
+            return Ok(Some(record));
+        }
+        at = record.end;
+    }
+    Ok(None)
+}
+
+/// A text. What is none is not the name of a tensor either, and counts as empty.
+fn text(scan: &mut Scan<'_>, field: &Field) -> Result<String> {
+    if field.wire != wire::LEN {
+        return Ok(String::new());
+    }
+    match scan.name(field) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(String::new()),
+        name => name,
+    }
+}
+
+/// The name and the value of an attribute that is a number or a list of numbers; `None` for another.
+fn attribute(scan: &mut Scan<'_>, field: &Field) -> Result<Option<(String, Attribute)>> {
+    let (mut name, mut value) = (String::new(), None);
+    let (mut numbers, mut is_list) = (Vec::new(), false);
+    let mut at = field.start;
+    while field.wire == wire::LEN && at < field.end {
+        let record = scan.field(at, field.end)?;
+        match (record.number, record.wire) {
+            (attribute::NAME, _) => name = text(scan, &record)?,
+            (attribute::I, wire::VARINT) => value = Some(Attribute::Int(record.value.cast_signed())),
+            (attribute::F, wire::I32) => value = Some(Attribute::Numbers(floats(scan, &record)?)),
+            (attribute::REF, wire::LEN) => value = Some(Attribute::OfFunction(text(scan, &record)?)),
+            (attribute::FLOATS, wire::I32 | wire::LEN) if numbers.len() <= MOST_NUMBERS => {
+                is_list = true;
+                numbers.extend(floats(scan, &record)?);
+            }
+            (attribute::INTS, wire::VARINT) if numbers.len() <= MOST_NUMBERS => {
+                is_list = true;
+                numbers.push(whole(record.value));
+            }
+            (attribute::INTS, wire::LEN) => {
+                is_list = true;
+                let mut at = record.start;
+                while at < record.end && numbers.len() <= MOST_NUMBERS {
+                    let (number, end) = scan.varint(at, record.end)?;
+                    numbers.push(whole(number));
+                    at = end;
+                }
+            }
+            _ => {}
+        }
+        at = record.end;
+    }
+    let list = (is_list && numbers.len() <= MOST_NUMBERS).then_some(Attribute::Numbers(numbers));
+    if let Some(Attribute::Numbers(numbers)) = &list {
+        scan.limits().budget.charge(8 * numbers.len() as u64)?;
+    }
+    Ok(value.or(list).map(|value| (name, value)))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a zero point beyond 2^53 is no code, and refused")]
+fn whole(value: u64) -> f64 {
+    value.cast_signed() as f64
+}
+
+/// The floats of a record. Too many of them, and what ends within one, are as many as no scales are.
+fn floats(scan: &mut Scan<'_>, record: &Field) -> Result<Vec<f64>> {
+    if record.len() > 4 * MOST_NUMBERS as u64 || !record.len().is_multiple_of(4) {
+        return Ok(vec![0.0; MOST_NUMBERS + 1]);
+    }
+    let bytes = scan.bytes(record)?;
+    Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f64::from(f32::from_le_bytes(*bytes))).collect())
+}

@@ -1,0 +1,228 @@
+//! Where values come from: names followed through scopes, functions and nodes that move elements, to what is stored.
+
+use crate::nodes::{Attribute, Node, Nodes};
+use crate::operators;
+use crate::walk::Found;
+use apr_sdk::{Limits, Result};
+use std::collections::HashMap;
+
+/// The most steps from a value to what it comes from.
+const MOST_STEPS: usize = 1000;
+
+/// Movers that keep all elements in their order.
+const RESHAPES: [&str; 5] = ["Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"];
+
+/// A scope, and the call that it is computed in if it is of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The scope.
+    pub scope: usize,
+    /// The number of the call.
+    pub call: Option<usize>,
+}
+
+/// A call of a function.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    node: usize,
+    from: Place,
+    function: usize,
+    depth: usize,
+}
+
+/// What a name is in its scope.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    Tensor(usize),
+    Output(usize, usize),
+    Input(usize),
+}
+
+/// What a value comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin<'a> {
+    /// A tensor of the model.
+    Stored {
+        /// Its number.
+        tensor: usize,
+        /// The operator that moved its elements, if one did.
+        mover: Option<&'a str>,
+        /// Whether all are still there, in their order.
+        is_whole: bool,
+    },
+    /// Numbers of an attribute.
+    Numbers(Vec<f64>),
+    /// A tensor of the model that the body of a loop gets as an input, all of it or a part.
+    Looped(usize),
+    /// What a node computes: the node, which of its outputs, and where.
+    Computed(usize, usize, Place),
+    /// Something else: an input of the model, or what no kept node computes.
+    Elsewhere,
+    /// The name is empty or missing.
+    Nothing,
+}
+
+/// The kept nodes with their names.
+pub struct Graphs<'a> {
+    /// The nodes.
+    pub nodes: &'a Nodes,
+    bound: Vec<HashMap<&'a str, Bound>>,
+    readers: HashMap<(usize, &'a str), Vec<usize>>,
+    calls: Vec<Call>,
+}
+
+impl<'a> Graphs<'a> {
+    /// The names of nodes and tensors.
+    ///
+    /// # Errors
+    /// LimitExceeded.
+    pub fn new(nodes: &'a Nodes, tensors: &'a [Found], limits: &Limits) -> Result<Graphs<'a>> {
+        let mut bound: Vec<HashMap<&str, Bound>> = vec![HashMap::new(); nodes.scopes.len()];
+        let mut readers: HashMap<(usize, &str), Vec<usize>> = HashMap::new();
+        let ends = nodes.nodes.iter().map(|node| node.inputs.len() + node.outputs.len()).sum::<usize>();
+        limits.budget.charge(100 * (ends + tensors.len()) as u64)?;
+        for (names, scope) in bound.iter_mut().zip(&nodes.scopes) {
+            names.extend(scope.inputs.iter().enumerate().map(|(at, name)| (name.as_str(), Bound::Input(at))));
+            let tensor = |number: &usize| (tensors[*number].proto.name.as_str(), Bound::Tensor(*number));
+            names.extend(scope.initializers.iter().map(tensor));
+        }
+        for (number, node) in nodes.nodes.iter().enumerate() {
+            for (at, name) in node.outputs.iter().enumerate() {
+                bound[node.scope].insert(name, Bound::Output(number, at));
+            }
+            for name in &node.inputs {
+                readers.entry((node.scope, name)).or_default().push(number);
+            }
+        }
+        Ok(Graphs { nodes, bound, readers, calls: Vec::new() })
+    }
+
+    /// A node by its number.
+    pub fn node(&self, number: usize) -> &'a Node {
+        &self.nodes.nodes[number]
+    }
+
+    /// The function that a node calls.
+    pub fn called(&self, node: &Node) -> Option<usize> {
+        let key = [&node.domain, &node.operator, &node.overload].map(String::clone);
+        self.nodes.functions.get(&key).copied()
+    }
+
+    /// The place inside the function that a node calls, and how many calls deep that is.
+    pub fn call(&mut self, node: usize, from: Place, function: usize) -> (Place, usize) {
+        let depth = from.call.map_or(0, |call| self.calls[call].depth) + 1;
+        self.calls.push(Call { node, from, function, depth });
+        (Place { scope: function, call: Some(self.calls.len() - 1) }, depth)
+    }
+
+    /// What an input of a node comes from.
+    pub fn of_input(&self, node: usize, at: usize, place: Place) -> Origin<'a> {
+        self.node(node).inputs.get(at).map_or(Origin::Nothing, |name| self.origin(place, name))
+    }
+
+    /// What a name comes from.
+    pub fn origin(&self, mut place: Place, mut name: &'a str) -> Origin<'a> {
+        let (mut mover, mut is_whole, mut is_looped) = (None, true, false);
+        for _ in 0..MOST_STEPS {
+            if name.is_empty() {
+                return Origin::Nothing;
+            }
+            let Some((scope, bound)) = self.meaning(place.scope, name) else { return Origin::Elsewhere };
+            place.scope = scope;
+            match bound {
+                Bound::Tensor(tensor) if is_looped => return Origin::Looped(tensor),
+                Bound::Tensor(tensor) => return Origin::Stored { tensor, mover, is_whole },
+                Bound::Input(at) => {
+                    let of = &self.nodes.scopes[scope];
+                    let around = match of.parent {
+                        Some(parent) => of.owner.map(|owner| (owner, Place { scope: parent, ..place })),
+                        None => place.call.map(|call| (self.calls[call].node, self.calls[call].from)),
+                    };
+                    is_looped |= of.parent.is_some();
+                    let Some((node, from)) = around else { return Origin::Elsewhere };
+                    name = self.node(node).inputs.get(at).map_or("", String::as_str);
+                    place = from;
+                }
+                Bound::Output(number, at) => {
+                    let node = self.node(number);
+                    if operators::is_standard(&node.domain) && node.operator == "Constant" {
+                        return match (node.tensor, is_looped) {
+                            (Some(tensor), true) => Origin::Looped(tensor),
+                            (Some(tensor), false) => Origin::Stored { tensor, mover, is_whole },
+                            (None, true) => Origin::Elsewhere,
+                            (None, false) => numbers(node).map_or(Origin::Elsewhere, Origin::Numbers),
+                        };
+                    }
+                    if at > 0 || !operators::moves(&node.domain, &node.operator) {
+                        return Origin::Computed(number, at, place);
+                    }
+                    if node.operator != "Identity" {
+                        mover = Some(node.operator.as_str());
+                    }
+                    is_whole &= RESHAPES.contains(&node.operator.as_str());
+                    name = node.inputs.first().map_or("", String::as_str);
+                }
+            }
+        }
+        Origin::Elsewhere
+    }
+
+    /// What a name is here or in a scope around.
+    fn meaning(&self, mut scope: usize, name: &str) -> Option<(usize, Bound)> {
+        loop {
+            if let Some(bound) = self.bound[scope].get(name) {
+                return Some((scope, *bound));
+            }
+            scope = self.nodes.scopes[scope].parent?;
+        }
+    }
+
+    /// The nodes of a scope that read a name.
+    pub fn readers(&self, scope: usize, name: &'a str) -> &[usize] {
+        self.readers.get(&(scope, name)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The value of an attribute, which may be one of the function around.
+    fn attribute(&self, node: usize, place: Place, name: &str) -> Option<&'a Attribute> {
+        let by_name = |all: &'a [(String, Attribute)], name: &str| {
+            all.iter().find(|(of, _)| of == name).map(|(_, value)| value)
+        };
+        let (mut of, mut place) = (self.node(node), place);
+        let mut value = by_name(&of.attributes, name)?;
+        while let Attribute::OfFunction(name) = value {
+            let call = self.calls.get(place.call?)?;
+            (of, place) = (self.node(call.node), call.from);
+            let default = || by_name(&self.nodes.scopes[call.function].defaults, name);
+            value = by_name(&of.attributes, name).or_else(default)?;
+        }
+        Some(value)
+    }
+
+    /// The value of an attribute that is a whole number.
+    pub fn whole(&self, node: usize, place: Place, name: &str) -> Option<i64> {
+        match self.attribute(node, place, name)? {
+            Attribute::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of an attribute that is a float.
+    pub fn float(&self, node: usize, place: Place, name: &str) -> Option<f64> {
+        match self.attribute(node, place, name)? {
+            Attribute::Numbers(values) => values.first().copied(),
+            _ => None,
+        }
+    }
+}
+
+/// The numbers of a constant that is no tensor.
+fn numbers(node: &Node) -> Option<Vec<f64>> {
+    let keys = ["value_float", "value_floats", "value_int", "value_ints"];
+    let value = node.attributes.iter().find(|(name, _)| keys.contains(&name.as_str()));
+    match &value?.1 {
+        Attribute::Numbers(values) => Some(values.clone()),
+        #[allow(clippy::cast_precision_loss, reason = "a zero point beyond 2^53 is no code, and refused")]
+        Attribute::Int(value) => Some(vec![*value as f64]),
+        Attribute::OfFunction(_) => None,
+    }
+}

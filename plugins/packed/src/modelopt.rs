@@ -299,6 +299,7 @@ impl Module<'_> {
         let slices = Slices {
             bits: 4,
             unit: 1,
+            element: 1,
             fields: 2,
             is_high_first: false,
             words: 0,

@@ -39,9 +39,12 @@ fn names(error: &Error) -> bool {
 }
 
 /// Parts that a weight may lack. Without its codes it is no weight of the plugin's: the host says what is left.
-const OPTIONAL: [(&str, &str); 7] = [
+const OPTIONAL: [(&str, &str); 9] = [
     ("", "codes"),
     ("gptq", "groups of columns"),
+    ("auto-round", "groups of columns"),
+    // In the middle, where the configuration says that weights are symmetric.
+    ("gptq", "zero points"),
     // Symmetric, unscaled, or with factors that another layer took.
     ("torchao-int8", "zero points"),
     ("torchao-nvfp4", "scale of scales"),

@@ -21,6 +21,9 @@ use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "AWQ", understand };
 
+/// Versions that are known. The second and third are kernels for what lies as in the first.
+const VERSIONS: [&str; 6] = ["gemm", "exllama", "ipex", "gemv", "gemv_fast", "llm-awq"];
+
 /// Types of scales.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
@@ -43,6 +46,12 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if config.is_none() {
             model.unannounced(number, "AWQ")?;
         }
+        if let Some(version) = model.config(&["awq"]).map(version)
+            && !VERSIONS.contains(&version.as_str())
+        {
+            let message = format!("AWQ's version `{version}` is not known: {} are", VERSIONS.join(", "));
+            return Err(Error::unsupported(message).tensor(&codes.name));
+        }
         let weight = match config {
             Some(config) if is_fast => interleaved(model, (number, module), config)?,
             _ => weight(model, (number, module), config)?,
@@ -56,7 +65,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// The version: under its older key, its newer one, or by the name of the package that packed it.
+/// The version: under its older key, which comes first where both are there (`AwqConfig` of transformers), its newer one, or by
+/// the name of the package that packed it.
 fn version(config: &Config<'_>) -> String {
     let version = match config.text("backend") {
         Some(backend @ "llm-awq") => Some(backend),
@@ -217,6 +227,7 @@ fn weight(
         zero_words: if is_rows { f } else { 0 },
         has_index: false,
         is_one: false,
+        matrix_rows: rows,
         rows,
         row_len,
     };

@@ -29,6 +29,7 @@ mod model;
 mod modelopt;
 mod mxfp4;
 mod numbers;
+mod pattern;
 mod plugin;
 mod refused;
 mod scaled;

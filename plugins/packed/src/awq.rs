@@ -24,6 +24,9 @@ pub static SCHEME: Scheme = Scheme { name: "AWQ", understand };
 /// Versions that are known. The second and third are kernels for what lies as in the first.
 const VERSIONS: [&str; 6] = ["gemm", "exllama", "ipex", "gemv", "gemv_fast", "llm-awq"];
 
+/// The keys of the length of groups.
+const GROUP_SIZE: [&str; 2] = ["group_size", "q_group_size"];
+
 /// Types of scales.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
@@ -32,6 +35,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         |config: &&Config<'_>| config.text("packing_format").is_some_and(|form| form.contains("awq"));
     let config =
         model.config(&["awq"]).or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round));
+    config.map(|config| config.group_size(&GROUP_SIZE)).transpose()?;
     if let Some(config) = config
         && config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4)
     {
@@ -59,6 +63,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         found.add(model, weight)?;
         is_any = true;
     }
+    if config.is_some() {
+        found.lost_beside_words(model)?;
+    }
     if is_any && config.is_none() {
         found.note("no configuration says how weights are packed: as AWQ, as names and shapes tell");
     }
@@ -77,8 +84,7 @@ fn version(config: &Config<'_>) -> String {
 
 /// How many columns share a scale, as the configuration states it.
 fn group_of(config: &Config<'_>) -> Option<u64> {
-    let stated = config.number("group_size").or(config.number("q_group_size"));
-    stated.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0)
+    config.group_size(&GROUP_SIZE).ok().flatten()
 }
 
 /// Groups as they are stored in the versions for vectors: filled up to whole words of zero points, and to more of them where

@@ -38,8 +38,10 @@ struct Own {
 /// How modules are packed, as the configuration says.
 struct Settings {
     bits: Option<u64>,
-    /// Columns of a group; `None` for all.
+    /// Columns of a group, if that is stated.
     group: Option<u64>,
+    /// Whether all columns are stated to be one group.
+    is_whole: bool,
     /// What is added to stored zero points.
     add: u64,
     /// Whether codes of three bits lie in planes of bits.
@@ -119,6 +121,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         found.add(model, weight)?;
         is_any = true;
     }
+    if config.is_some() {
+        found.lost_beside_words(model)?;
+    }
     if is_any && config.is_none() {
         found.note("no configuration says how weights are packed: as GPTQ in its first version, as names and shapes tell");
     }
@@ -146,6 +151,7 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     let mut settings = Settings {
         bits: None,
         group: None,
+        is_whole: false,
         add: 1,
         has_planes: false,
         is_ordered: false,
@@ -158,7 +164,8 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
         settings.name = "AutoRound";
     }
     settings.bits = bits(config.json.get("bits")).map_err(|what| config.wrong("bits", what))?;
-    settings.group = config.number("group_size").and_then(|size| u64::try_from(size).ok());
+    settings.group = config.group_size(&["group_size"])?;
+    settings.is_whole = config.number("group_size") == Some(-1);
     settings.is_ordered = config.json.get("desc_act").and_then(Json::as_bool).unwrap_or(false);
     settings.is_symmetric = config.json.get("sym").and_then(Json::as_bool).unwrap_or(false);
     let format = format_of(model, config);
@@ -255,7 +262,9 @@ fn weight(
         let message = format!("its {words} rows of words do not hold {row_len} codes of {bits} bits");
         return Err(wrong(number, message));
     }
-    let group = own.and_then(|own| own.group).or(settings.group).filter(|size| *size > 0);
+    // A module's own 0 stands for all columns.
+    let stated = own.and_then(|own| own.group).or(settings.group).or(settings.is_whole.then_some(0));
+    let group = stated.map(|size| if size == 0 { row_len } else { size });
     // Without a word: groups as long as they must be.
     let group = group.unwrap_or_else(|| if groups == 1 { row_len } else { row_len.div_ceil(groups.max(1)) });
     if *of_scales != rows || groups == 0 || row_len.div_ceil(group) != groups {

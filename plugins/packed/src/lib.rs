@@ -20,6 +20,7 @@ mod blocks;
 mod codebook;
 mod compressed_tensors;
 mod derived;
+mod factors;
 mod fp8;
 mod gptq;
 mod hqq;

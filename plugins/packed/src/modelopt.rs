@@ -79,6 +79,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
     }
     if let Some(config) = &config {
+        found.lost(model, &[".pre_quant_scale", ".weight_scale_2"], ".weight")?;
         for (number, codes) in model.tensors() {
             let name = codes.name.strip_suffix(".weight").unwrap_or(&codes.name);
             // Experts are stacked, and may lack that ending.

@@ -34,6 +34,10 @@ const FP8: [DType; 4] = [DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DTy
 /// Scales of activations.
 const UNUSED: [&str; 3] = ["_act_quant_scale", "_act_quant_zero_point", "_act_per_tensor_scale"];
 
+/// Parts of weights, named after the weight's own name with an underscore before it.
+const PARTS: [&str; 4] =
+    ["._weight_scale", "._weight_zero_point", "._weight_per_tensor_scale", "._weight_act_pre_scale"];
+
 /// Parts of classes whose codes are arranged for a kernel.
 const ARRANGED: [&str; 4] = ["_scale_and_zero", "_group_scale", "_group_zero", "_row_scale"];
 
@@ -80,6 +84,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if config.is_none() {
             found.note("no configuration says torchao: the names of codes and scales do");
         }
+    }
+    if config.is_some() {
+        found.lost(model, &PARTS, "._weight_qdata")?;
     }
     Ok(())
 }

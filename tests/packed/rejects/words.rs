@@ -4,7 +4,7 @@ use crate::folder::{Folder, fixtures};
 use apr_sdk::{DType, Error, ErrorKind, StoredTensor};
 
 /// A fixture, after a change.
-fn changed(name: &str, change: impl FnOnce(&mut Folder)) -> Folder {
+pub(super) fn changed(name: &str, change: impl FnOnce(&mut Folder)) -> Folder {
     let mut folder = Folder::read(&fixtures().join(name));
     change(&mut folder);
     folder
@@ -15,7 +15,7 @@ fn number(folder: &Folder, ending: &str) -> usize {
     folder.model.tensors.iter().position(|tensor| tensor.name.ends_with(ending)).unwrap()
 }
 
-fn remove(folder: &mut Folder, ending: &str) {
+pub(super) fn remove(folder: &mut Folder, ending: &str) {
     let at = number(folder, ending);
     folder.model.tensors.remove(at);
     folder.bytes.remove(at);
@@ -39,14 +39,14 @@ fn error(folder: &Folder) -> Error {
     }
 }
 
-fn says(folder: &Folder, kind: ErrorKind, text: &str) {
+pub(super) fn says(folder: &Folder, kind: ErrorKind, text: &str) {
     let error = error(folder);
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(text), "{error}");
 }
 
 /// Replaces a text in what the configuration announces.
-fn configured(folder: &mut Folder, from: &str, to: &str) {
+pub(super) fn configured(folder: &mut Folder, from: &str, to: &str) {
     let json = &mut folder.model.announced[0].json;
     assert!(json.contains(from), "{json}");
     *json = json.replace(from, to);

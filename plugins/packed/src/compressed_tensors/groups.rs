@@ -63,6 +63,13 @@ pub fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
         let key = format!("config_groups.{name}.weights.num_bits");
         let bits = number("num_bits").filter(|bits| (1..=8).contains(bits));
         let bits = bits.ok_or_else(|| config.wrong(&key, "is not from 1 to 8"))?;
+        let size = weights.get("group_size").and_then(Json::as_i64);
+        if let Some(size) = size.filter(|size| *size <= 0 && *size != -1) {
+            let key = format!("config_groups.{name}.weights.group_size");
+            return Err(
+                config.wrong(&key, &format!("is {size}, and neither a number of columns nor -1 for all"))
+            );
+        }
         let block = weights.get("block_structure").and_then(Json::as_array).map(|sides| {
             let sides: Vec<u64> = sides.iter().filter_map(Json::as_u64).filter(|side| *side > 0).collect();
             <[u64; 2]>::try_from(sides)

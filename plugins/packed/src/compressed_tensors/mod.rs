@@ -47,7 +47,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for (number, codes, module) in model.ending(".weight_packed") {
         let weight = match codes.dtype {
             DType::I32 => in_words(model, found, (number, module), &groups, config)?,
-            DType::U8 | DType::I8 => small_floats(model, (number, module))?,
+            DType::U8 | DType::I8 => small_floats(model, (number, module), &groups)?,
             other => return Err(wrong(model, number, &format!("codes of type {other} are not known"))),
         };
         let Some(weight) = weight else { continue };
@@ -256,7 +256,11 @@ fn in_words(
 }
 
 /// Floats of less than a byte: NVFP4, MXFP4, or MXFP6.
-fn small_floats(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<PackedTensor>> {
+fn small_floats(
+    model: &Model<'_>,
+    (number, module): (usize, &str),
+    groups: &[Group],
+) -> Result<Option<PackedTensor>> {
     let (stacked, rows, bytes) = matrices(model.tensor(number))?;
     let at = needed(model, (number, module), "weight_scale")?;
     let scales = model.tensor(at);
@@ -288,6 +292,19 @@ fn small_floats(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Op
     if scales.dtype != DType::F8_E4M3 && width != 32 {
         let message = format!("scales of type {} for {width} columns are not known", scales.dtype);
         return Err(Error::unsupported(message).tensor(&scales.name));
+    }
+    // Types and shapes say it all: a group whose modules names do not tell is no hindrance.
+    let group = group_of(model, groups, (number, module)).ok().flatten();
+    let bits = if is_six { 6 } else { 4 };
+    if let Some(group) =
+        group.filter(|group| group.bits != bits || group.size.is_some_and(|size| size != width))
+    {
+        let size = group.size.map_or(String::new(), |size| format!(" in groups of {size}"));
+        let message = format!(
+            "its codes are of {bits} bits in groups of {width}, and the configuration says {} bits{size}",
+            group.bits
+        );
+        return Err(wrong(model, number, &message));
     }
     let of = if scales.dtype == DType::F8_E4M3 { DType::F8_E4M3 } else { DType::F8_E8M0 };
     let mut grid = Grid::new(codes, of, (1, width), (rows, stacked * rows, row_len));

@@ -4,12 +4,15 @@
 //! tiles    scales [rows, columns] in tiles of 128 by 4, filled up, tile after tile along the rows; in a tile, the place of
 //!          row r and column c is r % 32 * 16 + r / 32 * 4 + c
 //! columns  codes and scales of each matrix column after column: [bytes of a row, rows], [scales of a row, rows]
+//! blocks   ggml's NVFP4, one part: four scales and 32 bytes of codes for each 64 elements; byte 8 * s + j has elements j and
+//!          j + 8 of the 16 that share scale s
 //! ```
 //!
 //! Sources: "1D block scaling factors layout" in the manual of cuBLAS, `to_blocked` in `prototype/mx_formats/utils.py` of torchao
 //! 0.18; `maybe_transpose_expert_weight_dimensions` in `modelopt/torch/export/quant_utils.py` of Model Optimizer.
 
 use super::Grid;
+use crate::blocks::NVFP4_BYTES;
 use crate::layout::{index, too_short};
 use apr_sdk::{HeldRows, PartBox, PartRange, Result};
 use std::borrow::Cow;
@@ -24,7 +27,12 @@ pub enum Arranged {
     Tiles,
     /// Both column after column.
     Columns,
+    /// Both in one part, as blocks of NVFP4.
+    Blocks,
 }
+
+/// Elements of a block of NVFP4.
+const OF_BLOCK: u64 = 64;
 
 /// Rows and columns of a tile, and its scales.
 const TILE: (u64, u64, u64) = (128, 4, 512);
@@ -43,10 +51,15 @@ impl Grid {
     /// Where the codes of rows are.
     pub(super) fn place_of_codes(&self, rows: &Range<u64>) -> PartRange {
         let bytes = self.code_bytes();
-        if self.arranged == Arranged::Columns {
-            return self.in_columns(rows, bytes);
-        }
         let n = rows.end.saturating_sub(rows.start);
+        match self.arranged {
+            Arranged::Columns => return self.in_columns(rows, bytes),
+            Arranged::Blocks => {
+                let blocks = self.row_len / OF_BLOCK;
+                return PartRange::Boxes(vec![PartBox::run(rows.start * blocks, n * blocks)]);
+            }
+            Arranged::Rows | Arranged::Tiles => {}
+        }
         PartRange::Boxes(vec![PartBox::run(rows.start * bytes / self.unit, n * bytes / self.unit)])
     }
 
@@ -77,7 +90,8 @@ impl Grid {
         let bytes = held.parts.first().copied().unwrap_or_default();
         match self.arranged {
             Arranged::Columns => self.turned(bytes, &held.rows, index(self.code_bytes()), 1).map(Cow::Owned),
-            _ => Ok(Cow::Borrowed(bytes)),
+            Arranged::Blocks => Ok(Cow::Owned(codes_of_blocks(bytes))),
+            Arranged::Rows | Arranged::Tiles => Ok(Cow::Borrowed(bytes)),
         }
     }
 
@@ -91,7 +105,10 @@ impl Grid {
         }
         match self.arranged {
             Arranged::Tiles => untiled(bytes, &self.scale_rows_of(&held.rows), columns).map(Cow::Owned),
-            _ => Ok(Cow::Borrowed(bytes)),
+            Arranged::Blocks => {
+                Ok(Cow::Owned(scales_of_blocks(held.parts.first().copied().unwrap_or_default())))
+            }
+            Arranged::Rows | Arranged::Columns => Ok(Cow::Borrowed(bytes)),
         }
     }
 
@@ -153,9 +170,36 @@ fn untiled(bytes: &[u8], rows: &Range<u64>, columns: usize) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// The codes of blocks of NVFP4, in pairs with the lower bits first.
+fn codes_of_blocks(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for block in bytes.as_chunks::<NVFP4_BYTES>().0 {
+        for codes in block[4..].as_chunks::<8>().0 {
+            out.extend(codes.as_chunks::<2>().0.iter().map(|[low, next]| low & 15 | next << 4));
+            out.extend(codes.as_chunks::<2>().0.iter().map(|[low, next]| low >> 4 | next & 0xf0));
+        }
+    }
+    out
+}
+
+/// The scales of blocks of NVFP4. They have no sign, and ggml takes 0x7f, which would be no number, for 0.
+fn scales_of_blocks(bytes: &[u8]) -> Vec<u8> {
+    let scales = bytes.as_chunks::<NVFP4_BYTES>().0.iter().flat_map(|block| &block[..4]);
+    scales.map(|scale| if *scale == 0x7f { 0 } else { scale & 0x7f }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_give_back_the_codes_and_scales_that_they_were_made_of() {
+        let codes: Vec<u8> = (0..64u8).map(|n| n.wrapping_mul(73)).collect();
+        let scales = [1, 2, 0x7e, 0, 0x38, 5, 6, 7];
+        let mut out = [0; 2 * NVFP4_BYTES];
+        assert!(crate::blocks::nvfp4(&codes, &scales, &mut out).is_ok());
+        assert_eq!((codes_of_blocks(&out), scales_of_blocks(&out)), (codes, scales.to_vec()));
+    }
 
     #[test]
     fn scales_come_out_of_tiles_in_their_order() {

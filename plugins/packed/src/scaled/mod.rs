@@ -135,6 +135,7 @@ impl Grid {
             Arranged::Rows => 0,
             Arranged::Tiles => 1,
             Arranged::Columns => 2,
+            Arranged::Blocks => 3,
         };
         let sizes = [self.globals, self.matrix_rows, self.of_scale.0, self.of_scale.1, self.unit, arranged];
         let numbers = numbers.into_iter().map(u64::from).chain(sizes).collect();
@@ -170,7 +171,8 @@ impl Grid {
             arranged: match arranged {
                 0 => Arranged::Rows,
                 1 => Arranged::Tiles,
-                _ => Arranged::Columns,
+                2 => Arranged::Columns,
+                _ => Arranged::Blocks,
             },
         })
     }
@@ -193,7 +195,7 @@ impl Grid {
     pub fn panel(&self) -> u64 {
         const MOST: u64 = 16 << 20;
         match self.arranged {
-            Arranged::Rows => 1,
+            Arranged::Rows | Arranged::Blocks => 1,
             Arranged::Tiles => 128,
             Arranged::Columns => (MOST / self.code_bytes().max(1)).clamp(512, 4096) / 32 * 32,
         }
@@ -252,7 +254,8 @@ impl Grid {
 
     /// Where the global scale is among the parts, if there is one.
     fn global_part(&self) -> usize {
-        2 + usize::from(self.zeros.is_some())
+        let of_scales = usize::from(self.arranged != Arranged::Blocks);
+        1 + of_scales + usize::from(self.zeros.is_some())
     }
 
     /// The global scales.
@@ -319,7 +322,10 @@ impl Layout for Scaled {
     fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
         let grid = Grid::of(packed)?;
         let scales = grid.place_of_scales(&rows);
-        let mut found = vec![grid.place_of_codes(&rows), scales.clone()];
+        let mut found = vec![grid.place_of_codes(&rows)];
+        if grid.arranged != Arranged::Blocks {
+            found.push(scales.clone());
+        }
         if grid.zeros.is_some() {
             found.push(scales);
         }

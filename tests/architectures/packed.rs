@@ -61,8 +61,8 @@ fn unsigned_zeros(bytes: &[u8]) -> Vec<u16> {
 #[test]
 fn true_values_come_back_of_blocks_as_they_are_unpacked() {
     let host = host();
-    // Factors beside blocks are not multiplied by on the way back: llama.cpp's tensors of that kind are refused.
-    for path in packed().into_iter().filter(|path| name(path).ends_with("mxfp4")) {
+    // Also those of blocks that a factor beside them multiplies.
+    for path in packed() {
         let (model, scratch) = (Checkpoint::golden(&path).unwrap(), Scratch::new());
         let at = |name: &str| scratch.at(name);
         let folder = at(&model.name);
@@ -74,11 +74,44 @@ fn true_values_come_back_of_blocks_as_they_are_unpacked() {
         to(&host, "huggingface", &at("floats.gguf"), &at("back"));
         let (once, back) = (tensors(&host, &at("once")), tensors(&host, &at("back")));
         assert_eq!(once.keys().collect::<Vec<_>>(), back.keys().collect::<Vec<_>>(), "{}", name(&path));
-        assert!(once.keys().any(|name| name.ends_with("experts.gate_up_proj")), "{:?}", once.keys());
+        let is_packed = |name: &&String| name.ends_with("down_proj") || name.ends_with("down_proj.weight");
+        assert!(once.keys().any(|name| is_packed(&name)), "{:?}", once.keys());
         for (tensor, (dtype, shape, bytes)) in &once {
             let (other, of, others) = &back[tensor];
             assert_eq!((dtype, shape), (other, of), "{}: {tensor}", name(&path));
             assert!(unsigned_zeros(bytes) == unsigned_zeros(others), "{}: {tensor}", name(&path));
         }
+    }
+}
+
+#[test]
+fn blocks_with_factors_stay_as_they_are_or_become_true_values_and_nothing_between() {
+    let host = host();
+    for path in packed().into_iter().filter(|path| name(path).ends_with("nvfp4")) {
+        let (model, scratch) = (Checkpoint::golden(&path).unwrap(), Scratch::new());
+        let at = |name: &str| scratch.at(name);
+        let folder = at(&model.name);
+        model.write_to(&folder).unwrap();
+        to(&host, "gguf", &folder, &at("blocks.gguf"));
+        to(&host, "gguf", &at("blocks.gguf"), &at("copy.gguf"));
+        assert!(
+            fs::read(at("blocks.gguf")).unwrap() == fs::read(at("copy.gguf")).unwrap(),
+            "{}",
+            name(&path)
+        );
+        // Without a word, no folder is written with codes for weights.
+        let options = ConvertOptions {
+            input: at("blocks.gguf"),
+            output: Some(at("folder")),
+            to: Some("huggingface".to_owned()),
+            ..ConvertOptions::default()
+        };
+        let error = convert(&host, &options).err().unwrap();
+        assert_eq!(error.kind(), apr_sdk::ErrorKind::Unsupported, "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("--dequantize bf16")), "{error:#?}");
+        // True values have no factors beside them.
+        unpacked(&host, "gguf", &at("blocks.gguf"), &at("floats.gguf"));
+        let left = tensors(&host, &at("floats.gguf"));
+        assert!(!left.keys().any(|name| name.ends_with("scale")), "{:?}", left.keys());
     }
 }

@@ -80,7 +80,7 @@ fn mutate(folder: &mut Folder, random: &mut Random) {
                 }
             }
         }
-        3 => {
+        3 if !folder.bytes[at].is_empty() => {
             let bytes = &mut folder.bytes[at];
             let n = bytes.len();
             (0..1 + n / 16).for_each(|_| bytes[random.below(n)] = u8::try_from(random.below(256)).unwrap());

@@ -39,9 +39,12 @@ fn names(error: &Error) -> bool {
 }
 
 /// Parts that a weight may lack. Without its codes it is no weight of the plugin's: the host says what is left.
-const OPTIONAL: [(&str, &str); 7] = [
+const OPTIONAL: [(&str, &str); 9] = [
     ("", "codes"),
     ("gptq", "groups of columns"),
+    ("auto-round", "groups of columns"),
+    // In the middle, where the configuration says that weights are symmetric.
+    ("gptq", "zero points"),
     // Symmetric, unscaled, or with factors that another layer took.
     ("torchao-int8", "zero points"),
     ("torchao-nvfp4", "scale of scales"),
@@ -130,8 +133,11 @@ fn a_part_of_another_shape_is_refused_or_changes_the_shape_of_the_weight() {
                     changed.bytes[part] = repeated(&folder.bytes[part], n as usize * each);
                     let Ok(Some(found)) = values(&changed, weight) else { continue };
                     // Words of three and five bits may be idle at the end: then there are more of them. And twice as many
-                    // scales are those of groups half as long, which torchao writes elsewhere.
-                    let is_other = ["int3", "int5", "torchao-float8"].iter().any(|of| fixture.contains(of));
+                    // scales are those of groups half as long, which torchao writes elsewhere; one global
+                    // scale is that of all experts.
+                    let is_other = ["int3", "int5", "torchao-float8", "torchao-nvfp4-experts"]
+                        .iter()
+                        .any(|of| fixture.contains(of));
                     let is_same = found == good || found.len() != good.len() || is_other;
                     assert!(is_same, "{fixture}, {what}: {shape:?} is {other:?}");
                 }

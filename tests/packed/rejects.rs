@@ -2,4 +2,5 @@
 
 mod by_hand;
 mod derived;
+mod stated;
 mod words;

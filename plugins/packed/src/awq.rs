@@ -21,6 +21,12 @@ use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "AWQ", understand };
 
+/// Versions that are known. The second and third are kernels for what lies as in the first.
+const VERSIONS: [&str; 6] = ["gemm", "exllama", "ipex", "gemv", "gemv_fast", "llm-awq"];
+
+/// The keys of the length of groups.
+const GROUP_SIZE: [&str; 2] = ["group_size", "q_group_size"];
+
 /// Types of scales.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
@@ -29,6 +35,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         |config: &&Config<'_>| config.text("packing_format").is_some_and(|form| form.contains("awq"));
     let config =
         model.config(&["awq"]).or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round));
+    config.map(|config| config.group_size(&GROUP_SIZE)).transpose()?;
     if let Some(config) = config
         && config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4)
     {
@@ -43,6 +50,12 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if config.is_none() {
             model.unannounced(number, "AWQ")?;
         }
+        if let Some(version) = model.config(&["awq"]).map(version)
+            && !VERSIONS.contains(&version.as_str())
+        {
+            let message = format!("AWQ's version `{version}` is not known: {} are", VERSIONS.join(", "));
+            return Err(Error::unsupported(message).tensor(&codes.name));
+        }
         let weight = match config {
             Some(config) if is_fast => interleaved(model, (number, module), config)?,
             _ => weight(model, (number, module), config)?,
@@ -50,13 +63,17 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         found.add(model, weight)?;
         is_any = true;
     }
+    if config.is_some() {
+        found.lost_beside_words(model)?;
+    }
     if is_any && config.is_none() {
         found.note("no configuration says how weights are packed: as AWQ, as names and shapes tell");
     }
     Ok(())
 }
 
-/// The version: under its older key, its newer one, or by the name of the package that packed it.
+/// The version: under its older key, which comes first where both are there (`AwqConfig` of transformers), its newer one, or by
+/// the name of the package that packed it.
 fn version(config: &Config<'_>) -> String {
     let version = match config.text("backend") {
         Some(backend @ "llm-awq") => Some(backend),
@@ -67,8 +84,7 @@ fn version(config: &Config<'_>) -> String {
 
 /// How many columns share a scale, as the configuration states it.
 fn group_of(config: &Config<'_>) -> Option<u64> {
-    let stated = config.number("group_size").or(config.number("q_group_size"));
-    stated.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0)
+    config.group_size(&GROUP_SIZE).ok().flatten()
 }
 
 /// Groups as they are stored in the versions for vectors: filled up to whole words of zero points, and to more of them where
@@ -217,6 +233,7 @@ fn weight(
         zero_words: if is_rows { f } else { 0 },
         has_index: false,
         is_one: false,
+        matrix_rows: rows,
         rows,
         row_len,
     };

@@ -45,6 +45,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let slices = Slices {
             bits: 2,
             unit: 1,
+            element: 1,
             fields: 4,
             is_high_first: false,
             words: words.max(1),

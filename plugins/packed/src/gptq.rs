@@ -3,20 +3,20 @@
 //! | tensor | type and shape | holds |
 //! | --- | --- | --- |
 //! | `X.qweight` | I32 `[in * bits / 32, out]` | codes, a string of bits down each column |
-//! | `X.qzeros` | I32 `[groups, out * bits / 32]` | zero points, each lower by 1 but in the second version |
+//! | `X.qzeros` | I32 `[groups, out * bits / 32]` | zero points, each lower by 1 but in the second version; may be missing, or empty, if the configuration says `sym` |
 //! | `X.scales` | F16 `[groups, out]` | scales |
 //! | `X.g_idx` | I32 `[in]` | the group of each column; may be missing |
 //!
-//! weight `[out, in]` = (code - zero point) * scale. Codes of three bits span words: 32 codes take three words. An index of zeros
+//! weight `[out, in]` = (code - zero point) * scale; a zero point that is not stored is in the middle of the codes. Codes of three bits span words: 32 codes take three words. An index of zeros
 //! alone, with several groups, was never filled.
 //!
 //! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
 
 use crate::model::{Config, Found, Model, matrices};
+use crate::pattern::Pattern;
 use crate::scheme::Scheme;
 use crate::words::{Codes, Grid, Zeros};
 use apr_sdk::{DType, Error, PackedTensor, Result};
-use regex_lite::Regex;
 use serde_json::Value as Json;
 
 /// The scheme.
@@ -30,8 +30,7 @@ const ARRANGED: [&str; 2] = ["marlin", "bitblas"];
 
 /// A pattern of modules, with bits and groups of their own.
 struct Own {
-    /// The pattern, or its text if it cannot be read here.
-    pattern: std::result::Result<Regex, String>,
+    pattern: Pattern,
     bits: Option<u64>,
     group: Option<u64>,
 }
@@ -39,14 +38,18 @@ struct Own {
 /// How modules are packed, as the configuration says.
 struct Settings {
     bits: Option<u64>,
-    /// Columns of a group; `None` for all.
+    /// Columns of a group, if that is stated.
     group: Option<u64>,
+    /// Whether all columns are stated to be one group.
+    is_whole: bool,
     /// What is added to stored zero points.
     add: u64,
     /// Whether codes of three bits lie in planes of bits.
     has_planes: bool,
     /// Whether columns are in the order of their activations.
     is_ordered: bool,
+    /// Whether all zero points are in the middle of the codes.
+    is_symmetric: bool,
     /// Modules with bits and groups of their own.
     dynamic: Vec<Own>,
     /// What messages call it.
@@ -57,20 +60,14 @@ impl Settings {
     /// What is said about a module alone: by the first pattern that matches it. The error is a pattern that might be one, and
     /// says something else.
     fn own(&self, module: &str) -> std::result::Result<Option<&Own>, &str> {
-        // Patterns are matched from the beginning on.
-        let matches = |own: &&Own| match &own.pattern {
-            Ok(pattern) => pattern.find(module).is_some_and(|found| found.start() == 0),
-            Err(_) => false,
-        };
-        let found = self.dynamic.iter().find(matches);
+        let found = self.dynamic.iter().find(|own| own.pattern.matches(module) == Some(true));
         let says = |own: Option<&Own>| {
             (own.and_then(|own| own.bits).or(self.bits), own.and_then(|own| own.group).or(self.group))
         };
         let until = |own: &&Own| found.is_none_or(|found| !std::ptr::eq(*own, found));
         for own in self.dynamic.iter().take_while(until) {
-            match &own.pattern {
-                Err(pattern) if says(Some(own)) != says(found) => return Err(pattern),
-                _ => {}
+            if own.pattern.matches(module).is_none() && says(Some(own)) != says(found) {
+                return Err(&own.pattern.text);
             }
         }
         Ok(found)
@@ -120,9 +117,12 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             }
             model.unannounced(number, "GPTQ")?;
         }
-        let weight = weight(model, (number, module), &settings)?;
+        let weight = weight(model, found, (number, module), &settings)?;
         found.add(model, weight)?;
         is_any = true;
+    }
+    if config.is_some() {
+        found.lost_beside_words(model)?;
     }
     if is_any && config.is_none() {
         found.note("no configuration says how weights are packed: as GPTQ in its first version, as names and shapes tell");
@@ -151,9 +151,11 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     let mut settings = Settings {
         bits: None,
         group: None,
+        is_whole: false,
         add: 1,
         has_planes: false,
         is_ordered: false,
+        is_symmetric: false,
         dynamic: Vec::new(),
         name: "GPTQ",
     };
@@ -162,8 +164,10 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
         settings.name = "AutoRound";
     }
     settings.bits = bits(config.json.get("bits")).map_err(|what| config.wrong("bits", what))?;
-    settings.group = config.number("group_size").and_then(|size| u64::try_from(size).ok());
+    settings.group = config.group_size(&["group_size"])?;
+    settings.is_whole = config.number("group_size") == Some(-1);
     settings.is_ordered = config.json.get("desc_act").and_then(Json::as_bool).unwrap_or(false);
+    settings.is_symmetric = config.json.get("sym").and_then(Json::as_bool).unwrap_or(false);
     let format = format_of(model, config);
     settings.add = u64::from(subtracts(format));
     settings.has_planes = format.ends_with("gptq_p");
@@ -178,7 +182,7 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
             continue;
         }
         let pattern = pattern.strip_prefix("+:").unwrap_or(pattern);
-        let pattern = Regex::new(pattern).map_err(|_| pattern.to_owned());
+        let pattern = Pattern::new(pattern);
         let bits = bits(of.get("bits")).map_err(|what| config.wrong("dynamic", what))?;
         let group = of.get("group_size").and_then(Json::as_i64).map(|size| u64::try_from(size).unwrap_or(0));
         settings.dynamic.push(Own { pattern, bits, group });
@@ -207,11 +211,24 @@ pub fn needed(model: &Model<'_>, (number, module): (usize, &str), ending: &str) 
     })
 }
 
-fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Settings) -> Result<PackedTensor> {
+fn weight(
+    model: &Model<'_>,
+    found: &mut Found,
+    (number, module): (usize, &str),
+    settings: &Settings,
+) -> Result<PackedTensor> {
     let wrong = |number: usize, what: String| Error::malformed(what).tensor(&model.tensor(number).name);
     let of = (number, module);
-    let (scales_at, zeros_at) = (needed(model, of, "scales")?, needed(model, of, "qzeros")?);
-    let (codes, scales, zeros) = (model.tensor(number), model.tensor(scales_at), model.tensor(zeros_at));
+    let scales_at = needed(model, of, "scales")?;
+    let (codes, scales) = (model.tensor(number), model.tensor(scales_at));
+    // An empty tensor is none.
+    let empty = model.find(&format!("{module}.qzeros")).filter(|at| model.tensor(*at).shape.contains(&0));
+    let is_left_out = empty.is_some() || model.find(&format!("{module}.qzeros")).is_none();
+    let zeros_at = match settings.is_symmetric && is_left_out {
+        true => None,
+        false => Some(needed(model, of, "qzeros")?),
+    };
+    let zeros = zeros_at.map(|at| model.tensor(at));
     let index_at = model.find(&format!("{module}.g_idx"));
     let [groups, of_scales] = &scales.shape[..] else {
         return Err(wrong(scales_at, format!("its shape {:?} is not that of a matrix", scales.shape)));
@@ -232,7 +249,7 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         [2, 3, 4, 8].into_iter().find(|bits| columns.checked_mul(*bits) == Some(words * 32))
     };
     let from_zeros = || {
-        let across = zeros.shape.last()?;
+        let across = zeros?.shape.last()?;
         [2, 3, 4, 8].into_iter().find(|bits| Some(rows * bits) == across.checked_mul(32))
     };
     let bits = stated.or_else(from_shape).or_else(from_zeros).unwrap_or(4);
@@ -245,7 +262,9 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         let message = format!("its {words} rows of words do not hold {row_len} codes of {bits} bits");
         return Err(wrong(number, message));
     }
-    let group = own.and_then(|own| own.group).or(settings.group).filter(|size| *size > 0);
+    // A module's own 0 stands for all columns.
+    let stated = own.and_then(|own| own.group).or(settings.group).or(settings.is_whole.then_some(0));
+    let group = stated.map(|size| if size == 0 { row_len } else { size });
     // Without a word: groups as long as they must be.
     let group = group.unwrap_or_else(|| if groups == 1 { row_len } else { row_len.div_ceil(groups.max(1)) });
     if *of_scales != rows || groups == 0 || row_len.div_ceil(group) != groups {
@@ -255,16 +274,25 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
         );
         return Err(wrong(scales_at, message));
     }
-    if zeros.dtype != DType::I32 || zeros.shape != [groups, (rows * bits).div_ceil(32)] {
+    if let (Some(zeros), Some(at)) = (zeros, zeros_at)
+        && (zeros.dtype != DType::I32 || zeros.shape != [groups, (rows * bits).div_ceil(32)])
+    {
         let message = format!("its shape {:?} does not fit {groups} groups of {rows} rows", zeros.shape);
-        return Err(wrong(zeros_at, message));
+        return Err(wrong(at, message));
     }
     if index_at.is_none() && settings.is_ordered && groups > 1 {
         let message =
             "`desc_act` says that columns are in an order of their own, and `g_idx` is missing beside it";
         return Err(wrong(number, message.to_owned()));
     }
-    let mut parts = vec![(number, "codes"), (scales_at, "scales"), (zeros_at, "zero points")];
+    let mut parts = vec![(number, "codes"), (scales_at, "scales")];
+    parts.extend(zeros_at.map(|at| (at, "zero points")));
+    if zeros_at.is_none() {
+        found.note("zero points are left out: they are in the middle of the codes, as `sym` says");
+        if let Some(at) = empty {
+            found.unused(model, at, "an empty tensor")?;
+        }
+    }
     if let Some(at) = index_at {
         if model.tensor(at).dtype != DType::I32 || model.tensor(at).shape != [row_len] {
             return Err(wrong(at, "it is not the group of each column".to_owned()));
@@ -274,13 +302,14 @@ fn weight(model: &Model<'_>, (number, module): (usize, &str), settings: &Setting
     let grid = Grid {
         bits,
         codes: Codes::Columns,
-        zeros: Zeros::Along(settings.add),
+        zeros: if zeros_at.is_some() { Zeros::Along(settings.add) } else { Zeros::All(1 << (bits - 1)) },
         scales: scales.dtype,
         group,
         groups,
         zero_words: 0,
         has_index: index_at.is_some(),
         is_one: false,
+        matrix_rows: rows,
         rows,
         row_len,
     };

@@ -3,6 +3,7 @@
 //! ```text
 //! X.W_q    8 bits: U8; 4, 2, 1 bits: U8, the first half (quarter, eighth) of the groups in the uppermost bits; 3 bits: I32 with
 //!          ten fields, the first tenth in bits 27 to 29; the groups are filled up to a multiple of ten
+//!          `view_as_float`: the same bytes, seen as numbers of type F32, F16 or BF16
 //! X.scale  axis 1: one for each group_size elements; axis 0: [1, n / group_size], the weight seen as [group_size, columns]
 //! X.zero   likewise
 //! X.shape, X.nbits, X.group_size, X.axis, ...   small tensors; what they lack is in the configuration
@@ -20,6 +21,9 @@ use serde_json::Value as Json;
 
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "HQQ", understand };
+
+/// Types of scales and zero points, and those that codes may be seen as.
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// Tensors that say how a weight is packed: their contents are read.
 const READ: [&str; 6] = [".nbits", ".group_size", ".axis", ".shape", ".view_as_float", ".channel_wise"];
@@ -118,7 +122,10 @@ impl Told<'_> {
         let stored = self.numbers.iter().find(|(name, _)| name[1..] == *key);
         match stored {
             Some((_, numbers)) => numbers.first().copied(),
-            None => self.configured(key)?.as_i64(),
+            None => {
+                let value = self.configured(key)?;
+                value.as_i64().or_else(|| value.as_bool().map(i64::from))
+            }
         }
     }
 
@@ -143,13 +150,9 @@ impl Told<'_> {
         model: &Model<'_>,
         (number, scales, zeros): (usize, usize, usize),
     ) -> Result<PackedTensor> {
-        if self.number("view_as_float") == Some(1) {
-            let message = "HQQ codes that are stored as floats (view_as_float) are not known";
-            return Err(Error::unsupported(message).tensor(&self.codes.name));
-        }
         let (scale, zero) = (model.tensor(scales), model.tensor(zeros));
         for part in [scale, zero] {
-            if ![DType::F32, DType::F16, DType::BF16].contains(&part.dtype) {
+            if !FLOATS.contains(&part.dtype) {
                 let message = format!("its type is {}: quantized scales and zeros are not known", part.dtype);
                 return Err(Error::unsupported(message).tensor(&part.name));
             }
@@ -164,13 +167,15 @@ impl Told<'_> {
             1 => (1, 8, &[DType::U8]),
             _ => return Err(self.wrong(format!("codes of {bits} bits are not known"))),
         };
-        if !dtypes.contains(&self.codes.dtype) {
-            return Err(
-                self.wrong(format!("its type {} does not hold codes of {bits} bits", self.codes.dtype))
-            );
+        let is_float = self.number("view_as_float") == Some(1);
+        if !(if is_float { &FLOATS } else { dtypes }).contains(&self.codes.dtype) {
+            let seen = if is_float { " seen as floats (`view_as_float`)" } else { "" };
+            let dtype = self.codes.dtype;
+            return Err(self.wrong(format!("its type {dtype} does not hold codes of {bits} bits{seen}")));
         }
-        let words = self.codes.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
-        let words = words.ok_or_else(|| self.wrong("its shape is too large"))?;
+        let element: u64 = self.codes.dtype.require()?.block_bytes.into();
+        let bytes = self.codes.shape.iter().try_fold(element, |all, size| all.checked_mul(*size));
+        let words = bytes.ok_or_else(|| self.wrong("its shape is too large"))? / unit;
         let (rows, row_len) = self.shape(words.saturating_mul(fields))?;
         let all = rows * row_len;
         let group = match self.number("group_size") {
@@ -193,6 +198,10 @@ impl Told<'_> {
             );
             return Err(self.wrong(message));
         }
+        if !row_len.is_multiple_of((element / unit).max(1)) {
+            let message = format!("rows of {row_len} codes do not begin with a whole {}", self.codes.dtype);
+            return Err(Error::unsupported(message).tensor(&self.codes.name));
+        }
         for part in [scale, zero] {
             let len = part.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
             if len != Some(all / group) {
@@ -207,6 +216,7 @@ impl Told<'_> {
         let slices = Slices {
             bits,
             unit,
+            element,
             fields,
             is_high_first: true,
             words,

@@ -83,11 +83,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         found.add(model, module.weight(mode, bits, group)?)?;
     }
     if config.is_some() {
-        for (number, scales, name) in model.ending(".scales") {
-            if found.is_free(number) && model.find(&format!("{name}.biases")).is_some() {
-                let message = "its codes are missing: there is no `weight` of type U32 beside it";
-                return Err(Error::malformed(message).tensor(&scales.name));
-            }
+        found.lost(model, &[".scales", ".biases"], ".weight")?;
+        if let Some((_, scales, _)) = model.ending(".scales").find(|(number, ..)| found.is_free(*number)) {
+            let message = "its codes are missing: there is no `weight` of type U32 beside it";
+            return Err(Error::malformed(message).tensor(&scales.name));
         }
     }
     Ok(())

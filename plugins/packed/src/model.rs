@@ -28,6 +28,21 @@ impl Config<'_> {
         self.json.get(key)?.as_i64()
     }
 
+    /// How many columns share a scale, under the first of these keys that is there: `None` if none is, or for -1, all columns.
+    ///
+    /// # Errors
+    /// Malformed for a number that is neither positive nor -1.
+    pub fn group_size(&self, keys: &[&str]) -> Result<Option<u64>> {
+        let stated = keys.iter().find_map(|key| Some((*key, self.number(key)?)));
+        match stated.map(|(key, size)| (key, size, u64::try_from(size))) {
+            None | Some((_, -1, _)) => Ok(None),
+            Some((_, _, Ok(size))) if size > 0 => Ok(Some(size)),
+            Some((key, size, _)) => {
+                Err(self.wrong(key, &format!("is {size}, and neither a number of columns nor -1 for all")))
+            }
+        }
+    }
+
     /// An error about a member.
     pub fn wrong(&self, key: &str, what: &str) -> Error {
         let of = if self.key.is_empty() { String::new() } else { format!("{}.", self.key) };
@@ -276,6 +291,31 @@ impl Found {
             }
             None => Ok(()),
         }
+    }
+
+    /// Fails for parts of GPTQ or AWQ whose codes are missing.
+    ///
+    /// # Errors
+    /// Malformed, with the tensor.
+    pub fn lost_beside_words(&self, model: &Model<'_>) -> Result<()> {
+        const PARTS: [&str; 4] = [".scales", ".qzeros", ".g_idx", ".scaled_zeros"];
+        self.lost(model, &PARTS, ".qweight")
+    }
+
+    /// Fails for a tensor with one of these endings that no weight has.
+    ///
+    /// # Errors
+    /// Malformed, with the tensor, and what the codes beside it should be called.
+    pub fn lost(&self, model: &Model<'_>, endings: &[&str], codes: &str) -> Result<()> {
+        for (number, tensor) in model.tensors().filter(|(number, _)| self.is_free(*number)) {
+            let name = endings.iter().find_map(|ending| tensor.name.strip_suffix(ending));
+            // With its codes beside it, it is for another scheme.
+            if let Some(name) = name.filter(|name| model.find(&format!("{name}{codes}")).is_none()) {
+                let message = format!("its codes are missing: there is no `{name}{codes}` beside it");
+                return Err(Error::malformed(message).tensor(&model.tensor(number).name));
+            }
+        }
+        Ok(())
     }
 
     /// Adds a line for the user, once.

@@ -7,14 +7,17 @@
 //! | int4 (W4A16, W4A8): U8 [.., out / 2, in], rows 2r and 2r + 1, signed | floats [.., out, in / group_size] | code * scale |
 //! | FP8, INT8: [.., out, in] | one, one for each row, or for blocks | code * scale |
 //!
+//! Stacked experts `X` have `X_weight_scale`, `X_weight_scale_2` and the like. Those of Llama 4 and gpt-oss are `[experts, in, out]`,
+//! and packed along `in`: codes U8 [experts, in / 2, out], scales [experts, in / 16, out].
+//!
 //! Where there is `X.pre_quant_scale` `[in]`, activations are multiplied by it, and so is each column here. `weight_scale_2` beside
 //! int4 is the scale of a second step, FP8, which is not stored.
 //!
-//! Sources: `modelopt/torch/export/quant_utils.py` of Model Optimizer 0.39; `conversion/base.py` of llama.cpp for NVFP4.
+//! Sources: `quant_utils.py` and `unified_export_hf.py` in `modelopt/torch/export/` of Model Optimizer 0.47; `conversion/base.py` of llama.cpp for NVFP4.
 
 use crate::fp8::boxes;
 use crate::model::{Config, Found, Model, matrices};
-use crate::scaled::{Global, Grid};
+use crate::scaled::{Arranged, Global, Grid};
 use crate::scheme::Scheme;
 use crate::slices::Slices;
 use apr_sdk::{DType, Error, ExactType, PackedRows, PackedTensor, Result, StoredTensor};
@@ -30,15 +33,29 @@ const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 const UNUSED: [&str; 6] =
     [".input_scale", ".k_scale", ".v_scale", ".q_scale", ".output_scale", ".prob_output_scale"];
 
+/// What scales are called: the ending of a weight's name, which those of its other tensors take the place of, and what they
+/// begin with. The others are those of stacked experts.
+const NAMES: [(&str, &str); 3] = [(".weight", "."), ("", "_"), ("_weight", "_")];
+
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = config(model);
     let mut is_any = false;
-    for (at, scales, name) in model.ending(".weight_scale") {
-        let number = model.find(&format!("{name}.weight"));
-        let second = model.find(&format!("{name}.weight_scale_2"));
+    for (at, scales, base) in model.ending("weight_scale") {
+        let of = |(ending, begin): &(&str, &'static str)| {
+            let name = base.strip_suffix(begin)?;
+            Some((name, *begin, model.find(&format!("{name}{ending}"))))
+        };
+        let all = || NAMES.iter().filter_map(of);
+        let Some((name, begin, number)) =
+            all().find(|(.., number)| number.is_some()).or_else(|| all().next())
+        else {
+            continue;
+        };
+        let beside = |other: &str| model.find(&format!("{name}{begin}{other}"));
+        let second = beside("weight_scale_2");
         let Some(number) = number else {
             if config.is_some() && found.is_free(at) {
-                let message = "its codes are missing: there is no `weight` beside it";
+                let message = format!("its codes are missing: there is no `{base}weight` beside it");
                 return Err(Error::malformed(message).tensor(&scales.name));
             }
             continue;
@@ -52,9 +69,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             continue;
         }
         is_any = true;
-        let columns = model.find(&format!("{name}.pre_quant_scale"));
-        let module = Module { model, name, number, codes, at, scales, second, columns };
-        let input = model.find(&format!("{name}.input_scale")).map(|number| (number, false));
+        let columns = beside("pre_quant_scale");
+        let module = Module { model, number, codes, at, scales, second, columns };
+        let input = beside("input_scale").map(|number| (number, false));
         let weight = module.weight(config.as_ref().and_then(|config| config.group(name)))?;
         found.add_factored(model, weight, input)?;
         if let Some(second) = second.filter(|second| found.is_free(*second)) {
@@ -62,9 +79,13 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
     }
     if let Some(config) = &config {
-        for (number, codes, name) in model.ending(".weight") {
+        found.lost(model, &[".pre_quant_scale", ".weight_scale_2"], ".weight")?;
+        for (number, codes) in model.tensors() {
+            let name = codes.name.strip_suffix(".weight").unwrap_or(&codes.name);
+            // Experts are stacked, and may lack that ending.
+            let is_weight = name != codes.name || codes.shape.len() > 2;
             let is_left = of_bytes(codes.dtype) && codes.shape.len() > 1 && found.is_free(number);
-            if is_left && !config.is_excluded(name) {
+            if is_left && is_weight && !config.is_excluded(name) {
                 let message = "its scales are missing: there is no `weight_scale` beside it";
                 return Err(Error::malformed(message).tensor(&codes.name));
             }
@@ -72,7 +93,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     }
     if is_any {
         for (number, tensor) in model.tensors() {
-            if found.is_free(number) && UNUSED.iter().any(|ending| tensor.name.ends_with(ending)) {
+            let is_scale = UNUSED.iter().any(|ending| tensor.name.ends_with(ending))
+                || tensor.name.ends_with("_input_scale");
+            if found.is_free(number) && is_scale {
                 found.unused(model, number, "a scale of activations or of the KV cache")?;
             }
         }
@@ -137,7 +160,6 @@ fn matches(pattern: &str, name: &str) -> bool {
 /// A packed module.
 struct Module<'a> {
     model: &'a Model<'a>,
-    name: &'a str,
     number: usize,
     codes: &'a StoredTensor,
     at: usize,
@@ -146,8 +168,20 @@ struct Module<'a> {
     columns: Option<usize>,
 }
 
-/// How its rows are packed, which types hold them, and what is said of it.
-type Known = (PackedRows, Vec<ExactType>, String);
+/// How its rows are packed.
+struct Known {
+    rows: PackedRows,
+    /// Types that hold them.
+    exact: Vec<ExactType>,
+    /// What is said of it.
+    about: String,
+    /// Matrices, and rows and columns of each.
+    sizes: [u64; 3],
+    /// Whether the weight has the columns for its rows.
+    is_turned: bool,
+    /// How many rows are best read together.
+    panel: u64,
+}
 
 impl Module<'_> {
     fn misfit(&self) -> Error {
@@ -163,23 +197,30 @@ impl Module<'_> {
         let (stacked, out, stored) = matrices(self.codes)?;
         let sizes = (stacked, out, stored);
         let mut parts = vec![(self.number, "codes".to_owned()), (self.at, "scales".to_owned())];
-        let ((rows, exact, about), shape) = match (self.codes.dtype, self.scales.dtype) {
+        let known = match (self.codes.dtype, self.scales.dtype) {
             (DType::U8, DType::F8_E4M3) => self.pairs(sizes, 16, group, &mut parts)?,
             (DType::U8, DType::U8 | DType::F8_E8M0) => self.pairs(sizes, 32, group, &mut parts)?,
             (DType::U8, dtype) if FLOATS.contains(&dtype) => self.int4(sizes, group, &mut parts)?,
             (DType::I8 | DType::F8_E4M3, _) => self.whole(sizes, &mut parts)?,
             _ => return Err(self.misfit()),
         };
+        let [stacked, out, row_len] = known.sizes;
+        let (shape, strides) = match known.is_turned {
+            true => (vec![stacked, row_len, out], vec![out * row_len, 1, row_len]),
+            false if self.codes.shape.len() == 2 => (vec![out, row_len], Vec::new()),
+            false => (vec![stacked, out, row_len], Vec::new()),
+        };
+        let name = self.codes.name.clone();
         Ok(PackedTensor {
-            name: format!("{}.weight", self.name),
-            shape: if self.codes.shape.len() == 2 { shape[1..].to_vec() } else { shape.to_vec() },
-            strides: Vec::new(),
+            name,
+            shape,
+            strides,
             dtype: self.model.dtype(DType::BF16),
-            about: format!("modelopt {about}"),
-            rows,
+            about: format!("modelopt {}", known.about),
+            rows: known.rows,
             parts,
-            panel: 1,
-            exact,
+            panel: known.panel,
+            exact: known.exact,
         })
     }
 
@@ -215,16 +256,24 @@ impl Module<'_> {
         group: u64,
         stated: Option<u64>,
         parts: &mut Vec<(usize, String)>,
-    ) -> Result<(Known, [u64; 3])> {
-        let row_len = stored.checked_mul(2).ok_or_else(|| self.misfit())?;
-        let (lead, last) = self.scales.shape.split_at(self.scales.shape.len().saturating_sub(1));
-        let fits = lead == &self.codes.shape[..self.codes.shape.len() - 1] && last == [row_len / group];
-        if !fits || !row_len.is_multiple_of(group) {
-            return Err(self.misfit());
-        }
+    ) -> Result<Known> {
+        let columns_of = |bytes: u64| bytes.checked_mul(2).filter(|n| n.is_multiple_of(group));
+        let fits = |out: u64, bytes: u64, is_turned: bool| {
+            let row_len = columns_of(bytes)?;
+            let (lead, _) = self.codes.shape.split_last_chunk::<2>()?;
+            let sides = if is_turned { [row_len / group, out] } else { [out, row_len / group] };
+            (self.scales.shape == [lead, &sides[..]].concat()).then_some((out, row_len, is_turned))
+        };
+        // Only experts may be turned: a shape of scales is never both.
+        let turned = || if self.codes.shape.len() == 3 { fits(stored, out, true) } else { None };
+        let found = fits(out, stored, false).or_else(turned);
+        let (out, row_len, is_turned) = found.ok_or_else(|| self.misfit())?;
         self.stated(stated, group)?;
         let scales = if group == 16 { DType::F8_E4M3 } else { DType::F8_E8M0 };
         let mut grid = Grid::new(DType::F4_E2M1, scales, (1, group), (out, stacked * out, row_len));
+        if is_turned {
+            grid.arranged = Arranged::Columns;
+        }
         if group == 16 {
             let missing =
                 || Error::malformed("its second scale is missing: `weight_scale_2`").tensor(&self.codes.name);
@@ -245,7 +294,14 @@ impl Module<'_> {
         }
         grid.columns = self.columns(row_len, parts)?;
         let what = if group == 16 { "NVFP4" } else { "MXFP4" };
-        Ok(((grid.packed(), grid.exact(), format!("{what}, groups of {group}")), [stacked, out, row_len]))
+        Ok(Known {
+            rows: grid.packed(),
+            exact: grid.exact(),
+            about: format!("{what}, groups of {group}"),
+            sizes: [stacked, out, row_len],
+            is_turned,
+            panel: grid.panel(),
+        })
     }
 
     /// Codes of a byte.
@@ -253,7 +309,7 @@ impl Module<'_> {
         &self,
         (stacked, out, row_len): (u64, u64, u64),
         parts: &mut Vec<(usize, String)>,
-    ) -> Result<(Known, [u64; 3])> {
+    ) -> Result<Known> {
         let (codes, scales) = (self.codes.dtype, self.scales.dtype);
         let is_micro = scales == DType::U8 || scales == DType::F8_E8M0;
         if !is_micro && !FLOATS.contains(&scales) {
@@ -272,7 +328,8 @@ impl Module<'_> {
         }
         grid.columns = self.columns(row_len, parts)?;
         let what = if codes == DType::I8 { "INT8" } else { "FP8" };
-        Ok(((grid.packed(), grid.exact(), what.to_owned()), [stacked, out, row_len]))
+        let (rows, exact, about) = (grid.packed(), grid.exact(), what.to_owned());
+        Ok(Known { rows, exact, about, sizes: [stacked, out, row_len], is_turned: false, panel: 1 })
     }
 
     /// Signed integers of four bits, whose pairs lie in neighbouring rows.
@@ -281,7 +338,7 @@ impl Module<'_> {
         (stacked, half, row_len): (u64, u64, u64),
         stated: Option<u64>,
         parts: &mut Vec<(usize, String)>,
-    ) -> Result<(Known, [u64; 3])> {
+    ) -> Result<Known> {
         let out = half.checked_mul(2).ok_or_else(|| self.misfit())?;
         let rows = stacked.checked_mul(out).filter(|rows| rows.checked_mul(row_len).is_some());
         let rows = rows.ok_or_else(|| self.misfit())?;
@@ -299,6 +356,7 @@ impl Module<'_> {
         let slices = Slices {
             bits: 4,
             unit: 1,
+            element: 1,
             fields: 2,
             is_high_first: false,
             words: 0,
@@ -313,8 +371,9 @@ impl Module<'_> {
             rows,
             row_len,
         };
-        let about = format!("int4, groups of {group}");
-        Ok(((slices.packed(), slices.exact(), about), [stacked, out, row_len]))
+        let (exact, about) = (slices.exact(), format!("int4, groups of {group}"));
+        let (rows, sizes) = (slices.packed(), [stacked, out, row_len]);
+        Ok(Known { rows, exact, about, sizes, is_turned: false, panel: 1 })
     }
 }
 

@@ -7,6 +7,20 @@ use apr_sdk::{DType, Error, Result};
 pub const E2M1: [f32; 16] =
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
+/// The values of the six-bit float E2M3, by code (OCP Microscaling Formats 1.0, section 5.3.2).
+pub const E2M3: [f32; 64] = {
+    let mut values = [0.0; 64];
+    let mut code = 0u8;
+    while code < 32 {
+        let (exponent, mantissa) = (code / 8, code % 8);
+        let eighths = if exponent == 0 { mantissa } else { (8 + mantissa) << (exponent - 1) };
+        values[code as usize] = eighths as f32 / 8.0;
+        values[code as usize + 32] = -values[code as usize];
+        code += 1;
+    }
+    values
+};
+
 /// A float of 8 bits with a sign: E4M3 has no infinity (OFP8, section 5).
 fn small_float(code: u8, mantissa_bits: u32, bias: i32) -> f32 {
     let exponent_bits = 7 - mantissa_bits;
@@ -100,5 +114,9 @@ mod tests {
         assert_eq!([fnuz[0x7f], fnuz[0x40]], [240.0, 1.0]);
         assert!(fnuz[0x80].is_nan());
         assert_eq!([e8m0(127), e8m0(0), e8m0(254)], [1.0, 2f32.powi(-127), 2f32.powi(127)]);
+        assert_eq!(
+            [E2M3[1], E2M3[8], E2M3[15], E2M3[16], E2M3[31], E2M3[63]],
+            [0.125, 1.0, 1.875, 2.0, 7.5, -7.5]
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::model::{Found, Model};
 use crate::{
-    awq, bitnet, bitsandbytes, compressed_tensors, derived, fp8, gptq, hqq, mlx, modelopt, mxfp4, refused,
-    rows, torchao,
+    awq, bitnet, bitsandbytes, compressed_tensors, derived, factors, fp8, gptq, hqq, mlx, modelopt, mxfp4,
+    refused, rows, torchao,
 };
 use apr_sdk::Result;
 
@@ -23,6 +23,7 @@ pub struct Scheme {
 pub static SCHEMES: &[&Scheme] = &[
     &derived::SCHEME,
     &refused::SCHEME,
+    &factors::SCHEME,
     &compressed_tensors::SCHEME,
     &mxfp4::SCHEME,
     &bitsandbytes::SCHEME,

@@ -6,18 +6,19 @@
 //! | Float8Tensor | FP8 [out, in] | likewise; none | code * scale |
 //! | Int4Tensor | I8 or U8 [out, in / 2], signed, the lower bits first | floats [in / g, out]: transposed | code * scale + zero |
 //! | MXTensor | FP8, or U8 pairs of E2M1 | E8M0 [out, in / 32]; none | code * 2^(scale - 127) |
-//! | NVFP4Tensor | U8 pairs of E2M1 | E4M3 [out, in / 16], `per_tensor_scale` | code * (scale * per tensor) |
+//! | NVFP4Tensor | U8 pairs of E2M1 | E4M3 [out, in / 16], `per_tensor_scale`: one, or one for each expert | code * (scale * per tensor) |
 //!
 //! The class is in the metadata of the file, which is not looked at: types and shapes tell, and the configuration where they
-//! do not. Scales of the last two may be arranged for a kernel, in tiles of 128 by 4; where a shape does not exclude that, they
-//! are refused. `act_pre_scale` multiplies activations, and so columns.
+//! do not. Scales of the last two may be arranged for a kernel, in tiles of 128 by 4 (`is_swizzled_scales`): their shape is then
+//! [32 * tiles of rows, 16 * tiles of columns], which is never the other one. `act_pre_scale` multiplies activations, and so columns.
 //!
-//! Sources: `prototype/safetensors/` and `quantization/quantize_/workflows/` of torchao 0.15; `quantize/shuffle.py` of fbgemm-gpu.
+//! Sources: `prototype/safetensors/`, `prototype/mx_formats/` and `quantization/quantize_/workflows/` of torchao 0.18;
+//! `quantize/shuffle.py` of fbgemm-gpu.
 
 use crate::affine::Groups;
 use crate::model::{Found, Model, matrices};
 use crate::numbers::of_bytes;
-use crate::scaled::{Global, Grid};
+use crate::scaled::{Arranged, Global, Grid, tiled};
 use crate::scheme::Scheme;
 use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 
@@ -32,6 +33,10 @@ const FP8: [DType; 4] = [DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DTy
 
 /// Scales of activations.
 const UNUSED: [&str; 3] = ["_act_quant_scale", "_act_quant_zero_point", "_act_per_tensor_scale"];
+
+/// Parts of weights, named after the weight's own name with an underscore before it.
+const PARTS: [&str; 4] =
+    ["._weight_scale", "._weight_zero_point", "._weight_per_tensor_scale", "._weight_act_pre_scale"];
 
 /// Parts of classes whose codes are arranged for a kernel.
 const ARRANGED: [&str; 4] = ["_scale_and_zero", "_group_scale", "_group_zero", "_row_scale"];
@@ -79,6 +84,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if config.is_none() {
             found.note("no configuration says torchao: the names of codes and scales do");
         }
+    }
+    if config.is_some() {
+        found.lost(model, &PARTS, "._weight_qdata")?;
     }
     Ok(())
 }
@@ -154,28 +162,42 @@ impl Parts<'_> {
         }
     }
 
+    /// Whether scales lie in tiles, which run on from one matrix to the next.
+    fn is_tiled(&self, (stacked, out, row_len): (u64, u64, u64), group: u64) -> bool {
+        let columns = row_len / group;
+        let tile = [out.div_ceil(128) * 32, columns.div_ceil(4) * 16];
+        let is_shape = match self.scales.shape[..] {
+            [of, down, across] => self.codes.shape.len() == 3 && of == stacked && [down, across] == tile,
+            [down, across] => self.codes.shape.len() == 2 && [down, across] == tile,
+            _ => false,
+        };
+        let all = tiled(stacked * out, columns);
+        is_shape
+            && row_len.is_multiple_of(group)
+            && tile[0].checked_mul(tile[1]).and_then(|one| one.checked_mul(stacked)) == Some(all)
+    }
+
     /// Codes with a grid of scales over them.
     fn grid(&self, codes: DType) -> Result<PackedTensor> {
         let is_pairs = codes == DType::F4_E2M1;
         let (stacked, out, stored) = matrices(self.codes)?;
         let row_len = if is_pairs { stored.checked_mul(2).ok_or_else(|| self.misfit())? } else { stored };
-        let of_scale = boxes(self.scales, (stacked, out, row_len)).ok_or_else(|| self.misfit())?;
         let micro = match self.scales.dtype {
             DType::F8_E8M0 => Some(32),
             DType::F8_E4M3 => Some(16),
             _ => None,
         };
-        if let Some(group) = micro {
-            if of_scale != (1, group) {
-                return Err(self.misfit());
-            }
-            if out.is_multiple_of(128) && (row_len / group).is_multiple_of(4) {
-                let message = "whether scales are in order or arranged for a kernel is not known here, as only the \
-                               metadata of the file says it";
-                return Err(Error::unsupported(message).tensor(&self.scales.name));
-            }
-        }
+        let is_tiled = micro.is_some_and(|group| self.is_tiled((stacked, out, row_len), group));
+        let of_scale = match (micro, is_tiled) {
+            (Some(group), true) => Some((1, group)),
+            _ => boxes(self.scales, (stacked, out, row_len)),
+        };
+        let is_right = |of: &(u64, u64)| micro.is_none_or(|group| *of == (1, group));
+        let of_scale = of_scale.filter(is_right).ok_or_else(|| self.misfit())?;
         let mut grid = Grid::new(codes, self.scales.dtype, of_scale, (out, stacked * out, row_len));
+        if is_tiled {
+            grid.arranged = Arranged::Tiles;
+        }
         let mut shape = self.codes.shape.clone();
         if let Some(last) = shape.last_mut() {
             *last = row_len;
@@ -186,7 +208,9 @@ impl Parts<'_> {
             (rows, columns) if rows >= out && columns >= row_len => "one scale".to_owned(),
             _ => format!("scales of {rows} by {columns}"),
         };
-        let mut packed = self.packed(shape, format!("{codes}, {of}"));
+        let tiles = if is_tiled { ", in tiles" } else { "" };
+        let mut packed = self.packed(shape, format!("{codes}, {of}{tiles}"));
+        packed.panel = grid.panel();
         if let Some(zeros) = self.zeros {
             let tensor = self.model.tensor(zeros);
             let is_number = FLOATS.contains(&tensor.dtype) || [DType::I8, DType::U8].contains(&tensor.dtype);
@@ -369,10 +393,15 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_arranged_for_a_kernel_is_refused() {
-        let of =
-            |rows| understood(&[("qdata", DType::U8, &[rows, 32]), ("scale", DType::F8_E4M3, &[rows, 4])]);
-        assert!(of(127).is_ok() && of(128).is_err());
+    fn what_is_arranged_for_a_kernel_is_told_by_its_shape_or_refused() {
+        let of = |shape: &[u64]| {
+            let found =
+                understood(&[("qdata", DType::U8, &[128, 32]), ("scale", DType::F8_E4M3, shape)]).ok()?;
+            Some(found.first()?.about.clone())
+        };
+        assert_eq!(of(&[128, 4]).as_deref(), Some("torchao F4_E2M1, scales of 1 by 16"));
+        assert_eq!(of(&[32, 16]).as_deref(), Some("torchao F4_E2M1, scales of 1 by 16, in tiles"));
+        assert_eq!((of(&[512]), of(&[64, 16])), (None, None));
         assert!(
             understood(&[("qdata", DType::I32, &[1, 1, 32, 4]), ("scale_and_zero", DType::BF16, &[1, 8, 2])])
                 .is_err()

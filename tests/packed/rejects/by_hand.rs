@@ -158,6 +158,25 @@ fn modelopt() {
 }
 
 #[test]
+fn factors_beside_blocks() {
+    let parts = [
+        part("a.weight", DType::NVFP4, &[2, 4, 64]),
+        part("a.scale", DType::F32, &[2]),
+        part("a.input_scale", DType::F32, &[2]),
+    ];
+    let changes: [Change<'_>; 2] = [
+        (&shape("a.scale", &[3]), "a.scale", "one F32 is needed, or 2"),
+        (&shape("a.weight", &[4]), "a.weight", "not that of a matrix"),
+    ];
+    refuses("", "", &parts, &changes);
+    let understood = model("", "", &parts).understood().unwrap();
+    assert_eq!((understood.packed[0].parts.len(), understood.unused.len()), (2, 1));
+    // Blocks alone are a type like others.
+    assert!(model("", "", &parts[..1]).understood().unwrap().packed.is_empty());
+    assert_eq!(model("", "", &[parts[0].clone(), parts[2].clone()]).understood().unwrap().packed.len(), 1);
+}
+
+#[test]
 fn mlx() {
     let parts = [
         part("a.weight", DType::U32, &[4, 8]),

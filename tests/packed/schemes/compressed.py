@@ -4,6 +4,7 @@ import torch
 from compressed_tensors.compressors import BaseCompressor, unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 from compressed_tensors.quantization.lifecycle.forward import dequantize
+from compressed_tensors.utils.match import match_name
 
 from .seeded import method, weight
 
@@ -34,6 +35,24 @@ def ranges(values, args):
     scale = (high - low) / (2**args.num_bits - 1)
     zero = (-(2 ** (args.num_bits - 1)) - torch.round(low / scale)).to(torch.int8)
     return scale.reshape(shape), zero.reshape(shape)
+
+
+def experts(name, size, **arguments):
+    """Stacked matrices, which are packed one by one."""
+    args = QuantizationArgs(**arguments)
+    scheme = QuantizationScheme(targets=["Linear"], weights=args, format="pack-quantized")
+    module, values = "model.layers.0.mlp.experts.gate_up_proj", weight(name, size[0] * size[1], size[2]).reshape(size)
+    scale, zero = (torch.stack(all) for all in zip(*(ranges(matrix, args) for matrix in values)))
+    state = {"weight": values, "weight_scale": scale.half().float()}
+    if not args.symmetric:
+        state["weight_zero_point"] = zero
+    compressor = BaseCompressor.get_value_from_registry("pack-quantized")
+    packed = compressor.compress(state, scheme)
+    expected = compressor.decompress(dict(packed), scheme)["weight"]
+    packed["weight_scale"] = packed["weight_scale"].half()
+    stored = {f"{module}.{key}": value for key, value in packed.items()}
+    config = method("compressed-tensors", format="pack-quantized", config_groups={"group_0": json_of(scheme)}, ignore=["lm_head"])
+    return {"name": name, "config": config, "stored": stored, "expected": {f"{module}.weight": expected}, **SAID}
 
 
 def module(name, size, format, scale_dtype, **arguments):
@@ -68,7 +87,8 @@ def micro(name, format, arguments):
         state["weight_global_scale"] = (448 * 6 / values.abs().max()).reshape(1)
         state["weight_scale"] = (boxes / 6 * state["weight_global_scale"]).to(torch.float8_e4m3fn).float()
     else:
-        state["weight_scale"] = torch.exp2(torch.ceil(torch.log2(boxes / (6 if args.num_bits == 4 else 448))))
+        most = {4: 6, 6: 7.5, 8: 448}[args.num_bits]
+        state["weight_scale"] = torch.exp2(torch.ceil(torch.log2(boxes / most)))
     compressor = BaseCompressor.get_value_from_registry(format)
     packed = compressor.compress(dict(state), scheme)
     expected = compressor.decompress({key: value.clone() for key, value in packed.items()}, scheme)["weight"].float()
@@ -117,17 +137,36 @@ def cases():
     yield micro("ct-mxfp4", "mxfp4-pack-quantized", dict(num_bits=4, type="float", strategy="group", group_size=32, symmetric=True))
     eight_bits = dict(num_bits=8, type="float", strategy="group", group_size=32, symmetric=True, scale_dtype=torch.uint8)
     yield micro("ct-mxfp8", "mxfp8-quantized", eight_bits)
+    six = dict(num_bits=6, type="float", strategy="group", group_size=32, symmetric=True, scale_dtype=torch.uint8)
+    yield micro("ct-mxfp6", "mxfp6-pack-quantized", six)
+    yield case("ct-pack-int4-tensor", "pack-quantized", (40, 96), num_bits=4, type="int", strategy="tensor", symmetric=True)
+    yield case("ct-pack-int4-tensor-asym", "pack-quantized", (40, 96), num_bits=4, type="int", strategy="tensor", symmetric=False)
+    yield case("ct-pack-int4-channel-asym", "pack-quantized", (40, 96), torch.float16, num_bits=4, type="int", strategy="channel", symmetric=False)
+    yield experts("ct-pack-int4-experts", (3, 20, 96), symmetric=True, **four)
+    # Zero points of each matrix end within a word.
+    yield experts("ct-pack-int4-experts-asym", (3, 20, 96), symmetric=False, **four)
+    yield experts("ct-pack-int3-experts-asym", (2, 20, 96), num_bits=3, type="int", strategy="group", group_size=32, symmetric=False)
+    names = ("model.layers.0.self_attn.q_proj", "model.layers.0.mlp.down_proj")
+    yield two_groups("ct-two-groups", dict(symmetric=True, **four), eight, (["re:.*self_attn.*"], [names[1]]))
+    # Patterns that look around.
+    around = (["re:^(?=.*attn).*_proj$"], [r"re:^model\.(?!.*self_attn|lm_head).*(?<!up)_proj$"])
+    assert [[match_name(name, target) for (target,) in around] for name in names] == [[True, False], [False, True]]
+    yield two_groups("ct-two-groups-around", dict(symmetric=True, **four), eight, around)
+
+
+def two_groups(name, first, second, targets):
+    """Two modules, each of a group of its own."""
     stored, expected, groups = {}, {}, {}
-    for number, (name, arguments) in enumerate((
-        ("model.layers.0.self_attn.q_proj", dict(symmetric=True, **four)),
-        ("model.layers.0.mlp.down_proj", eight),
+    for number, (module_name, arguments) in enumerate((
+        ("model.layers.0.self_attn.q_proj", first),
+        ("model.layers.0.mlp.down_proj", second),
     )):
-        own, value, scheme = module(name, (24, 96), "pack-quantized", torch.float16, **arguments)
+        own, value, scheme = module(module_name, (24, 96), "pack-quantized", torch.float16, **arguments)
         group = json_of(scheme)
-        group["targets"] = ["re:.*self_attn.*"] if number == 0 else [name]
+        group["targets"] = targets[number]
         groups[f"group_{number}"] = group
         stored.update(own)
         expected.update(value)
     stored["lm_head.weight"] = weight("lm_head", 16, 96).to(torch.bfloat16)
     config = method("compressed-tensors", format="pack-quantized", config_groups=groups, ignore=["lm_head"])
-    yield {"name": "ct-two-groups", "config": config, "stored": stored, "expected": expected, **SAID}
+    return {"name": name, "config": config, "stored": stored, "expected": expected, **SAID}

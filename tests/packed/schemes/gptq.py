@@ -55,6 +55,13 @@ def case(name, bits, group, symmetric, version=1, order=False, columns=128, rows
     return {"name": name, "config": config, "stored": stored, "expected": expected, **SAID}
 
 
+def without_zeros(case, zeros):
+    """Symmetric weights: zero points are in the middle, and left out, or an empty tensor, as AutoRound stores them."""
+    stored = {name: value for name, value in case["stored"].items() if not name.endswith(".qzeros")}
+    stored.update({name: zeros for name in case["stored"] if name.endswith(".qzeros") and zeros is not None})
+    return {**case, "stored": stored}
+
+
 def cases():
     yield case("gptq-2", 2, 64, False)
     yield case("gptq-3", 3, 32, True)
@@ -66,3 +73,6 @@ def cases():
     yield case("gptq-whole-rows", 4, -1, True)
     said = {"packing_format": "auto_round:auto_gptq", "bits": 4, "group_size": 32, "sym": True}
     yield case("auto-round-gptq", 4, 32, True, config=method("auto-round", **said))
+    yield without_zeros(case("gptq-4-no-zeros", 4, 32, True), None)
+    yield without_zeros(case("gptq-3-no-zeros", 3, 32, True), None)
+    yield without_zeros(case("auto-round-empty-zeros", 8, 32, True, config=method("auto-round", **{**said, "bits": 8})), torch.empty(0, dtype=torch.int32))

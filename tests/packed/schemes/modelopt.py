@@ -1,6 +1,8 @@
-"""TensorRT Model Optimizer, by hand, by the layout of its `export/quant_utils.py`: the package wants CUDA."""
+"""TensorRT Model Optimizer: stacked experts by modelopt 0.47, on the CPU; the rest by hand, by the layout of its `export/quant_utils.py`."""
 
 import torch
+from modelopt.torch.export import quant_utils
+from modelopt.torch.quantization.qtensor import NVFP4QTensor
 
 from .seeded import method, weight
 
@@ -33,6 +35,21 @@ def nvfp4(name, rows, columns):
     return stored, {f"{name}.weight": expected}
 
 
+def experts(name, shape, is_turned):
+    """Experts in NVFP4, as `_export_quantized_weight` stores them: those of Llama 4 and gpt-oss column after column."""
+    values = weight(name, shape[0] * shape[1], shape[2]).reshape(shape)
+    turn = lambda *tensors: quant_utils.maybe_transpose_expert_weight_dimensions(*tensors, is_bmm_expert_weight=is_turned)
+    values, _ = turn(values)
+    second = values.abs().max() / (6 * 448)
+    scales = NVFP4QTensor.get_weights_scaling_factor(values, block_size=16, weights_scaling_factor_2=second)[0]
+    codes = quant_utils.to_quantized_weight(values, scales, quant_utils.QUANTIZATION_NVFP4, second, 16)
+    packed = NVFP4QTensor(values.shape, torch.float32, codes)
+    expected, _ = turn(packed.dequantize(torch.float32, scale=scales, double_scale=second, block_sizes={-1: 16}))
+    codes, scales = turn(codes, scales)
+    stored = {name: codes, f"{name}_weight_scale": scales, f"{name}_weight_scale_2": second, f"{name}_input_scale": torch.tensor(0.25)}
+    return stored, {name: expected}
+
+
 def cases():
     module = "model.layers.0.mlp.up_proj"
     stored, expected = nvfp4(module, 24, 128)
@@ -60,3 +77,19 @@ def cases():
     config = method("modelopt", quant_algo="W4A16_AWQ", group_size=64, has_zero_point=False, pre_quant_scale=True)
     expected = {f"{module}.weight": codes.float() * wide * columns.float()}
     yield {"name": "modelopt-int4-awq", "config": config, "stored": stored, "expected": expected, **said}
+    said = {"packed_by": "modelopt 0.47.0, on the CPU", "judged_by": "modelopt 0.47.0, in F32"}
+    for name, shape, is_turned in (("modelopt-nvfp4-experts", (3, 24, 64), False), ("modelopt-nvfp4-experts-turned", (2, 128, 40), True)):
+        stored, expected = {}, {}
+        for part in ("gate_up_proj", "down_proj"):
+            own, values = experts(f"model.layers.0.mlp.experts.{part}", shape, is_turned)
+            stored.update(own)
+            expected.update(values)
+        config = method("modelopt", quant_algo="NVFP4", group_size=16)
+        yield {"name": name, "config": config, "stored": stored, "expected": expected, **said}
+    name, values = "model.layers.0.mlp.experts.down_proj", weight("modelopt-fp8-experts", 64, 40).reshape(2, 32, 40)
+    scale = values.abs().max() / 448
+    codes = quant_utils.to_quantized_weight(values, scale, quant_utils.QUANTIZATION_FP8)
+    stored = {name: codes, f"{name}_weight_scale": scale, f"{name}_input_scale": torch.tensor(0.5)}
+    config = method("modelopt", quant_algo="FP8")
+    said["judged_by"] = "code * scale in F32, by torch 2.15"
+    yield {"name": "modelopt-fp8-experts", "config": config, "stored": stored, "expected": {name: codes.float() * scale}, **said}

@@ -1,8 +1,8 @@
 //! What a configuration of compressed-tensors says about weights: `config_groups`, and which module belongs to which.
 
 use crate::model::Config;
+use crate::pattern::Pattern;
 use apr_sdk::{Error, Result};
-use regex_lite::Regex;
 use serde_json::Value as Json;
 
 /// How the weights of some modules are packed.
@@ -36,18 +36,13 @@ enum Target {
     /// One module.
     Name(String),
     /// Modules whose names match.
-    Pattern(Regex),
-    /// A pattern that cannot be read here, such as one that looks around.
-    Unread(String),
+    Pattern(Pattern),
 }
 
 impl Target {
     fn new(target: &str) -> Target {
         match target.strip_prefix("re:") {
-            Some(pattern) => match Regex::new(pattern) {
-                Ok(pattern) => Target::Pattern(pattern),
-                Err(_) => Target::Unread(pattern.to_owned()),
-            },
+            Some(pattern) => Target::Pattern(Pattern::new(pattern)),
             // Classes are written as such.
             None if target.starts_with(char::is_uppercase) => Target::Class(target.to_owned()),
             None => Target::Name(target.to_owned()),
@@ -68,6 +63,13 @@ pub fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
         let key = format!("config_groups.{name}.weights.num_bits");
         let bits = number("num_bits").filter(|bits| (1..=8).contains(bits));
         let bits = bits.ok_or_else(|| config.wrong(&key, "is not from 1 to 8"))?;
+        let size = weights.get("group_size").and_then(Json::as_i64);
+        if let Some(size) = size.filter(|size| *size <= 0 && *size != -1) {
+            let key = format!("config_groups.{name}.weights.group_size");
+            return Err(
+                config.wrong(&key, &format!("is {size}, and neither a number of columns nor -1 for all"))
+            );
+        }
         let block = weights.get("block_structure").and_then(Json::as_array).map(|sides| {
             let sides: Vec<u64> = sides.iter().filter_map(Json::as_u64).filter(|side| *side > 0).collect();
             <[u64; 2]>::try_from(sides)
@@ -109,12 +111,11 @@ pub fn of<'g>(groups: &'g [Group], module: &str) -> Result<Option<&'g Weights>> 
     if let Some(group) = first(&|target| matches!(target, Target::Name(name) if name == module)) {
         return Ok(Some(&group.weights));
     }
-    // Patterns are matched from the beginning on.
-    let matches = |target: &Target| match target {
-        Target::Pattern(pattern) => pattern.find(module).is_some_and(|found| found.start() == 0),
+    let matches = |target: &Target, want: Option<bool>| match target {
+        Target::Pattern(pattern) => pattern.matches(module) == want,
         _ => false,
     };
-    let by_pattern = first(&matches);
+    let by_pattern = first(&|target| matches(target, Some(true)));
     let of_class = |group: &&Group| group.targets.iter().any(|target| matches!(target, Target::Class(_)));
     let classes: Vec<&Group> = match by_pattern {
         Some(_) => Vec::new(),
@@ -128,7 +129,7 @@ pub fn of<'g>(groups: &'g [Group], module: &str) -> Result<Option<&'g Weights>> 
     };
     let unread = groups.iter().find_map(|group| {
         let pattern = group.targets.iter().find_map(|target| match target {
-            Target::Unread(pattern) => Some(pattern),
+            Target::Pattern(pattern) if matches(target, None) => Some(&pattern.text),
             _ => None,
         });
         Some((group, pattern?))
@@ -176,12 +177,12 @@ mod tests {
 
     #[test]
     fn a_pattern_that_cannot_be_read_matters_only_where_something_hangs_on_it() {
-        let around = "re:^(?!.*down).*proj$";
-        let alike = [group(&["Linear"], 4), group(&[around], 4)];
+        let unread = "re:.*(?P=proj)";
+        let alike = [group(&["Linear"], 4), group(&[unread], 4)];
         assert_eq!(of(&alike, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(4));
-        let alone = [group(&[around], 8)];
+        let alone = [group(&[unread], 8)];
         assert_eq!(of(&alone, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(8));
-        let apart = [group(&["a.up_proj", "Linear"], 4), group(&[around], 8)];
+        let apart = [group(&["a.up_proj", "Linear"], 4), group(&[unread], 8)];
         assert_eq!(of(&apart, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(4));
         assert!(of(&apart, "b.up_proj").is_err());
     }

@@ -5,7 +5,7 @@
 //! | naive-, int-, float-quantized | `X.weight`, I8 or E4M3 | (code - `weight_zero_point`) * `weight_scale` |
 //! | pack-quantized | `X.weight_packed`, I32 `[out, in * bits / 32]`, each code higher by half its range | likewise; `weight_zero_point` packed down the rows |
 //! | nvfp4-pack-quantized | `X.weight_packed`, U8, pairs of E2M1 | code * `weight_scale` / `weight_global_scale` |
-//! | mxfp4-pack-quantized, mxfp8-quantized | pairs of E2M1, or E4M3 | code * 2^(`weight_scale` - 127), for each 32 |
+//! | mxfp4-pack-quantized, mxfp6-pack-quantized, mxfp8-quantized | pairs of E2M1, four of E2M3 in three bytes, or E4M3 | code * 2^(`weight_scale` - 127), for each 32 |
 //!
 //! One scale, or one for each row, group of columns or block. `config_groups` say which modules have how many bits; what
 //! tensors a module has says the same, so the configuration is looked at for what they leave open: bits, groups, blocks.
@@ -19,16 +19,15 @@ use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::{Global, Grid};
 use crate::scheme::Scheme;
 use crate::words::{self, Codes, Zeros};
-use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
+use apr_sdk::{DType, Error, MOST_CONTENTS, PackedTensor, Result, StoredTensor};
 use groups::{Group, Weights};
 use serde_json::Value as Json;
 
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "compressed-tensors", understand };
 
-/// Formats whose codes lie in another order, or only where they are not zero; and floats of six bits.
-const REFUSED: [&str; 5] =
-    ["marlin-24", "sparse-24-bitmask", "sparse-bitmask", "dense-sparse", "mxfp6-pack-quantized"];
+/// Formats whose codes lie in another order, or only where they are not zero.
+const REFUSED: [&str; 4] = ["marlin-24", "sparse-24-bitmask", "sparse-bitmask", "dense-sparse"];
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = model.config(&["compressed-tensors"]);
@@ -48,7 +47,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for (number, codes, module) in model.ending(".weight_packed") {
         let weight = match codes.dtype {
             DType::I32 => in_words(model, found, (number, module), &groups, config)?,
-            DType::U8 | DType::I8 => pairs(model, (number, module))?,
+            DType::U8 | DType::I8 => small_floats(model, (number, module), &groups)?,
             other => return Err(wrong(model, number, &format!("codes of type {other} are not known"))),
         };
         let Some(weight) = weight else { continue };
@@ -60,6 +59,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for (number, codes, module) in model.ending(".weight").filter(|_| config.is_some()) {
         let is_code = [DType::I8, DType::F8_E4M3, DType::F8_E5M2].contains(&codes.dtype);
         if !is_code || !found.is_free(number) {
+            continue;
+        }
+        if !has_no_order(model, found, module)? {
             continue;
         }
         let weight = whole_bytes(model, (number, module), &groups)?;
@@ -123,14 +125,12 @@ fn fits_strategy(weights: &Weights, is_one: bool, n_groups: u64) -> bool {
     }
 }
 
-/// Whether zero points lie in words down the rows. Those of stacked matrices begin at whole words only.
+/// Whether zero points lie in words down the rows of each matrix.
 fn is_packed_down(tensor: &StoredTensor, (stacked, rows, groups): (u64, u64, u64), bits: u64) -> bool {
     let words = (rows * bits).div_ceil(32);
     match tensor.shape[..] {
-        [of_words, across] => stacked == 1 && (of_words, across) == (words, groups),
-        [matrices, of_words, across] => {
-            (matrices, of_words, across) == (stacked, words, groups) && (rows * bits).is_multiple_of(32)
-        }
+        [down, across] => stacked == 1 && (down, across) == (words, groups),
+        [matrices, down, across] => (matrices, down, across) == (stacked, words, groups),
         _ => false,
     }
 }
@@ -237,6 +237,7 @@ fn in_words(
         zero_words: 0,
         has_index: index.is_some(),
         is_one,
+        matrix_rows,
         rows,
         row_len,
     };
@@ -254,20 +255,24 @@ fn in_words(
     }))
 }
 
-/// Pairs of E2M1: NVFP4, or MXFP4.
-fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<PackedTensor>> {
-    let (stacked, rows, half) = matrices(model.tensor(number))?;
-    let row_len = half.saturating_mul(2);
+/// Floats of less than a byte: NVFP4, MXFP4, or MXFP6.
+fn small_floats(
+    model: &Model<'_>,
+    (number, module): (usize, &str),
+    groups: &[Group],
+) -> Result<Option<PackedTensor>> {
+    let (stacked, rows, bytes) = matrices(model.tensor(number))?;
     let at = needed(model, (number, module), "weight_scale")?;
     let scales = model.tensor(at);
     let columns = scales.shape.last().copied().unwrap_or(0);
     let is_fp = [DType::F8_E4M3, DType::F8_E8M0, DType::U8].contains(&scales.dtype);
+    // A scale of 32 columns has 16 bytes of codes of four bits, or 24 of six.
+    let is_six = scales.dtype != DType::F8_E4M3 && columns > 0 && columns.checked_mul(24) == Some(bytes);
+    let (codes, row_len) = match is_six {
+        true => (DType::F6_E2M3, bytes / 3 * 4),
+        false => (DType::F4_E2M1, bytes.saturating_mul(2)),
+    };
     let width = row_len.checked_div(columns).unwrap_or(0);
-    // Four floats of six bits in three bytes: 24 bytes for a scale of 32.
-    if scales.dtype != DType::F8_E4M3 && half == columns.saturating_mul(24) && columns > 0 {
-        let message = "codes of MXFP6 are recognised and cannot be unpacked";
-        return Err(Error::unsupported(message).tensor(&model.tensor(number).name));
-    }
     if !is_fp
         || ![16, 32].contains(&width)
         || width * columns != row_len
@@ -288,8 +293,21 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
         let message = format!("scales of type {} for {width} columns are not known", scales.dtype);
         return Err(Error::unsupported(message).tensor(&scales.name));
     }
+    // Types and shapes say it all: a group whose modules names do not tell is no hindrance.
+    let group = group_of(model, groups, (number, module)).ok().flatten();
+    let bits = if is_six { 6 } else { 4 };
+    if let Some(group) =
+        group.filter(|group| group.bits != bits || group.size.is_some_and(|size| size != width))
+    {
+        let size = group.size.map_or(String::new(), |size| format!(" in groups of {size}"));
+        let message = format!(
+            "its codes are of {bits} bits in groups of {width}, and the configuration says {} bits{size}",
+            group.bits
+        );
+        return Err(wrong(model, number, &message));
+    }
     let of = if scales.dtype == DType::F8_E4M3 { DType::F8_E4M3 } else { DType::F8_E8M0 };
-    let mut grid = Grid::new(DType::F4_E2M1, of, (1, width), (rows, stacked * rows, row_len));
+    let mut grid = Grid::new(codes, of, (1, width), (rows, stacked * rows, row_len));
     let mut parts = vec![(number, "codes".to_owned()), (at, "scales".to_owned())];
     if let Some(global) = part(model, module, "weight_global_scale") {
         let tensor = model.tensor(global);
@@ -304,7 +322,11 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
     let mut shape = model.tensor(number).shape.clone();
     shape.pop();
     shape.push(row_len);
-    let what = if of == DType::F8_E4M3 { "NVFP4" } else { "MXFP4" };
+    let what = match (of, codes) {
+        (DType::F8_E4M3, _) => "NVFP4",
+        (_, DType::F6_E2M3) => "MXFP6",
+        _ => "MXFP4",
+    };
     Ok(Some(PackedTensor {
         name: format!("{module}.weight"),
         shape,
@@ -318,6 +340,27 @@ fn pairs(model: &Model<'_>, (number, module): (usize, &str)) -> Result<Option<Pa
     }))
 }
 
+/// Whether the columns of codes of whole bytes are in their places: without an index of groups, or with one that was never
+/// filled, of -1 alone. `false` while its contents are asked for.
+///
+/// # Errors
+/// Unsupported for an index that says something.
+fn has_no_order(model: &Model<'_>, found: &mut Found, module: &str) -> Result<bool> {
+    let Some(index) = part(model, module, "weight_g_idx") else { return Ok(true) };
+    let tensor = model.tensor(index);
+    let columns = tensor.shape.iter().try_fold(4u64, |all, size| all.checked_mul(*size));
+    let is_small = tensor.dtype == DType::I32 && columns.is_some_and(|bytes| bytes <= MOST_CONTENTS);
+    if is_small {
+        let Some(bytes) = found.contents(model, index) else { return Ok(false) };
+        if bytes.iter().all(|byte| *byte == 0xff) {
+            found.unused(model, index, "an index of groups that was never filled")?;
+            return Ok(true);
+        }
+    }
+    let message = "codes of whole bytes in the order of activations cannot be unpacked";
+    Err(Error::unsupported(message).tensor(&tensor.name))
+}
+
 /// Codes of a byte each.
 fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &[Group]) -> Result<PackedTensor> {
     let codes = model.tensor(number);
@@ -325,10 +368,6 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &[Gro
     let at = needed(model, (number, module), "weight_scale")?;
     let scales = model.tensor(at);
     let group = group_of(model, groups, (number, module))?;
-    if let Some(index) = part(model, module, "weight_g_idx") {
-        let message = "codes of whole bytes in the order of activations cannot be unpacked";
-        return Err(Error::unsupported(message).tensor(&model.tensor(index).name));
-    }
     let of = if scales.dtype == DType::U8 { DType::F8_E8M0 } else { scales.dtype };
     let by_group = || {
         let columns = *scales.shape.last()?;

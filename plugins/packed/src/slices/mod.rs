@@ -34,6 +34,8 @@ pub struct Slices {
     pub bits: u32,
     /// Bytes of a word: 1 or 4.
     pub unit: u64,
+    /// Bytes of a stored element: those of a word, unless words are seen as another type.
+    pub element: u64,
     /// Codes in a word.
     pub fields: u64,
     /// Whether the first slice is in the upper bits of the fields.
@@ -68,25 +70,42 @@ impl Slices {
         let of = |dtype: Option<DType>| u64::from(dtype.map_or(u32::MAX, |dtype| dtype.0));
         let flags = [self.is_high_first, self.is_across, self.is_divisor].map(u64::from);
         let small = [self.bits, self.scales.0, self.zero.into(), self.flip.into()].map(u64::from);
-        let sizes = [self.unit, self.fields, self.words, self.group, of(self.zeros), of(self.columns)];
+        let sizes =
+            [self.unit, self.element, self.fields, self.words, self.group, of(self.zeros), of(self.columns)];
         let numbers = flags.into_iter().chain(small).chain(sizes).collect();
         PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
     }
 
     fn of(packed: &PackedRows) -> Result<Slices> {
-        let [high, across, divisor, bits, scales, zero, flip, unit, fields, words, group, zeros, columns] =
-            numbers(packed)?;
+        let [
+            high,
+            across,
+            divisor,
+            bits,
+            scales,
+            zero,
+            flip,
+            unit,
+            element,
+            fields,
+            words,
+            group,
+            zeros,
+            columns,
+        ] = numbers(packed)?;
         let wrong = || Error::plugin("there are no such slices");
         let short = |number: u64| u32::try_from(number).map_err(|_| wrong());
         let byte = |number: u64| u8::try_from(number).map_err(|_| wrong());
         let dtype = |number: u64| short(number).map(|number| (number != u32::MAX).then_some(DType(number)));
         let is_right = (1..=8).contains(&bits) && (unit == 1 || unit == 4) && (1..=16).contains(&fields);
-        if !is_right || bits * fields > unit * 8 || group == 0 {
+        let fits = element > 0 && (unit.is_multiple_of(element) || element.is_multiple_of(unit));
+        if !is_right || !fits || bits * fields > unit * 8 || group == 0 {
             return Err(wrong());
         }
         Ok(Slices {
             bits: short(bits)?,
             unit,
+            element,
             fields,
             is_high_first: high != 0,
             words,
@@ -177,12 +196,17 @@ impl Layout for Sliced {
     fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
         let slices = Slices::of(packed)?;
         let flat = slices.flat(&rows);
+        // Words in stored elements, which hold whole runs of words.
+        let run = |first: u64, len: u64| {
+            let elements = |words: u64| words * slices.unit / slices.element;
+            PartBox::run(elements(first), elements(len))
+        };
         let codes = if slices.words == 0 {
             let words =
                 rows.start / slices.fields..rows.end.div_ceil(slices.fields).max(rows.start / slices.fields);
-            vec![PartBox::run(words.start * slices.row_len, (words.end - words.start) * slices.row_len)]
+            vec![run(words.start * slices.row_len, (words.end - words.start) * slices.row_len)]
         } else {
-            slices.runs(flat.clone()).map(|(_, first, len)| PartBox::run(first, len)).collect()
+            slices.runs(flat.clone()).map(|(_, first, len)| run(first, len)).collect()
         };
         let scales = if slices.is_across {
             PartRange::Whole
@@ -320,6 +344,7 @@ mod tests {
         Slices {
             bits,
             unit: 1,
+            element: 1,
             fields,
             is_high_first: false,
             words: (rows * row_len).div_ceil(fields),

@@ -42,7 +42,7 @@ pub enum Codes {
 pub enum Zeros {
     /// One for all.
     All(u64),
-    /// As strings of bits down the rows: [words, groups] (compressed-tensors).
+    /// As strings of bits down the rows, those of each matrix from a whole word on: [words, groups] (compressed-tensors).
     Down,
     /// As signed bytes beside the scales, around the middle of the codes (compressed-tensors).
     Bytes,
@@ -75,6 +75,8 @@ pub struct Grid {
     pub has_index: bool,
     /// Whether one scale is that of all rows.
     pub is_one: bool,
+    /// Rows of a matrix: all of them, unless matrices are stacked.
+    pub matrix_rows: u64,
     /// Rows.
     pub rows: u64,
     /// Elements per row.
@@ -110,12 +112,13 @@ impl Grid {
             self.zero_words,
             u64::from(self.has_index),
             u64::from(self.is_one),
+            self.matrix_rows,
         ];
         PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
     }
 
     fn of(packed: &PackedRows) -> Result<Grid> {
-        let [bits, codes, zeros, of_zeros, scales, group, groups, zero_words, has_index, one] =
+        let [bits, codes, zeros, of_zeros, scales, group, groups, zero_words, has_index, one, matrix_rows] =
             numbers(packed)?;
         if !(1..=8).contains(&bits) {
             return Err(Error::plugin(format!("codes of {bits} bits")));
@@ -142,6 +145,7 @@ impl Grid {
             zero_words,
             has_index: has_index != 0,
             is_one: one != 0,
+            matrix_rows: matrix_rows.max(1),
             rows: packed.rows,
             row_len: packed.row_len,
         })
@@ -171,7 +175,7 @@ impl Grid {
     fn whole(&self, rows: &Range<u64>) -> Range<u64> {
         let step = match (self.codes, self.zeros) {
             (Codes::Eights, _) | (_, Zeros::Eights) => 8,
-            (_, Zeros::Along(_) | Zeros::Down) => 32,
+            (_, Zeros::Along(_)) => 32,
             _ => return rows.clone(),
         };
         rows.start / step * step..(rows.end.div_ceil(step) * step).min(self.rows.div_ceil(8) * 8)
@@ -181,6 +185,19 @@ impl Grid {
     fn zero_strings(&self, whole: &Range<u64>) -> u64 {
         let last = (whole.end.min(self.rows) * self.bits).div_ceil(32);
         last.saturating_sub(whole.start * self.bits / 32)
+    }
+
+    /// The bit where a row's zero point begins in the strings down the rows.
+    fn zero_bit(&self, row: u64) -> u64 {
+        let of_matrix = (self.matrix_rows * self.bits).div_ceil(32) * 32;
+        row / self.matrix_rows * of_matrix + row % self.matrix_rows * self.bits
+    }
+
+    /// The words down the rows that hold the zero points of these.
+    fn zero_words_down(&self, rows: &Range<u64>) -> Range<u64> {
+        let first = self.zero_bit(rows.start) / 32;
+        let last = rows.end.checked_sub(1).filter(|last| *last >= rows.start);
+        first..last.map_or(first, |last| (self.zero_bit(last) + self.bits).div_ceil(32))
     }
 
     /// Types that may hold the values, best first.
@@ -231,8 +248,8 @@ impl Layout for Words {
             Zeros::All(_) => {}
             Zeros::Bytes => found.push(of_scales),
             Zeros::Down => {
-                let first = whole.start * grid.bits / 32;
-                found.push(run(first * grid.groups, grid.zero_strings(&whole) * grid.groups));
+                let words = grid.zero_words_down(&rows);
+                found.push(run(words.start * grid.groups, (words.end - words.start) * grid.groups));
             }
             Zeros::Along(_) => {
                 let first = whole.start * grid.bits / 32;

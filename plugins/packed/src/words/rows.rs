@@ -305,8 +305,10 @@ impl Grid {
             Zeros::All(zero) => zero,
             Zeros::Bytes => return None,
             Zeros::Down => {
-                let groups = self.groups;
-                code(|at| word(bytes, index(at * groups + group)), from * bits, bits)?.into()
+                // Without alignment, the rows held are those that are whole.
+                let (groups, first) = (self.groups, self.zero_words_down(whole).start);
+                let of = |at: u64| word(bytes, index((at - first) * groups + group));
+                code(of, self.zero_bit(row), bits)?.into()
             }
             Zeros::Along(add) => {
                 let width = self.zero_strings(whole);

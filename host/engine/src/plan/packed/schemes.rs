@@ -36,6 +36,9 @@ const fn pair(
 const ANY: &[DType] = &[];
 const POWERS: &[DType] = &[DType::F8_E8M0, DType::U8];
 const BYTES: &[DType] = &[DType::U8];
+const FLOATS: &[DType] = &[DType::F32];
+/// Blocks that a factor beside them may multiply.
+const BLOCKS: &[DType] = &[DType::NVFP4];
 /// The types of words that hold several codes each.
 const WORDS: &[DType] = &[DType::U8, DType::I16, DType::I32, DType::U32];
 
@@ -48,6 +51,8 @@ pub static SIGNS: &[Sign] = &[
     alone("bitsandbytes 4 bit", ".absmax"),
     alone("bitsandbytes int8", ".SCB"),
     alone("NVFP4", ".weight_scale_2"),
+    pair("NVFP4 with a factor beside it", (".scale", FLOATS), (".weight", BLOCKS)),
+    pair("NVFP4 with a factor beside it", (".input_scale", FLOATS), (".weight", BLOCKS)),
     pair("FP-Quant", (".qweight", ANY), (".weight_global_scale", ANY)),
     alone("NVFP4 of compressed-tensors", ".weight_global_scale"),
     alone("compressed-tensors", ".weight_packed"),

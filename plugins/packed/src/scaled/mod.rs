@@ -1,8 +1,8 @@
-//! Codes of whole bytes, or pairs of four-bit floats, with a grid of scales over them: FP8 in all its forms, INT8, MXFP4, MXFP8
-//! and NVFP4.
+//! Codes of whole bytes, or floats of four or six bits, with a grid of scales over them: FP8 in all its forms, INT8, MXFP4, MXFP6,
+//! MXFP8 and NVFP4.
 //!
 //! ```text
-//! part 0  codes   [rows, row_len]     a byte each; or two in a byte, the lower bits first
+//! part 0  codes   [rows, row_len]     a byte each; or two in a byte, or four in three, the lower bits first
 //! part 1  scales  one for each box of the grid, row-major, matrix after matrix
 //! part 2  zeros   likewise; if there are any
 //! part 3  global  a scale for each matrix, or for all; if there is one
@@ -11,14 +11,17 @@
 //! value = (code - zero) * scale * column
 //! scale = scale * global, or scale / global; every step is rounded to F32, and so is a factor of all values at last
 //! ```
+//!
+//! Where codes and scales do not lie row after row, `arranged.rs` puts them so first.
+
+mod arranged;
 
 use crate::blocks;
 use crate::layout::{Layout, index, numbers, too_short};
-use crate::numbers::{E2M1, of_bytes, values};
+use crate::numbers::{E2M1, E2M3, of_bytes, values};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
-use apr_sdk::{
-    DType, Error, ExactType, FactoredType, HeldRows, PackedRows, PackedTensor, PartBox, PartRange, Result,
-};
+use apr_sdk::{DType, Error, ExactType, FactoredType, HeldRows, PackedRows, PackedTensor, PartRange, Result};
+pub use arranged::{Arranged, tiled};
 use std::ops::Range;
 
 /// The layout's name.
@@ -41,7 +44,7 @@ pub enum Global {
 /// How such a weight is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
-    /// The type of the codes; [`DType::F4_E2M1`] for pairs in bytes.
+    /// The type of the codes; [`DType::F4_E2M1`] for pairs in bytes, [`DType::F6_E2M3`] for four in three bytes.
     pub codes: DType,
     /// The type of the scales.
     pub scales: DType,
@@ -65,6 +68,8 @@ pub struct Grid {
     pub rows: u64,
     /// Elements per row.
     pub row_len: u64,
+    /// How codes and scales lie.
+    pub arranged: Arranged,
 }
 
 /// Blocks of NVFP4 that hold a weight's values but for its one global scale.
@@ -106,6 +111,7 @@ impl Grid {
             of_scale,
             rows,
             row_len,
+            arranged: Arranged::Rows,
         }
     }
 
@@ -125,15 +131,21 @@ impl Grid {
             self.factor.to_bits(),
             self.columns.map_or(u32::MAX, |dtype| dtype.0),
         ];
-        let sizes = [self.globals, self.matrix_rows, self.of_scale.0, self.of_scale.1, self.unit];
+        let arranged = match self.arranged {
+            Arranged::Rows => 0,
+            Arranged::Tiles => 1,
+            Arranged::Columns => 2,
+            Arranged::Blocks => 3,
+        };
+        let sizes = [self.globals, self.matrix_rows, self.of_scale.0, self.of_scale.1, self.unit, arranged];
         let numbers = numbers.into_iter().map(u64::from).chain(sizes).collect();
         PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
     }
 
     fn of(packed: &PackedRows) -> Result<Grid> {
         let [codes, scales, zeros, global, of_global, factor, of_columns, sizes @ ..] =
-            numbers::<12>(packed)?;
-        let [globals, matrix_rows, rows, columns, unit] = sizes;
+            numbers::<13>(packed)?;
+        let [globals, matrix_rows, rows, columns, unit, arranged] = sizes;
         let short = |number: u64| u32::try_from(number).map_err(|_| Error::plugin("a number is too large"));
         let (zeros, of_columns) = (short(zeros)?, short(of_columns)?);
         Ok(Grid {
@@ -156,12 +168,37 @@ impl Grid {
             of_scale: (rows.max(1), columns.max(1)),
             rows: packed.rows,
             row_len: packed.row_len,
+            arranged: match arranged {
+                0 => Arranged::Rows,
+                1 => Arranged::Tiles,
+                2 => Arranged::Columns,
+                _ => Arranged::Blocks,
+            },
         })
+    }
+
+    /// Bits of a code.
+    fn bits(&self) -> u64 {
+        match self.codes {
+            DType::F4_E2M1 => 4,
+            DType::F6_E2M3 => 6,
+            _ => 8,
+        }
     }
 
     /// Bytes of a row of codes.
     fn code_bytes(&self) -> u64 {
-        if self.codes == DType::F4_E2M1 { self.row_len / 2 } else { self.row_len }
+        self.row_len / 8 * self.bits() + self.row_len % 8 * self.bits() / 8
+    }
+
+    /// How many rows are best read together: those of a tile; where they lie as columns, runs of some KiB, and no more than 16 MiB.
+    pub fn panel(&self) -> u64 {
+        const MOST: u64 = 16 << 20;
+        match self.arranged {
+            Arranged::Rows | Arranged::Blocks => 1,
+            Arranged::Tiles => 128,
+            Arranged::Columns => (MOST / self.code_bytes().max(1)).clamp(512, 4096) / 32 * 32,
+        }
     }
 
     /// Scales in a row of them.
@@ -203,7 +240,7 @@ impl Grid {
         {
             found.push(ExactType { dtype: DType::Q8_0, evidence: evidence() });
         }
-        let is_small = of_bytes(self.codes).is_some() || self.codes == DType::F4_E2M1;
+        let is_small = of_bytes(self.codes).is_some() || self.bits() < 8;
         if is_small && !is_integer && self.zeros.is_none() {
             found.push(ExactType { dtype: DType::BF16, evidence: evidence() });
         }
@@ -217,7 +254,8 @@ impl Grid {
 
     /// Where the global scale is among the parts, if there is one.
     fn global_part(&self) -> usize {
-        2 + usize::from(self.zeros.is_some())
+        let of_scales = usize::from(self.arranged != Arranged::Blocks);
+        1 + of_scales + usize::from(self.zeros.is_some())
     }
 
     /// The global scales.
@@ -252,7 +290,7 @@ impl Grid {
     fn scales(&self, held: &HeldRows<'_>) -> Result<(Vec<f32>, Vec<f32>)> {
         let part = |at: usize| held.parts.get(at).copied().unwrap_or_default();
         let (mut scales, mut zeros) = (Vec::new(), Vec::new());
-        values(self.scales, part(1), &mut scales)?;
+        values(self.scales, &self.scales_held(held)?, &mut scales)?;
         if let Some(dtype) = self.zeros {
             values(dtype, part(2), &mut zeros)?;
         }
@@ -283,15 +321,13 @@ impl Grid {
 impl Layout for Scaled {
     fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
         let grid = Grid::of(packed)?;
-        let n = rows.end.saturating_sub(rows.start);
-        let bytes = grid.code_bytes();
-        let boxes = |start: u64, len: u64| PartRange::Boxes(vec![PartBox::run(start, len)]);
-        let mut found = vec![boxes(rows.start * bytes / grid.unit, n * bytes / grid.unit)];
-        let (first, columns) = (grid.scale_row(rows.start), grid.scale_columns());
-        let last = if n == 0 { first } else { grid.scale_row(rows.end - 1) + 1 };
-        found.push(boxes(first * columns, (last - first) * columns));
+        let scales = grid.place_of_scales(&rows);
+        let mut found = vec![grid.place_of_codes(&rows)];
+        if grid.arranged != Arranged::Blocks {
+            found.push(scales.clone());
+        }
         if grid.zeros.is_some() {
-            found.push(boxes(first * columns, (last - first) * columns));
+            found.push(scales);
         }
         if grid.global.0 != Global::No {
             found.push(PartRange::Whole);
@@ -315,7 +351,7 @@ impl Layout for Scaled {
         let table = of_bytes(grid.codes);
         let (row_len, bytes) = (index(grid.row_len), index(grid.code_bytes()));
         let (columns, width) = (index(grid.scale_columns()), index(grid.of_scale.1));
-        let codes = held.parts.first().copied().unwrap_or_default();
+        let codes = grid.codes_held(held)?;
         for (row, out) in rows.zip(out.chunks_exact_mut(row_len.max(1))) {
             let from = index(row - held.rows.start) * bytes;
             let codes = codes.get(from..from + bytes).ok_or_else(too_short)?;
@@ -336,6 +372,16 @@ impl Layout for Scaled {
                         let zero = zeros[number];
                         let values = out.iter_mut().zip(codes);
                         values.for_each(|(out, code)| *out = (table[usize::from(*code)] - zero) * scale);
+                    }
+                    (None, _) if grid.codes == DType::F6_E2M3 => {
+                        let codes = codes.get(number * width / 4 * 3..).unwrap_or_default();
+                        for (out, [a, b, c]) in out.chunks_mut(4).zip(codes.as_chunks::<3>().0) {
+                            let word = u32::from_le_bytes([*a, *b, *c, 0]);
+                            for (out, shift) in out.iter_mut().zip([0, 6, 12, 18]) {
+                                let [code, ..] = (word >> shift & 63).to_le_bytes();
+                                *out = E2M3[usize::from(code)] * scale;
+                            }
+                        }
                     }
                     // Pairs: a box begins at a whole byte.
                     (None, _) => {
@@ -388,7 +434,7 @@ impl Layout for Scaled {
         let grid = Grid::of(packed)?;
         let (row_len, bytes) = (index(grid.row_len), index(grid.code_bytes()));
         let (columns, width) = (index(grid.scale_columns()), index(grid.of_scale.1));
-        let codes = held.parts.first().copied().unwrap_or_default();
+        let codes = grid.codes_held(held)?;
         let first = held.rows.start;
         let place = |row: u64| {
             let from = index(row - first) * bytes;
@@ -397,7 +443,7 @@ impl Layout for Scaled {
         };
         match dtype {
             DType::MXFP4 | DType::NVFP4 => {
-                let scales = held.parts.get(1).copied().unwrap_or_default();
+                let scales = grid.scales_held(held)?;
                 let bytes = if dtype == DType::MXFP4 {
                     row_len / 32 * blocks::MXFP4_BYTES
                 } else {
@@ -448,6 +494,7 @@ pub fn keeps_small_floats(scale: f32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apr_sdk::PartBox;
 
     #[test]
     fn bf16_holds_every_product_with_a_scale_of_few_bits() {

@@ -1,0 +1,224 @@
+//! Codes and scales that do not lie row after row: where those of some rows are, and how they are put into rows.
+//!
+//! ```text
+//! tiles    scales [rows, columns] in tiles of 128 by 4, filled up, tile after tile along the rows; in a tile, the place of
+//!          row r and column c is r % 32 * 16 + r / 32 * 4 + c
+//! columns  codes and scales of each matrix column after column: [bytes of a row, rows], [scales of a row, rows]
+//! blocks   ggml's NVFP4, one part: four scales and 32 bytes of codes for each 64 elements; byte 8 * s + j has elements j and
+//!          j + 8 of the 16 that share scale s
+//! ```
+//!
+//! Sources: "1D block scaling factors layout" in the manual of cuBLAS, `to_blocked` in `prototype/mx_formats/utils.py` of torchao
+//! 0.18; `maybe_transpose_expert_weight_dimensions` in `modelopt/torch/export/quant_utils.py` of Model Optimizer.
+
+use super::Grid;
+use crate::blocks::NVFP4_BYTES;
+use crate::layout::{index, too_short};
+use apr_sdk::{HeldRows, PartBox, PartRange, Result};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// How codes and scales lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arranged {
+    /// Row after row.
+    Rows,
+    /// Scales in tiles, codes row after row.
+    Tiles,
+    /// Both column after column.
+    Columns,
+    /// Both in one part, as blocks of NVFP4.
+    Blocks,
+}
+
+/// Elements of a block of NVFP4.
+const OF_BLOCK: u64 = 64;
+
+/// Rows and columns of a tile, and its scales.
+const TILE: (u64, u64, u64) = (128, 4, 512);
+
+/// Tiles that cover so many rows and columns of scales.
+pub fn tiles(rows: u64, columns: u64) -> u64 {
+    rows.div_ceil(TILE.0).saturating_mul(columns.div_ceil(TILE.1))
+}
+
+/// Scales in tiles that cover so many rows and columns of scales.
+pub fn tiled(rows: u64, columns: u64) -> u64 {
+    tiles(rows, columns).saturating_mul(TILE.2)
+}
+
+impl Grid {
+    /// Where the codes of rows are.
+    pub(super) fn place_of_codes(&self, rows: &Range<u64>) -> PartRange {
+        let bytes = self.code_bytes();
+        let n = rows.end.saturating_sub(rows.start);
+        match self.arranged {
+            Arranged::Columns => return self.in_columns(rows, bytes),
+            Arranged::Blocks => {
+                let blocks = self.row_len / OF_BLOCK;
+                return PartRange::Boxes(vec![PartBox::run(rows.start * blocks, n * blocks)]);
+            }
+            Arranged::Rows | Arranged::Tiles => {}
+        }
+        PartRange::Boxes(vec![PartBox::run(rows.start * bytes / self.unit, n * bytes / self.unit)])
+    }
+
+    /// Where the scales of rows are.
+    pub(super) fn place_of_scales(&self, rows: &Range<u64>) -> PartRange {
+        let columns = self.scale_columns();
+        let run = |start: u64, len: u64| PartRange::Boxes(vec![PartBox::run(start, len)]);
+        if self.are_scales_turned() {
+            return self.in_columns(rows, columns);
+        }
+        let scale_rows = self.scale_rows_of(rows);
+        if self.arranged == Arranged::Tiles {
+            let (first, last) = (scale_rows.start / TILE.0, scale_rows.end.div_ceil(TILE.0));
+            let of_row = tiled(1, columns);
+            return run(first * of_row, last.saturating_sub(first) * of_row);
+        }
+        run(scale_rows.start * columns, (scale_rows.end - scale_rows.start) * columns)
+    }
+
+    /// The rows of scales that rows need.
+    pub(super) fn scale_rows_of(&self, rows: &Range<u64>) -> Range<u64> {
+        let first = self.scale_row(rows.start);
+        first..if rows.end <= rows.start { first } else { self.scale_row(rows.end - 1) + 1 }
+    }
+
+    /// The codes of the rows held, row after row.
+    pub(super) fn codes_held<'a>(&self, held: &HeldRows<'a>) -> Result<Cow<'a, [u8]>> {
+        let bytes = held.parts.first().copied().unwrap_or_default();
+        match self.arranged {
+            Arranged::Columns => self.turned(bytes, &held.rows, index(self.code_bytes()), 1).map(Cow::Owned),
+            Arranged::Blocks => Ok(Cow::Owned(codes_of_blocks(bytes))),
+            Arranged::Rows | Arranged::Tiles => Ok(Cow::Borrowed(bytes)),
+        }
+    }
+
+    /// The scales of the rows held, row after row.
+    pub(super) fn scales_held<'a>(&self, held: &HeldRows<'a>) -> Result<Cow<'a, [u8]>> {
+        let bytes = held.parts.get(1).copied().unwrap_or_default();
+        let columns = index(self.scale_columns());
+        if self.are_scales_turned() {
+            let each = self.scales.require()?.block_bytes as usize;
+            return self.turned(bytes, &held.rows, columns, each).map(Cow::Owned);
+        }
+        match self.arranged {
+            Arranged::Tiles => untiled(bytes, &self.scale_rows_of(&held.rows), columns).map(Cow::Owned),
+            Arranged::Blocks => {
+                Ok(Cow::Owned(scales_of_blocks(held.parts.first().copied().unwrap_or_default())))
+            }
+            Arranged::Rows | Arranged::Columns => Ok(Cow::Borrowed(bytes)),
+        }
+    }
+
+    /// Whether scales lie column after column: if each row has its own.
+    fn are_scales_turned(&self) -> bool {
+        self.arranged == Arranged::Columns && self.of_scale.0 == 1
+    }
+
+    /// Rows of one matrix after the other: the first one's number, and how many there are.
+    fn by_matrix(&self, rows: &Range<u64>) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let (matrix_rows, end, mut at) = (self.matrix_rows, rows.end, rows.start);
+        std::iter::from_fn(move || {
+            let (first, n) = (at, (matrix_rows - at % matrix_rows).min(end.saturating_sub(at)));
+            at += n;
+            (n > 0).then_some((first, n))
+        })
+    }
+
+    /// Where rows are that lie as columns of `height`.
+    fn in_columns(&self, rows: &Range<u64>, height: u64) -> PartRange {
+        let matrix_rows = self.matrix_rows;
+        let of = |(first, n): (u64, u64)| {
+            let start = first / matrix_rows * matrix_rows * height + first % matrix_rows;
+            PartBox { start, dims: vec![(height, matrix_rows), (n, 1)] }
+        };
+        PartRange::Boxes(self.by_matrix(rows).map(of).collect())
+    }
+
+    /// Columns of `height` elements of `each` bytes, as rows.
+    fn turned(&self, bytes: &[u8], rows: &Range<u64>, height: usize, each: usize) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(bytes.len());
+        let mut left = bytes;
+        for (_, n) in self.by_matrix(rows) {
+            let n = index(n);
+            let (matrix, rest) = left.split_at_checked(n * height * each).ok_or_else(too_short)?;
+            for row in 0..n {
+                let elements = matrix.chunks_exact(each).skip(row).step_by(n);
+                elements.for_each(|element| out.extend_from_slice(element));
+            }
+            left = rest;
+        }
+        Ok(out)
+    }
+}
+
+/// Scales out of tiles: those of some rows, of which the tiles are held.
+fn untiled(bytes: &[u8], rows: &Range<u64>, columns: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(index(rows.end - rows.start) * columns);
+    let of_row = index(tiled(1, columns as u64));
+    for row in rows.clone() {
+        let tile_row = index(row / TILE.0 - rows.start / TILE.0);
+        let tiles = bytes.get(tile_row * of_row..(tile_row + 1) * of_row).ok_or_else(too_short)?;
+        let row = index(row % TILE.0);
+        let place = row % 32 * 16 + row / 32 * 4;
+        for (tile, left) in tiles.chunks_exact(index(TILE.2)).zip((1..=columns).rev().step_by(4)) {
+            out.extend_from_slice(&tile[place..place + left.min(4)]);
+        }
+    }
+    Ok(out)
+}
+
+/// The codes of blocks of NVFP4, in pairs with the lower bits first.
+fn codes_of_blocks(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for block in bytes.as_chunks::<NVFP4_BYTES>().0 {
+        for codes in block[4..].as_chunks::<8>().0 {
+            out.extend(codes.as_chunks::<2>().0.iter().map(|[low, next]| low & 15 | next << 4));
+            out.extend(codes.as_chunks::<2>().0.iter().map(|[low, next]| low >> 4 | next & 0xf0));
+        }
+    }
+    out
+}
+
+/// The scales of blocks of NVFP4. They have no sign, and ggml takes 0x7f, which would be no number, for 0.
+fn scales_of_blocks(bytes: &[u8]) -> Vec<u8> {
+    let scales = bytes.as_chunks::<NVFP4_BYTES>().0.iter().flat_map(|block| &block[..4]);
+    scales.map(|scale| if *scale == 0x7f { 0 } else { scale & 0x7f }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_give_back_the_codes_and_scales_that_they_were_made_of() {
+        let codes: Vec<u8> = (0..64u8).map(|n| n.wrapping_mul(73)).collect();
+        let scales = [1, 2, 0x7e, 0, 0x38, 5, 6, 7];
+        let mut out = [0; 2 * NVFP4_BYTES];
+        assert!(crate::blocks::nvfp4(&codes, &scales, &mut out).is_ok());
+        assert_eq!((codes_of_blocks(&out), scales_of_blocks(&out)), (codes, scales.to_vec()));
+    }
+
+    #[test]
+    fn scales_come_out_of_tiles_in_their_order() {
+        // Scale of row r and column c, of 130 rows and 5 columns: r + 3 c.
+        let (rows, columns) = (130, 5);
+        let mut bytes = vec![0xee; index(tiled(rows, columns))];
+        for row in 0..rows {
+            for column in 0..columns {
+                let tile = row / 128 * columns.div_ceil(4) + column / 4;
+                let place = row % 32 * 16 + row % 128 / 32 * 4 + column % 4;
+                bytes[index(tile * 512 + place)] = ((row + 3 * column) % 251) as u8;
+            }
+        }
+        let want = |rows: Range<u64>| -> Vec<u8> {
+            rows.flat_map(|row| (0..columns).map(move |column| ((row + 3 * column) % 251) as u8)).collect()
+        };
+        assert_eq!(untiled(&bytes, &(0..rows), index(columns)).ok(), Some(want(0..rows)));
+        let last = index(tiled(1, columns));
+        assert_eq!(untiled(&bytes[last..], &(128..130), index(columns)).ok(), Some(want(128..130)));
+        assert!(untiled(&bytes[..last], &(0..rows), index(columns)).is_err());
+    }
+}

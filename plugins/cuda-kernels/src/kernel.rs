@@ -49,6 +49,13 @@ impl Devices for System {
     }
 }
 
+/// The error for a device that is not there, with those that are.
+pub(crate) fn no_device(device: u32, listed: &[DeviceInfo]) -> Error {
+    let named: Vec<String> =
+        listed.iter().enumerate().map(|(number, info)| format!("{number} ({})", info.name)).collect();
+    Error::invalid_argument(format!("there is no device {device}, but {}", named.join(", ")))
+}
+
 /// The backend over some devices.
 pub struct Cuda<D>(pub D);
 
@@ -58,9 +65,9 @@ impl<D: Devices> Kernel for Cuda<D> {
     }
 
     fn supports(&self, device: u32, op: &OpSpec<'_>) -> Result<Support> {
-        let listed = self.0.list().len();
-        if usize::try_from(device).map_or(true, |device| device >= listed) {
-            return Err(Error::invalid_argument(format!("there is no device {device}, but {listed}")));
+        let listed = self.0.list();
+        if usize::try_from(device).map_or(true, |device| device >= listed.len()) {
+            return Err(no_device(device, &listed));
         }
         let known = Operation::read(op.code, op.version, op.fields)
             .and_then(|operation| operations::check(&operation))

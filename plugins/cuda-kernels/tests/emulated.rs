@@ -3,7 +3,6 @@
 use apr_plugin_cuda_kernels::{Cuda, Devices, Driver, Graph, Launch, Queue};
 use apr_sdk::{DeviceInfo, Error, Kernel, Memory, Result};
 use libloading::Library;
-use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,33 +13,37 @@ pub fn library() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
     LIBRARY
         .get_or_init(|| {
-            let path = compiled()?;
+            let path = compiled("kernels", "", &[])?;
             // SAFETY: the library holds functions alone, and nothing runs when it is loaded.
             Some(unsafe { Library::new(path) }.unwrap())
         })
         .as_ref()
 }
 
-fn compiled() -> Option<PathBuf> {
+/// Compiles the kernels, memory for them, and `more` to a library.
+pub fn compiled(name: &str, more: &str, options: &[&str]) -> Option<PathBuf> {
     let compiler = ["g++", "c++", "clang++"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     })?;
-    // The room `inference` of the workspace's tests uses this file as well.
+    // The workspace's tests use this file as well.
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let cuda = [here.join("cuda"), here.join("../plugins/cuda-kernels/cuda")]
         .into_iter()
         .find(|path| path.is_dir())?;
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}.so", std::process::id()));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
     let mut sources: Vec<PathBuf> =
         std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     sources.sort();
     let all = out.with_extension("cpp");
-    let text: String = sources.iter().map(|path| format!("#include \"{}\"\n", path.display())).collect();
+    let mut text: String = sources.iter().map(|path| format!("#include \"{}\"\n", path.display())).collect();
+    text.push_str(include_str!("guarded.hpp"));
+    text.push_str(more);
     std::fs::write(&all, text).unwrap();
     let made = Command::new(compiler)
         .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-w", "-o"])
         .args([&out, &all])
+        .args(options)
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -49,10 +52,14 @@ fn compiled() -> Option<PathBuf> {
 
 type Entry = unsafe extern "C" fn(u32, u32, u32, u32, *const u8);
 type Number = unsafe extern "C" fn() -> u64;
+type Take = unsafe extern "C" fn(u64) -> u64;
+type Give = unsafe extern "C" fn(u64, u64);
 
 /// The processor as a device.
 pub struct Emulated {
-    memory: Mutex<BTreeMap<u64, Layout>>,
+    /// The bytes at each address.
+    memory: Mutex<BTreeMap<u64, usize>>,
+    total: usize,
     free: Mutex<usize>,
 }
 
@@ -61,25 +68,30 @@ const MEMORY: usize = 1 << 30;
 
 impl Emulated {
     pub fn new() -> Emulated {
-        Emulated { memory: Mutex::default(), free: Mutex::new(MEMORY) }
+        Emulated::with_memory(MEMORY)
+    }
+
+    /// A device with so many bytes.
+    pub fn with_memory(total: usize) -> Emulated {
+        Emulated { memory: Mutex::default(), total, free: Mutex::new(total) }
     }
 
     /// What is allocated now.
-    #[allow(dead_code, reason = "the room `inference` does not ask")]
+    #[allow(dead_code, reason = "not everyone who uses this file asks")]
     pub fn used(&self) -> usize {
-        MEMORY - *self.free.lock().unwrap()
+        self.total - *self.free.lock().unwrap()
     }
 
     fn check(&self, at: u64, bytes: usize) {
         let memory = self.memory.lock().unwrap();
-        let (start, layout) = memory.range(..=at).next_back().expect("no such memory");
-        assert!(at as usize + bytes <= *start as usize + layout.size(), "beyond the end of memory");
+        let (start, size) = memory.range(..=at).next_back().expect("no such memory");
+        assert!(at as usize + bytes <= *start as usize + size, "beyond the end of memory");
     }
 }
 
 impl Driver for Arced {
     fn memory(&self) -> Result<Memory> {
-        Ok(Memory { total: MEMORY as u64, free: *self.0.free.lock().unwrap() as u64 })
+        Ok(Memory { total: self.0.total as u64, free: *self.0.free.lock().unwrap() as u64 })
     }
 
     fn has_tensor_cores(&self) -> bool {
@@ -91,21 +103,20 @@ impl Driver for Arced {
         if bytes > *free {
             return Err(Error::io(format!("no memory left: {bytes} bytes are needed, and {free} are free")));
         }
+        let library = library().unwrap();
+        // SAFETY: the library's function has this type. Kernels that go beyond the end of the memory end the process.
+        let at = unsafe { library.get::<Take>(b"guarded_take").unwrap()(bytes as u64) };
+        assert!(at > 0, "{bytes} bytes");
         *free -= bytes;
-        let layout = Layout::from_size_align(bytes, 256).unwrap();
-        // SAFETY: the size is not zero.
-        let at = unsafe { alloc(layout) };
-        // SAFETY: there are so many bytes. NaN everywhere: what nothing wrote is seen.
-        unsafe { at.write_bytes(0xff, bytes) };
-        self.0.memory.lock().unwrap().insert(at as u64, layout);
-        Ok(at as u64)
+        self.0.memory.lock().unwrap().insert(at, bytes);
+        Ok(at)
     }
 
     unsafe fn free(&self, at: u64) {
-        let layout = self.0.memory.lock().unwrap().remove(&at).expect("no such memory");
-        *self.0.free.lock().unwrap() += layout.size();
-        // SAFETY: it came from `allocate`.
-        unsafe { dealloc(at as *mut u8, layout) };
+        let bytes = self.0.memory.lock().unwrap().remove(&at).expect("no such memory");
+        *self.0.free.lock().unwrap() += bytes;
+        // SAFETY: the library's function has this type, and the memory came from `allocate`.
+        unsafe { library().unwrap().get::<Give>(b"guarded_give").unwrap()(at, bytes as u64) };
     }
 
     unsafe fn upload(&self, to: u64, bytes: &[u8]) -> Result<()> {

@@ -188,6 +188,38 @@ impl Buffer {
         self.bytes
     }
 
+    /// Makes it larger if it has fewer bytes than these, whatever was in it; says whether it moved.
+    ///
+    /// # Errors
+    /// Io if there is not enough; it has no bytes then.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<bool> {
+        if self.bytes >= bytes {
+            return Ok(false);
+        }
+        let driver = Arc::clone(&self.driver);
+        // The old bytes go first, so that both never need room at once.
+        *self = Buffer::new(&driver, 0)?;
+        *self = Buffer::new(&driver, bytes)?;
+        Ok(true)
+    }
+
+    /// As [`Buffer::grow`]; what is larger is full of zeros for whatever comes later in the queue.
+    ///
+    /// # Errors
+    /// As [`Buffer::grow`], and any error from the queue; it has no bytes then.
+    pub(crate) fn grow_with_zeros(&mut self, bytes: usize, queue: &mut dyn Queue) -> Result<bool> {
+        if self.bytes >= bytes {
+            return Ok(false);
+        }
+        let none = Buffer::new(&self.driver, 0)?;
+        let mut larger = std::mem::replace(self, none);
+        larger.grow(bytes)?;
+        // SAFETY: the buffer has as many bytes, and no kernel knows it yet.
+        unsafe { queue.zero(larger.at, bytes)? };
+        *self = larger;
+        Ok(true)
+    }
+
     /// The driver that it came from.
     pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
         &self.driver

@@ -2,6 +2,7 @@
 
 use super::system::{Capability, capability, check, device, devices};
 use super::{Driver, Graph, Launch, Queue};
+use crate::kernel::no_device;
 use crate::modules;
 use apr_sdk::{Error, Memory, Result, escape};
 use cudarc::driver::sys;
@@ -10,7 +11,7 @@ use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that go through staged memory. 4 MiB: the logits of a few rows.
+/// Bytes that go through staged memory at a time, which cannot be swapped out. 4 MiB: the logits of a few rows.
 const MOST_STAGED: usize = 4 << 20;
 
 /// An open device.
@@ -45,10 +46,7 @@ impl Nvidia {
     pub(crate) fn open(number: u32, overlaps: bool) -> Result<Nvidia> {
         let listed = devices();
         let Some(info) = usize::try_from(number).ok().and_then(|at| listed.get(at)) else {
-            return Err(Error::invalid_argument(format!(
-                "there is no device {number}, but {}",
-                listed.len()
-            )));
+            return Err(no_device(number, &listed));
         };
         if let Some(reason) = &info.unusable {
             return Err(Error::unsupported(reason.clone()));
@@ -279,18 +277,18 @@ impl Stream {
 
 impl Queue for Stream {
     unsafe fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
+        for (piece, to) in bytes.chunks(MOST_STAGED).zip((to..).step_by(MOST_STAGED)) {
+            self.stage(piece.len())?;
+            self.context.enter()?;
+            // A copy before this one may still be reading the staged bytes.
+            self.wait()?;
+            // SAFETY: there is room for so many bytes, and nothing reads them now.
+            unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), self.staging.cast::<u8>(), piece.len()) };
+            // SAFETY: as the caller vouches; the staged bytes stay until the queue has come by.
+            let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, self.staging, piece.len(), self.stream) };
+            check(result, "copying to the device")?;
         }
-        self.stage(bytes.len())?;
-        self.context.enter()?;
-        // A copy before this one may still be reading the staged bytes.
-        self.wait()?;
-        // SAFETY: there is room for so many bytes, and nothing reads them now.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.staging.cast::<u8>(), bytes.len()) };
-        // SAFETY: as the caller vouches; the staged bytes stay until the queue has come by.
-        let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, self.staging, bytes.len(), self.stream) };
-        check(result, "copying to the device")
+        Ok(())
     }
 
     unsafe fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<()> {
@@ -328,15 +326,12 @@ impl Queue for Stream {
         let mut graph = null_mut();
         // SAFETY: the recording began above, and ends here in any case.
         let ended = unsafe { sys::cuStreamEndCapture(self.stream, &raw mut graph) };
+        let graph = Captured(graph);
         launched?;
         check(ended, "recording kernels")?;
         let mut executable = null_mut();
-        // SAFETY: the graph was recorded above, and is needed no more once it was made executable.
-        let made = unsafe {
-            let made = sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0);
-            sys::cuGraphDestroy(graph);
-            made
-        };
+        // SAFETY: the graph was recorded above.
+        let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut executable, graph.0, 0) };
         check(made, "making a graph of kernels")?;
         Ok(Box::new(Recorded { context: Arc::clone(&self.context), graph: executable }))
     }
@@ -438,6 +433,18 @@ impl Drop for Events {
         for event in &self.0 {
             // SAFETY: it was made in `new`.
             unsafe { sys::cuEventDestroy_v2(*event) };
+        }
+    }
+}
+
+/// A graph as it was recorded; where nothing was, it is null.
+struct Captured(sys::CUgraph);
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: the driver gave it when the recording ended, and whoever drops it made the context this thread's.
+            unsafe { sys::cuGraphDestroy(self.0) };
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use apr_sdk::{DeviceInfo, Error, Result, escape};
 use cudarc::driver::sys;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null;
 use std::sync::OnceLock;
 
@@ -20,25 +20,29 @@ pub(super) fn check(result: sys::CUresult, what: &str) -> Result<()> {
     Err(Error::io(format!("{what}: {}", words(result))))
 }
 
-/// What the driver calls a result.
+/// What the driver says of a result, and its name for it.
 fn words(result: sys::CUresult) -> String {
-    let mut text = null();
-    // SAFETY: the driver gives a text of its own that lives as long as it, or nothing.
-    let known = unsafe { sys::cuGetErrorString(result, &raw mut text) } == sys::CUresult::CUDA_SUCCESS;
-    if known && !text.is_null() {
-        // SAFETY: as above.
-        let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-        return format!("{text} (CUDA error {})", result as u32);
+    let text = |known: sys::CUresult, text: *const c_char| {
+        let is_there = known == sys::CUresult::CUDA_SUCCESS && !text.is_null();
+        // SAFETY: where the driver knows the result, it gives a text of its own that lives as long as it.
+        is_there.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
+    };
+    let (mut said, mut name) = (null(), null());
+    // SAFETY: the driver writes a pointer to a text of its own, or nothing.
+    let (knows, names) =
+        unsafe { (sys::cuGetErrorString(result, &raw mut said), sys::cuGetErrorName(result, &raw mut name)) };
+    match (text(knows, said), text(names, name)) {
+        (Some(said), Some(name)) => format!("{said} ({name})"),
+        _ => format!("CUDA error {}", result as u32),
     }
-    format!("CUDA error {}", result as u32)
 }
 
-/// Loads and starts the driver, once.
+/// Loads and starts the driver, once. Returns why it cannot be used although it answers.
 ///
 /// # Errors
 /// The reason why there is none.
-fn start() -> std::result::Result<(), String> {
-    static STARTED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+fn start() -> std::result::Result<Option<String>, String> {
+    static STARTED: OnceLock<std::result::Result<Option<String>, String>> = OnceLock::new();
     STARTED
         .get_or_init(|| {
             // SAFETY: loading NVIDIA's library runs its own start, which asks nothing of us.
@@ -53,11 +57,11 @@ fn start() -> std::result::Result<(), String> {
             let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) };
             if asked == sys::CUresult::CUDA_SUCCESS && version < 12000 {
                 let (major, minor) = (version / 1000, version % 1000 / 10);
-                return Err(format!(
+                return Ok(Some(format!(
                     "the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.0 is needed"
-                ));
+                )));
             }
-            Ok(())
+            Ok(None)
         })
         .clone()
 }
@@ -111,13 +115,20 @@ pub(crate) fn devices() -> Vec<DeviceInfo> {
         info.unusable = Some(reason);
         vec![info]
     };
-    if let Err(reason) = start() {
-        return none(reason);
-    }
+    let obstacle = match start() {
+        Ok(obstacle) => obstacle,
+        Err(reason) => return none(reason),
+    };
     match count() {
         Ok(0) => none("the NVIDIA driver finds no device".to_owned()),
         Err(error) => none(error.message().to_owned()),
-        Ok(count) => (0..count).map(info).collect(),
+        Ok(count) => (0..count)
+            .map(|number| {
+                let mut info = info(number);
+                info.unusable = obstacle.clone().or(info.unusable);
+                info
+            })
+            .collect(),
     }
 }
 

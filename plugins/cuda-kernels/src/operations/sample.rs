@@ -43,21 +43,11 @@ impl Room {
     ///
     /// # Errors
     /// Io if the device has no memory left.
-    pub(crate) fn reserve(
-        &mut self,
-        driver: &Arc<dyn Driver>,
-        queue: &mut dyn Queue,
-        rows: usize,
-    ) -> Result<bool> {
-        if self.ids.bytes() >= rows * 4 {
-            return Ok(false);
-        }
-        self.candidates = Buffer::new(driver, rows * BLOCKS * 8)?;
-        self.counters = Buffer::new(driver, rows * 4)?;
-        self.ids = Buffer::new(driver, rows * 4)?;
-        // SAFETY: the buffer has as many bytes, and no kernel knows it yet.
-        unsafe { queue.zero(self.counters.at(), rows * 4)? };
-        Ok(true)
+    pub(crate) fn reserve(&mut self, rows: usize, queue: &mut dyn Queue) -> Result<bool> {
+        let mut moved = self.candidates.grow(rows * BLOCKS * 8)?;
+        moved |= self.counters.grow_with_zeros(rows * 4, queue)?;
+        moved |= self.ids.grow(rows * 4)?;
+        Ok(moved)
     }
 
     /// What was chosen for the first rows.

@@ -1,18 +1,20 @@
 //! A compiled program with its states.
 
 pub(crate) mod compile;
+mod graphs;
 mod pages;
 pub(crate) mod step;
 pub(crate) mod values;
 
 use crate::device::Matrix;
-use crate::driver::{Buffer, Driver, Graph, Launch, Queue};
+use crate::driver::{Buffer, Driver, Launch, Queue};
 use crate::operations::{attention, linear::SUMS_BYTES, sample};
 use apr_sdk::{
     Batch, Error, Program, Result, RowsOf, Sampler, SessionLimits, StateCommand, StateVerb, StepSink,
     TimingSink, Workers,
 };
 use compile::Plan;
+use graphs::{Form, Graphs};
 use pages::{Pages, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,13 +31,10 @@ const BUSY: usize = 512;
 /// What a sequence has kept: its length and its pages.
 type Kept = (usize, Pages);
 
-/// What makes two steps run the same kernels: rows, outputs, runs of positions, rows brought, and tokens wanted.
-type Form = (usize, usize, usize, bool, bool);
-
 /// A compiled program.
 pub(crate) struct Session {
     // Graphs and the queue go first, before the memory that they use.
-    graphs: BTreeMap<Form, Box<dyn Graph>>,
+    graphs: Graphs,
     queue: Box<dyn Queue>,
     driver: Arc<dyn Driver>,
     plan: Plan,
@@ -69,16 +68,6 @@ struct Room {
     partials: Buffer,
     counters: Buffer,
     sampled: sample::Room,
-}
-
-/// Makes a buffer larger; says whether it moved.
-fn grow(driver: &Arc<dyn Driver>, buffer: &mut Buffer, bytes: usize) -> Result<bool> {
-    if buffer.bytes() >= bytes {
-        return Ok(false);
-    }
-    *buffer = Buffer::new(driver, 0)?;
-    *buffer = Buffer::new(driver, bytes)?;
-    Ok(true)
 }
 
 impl Session {
@@ -126,7 +115,7 @@ impl Session {
             sampled: sample::Room::new(driver)?,
         };
         Ok(Session {
-            graphs: BTreeMap::new(),
+            graphs: Graphs::default(),
             queue: driver.queue()?,
             driver: Arc::clone(driver),
             values,
@@ -160,31 +149,27 @@ impl Session {
         for (slot, (codes, records)) in self.plan.slots.iter().zip(&mut self.room.slots) {
             let elements = most.saturating_mul(slot.per_row).saturating_mul(slot.columns);
             if slot.is_rounded {
-                moved |= grow(driver, codes, elements)?;
-                moved |= grow(driver, records, elements / 32 * 8)?;
+                moved |= codes.grow(elements)?;
+                moved |= records.grow(elements / 32 * 8)?;
             } else {
-                moved |= grow(driver, codes, elements.saturating_mul(4))?;
+                moved |= codes.grow(elements.saturating_mul(4))?;
             }
         }
         if driver.has_tensor_cores() && most > FEW {
-            moved |= grow(driver, &mut self.room.cut, most.saturating_mul(self.plan.cut_bytes))?;
-            moved |= grow(driver, &mut self.room.sums, SUMS_BYTES)?;
+            moved |= self.room.cut.grow(most.saturating_mul(self.plan.cut_bytes))?;
+            moved |= self.room.sums.grow(SUMS_BYTES)?;
         }
         for (angles, buffer) in self.plan.angles.iter().zip(&mut self.room.angles) {
-            moved |= grow(driver, buffer, rows * 2 * angles.pairs * 4)?;
+            moved |= buffer.grow(rows * 2 * angles.pairs * 4)?;
         }
-        moved |= grow(driver, &mut self.room.lists, self.rows.lists.len())?;
-        moved |= grow(driver, &mut self.room.given, batch.rows().map_or(0, |given| given.len() * 4))?;
+        moved |= self.room.lists.grow(self.rows.lists.len())?;
+        moved |= self.room.given.grow(batch.rows().map_or(0, |given| given.len() * 4))?;
         for attention in &self.plan.attentions {
             let (partials, counters) = attention.room(rows, splits);
-            moved |= grow(driver, &mut self.room.partials, partials)?;
-            if grow(driver, &mut self.room.counters, counters)? {
-                moved = true;
-                // SAFETY: the buffer has as many bytes, and no kernel knows it yet.
-                unsafe { self.queue.zero(self.room.counters.at(), counters)? };
-            }
+            moved |= self.room.partials.grow(partials)?;
+            moved |= self.room.counters.grow_with_zeros(counters, &mut *self.queue)?;
         }
-        moved |= self.room.sampled.reserve(driver, &mut *self.queue, outputs.max(batch.outputs().len()))?;
+        moved |= self.room.sampled.reserve(outputs.max(batch.outputs().len()), &mut *self.queue)?;
         if moved {
             // Recorded kernels know the old places.
             self.graphs.clear();
@@ -234,10 +219,9 @@ impl Session {
     /// Runs kernels: few rows as a graph that is recorded once, many as they are.
     fn run(&mut self, form: Form, given: usize) -> Result<()> {
         self.times.fill(0);
-        if !self.is_timed && self.graphs.contains_key(&form) {
-            let graph = &self.graphs[&form];
+        if let Some(graph) = self.graphs.find(form) {
             // SAFETY: the graph is of this queue, and is dropped before any memory that it uses.
-            return unsafe { self.queue.replay(&**graph) };
+            return unsafe { self.queue.replay(graph) };
         }
         let launches = self.launches(form, given);
         if self.is_timed {
@@ -251,7 +235,7 @@ impl Session {
             let graph = unsafe { self.queue.record(&launches)? };
             // SAFETY: as above.
             unsafe { self.queue.replay(&*graph)? };
-            self.graphs.insert(form, graph);
+            self.graphs.keep(form, graph);
         } else {
             // SAFETY: as above.
             unsafe { self.queue.run(&launches)? };
@@ -330,7 +314,11 @@ impl apr_sdk::Session for Session {
         let outputs = if self.plan.pooled { self.rows.sequences.len() } else { batch.outputs().len() };
         let splits = self.splits(count);
         self.last = (0, 0);
-        self.reserve(batch, outputs, splits)?;
+        if let Err(error) = self.reserve(batch, outputs, splits) {
+            // Some memory may have moved before the rest could not be had, and recorded kernels know its old place.
+            self.graphs.clear();
+            return Err(error);
+        }
         // SAFETY: both buffers were made large enough.
         unsafe {
             self.queue.upload(self.room.lists.at(), &self.rows.lists)?;

@@ -1,0 +1,33 @@
+// Memory whose end lies before a page that nobody may touch: what reads or writes beyond it ends the process.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+static uint64_t guarded_page() { return (uint64_t)sysconf(_SC_PAGESIZE); }
+
+// The pages that `bytes` bytes take, without the guard.
+static uint64_t guarded_pages(uint64_t bytes) {
+    return (bytes + guarded_page() - 1) / guarded_page() * guarded_page();
+}
+
+// Memory of at least so many bytes, aligned to 16, for that is what kernels rely on: with more, less would be seen of what goes
+// beyond the end. It is full of ones, which are no number: what nothing wrote is seen. 0 if there is none.
+extern "C" uint64_t guarded_take(uint64_t bytes) {
+    uint64_t pages = guarded_pages(bytes);
+    void* all = mmap(nullptr, pages + guarded_page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) return 0;
+    mprotect((char*)all + pages, guarded_page(), PROT_NONE);
+    uint64_t at = (uint64_t)all + pages - (bytes + 15) / 16 * 16;
+    memset((void*)at, 0xff, bytes);
+    return at;
+}
+
+// Gives such memory back: what still touches it ends the process.
+extern "C" void guarded_give(uint64_t at, uint64_t bytes) {
+    uint64_t pages = guarded_pages(bytes);
+    munmap((void*)(at + (bytes + 15) / 16 * 16 - pages), pages + guarded_page());
+}

@@ -45,6 +45,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             inner: 1,
             rows,
             row_len,
+            stored: row_len,
+            stored_zeros: 0,
         };
         found.add(
             model,

@@ -118,7 +118,9 @@ impl OpenedModel {
                 None => unpacked.kinds.push((weight.about.clone(), 1)),
             }
         }
+        let names = found.iter().map(|found| found.weight.name.clone()).collect();
         self.replace(found, &owned)?;
+        announced::forget_weights(&mut self.model, &names);
         announced.iter().for_each(|one| one.remove(&mut self.model));
         self.unpacked = Some(unpacked);
         Ok(true)

@@ -115,3 +115,39 @@ fn blocks_with_factors_stay_as_they_are_or_become_true_values_and_nothing_betwee
         assert!(!left.keys().any(|name| name.ends_with("scale")), "{:?}", left.keys());
     }
 }
+
+#[test]
+fn weights_whose_activations_stay_wide_are_listed_as_llama_cpp_s_converter_lists_them() {
+    let host = host();
+    let path = packed().into_iter().find(|path| name(path) == "llama-nvfp4").unwrap();
+    let (model, scratch) = (Checkpoint::golden(&path).unwrap(), Scratch::new());
+    let (folder, file) = (scratch.at(&model.name), scratch.at("out.gguf"));
+    model.write_to(&folder).unwrap();
+    let config = folder.join("config.json");
+    let mut json: Json = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    // One layer's own algorithm comes before that of all.
+    json["quantization_config"]["quant_algo"] = "W4A16_NVFP4".into();
+    json["quantization_config"]["quantized_layers"] =
+        serde_json::json!({"model.layers.0.mlp": {"quant_algo": "NVFP4", "group_size": 16}});
+    fs::write(&config, json.to_string()).unwrap();
+    to(&host, "gguf", &folder, &file);
+    let written = opened(&host, &file);
+    let keys = &written.model.foreign_of("gguf").unwrap().files[0].typed;
+    let at = |name: &str| keys.iter().position(|(key, _)| key == name).unwrap();
+    let version = at("general.quantization_version");
+    let names = &keys[version + 1];
+    assert_eq!(names.0, "general.tensor_extra.name");
+    let listed: Vec<String> =
+        names.1.items().iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    let want = ["attn_k", "attn_output", "attn_q", "attn_v"].map(|name| format!("blk.0.{name}.weight"));
+    assert_eq!(listed, want);
+    let flags = &keys[version + 2];
+    assert_eq!(flags.0, "general.tensor_extra.prec_a4");
+    assert!(flags.1.items().iter().all(|flag| flag.as_bool() == Some(false)) && flags.1.items().len() == 4);
+    assert!(keys[version + 3].0.starts_with("tokenizer."));
+    // Other types have no such list.
+    unpacked(&host, "gguf", &folder, &scratch.at("floats.gguf"));
+    let floats = opened(&host, &scratch.at("floats.gguf"));
+    let keys = &floats.model.foreign_of("gguf").unwrap().files[0].typed;
+    assert!(!keys.iter().any(|(key, _)| key.starts_with("general.tensor_extra")));
+}

@@ -126,6 +126,12 @@ fn nothing_says_that_true_values_are_packed_and_a_copy_of_them_is_no_longer() {
         must(&host, &wanted);
         let config = std::fs::read_to_string(output.join("config.json")).unwrap();
         assert!(!config.contains("quantization"), "{name}: {config}");
+        let weights = std::fs::read(output.join("model.safetensors")).unwrap();
+        let (len, rest) = weights.split_first_chunk::<8>().unwrap();
+        let header = &rest[..usize::try_from(u64::from_le_bytes(*len)).unwrap()];
+        let header: serde_json::Value = serde_json::from_slice(header).unwrap();
+        let said = header["__metadata__"].to_string();
+        assert!(!said.contains("Tensor") && !said.contains("up_proj"), "{name}: {said}");
         let left = files(&output).into_iter().map(|(name, _)| name).find(|name| name.contains("quant"));
         assert_eq!(left, None, "{name}");
         let again = scratch.at(&format!("{name}-again"));

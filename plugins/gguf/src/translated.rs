@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 const TYPE_KEY: &str = "general.type";
 const NAME_KEY: &str = "general.name";
 const FILE_TYPE_KEY: &str = "general.file_type";
+
+/// What keys begin with that speak of tensors by their names; they come after the version.
+const OF_TENSORS: &str = "general.tensor_extra.";
 /// Keys that every file of llama.cpp's converter has, and that the host does not provide.
 const MADE_HERE: [&str; 2] = [TYPE_KEY, NAME_KEY];
 
@@ -42,11 +45,13 @@ pub fn complete(
         return Ok(given);
     }
     let (mut own, mut general, mut tokens) = (Keys::new(), Keys::new(), Keys::new());
+    let mut of_tensors = Keys::new();
     for (key, value) in given {
         match key.as_str() {
             ARCHITECTURE_KEY | QUANTIZATION_VERSION_KEY => {}
             // The host chooses its place among the architecture's keys.
             FILE_TYPE_KEY => own.push((key, value)),
+            name if name.starts_with(OF_TENSORS) => of_tensors.push((key, value)),
             name if name.starts_with("general.") => general.push((key, value)),
             name if name.starts_with(tokenizer::PREFIX) => tokens.push((key, value)),
             _ => own.push((key, value)),
@@ -84,6 +89,7 @@ pub fn complete(
         keys.push(made.remove(at));
     }
     keys.push((QUANTIZATION_VERSION_KEY.to_owned(), Value::from_u32(QUANTIZATION_VERSION)));
+    keys.extend(of_tensors);
     keys.extend(made);
     Ok(keys)
 }

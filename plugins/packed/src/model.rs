@@ -2,7 +2,8 @@
 
 use crate::scaled;
 use apr_sdk::{
-    DERIVED, DType, Derived, Error, FactoredType, PackedTensor, Result, StoredModel, StoredTensor, Understood,
+    DERIVED, DType, Derived, Error, FactoredType, Mark, PackedTensor, Result, StoredModel, StoredTensor,
+    Understood,
 };
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -236,6 +237,13 @@ impl Found {
             self.understood.factored.push(FactoredType { weight, input, ..factored });
         }
         Ok(())
+    }
+
+    /// Adds what metadata says of the weight that was added last.
+    pub fn mark(&mut self, mark: Mark) {
+        if let Some(last) = self.understood.packed.len().checked_sub(1) {
+            self.understood.marks.push((last, mark));
+        }
     }
 
     /// Adds a tensor that values do not depend on.

@@ -20,7 +20,7 @@ use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::{Arranged, Global, Grid};
 use crate::scheme::Scheme;
 use crate::slices::Slices;
-use apr_sdk::{DType, Error, ExactType, PackedRows, PackedTensor, Result, StoredTensor};
+use apr_sdk::{DType, Error, ExactType, Mark, PackedRows, PackedTensor, Result, StoredTensor};
 use serde_json::Value as Json;
 
 /// The scheme.
@@ -32,6 +32,22 @@ const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 /// Scales of activations and of the KV cache.
 const UNUSED: [&str; 6] =
     [".input_scale", ".k_scale", ".v_scale", ".q_scale", ".output_scale", ".prob_output_scale"];
+
+/// The way to pack whose activations are not meant to be narrowed to four bits.
+const WIDE_ACTIVATIONS: &str = "W4A16_NVFP4";
+
+/// What GGUF says of such weights.
+///
+/// Source: `_tag_prec_a4` in `conversion/base.py` of llama.cpp.
+fn wide_activations() -> Mark {
+    Mark {
+        dtype: DType::NVFP4,
+        format: "gguf".to_owned(),
+        names: "general.tensor_extra.name".to_owned(),
+        flags: "general.tensor_extra.prec_a4".to_owned(),
+        flag: false,
+    }
+}
 
 /// What scales are called: the ending of a weight's name, which those of its other tensors take the place of, and what they
 /// begin with. The others are those of stacked experts.
@@ -74,6 +90,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let input = beside("input_scale").map(|number| (number, false));
         let weight = module.weight(config.as_ref().and_then(|config| config.group(name)))?;
         found.add_factored(model, weight, input)?;
+        if config.as_ref().is_some_and(|config| config.algorithm(name) == Some(WIDE_ACTIVATIONS)) {
+            found.mark(wide_activations());
+        }
         if let Some(second) = second.filter(|second| found.is_free(*second)) {
             found.unused(model, second, "the scale of a second step, which is not stored")?;
         }
@@ -128,6 +147,15 @@ fn config<'a>(model: &'a Model<'_>) -> Option<Stated<'a>> {
 }
 
 impl Stated<'_> {
+    /// The name of the way in which a module is packed: its own, that of a module it is in, or that of all.
+    fn algorithm(&self, name: &str) -> Option<&str> {
+        let layers = self.json.get("quantized_layers");
+        let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
+        let mut outward = ends.collect::<Vec<_>>().into_iter().rev();
+        let own = outward.find_map(|end| layers?.get(&name[..end]));
+        own.unwrap_or(self.json).get("quant_algo").and_then(Json::as_str)
+    }
+
     /// The length of groups that is stated for a module.
     fn group(&self, name: &str) -> Option<u64> {
         let own = self.json.get("quantized_layers").and_then(|layers| layers.get(name));

@@ -163,6 +163,22 @@ fn zero_points_of_compressed_tensors_in_bytes_are_those_in_words() {
 }
 
 #[test]
+fn of_groups_by_classes_that_names_do_not_tell_tensors_show_which_is_meant() {
+    let with = |targets: &'static str| {
+        changed("ct-two-groups", move |folder| {
+            configured(folder, "\"re:.*self_attn.*\"", "\"OwnAttention\"");
+            configured(folder, "\"model.layers.0.mlp.down_proj\"", targets);
+        })
+    };
+    let (apart, stated) = (with("\"OwnMLP\""), changed("ct-two-groups", |_| {}));
+    assert_eq!(all(&apart), all(&stated));
+    let about = |folder: &Folder| -> Vec<String> {
+        folder.understood().unwrap().packed.into_iter().map(|weight| weight.about).collect()
+    };
+    assert_eq!(about(&apart), about(&stated));
+}
+
+#[test]
 fn one_scale_for_a_tensor_and_stacked_matrices_of_compressed_tensors() {
     let stacked = changed("ct-pack-int4", |folder| {
         for (ending, shape) in [

@@ -102,11 +102,16 @@ fn class_of(module: &str) -> &'static str {
     if last.contains("embed") || last == "wte" { "Embedding" } else { "Linear" }
 }
 
-/// How a module is packed: by its name before a pattern, and by a pattern before its class.
+/// How a module is packed: by its name before a pattern, and by a pattern before its class. Where that leaves several groups, by
+/// what `fits` its tensors.
 ///
 /// # Errors
 /// Unsupported where the answer hangs on a pattern that cannot be read, or on a class that its name does not tell.
-pub fn of<'g>(groups: &'g [Group], module: &str) -> Result<Option<&'g Weights>> {
+pub fn of<'g>(
+    groups: &'g [Group],
+    module: &str,
+    fits: &dyn Fn(&Weights) -> bool,
+) -> Result<Option<&'g Weights>> {
     let first = |fits: &dyn Fn(&Target) -> bool| groups.iter().find(|group| group.targets.iter().any(fits));
     if let Some(group) = first(&|target| matches!(target, Target::Name(name) if name == module)) {
         return Ok(Some(&group.weights));
@@ -135,9 +140,12 @@ pub fn of<'g>(groups: &'g [Group], module: &str) -> Result<Option<&'g Weights>> 
         Some((group, pattern?))
     });
     let all = unread.iter().map(|(group, _)| *group).chain(sure);
-    let mut all = all.map(|group| &group.weights);
-    let Some(weights) = all.next() else { return Ok(None) };
-    if all.all(|other| other == weights) {
+    let mut all: Vec<&Weights> = all.map(|group| &group.weights).collect();
+    let Some(weights) = all.first().copied() else { return Ok(None) };
+    if all.iter().any(|other| *other != weights) {
+        all.retain(|weights| fits(weights));
+    }
+    if let Some(weights) = all.first().copied().filter(|weights| all.iter().all(|other| other == weights)) {
         return Ok(Some(weights));
     }
     Err(Error::unsupported(match unread {
@@ -168,7 +176,7 @@ mod tests {
             group(&["re:.*down"], 3),
             group(&["a.down_proj"], 2),
         ];
-        let bits = |module| of(&groups, module).ok().flatten().map(|weights| weights.bits);
+        let bits = |module| of(&groups, module, &|_| true).ok().flatten().map(|weights| weights.bits);
         assert_eq!(bits("a.down_proj"), Some(2));
         assert_eq!(bits("b.down_proj"), Some(3));
         assert_eq!(bits("b.up_proj"), Some(4));
@@ -179,18 +187,24 @@ mod tests {
     fn a_pattern_that_cannot_be_read_matters_only_where_something_hangs_on_it() {
         let unread = "re:.*(?P=proj)";
         let alike = [group(&["Linear"], 4), group(&[unread], 4)];
-        assert_eq!(of(&alike, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(4));
+        assert_eq!(of(&alike, "a.up_proj", &|_| true).ok().flatten().map(|weights| weights.bits), Some(4));
         let alone = [group(&[unread], 8)];
-        assert_eq!(of(&alone, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(8));
+        assert_eq!(of(&alone, "a.up_proj", &|_| true).ok().flatten().map(|weights| weights.bits), Some(8));
         let apart = [group(&["a.up_proj", "Linear"], 4), group(&[unread], 8)];
-        assert_eq!(of(&apart, "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(4));
-        assert!(of(&apart, "b.up_proj").is_err());
+        assert_eq!(of(&apart, "a.up_proj", &|_| true).ok().flatten().map(|weights| weights.bits), Some(4));
+        assert!(of(&apart, "b.up_proj", &|_| true).is_err());
     }
 
     #[test]
     fn classes_that_names_do_not_tell_are_refused_where_they_differ() {
         let groups = [group(&["LlamaAttention"], 4), group(&["LlamaMLP"], 8)];
-        assert!(of(&groups, "a.up_proj").is_err());
-        assert_eq!(of(&groups[..1], "a.up_proj").ok().flatten().map(|weights| weights.bits), Some(4));
+        assert!(of(&groups, "a.up_proj", &|_| true).is_err());
+        assert!(of(&groups, "a.up_proj", &|_| false).is_err());
+        let of_eight = of(&groups, "a.up_proj", &|weights| weights.bits == 8);
+        assert_eq!(of_eight.ok().flatten().map(|weights| weights.bits), Some(8));
+        assert_eq!(
+            of(&groups[..1], "a.up_proj", &|_| true).ok().flatten().map(|weights| weights.bits),
+            Some(4)
+        );
     }
 }

@@ -106,13 +106,14 @@ fn needed(model: &Model<'_>, (number, module): (usize, &str), ending: &str) -> R
         .ok_or_else(|| wrong(model, number, &format!("`{module}.{ending}` is missing beside it")))
 }
 
-/// What the configuration says about a module.
+/// What the configuration says about a module, of which its tensors may tell which group `fits`.
 fn group_of<'g>(
     model: &Model<'_>,
     groups: &'g [Group],
     (number, module): (usize, &str),
+    fits: &dyn Fn(&Weights) -> bool,
 ) -> Result<Option<&'g Weights>> {
-    groups::of(groups, module).map_err(|error| error.tensor(&model.tensor(number).name))
+    groups::of(groups, module, fits).map_err(|error| error.tensor(&model.tensor(number).name))
 }
 
 /// Whether scales are as many as what shares one says: one for all, or groups in a row.
@@ -160,7 +161,16 @@ fn in_words(
             ));
         }
     };
-    let group = group_of(model, groups, (number, module))?;
+    let scales = model.tensor(at);
+    // One scale is one for each row, all of them the same.
+    let is_one = rows > 1 && scales.shape.iter().all(|size| *size == 1);
+    let (of_matrices, of_rows, n_groups) = if is_one { (stacked, matrix_rows, 1) } else { matrices(scales)? };
+    let fits = |weights: &Weights| {
+        let is_right = row_len.checked_mul(weights.bits).is_some_and(|bits| bits.div_ceil(32) == words)
+            || words == row_len.div_ceil(32 / weights.bits);
+        is_right && weights.size.is_none_or(|size| row_len.div_ceil(size) == n_groups)
+    };
+    let group = group_of(model, groups, (number, module), &fits)?;
     let bits = match group {
         Some(group) => group.bits,
         None if config.is_some() => {
@@ -180,10 +190,6 @@ fn in_words(
             return Err(wrong(model, number, &message));
         }
     };
-    let scales = model.tensor(at);
-    // One scale is one for each row, all of them the same.
-    let is_one = rows > 1 && scales.shape.iter().all(|size| *size == 1);
-    let (of_matrices, of_rows, n_groups) = if is_one { (stacked, matrix_rows, 1) } else { matrices(scales)? };
     let stated = group.and_then(|group| group.size);
     let size = stated.unwrap_or(row_len.div_ceil(n_groups.max(1)));
     if (of_matrices, of_rows) != (stacked, matrix_rows)
@@ -294,7 +300,7 @@ fn small_floats(
         return Err(Error::unsupported(message).tensor(&scales.name));
     }
     // Types and shapes say it all: a group whose modules names do not tell is no hindrance.
-    let group = group_of(model, groups, (number, module)).ok().flatten();
+    let group = group_of(model, groups, (number, module), &|_| true).ok().flatten();
     let bits = if is_six { 6 } else { 4 };
     if let Some(group) =
         group.filter(|group| group.bits != bits || group.size.is_some_and(|size| size != width))
@@ -367,7 +373,7 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &[Gro
     let (stacked, rows, row_len) = matrices(codes)?;
     let at = needed(model, (number, module), "weight_scale")?;
     let scales = model.tensor(at);
-    let group = group_of(model, groups, (number, module))?;
+    let group = group_of(model, groups, (number, module), &|weights| weights.bits == 8)?;
     let of = if scales.dtype == DType::U8 { DType::F8_E8M0 } else { scales.dtype };
     let by_group = || {
         let columns = *scales.shape.last()?;

@@ -3,6 +3,7 @@
 use crate::open::OpenedModel;
 use apr_sdk::{Bytes, DERIVED, Derived, ForeignFile, Model, Result, Value, escape};
 use serde_json::{Map, Value as Json};
+use std::collections::HashSet;
 
 /// Metadata keys that announce packed weights at any depth: names of JSON objects.
 const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
@@ -162,6 +163,23 @@ impl Announcement {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Takes out what metadata says of weights that were unpacked: how each was stored, under the weight's own name, and lists of such
+/// names.
+pub fn forget_weights(model: &mut Model, names: &HashSet<String>) {
+    let is_list = |value: &Value| {
+        let text = value.as_str().filter(|text| text.starts_with('['));
+        let list = text.and_then(|text| serde_json::from_str::<Vec<String>>(text).ok());
+        list.is_some_and(|list| list.iter().any(|name| names.contains(name)))
+    };
+    for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
+        let before = file.typed.len();
+        file.typed.retain(|(key, value)| !names.contains(key) && !is_list(value));
+        if file.typed.len() < before {
+            file.verbatim = None;
         }
     }
 }

@@ -6,7 +6,7 @@ use super::OpenedModel;
 use crate::engine::Engine;
 use announced::announcements;
 use apr_sdk::{
-    Announced, DType, Error, ExactType, Factored, FactoredType, MOST_CONTENTS, Model, PackedTensor,
+    Announced, DType, Error, ExactType, Factored, FactoredType, MOST_CONTENTS, Mark, Model, PackedTensor,
     PackedWeight, Payload, Quantizer, Result, StoredModel, StoredTensor, Tensor, Understood,
     checked_elements, escape,
 };
@@ -21,6 +21,7 @@ struct Found {
     by: Arc<dyn Quantizer>,
     weight: PackedTensor,
     factored: Option<Factored>,
+    marks: Vec<Mark>,
 }
 
 /// What became of a model's packed weights.
@@ -98,12 +99,17 @@ impl OpenedModel {
             for weight in understood.packed {
                 weight.parts.iter().try_for_each(|(number, _)| take(*number).map(drop))?;
                 check(&weight).map_err(|error| error.tensor(&weight.name))?;
-                found.push(Found { by: Arc::clone(&quantizer), weight, factored: None });
+                found.push(Found { by: Arc::clone(&quantizer), weight, factored: None, marks: Vec::new() });
             }
             for factored in understood.factored {
                 let no_such = || Error::plugin("names a factor of a weight that there is not");
                 let at = first.checked_add(factored.weight).ok_or_else(no_such)?;
                 found.get_mut(at).ok_or_else(no_such)?.factored = self.factored(&factored)?;
+            }
+            for (weight, mark) in understood.marks {
+                let no_such = || Error::plugin("marks a weight that there is not");
+                let at = first.checked_add(weight).ok_or_else(no_such)?;
+                found.get_mut(at).ok_or_else(no_such)?.marks.push(mark);
             }
             for (number, what) in understood.unused {
                 unpacked.unused.push((take(number)?.name.clone(), what));
@@ -118,7 +124,9 @@ impl OpenedModel {
                 None => unpacked.kinds.push((weight.about.clone(), 1)),
             }
         }
+        let names = found.iter().map(|found| found.weight.name.clone()).collect();
         self.replace(found, &owned)?;
+        announced::forget_weights(&mut self.model, &names);
         announced.iter().for_each(|one| one.remove(&mut self.model));
         self.unpacked = Some(unpacked);
         Ok(true)
@@ -200,7 +208,7 @@ impl OpenedModel {
         let mut names: HashSet<&str> = HashSet::new();
         let stays = before.iter().enumerate().filter(|(number, _)| !owned.contains(number));
         names.extend(stays.map(|(_, tensor)| tensor.name.as_str()));
-        for Found { by, weight, factored } in found {
+        for Found { by, weight, factored, marks } in found {
             let parts: Vec<Tensor> = weight.parts.iter().map(|(number, _)| before[*number].clone()).collect();
             for part in &parts {
                 if !matches!(part.payload, Payload::Extent { .. }) {
@@ -213,7 +221,8 @@ impl OpenedModel {
             let free = weight.parts.iter().map(|(number, _)| *number).filter(|n| places[*n].is_none());
             let first = free.min().ok_or_else(|| Error::plugin("names a weight without parts of its own"))?;
             let (name, dtype, shape) = (weight.name.clone(), weight.dtype, weight.shape.clone());
-            let payload = Payload::Packed(Arc::new(PackedWeight { tensor: weight, parts, factored, by }));
+            let payload =
+                Payload::Packed(Arc::new(PackedWeight { tensor: weight, parts, factored, marks, by }));
             places[first] = Some(Tensor { name, dtype, shape, payload });
         }
         let new = places.iter().flatten().map(|tensor| tensor.name.as_str());

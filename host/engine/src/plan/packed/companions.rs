@@ -4,7 +4,7 @@
 use super::ends;
 use super::scaled::pairs;
 use super::schemes::SIGNS;
-use apr_sdk::{Tensor, escape};
+use apr_sdk::{DType, Tensor, escape};
 use std::collections::{HashMap, HashSet};
 
 /// Pairs of indices of tensors that belong together.
@@ -18,8 +18,11 @@ pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
     for (number, tensor) in tensors.iter().enumerate() {
         for sign in SIGNS {
             let Some(base) = ends(tensor, sign) else { continue };
-            let is_there = |suffix: &str| numbers.contains_key(format!("{base}{suffix}").as_str());
-            if sign.beside.is_none_or(|(suffix, _)| is_there(suffix)) {
+            let is_there = |(suffix, dtypes): (&str, &[DType])| {
+                let beside = numbers.get(format!("{base}{suffix}").as_str());
+                beside.is_some_and(|at| dtypes.is_empty() || dtypes.contains(&tensors[*at].dtype))
+            };
+            if sign.beside.is_none_or(is_there) {
                 shown.entry(base).or_insert(number);
             }
         }
@@ -69,7 +72,7 @@ pub fn first_parted(before: &[(usize, usize)], after: &[(usize, usize)]) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apr_sdk::{DType, Payload};
+    use apr_sdk::Payload;
 
     fn tensors(of: &[(&str, DType, &[u64])]) -> Vec<Tensor> {
         let tensor = |(name, dtype, shape): &(&str, DType, &[u64])| Tensor {
@@ -137,5 +140,8 @@ mod tests {
             ("a.scale", DType::F32, &[4]),
         ];
         assert_eq!(named(&plain), []);
+        let blocks = [("a.weight", DType::NVFP4, &[4, 64][..]), plain[1], ("a.scale", DType::F32, &[1])];
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(named(&blocks), [pair("a.scale", "a.weight")]);
     }
 }

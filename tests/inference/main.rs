@@ -17,4 +17,5 @@ mod families;
 mod faults;
 mod golden;
 mod loading;
+mod together;
 mod trained;

@@ -25,12 +25,15 @@ pub fn compiled(name: &str, more: &str, options: &[&str]) -> Option<PathBuf> {
     let compiler = ["g++", "c++", "clang++"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     })?;
-    // The workspace's tests use this file as well.
+    // The workspace's tests use this file as well, and so do the targets of fuzzing.
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let cuda = [here.join("cuda"), here.join("../plugins/cuda-kernels/cuda")]
-        .into_iter()
-        .find(|path| path.is_dir())?;
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
+    let cuda =
+        [here.to_owned(), here.join("../plugins/cuda-kernels"), here.join("../../plugins/cuda-kernels")]
+            .into_iter()
+            .map(|plugin| plugin.join("cuda"))
+            .find(|path| path.is_dir())?;
+    let folder = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let out = folder.join(format!("{name}-{}.so", std::process::id()));
     let mut sources: Vec<PathBuf> =
         std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));

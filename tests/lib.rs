@@ -40,7 +40,8 @@ pub fn host_without(id: &str) -> Host {
     host_but(Registry::new(), id)
 }
 
-fn host_but(mut registry: Registry, left_out: &str) -> Host {
+/// The same behind what a registry has already, without the plugin of this id.
+pub fn host_but(mut registry: Registry, left_out: &str) -> Host {
     let all: [(&str, &'static PluginDecl); 13] = [
         ("apr", &apr_plugin_apr::PLUGIN),
         ("architectures", &apr_plugin_architectures::PLUGIN),

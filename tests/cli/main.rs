@@ -131,8 +131,8 @@ fn run(words: &[String], program: &Path, scratch: &Scratch) -> (String, String, 
         other => Command::new(other),
     };
     command.args(&words[1..]).current_dir(&scratch.folder).env_clear().env("PATH", path);
-    // Nothing of the machine may be seen: no configuration, no plugins of the user.
-    command.env("HOME", &scratch.home).env("LC_ALL", "C.UTF-8");
+    // Nothing of the machine may be seen: no configuration, no plugins of the user, no device but the processor.
+    command.env("HOME", &scratch.home).env("LC_ALL", "C.UTF-8").env("CUDA_VISIBLE_DEVICES", "");
     command.envs(settings.iter().filter_map(|setting| setting.split_once('=')));
     let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", words[0]));
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("apr prints UTF-8");

@@ -37,6 +37,8 @@ impl Terminal {
     fn run_as(term: &str, folder: &Path, args: &[&str], size: (u16, u16)) -> Terminal {
         let mut command = Command::new(program());
         command.args(args).current_dir(folder).env_clear().env("HOME", folder).env("TERM", term);
+        // The processor computes, whatever devices this machine has.
+        command.env("CUDA_VISIBLE_DEVICES", "");
         Terminal::start(command, size)
     }
 

@@ -15,6 +15,7 @@ fn main() {
         ("packed", packed()),
         ("library", libraries()),
         ("program", programs()),
+        ("cuda_program", programs()),
     ];
     for (target, seeds) in formats.into_iter().chain(others) {
         let folder = folder.join(target);

@@ -92,7 +92,8 @@ static FAULTY: PluginDecl = PluginDecl {
     ..PluginDecl::EMPTY
 };
 
-static EMULATED: PluginDecl = PluginDecl {
+/// The kernels for NVIDIA's devices on the processor, as the backend `emulated`.
+pub static EMULATED: PluginDecl = PluginDecl {
     manifest: "id=emulated\nversion=1\nlicense=MIT\nkernels=emulated\n",
     kernel: || Some(emulated::kernel(true)),
     ..PluginDecl::EMPTY

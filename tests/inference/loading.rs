@@ -4,7 +4,7 @@ use apr_engine::open::{OpenOptions, open};
 use apr_engine::registry::Registry;
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
-use apr_host::running::{LoadOptions, Loaded, load};
+use apr_host::running::{Backend, LoadOptions, Loaded, load};
 use apr_sdk::{DType, PluginDecl, Result};
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,9 @@ pub fn trained() -> PathBuf {
     apr_tests::root().join("tests/model/weights")
 }
 
-/// The options of a judge: F32 caches, one thread.
+/// The options of a judge: the processor, whatever devices this machine has; F32 caches, one thread.
 pub fn exact() -> LoadOptions {
-    LoadOptions { cache: DType::F32, ..LoadOptions::default() }
+    LoadOptions { backend: Backend::Host, cache: DType::F32, ..LoadOptions::default() }
 }
 
 /// A model, loaded.

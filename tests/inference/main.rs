@@ -17,4 +17,6 @@ mod families;
 mod faults;
 mod golden;
 mod loading;
+mod lost;
+mod together;
 mod trained;

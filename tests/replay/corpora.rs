@@ -1,8 +1,8 @@
 //! Every input of a corpus, and every seed as it is and damaged.
 
 use crate::property::{
-    Subject, check_archive, check_importance, check_library, check_model, check_packed, check_program,
-    check_reports, check_section,
+    Subject, check_archive, check_emulated_program, check_importance, check_library, check_model,
+    check_packed, check_program, check_reports, check_section,
 };
 use crate::seeds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -126,6 +126,11 @@ fn any_bytes_as_a_library_have_a_manifest_or_give_a_clear_error() {
 #[test]
 fn any_bytes_as_a_program_run_or_give_a_clear_error() {
     check("program", &seeds::programs(), check_program);
+}
+
+#[test]
+fn any_bytes_as_a_program_run_by_the_kernels_for_nvidias_devices_or_give_a_clear_error() {
+    check("program", &seeds::programs(), check_emulated_program);
 }
 
 #[test]

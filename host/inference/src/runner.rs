@@ -1,4 +1,4 @@
-//! One sequence that runs through a compiled program: tokens in, logits out.
+//! A sequence that runs through a compiled program, tokens in, logits out; or several side by side.
 
 use apr_sdk::{
     Batch, Error, Result, Sampler, Session, StateCommand, StateVerb, StepSink, TimingSink, Workers,
@@ -13,8 +13,10 @@ pub struct Parts {
     pub workers: Arc<dyn Workers + Send>,
     /// Rows that a step takes at most.
     pub rows: u32,
-    /// Positions that the states have room for.
+    /// Positions that the states have room for, in each sequence.
     pub context: u32,
+    /// Sequences that the states have room for, at least one.
+    pub sequences: u32,
     /// Elements of an output: the vocabulary, or the width of a hidden state.
     pub width: u32,
     /// Whether every row attends to all others, so that a text must be one step.
@@ -23,10 +25,12 @@ pub struct Parts {
     pub hidden: Option<u32>,
 }
 
-/// A sequence that runs through a program. It remembers how many positions it has seen.
+/// A sequence that runs through a program. It remembers how many positions it has seen. Others may go on beside it
+/// ([`Runner::feed_together`]).
 pub struct Runner {
     parts: Parts,
-    position: u32,
+    /// How many positions each sequence has seen, its own before the others.
+    positions: Vec<u32>,
     /// What the last step gave, one output after the other.
     outputs: Outputs,
 }
@@ -60,12 +64,13 @@ impl Runner {
     /// A sequence without tokens.
     pub fn new(parts: Parts) -> Runner {
         let width = usize::try_from(parts.width).unwrap_or(usize::MAX);
-        Runner { parts, position: 0, outputs: Outputs { width, ..Outputs::default() } }
+        let positions = (0..parts.sequences.max(1)).map(|_| 0).collect();
+        Runner { parts, positions, outputs: Outputs { width, ..Outputs::default() } }
     }
 
     /// How many tokens it has seen.
     pub fn position(&self) -> u32 {
-        self.position
+        self.positions[0]
     }
 
     /// How many tokens it can see at most.
@@ -128,6 +133,29 @@ impl Runner {
         self.outputs.token.take().ok_or_else(|| Error::plugin("chose no token"))
     }
 
+    /// Appends one token to each of the first sequences in one step, and returns the logits after each, one after the other.
+    ///
+    /// # Errors
+    /// InvalidArgument if there are none, more than there is room for, or the context of one is full; any error from the
+    /// backend, after which no sequence has a token more.
+    pub fn feed_together(&mut self, ids: &[u32]) -> Result<&[f32]> {
+        let most = self.positions.len().min(self.rows());
+        if ids.is_empty() || ids.len() > most {
+            let message = format!("{} sequences are to go on, there is room for {most}", ids.len());
+            return Err(Error::invalid_argument(message));
+        }
+        let positions = self.positions[..ids.len()].to_vec();
+        if positions.iter().any(|position| *position >= self.parts.context) {
+            let context = self.parts.context;
+            let message = format!("a sequence has all of the {context} tokens that its context has room for");
+            return Err(Error::invalid_argument(message));
+        }
+        let numbers: Vec<u32> = (0..ids.len()).map(row_number).collect();
+        self.run(&Batch::new(ids, &positions, &numbers, &numbers)?)?;
+        self.positions[..ids.len()].iter_mut().for_each(|position| *position += 1);
+        Ok(&self.outputs.rows)
+    }
+
     /// The hidden states of a text by itself, for a program without logits: one pooled row, or a row for each token.
     ///
     /// # Errors
@@ -155,20 +183,31 @@ impl Runner {
     /// # Errors
     /// Any error from the backend.
     pub fn trim(&mut self, position: u32) -> Result<()> {
-        if position < self.position {
-            let verb = if position == 0 { StateVerb::CLEAR } else { StateVerb::TRIM };
-            self.parts.session.state(&StateCommand { verb, sequence: 0, target: 0, position })?;
-            self.position = position;
+        if position < self.positions[0] {
+            self.cut(0, position)?;
+            self.positions[0] = position;
         }
         Ok(())
     }
 
-    /// Forgets all tokens.
+    /// Forgets all tokens of all sequences.
     ///
     /// # Errors
     /// Any error from the backend.
     pub fn clear(&mut self) -> Result<()> {
-        self.trim(0)
+        for sequence in 0..self.positions.len() {
+            if self.positions[sequence] > 0 {
+                self.cut(row_number(sequence), 0)?;
+                self.positions[sequence] = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the backend forget what a sequence stored from a position on.
+    fn cut(&mut self, sequence: u32, position: u32) -> Result<()> {
+        let verb = if position == 0 { StateVerb::CLEAR } else { StateVerb::TRIM };
+        self.parts.session.state(&StateCommand { verb, sequence, target: 0, position })
     }
 
     /// A value of the program as the last step left it.
@@ -191,16 +230,16 @@ impl Runner {
         if ids.is_empty() {
             return Err(Error::invalid_argument("there is no token to run"));
         }
-        let room = usize::try_from(self.parts.context - self.position).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.parts.context - self.positions[0]).unwrap_or(usize::MAX);
         if ids.len() > room {
             let (more, context) = (ids.len(), self.parts.context);
             let message = format!(
                 "{more} more tokens do not fit a context of {context}, {} of which are used",
-                self.position
+                self.positions[0]
             );
             return Err(Error::invalid_argument(message).hint(format!(
                 "pass --context {} or more, or a shorter text",
-                u64::from(self.position) + more as u64
+                u64::from(self.positions[0]) + more as u64
             )));
         }
         Ok(())
@@ -213,25 +252,32 @@ impl Runner {
     }
 
     fn step(&mut self, ids: &[u32], wanted: &[u32], sampler: Option<Sampler>) -> Result<()> {
-        let positions: Vec<u32> = (self.position..).take(ids.len()).collect();
+        let positions: Vec<u32> = (self.positions[0]..).take(ids.len()).collect();
         let sequences = vec![0; ids.len()];
         let mut batch = Batch::new(ids, &positions, &sequences, wanted)?;
         if let Some(sampler) = sampler {
             batch = batch.with_sampler(sampler);
         }
-        self.outputs.rows.clear();
-        self.outputs.rows.resize(wanted.len() * self.outputs.width, 0.0);
-        self.outputs.token = None;
-        let done = self.parts.session.step(&batch, self.parts.workers.as_ref(), &mut self.outputs);
-        if let Err(error) = done {
-            // What the step stored of its rows is forgotten with it.
-            let position = self.position;
-            let verb = if position == 0 { StateVerb::CLEAR } else { StateVerb::TRIM };
-            self.parts.session.state(&StateCommand { verb, sequence: 0, target: 0, position }).ok();
-            return Err(error);
-        }
-        self.position += row_number(ids.len());
+        self.run(&batch)?;
+        self.positions[0] += row_number(ids.len());
         Ok(())
+    }
+
+    /// Runs a step; one that fails leaves nothing in any sequence.
+    fn run(&mut self, batch: &Batch<'_>) -> Result<()> {
+        self.outputs.rows.clear();
+        self.outputs.rows.resize(batch.outputs().len() * self.outputs.width, 0.0);
+        self.outputs.token = None;
+        let done = self.parts.session.step(batch, self.parts.workers.as_ref(), &mut self.outputs);
+        if done.is_err() {
+            // What the step stored of its rows is forgotten with it.
+            for (sequence, position) in (0u32..).zip(self.positions.clone()) {
+                if batch.sequences().contains(&sequence) {
+                    self.cut(sequence, position).ok();
+                }
+            }
+        }
+        done
     }
 }
 

@@ -26,9 +26,9 @@ pub struct Chosen {
     pub device: u32,
     /// What it says of itself.
     pub info: DeviceInfo,
-    /// Why others, which come before it, were passed over: they cannot be used.
+    /// Why others, which come before it, were passed over: there is no such device here.
     pub passed: Vec<String>,
-    /// The same of those that can be used, but do not run this program.
+    /// The same of devices that are there, but cannot be used, or do not run this program.
     pub declined: Vec<String>,
 }
 
@@ -51,6 +51,15 @@ pub fn devices(kernel: &dyn Kernel) -> Result<Vec<DeviceInfo>> {
     let mut sink = Sink(Vec::new());
     kernel.devices(&mut sink)?;
     Ok(sink.0)
+}
+
+/// The error for a device that a backend does not have, with those that it has.
+pub fn no_device(id: &str, device: u32, listed: &[DeviceInfo]) -> Error {
+    let numbered = |(number, info): (usize, &DeviceInfo)| format!("{number} ({})", escape(&info.name, 80));
+    let there: Vec<String> = listed.iter().enumerate().map(numbered).collect();
+    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    Error::invalid_argument(format!("the backend `{}` has no device {device}", escape(id, 40)))
+        .hint(format!("it has {there}; see `apr kernels list`"))
 }
 
 /// All backends in the order in which they are tried: the processor, which is always there and whose memory is the host's, comes
@@ -134,20 +143,17 @@ pub fn choose(
         let listed = devices(kernel.as_ref())?;
         let found = usize::try_from(device).ok().and_then(|number| listed.get(number));
         let Some(info) = found.cloned() else {
-            let message = format!("the backend `{}` has no device {device}", escape(&id, 40));
             if !matches!(backend, Backend::Named(_)) {
-                passed.push(message);
+                passed.push(format!("{}: no device {device}", escape(&id, 40)));
                 continue;
             }
-            let hint = format!(
-                "it has {}; see `apr kernels list`",
-                apr_engine::wording::n_of(listed.len(), "device")
-            );
-            return Err(Error::invalid_argument(message).hint(hint));
+            return Err(no_device(&id, device, &listed));
         };
         has_device = true;
         if let Some(reason) = &info.unusable {
-            passed.push(format!("{id}: {reason}"));
+            // What says how much memory it has is there.
+            let others = if info.memory > 0 { &mut declined } else { &mut passed };
+            others.push(format!("{id}: {reason}"));
             continue;
         }
         match obstacle(kernel.as_ref(), device, program, types)? {

@@ -58,8 +58,12 @@ pub struct LoadOptions {
     pub options: Options,
     /// How many threads compute.
     pub threads: usize,
-    /// Positions that there is room for; `None` for what the model was trained for, but at most 8192.
+    /// Positions that there is room for; `None` for what the model was trained for, but at most `usual_context`.
     pub context: Option<u32>,
+    /// See `context`.
+    pub usual_context: u32,
+    /// Sequences that there is room for, each with the whole context.
+    pub sequences: u32,
     /// The type of keys and values: F32, F16 or Q8_0.
     pub cache: DType,
     /// The recipe to quantize with while loading.
@@ -81,6 +85,8 @@ impl Default for LoadOptions {
             options: Options::new(),
             threads: 1,
             context: None,
+            usual_context: CONTEXT,
+            sequences: 1,
             cache: DType::F16,
             quantize: None,
             wanted: Wanted::Logits,
@@ -129,7 +135,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let device = chosen.kernel.open(chosen.device, &given)?;
     let images: Vec<ImageSpec> = specs.iter().map(|spec| device.image(spec)).collect::<Result<_>>()?;
     let image_bytes = images.iter().fold(0u64, |all, image| all.saturating_add(image.bytes));
-    let cache_bytes = cache_bytes(&built, context);
+    let cache_bytes = cache_bytes(&built, context).saturating_mul(options.sequences.into());
     let own = Some(device.memory()?).filter(|memory| memory.total > 0);
     let place = if own.is_some() { memory::Place::Device } else { memory::Place::Host };
     memory::check(image_bytes, cache_bytes, place, own.map(|memory| memory.free).or_else(memory::available))?;
@@ -148,7 +154,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     });
     let most = if options.taps { TAPPED_ROWS } else { ROWS };
     let step = if whole { context } else { most.min(context) };
-    let limits = SessionLimits::new(step, 1, context);
+    let limits = SessionLimits::new(step, options.sequences, context);
     let session = device.compile(&built.program.to_bytes()?, &weights, &limits)?;
     let team = Team::new(options.threads, Arc::clone(&host.cancel));
     let width =
@@ -156,8 +162,16 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let hidden = (options.wanted != Wanted::Logits).then_some(built.output);
     let threads = apr_sdk::Workers::width(&team);
     let session = Box::new(Watched::new(session, watch));
-    let runner =
-        Runner::new(Parts { session, workers: Arc::new(team), rows: step, context, width, whole, hidden });
+    let runner = Runner::new(Parts {
+        session,
+        workers: Arc::new(team),
+        rows: step,
+        context,
+        sequences: options.sequences,
+        width,
+        whole,
+        hidden,
+    });
     let Translated { warnings, notes, .. } = model;
     let suggested = Suggested::of(opened.model.model_card.as_ref().and_then(|card| card.inline()));
     let found = Found {
@@ -177,7 +191,8 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
 /// The positions that there is room for.
 fn context_of(decoder: &Decoder, options: &LoadOptions, warnings: &mut Vec<String>) -> Result<u32> {
     let trained = decoder.context;
-    let context = options.context.unwrap_or_else(|| trained.unwrap_or(CONTEXT).min(CONTEXT));
+    let usual = options.usual_context;
+    let context = options.context.unwrap_or_else(|| trained.unwrap_or(usual).min(usual));
     if context == 0 {
         return Err(Error::invalid_argument("a context of 0 tokens holds no text")
             .hint("pass --context 512, or more"));

@@ -10,7 +10,7 @@ mod rows;
 mod suggested;
 mod watched;
 
-pub use backend::{Backend, devices, first_usable};
+pub use backend::{Backend, devices, first_usable, no_device};
 pub use facts::Facts;
 pub use load::{LoadOptions, Loaded, Wanted, load};
 pub use suggested::Suggested;

@@ -6,6 +6,7 @@ use libloading::Library;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The kernels as a library of the processor; `None` where there is no C++ compiler.
@@ -25,12 +26,15 @@ pub fn compiled(name: &str, more: &str, options: &[&str]) -> Option<PathBuf> {
     let compiler = ["g++", "c++", "clang++"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     })?;
-    // The workspace's tests use this file as well.
+    // The workspace's tests use this file as well, and so do the targets of fuzzing.
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let cuda = [here.join("cuda"), here.join("../plugins/cuda-kernels/cuda")]
-        .into_iter()
-        .find(|path| path.is_dir())?;
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
+    let cuda =
+        [here.to_owned(), here.join("../plugins/cuda-kernels"), here.join("../../plugins/cuda-kernels")]
+            .into_iter()
+            .map(|plugin| plugin.join("cuda"))
+            .find(|path| path.is_dir())?;
+    let folder = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let out = folder.join(format!("{name}-{}.so", std::process::id()));
     let mut sources: Vec<PathBuf> =
         std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
@@ -61,6 +65,8 @@ pub struct Emulated {
     memory: Mutex<BTreeMap<u64, usize>>,
     total: usize,
     free: Mutex<usize>,
+    /// How many calls go well before the device is lost.
+    calls: AtomicUsize,
 }
 
 /// Bytes that an emulated device has.
@@ -73,7 +79,20 @@ impl Emulated {
 
     /// A device with so many bytes.
     pub fn with_memory(total: usize) -> Emulated {
-        Emulated { memory: Mutex::default(), total, free: Mutex::new(total) }
+        let calls = AtomicUsize::new(usize::MAX);
+        Emulated { memory: Mutex::default(), total, free: Mutex::new(total), calls }
+    }
+
+    /// Has the device be lost after so many calls; gives how many were left.
+    #[allow(dead_code, reason = "not everyone who uses this file asks")]
+    pub fn lose_after(&self, calls: usize) -> usize {
+        self.calls.swap(calls, Ordering::Relaxed)
+    }
+
+    fn called(&self) -> Result<()> {
+        let less = |calls: usize| calls.checked_sub(1);
+        let left = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        left.map(|_| ()).map_err(|_| Error::io("the device is lost"))
     }
 
     /// What is allocated now.
@@ -91,6 +110,7 @@ impl Emulated {
 
 impl Driver for Arced {
     fn memory(&self) -> Result<Memory> {
+        self.0.called()?;
         Ok(Memory { total: self.0.total as u64, free: *self.0.free.lock().unwrap() as u64 })
     }
 
@@ -99,6 +119,7 @@ impl Driver for Arced {
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.0.called()?;
         let mut free = self.0.free.lock().unwrap();
         if bytes > *free {
             return Err(Error::io(format!("no memory left: {bytes} bytes are needed, and {free} are free")));
@@ -120,6 +141,7 @@ impl Driver for Arced {
     }
 
     unsafe fn upload(&self, to: u64, bytes: &[u8]) -> Result<()> {
+        self.0.called()?;
         self.0.check(to, bytes.len());
         // SAFETY: as checked.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
@@ -127,6 +149,7 @@ impl Driver for Arced {
     }
 
     unsafe fn download(&self, from: u64, out: &mut [u8]) -> Result<()> {
+        self.0.called()?;
         self.0.check(from, out.len());
         // SAFETY: as checked.
         unsafe { std::ptr::copy_nonoverlapping(from as *const u8, out.as_mut_ptr(), out.len()) };
@@ -160,6 +183,7 @@ impl Queue for Now {
     }
 
     unsafe fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<()> {
+        self.0.0.called()?;
         self.0.0.check(from, bytes);
         self.0.0.check(to, bytes);
         // SAFETY: as checked.
@@ -168,6 +192,7 @@ impl Queue for Now {
     }
 
     unsafe fn zero(&mut self, at: u64, bytes: usize) -> Result<()> {
+        self.0.0.called()?;
         self.0.0.check(at, bytes);
         // SAFETY: as checked.
         unsafe { (at as *mut u8).write_bytes(0, bytes) };
@@ -177,6 +202,7 @@ impl Queue for Now {
     unsafe fn run(&mut self, launches: &[Launch]) -> Result<()> {
         let library = library().unwrap();
         for launch in launches {
+            self.0.0.called()?;
             let name = format!("apr_{}", launch.kernel);
             // SAFETY: the library's macro gives these functions these types.
             unsafe {
@@ -220,7 +246,7 @@ impl Queue for Now {
     }
 
     fn wait(&mut self) -> Result<()> {
-        Ok(())
+        self.0.0.called()
     }
 }
 
@@ -228,6 +254,7 @@ impl Devices for Arced {
     fn list(&self) -> Vec<DeviceInfo> {
         let mut info = DeviceInfo::default();
         info.name = "emulated".to_owned();
+        info.memory = self.0.total as u64;
         vec![info]
     }
 

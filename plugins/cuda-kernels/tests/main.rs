@@ -14,6 +14,7 @@
 mod emulated;
 mod locked;
 mod memory;
+mod mutations;
 
 use apr_sdk::Options;
 use apr_testkit::kernels::Subject;

@@ -68,7 +68,8 @@ pub struct DeviceInfo {
     pub features: String,
     /// Its memory in bytes; 0 if unknown.
     pub memory: u64,
-    /// Why it cannot be used; `None` if it can.
+    /// Why it cannot be used; `None` if it can. If it says how much memory it has, it is there, and its owner is told why others
+    /// compute in its place.
     pub unusable: Option<String>,
 }
 

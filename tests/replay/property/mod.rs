@@ -20,7 +20,9 @@ pub use arrange::NEXT_FILE;
 pub use importance::check as check_importance;
 pub use manifest::{check_library, check_section};
 pub use packed::{check as check_packed, example as example_packed};
-pub use program::{check as check_program, examples as example_programs};
+pub use program::{
+    check as check_program, check_emulated as check_emulated_program, examples as example_programs,
+};
 pub use reporting::check as check_reports;
 pub use subject::Subject;
 

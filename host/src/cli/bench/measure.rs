@@ -14,21 +14,32 @@ pub enum Kind {
     Prompt(u32),
     /// An answer of so many tokens.
     Answer(u32),
+    /// So many answers, and so many tokens of each: one token of each in a step.
+    Together(u32, u32),
 }
 
 impl Kind {
-    /// How many tokens.
+    /// How many tokens a sequence has.
     pub fn tokens(self) -> u32 {
         match self {
-            Kind::Prompt(tokens) | Kind::Answer(tokens) => tokens,
+            Kind::Prompt(tokens) | Kind::Answer(tokens) | Kind::Together(_, tokens) => tokens,
         }
     }
 
-    /// Its name, as llama-bench has it.
+    /// How many sequences.
+    pub fn sequences(self) -> u32 {
+        match self {
+            Kind::Prompt(_) | Kind::Answer(_) => 1,
+            Kind::Together(sequences, _) => sequences,
+        }
+    }
+
+    /// Its name, as llama-bench has it, which knows one sequence alone.
     fn name(self) -> String {
         match self {
             Kind::Prompt(tokens) => format!("pp{tokens}"),
             Kind::Answer(tokens) => format!("tg{tokens}"),
+            Kind::Together(sequences, tokens) => format!("tg{tokens}x{sequences}"),
         }
     }
 }
@@ -40,8 +51,10 @@ pub struct Test {
     kind: Kind,
     /// Its name.
     pub test: String,
+    /// Those of a sequence.
     tokens: u32,
-    /// The mean over all repetitions.
+    sequences: u32,
+    /// The mean over all repetitions, of all sequences together.
     pub tokens_per_second: f64,
     /// The standard deviation of the sample.
     pub deviation: f64,
@@ -54,12 +67,14 @@ pub struct Test {
 
 impl Test {
     fn of(kind: Kind, seconds: Vec<f64>) -> Test {
-        let rates: Vec<f64> = seconds.iter().map(|seconds| f64::from(kind.tokens()) / seconds).collect();
+        let tokens = f64::from(kind.tokens()) * f64::from(kind.sequences());
+        let rates: Vec<f64> = seconds.iter().map(|seconds| tokens / seconds).collect();
         let (tokens_per_second, deviation) = mean_and_deviation(&rates);
         Test {
             kind,
             test: kind.name(),
             tokens: kind.tokens(),
+            sequences: kind.sequences(),
             tokens_per_second,
             deviation,
             seconds,
@@ -74,6 +89,7 @@ impl Test {
             // The loader's steps have 512 rows.
             Kind::Prompt(tokens) => tokens.min(512),
             Kind::Answer(_) => 1,
+            Kind::Together(sequences, _) => sequences,
         }
     }
 
@@ -98,7 +114,8 @@ pub fn run(
     loaded: &mut Loaded,
     between: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Test> {
-    let ids = ids_without_pattern(kind.tokens(), loaded.facts.vocabulary);
+    let count = kind.tokens().saturating_mul(kind.sequences());
+    let ids = ids_without_pattern(count, loaded.facts.vocabulary);
     once(kind, &ids, &mut loaded.runner)?;
     let mut seconds = Vec::new();
     for _ in 0..repetitions {
@@ -115,6 +132,10 @@ fn once(kind: Kind, ids: &[u32], runner: &mut Runner) -> Result<()> {
     match kind {
         Kind::Prompt(_) => runner.feed(ids).map(|_| ()),
         Kind::Answer(_) => ids.iter().try_for_each(|id| runner.feed(&[*id]).map(|_| ())),
+        // Each sequence has tokens of its own, for the ids have no pattern.
+        Kind::Together(sequences, _) => ids
+            .chunks(usize::try_from(sequences).unwrap_or(1))
+            .try_for_each(|step| runner.feed_together(step).map(|_| ())),
     }
 }
 
@@ -136,6 +157,9 @@ mod tests {
         assert_eq!((test.test.as_str(), test.tokens_per_second), ("tg10", 7.5));
         assert!((test.deviation - 12.5f64.sqrt()).abs() < 1e-12);
         assert_eq!(mean_and_deviation(&[3.0]), (3.0, 0.0));
+        let together = Test::of(Kind::Together(8, 10), vec![2.0]);
+        assert_eq!((together.test.as_str(), together.tokens_per_second), ("tg10x8", 40.0));
+        assert_eq!((together.tokens, together.together()), (10, 8));
     }
 
     #[test]
@@ -146,5 +170,8 @@ mod tests {
         let mut prompt = Test::of(Kind::Prompt(10), vec![1.0]);
         prompt.compare(100, Some(2000.0));
         assert_eq!(prompt.share, None);
+        let mut together = Test::of(Kind::Together(2, 10), vec![1.0]);
+        together.compare(100, Some(2000.0));
+        assert_eq!(together.share, None);
     }
 }

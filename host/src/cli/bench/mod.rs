@@ -28,8 +28,9 @@ use table::Model;
 /// Measure how fast a model computes prompts and answers
 ///
 /// Prints what llama-bench prints: pp512 is a prompt of 512 tokens, tg128 an
-/// answer of 128 tokens, each the mean of several repetitions after one that does
-/// not count. In between the speed of reading memory is measured, which bounds
+/// answer of 128 tokens, tg128x8 eight such answers side by side, a token of each
+/// in every step, and the tokens per second of all. Each is the mean of several
+/// repetitions after one that does not count. In between the speed of reading memory is measured, which bounds
 /// an answer; the last line compares both.
 ///
 /// Examples:
@@ -57,6 +58,9 @@ pub struct Args {
     /// Number of tokens of the answer; several with commas, 0 for none
     #[arg(long = "gen", alias = "n-gen", value_name = "N", value_delimiter = ',', value_parser = parse_tokens, default_value = "128")]
     answers: Vec<u32>,
+    /// Number of answers that are computed side by side, 2 to 8; several with commas, 0 for none
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_together, default_value = "8")]
+    together: Vec<u32>,
     /// Number of repetitions
     #[arg(short = 'r', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
@@ -80,8 +84,16 @@ fn parse_tokens(text: &str) -> std::result::Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number of tokens"))
 }
 
+/// # Errors
+/// A sentence saying what is wrong.
+fn parse_together(text: &str) -> std::result::Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number == 0 || (2..=8).contains(number));
+    number.ok_or_else(|| format!("`{text}` is neither 0 nor a number of answers from 2 to 8"))
+}
+
 /// The figures. JSON: `model` (`name`, `type`, `bytes`, `parameters`, `bytes_per_token`), `backend`, `device`, `threads`,
-/// `floor_bytes_per_second` (null for a device with memory of its own), and `tests`, each with `test`, `tokens`, `tokens_per_second` (the mean), `deviation`, and
+/// `floor_bytes_per_second` (null for a device with memory of its own), and `tests`, each with `test`, `tokens` of a
+/// sequence, `sequences`, `tokens_per_second` of all (the mean), `deviation`, and
 /// the `seconds` of each repetition; for answers also `bytes_per_second` and its `share` of the floor.
 #[derive(Debug, Serialize)]
 pub struct Benched {
@@ -103,9 +115,12 @@ pub struct Benched {
 /// InvalidArgument if there is nothing to measure, or the context has no room for it; what loading and computing raised.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     only_a_path(&args.file)?;
-    let kinds =
-        args.prompts.iter().map(|n| Kind::Prompt(*n)).chain(args.answers.iter().map(|n| Kind::Answer(*n)));
-    let kinds: Vec<Kind> = kinds.filter(|kind| kind.tokens() > 0).collect();
+    let answers = args.answers.iter().flat_map(|tokens| {
+        let together = args.together.iter().map(|sequences| Kind::Together(*sequences, *tokens));
+        std::iter::once(Kind::Answer(*tokens)).chain(together)
+    });
+    let kinds = args.prompts.iter().map(|tokens| Kind::Prompt(*tokens)).chain(answers);
+    let kinds: Vec<Kind> = kinds.filter(|kind| kind.tokens() > 0 && kind.sequences() > 0).collect();
     let Some(longest) = kinds.iter().map(|kind| kind.tokens()).max() else {
         return Err(
             Error::invalid_argument("there is nothing to measure").hint("give a number of tokens above 0")
@@ -120,7 +135,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     file.map_or(Ok(()), |path| check_alone(path, &[], args.force))?;
     let host = context.host();
     let wishes = Wishes { open: &args.open, model: &args.model, wanted: Wanted::Logits };
-    let mut loaded = load_without_tokens(&args.file, &wishes, &host, context)?;
+    let sequences = kinds.iter().map(|kind| kind.sequences()).max().unwrap_or(1);
+    let mut loaded = load_without_tokens(&args.file, &wishes, (sequences, longest), &host, context)?;
     if longest > loaded.runner.context() {
         let room = loaded.runner.context();
         return Err(Error::invalid_argument(format!(

@@ -11,9 +11,9 @@ use crate::cli::context::Context;
 use crate::cli::report::{Report, boxed};
 use apr_engine::crew::Crew;
 use apr_host::host::Host;
-use apr_host::running::{devices, first_usable};
+use apr_host::running::{devices, first_usable, no_device};
 use apr_host::threads::Team;
-use apr_sdk::{Device, DeviceInfo, Error, Options, Result, escape};
+use apr_sdk::{Device, DeviceInfo, Options, Result};
 use std::sync::Arc;
 
 /// List, check and time what computes
@@ -85,11 +85,9 @@ impl DeviceArgs {
             Some(id) => (id.clone(), host.registry.kernel(id)?),
             None => first_usable(&host.registry, self.device)?,
         };
-        let info = devices(kernel.as_ref())?.into_iter().nth(number).ok_or_else(|| {
-            let shown = escape(&backend, 40);
-            Error::invalid_argument(format!("the backend `{shown}` has no device {number}"))
-                .hint("run `apr kernels list` to see the devices")
-        })?;
+        let listed = devices(kernel.as_ref())?;
+        let found = listed.get(number).cloned();
+        let info = found.ok_or_else(|| no_device(&backend, self.device, &listed))?;
         let mut given = Options::new();
         self.backend_option.iter().for_each(|(name, value)| given.set(name, value));
         let device = kernel.open(self.device, &host.registry.kernel_options(&backend, &given)?)?;

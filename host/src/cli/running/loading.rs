@@ -64,17 +64,19 @@ pub fn load_model(path: &Path, wishes: &Wishes<'_>, host: &Host, context: &Conte
     Ok(Ready { runner, tokens, facts, time })
 }
 
-/// Loads a model whose tokens need no text.
+/// Loads a model whose tokens need no text, for so many sequences of so many tokens, unless the user said how many.
 ///
 /// # Errors
 /// As [`load`].
 pub fn load_without_tokens(
     path: &Path,
     wishes: &Wishes<'_>,
+    (sequences, tokens): (u32, u32),
     host: &Host,
     context: &Context,
 ) -> Result<Loaded> {
     let options = wishes.model.to_options(host.threads().width(), wishes.wanted)?;
+    let options = LoadOptions { sequences, usual_context: tokens, ..options };
     let spinner =
         Spinner::showing("loading the model", context.settings.text("defaults.progress"), &context.terminal);
     let opened = open_model(path, wishes.open, host)?;

@@ -82,9 +82,7 @@ fn in_a_process_of_its_own() {
 
 #[test]
 fn a_driver_that_cannot_be_used_is_a_device_with_the_reason() {
-    if path().is_none() {
-        return;
-    }
+    let Some(library) = path() else { return };
     for (line, wanted) in [
         ("version=11080", "the NVIDIA driver is too old: it supports CUDA 11.8, and 12.0 is needed"),
         ("init=100", "does not start: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)"),
@@ -95,6 +93,7 @@ fn a_driver_that_cannot_be_used_is_a_device_with_the_reason() {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "devices::in_a_process_of_its_own", "--nocapture"])
             .env("APR_STAND_IN_CUDA", line)
+            .env("APR_STAND_IN_LIBRARY", library)
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

@@ -1,6 +1,9 @@
 //! Programs for a compute backend: what is read is compiled or refused, and what is compiled runs, to the same bits however
 //! many workers there are.
 
+#[allow(dead_code, reason = "not everything is used that others use")]
+#[path = "../../../../plugins/cuda-kernels/tests/emulated.rs"]
+mod emulated;
 mod examples;
 mod weights;
 
@@ -10,8 +13,8 @@ use super::errors::check_shown;
 use super::memory::peak;
 use apr_host::threads::Team;
 use apr_sdk::{
-    Batch, Device, Error, ErrorKind, Options, Program, Result, RowsOf, Sampler, Session, SessionLimits,
-    StateCommand, StateVerb, StepSink, Weight, Workers,
+    Batch, Device, Error, ErrorKind, Kernel, Options, Program, Result, RowsOf, Sampler, Session,
+    SessionLimits, StateCommand, StateVerb, StepSink, Weight, Workers,
 };
 use std::sync::LazyLock;
 
@@ -21,17 +24,31 @@ const WIDEST: u64 = 1 << 12;
 /// Bytes that reading and compiling may hold at once: some, and so many for each byte of the program.
 const HELD: (u64, u64) = (1 << 20, 64);
 
-/// The processor, with the weights that programs name.
+/// A device, with the weights that programs name.
 struct Backend {
     device: Box<dyn Device>,
     weights: Vec<Weight>,
 }
 
-static BACKEND: LazyLock<Backend> = LazyLock::new(|| {
-    let kernel = (apr_plugin_cpu_kernels::PLUGIN.kernel)().unwrap();
-    let device = kernel.open(0, &Options::new()).unwrap();
-    let weights = weights::prepared(&*device);
-    Backend { device, weights }
+impl Backend {
+    fn new(kernel: Box<dyn Kernel>) -> Backend {
+        let device = kernel.open(0, &Options::new()).unwrap();
+        let weights = weights::prepared(&*device);
+        Backend { device, weights }
+    }
+
+    fn compile(&self, program: &[u8]) -> Result<Box<dyn Session>> {
+        self.device.compile(program, &self.weights, &SessionLimits::new(16, 3, 64))
+    }
+}
+
+static BACKEND: LazyLock<Backend> =
+    LazyLock::new(|| Backend::new((apr_plugin_cpu_kernels::PLUGIN.kernel)().unwrap()));
+
+/// NVIDIA's devices as the processor emulates them, with tensor cores and without; none without a C++ compiler.
+static EMULATED: LazyLock<Vec<Backend>> = LazyLock::new(|| {
+    let there = [true, false].into_iter().filter(|_| emulated::library().is_some());
+    there.map(|has_tensor_cores| Backend::new(emulated::kernel(has_tensor_cores))).collect()
 });
 
 /// One worker, and more than divide the rows evenly.
@@ -78,15 +95,14 @@ pub fn check(input: &[u8]) -> bool {
         bytes,
         "it is read as it was written"
     );
-    let compile = || BACKEND.device.compile(input, &BACKEND.weights, &SessionLimits::new(16, 3, 64));
+    let compile = || BACKEND.compile(input);
     let (compiled, held) = peak(compile);
     assert!(held <= most, "compiling a program of {} bytes holds {held}", input.len());
     let session = match compiled {
         Ok(session) => session,
         Err(error) => return refused("compiling", &error, &[ErrorKind::LimitExceeded]),
     };
-    let elements: u64 = program.values.iter().map(|value| u64::from(value.width)).sum();
-    if elements > WIDEST {
+    if is_wide(&program) {
         return true;
     }
     let mut sessions = [session, compile().unwrap()];
@@ -102,6 +118,31 @@ pub fn check(input: &[u8]) -> bool {
         }
         [alone, shared] => panic!("one worker: {:?}, three: {:?}", alone.err(), shared.err()),
     }
+}
+
+/// Whether running it takes too long for fuzzing.
+fn is_wide(program: &Program) -> bool {
+    program.values.iter().map(|value| u64::from(value.width)).sum::<u64>() > WIDEST
+}
+
+/// Reads any bytes as a program, and compiles and runs it with the kernels for NVIDIA's devices, whose memory ends before pages
+/// that nobody may touch. Gives whether all of that went well.
+pub fn check_emulated(input: &[u8]) -> bool {
+    let Ok(program) = Program::from_bytes(input) else { return false };
+    let mut all_ran = true;
+    for backend in &*EMULATED {
+        let ran = backend.compile(input).and_then(|mut session| {
+            if is_wide(&program) { Ok(Given::default()) } else { run(&program, &mut *session, &WORKERS[0]) }
+        });
+        all_ran &= match ran {
+            Ok(_) => true,
+            // A device may have no memory left, which is Io.
+            Err(error) => {
+                refused("a program", &error, &[ErrorKind::LimitExceeded, ErrorKind::Failed, ErrorKind::Io])
+            }
+        };
+    }
+    all_ran
 }
 
 /// Two steps of two sequences with commands between them.

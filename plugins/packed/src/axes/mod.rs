@@ -317,6 +317,11 @@ impl Numbers {
     }
 }
 
+/// A value whose scale is F64, as torch's channels have it: only the result is rounded.
+fn wide(code: f32, scale: f64, zero: f64) -> f32 {
+    to_f32((f64::from(code) - zero) * scale)
+}
+
 impl Layout for Axes {
     fn ranges(&self, packed: &PackedRows, rows: Range<u64>) -> Result<Vec<PartRange>> {
         let spread = Spread::of(packed)?;
@@ -377,17 +382,24 @@ impl Layout for Axes {
             while at < out.len() {
                 let place = spread.place(row, at as u64);
                 let run = &mut out[at..at + index(place.n)];
-                let value = |value: f32, scale: f64, zero: f64| match is_wide {
-                    true => to_f32((f64::from(value) - zero) * scale),
-                    false => (value - to_f32(zero)) * to_f32(scale),
-                };
                 if place.is_shared {
                     let (scale, zero) = numbers.at(place.first)?;
-                    run.iter_mut().for_each(|code| *code = value(*code, scale, zero));
+                    if is_wide {
+                        run.iter_mut().for_each(|code| *code = wide(*code, scale, zero));
+                    } else {
+                        let (scale, zero) = (to_f32(scale), to_f32(zero));
+                        run.iter_mut().for_each(|code| *code = (*code - zero) * scale);
+                    }
                 } else {
                     let (scales, zeros) = numbers.run(place.first, run.len())?;
                     let each = run.iter_mut().zip(scales).zip(zeros);
-                    each.for_each(|((code, scale), zero)| *code = value(*code, *scale, *zero));
+                    if is_wide {
+                        each.for_each(|((code, scale), zero)| *code = wide(*code, *scale, *zero));
+                    } else {
+                        each.for_each(|((code, scale), zero)| {
+                            *code = (*code - to_f32(*zero)) * to_f32(*scale)
+                        });
+                    }
                 }
                 at += run.len();
             }

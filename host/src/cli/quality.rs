@@ -3,7 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, with_schema};
-use apr_engine::diff::{DiffOptions, TensorSide, Values, diff};
+use apr_engine::diff::{DiffOptions, Status, TensorSide, Values, diff};
 use apr_engine::open::{OpenedModel, check_options};
 use apr_engine::plan::packed::Packed;
 use apr_host::sizes::show_number_of;
@@ -156,6 +156,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
                     rows.push(row(&b, from, to, sums));
                 }
             }
+            // Where only bits of zeros differ, no value is measured.
+            (Some(_), Some(_), None) if one.status == Status::Equal => {}
             (Some(side), other, None) if other.is_none() || one.matters => unpaired.push(side.name.clone()),
             (None, Some(side), _) => unpaired.push(side.name.clone()),
             _ => {}

@@ -44,10 +44,10 @@ def plain(raw):
 
 
 def write(folder):
-    """Writes the model; returns true values by the names that weights had before."""
+    """Writes the model, before and after; returns true values by the names that weights had before."""
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as scratch:
-        before, twin = Path(scratch) / "plain.onnx", Path(scratch) / "twin.onnx"
+        before, twin = folder / "before.onnx", Path(scratch) / "twin.onnx"
         onnx.save(plain(np.random.default_rng(19)), before)
         for path, how in ((folder / "model.onnx", QuantFormat.QOperator), (twin, QuantFormat.QDQ)):
             quantize_static(before, path, Samples(), quant_format=how, per_channel=True, weight_type=QuantType.QInt8)

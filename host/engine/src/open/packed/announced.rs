@@ -229,7 +229,17 @@ fn json_of(value: &Value) -> Json {
 /// Whether a model still has an announcement.
 pub fn still_says(model: &Model, place: &Announcement) -> bool {
     if place.is_own {
-        return model.derived.is_some();
+        // It is told by name, and by keys of the format that it comes from.
+        let said = model.derived.as_ref().and_then(Bytes::inline);
+        let Some(said) = said.and_then(|json| Derived::from_json(json).ok()) else { return false };
+        let names: HashSet<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        let typed = model.foreign.iter().flat_map(|foreign| &foreign.files).flat_map(|file| &file.typed);
+        let keys: HashSet<&str> = typed.map(|(key, _)| key.as_str()).collect();
+        let codes = said.weights.iter().map(|weight| &weight.codes);
+        return codes
+            .chain(said.unknown.iter().map(|one| &one.codes))
+            .all(|name| names.contains(name.as_str()))
+            && said.keys.iter().all(|key| keys.contains(key.as_str()));
     }
     match &place.key {
         None => model.assets.iter().any(|asset| asset.name == place.file),

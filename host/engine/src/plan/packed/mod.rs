@@ -130,7 +130,10 @@ impl Packed {
             .announced
             .iter()
             .filter(|place| !still_says(written, place))
-            .map(Announcement::shown)
+            .map(|place| match place.is_own {
+                true => "what the model itself says of its tensors".to_owned(),
+                false => place.shown(),
+            })
             .collect();
         let is_lost = !lost.is_empty() && lost.len() == self.announced.len();
         let warning = is_lost

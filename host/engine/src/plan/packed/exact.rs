@@ -115,6 +115,9 @@ impl Marked {
 
     /// Writes the lists, in the order of the names.
     fn write(self, planned: &mut PlannedModel, target: &Format) {
+        if self.0.is_empty() {
+            return;
+        }
         let Some(file) = planned.rest_mut().foreign_mut(target.id()).files.first_mut() else { return };
         for ((names, flags), tensors) in self.0 {
             let of: Vec<u8> = tensors.values().map(|flag| u8::from(*flag)).collect();

@@ -91,8 +91,3 @@ def read_torch(path, mmap=True):
 def carried():
     """torch's names of the element types that apr carries."""
     return ask("carried")
-
-
-def storage_name(dtype):
-    """The class of storages of an element type that has one: what a pickle names."""
-    return {"quint4x2": "QUInt4x2Storage", "quint2x4": "QUInt2x4Storage"}.get(dtype, dtype)

@@ -35,12 +35,18 @@ impl Config<'_> {
     /// Malformed for a number that is neither positive nor -1.
     pub fn group_size(&self, keys: &[&str]) -> Result<Option<u64>> {
         let stated = keys.iter().find_map(|key| Some((*key, self.number(key)?)));
-        match stated.map(|(key, size)| (key, size, u64::try_from(size))) {
-            None | Some((_, -1, _)) => Ok(None),
-            Some((_, _, Ok(size))) if size > 0 => Ok(Some(size)),
-            Some((key, size, _)) => {
-                Err(self.wrong(key, &format!("is {size}, and neither a number of columns nor -1 for all")))
-            }
+        stated.map_or(Ok(None), |(key, size)| self.columns(key, size))
+    }
+
+    /// How many columns a size of groups stands for, stated under `key`: `None` for -1, all columns.
+    ///
+    /// # Errors
+    /// Malformed for a number that is neither positive nor -1.
+    pub fn columns(&self, key: &str, size: i64) -> Result<Option<u64>> {
+        match u64::try_from(size) {
+            Ok(size) if size > 0 => Ok(Some(size)),
+            _ if size == -1 => Ok(None),
+            _ => Err(self.wrong(key, &format!("is {size}, and neither a number of columns nor -1 for all"))),
         }
     }
 

@@ -63,13 +63,9 @@ pub fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
         let key = format!("config_groups.{name}.weights.num_bits");
         let bits = number("num_bits").filter(|bits| (1..=8).contains(bits));
         let bits = bits.ok_or_else(|| config.wrong(&key, "is not from 1 to 8"))?;
+        let key = format!("config_groups.{name}.weights.group_size");
         let size = weights.get("group_size").and_then(Json::as_i64);
-        if let Some(size) = size.filter(|size| *size <= 0 && *size != -1) {
-            let key = format!("config_groups.{name}.weights.group_size");
-            return Err(
-                config.wrong(&key, &format!("is {size}, and neither a number of columns nor -1 for all"))
-            );
-        }
+        let size = size.map_or(Ok(None), |size| config.columns(&key, size))?;
         let block = weights.get("block_structure").and_then(Json::as_array).map(|sides| {
             let sides: Vec<u64> = sides.iter().filter_map(Json::as_u64).filter(|side| *side > 0).collect();
             <[u64; 2]>::try_from(sides)
@@ -82,7 +78,7 @@ pub fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
             weights: Weights {
                 bits,
                 strategy: weights.get("strategy").and_then(Json::as_str).map(str::to_owned),
-                size: number("group_size").filter(|size| *size > 0),
+                size,
                 block: block.map(|[rows, columns]| (rows, columns)),
                 symmetric: weights.get("symmetric").and_then(Json::as_bool).unwrap_or(true),
                 is_ordered: weights.get("actorder").is_some_and(|order| match order {

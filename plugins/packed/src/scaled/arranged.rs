@@ -14,7 +14,7 @@
 use super::Grid;
 use crate::blocks::NVFP4_BYTES;
 use crate::layout::{index, too_short};
-use apr_sdk::{HeldRows, PartBox, PartRange, Result};
+use apr_sdk::{DType, HeldRows, PartBox, PartRange, Result};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -85,31 +85,53 @@ impl Grid {
         first..if rows.end <= rows.start { first } else { self.scale_row(rows.end - 1) + 1 }
     }
 
-    /// The codes of the rows held, row after row.
-    pub(super) fn codes_held<'a>(&self, held: &HeldRows<'a>) -> Result<Cow<'a, [u8]>> {
-        let bytes = held.parts.first().copied().unwrap_or_default();
+    /// The codes of some of the rows held, row after row.
+    pub(super) fn codes_of<'a>(&self, held: &HeldRows<'a>, rows: &Range<u64>) -> Result<Cow<'a, [u8]>> {
+        let part = held.parts.first().copied().unwrap_or_default();
+        let bytes = self.code_bytes();
         match self.arranged {
-            Arranged::Columns => self.turned(bytes, &held.rows, index(self.code_bytes()), 1).map(Cow::Owned),
-            Arranged::Blocks => Ok(Cow::Owned(codes_of_blocks(bytes))),
-            Arranged::Rows | Arranged::Tiles => Ok(Cow::Borrowed(bytes)),
+            Arranged::Columns => self.turned(part, (&held.rows, rows), index(bytes), 1).map(Cow::Owned),
+            Arranged::Blocks => self.blocks_of(held, rows).map(|blocks| Cow::Owned(codes_of_blocks(blocks))),
+            Arranged::Rows | Arranged::Tiles => bytes_of(part, &held.rows, rows, bytes).map(Cow::Borrowed),
         }
     }
 
-    /// The scales of the rows held, row after row.
-    pub(super) fn scales_held<'a>(&self, held: &HeldRows<'a>) -> Result<Cow<'a, [u8]>> {
-        let bytes = held.parts.get(1).copied().unwrap_or_default();
-        let columns = index(self.scale_columns());
+    /// The scales of some of the rows held, row after row.
+    pub(super) fn scales_of<'a>(&self, held: &HeldRows<'a>, rows: &Range<u64>) -> Result<Cow<'a, [u8]>> {
+        let part = held.parts.get(1).copied().unwrap_or_default();
+        let columns = self.scale_columns();
         if self.are_scales_turned() {
             let each = self.scales.require()?.block_bytes as usize;
-            return self.turned(bytes, &held.rows, columns, each).map(Cow::Owned);
+            return self.turned(part, (&held.rows, rows), index(columns), each).map(Cow::Owned);
         }
         match self.arranged {
-            Arranged::Tiles => untiled(bytes, &self.scale_rows_of(&held.rows), columns).map(Cow::Owned),
-            Arranged::Blocks => {
-                Ok(Cow::Owned(scales_of_blocks(held.parts.first().copied().unwrap_or_default())))
+            Arranged::Tiles => {
+                let (held, rows) = (self.scale_rows_of(&held.rows), self.scale_rows_of(rows));
+                untiled(part, (&held, &rows), index(columns)).map(Cow::Owned)
             }
-            Arranged::Rows | Arranged::Columns => Ok(Cow::Borrowed(bytes)),
+            Arranged::Blocks => self.blocks_of(held, rows).map(|blocks| Cow::Owned(scales_of_blocks(blocks))),
+            Arranged::Rows | Arranged::Columns => {
+                self.in_scale_rows(part, self.scales, &held.rows, rows).map(Cow::Borrowed)
+            }
         }
+    }
+
+    /// What lies as scales do, such as zero points, of some of the rows held.
+    pub(super) fn in_scale_rows<'a>(
+        &self,
+        part: &'a [u8],
+        dtype: DType,
+        held: &Range<u64>,
+        rows: &Range<u64>,
+    ) -> Result<&'a [u8]> {
+        let bytes = self.scale_columns() * u64::from(dtype.require()?.block_bytes);
+        bytes_of(part, &self.scale_rows_of(held), &self.scale_rows_of(rows), bytes)
+    }
+
+    /// The blocks of some of the rows held.
+    fn blocks_of<'a>(&self, held: &HeldRows<'a>, rows: &Range<u64>) -> Result<&'a [u8]> {
+        let part = held.parts.first().copied().unwrap_or_default();
+        bytes_of(part, &held.rows, rows, self.row_len / OF_BLOCK * NVFP4_BYTES as u64)
     }
 
     /// Whether scales lie column after column: if each row has its own.
@@ -137,29 +159,50 @@ impl Grid {
         PartRange::Boxes(self.by_matrix(rows).map(of).collect())
     }
 
-    /// Columns of `height` elements of `each` bytes, as rows.
-    fn turned(&self, bytes: &[u8], rows: &Range<u64>, height: usize, each: usize) -> Result<Vec<u8>> {
-        let mut out = Vec::with_capacity(bytes.len());
-        let mut left = bytes;
-        for (_, n) in self.by_matrix(rows) {
-            let n = index(n);
-            let (matrix, rest) = left.split_at_checked(n * height * each).ok_or_else(too_short)?;
-            for row in 0..n {
-                let elements = matrix.chunks_exact(each).skip(row).step_by(n);
-                elements.for_each(|element| out.extend_from_slice(element));
-            }
+    /// Some of the rows held that lie as columns of `height` elements of `each` bytes, as rows.
+    fn turned(
+        &self,
+        bytes: &[u8],
+        (held, rows): (&Range<u64>, &Range<u64>),
+        height: usize,
+        each: usize,
+    ) -> Result<Vec<u8>> {
+        let row_bytes = height * each;
+        let mut out = vec![0; index(rows.end.saturating_sub(rows.start)) * row_bytes];
+        let (mut left, mut begun) = (bytes, 0);
+        for (first, n) in self.by_matrix(held) {
+            let (matrix, rest) = left.split_at_checked(index(n) * row_bytes).ok_or_else(too_short)?;
             left = rest;
+            let (from, to) = (first.max(rows.start), (first + n).min(rows.end));
+            if from >= to {
+                continue;
+            }
+            let wanted = index(from - first) * each..index(to - first) * each;
+            let out = &mut out[begun..][..index(to - from) * row_bytes];
+            for (at, elements) in matrix.chunks_exact(index(n) * each).enumerate() {
+                for (row, element) in elements[wanted.clone()].chunks_exact(each).enumerate() {
+                    out[row * row_bytes + at * each..][..each].copy_from_slice(element);
+                }
+            }
+            begun += out.len();
         }
         Ok(out)
     }
 }
 
-/// Scales out of tiles: those of some rows, of which the tiles are held.
-fn untiled(bytes: &[u8], rows: &Range<u64>, columns: usize) -> Result<Vec<u8>> {
+/// The bytes of some of the rows held, which follow one another.
+fn bytes_of<'a>(bytes: &'a [u8], held: &Range<u64>, rows: &Range<u64>, row_bytes: u64) -> Result<&'a [u8]> {
+    let place = |row: u64| row.checked_sub(held.start).map(|before| index(before.saturating_mul(row_bytes)));
+    let range = place(rows.start).zip(place(rows.end)).ok_or_else(too_short)?;
+    bytes.get(range.0..range.1).ok_or_else(too_short)
+}
+
+/// Scales out of tiles: those of some of the rows whose tiles are held.
+fn untiled(bytes: &[u8], (held, rows): (&Range<u64>, &Range<u64>), columns: usize) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(index(rows.end - rows.start) * columns);
     let of_row = index(tiled(1, columns as u64));
     for row in rows.clone() {
-        let tile_row = index(row / TILE.0 - rows.start / TILE.0);
+        let tile_row = index(row / TILE.0 - held.start / TILE.0);
         let tiles = bytes.get(tile_row * of_row..(tile_row + 1) * of_row).ok_or_else(too_short)?;
         let row = index(row % TILE.0);
         let place = row % 32 * 16 + row / 32 * 4;
@@ -216,9 +259,12 @@ mod tests {
         let want = |rows: Range<u64>| -> Vec<u8> {
             rows.flat_map(|row| (0..columns).map(move |column| ((row + 3 * column) % 251) as u8)).collect()
         };
-        assert_eq!(untiled(&bytes, &(0..rows), index(columns)).ok(), Some(want(0..rows)));
+        assert_eq!(untiled(&bytes, (&(0..rows), &(0..rows)), index(columns)).ok(), Some(want(0..rows)));
         let last = index(tiled(1, columns));
-        assert_eq!(untiled(&bytes[last..], &(128..130), index(columns)).ok(), Some(want(128..130)));
-        assert!(untiled(&bytes[..last], &(0..rows), index(columns)).is_err());
+        assert_eq!(
+            untiled(&bytes[last..], (&(128..130), &(129..130)), index(columns)).ok(),
+            Some(want(129..130))
+        );
+        assert!(untiled(&bytes[..last], (&(0..rows), &(0..rows)), index(columns)).is_err());
     }
 }

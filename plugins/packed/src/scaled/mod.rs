@@ -286,19 +286,19 @@ impl Grid {
         Ok(columns)
     }
 
-    /// The scales of the rows held, each as it is multiplied by; and their zeros.
-    fn scales(&self, held: &HeldRows<'_>) -> Result<(Vec<f32>, Vec<f32>)> {
-        let part = |at: usize| held.parts.get(at).copied().unwrap_or_default();
+    /// The scales of some of the rows held, each as it is multiplied by; and their zeros.
+    fn scales(&self, held: &HeldRows<'_>, rows: &Range<u64>) -> Result<(Vec<f32>, Vec<f32>)> {
         let (mut scales, mut zeros) = (Vec::new(), Vec::new());
-        values(self.scales, &self.scales_held(held)?, &mut scales)?;
+        values(self.scales, &self.scales_of(held, rows)?, &mut scales)?;
         if let Some(dtype) = self.zeros {
-            values(dtype, part(2), &mut zeros)?;
+            let part = held.parts.get(2).copied().unwrap_or_default();
+            values(dtype, self.in_scale_rows(part, dtype, &held.rows, rows)?, &mut zeros)?;
         }
         let kind = self.global.0;
         if kind != Global::No {
             let global = self.global(held)?;
             let columns = index(self.scale_columns());
-            let first = self.scale_row(held.rows.start);
+            let first = self.scale_row(rows.start);
             let matrices = if self.globals > 1 { self.scale_rows() } else { u64::MAX };
             for (row, scales) in (first..).zip(scales.chunks_mut(columns.max(1))) {
                 let global = global.get(index(row / matrices)).copied().ok_or_else(too_short)?;
@@ -346,16 +346,17 @@ impl Layout for Scaled {
         out: &mut [f32],
     ) -> Result<()> {
         let grid = Grid::of(packed)?;
-        let (scales, zeros) = grid.scales(held)?;
+        let (scales, zeros) = grid.scales(held, &rows)?;
         let factors = grid.columns(held)?;
         let table = of_bytes(grid.codes);
         let (row_len, bytes) = (index(grid.row_len), index(grid.code_bytes()));
         let (columns, width) = (index(grid.scale_columns()), index(grid.of_scale.1));
-        let codes = grid.codes_held(held)?;
+        let codes = grid.codes_of(held, &rows)?;
+        let first = rows.start;
         for (row, out) in rows.zip(out.chunks_exact_mut(row_len.max(1))) {
-            let from = index(row - held.rows.start) * bytes;
+            let from = index(row - first) * bytes;
             let codes = codes.get(from..from + bytes).ok_or_else(too_short)?;
-            let at = index(grid.scale_row(row) - grid.scale_row(held.rows.start)) * columns;
+            let at = index(grid.scale_row(row) - grid.scale_row(first)) * columns;
             let scales = scales.get(at..at + columns).ok_or_else(too_short)?;
             let zeros = zeros.get(at..at + columns);
             let boxes = out.chunks_mut(width).zip(scales).enumerate();
@@ -403,7 +404,7 @@ impl Layout for Scaled {
 
     fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
         let grid = Grid::of(packed)?;
-        let (scales, zeros) = grid.scales(held)?;
+        let (scales, zeros) = grid.scales(held, &held.rows)?;
         Ok(match dtype {
             DType::Q8_0 => {
                 let middle = if grid.codes == DType::U8 { 128.0 } else { 0.0 };
@@ -434,8 +435,8 @@ impl Layout for Scaled {
         let grid = Grid::of(packed)?;
         let (row_len, bytes) = (index(grid.row_len), index(grid.code_bytes()));
         let (columns, width) = (index(grid.scale_columns()), index(grid.of_scale.1));
-        let codes = grid.codes_held(held)?;
-        let first = held.rows.start;
+        let codes = grid.codes_of(held, &rows)?;
+        let first = rows.start;
         let place = |row: u64| {
             let from = index(row - first) * bytes;
             let codes = codes.get(from..from + bytes).ok_or_else(too_short)?;
@@ -443,7 +444,7 @@ impl Layout for Scaled {
         };
         match dtype {
             DType::MXFP4 | DType::NVFP4 => {
-                let scales = grid.scales_held(held)?;
+                let scales = grid.scales_of(held, &rows)?;
                 let bytes = if dtype == DType::MXFP4 {
                     row_len / 32 * blocks::MXFP4_BYTES
                 } else {
@@ -459,7 +460,7 @@ impl Layout for Scaled {
                 }
             }
             DType::Q8_0 => {
-                let (scales, _) = grid.scales(held)?;
+                let (scales, _) = grid.scales(held, &rows)?;
                 // With a zero in the middle, the sign is the top bit the other way around.
                 let flip = if grid.codes == DType::U8 { 0x80 } else { 0 };
                 for (row, out) in rows.zip(out.chunks_exact_mut((row_len / 32 * blocks::Q8_0_BYTES).max(1))) {

@@ -30,8 +30,8 @@ use table::Model;
 /// Prints what llama-bench prints: pp512 is a prompt of 512 tokens, tg128 an
 /// answer of 128 tokens, tg128x8 eight such answers side by side, a token of each
 /// in every step, and the tokens per second of all. Each is the mean of several
-/// repetitions after one that does not count. In between the speed of reading memory is measured, which bounds
-/// an answer; the last line compares both.
+/// repetitions after one that does not count. In between the speed of reading
+/// memory is measured, which bounds an answer; the last line compares both.
 ///
 /// Examples:
 ///   apr bench model.gguf

@@ -233,6 +233,31 @@ pub trait Schemes: Send + Sync {
         out: &mut [f32],
     ) -> Result<()>;
 
+    /// Pieces of rows that [`Schemes::unpack_columns`] gives begin and end at multiples of so many columns, or at the
+    /// end of the row; 0 if it gives none.
+    ///
+    /// # Errors
+    /// Plugin for rows that it does not know.
+    fn column_unit(&self, _packed: &PackedRows) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// The values of columns `columns` of rows `rows`, row after row: for weights that are transposed on the way, so that
+    /// each row need not be unpacked as a whole for a few of its values.
+    ///
+    /// # Errors
+    /// As [`Schemes::unpack`].
+    fn unpack_columns(
+        &self,
+        packed: &PackedRows,
+        _held: &HeldRows<'_>,
+        _rows: Range<u64>,
+        _columns: Range<u64>,
+        _out: &mut [f32],
+    ) -> Result<()> {
+        Err(Error::plugin(format!("`{}` gives no pieces of rows", packed.scheme)))
+    }
+
     /// Whether `dtype`, one of the weight's exact types, holds every value of the rows held. Only the parts
     /// that are evidence have bytes.
     ///

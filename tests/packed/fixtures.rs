@@ -1,6 +1,6 @@
 //! Every fixture of `tests/packed`: a folder more is a case more.
 
-use crate::folder::{Folder, expected, fixtures};
+use crate::folder::{Folder, expected, fixtures, schemes};
 use apr_sdk::{DType, PackedTensor};
 use std::path::{Path, PathBuf};
 
@@ -56,6 +56,7 @@ fn every_fixture_has_the_values_that_its_own_package_computes() {
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
             same(&in_order(weight, &whole), &want, &what);
             in_pieces(&folder, weight, &whole, &what);
+            in_columns(&folder, weight, &whole, &what);
             exactly(&folder, weight, &whole, &what);
         }
         assert!(expected.is_empty(), "{shown}: not found: {:?}", expected.keys());
@@ -83,6 +84,25 @@ fn in_pieces(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) 
                 );
             }
             at += step * 3;
+        }
+    }
+}
+
+/// Any columns of any rows, where a scheme gives some, have the values that whole rows have.
+fn in_columns(folder: &Folder, weight: &PackedTensor, whole: &[f32], what: &str) {
+    let (rows, len) = (weight.rows.rows, weight.rows.row_len);
+    let unit = schemes().column_unit(&weight.rows).unwrap();
+    if unit == 0 {
+        return;
+    }
+    for (from, to) in [(0, len), (0, len / 2), (len / 3, len), (len / 5, len / 5 + 1)] {
+        let columns = from / unit * unit..(to.div_ceil(unit) * unit).min(len);
+        for rows in [0..rows, rows / 3..rows, rows / 2..rows / 2 + 1] {
+            let held = rows.start / 2..rows.end;
+            let part = folder.unpack_columns(weight, (held, rows.clone()), columns.clone()).unwrap();
+            let at = |row: u64, column: u64| (row * len + column) as usize;
+            let want = rows.flat_map(|row| &whole[at(row, columns.start)..at(row, columns.end)]);
+            same(&part, &want.copied().collect::<Vec<f32>>(), &format!("{what}, columns {columns:?}"));
         }
     }
 }

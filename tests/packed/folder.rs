@@ -153,6 +153,21 @@ impl Folder {
         Ok(out)
     }
 
+    /// The values of some columns of rows, of which more may be held.
+    pub fn unpack_columns(
+        &self,
+        weight: &PackedTensor,
+        (held, rows): (Range<u64>, Range<u64>),
+        columns: Range<u64>,
+    ) -> apr_sdk::Result<Vec<f32>> {
+        let bytes = self.held(weight, &held, None);
+        let parts: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+        let mut out = vec![f32::NAN; ((rows.end - rows.start) * (columns.end - columns.start)) as usize];
+        let held = HeldRows { rows: held, parts: &parts };
+        schemes().unpack_columns(&weight.rows, &held, rows, columns, &mut out)?;
+        Ok(out)
+    }
+
     /// Whether a type holds all values.
     pub fn holds(&self, weight: &PackedTensor, dtype: DType, evidence: &[usize]) -> bool {
         let rows = 0..weight.rows.rows;

@@ -18,6 +18,23 @@ pub trait Layout: Sync {
         out: &mut [f32],
     ) -> Result<()>;
 
+    /// Where pieces of rows may begin and end.
+    fn column_unit(&self, _packed: &PackedRows) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// The values of some columns of rows.
+    fn unpack_columns(
+        &self,
+        packed: &PackedRows,
+        _held: &HeldRows<'_>,
+        _rows: Range<u64>,
+        _columns: Range<u64>,
+        _out: &mut [f32],
+    ) -> Result<()> {
+        Err(Error::plugin(format!("`{}` gives no pieces of rows", packed.scheme)))
+    }
+
     /// Whether a type holds every value of the rows held.
     fn holds(&self, packed: &PackedRows, _held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
         Err(Error::plugin(format!("`{}` does not say whether {dtype} holds its values", packed.scheme)))

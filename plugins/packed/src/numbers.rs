@@ -7,6 +7,17 @@ use apr_sdk::{DType, Error, Result};
 pub const E2M1: [f32; 16] =
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
+/// The values of two codes of E2M1 in a byte, the lower bits first: one look instead of two.
+pub static PAIRS: [[f32; 2]; 256] = {
+    let mut values = [[0.0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        values[byte] = [E2M1[byte & 15], E2M1[byte >> 4]];
+        byte += 1;
+    }
+    values
+};
+
 /// The values of the six-bit float E2M3, by code (OCP Microscaling Formats 1.0, section 5.3.2).
 pub const E2M3: [f32; 64] = {
     let mut values = [0.0; 64];

@@ -58,6 +58,21 @@ impl Schemes for Packed {
         layout::of(packed)?.unpack(packed, held, rows, out)
     }
 
+    fn column_unit(&self, packed: &PackedRows) -> Result<u64> {
+        layout::of(packed)?.column_unit(packed)
+    }
+
+    fn unpack_columns(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        columns: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        layout::of(packed)?.unpack_columns(packed, held, rows, columns, out)
+    }
+
     fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
         layout::of(packed)?.holds(packed, held, dtype)
     }

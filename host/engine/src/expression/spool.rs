@@ -25,7 +25,7 @@ impl Spool {
 }
 
 impl Expression {
-    /// Spools packed rows that are wanted column by column: each would be unpacked for every element.
+    /// Spools packed rows that are wanted column by column, where each would be unpacked for every element.
     ///
     /// # Errors
     /// Unsupported for an unknown dtype.
@@ -35,7 +35,7 @@ impl Expression {
             one => std::slice::from_mut(one),
         };
         for part in parts {
-            if !matches!(part.access()?, Access::Unpack(unpack) if !unpack.is_in_rows()) {
+            if !matches!(part.access()?, Access::Unpack(unpack) if !unpack.is_ascending()) {
                 continue;
             }
             let spooled = match part.leaf().clone() {

@@ -31,6 +31,22 @@ impl Schemes for Owned<dyn Quantizer> {
         self.owner.call("unpacking rows", || self.schemes_of()?.unpack(packed, held, rows, out))
     }
 
+    fn column_unit(&self, packed: &PackedRows) -> Result<u64> {
+        self.owner.call("asking for pieces of rows", || self.schemes_of()?.column_unit(packed))
+    }
+
+    fn unpack_columns(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        columns: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        self.owner
+            .call("unpacking columns", || self.schemes_of()?.unpack_columns(packed, held, rows, columns, out))
+    }
+
     fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
         self.owner.call("judging a type", || self.schemes_of()?.holds(packed, held, dtype))
     }

@@ -18,7 +18,7 @@ mod arranged;
 
 use crate::blocks;
 use crate::layout::{Layout, index, numbers, too_short};
-use crate::numbers::{E2M1, E2M3, of_bytes, values};
+use crate::numbers::{E2M3, PAIRS, of_bytes, values};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{DType, Error, ExactType, FactoredType, HeldRows, PackedRows, PackedTensor, PartRange, Result};
 pub use arranged::{Arranged, tiled};
@@ -206,6 +206,11 @@ impl Grid {
         self.row_len.div_ceil(self.of_scale.1)
     }
 
+    /// All columns of scales.
+    fn all_scales(&self) -> Range<usize> {
+        0..index(self.scale_columns())
+    }
+
     /// Rows of scales for a matrix.
     pub fn scale_rows(&self) -> u64 {
         self.matrix_rows.div_ceil(self.of_scale.0)
@@ -286,18 +291,34 @@ impl Grid {
         Ok(columns)
     }
 
-    /// The scales of some of the rows held, each as it is multiplied by; and their zeros.
-    fn scales(&self, held: &HeldRows<'_>, rows: &Range<u64>) -> Result<(Vec<f32>, Vec<f32>)> {
+    /// The scales of some of the rows held, each as it is multiplied by; and their zeros. `columns` are those of the scales.
+    fn scales(
+        &self,
+        held: &HeldRows<'_>,
+        rows: &Range<u64>,
+        columns: &Range<usize>,
+    ) -> Result<(Vec<f32>, Vec<f32>)> {
         let (mut scales, mut zeros) = (Vec::new(), Vec::new());
-        values(self.scales, &self.scales_of(held, rows)?, &mut scales)?;
+        let append = |dtype: DType, stored: &[u8], out: &mut Vec<f32>| {
+            if *columns == self.all_scales() {
+                return values(dtype, stored, out);
+            }
+            let each = dtype.require()?.block_bytes as usize;
+            let wanted = columns.start * each..columns.end * each;
+            let row_bytes = index(self.scale_columns()) * each;
+            let picked: Option<Vec<&[u8]>> =
+                stored.chunks_exact(row_bytes.max(1)).map(|row| row.get(wanted.clone())).collect();
+            values(dtype, &picked.ok_or_else(too_short)?.concat(), out)
+        };
+        append(self.scales, &self.scales_of(held, rows)?, &mut scales)?;
         if let Some(dtype) = self.zeros {
             let part = held.parts.get(2).copied().unwrap_or_default();
-            values(dtype, self.in_scale_rows(part, dtype, &held.rows, rows)?, &mut zeros)?;
+            append(dtype, self.in_scale_rows(part, dtype, &held.rows, rows)?, &mut zeros)?;
         }
         let kind = self.global.0;
         if kind != Global::No {
             let global = self.global(held)?;
-            let columns = index(self.scale_columns());
+            let columns = columns.len();
             let first = self.scale_row(rows.start);
             let matrices = if self.globals > 1 { self.scale_rows() } else { u64::MAX };
             for (row, scales) in (first..).zip(scales.chunks_mut(columns.max(1))) {
@@ -345,37 +366,69 @@ impl Layout for Scaled {
         rows: Range<u64>,
         out: &mut [f32],
     ) -> Result<()> {
+        let all = 0..packed.row_len;
+        self.unpack_columns(packed, held, rows, all, out)
+    }
+
+    fn column_unit(&self, packed: &PackedRows) -> Result<u64> {
         let grid = Grid::of(packed)?;
-        let (scales, zeros) = grid.scales(held, &rows)?;
+        Ok(match (grid.arranged, grid.bits()) {
+            (Arranged::Columns | Arranged::Blocks, _) => 0,
+            (_, 8) => 1,
+            (_, 6) => 4,
+            _ => 2,
+        })
+    }
+
+    fn unpack_columns(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        columns: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let grid = Grid::of(packed)?;
+        if columns.end > grid.row_len || columns.start > columns.end {
+            return Err(Error::plugin("columns that there are not"));
+        }
+        let of_scales = index(columns.start / grid.of_scale.1)..index(columns.end.div_ceil(grid.of_scale.1));
+        let (scales, zeros) = grid.scales(held, &rows, &of_scales)?;
         let factors = grid.columns(held)?;
+        let factors = factors.get(index(columns.start)..).unwrap_or_default();
         let table = of_bytes(grid.codes);
-        let (row_len, bytes) = (index(grid.row_len), index(grid.code_bytes()));
-        let (columns, width) = (index(grid.scale_columns()), index(grid.of_scale.1));
+        let (bytes, width) = (index(grid.code_bytes()), index(grid.of_scale.1));
         let codes = grid.codes_of(held, &rows)?;
         let first = rows.start;
-        for (row, out) in rows.zip(out.chunks_exact_mut(row_len.max(1))) {
+        let (begin, end) = (index(columns.start), index(columns.end));
+        for (row, out) in rows.zip(out.chunks_exact_mut((end - begin).max(1))) {
             let from = index(row - first) * bytes;
             let codes = codes.get(from..from + bytes).ok_or_else(too_short)?;
-            let at = index(grid.scale_row(row) - grid.scale_row(first)) * columns;
-            let scales = scales.get(at..at + columns).ok_or_else(too_short)?;
-            let zeros = zeros.get(at..at + columns);
-            let boxes = out.chunks_mut(width).zip(scales).enumerate();
-            for (number, (out, &scale)) in boxes {
+            let at = index(grid.scale_row(row) - grid.scale_row(first)) * of_scales.len();
+            let scales = scales.get(at..at + of_scales.len()).ok_or_else(too_short)?;
+            let zeros = zeros.get(at..at + of_scales.len());
+            let (mut column, mut rest) = (begin, &mut *out);
+            for (number, &scale) in scales.iter().enumerate() {
+                // To the end of the box, or of the columns.
+                let len = (width - column % width).min(rest.len());
+                let (out, more) = std::mem::take(&mut rest).split_at_mut(len);
+                let at = column;
+                (column, rest) = (column + len, more);
                 match (&table, zeros) {
                     (Some(table), None) => {
-                        let codes = codes.get(number * width..).unwrap_or_default();
+                        let codes = codes.get(at..).unwrap_or_default();
                         out.iter_mut()
                             .zip(codes)
                             .for_each(|(out, code)| *out = table[usize::from(*code)] * scale);
                     }
                     (Some(table), Some(zeros)) => {
-                        let codes = codes.get(number * width..).unwrap_or_default();
+                        let codes = codes.get(at..).unwrap_or_default();
                         let zero = zeros[number];
                         let values = out.iter_mut().zip(codes);
                         values.for_each(|(out, code)| *out = (table[usize::from(*code)] - zero) * scale);
                     }
                     (None, _) if grid.codes == DType::F6_E2M3 => {
-                        let codes = codes.get(number * width / 4 * 3..).unwrap_or_default();
+                        let codes = codes.get(at / 4 * 3..).unwrap_or_default();
                         for (out, [a, b, c]) in out.chunks_mut(4).zip(codes.as_chunks::<3>().0) {
                             let word = u32::from_le_bytes([*a, *b, *c, 0]);
                             for (out, shift) in out.iter_mut().zip([0, 6, 12, 18]) {
@@ -386,15 +439,19 @@ impl Layout for Scaled {
                     }
                     // Pairs: a box begins at a whole byte.
                     (None, _) => {
-                        let codes = codes.get(number * width / 2..).unwrap_or_default();
-                        for (out, code) in out.chunks_mut(2).zip(codes) {
-                            let values = [E2M1[usize::from(code & 15)], E2M1[usize::from(code >> 4)]];
-                            out.iter_mut().zip(values).for_each(|(out, value)| *out = value * scale);
+                        let codes = codes.get(at / 2..).unwrap_or_default();
+                        let (pairs, last) = out.as_chunks_mut::<2>();
+                        let n = pairs.len();
+                        for (out, code) in pairs.iter_mut().zip(codes) {
+                            *out = PAIRS[usize::from(*code)].map(|value| value * scale);
+                        }
+                        for (out, code) in last.iter_mut().zip(codes.get(n..).unwrap_or_default()) {
+                            *out = PAIRS[usize::from(*code)][0] * scale;
                         }
                     }
                 }
             }
-            out.iter_mut().zip(&factors).for_each(|(value, factor)| *value *= factor);
+            out.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor);
             if grid.factor != 1.0 {
                 out.iter_mut().for_each(|value| *value *= grid.factor);
             }
@@ -404,7 +461,7 @@ impl Layout for Scaled {
 
     fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
         let grid = Grid::of(packed)?;
-        let (scales, zeros) = grid.scales(held, &held.rows)?;
+        let (scales, zeros) = grid.scales(held, &held.rows, &grid.all_scales())?;
         Ok(match dtype {
             DType::Q8_0 => {
                 let middle = if grid.codes == DType::U8 { 128.0 } else { 0.0 };
@@ -460,7 +517,7 @@ impl Layout for Scaled {
                 }
             }
             DType::Q8_0 => {
-                let (scales, _) = grid.scales(held, &rows)?;
+                let (scales, _) = grid.scales(held, &rows, &grid.all_scales())?;
                 // With a zero in the middle, the sign is the top bit the other way around.
                 let flip = if grid.codes == DType::U8 { 0x80 } else { 0 };
                 for (row, out) in rows.zip(out.chunks_exact_mut((row_len / 32 * blocks::Q8_0_BYTES).max(1))) {

@@ -372,6 +372,24 @@ impl Schemes for FromWireQuantizer {
         on_wire(held, &rows, |held| result(self.object.unpack(&from_rows(packed), held, out.into())))
     }
 
+    fn column_unit(&self, packed: &PackedRows) -> Result<u64> {
+        result(self.object.column_unit(&from_rows(packed)))
+    }
+
+    fn unpack_columns(
+        &self,
+        packed: &PackedRows,
+        held: &HeldRows<'_>,
+        rows: Range<u64>,
+        columns: Range<u64>,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let (first, end) = (columns.start, columns.end);
+        on_wire(held, &rows, |held| {
+            result(self.object.unpack_columns(&from_rows(packed), held, first, end, out.into()))
+        })
+    }
+
     fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
         let wanted = held.rows.clone();
         let dtype = DTypeNumber(dtype.0);

@@ -173,6 +173,28 @@ impl WireQuantizer for ToWireQuantizer {
             })
         })
     }
+
+    fn column_unit(&self, rows: &WirePackedRows<'_>) -> R<u64> {
+        plugin_wire("asking for pieces of rows", || {
+            packed::schemes(&*self.0)?.column_unit(&packed::to_rows(rows))
+        })
+    }
+
+    fn unpack_columns(
+        &self,
+        rows: &WirePackedRows<'_>,
+        held: &WireHeldRows<'_>,
+        first: u64,
+        end: u64,
+        mut out: RSliceMut<'_, f32>,
+    ) -> R<()> {
+        plugin_wire("unpacking columns", || {
+            let schemes = packed::schemes(&*self.0)?;
+            packed::with_held(held, |held, wanted| {
+                schemes.unpack_columns(&packed::to_rows(rows), held, wanted, first..end, out.as_mut_slice())
+            })
+        })
+    }
 }
 
 /// Presents the wire's quantizer to the host.

@@ -70,13 +70,24 @@ pub trait WireQuantizer: Send + Sync {
     /// Whether a type holds every value of the rows held.
     fn holds(&self, packed: &WirePackedRows<'_>, held: &WireHeldRows<'_>, dtype: DTypeNumber) -> R<bool>;
     /// Turns rows into blocks of the same values.
-    #[sabi(last_prefix_field)]
     fn repack_rows(
         &self,
         packed: &WirePackedRows<'_>,
         held: &WireHeldRows<'_>,
         dtype: DTypeNumber,
         out: RSliceMut<'_, u8>,
+    ) -> R<()>;
+    /// Pieces of rows begin and end at multiples of so many columns; 0 if there are only whole rows.
+    fn column_unit(&self, packed: &WirePackedRows<'_>) -> R<u64>;
+    /// Unpacks the columns from `first` to before `end` of rows.
+    #[sabi(last_prefix_field)]
+    fn unpack_columns(
+        &self,
+        packed: &WirePackedRows<'_>,
+        held: &WireHeldRows<'_>,
+        first: u64,
+        end: u64,
+        out: RSliceMut<'_, f32>,
     ) -> R<()>;
 }
 

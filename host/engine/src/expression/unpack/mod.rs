@@ -2,6 +2,7 @@
 //! of rows is computed from the parts' bytes.
 
 mod panel;
+mod turned;
 
 pub use panel::{Panel, part_bytes};
 
@@ -13,6 +14,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
+use turned::Turned;
 
 /// A packed weight, and what its rows are turned into.
 #[derive(Clone)]
@@ -100,12 +102,17 @@ impl Unpack<'_> {
         (self.of.weight.tensor.rows.row_len / self.unit().0).max(1)
     }
 
-    /// Whether every run of the box is a good part of a row, or several rows, so that it can be read in order.
-    pub fn is_in_rows(&self) -> bool {
+    /// Whether every run of the box is a good part of a row, or several rows.
+    fn is_in_rows(&self) -> bool {
         match self.dims.last() {
             None => self.row_units() <= WORTH,
             Some(&(size, stride)) => stride == 1 && size.saturating_mul(WORTH) >= self.row_units(),
         }
+    }
+
+    /// Whether it can be read in order without unpacking rows again and again.
+    pub fn is_ascending(&self) -> bool {
+        self.is_in_rows() || Turned::of(self).is_some()
     }
 
     /// Rows in a tile.
@@ -120,17 +127,26 @@ impl Unpack<'_> {
 
     /// Tiles that make up what is read together.
     pub fn tiles(&self) -> usize {
+        if let Some(turned) = Turned::of(self) {
+            return turned.tiles();
+        }
         usize::try_from(self.panel_rows().div_ceil(self.tile_rows())).unwrap_or(1)
     }
 
-    /// Bytes per tile: whole rows.
+    /// Bytes per tile: whole rows of what is stored, or of what it becomes.
     pub fn tile_len(&self) -> u64 {
+        if let Some(turned) = Turned::of(self) {
+            return turned.tile_len();
+        }
         self.tile_rows() * self.row_units() * self.unit().1
     }
 
     /// The most memory that a thread needs, in bytes: what is stored is no larger than F32, and a tile's values are
     /// held twice.
     pub fn memory(&self) -> u64 {
+        if let Some(turned) = Turned::of(self) {
+            return turned.memory();
+        }
         let row = self.of.weight.tensor.rows.row_len.saturating_mul(4);
         self.panel_rows().saturating_mul(row).saturating_add(2 * self.tile_rows().saturating_mul(row)) + TILE
     }
@@ -146,6 +162,9 @@ impl Unpack<'_> {
         out: &mut [u8],
         panel: &mut Panel,
     ) -> Result<()> {
+        if let Some(turned) = Turned::of(self) {
+            return turned.fill(read, at, out, panel);
+        }
         let each = self.unit().1;
         let (inner, outer) = match self.dims.split_last() {
             Some((&(size, 1), outer)) => (size, outer),
@@ -245,6 +264,14 @@ impl Unpack<'_> {
         Ok(())
     }
 
+    /// An error about the weight, unless it is about one of its parts.
+    fn of_weight(&self, error: Error) -> Error {
+        match error.tensor_name() {
+            Some(_) => error,
+            None => error.tensor(&self.of.weight.tensor.name),
+        }
+    }
+
     /// Turns rows that are held into what they become.
     fn unpack(&self, rows: Range<u64>, out: &mut [u8], panel: &mut Panel) -> Result<()> {
         let weight = &self.of.weight;
@@ -252,10 +279,7 @@ impl Unpack<'_> {
         let Panel { parts, values, again, rows: held, .. } = panel;
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let held = HeldRows { rows: held.clone(), parts: &parts };
-        let of_part = |error: Error| match error.tensor_name() {
-            Some(_) => error,
-            None => error.tensor(&weight.tensor.name),
-        };
+        let of_part = |error: Error| self.of_weight(error);
         let Some(decoder) = &self.of.decoder else {
             if let Ok(out) = bytemuck::try_cast_slice_mut(out) {
                 return schemes.unpack(packed, &held, rows, out).map_err(of_part);

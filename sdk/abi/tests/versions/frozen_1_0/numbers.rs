@@ -125,6 +125,8 @@ numbers! {
         EMPTY_FOREIGN = 7,
         /// The model card, as bytes.
         MODEL_CARD = 8,
+        /// Which tensors are the codes of weights, as bytes; not sent to writers.
+        DERIVED = 9,
     }
     /// How a payload is stored in the output.
     EncodingNumber {

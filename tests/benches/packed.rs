@@ -1,4 +1,5 @@
-//! Unpacking to BF16 against a plain cast of as many values from F32 to BF16, in turn in each round.
+//! Unpacking to BF16 against a plain cast of as many values from F32 to BF16, in turn in each round; and FP8 to Q4_K_M against
+//! the same values in BF16 to Q4_K_M.
 //!
 //! `cargo build --release && cargo bench -p apr-tests --bench packed [-- --mib 512 --rounds 5 --only NAME]`
 //!
@@ -27,6 +28,8 @@ use std::process::Command;
 
 /// The target: at least this much of the plain cast's rate.
 const TARGET_RATE: f64 = 0.6;
+/// From FP8 to Q4_K_M in one pass takes at most so much of the time from BF16.
+const TARGET_BLOCKS: f64 = 1.3;
 /// Private memory at most, in MiB.
 const TARGET_MIB: f64 = 128.0;
 /// Columns of every weight, and rows of one.
@@ -186,6 +189,50 @@ fn write(folder: &Path, case: &Case, n: u64) {
     out.flush().unwrap();
 }
 
+/// What two commands took in the same rounds.
+struct Rounds {
+    /// Medians of their times in seconds.
+    seconds: (f64, f64),
+    /// The medians of the second one's time over the first's, by the clock and of the processor.
+    ratios: (f64, f64),
+}
+
+/// Runs two commands in turn, each first in every second round; once before, which does not count.
+fn in_turn(rounds: u64, own: &dyn Fn() -> Command, other: &dyn Fn() -> Command) -> Rounds {
+    let once = |command: &dyn Fn() -> Command| {
+        let mut command = command();
+        let began = bench::cpu_seconds_of_commands();
+        (timed(&mut command), bench::cpu_seconds_of_commands() - began)
+    };
+    once(own);
+    once(other);
+    let (mut owns, mut others, mut ratios, mut of_cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let (a, b) = match round % 2 {
+            0 => (once(own), once(other)),
+            _ => {
+                let b = once(other);
+                (once(own), b)
+            }
+        };
+        owns.push(a.0);
+        others.push(b.0);
+        ratios.push(b.0 / a.0);
+        of_cpu.push(b.1 / a.1);
+    }
+    Rounds {
+        seconds: (median(&mut owns), median(&mut others)),
+        ratios: (median(&mut ratios), median(&mut of_cpu)),
+    }
+}
+
+/// Says how much private memory a command takes.
+fn say_private(name: &str, command: &mut Command) {
+    let private = peak_private(command) / f64::from(1 << 20);
+    let verdict = bench::verdict(private <= TARGET_MIB);
+    println!("{name}: {private:.1} MiB private (at most {TARGET_MIB}): {verdict}");
+}
+
 fn main() {
     let (mib, rounds) = (number("--mib", 512), number("--rounds", 5));
     let only = argument("--only").unwrap_or_default();
@@ -197,59 +244,57 @@ fn main() {
         bench::cpus(),
         bench::file_system(&folder)
     );
-    let (inputs, output) = (folder.join("in"), folder.join("out.safetensors"));
-    let mut cases = cases();
-    let plain = cases.pop().unwrap();
-    write(&inputs.join(plain.name), &plain, n);
-    let command = |case: &str| {
+    let inputs = folder.join("in");
+    let command = |case: &str, as_what: [&str; 2], output: &str| {
+        let output = folder.join(output);
         let _ = std::fs::remove_file(&output);
         let mut command = Command::new(apr());
-        let cast = if case == plain.name { "--precision" } else { "--dequantize" };
         command
-            .args(["convert", "--force", "-q", "--arch", "none", cast, "bf16"])
+            .args(["convert", "--force", "-q", "--arch", "none"])
+            .args(as_what)
             .arg(inputs.join(case).join("model.safetensors"))
             .arg(&output);
         command
     };
+    let mut cases = cases();
+    let plain = cases.pop().unwrap();
+    write(&inputs.join(plain.name), &plain, n);
+    let cast = || command(plain.name, ["--precision", "bf16"], "out.safetensors");
     for case in cases.iter().filter(|case| case.name.contains(&only)) {
         write(&inputs.join(case.name), case, n);
-        let once = |name: &str| {
-            let mut command = command(name);
-            let began = bench::cpu_seconds_of_commands();
-            (timed(&mut command), bench::cpu_seconds_of_commands() - began)
-        };
-        once(case.name);
-        once(plain.name);
-        let (mut own, mut cast, mut ratios, mut of_cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for round in 0..rounds {
-            let (a, b) = match round % 2 {
-                0 => (once(case.name), once(plain.name)),
-                _ => {
-                    let b = once(plain.name);
-                    (once(case.name), b)
-                }
-            };
-            own.push(written / a.0);
-            cast.push(written / b.0);
-            ratios.push(b.0 / a.0);
-            of_cpu.push(b.1 / a.1);
-        }
-        let ratio = median(&mut ratios);
+        let unpacked = || command(case.name, ["--dequantize", "bf16"], "out.safetensors");
+        let Rounds { seconds, ratios } = in_turn(rounds, &unpacked, &cast);
         println!(
-            "{}: {:.2} GB/s, plain cast {:.2} GB/s, ratio {ratio:.2} (at least {TARGET_RATE}): {}; of processor time {:.2}",
+            "{}: {:.2} GB/s, plain cast {:.2} GB/s, ratio {:.2} (at least {TARGET_RATE}): {}; of processor time {:.2}",
             case.name,
-            median(&mut own),
-            median(&mut cast),
-            bench::verdict(ratio >= TARGET_RATE),
-            median(&mut of_cpu)
+            written / seconds.0,
+            written / seconds.1,
+            ratios.0,
+            bench::verdict(ratios.0 >= TARGET_RATE),
+            ratios.1
         );
-        let private = peak_private(&mut command(case.name)) / f64::from(1 << 20);
-        println!(
-            "{}: {private:.1} MiB private (at most {TARGET_MIB}): {}",
-            case.name,
-            bench::verdict(private <= TARGET_MIB)
-        );
+        say_private(case.name, &mut unpacked());
         std::fs::remove_dir_all(inputs.join(case.name)).unwrap();
+    }
+    // From codes to blocks in one pass, and from BF16.
+    let name = "fp8-block to Q4_K_M";
+    if name.contains(&only) {
+        let case = cases.iter().find(|case| case.name == "fp8-block").unwrap();
+        write(&inputs.join(case.name), case, n);
+        // The same values: how long blocks take depends on them.
+        std::fs::create_dir_all(inputs.join("bf16")).unwrap();
+        timed(&mut command(case.name, ["--dequantize", "bf16"], "in/bf16/model.safetensors"));
+        let blocks = |case: &str| command(case, ["--quantize", "Q4_K_M"], "out.gguf");
+        let Rounds { seconds, ratios } = in_turn(rounds, &|| blocks(case.name), &|| blocks("bf16"));
+        let share = 1.0 / ratios.0;
+        println!(
+            "{name}: {:.2} s, from BF16 {:.2} s: {share:.2} of it (at most {TARGET_BLOCKS}): {}; of processor time {:.2}",
+            seconds.0,
+            seconds.1,
+            bench::verdict(share <= TARGET_BLOCKS),
+            1.0 / ratios.1
+        );
+        say_private(name, &mut blocks(case.name));
     }
     let _ = std::fs::remove_dir_all(&folder);
 }

@@ -84,6 +84,13 @@ impl Packed {
             let otherwise = format!("leave out {flag} to copy them as they are");
             return Some(Need { why, otherwise, cast: types.precision });
         }
+        let held = &target.manifest.carries;
+        let is_refused = |tensor: &&Tensor| !is_plain(tensor) && !held.dtype(tensor.dtype.name());
+        if let Some(tensor) = model.tensors.iter().find(is_refused) {
+            let why = format!("{} cannot hold {}", target.manifest.name, tensor.dtype);
+            let otherwise = "or write a format that has this type".to_owned();
+            return Some(Need { why, otherwise, cast: None });
+        }
         let by_name = options.arch.as_deref().filter(|arch| *arch != "none");
         let keeps_names = options.arch.as_deref() == Some("none");
         let (want, is_needed) = match &target.manifest.dialect {

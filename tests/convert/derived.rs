@@ -165,7 +165,7 @@ fn a_derived_weight_becomes_blocks_that_hold_every_value() {
 }
 
 /// Models with codes whose values are not certain: the file, the tensor, and what the refusal says of it.
-const REFUSED: [(&str, &str, &str); 13] = [
+const REFUSED: [(&str, &str, &str); 19] = [
     ("computed-scale", "w", "their scales are computed while the model runs"),
     ("computed-zero", "w", "their zero points are computed while the model runs"),
     ("gathered-scale", "w", "their scales are computed while the model runs"),
@@ -179,6 +179,12 @@ const REFUSED: [(&str, &str, &str); 13] = [
     ("three-bits", "w", "they have 3 bits"),
     ("bnb4", "w", "how that operator packs them is not known"),
     ("in-function", "w", "their scales are computed while the model runs"),
+    ("joined", "w", "`Concat` makes others of them before"),
+    ("shifted", "w", "`BitShift` makes others of them before"),
+    ("widened", "w", "`Cast` makes others of them before"),
+    ("chosen", "w", "`If` makes others of them before"),
+    ("carried", "w", "`Loop` makes others of them before"),
+    ("returned", "w", "`Joins` makes others of them before"),
 ];
 
 #[test]

@@ -250,6 +250,9 @@ impl<'a> Describer<'a> {
                 self.unknown_codes(tensor, operator, "the body of a loop takes it as an input");
                 return Ok(());
             }
+            Origin::Computed(by, _, _) => {
+                return self.computed(node, operand.codes, place, operator, by);
+            }
             _ => return Ok(()),
         };
         match self.weight(node, place, operator, operand, codes)? {
@@ -272,6 +275,25 @@ impl<'a> Describer<'a> {
                 }
             }
             Err(why) => self.unknown_codes(codes, operator, &why),
+        }
+        Ok(())
+    }
+
+    /// Tells of codes that an operand is computed from by nodes that do not scale them; `by` is the last of these.
+    fn computed(
+        &mut self,
+        node: usize,
+        at: usize,
+        place: Place,
+        operator: &Operator,
+        by: usize,
+    ) -> Result<()> {
+        let Some(name) = self.graphs.node(node).inputs.get(at) else { return Ok(()) };
+        let why = format!("`{}` makes others of them before", self.graphs.node(by).operator);
+        for tensor in self.graphs.behind(place, name)? {
+            if self.is_codes(tensor) && self.elements(tensor) > 1 {
+                self.unknown_codes(tensor, operator, &why);
+            }
         }
         Ok(())
     }

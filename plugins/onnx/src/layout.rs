@@ -95,6 +95,7 @@ pub mod function {
     #![allow(missing_docs, reason = "the names are the specification's")]
     pub const NAME: u32 = 1;
     pub const INPUT: u32 = 4;
+    pub const OUTPUT: u32 = 5;
     pub const NODE: u32 = 7;
     pub const DOMAIN: u32 = 10;
     pub const ATTRIBUTE_PROTO: u32 = 11;

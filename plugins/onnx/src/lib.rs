@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod behind;
 mod constants;
 mod derived;
 mod edit;

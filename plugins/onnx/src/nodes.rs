@@ -1,8 +1,7 @@
-//! Nodes that tell of quantized weights, with the scopes in which their names mean something: the graph, the bodies of `If`,
+//! The nodes of a model with quantized weights, with the scopes in which their names mean something: the graph, the bodies of `If`,
 //! `Loop` and `Scan`, and functions. They are read only where some node computes with codes.
 
 use crate::layout::{attribute, function, graph, model, node, value_info, wire};
-use crate::operators;
 use crate::scan::{Field, Scan};
 use crate::walk::Found;
 use apr_sdk::{ErrorKind, Result};
@@ -48,10 +47,12 @@ pub enum Attribute {
 pub struct Scope {
     /// The scope around it, whose names mean the same here.
     pub parent: Option<usize>,
-    /// The node that it is an attribute of, if that was kept.
+    /// The node that it is an attribute of.
     pub owner: Option<usize>,
     /// The names of its inputs, in order; those of the outermost graph are left out.
     pub inputs: Vec<String>,
+    /// The names of its outputs likewise.
+    pub outputs: Vec<String>,
     /// The defaults of a function's attributes.
     pub defaults: Vec<(String, Attribute)>,
     /// The tensors that names mean here.
@@ -123,10 +124,12 @@ impl NodeReader<'_, '_> {
                 graph::INITIALIZER => {
                     self.nodes.scopes[scope].initializers.extend(self.tensors.get(&record.start));
                 }
-                graph::INPUT if scope > 0 => {
+                graph::INPUT | graph::OUTPUT if scope > 0 => {
                     if let Some(name) = first(self.scan, &record, value_info::NAME)? {
                         let name = text(self.scan, &name)?;
-                        self.nodes.scopes[scope].inputs.push(name);
+                        let of = &mut self.nodes.scopes[scope];
+                        if record.number == graph::INPUT { &mut of.inputs } else { &mut of.outputs }
+                            .push(name);
                     }
                 }
                 _ => {}
@@ -148,6 +151,10 @@ impl NodeReader<'_, '_> {
                     let name = text(self.scan, &record)?;
                     self.nodes.scopes[scope].inputs.push(name);
                 }
+                function::OUTPUT => {
+                    let name = text(self.scan, &record)?;
+                    self.nodes.scopes[scope].outputs.push(name);
+                }
                 function::DOMAIN => key[0] = text(self.scan, &record)?,
                 function::NAME => key[1] = text(self.scan, &record)?,
                 function::OVERLOAD => key[2] = text(self.scan, &record)?,
@@ -163,7 +170,7 @@ impl NodeReader<'_, '_> {
         Ok(())
     }
 
-    /// A node, which is kept if it tells something, and the graphs in its attributes.
+    /// A node, and the graphs in its attributes.
     fn node(&mut self, field: &Field, scope: usize) -> Result<()> {
         let mut found = Node { scope, ..Node::default() };
         for (number, out) in [(node::OP_TYPE, &mut found.operator), (node::DOMAIN, &mut found.domain)] {
@@ -171,25 +178,22 @@ impl NodeReader<'_, '_> {
                 *out = text(self.scan, &record)?;
             }
         }
-        let is_kept = operators::is_kept(&found.domain, &found.operator);
         let number = self.nodes.nodes.len();
-        if is_kept {
-            self.ends(field, &mut found)?;
-            self.nodes.nodes.push(found);
-            self.nodes.scopes[scope].nodes.push(number);
-        }
+        self.ends(field, &mut found)?;
+        self.nodes.nodes.push(found);
+        self.nodes.scopes[scope].nodes.push(number);
         let mut at = field.start;
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
             if record.number == node::ATTRIBUTE {
-                self.values(&record, scope, is_kept.then_some(number))?;
+                self.values(&record, scope, number)?;
             }
             at = record.end;
         }
         Ok(())
     }
 
-    /// Inputs, outputs and numbers of a node that is kept.
+    /// Inputs, outputs and numbers of a node.
     fn ends(&mut self, field: &Field, found: &mut Node) -> Result<()> {
         let mut cost = size_of::<Node>();
         let mut at = field.start;
@@ -215,18 +219,16 @@ impl NodeReader<'_, '_> {
     }
 
     /// What an attribute holds: the tensor of a constant, or graphs.
-    fn values(&mut self, field: &Field, scope: usize, owner: Option<usize>) -> Result<()> {
+    fn values(&mut self, field: &Field, scope: usize, owner: usize) -> Result<()> {
         let mut at = field.start;
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
             match record.number {
                 attribute::T => {
-                    if let Some(owner) = owner {
-                        self.nodes.nodes[owner].tensor = self.tensors.get(&record.start).copied();
-                    }
+                    self.nodes.nodes[owner].tensor = self.tensors.get(&record.start).copied();
                 }
                 attribute::G | attribute::GRAPHS => {
-                    let inner = self.scope(Some(scope), owner)?;
+                    let inner = self.scope(Some(scope), Some(owner))?;
                     self.graph(&record, inner)?;
                 }
                 _ => {}

@@ -165,9 +165,6 @@ const MOVERS: [&str; 13] = [
     "DepthToSpace",
 ];
 
-/// Other operators that say where scales and codes come from.
-const OTHERS: [&str; 6] = ["Constant", "Mul", "Cast", "DynamicQuantizeLinear", "Loop", "Scan"];
-
 /// Whether a domain is the standard one.
 pub fn is_standard(domain: &str) -> bool {
     ["", "ai.onnx"].contains(&domain)
@@ -186,12 +183,6 @@ pub fn find(domain: &str, name: &str) -> Option<&'static Operator> {
 /// Whether an operator of this name, in some domain, computes with codes.
 pub fn has(name: &str) -> bool {
     OPERATORS.iter().any(|operator| operator.name == name)
-}
-
-/// Whether a node tells of codes, scales or zero points. One of another domain may call a function.
-pub fn is_kept(domain: &str, name: &str) -> bool {
-    let is_other = || OTHERS.contains(&name) || MOVERS.contains(&name);
-    find(domain, name).is_some() || if is_standard(domain) { is_other() } else { domain != "com.microsoft" }
 }
 
 /// Whether a node moves elements and changes none.

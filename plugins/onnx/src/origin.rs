@@ -23,7 +23,7 @@ pub struct Place {
 
 /// A call of a function.
 #[derive(Clone, Copy, Debug)]
-struct Call {
+pub(crate) struct Call {
     node: usize,
     from: Place,
     function: usize,
@@ -32,9 +32,12 @@ struct Call {
 
 /// What a name is in its scope.
 #[derive(Clone, Copy, Debug)]
-enum Bound {
+pub(crate) enum Bound {
+    /// A tensor of the model.
     Tensor(usize),
+    /// Which output of which node.
     Output(usize, usize),
+    /// An input of its scope, by its place.
     Input(usize),
 }
 
@@ -56,19 +59,21 @@ pub enum Origin<'a> {
     Looped(usize),
     /// What a node computes: the node, which of its outputs, and where.
     Computed(usize, usize, Place),
-    /// Something else: an input of the model, or what no kept node computes.
+    /// Something else: an input of the model, or what no node computes.
     Elsewhere,
     /// The name is empty or missing.
     Nothing,
 }
 
-/// The kept nodes with their names.
+/// The nodes with their names.
 pub struct Graphs<'a> {
     /// The nodes.
     pub nodes: &'a Nodes,
     bound: Vec<HashMap<&'a str, Bound>>,
     readers: HashMap<(usize, &'a str), Vec<usize>>,
-    calls: Vec<Call>,
+    pub(crate) calls: Vec<Call>,
+    /// How many names were followed through nodes of any kind.
+    pub(crate) n_followed: usize,
 }
 
 impl<'a> Graphs<'a> {
@@ -94,7 +99,7 @@ impl<'a> Graphs<'a> {
                 readers.entry((node.scope, name)).or_default().push(number);
             }
         }
-        Ok(Graphs { nodes, bound, readers, calls: Vec::new() })
+        Ok(Graphs { nodes, bound, readers, calls: Vec::new(), n_followed: 0 })
     }
 
     /// A node by its number.
@@ -133,13 +138,8 @@ impl<'a> Graphs<'a> {
                 Bound::Tensor(tensor) if is_looped => return Origin::Looped(tensor),
                 Bound::Tensor(tensor) => return Origin::Stored { tensor, mover, is_whole },
                 Bound::Input(at) => {
-                    let of = &self.nodes.scopes[scope];
-                    let around = match of.parent {
-                        Some(parent) => of.owner.map(|owner| (owner, Place { scope: parent, ..place })),
-                        None => place.call.map(|call| (self.calls[call].node, self.calls[call].from)),
-                    };
-                    is_looped |= of.parent.is_some();
-                    let Some((node, from)) = around else { return Origin::Elsewhere };
+                    is_looped |= self.nodes.scopes[scope].parent.is_some();
+                    let Some((node, from)) = self.around(place) else { return Origin::Elsewhere };
                     name = self.node(node).inputs.get(at).map_or("", String::as_str);
                     place = from;
                 }
@@ -167,8 +167,17 @@ impl<'a> Graphs<'a> {
         Origin::Elsewhere
     }
 
+    /// The node that a scope is computed for, and where that is: one that owns the scope, or calls the function that it is.
+    pub(crate) fn around(&self, place: Place) -> Option<(usize, Place)> {
+        let of = &self.nodes.scopes[place.scope];
+        match of.parent {
+            Some(parent) => of.owner.map(|owner| (owner, Place { scope: parent, ..place })),
+            None => place.call.map(|call| (self.calls[call].node, self.calls[call].from)),
+        }
+    }
+
     /// What a name is here or in a scope around.
-    fn meaning(&self, mut scope: usize, name: &str) -> Option<(usize, Bound)> {
+    pub(crate) fn meaning(&self, mut scope: usize, name: &str) -> Option<(usize, Bound)> {
         loop {
             if let Some(bound) = self.bound[scope].get(name) {
                 return Some((scope, *bound));

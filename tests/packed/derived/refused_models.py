@@ -13,12 +13,12 @@ MICROSOFT = "com.microsoft"
 FLOAT = TensorProto.FLOAT
 
 
-def save(name, nodes, stored, functions=(), shape=(4, 6), kind="INT8"):
+def save(name, nodes, stored, functions=(), shape=(4, 6), kind="INT8", kinds=None):
     """A model with the weight `w`, and inputs for all that nothing else makes."""
     stored = [tensor("w", kind, codes(kind, shape))] + stored
     made = {one.name for one in stored} | {out for node in nodes for out in node.output} | {""}
     given = dict.fromkeys(value for node in nodes for value in node.input if value not in made)
-    inputs = [helper.make_tensor_value_info(value, FLOAT, None) for value in given]
+    inputs = [helper.make_tensor_value_info(value, (kinds or {}).get(value, FLOAT), None) for value in given]
     outputs = [helper.make_empty_tensor_value_info(nodes[-1].output[0])]
     graph = helper.make_graph(nodes, name, inputs, outputs, stored)
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1), helper.make_opsetid("local", 1)]
@@ -70,6 +70,36 @@ def main():
                                     [helper.make_opsetid("", 21)])
     save("in-function", [helper.make_node("Abs", ["x"], ["t"]), helper.make_node("Values", ["w", "t"], ["y"], domain="local")], [],
          functions=[function])
+    # Codes that other nodes join, choose or change before they are scaled.
+    other = tensor("other", "INT8", codes("INT8", (2, 6)))
+    save("joined", [helper.make_node("Concat", ["other", "w"], ["both"], axis=0), dequantize(["both", "s"])], [other, one])
+    save("shifted", [tensor_of("bits", 4), helper.make_node("BitShift", ["w", "bits"], ["high"], direction="RIGHT"),
+                     dequantize(["high", "s"])], [one], kind="UINT8")
+    save("widened", [helper.make_node("Cast", ["w"], ["wide"], to=TensorProto.INT32), dequantize(["wide", "s"])], [one])
+    branch = lambda name: helper.make_graph([helper.make_node("Identity", [name], [f"{name}.same"])], name, [],
+                                            [helper.make_tensor_value_info(f"{name}.same", TensorProto.INT8, [4, 6])])
+    save("chosen", [helper.make_node("If", ["flag"], ["q"], then_branch=branch("w"), else_branch=branch("v")),
+                    dequantize(["q", "s"])], [tensor("v", "INT8", codes("INT8", (4, 6))), one], kinds={"flag": TensorProto.BOOL})
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["go_on"]), helper.make_node("Identity", ["state"], ["next"])], "body",
+        [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in (
+            ("trip", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("state", TensorProto.INT8, [4, 6]))],
+        [helper.make_tensor_value_info("go_on", TensorProto.BOOL, []), helper.make_tensor_value_info("next", TensorProto.INT8, [4, 6])])
+    save("carried", [helper.make_node("Loop", ["trips", "", "w"], ["q"], body=body), dequantize(["q", "s"])], [one],
+         kinds={"trips": TensorProto.INT64})
+    inner = [constant("own", codes("INT8", (4, 2))), helper.make_node("Concat", ["own", "p"], ["r"], axis=1)]
+    joins = helper.make_function("local", "Joins", ["p"], ["r"], inner, [helper.make_opsetid("", 21)])
+    save("returned", [helper.make_node("Joins", ["w"], ["q"], domain="local"), dequantize(["q", "s"])], [one], functions=[joins])
+
+
+def constant(name, values):
+    """A node that is a tensor."""
+    return helper.make_node("Constant", [], [name], value=tensor("", "INT8", values))
+
+
+def tensor_of(name, number):
+    """A node that is one byte."""
+    return helper.make_node("Constant", [], [name], value=tensor("", "UINT8", [number]))
 
 
 main()

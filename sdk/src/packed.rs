@@ -301,6 +301,13 @@ pub struct PackedWeight {
 }
 
 impl PackedWeight {
+    /// The bytes that are stored for so many rows, on average.
+    pub fn stored_len(&self, rows: u64) -> u64 {
+        let parts = self.parts.iter().filter_map(|part| part.payload_len().ok());
+        let all = parts.fold(0u64, u64::saturating_add);
+        (all / self.tensor.rows.rows.max(1)).saturating_mul(rows)
+    }
+
     /// The schemes of the quantizer that knows this one.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ pub use planned_tensor::PlannedTensor;
 pub use region::merged;
 pub use source::{Access, unit};
 pub use spool::{SPOOL, Spools};
-pub use unpack::{Packed, Panel, Unpack, part_bytes};
+pub use unpack::{Packed, Panel, Panels, Unpack, part_bytes};
 
 pub(crate) use source::Source;
 

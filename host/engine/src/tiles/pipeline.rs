@@ -6,7 +6,7 @@ use super::watch::Watch;
 use crate::contract::FINITE;
 use crate::engine::Engine;
 use crate::expression::evaluate::{Buffers, Evaluation, Outcome};
-use crate::expression::{Expression, Granule, SPOOL};
+use crate::expression::{Expression, Granule, Panels, SPOOL};
 use crate::open::Backing;
 use crate::open::OpenedModel;
 use crate::open::seen::{ByteSpace, LONG, SeenRange};
@@ -20,7 +20,7 @@ use crate::values::cast::Changes;
 use crate::values::loss::Loss;
 use apr_sdk::{Error, Extent, Model, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One output: how its payload is computed and where it goes.
 #[derive(Clone, Copy)]
@@ -163,6 +163,8 @@ impl Job<'_> {
 pub struct Common {
     /// The block lists of tensors that are being decoded.
     pub lists: Lists,
+    /// The rows of packed weights that are being unpacked.
+    pub panels: Arc<Panels>,
     /// Bytes written so far, for all outputs.
     written: AtomicU64,
     /// Total bytes of all outputs.

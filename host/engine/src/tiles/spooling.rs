@@ -26,7 +26,7 @@ pub fn fill(
     let (bytes, shown) = (scratch.read_back(0)?, scratch.show(0));
     // A spool may be computed from another: that one comes first, and is complete by then.
     for run in spools.all().chunk_by(|_, (next, _)| !next.is_spooled()) {
-        let mut tiles = Tiles::default();
+        let mut tiles = Tiles::of_threads(engine.crew.width());
         for (expression, offset) in run {
             let mut offset = *offset;
             for part in expression.clone().into_parts() {

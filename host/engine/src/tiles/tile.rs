@@ -179,16 +179,29 @@ pub struct Tiles {
     of_tensor: Vec<Range<usize>>,
     /// Indices of the runs, in the order of their units.
     by_unit: Vec<usize>,
+    /// How many threads compute them. Units depend on it, tiles do not.
+    threads: usize,
 }
 
 impl Tiles {
-    /// Cuts the payload of `layout`; `expressions` has one expression per tensor of the planned model.
+    /// No tiles yet, for so many threads.
+    pub fn of_threads(threads: usize) -> Tiles {
+        Tiles { threads, ..Tiles::default() }
+    }
+
+    /// Cuts the payload of `layout` for so many threads; `expressions` has one expression per tensor of the planned
+    /// model.
     ///
     /// # Errors
     /// Plugin if a tensor's expression gives more or fewer bytes than its place holds; Unsupported for an
     /// unknown dtype.
-    pub fn new(layout: &Layout, model: &Model, mut expressions: Vec<Expression>) -> Result<Tiles> {
-        let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::default() };
+    pub fn new(
+        layout: &Layout,
+        model: &Model,
+        mut expressions: Vec<Expression>,
+        threads: usize,
+    ) -> Result<Tiles> {
+        let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::of_threads(threads) };
         tiles.runs.reserve(expressions.iter().map(|one| one.parts().len()).sum());
         let nothing = || Expression::Concat(Vec::new());
         for (number, file) in layout.files.iter().enumerate() {
@@ -243,7 +256,7 @@ impl Tiles {
             Access::Decode { .. } => Cut::Tiles(DECODED),
             Access::Stream { .. } => Cut::Whole,
             Access::Unpack(_) if in_order.is_some() => Cut::Tiles(1),
-            Access::Unpack(unpack) => Cut::Tiles(unpack.tiles()),
+            Access::Unpack(unpack) => Cut::Tiles(unpack.together(self.threads)),
             Access::Gather(gather) if !is_rows && in_order.is_none() => Cut::Boxes(gather.n_parts()),
             _ => Cut::Tiles(1),
         };

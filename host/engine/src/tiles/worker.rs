@@ -52,7 +52,7 @@ impl<'a> Worker<'a> {
             buffers: Buffers::default(),
             strip: Vec::new(),
             decoder: Decoder::default(),
-            panel: Panel::default(),
+            panel: outputs.first().map_or_else(Panel::default, |one| Panel::among(&one.common.panels)),
             list: None,
         }
     }

@@ -96,7 +96,7 @@ impl<'w, 'e> Begun<'w, 'e> {
     fn new(engine: &Engine, work: OutputWork<'w, 'e>) -> Result<Begun<'w, 'e>> {
         let OutputWork { laid_out, expressions, quality, sink, earlier } = work;
         let LaidOut { source, model, layout, spools, specs, .. } = laid_out;
-        let tiles = Tiles::new(layout, model, expressions)?;
+        let tiles = Tiles::new(layout, model, expressions, engine.crew.width())?;
         let sums = TileSums::new(&tiles);
         let watch = Watch::new(model, specs, quality);
         let mut unmeasured = 0;

@@ -4,7 +4,7 @@
 mod panel;
 mod turned;
 
-pub use panel::{Panel, part_bytes};
+pub use panel::{Panel, Panels, part_bytes};
 
 use super::Expression;
 use super::source::{Source, Storage, unit};
@@ -74,6 +74,9 @@ pub(super) fn of(number: usize, weight: &Arc<PackedWeight>, dtype: DType) -> Res
     Ok(values.cast(dtype))
 }
 
+/// The most stored bytes that the panels of all threads hold together, about.
+const MOST_PANELS: u64 = 64 << 20;
+
 /// Some units of a packed weight, in row-major order.
 #[derive(Clone, Debug)]
 pub struct Unpack<'e> {
@@ -125,12 +128,18 @@ impl Unpack<'_> {
         self.of.weight.tensor.panel.max(self.tile_rows())
     }
 
-    /// Tiles that make up what is read together.
-    pub fn tiles(&self) -> usize {
-        if let Some(turned) = Turned::of(self) {
-            return turned.tiles();
-        }
-        usize::try_from(self.panel_rows().div_ceil(self.tile_rows())).unwrap_or(1)
+    /// Tiles that one of so many threads computes together: all those of a panel, or a part of them where the panels of all
+    /// threads would hold too much, so that several threads share each.
+    pub fn together(&self, threads: usize) -> usize {
+        let (tiles, held) = match Turned::of(self) {
+            Some(turned) => (turned.tiles(), turned.held()),
+            None => {
+                let rows = self.panel_rows();
+                (rows.div_ceil(self.tile_rows()), self.of.weight.stored_len(rows))
+            }
+        };
+        let sharers = held.saturating_mul(threads as u64).div_ceil(MOST_PANELS).max(1);
+        usize::try_from(tiles.div_ceil(sharers)).unwrap_or(1).max(1)
     }
 
     /// Bytes per tile: whole rows of what is stored, or of what it becomes.
@@ -254,10 +263,13 @@ impl Unpack<'_> {
         panel: &mut Panel,
     ) -> Result<()> {
         let (step, bytes) = (self.tile_rows(), place(self.row_units() * self.unit().1));
+        let all_rows = self.of.weight.tensor.rows.rows;
         let mut at = rows.start;
         for out in out.chunks_mut((place(step) * bytes).max(1)) {
             let end = (at + step).min(rows.end);
-            panel.hold(read, &self.of.weight, at..end, self.panel_rows())?;
+            let together = self.panel_rows();
+            let all = at / together * together..(end.div_ceil(together) * together).min(all_rows);
+            panel.hold(read, &self.of.weight, &(at..end), (all, together > step))?;
             self.unpack(at..end, out, panel)?;
             at = end;
         }
@@ -276,9 +288,10 @@ impl Unpack<'_> {
     fn unpack(&self, rows: Range<u64>, out: &mut [u8], panel: &mut Panel) -> Result<()> {
         let weight = &self.of.weight;
         let (schemes, packed) = (weight.schemes()?, self.of.rows());
-        let Panel { parts, values, again, rows: held, .. } = panel;
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        let held = HeldRows { rows: held.clone(), parts: &parts };
+        let (rows_held, parts) = panel.held();
+        let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
+        let held = HeldRows { rows: rows_held, parts: &parts };
+        let Panel { values, again, .. } = panel;
         let of_part = |error: Error| self.of_weight(error);
         let Some(decoder) = &self.of.decoder else {
             if let Ok(out) = bytemuck::try_cast_slice_mut(out) {

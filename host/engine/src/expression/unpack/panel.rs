@@ -4,60 +4,139 @@ use super::place;
 use crate::expression::Expression;
 use apr_sdk::{Error, Extent, MOST_WHOLE, PackedWeight, PartRange, Result};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Rows in memory, kept from one call to the next: neighbours need the same ones.
+/// The panels that threads are using: one that several need is read once. When the last thread leaves it, it is dropped.
 #[derive(Default)]
-pub struct Panel {
-    weight: Option<Arc<PackedWeight>>,
-    pub(super) rows: Range<u64>,
-    pub(super) parts: Vec<Vec<u8>>,
-    /// Which parts are there as a whole.
-    is_whole: Vec<bool>,
-    pub(super) values: Vec<f32>,
-    pub(super) again: Vec<f32>,
+pub struct Panels {
+    held: Mutex<Vec<(Key, Weak<Slot>)>>,
 }
 
-impl Panel {
-    /// Holds rows of a weight, and the others of their panel.
-    pub(super) fn hold(
+/// Which weight, by its address, and which of its rows.
+type Key = (usize, Range<u64>);
+
+/// A panel, once it has been read.
+type Slot = Mutex<Option<Held>>;
+
+impl Panels {
+    /// The place of a panel.
+    fn slot(&self, weight: &Arc<PackedWeight>, rows: &Range<u64>) -> Arc<Slot> {
+        let key = (Arc::as_ptr(weight).addr(), rows.clone());
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|(_, slot)| slot.strong_count() > 0);
+        let there = held.iter().find(|(of, _)| *of == key).and_then(|(_, slot)| slot.upgrade());
+        there.unwrap_or_else(|| {
+            let slot = Arc::default();
+            held.push((key, Arc::downgrade(&slot)));
+            slot
+        })
+    }
+}
+
+/// The bytes of some rows of a weight.
+#[derive(Clone, Default)]
+struct Held {
+    /// Those of each part.
+    parts: Vec<Arc<Vec<u8>>>,
+    /// Which parts are there as a whole.
+    is_whole: Vec<bool>,
+}
+
+impl Held {
+    /// Reads rows; what is there already as a whole is kept.
+    fn read(
         &mut self,
         read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
-        weight: &Arc<PackedWeight>,
+        weight: &PackedWeight,
         rows: Range<u64>,
-        panel: u64,
     ) -> Result<()> {
-        let is_same = self.weight.as_ref().is_some_and(|held| Arc::ptr_eq(held, weight));
-        if is_same && self.rows.start <= rows.start && rows.end <= self.rows.end {
-            return Ok(());
-        }
-        let all = weight.tensor.rows.rows;
-        let whole = rows.start / panel * panel..(rows.end.div_ceil(panel) * panel).min(all);
-        if !is_same {
-            self.is_whole = vec![false; weight.parts.len()];
-            self.parts.resize_with(weight.parts.len(), Vec::new);
-        }
-        self.weight = None;
-        let ranges = weight.schemes()?.ranges(&weight.tensor.rows, whole.clone())?;
+        let ranges = weight.schemes()?.ranges(&weight.tensor.rows, rows)?;
         if ranges.len() != weight.parts.len() {
             let (have, want) = (ranges.len(), weight.parts.len());
             return Err(Error::plugin(format!("says where rows lie in {have} of {want} parts")));
         }
+        self.parts.resize_with(weight.parts.len(), Arc::default);
+        self.is_whole.resize(weight.parts.len(), false);
         for ((range, part), (bytes, is_whole)) in
             ranges.iter().zip(&weight.parts).zip(self.parts.iter_mut().zip(&mut self.is_whole))
         {
             if *is_whole && matches!(range, PartRange::Whole) {
                 continue;
             }
-            *is_whole = matches!(range, PartRange::Whole);
-            part_bytes(read, part, range, bytes).map_err(|error| match error.tensor_name() {
+            *is_whole = false;
+            // Another thread may still need what is there.
+            if Arc::get_mut(bytes).is_none() {
+                *bytes = Arc::default();
+            }
+            let done = part_bytes(read, part, range, Arc::make_mut(bytes));
+            done.map_err(|error| match error.tensor_name() {
                 Some(_) => error,
                 None => error.tensor(&part.name),
             })?;
+            *is_whole = matches!(range, PartRange::Whole);
         }
-        self.rows = whole;
-        self.weight = Some(Arc::clone(weight));
         Ok(())
+    }
+}
+
+/// Rows in memory, kept from one call to the next: neighbours need the same ones.
+#[derive(Default)]
+pub struct Panel {
+    weight: Option<Arc<PackedWeight>>,
+    rows: Range<u64>,
+    held: Held,
+    /// Where the rows are shared with other threads.
+    slot: Option<Arc<Slot>>,
+    panels: Arc<Panels>,
+    pub(super) values: Vec<f32>,
+    pub(super) again: Vec<f32>,
+}
+
+impl Panel {
+    /// A thread's panel, one of those of all threads.
+    pub fn among(panels: &Arc<Panels>) -> Panel {
+        Panel { panels: Arc::clone(panels), ..Panel::default() }
+    }
+
+    /// Holds rows of a weight. If they are not there yet, `all` are read, which they are among; for other threads too if
+    /// these `share` them.
+    pub(super) fn hold(
+        &mut self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        weight: &Arc<PackedWeight>,
+        rows: &Range<u64>,
+        (all, share): (Range<u64>, bool),
+    ) -> Result<()> {
+        let is_same = self.weight.as_ref().is_some_and(|held| Arc::ptr_eq(held, weight));
+        if is_same && self.rows.start <= rows.start && rows.end <= self.rows.end {
+            return Ok(());
+        }
+        if !is_same {
+            self.held.is_whole.clear();
+        }
+        (self.slot, self.weight) = (None, None);
+        if share {
+            let slot = self.panels.slot(weight, &all);
+            let mut there = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*there {
+                Some(held) => self.held = held.clone(),
+                None => {
+                    self.held.read(read, weight, all.clone())?;
+                    *there = Some(self.held.clone());
+                }
+            }
+            drop(there);
+            self.slot = Some(slot);
+        } else {
+            self.held.read(read, weight, all.clone())?;
+        }
+        (self.rows, self.weight) = (all, Some(Arc::clone(weight)));
+        Ok(())
+    }
+
+    /// The rows that are held, and the bytes of each part.
+    pub(super) fn held(&self) -> (Range<u64>, Vec<Arc<Vec<u8>>>) {
+        (self.rows.clone(), self.held.parts.clone())
     }
 }
 

@@ -49,8 +49,7 @@ impl<'u> Turned<'u> {
         if unpack.of.decoder.is_some() || !is_in_rows || !(1..=WORTH).contains(&step) {
             return None;
         }
-        let stored: u64 = weight.parts.iter().filter_map(|part| part.payload_len().ok()).sum();
-        let held = (stored / packed.rows.max(1)).saturating_mul(rows * step);
+        let held = weight.stored_len(rows.checked_mul(step)?);
         let unit = weight.schemes().ok()?.column_unit(packed).ok().filter(|unit| *unit > 0)?;
         let column = rows.saturating_mul(4);
         let of_tile = tile(*n_columns, (TILE / column).max(1), unit);
@@ -72,8 +71,13 @@ impl<'u> Turned<'u> {
     }
 
     /// Tiles of a matrix.
-    pub(super) fn tiles(&self) -> usize {
-        usize::try_from((self.columns.end - self.columns.start).div_ceil(self.of_tile)).unwrap_or(1)
+    pub(super) fn tiles(&self) -> u64 {
+        (self.columns.end - self.columns.start).div_ceil(self.of_tile)
+    }
+
+    /// Stored bytes of a matrix.
+    pub(super) fn held(&self) -> u64 {
+        self.held
     }
 
     /// The most memory that a thread needs, in bytes.
@@ -119,7 +123,7 @@ impl<'u> Turned<'u> {
                 number /= size;
             }
             let rows = row..row + (self.rows - 1) * self.step + 1;
-            panel.hold(read, &self.unpack.of.weight, rows.clone(), 1)?;
+            panel.hold(read, &self.unpack.of.weight, &rows, (rows.clone(), true))?;
             // Columns of a tile at a time.
             let column = at % size / self.rows;
             let end = (column / self.of_tile + 1) * self.of_tile * self.rows;
@@ -140,9 +144,10 @@ impl<'u> Turned<'u> {
         let (from, to) = (self.columns.start + wanted.start, self.columns.start + wanted.end);
         let columns = from / self.unit * self.unit..(to.div_ceil(self.unit) * self.unit).min(packed.row_len);
         let width = columns.end - columns.start;
-        let Panel { parts, values, rows: held, .. } = panel;
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        let held = HeldRows { rows: held.clone(), parts: &parts };
+        let (rows_held, parts) = panel.held();
+        let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
+        let held = HeldRows { rows: rows_held, parts: &parts };
+        let values = &mut panel.values;
         let together = (STRIP / (4 * width) / self.step).max(1);
         let mut done = 0;
         while done < self.rows {
@@ -354,5 +359,38 @@ mod tests {
     #[test]
     fn tiles_divide_columns_evenly_where_they_can() {
         assert_eq!((tile(2880, 45, 2), tile(4096, 64, 2), tile(37, 64, 2), tile(5, 1, 4)), (40, 64, 64, 4));
+    }
+
+    #[test]
+    fn threads_that_need_a_matrix_at_the_same_time_read_it_once() {
+        let of = weight(210, 37);
+        let dims = vec![(3, 70 * 37), (37, 1), (70, 37)];
+        let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims };
+        let n_read = std::cell::Cell::new(0);
+        let read = |_: Extent, out: &mut [u8]| {
+            n_read.set(n_read.get() + 1);
+            out.fill(1);
+            Ok(())
+        };
+        let panels = Arc::default();
+        let (mut one, mut other) = (Panel::among(&panels), Panel::among(&panels));
+        let element = |matrix: u64, panel: &mut Panel| {
+            let mut out = [0; 4];
+            unpack.fill(&read, matrix * 70 * 37 * 4, &mut out, panel).unwrap();
+            assert_eq!(f32::from_le_bytes(out), 1.0);
+            n_read.get()
+        };
+        assert_eq!([element(0, &mut one), element(0, &mut other), element(0, &mut one)], [1, 1, 1]);
+        assert_eq!([element(1, &mut other), element(0, &mut one), element(1, &mut one)], [2, 2, 2]);
+        // Nobody has the first any more.
+        assert_eq!([element(0, &mut other), element(2, &mut Panel::default())], [3, 4]);
+    }
+
+    #[test]
+    fn many_threads_share_what_they_hold() {
+        let of = weight(4096, 4096);
+        let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: vec![(4096, 1), (4096, 4096)] };
+        // 16 MiB in 64 tiles: four threads hold 64 MiB.
+        assert_eq!([1, 4, 8, 64, 10_000].map(|threads| unpack.together(threads)), [64, 64, 32, 4, 1]);
     }
 }

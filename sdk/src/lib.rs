@@ -53,7 +53,9 @@ mod writer;
 pub use bytes::{Bytes, Extent, FileId};
 pub use checked_model::{CheckedModel, Obstacle, Refusal};
 pub use cursor::{Cursor, Endian};
-pub use derived::{DERIVED, Derived, DerivedNumbers, DerivedPacking, DerivedUnknown, DerivedWeight};
+pub use derived::{
+    DERIVED, Derived, DerivedNumbers, DerivedPacking, DerivedStated, DerivedUnknown, DerivedWeight,
+};
 pub use digest::{Digest, DigestForm, Digests, Sum};
 pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
 pub use error::{Error, ErrorKind, Result};

@@ -34,6 +34,7 @@ mod rename;
 mod resume;
 mod scaled_codes;
 mod several;
+mod stated;
 mod stored_sums;
 mod unpacked;
 mod unseen_scales;

@@ -13,7 +13,7 @@ enum Change {
 use Change::{Gone, Said};
 
 /// The fixture, the change, and words of the error.
-const CASES: [(&str, Change, &str); 24] = [
+const CASES: [(&str, Change, &str); 22] = [
     (
         "ct-nvfp4",
         Said("\"group_size\":16", "\"group_size\":32"),
@@ -43,12 +43,6 @@ const CASES: [(&str, Change, &str); 24] = [
     ("awq-gemv-fast", Gone(".qweight"), "there is no `model.layers.0.mlp.up_proj.qweight` beside it"),
     ("mlx-4", Gone("up_proj.weight"), "there is no `model.layers.0.mlp.up_proj.weight` beside it"),
     ("mlx-nvfp4", Gone("up_proj.weight"), "there is no `model.layers.0.mlp.up_proj.weight` beside it"),
-    ("torchao-int8", Gone("_qdata"), "there is no `model.layers.0.mlp.up_proj._weight_qdata` beside it"),
-    (
-        "torchao-nvfp4-tiled",
-        Gone("_qdata"),
-        "there is no `model.layers.0.mlp.up_proj._weight_qdata` beside it",
-    ),
     ("modelopt-int4-awq", Gone("up_proj.weight"), "`model.layers.0.mlp.up_proj.weight` beside it"),
 ];
 

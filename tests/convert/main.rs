@@ -37,4 +37,5 @@ mod several;
 mod stated;
 mod stored_sums;
 mod unpacked;
+mod unscaled;
 mod unseen_scales;

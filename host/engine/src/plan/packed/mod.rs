@@ -8,6 +8,7 @@ pub mod exact;
 mod hidden;
 mod scaled;
 mod schemes;
+pub mod unscaled;
 
 use crate::open::lone_part::LonePart;
 use crate::open::packed::announced::{Announcement, announcements, still_says};

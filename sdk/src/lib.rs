@@ -80,7 +80,7 @@ pub use model_builder::ModelBuilder;
 pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};
 pub use packed::{
-    Announced, ExactType, Factored, FactoredType, HeldRows, MOST_CONTENTS, MOST_WHOLE, Mark, PackedRows,
+    Announced, ExactType, Factored, FactoredType, HeldRows, MOST_CONTENTS, MOST_WHOLE, PackedRows,
     PackedTensor, PackedWeight, PartBox, PartRange, Schemes, StoredModel, StoredTensor, Understood,
 };
 pub use plugin::PluginDecl;

@@ -20,7 +20,7 @@ use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::{Arranged, Global, Grid};
 use crate::scheme::Scheme;
 use crate::slices::Slices;
-use apr_sdk::{DType, Error, ExactType, Mark, PackedRows, PackedTensor, Result, StoredTensor};
+use apr_sdk::{DType, Error, ExactType, PackedRows, PackedTensor, Result, StoredTensor};
 use serde_json::Value as Json;
 
 /// The scheme.
@@ -38,19 +38,6 @@ const LOW_RANK: &str = "NVFP4_SVD";
 
 /// The way to pack whose activations are not meant to be narrowed to four bits.
 const WIDE_ACTIVATIONS: &str = "W4A16_NVFP4";
-
-/// What GGUF says of such weights.
-///
-/// Source: `_tag_prec_a4` in `conversion/base.py` of llama.cpp.
-fn wide_activations() -> Mark {
-    Mark {
-        dtype: DType::NVFP4,
-        format: "gguf".to_owned(),
-        names: "general.tensor_extra.name".to_owned(),
-        flags: "general.tensor_extra.prec_a4".to_owned(),
-        flag: false,
-    }
-}
 
 /// What scales are called: the ending of a weight's name, which those of its other tensors take the place of, and what they
 /// begin with. The others are those of stacked experts.
@@ -100,7 +87,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let weight = module.weight(config.as_ref().and_then(|config| config.group(name)))?;
         found.add_factored(model, weight, input)?;
         if config.as_ref().is_some_and(|config| config.algorithm(name) == Some(WIDE_ACTIVATIONS)) {
-            found.mark(wide_activations());
+            found.wide_activations();
         }
         if let Some(second) = second.filter(|second| found.is_free(*second)) {
             found.unused(model, second, "the scale of a second step, which is not stored")?;

@@ -9,6 +9,7 @@ mod hidden;
 mod scaled;
 mod schemes;
 pub mod unscaled;
+pub mod wide;
 
 use crate::open::lone_part::LonePart;
 use crate::open::packed::announced::{Announcement, announcements, still_says};

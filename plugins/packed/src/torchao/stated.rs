@@ -239,7 +239,7 @@ impl Stated {
             }
         }
         match self.get("is_swizzled_scales") {
-            Some(says) if *says != Json::from(is_tiled) => {
+            Some(says) if says.as_bool() != Some(is_tiled) => {
                 let have = if is_tiled { "in tiles" } else { "in rows" };
                 Err(self.contradicted("is_swizzled_scales", says, have))
             }

@@ -22,6 +22,19 @@ pub struct Derived {
     pub unused: Vec<String>,
     /// Codes whose values cannot be computed from what the file says.
     pub unknown: Vec<DerivedUnknown>,
+    /// Weights that whoever packed them described in the file's metadata, in words that only schemes know.
+    pub stated: Vec<DerivedStated>,
+}
+
+/// What a file's metadata says of a weight, in the words of the tool that packed it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DerivedStated {
+    /// The weight's name.
+    pub name: String,
+    /// What the description calls the way it is packed, for messages; empty if it does not say.
+    pub by: String,
+    /// The description as it stands there; empty if the file names the weight and does not describe it.
+    pub json: String,
 }
 
 /// Codes of a weight whose values cannot be computed: what needs the weight is refused.
@@ -140,6 +153,17 @@ impl DerivedUnknown {
     }
 }
 
+impl DerivedStated {
+    fn to_json(&self) -> Json {
+        json!({"name": self.name, "by": self.by, "json": self.json})
+    }
+
+    fn of(json: &Json) -> Option<DerivedStated> {
+        let text = |key: &str| json.get(key)?.as_str().map(str::to_owned);
+        Some(DerivedStated { name: text("name")?, by: text("by")?, json: text("json")? })
+    }
+}
+
 impl DerivedWeight {
     fn to_json(&self) -> Json {
         let mut map = Map::new();
@@ -194,7 +218,10 @@ impl Derived {
     pub fn to_json(&self) -> String {
         let weights: Vec<Json> = self.weights.iter().map(DerivedWeight::to_json).collect();
         let unknown: Vec<Json> = self.unknown.iter().map(DerivedUnknown::to_json).collect();
-        json!({"weights": weights, "keys": self.keys, "unused": self.unused, "unknown": unknown}).to_string()
+        let stated: Vec<Json> = self.stated.iter().map(DerivedStated::to_json).collect();
+        let (keys, unused) = (&self.keys, &self.unused);
+        json!({"weights": weights, "keys": keys, "unused": unused, "unknown": unknown, "stated": stated})
+            .to_string()
     }
 
     /// What [`Derived::to_json`] wrote.
@@ -209,7 +236,9 @@ impl Derived {
         let list = |key: &str| json.get(key).and_then(texts).ok_or_else(wrong);
         let unknown = json.get("unknown").and_then(Json::as_array).ok_or_else(wrong)?;
         let unknown = unknown.iter().map(DerivedUnknown::of).collect::<Option<_>>().ok_or_else(wrong)?;
-        Ok(Derived { weights, keys: list("keys")?, unused: list("unused")?, unknown })
+        let stated = json.get("stated").and_then(Json::as_array).ok_or_else(wrong)?;
+        let stated = stated.iter().map(DerivedStated::of).collect::<Option<_>>().ok_or_else(wrong)?;
+        Ok(Derived { weights, keys: list("keys")?, unused: list("unused")?, unknown, stated })
     }
 }
 
@@ -242,13 +271,15 @@ mod tests {
             keys: vec!["k".into()],
             unused: vec!["u".into()],
             unknown: vec![DerivedUnknown { codes: "c".into(), by: "Y".into(), why: "w".into() }],
+            stated: vec![DerivedStated { name: "m".into(), by: "Z".into(), json: "{}".into() }],
         };
         assert_eq!(Derived::from_json(derived.to_json().as_bytes()).unwrap(), derived);
         for text in [
             "",
             "{}",
             r#"{"weights":[{}],"keys":[]}"#,
-            r#"{"weights":[],"keys":[1],"unused":[],"unknown":[]}"#,
+            r#"{"weights":[],"keys":[1],"unused":[],"unknown":[],"stated":[]}"#,
+            r#"{"weights":[],"keys":[],"unused":[],"unknown":[],"stated":[{"name":"w"}]}"#,
         ] {
             assert!(Derived::from_json(text.as_bytes()).is_err(), "{text}");
         }

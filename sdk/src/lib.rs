@@ -53,7 +53,9 @@ mod writer;
 pub use bytes::{Bytes, Extent, FileId};
 pub use checked_model::{CheckedModel, Obstacle, Refusal};
 pub use cursor::{Cursor, Endian};
-pub use derived::{DERIVED, Derived, DerivedNumbers, DerivedPacking, DerivedUnknown, DerivedWeight};
+pub use derived::{
+    DERIVED, Derived, DerivedNumbers, DerivedPacking, DerivedStated, DerivedUnknown, DerivedWeight,
+};
 pub use digest::{Digest, DigestForm, Digests, Sum};
 pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
 pub use error::{Error, ErrorKind, Result};
@@ -78,7 +80,7 @@ pub use model_builder::ModelBuilder;
 pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};
 pub use packed::{
-    Announced, ExactType, Factored, FactoredType, HeldRows, MOST_CONTENTS, MOST_WHOLE, Mark, PackedRows,
+    Announced, ExactType, Factored, FactoredType, HeldRows, MOST_CONTENTS, MOST_WHOLE, PackedRows,
     PackedTensor, PackedWeight, PartBox, PartRange, Schemes, StoredModel, StoredTensor, Understood,
 };
 pub use plugin::PluginDecl;

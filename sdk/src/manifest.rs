@@ -29,12 +29,13 @@
 //! | `F.bookkeeping` | keys of its own metadata that describe how a model is laid out in its files, not what it is; `apr diff` ignores them between models with different layouts |
 //! | `F.tokenizer_keys`, `F.card_keys` | keys of its own metadata about the tokenizer, and about the model card and sampling: a target that holds those writes them in its own form (`FILE:KEY`, or `KEY` in any file; a trailing `*` matches any rest) |
 //! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the dtype of the weights, and the names they use (`DTYPE:NAME`): updated when the weights' dtype changes |
+//! | `F.wide_activations` | `DTYPE NAMES FLAGS`: keys of two lists of its own metadata, the names of weights of this type whose activations are not to be narrowed with them, and `false` for each |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would otherwise be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host refuses to read the format); `-` for no default |
 //! | `K.option.NAME` | of a compute backend `K`: `open KIND DEFAULT HELP`, as for formats, but not `refuse` |
 //! | `F.report.NAME` | one line of help. `apr inspect --NAME` shows the report; `apr scan` shows the one named `scan`, and `apr validate` counts the one named `check` |
 
-use crate::OptionSpec;
+use crate::{DType, OptionSpec};
 
 /// A parsed manifest. See the [module](self) for the keys.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -112,12 +113,25 @@ pub struct FormatManifest {
     pub type_keys: Vec<String>,
     /// What those keys call each dtype: (dtype, name).
     pub type_names: Vec<(String, String)>,
+    /// How its metadata says whose activations are not to be narrowed.
+    pub wide_activations: Option<WideActivations>,
     /// Well-known keys of its own metadata with the names of their types.
     pub keys: Vec<(String, String)>,
     /// The options its reader and writer take.
     pub options: Vec<OptionSpec>,
     /// The reports its reader makes: (id, one line of help).
     pub reports: Vec<(String, String)>,
+}
+
+/// Two lists of a format's metadata that speak of weights whose activations are not to be narrowed to the weights' type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WideActivations {
+    /// The type of the weights.
+    pub dtype: DType,
+    /// The key of the list of their names.
+    pub names: String,
+    /// The key of the list with `false` for each name.
+    pub flags: String,
 }
 
 impl FormatManifest {

@@ -1,6 +1,8 @@
 //! Parses manifests. No line is trusted: the text comes from a file that has not been loaded yet.
 
-use crate::manifest::{Carries, DialectRule, ForeignCarrier, FormatManifest, Magic, Manifest, NameRule};
+use crate::manifest::{
+    Carries, DialectRule, ForeignCarrier, FormatManifest, Magic, Manifest, NameRule, WideActivations,
+};
 use crate::{DType, Error, OptionKind, OptionSpec, Result, ValueType, escape};
 use std::cell::Cell;
 
@@ -159,6 +161,7 @@ impl<'a> Lines<'a> {
             card_keys: self.words(&key("card_keys")),
             type_keys: self.words(&key("type_keys")),
             type_names: self.pairs(&key("type_names"))?,
+            wide_activations: self.wide_activations(&key("wide_activations"))?,
             keys: self.typed_keys(&key("keys"))?,
             options: self.options(&id, false)?,
             reports: self
@@ -176,6 +179,18 @@ impl<'a> Lines<'a> {
             ["always", id] => Ok(DialectRule::Always(id.to_owned())),
             ["requires", id] => Ok(DialectRule::Requires(id.to_owned())),
             ["prefers", id] => Ok(DialectRule::Prefers(id.to_owned())),
+            _ => Err(bad(key, &words.join(" "))),
+        }
+    }
+
+    fn wide_activations(&self, key: &str) -> Result<Option<WideActivations>> {
+        let words = self.words(key);
+        match &words[..] {
+            [] => Ok(None),
+            [dtype, names, flags] if names != flags => {
+                let dtype = DType::from_name(dtype).ok_or_else(|| bad(key, dtype))?;
+                Ok(Some(WideActivations { dtype, names: names.clone(), flags: flags.clone() }))
+            }
             _ => Err(bad(key, &words.join(" "))),
         }
     }
@@ -324,7 +339,7 @@ mod tests {
             "{HEAD}toy.name=Toy format\ntoy.roles=read write\ntoy.magic=0:544f-31 4:ff\ntoy.extensions=toy ty\n\
              toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\ntoy.keys=name:str of:it:[u8]\n\
              toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n\
-             toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\n"
+             toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\ntoy.wide_activations=Q4_K of.name of.flag\n"
         ))
         .unwrap();
         let format = &manifest.formats[0];
@@ -339,6 +354,8 @@ mod tests {
         assert_eq!(format.keys, [key("name", "str"), key("of:it", "[u8]")]);
         assert_eq!((&format.parts[..], format.folder), (&["a".to_owned(), "b".to_owned()][..], true));
         assert_eq!(format.aliases, ["ty"]);
+        let (names, flags) = ("of.name".to_owned(), "of.flag".to_owned());
+        assert_eq!(format.wide_activations, Some(WideActivations { dtype: DType::Q4_K, names, flags }));
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
         assert_eq!(manifest.unknown, [""; 0]);
     }
@@ -368,6 +385,9 @@ mod tests {
             "id=again",
             "toy.zero_size=maybe",
             "toy.one_tensor=2",
+            "toy.wide_activations=F33 a b",
+            "toy.wide_activations=Q4_K a",
+            "toy.wide_activations=Q4_K a a",
         ] {
             assert!(Manifest::parse(&format!("{HEAD}{line}\n")).is_err(), "{line}");
         }

@@ -69,23 +69,8 @@ pub struct Understood {
     pub notes: Vec<String>,
     /// Types that hold weights but for a factor.
     pub factored: Vec<FactoredType>,
-    /// What metadata says of what weights become: the index of the weight in `packed`, and what it is.
-    pub marks: Vec<(usize, Mark)>,
-}
-
-/// Two lists in a format's metadata that speak of tensors: their names, and a flag for each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The type that a weight must become for the lists to speak of it.
-    pub dtype: DType,
-    /// The id of the format.
-    pub format: String,
-    /// The key of the list of names.
-    pub names: String,
-    /// The key of the list of flags.
-    pub flags: String,
-    /// The weight's flag.
-    pub flag: bool,
+    /// Weights whose activations are not to be narrowed to the weight's own type, as whoever packed them meant: indices in `packed`.
+    pub wide_activations: Vec<usize>,
 }
 
 /// Blocks that hold the values of a packed weight but for one factor, for targets that store the factor beside them.
@@ -294,8 +279,8 @@ pub struct PackedWeight {
     pub parts: Vec<Tensor>,
     /// Blocks that hold it but for a factor.
     pub factored: Option<Factored>,
-    /// What metadata says of what it becomes.
-    pub marks: Vec<Mark>,
+    /// Whether its activations are not to be narrowed to the weight's own type.
+    pub wide_activations: bool,
     /// The quantizer that knows the scheme.
     pub by: Arc<dyn Quantizer>,
 }

@@ -11,7 +11,7 @@ use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host};
 use serde_json::Value as Json;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn packed_experts_become_the_blocks_that_llama_cpp_s_converter_writes() {
@@ -116,12 +116,11 @@ fn blocks_with_factors_stay_as_they_are_or_become_true_values_and_nothing_betwee
     }
 }
 
-#[test]
-fn weights_whose_activations_stay_wide_are_listed_as_llama_cpp_s_converter_lists_them() {
-    let host = host();
+/// A folder whose activations stay wide but for one module's.
+fn wide(scratch: &Scratch) -> PathBuf {
     let path = packed().into_iter().find(|path| name(path) == "llama-nvfp4").unwrap();
-    let (model, scratch) = (Checkpoint::golden(&path).unwrap(), Scratch::new());
-    let (folder, file) = (scratch.at(&model.name), scratch.at("out.gguf"));
+    let model = Checkpoint::golden(&path).unwrap();
+    let folder = scratch.at(&model.name);
     model.write_to(&folder).unwrap();
     let config = folder.join("config.json");
     let mut json: Json = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
@@ -130,6 +129,46 @@ fn weights_whose_activations_stay_wide_are_listed_as_llama_cpp_s_converter_lists
     json["quantization_config"]["quantized_layers"] =
         serde_json::json!({"model.layers.0.mlp": {"quant_algo": "NVFP4", "group_size": 16}});
     fs::write(&config, json.to_string()).unwrap();
+    folder
+}
+
+#[test]
+fn weights_whose_activations_stay_wide_are_listed_by_the_names_that_are_written() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = wide(&scratch);
+    let listed = |path: &Path| -> Vec<String> {
+        let written = opened(&host, path);
+        let file = &written.model.foreign_of("gguf").unwrap().files[0];
+        let names = file.get("general.tensor_extra.name").unwrap().items();
+        let names: Vec<String> = names.iter().map(|name| name.as_str().unwrap().to_owned()).collect();
+        let is_there = |name: &String| written.model.tensors.iter().any(|tensor| tensor.name == *name);
+        assert!(names.iter().all(is_there), "{names:?}");
+        assert_eq!(file.get("general.tensor_extra.prec_a4").unwrap().items().len(), names.len());
+        names
+    };
+    let renaming = |input: &Path, output: &Path, old: &str, new: &str| {
+        let options = ConvertOptions {
+            input: input.to_owned(),
+            output: Some(output.to_owned()),
+            to: Some("gguf".to_owned()),
+            renames: vec![(old.to_owned(), new.to_owned())],
+            ..ConvertOptions::default()
+        };
+        convert(&host, &options).unwrap_or_else(|e| panic!("{}: {e:#?}", input.display()));
+    };
+    let (first, second) = (scratch.at("first.gguf"), scratch.at("second.gguf"));
+    // On the way from the folder, with the factors beside it, and in a copy of what was written.
+    renaming(&folder, &first, "blk.0.attn_q*", "blk.0.asked*");
+    let names = |q: &str, v: &str| [q, "attn_k", "attn_output", v].map(|name| format!("blk.0.{name}.weight"));
+    assert_eq!(listed(&first), names("asked", "attn_v"));
+    renaming(&first, &second, "blk.0.attn_v*", "blk.0.told*");
+    assert_eq!(listed(&second), names("asked", "told"));
+}
+
+#[test]
+fn weights_whose_activations_stay_wide_are_listed_as_llama_cpp_s_converter_lists_them() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (folder, file) = (wide(&scratch), scratch.at("out.gguf"));
     to(&host, "gguf", &folder, &file);
     let written = opened(&host, &file);
     let keys = &written.model.foreign_of("gguf").unwrap().files[0].typed;

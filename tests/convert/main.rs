@@ -34,6 +34,8 @@ mod rename;
 mod resume;
 mod scaled_codes;
 mod several;
+mod stated;
 mod stored_sums;
 mod unpacked;
+mod unscaled;
 mod unseen_scales;

@@ -474,7 +474,7 @@ fn a_copy_that_loses_what_announced_the_scheme_warns() {
     }
 }
 
-fn unscaled(scratch: &Scratch, name: &'static str, dtype: fn(u64, u64) -> Vec<Packed>) -> PathBuf {
+pub(super) fn unscaled(scratch: &Scratch, name: &'static str, dtype: fn(u64, u64) -> Vec<Packed>) -> PathBuf {
     let folder = scratch.at(name);
     write(&folder, &case(name, "", json!({}), dtype));
     folder

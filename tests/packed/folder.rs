@@ -1,8 +1,8 @@
 //! A fixture as the host would hand it to the plugin.
 
 use apr_sdk::{
-    Announced, DType, HeldRows, PackedTensor, PartRange, Quantizer, Schemes, StoredModel, StoredTensor,
-    Understood,
+    Announced, DERIVED, DType, HeldRows, MemorySource, Options, PackedTensor, PartRange, Quantizer, Schemes,
+    StoredModel, StoredTensor, Understood,
 };
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -40,6 +40,15 @@ fn tensors(path: &Path) -> Vec<(StoredTensor, Vec<u8>)> {
         (StoredTensor { name, dtype, shape }, payload[at[0]..at[1]].to_vec())
     };
     header.into_iter().filter(|(name, _)| name != "__metadata__").map(tensor).collect()
+}
+
+/// What a SafeTensors file says of its weights.
+fn own(path: &Path) -> Option<Announced> {
+    let source = MemorySource::new("model.safetensors", std::fs::read(path).unwrap());
+    let reader = (apr_plugin_safetensors::PLUGIN.reader)("safetensors").unwrap();
+    let model = apr_testkit::read(&*reader, "safetensors", &source, &Options::new()).unwrap();
+    let json = String::from_utf8(model.derived?.inline().unwrap().to_vec()).unwrap();
+    Some(Announced { file: "safetensors".into(), key: DERIVED.into(), json })
 }
 
 /// The values of a file of expected ones.
@@ -85,6 +94,10 @@ impl Folder {
                     json: object.to_string(),
                 });
             }
+        }
+        // What the files themselves say of their weights, as their reader tells it.
+        for path in files.iter().filter(|path| is_weights(path)) {
+            model.announced.extend(own(path));
         }
         let dtype = config.get("dtype").or(config.get("torch_dtype")).and_then(Json::as_str);
         model.dtype = dtype.and_then(|name| match name {

@@ -3,4 +3,5 @@
 mod by_hand;
 mod derived;
 mod stated;
+mod torchao;
 mod words;

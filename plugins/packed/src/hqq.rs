@@ -11,12 +11,15 @@
 //! value = (code - zero) * scale
 //! ```
 //!
+//! What is stored beside a weight comes before the configuration: hqq takes a layer's whole state from there
+//! (`HQQLinear.load_state_dict`). Where they differ, a note says so.
+//!
 //! Sources: `core/quantize.py` and `core/bitpack.py` of hqq 0.2.8; `quantizer_hqq.py` of transformers.
 
 use crate::model::{Config, Found, Model};
 use crate::scheme::Scheme;
 use crate::slices::Slices;
-use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
+use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor, escape};
 use serde_json::Value as Json;
 
 /// The scheme.
@@ -46,6 +49,7 @@ const STORES: &str = ".stores_quant_config";
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = model.config(&["hqq"]);
+    let mut differ: Vec<(Difference<'_>, usize, &str)> = Vec::new();
     for (number, codes, name) in model.ending(".W_q") {
         if !found.is_free(number) {
             continue;
@@ -69,6 +73,12 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let told = Told { name, codes, numbers, config };
         let weight = told.weight(model, (number, scales, zeros))?;
         found.add(model, weight)?;
+        for (key, stored, configured) in told.differences() {
+            match differ.iter_mut().find(|(of, ..)| *of == (key, stored, configured)) {
+                Some((_, n, _)) => *n += 1,
+                None => differ.push(((key, stored, configured), 1, name)),
+            }
+        }
         for ending in READ.iter().chain(&UNUSED).chain([&STORES]) {
             if let Some(at) = model.find(&format!("{name}{ending}")) {
                 found.unused(model, at, "how the weight is packed")?;
@@ -76,6 +86,45 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
         if config.is_none() {
             found.note("no configuration says HQQ: the names of codes, scales and zeros do");
+        }
+    }
+    for ((key, stored, configured), n, first) in differ {
+        let weights = if n == 1 { "weight" } else { "weights" };
+        let first = escape(first, 120);
+        found.note(format!(
+            "`{key}` is {stored} beside {n} {weights} of HQQ, such as `{first}`, and {configured} in the configuration: what is \
+             stored beside a weight counts, as in hqq"
+        ));
+    }
+    lost(model, found, config.is_some())
+}
+
+/// A key, what is stored beside a weight, and what the configuration says.
+type Difference<'a> = (&'static str, i64, &'a Json);
+
+/// Keys that both may state.
+const STATED: [&str; 5] = ["nbits", "group_size", "axis", "view_as_float", "channel_wise"];
+
+/// Fails for parts whose codes are gone. Scales of other layers may be called the same: those of HQQ have dimensions of 1, or are
+/// beside other parts of it.
+///
+/// # Errors
+/// Malformed, with the tensor.
+fn lost(model: &Model<'_>, found: &Found, is_announced: bool) -> Result<()> {
+    const PARTS: [&str; 4] = [".scale", ".zero", ".nbits", ".group_size"];
+    if !is_announced && model.ending(".W_q").next().is_none() {
+        return Ok(());
+    }
+    for ending in PARTS {
+        for (number, tensor, name) in model.ending(ending).filter(|(number, ..)| found.is_free(*number)) {
+            let beside = |other: &str| model.find(&format!("{name}{other}")).is_some();
+            let is_part = ![".scale", ".zero"].contains(&ending)
+                || tensor.shape.len() != 1
+                || PARTS.iter().chain(&READ).any(|other| *other != ending && beside(other));
+            if is_part && !beside(".W_q") && !beside(".weight") {
+                let message = format!("its codes are missing: there is no `{name}.W_q` beside it");
+                return Err(Error::malformed(message).tensor(&model.tensor(number).name));
+            }
         }
     }
     Ok(())
@@ -108,7 +157,7 @@ struct Told<'a> {
     config: Option<&'a Config<'a>>,
 }
 
-impl Told<'_> {
+impl<'a> Told<'a> {
     fn wrong(&self, message: impl Into<String>) -> Error {
         Error::malformed(message).tensor(&self.codes.name)
     }
@@ -129,8 +178,26 @@ impl Told<'_> {
         }
     }
 
+    /// Where the configuration says something else than what is stored.
+    fn differences(&self) -> Vec<Difference<'a>> {
+        let differs = |key: &&'static str| {
+            let stored = self.stored(&format!(".{key}"))?.first().copied()?;
+            let configured = self.configured(key)?;
+            // 1.58 bits are stored as two.
+            let as_float = || configured.as_f64().map(|value| if value == 1.58 { 2.0 } else { value });
+            let is_same = match configured.as_bool() {
+                Some(flag) => stored == i64::from(flag),
+                None => {
+                    as_float().is_some_and(|value| i32::try_from(stored).is_ok_and(|n| f64::from(n) == value))
+                }
+            };
+            (!is_same).then_some((*key, stored, configured))
+        };
+        STATED.iter().filter_map(differs).collect()
+    }
+
     /// What the configuration says: for modules whose name ends so, for one name of a linear layer, or for all.
-    fn configured(&self, key: &str) -> Option<&Json> {
+    fn configured(&self, key: &str) -> Option<&'a Json> {
         let of = self.config?.json.get("quant_config")?;
         let mut objects = vec![of];
         if let Some(members) = of.as_object() {

@@ -2,8 +2,7 @@
 
 use crate::scaled;
 use apr_sdk::{
-    DERIVED, DType, Derived, Error, FactoredType, Mark, PackedTensor, Result, StoredModel, StoredTensor,
-    Understood,
+    DERIVED, DType, Derived, Error, FactoredType, PackedTensor, Result, StoredModel, StoredTensor, Understood,
 };
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -245,11 +244,9 @@ impl Found {
         Ok(())
     }
 
-    /// Adds what metadata says of the weight that was added last.
-    pub fn mark(&mut self, mark: Mark) {
-        if let Some(last) = self.understood.packed.len().checked_sub(1) {
-            self.understood.marks.push((last, mark));
-        }
+    /// Says of the weight that was added last that its activations are not to be narrowed with it.
+    pub fn wide_activations(&mut self) {
+        self.understood.wide_activations.extend(self.understood.packed.len().checked_sub(1));
     }
 
     /// Adds a tensor that values do not depend on.

@@ -20,7 +20,7 @@ use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::{Arranged, Global, Grid};
 use crate::scheme::Scheme;
 use crate::slices::Slices;
-use apr_sdk::{DType, Error, ExactType, Mark, PackedRows, PackedTensor, Result, StoredTensor};
+use apr_sdk::{DType, Error, ExactType, PackedRows, PackedTensor, Result, StoredTensor};
 use serde_json::Value as Json;
 
 /// The scheme.
@@ -33,21 +33,11 @@ const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 const UNUSED: [&str; 6] =
     [".input_scale", ".k_scale", ".v_scale", ".q_scale", ".output_scale", ".prob_output_scale"];
 
+/// The way to pack that adds a product of two small matrices to each weight.
+const LOW_RANK: &str = "NVFP4_SVD";
+
 /// The way to pack whose activations are not meant to be narrowed to four bits.
 const WIDE_ACTIVATIONS: &str = "W4A16_NVFP4";
-
-/// What GGUF says of such weights.
-///
-/// Source: `_tag_prec_a4` in `conversion/base.py` of llama.cpp.
-fn wide_activations() -> Mark {
-    Mark {
-        dtype: DType::NVFP4,
-        format: "gguf".to_owned(),
-        names: "general.tensor_extra.name".to_owned(),
-        flags: "general.tensor_extra.prec_a4".to_owned(),
-        flag: false,
-    }
-}
 
 /// What scales are called: the ending of a weight's name, which those of its other tensors take the place of, and what they
 /// begin with. The others are those of stacked experts.
@@ -85,13 +75,19 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             continue;
         }
         is_any = true;
+        let is_svd = config.as_ref().is_some_and(|config| config.algorithm(name) == Some(LOW_RANK));
+        if let Some(part) = beside("svdquant_lora_a").or_else(|| is_svd.then_some(number)) {
+            let message =
+                format!("weights of modelopt with a part of low rank beside them ({LOW_RANK}) are not known");
+            return Err(Error::unsupported(message).tensor(&model.tensor(part).name));
+        }
         let columns = beside("pre_quant_scale");
         let module = Module { model, number, codes, at, scales, second, columns };
         let input = beside("input_scale").map(|number| (number, false));
         let weight = module.weight(config.as_ref().and_then(|config| config.group(name)))?;
         found.add_factored(model, weight, input)?;
         if config.as_ref().is_some_and(|config| config.algorithm(name) == Some(WIDE_ACTIVATIONS)) {
-            found.mark(wide_activations());
+            found.wide_activations();
         }
         if let Some(second) = second.filter(|second| found.is_free(*second)) {
             found.unused(model, second, "the scale of a second step, which is not stored")?;
@@ -147,19 +143,33 @@ fn config<'a>(model: &'a Model<'_>) -> Option<Stated<'a>> {
 }
 
 impl Stated<'_> {
-    /// The name of the way in which a module is packed: its own, that of a module it is in, or that of all.
-    fn algorithm(&self, name: &str) -> Option<&str> {
+    /// What is stated for a module: for itself, for a module it is in, or for all.
+    fn of(&self, name: &str) -> &Json {
         let layers = self.json.get("quantized_layers");
         let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
         let mut outward = ends.collect::<Vec<_>>().into_iter().rev();
-        let own = outward.find_map(|end| layers?.get(&name[..end]));
-        own.unwrap_or(self.json).get("quant_algo").and_then(Json::as_str)
+        outward.find_map(|end| layers?.get(&name[..end])).unwrap_or(self.json)
     }
 
-    /// The length of groups that is stated for a module.
-    fn group(&self, name: &str) -> Option<u64> {
-        let own = self.json.get("quantized_layers").and_then(|layers| layers.get(name));
-        own.unwrap_or(self.json).get("group_size").and_then(Json::as_u64)
+    /// The name of the way in which a module is packed.
+    fn algorithm(&self, name: &str) -> Option<&str> {
+        self.of(name).get("quant_algo").and_then(Json::as_str)
+    }
+
+    /// The length of groups that is stated for a module, whatever that is. Files of another tool's form have it in groups of modules.
+    fn group(&self, name: &str) -> Option<&Json> {
+        let in_groups = || {
+            let groups = self.json.get("config_groups")?.as_object()?;
+            let has = |group: &&Json, target: &str| {
+                let targets = group.get("targets").and_then(Json::as_array);
+                targets.is_some_and(|targets| targets.iter().any(|one| one.as_str() == Some(target)))
+            };
+            let own = groups.values().find(|group| has(group, name));
+            own.or_else(|| groups.values().find(|group| has(group, "Linear")))?
+                .get("weights")?
+                .get("group_size")
+        };
+        self.of(name).get("group_size").or_else(in_groups).filter(|size| !size.is_null())
     }
 
     /// Whether a module is among those that are not packed. A `*` stands for any text.
@@ -221,7 +231,7 @@ impl Module<'_> {
         Error::malformed(message).tensor(&scales.name)
     }
 
-    fn weight(&self, group: Option<u64>) -> Result<PackedTensor> {
+    fn weight(&self, group: Option<&Json>) -> Result<PackedTensor> {
         let (stacked, out, stored) = matrices(self.codes)?;
         let sizes = (stacked, out, stored);
         let mut parts = vec![(self.number, "codes".to_owned()), (self.at, "scales".to_owned())];
@@ -265,16 +275,19 @@ impl Module<'_> {
         Ok(Some(tensor.dtype))
     }
 
-    /// An error if groups are stated to be of another length than shapes say.
-    fn stated(&self, stated: Option<u64>, group: u64) -> Result<()> {
-        match stated {
-            Some(stated) if stated != group && stated > 0 => {
-                let message =
-                    format!("its scales are for groups of {group}, and the configuration says {stated}");
-                Err(Error::malformed(message).tensor(&self.scales.name))
+    /// An error if groups are stated to be of another length than shapes say. All columns in one group, or none, is nothing that is
+    /// written for weights in groups; for others no length is asked for.
+    fn stated(&self, stated: Option<&Json>, group: u64) -> Result<()> {
+        let Some(stated) = stated.filter(|stated| stated.as_u64() != Some(group)) else { return Ok(()) };
+        let message = match stated.as_u64() {
+            Some(1..) => format!("its scales are for groups of {group}, and the configuration says {stated}"),
+            _ => {
+                format!(
+                    "the configuration's `group_size` is {stated}, and no number of columns: its scales are for {group}"
+                )
             }
-            _ => Ok(()),
-        }
+        };
+        Err(Error::malformed(message).tensor(&self.scales.name))
     }
 
     /// Pairs of floats of four bits.
@@ -282,7 +295,7 @@ impl Module<'_> {
         &self,
         (stacked, out, stored): (u64, u64, u64),
         group: u64,
-        stated: Option<u64>,
+        stated: Option<&Json>,
         parts: &mut Vec<(usize, String)>,
     ) -> Result<Known> {
         let columns_of = |bytes: u64| bytes.checked_mul(2).filter(|n| n.is_multiple_of(group));
@@ -364,7 +377,7 @@ impl Module<'_> {
     fn int4(
         &self,
         (stacked, half, row_len): (u64, u64, u64),
-        stated: Option<u64>,
+        stated: Option<&Json>,
         parts: &mut Vec<(usize, String)>,
     ) -> Result<Known> {
         let out = half.checked_mul(2).ok_or_else(|| self.misfit())?;

@@ -20,6 +20,7 @@ mod json;
 mod layout;
 mod reader;
 mod shards;
+mod stated;
 mod writer;
 
 apr_sdk::export_plugin! {

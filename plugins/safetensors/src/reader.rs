@@ -5,7 +5,7 @@ use crate::header::Header;
 use crate::index_file::IndexFile;
 use crate::layout::{FORMAT, MAX_HEADER_LEN, METADATA, PREFIX_LEN};
 use crate::shards::shown;
-use crate::{canonical, index};
+use crate::{canonical, index, stated};
 use apr_sdk::{
     Bytes, Cursor, Error, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options, Reader, Result,
     Score, Source, TensorDecl, Value, escape,
@@ -171,6 +171,9 @@ impl OpenModel for File {
             let extent = Extent::new(self.file, data_start + entry.begin, entry.end - entry.begin);
             let decl = TensorDecl::plain(entry.name, entry.dtype(), entry.shape, extent);
             sink.tensor(decl).map_err(|e| e.at(header.name_at(n).unwrap_or(extent.offset)))?;
+        }
+        if let Some(derived) = header.metadata().and_then(stated::stated) {
+            sink.fact(Fact::Derived(derived.to_json().as_bytes().into()))?;
         }
         self.carried.as_ref().map_or(Ok(()), |carried| carried.describe(sink))
     }

@@ -1,7 +1,7 @@
 //! What a configuration states and tensors contradict, and parts whose codes are gone: one line for each.
 
-use super::words::{changed, configured, remove, says};
-use apr_sdk::ErrorKind;
+use super::words::{add, changed, configured, remove, says};
+use apr_sdk::{DType, ErrorKind};
 
 /// Something changed in a fixture.
 enum Change {
@@ -13,7 +13,7 @@ enum Change {
 use Change::{Gone, Said};
 
 /// The fixture, the change, and words of the error.
-const CASES: [(&str, Change, &str); 24] = [
+const CASES: [(&str, Change, &str); 32] = [
     (
         "ct-nvfp4",
         Said("\"group_size\":16", "\"group_size\":32"),
@@ -37,20 +37,55 @@ const CASES: [(&str, Change, &str); 24] = [
         Said("\"group_size\":16", "\"group_size\":32"),
         "the configuration says 32",
     ),
+    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":0"), "`group_size` is 0, and no number"),
+    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":-16"), "`group_size` is -16, and no number"),
+    (
+        "modelopt-nvfp4",
+        Said("\"group_size\":16", "\"group_size\":\"all\""),
+        "`group_size` is \"all\", and no",
+    ),
+    ("modelopt-int4-awq", Said("\"group_size\":64", "\"group_size\":0"), "`group_size` is 0, and no number"),
+    (
+        "modelopt-int4-awq",
+        Said("\"group_size\":64", "\"group_size\":-1"),
+        "`group_size` is -1, and no number",
+    ),
+    (
+        "modelopt-int4-awq",
+        Said(
+            "\"group_size\":64",
+            "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":{\"group_size\":32}}}",
+        ),
+        "the configuration says 32",
+    ),
+    (
+        "modelopt-int4-awq",
+        Said("\"group_size\":64", "\"quantized_layers\":{\"model.layers.0.mlp\":{\"group_size\":0}}"),
+        "`group_size` is 0, and no number",
+    ),
     ("mlx-nvfp4", Said("\"group_size\":16", "\"group_size\":32"), "do not exist in mode nvfp4"),
     ("gptq-4-sym", Gone(".qweight"), "there is no `model.layers.0.mlp.up_proj.qweight` beside it"),
     ("awq-gemm", Gone(".qweight"), "there is no `model.layers.0.mlp.up_proj.qweight` beside it"),
     ("awq-gemv-fast", Gone(".qweight"), "there is no `model.layers.0.mlp.up_proj.qweight` beside it"),
     ("mlx-4", Gone("up_proj.weight"), "there is no `model.layers.0.mlp.up_proj.weight` beside it"),
     ("mlx-nvfp4", Gone("up_proj.weight"), "there is no `model.layers.0.mlp.up_proj.weight` beside it"),
-    ("torchao-int8", Gone("_qdata"), "there is no `model.layers.0.mlp.up_proj._weight_qdata` beside it"),
-    (
-        "torchao-nvfp4-tiled",
-        Gone("_qdata"),
-        "there is no `model.layers.0.mlp.up_proj._weight_qdata` beside it",
-    ),
+    ("hqq-4-axis1", Gone(".W_q"), "there is no `model.layers.0.mlp.up_proj.W_q` beside it"),
+    ("hqq-4-axis1", Gone(".scale"), "its `scale` is missing beside it"),
+    ("hqq-4-axis0", Gone(".zero"), "its `zero` is missing beside it"),
     ("modelopt-int4-awq", Gone("up_proj.weight"), "`model.layers.0.mlp.up_proj.weight` beside it"),
 ];
+
+#[test]
+fn a_length_of_groups_does_not_matter_where_there_are_none() {
+    for fixture in ["modelopt-fp8", "modelopt-fp8-experts"] {
+        for size in ["0", "null", "-1"] {
+            let folder = changed(fixture, |folder| {
+                configured(folder, "\"quant_algo\"", &format!("\"group_size\":{size},\"quant_algo\""));
+            });
+            assert!(folder.understood().is_ok(), "{fixture} {size}");
+        }
+    }
+}
 
 #[test]
 fn statements_that_tensors_contradict_and_parts_without_codes_are_refused() {
@@ -61,4 +96,85 @@ fn statements_that_tensors_contradict_and_parts_without_codes_are_refused() {
         });
         says(&folder, ErrorKind::Malformed, words);
     }
+}
+
+#[test]
+fn parts_of_hqq_without_codes_are_missed_and_other_scales_are_none() {
+    let left = |kept: &'static [&str], is_announced: bool| {
+        changed("hqq-4-axis1", |folder| {
+            for at in (0..folder.model.tensors.len()).rev() {
+                let name = &folder.model.tensors[at].name;
+                let end = name.rsplit('.').next().unwrap();
+                if name.contains("up_proj") && !kept.contains(&end) {
+                    folder.model.tensors.remove(at);
+                    folder.bytes.remove(at);
+                }
+            }
+            if !is_announced {
+                folder.model.announced.clear();
+            }
+        })
+    };
+    for part in ["scale", "zero", "nbits", "group_size"] {
+        let kept: &'static [&str] = match part {
+            "scale" => &["scale"],
+            "zero" => &["zero"],
+            "nbits" => &["nbits", "shape"],
+            _ => &["group_size"],
+        };
+        says(
+            &left(kept, true),
+            ErrorKind::Malformed,
+            "there is no `model.layers.0.mlp.up_proj.W_q` beside it",
+        );
+        says(&left(kept, true), ErrorKind::Malformed, &format!("up_proj.{part}`"));
+        // What nothing announces may be anything.
+        assert!(left(kept, false).understood().is_ok(), "{part}");
+    }
+    // A norm's scale, in a model of HQQ, and in one of which codes are left.
+    let norm = |is_announced: bool| {
+        changed("hqq-4-axis1", |folder| {
+            let at =
+                folder.model.tensors.iter().position(|tensor| tensor.name.ends_with("norm.weight")).unwrap();
+            folder.model.tensors[at].name = "model.norm.scale".into();
+            if !is_announced {
+                folder.model.announced.clear();
+            }
+        })
+    };
+    assert!(norm(true).understood().is_ok() && norm(false).understood().is_ok());
+}
+
+#[test]
+fn what_weights_of_hqq_say_themselves_counts_with_a_note() {
+    let unchanged = changed("hqq-4-axis1", |_| {});
+    let want = unchanged.understood().unwrap();
+    assert_eq!(want.notes, [""; 0]);
+    for (from, to, words) in [
+        (
+            "\"nbits\":4",
+            "\"nbits\":8",
+            "`nbits` is 4 beside 1 weight of HQQ, such as `model.layers.0.mlp.up_proj`, and 8",
+        ),
+        ("\"nbits\":4", "\"nbits\":1.58", "`nbits` is 4"),
+        ("\"group_size\":64", "\"group_size\":32", "`group_size` is 64"),
+        ("\"axis\":1", "\"axis\":0", "`axis` is 1"),
+        ("\"axis\":1", "\"axis\":\"rows\"", "and \"rows\" in the configuration"),
+        ("\"axis\":1", "\"axis\":1,\"view_as_float\":true", "`view_as_float` is 0"),
+    ] {
+        let folder = changed("hqq-4-axis1", |folder| configured(folder, from, to));
+        let have = folder.understood().unwrap();
+        assert_eq!(have.packed, want.packed, "{to}");
+        assert!(have.notes.len() == 1 && have.notes[0].contains(words), "{:?}", have.notes);
+    }
+}
+
+#[test]
+fn a_part_of_low_rank_beside_a_weight_of_modelopt_is_not_left_out() {
+    let beside = changed("modelopt-nvfp4", |folder| {
+        add(folder, "svdquant_lora_a", DType::BF16, &[4, 128], vec![0; 1024]);
+    });
+    says(&beside, ErrorKind::Unsupported, "up_proj.svdquant_lora_a");
+    let lost = changed("modelopt-nvfp4", |folder| configured(folder, "\"NVFP4\"", "\"NVFP4_SVD\""));
+    says(&lost, ErrorKind::Unsupported, "a part of low rank");
 }

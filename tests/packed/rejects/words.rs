@@ -22,7 +22,7 @@ pub(super) fn remove(folder: &mut Folder, ending: &str) {
 }
 
 /// Adds a tensor to the module that all fixtures have.
-fn add(folder: &mut Folder, ending: &str, dtype: DType, shape: &[u64], bytes: Vec<u8>) {
+pub(super) fn add(folder: &mut Folder, ending: &str, dtype: DType, shape: &[u64], bytes: Vec<u8>) {
     let name = format!("model.layers.0.mlp.up_proj.{ending}");
     folder.model.tensors.push(StoredTensor { name, dtype, shape: shape.to_vec() });
     folder.bytes.push(bytes);

@@ -9,6 +9,7 @@ use crate::open::long_values;
 use crate::plan::carries;
 use crate::plan::choose::output_names;
 use crate::plan::coverage::{Coverage, Restated, account};
+use crate::plan::packed::wide;
 use apr_sdk::{CheckedModel, Result};
 
 /// The model as it may be written.
@@ -33,6 +34,7 @@ impl<'a> Checked<'a> {
         let renamed = output_names::rename(&mut planned.tensors, &options.renames);
         let renamed = renamed.map_err(|e| course.of_source(e))?;
         course.notes.extend(output_names::notes(&renamed));
+        wide::list(&mut planned, &renamed, target);
         let (model, made_of) = planned.into_model();
         let model = carries::checked(model, target, engine.registry.formats(), course.packed.is_none());
         let mut model = model.map_err(|e| course.of_source(e))?;

@@ -4,7 +4,7 @@ use super::selected::PlanContext;
 use super::translated::Translated;
 use crate::architecture::{Ledger, tensor_specs};
 use crate::plan::coverage::Dropped;
-use crate::plan::packed::exact;
+use crate::plan::packed::{exact, unscaled};
 use crate::plan::planned_model::PlannedModel;
 use crate::plan::quantize::TypeChooser;
 use crate::plan::{narrow, stated_types};
@@ -43,6 +43,11 @@ impl<'a> Typed<'a> {
             exact::choose(engine, (&course.source, look), &mut planned, target, &options.quantization);
         course.notes.extend(exact.map_err(|e| course.of_source(e))?);
         stated_types::follow(&mut planned, target);
+        // `--dequantize` says itself what it leaves.
+        if options.quantization.dequantize.is_none() {
+            let dialect = &planned.rest().dialect;
+            course.warnings.extend(unscaled::warning(&planned.tensors, dialect, target));
+        }
         Ok(Typed { course, planned, ledger, rowless })
     }
 }

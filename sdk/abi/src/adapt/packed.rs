@@ -6,8 +6,8 @@ use crate::wire::pairs::{number, push, read, text};
 use crate::wire::{DTypeNumber, WireHeldRows, WirePackedRows};
 use abi_stable::std_types::RSlice;
 use apr_sdk::{
-    Announced, DType, Error, ExactType, FactoredType, HeldRows, Mark, PackedRows, PackedTensor, PartBox,
-    PartRange, Quantizer, Result, Schemes, StoredModel, StoredTensor, Understood,
+    Announced, DType, Error, ExactType, FactoredType, HeldRows, PackedRows, PackedTensor, PartBox, PartRange,
+    Quantizer, Result, Schemes, StoredModel, StoredTensor, Understood,
 };
 use std::ops::Range;
 
@@ -128,16 +128,8 @@ pub fn from_understood(understood: &Understood) -> Vec<u8> {
         factored.input.iter().for_each(|input| push_number(&mut one, "input", scale(*input)));
         push(&mut out, "factored", &one);
     }
-    for (weight, mark) in &understood.marks {
-        let mut one = Vec::new();
-        push_number(&mut one, "weight", *weight as u64);
-        push_number(&mut one, "dtype", mark.dtype.0.into());
-        push(&mut one, "format", mark.format.as_bytes());
-        push(&mut one, "names", mark.names.as_bytes());
-        push(&mut one, "flags", mark.flags.as_bytes());
-        push_number(&mut one, "flag", mark.flag.into());
-        push(&mut out, "mark", &one);
-    }
+    let wide = understood.wide_activations.iter();
+    wide.for_each(|weight| push_number(&mut out, "wide_activations", *weight as u64));
     understood.wanted.iter().for_each(|tensor| push_number(&mut out, "wanted", *tensor as u64));
     understood.notes.iter().for_each(|note| push(&mut out, "note", note.as_bytes()));
     out
@@ -155,28 +147,11 @@ fn to_understood(bytes: &[u8]) -> Result<Understood> {
             "wanted" => understood.wanted.push(to_index(value)?),
             "note" => understood.notes.push(text(value)?.to_owned()),
             "factored" => understood.factored.push(to_factored(value)?),
-            "mark" => understood.marks.push(to_mark(value)?),
+            "wide_activations" => understood.wide_activations.push(to_index(value)?),
             _ => {}
         }
     }
     Ok(understood)
-}
-
-fn to_mark(bytes: &[u8]) -> Result<(usize, Mark)> {
-    let (format, names, flags) = (String::new(), String::new(), String::new());
-    let (mut weight, mut mark) = (0, Mark { dtype: DType::F32, format, names, flags, flag: false });
-    for (key, value) in read(bytes)? {
-        match key {
-            "weight" => weight = to_index(value)?,
-            "dtype" => mark.dtype = to_dtype(value)?,
-            "format" => text(value)?.clone_into(&mut mark.format),
-            "names" => text(value)?.clone_into(&mut mark.names),
-            "flags" => text(value)?.clone_into(&mut mark.flags),
-            "flag" => mark.flag = number(value)? != 0,
-            _ => {}
-        }
-    }
-    Ok((weight, mark))
 }
 
 fn to_factored(bytes: &[u8]) -> Result<FactoredType> {
@@ -455,16 +430,7 @@ mod tests {
                 factor: (4, true),
                 input: Some((8, false)),
             }],
-            marks: vec![(
-                0,
-                Mark {
-                    dtype: DType::NVFP4,
-                    format: "f".to_owned(),
-                    names: "n".to_owned(),
-                    flags: "v".to_owned(),
-                    flag: true,
-                },
-            )],
+            wide_activations: vec![0, 7],
         };
         assert_eq!(to_understood(&from_understood(&understood)).ok(), Some(understood));
         let ranges = vec![

@@ -292,7 +292,7 @@ mod tests {
             tensor,
             parts: vec![part],
             factored: None,
-            marks: Vec::new(),
+            wide_activations: false,
             by: Arc::new(Bytes),
         };
         Packed { weight: Arc::new(weight), decoder: None, is_factored: false }

@@ -1,7 +1,7 @@
 //! What a model's own configuration says about packed weights.
 
 use crate::open::OpenedModel;
-use apr_sdk::{Bytes, DERIVED, Derived, ForeignFile, Model, Result, Value, escape};
+use apr_sdk::{Bytes, DERIVED, Derived, DerivedStated, ForeignFile, Model, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
 
@@ -40,12 +40,18 @@ const LONGEST: u64 = 1 << 20;
 /// # Errors
 /// Plugin for what says nothing.
 pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
+    // Each shard may repeat what is said of the whole model.
+    if one == other {
+        return Ok(one.clone());
+    }
     let said = |bytes: &Bytes| Derived::from_json(bytes.inline().unwrap_or_default());
     let (mut one, other) = (said(one)?, said(other)?);
     one.weights.extend(other.weights);
     one.keys.extend(other.keys);
     one.unused.extend(other.unused);
     one.unknown.extend(other.unknown);
+    let known: HashSet<DerivedStated> = one.stated.iter().cloned().collect();
+    one.stated.extend(other.stated.into_iter().filter(|stated| !known.contains(stated)));
     Ok(one.to_json().as_bytes().into())
 }
 
@@ -71,7 +77,8 @@ pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
 fn own(model: &Model) -> Option<Announcement> {
     let derived = Derived::from_json(model.derived.as_ref()?.inline()?).ok()?;
     let unknown = || derived.unknown.first().map(|unknown| &unknown.by);
-    let scheme = derived.weights.first().map(|weight| &weight.by).or_else(unknown)?.clone();
+    let stated = || derived.stated.iter().map(|stated| &stated.by).find(|by| !by.is_empty());
+    let scheme = derived.weights.first().map(|weight| &weight.by).or_else(unknown).or_else(stated)?.clone();
     let (file, key) = (model.format.clone(), Some(DERIVED.to_owned()));
     Some(Announcement { scheme: Some(scheme), file, key, is_own: true })
 }

@@ -6,7 +6,7 @@ use super::OpenedModel;
 use crate::engine::Engine;
 use announced::announcements;
 use apr_sdk::{
-    Announced, DType, Error, ExactType, Factored, FactoredType, MOST_CONTENTS, Mark, Model, PackedTensor,
+    Announced, DType, Error, ExactType, Factored, FactoredType, MOST_CONTENTS, Model, PackedTensor,
     PackedWeight, Payload, Quantizer, Result, StoredModel, StoredTensor, Tensor, Understood,
     checked_elements, escape,
 };
@@ -21,7 +21,7 @@ struct Found {
     by: Arc<dyn Quantizer>,
     weight: PackedTensor,
     factored: Option<Factored>,
-    marks: Vec<Mark>,
+    wide_activations: bool,
 }
 
 /// What became of a model's packed weights.
@@ -99,17 +99,18 @@ impl OpenedModel {
             for weight in understood.packed {
                 weight.parts.iter().try_for_each(|(number, _)| take(*number).map(drop))?;
                 check(&weight).map_err(|error| error.tensor(&weight.name))?;
-                found.push(Found { by: Arc::clone(&quantizer), weight, factored: None, marks: Vec::new() });
+                let by = Arc::clone(&quantizer);
+                found.push(Found { by, weight, factored: None, wide_activations: false });
             }
             for factored in understood.factored {
                 let no_such = || Error::plugin("names a factor of a weight that there is not");
                 let at = first.checked_add(factored.weight).ok_or_else(no_such)?;
                 found.get_mut(at).ok_or_else(no_such)?.factored = self.factored(&factored)?;
             }
-            for (weight, mark) in understood.marks {
-                let no_such = || Error::plugin("marks a weight that there is not");
+            for weight in understood.wide_activations {
+                let no_such = || Error::plugin("speaks of activations of a weight that there is not");
                 let at = first.checked_add(weight).ok_or_else(no_such)?;
-                found.get_mut(at).ok_or_else(no_such)?.marks.push(mark);
+                found.get_mut(at).ok_or_else(no_such)?.wide_activations = true;
             }
             for (number, what) in understood.unused {
                 unpacked.unused.push((take(number)?.name.clone(), what));
@@ -208,7 +209,7 @@ impl OpenedModel {
         let mut names: HashSet<&str> = HashSet::new();
         let stays = before.iter().enumerate().filter(|(number, _)| !owned.contains(number));
         names.extend(stays.map(|(_, tensor)| tensor.name.as_str()));
-        for Found { by, weight, factored, marks } in found {
+        for Found { by, weight, factored, wide_activations } in found {
             let parts: Vec<Tensor> = weight.parts.iter().map(|(number, _)| before[*number].clone()).collect();
             for part in &parts {
                 if !matches!(part.payload, Payload::Extent { .. }) {
@@ -221,8 +222,13 @@ impl OpenedModel {
             let free = weight.parts.iter().map(|(number, _)| *number).filter(|n| places[*n].is_none());
             let first = free.min().ok_or_else(|| Error::plugin("names a weight without parts of its own"))?;
             let (name, dtype, shape) = (weight.name.clone(), weight.dtype, weight.shape.clone());
-            let payload =
-                Payload::Packed(Arc::new(PackedWeight { tensor: weight, parts, factored, marks, by }));
+            let payload = Payload::Packed(Arc::new(PackedWeight {
+                tensor: weight,
+                parts,
+                factored,
+                wide_activations,
+                by,
+            }));
             places[first] = Some(Tensor { name, dtype, shape, payload });
         }
         let new = places.iter().flatten().map(|tensor| tensor.name.as_str());

@@ -9,10 +9,10 @@ use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::DialectRule;
 use apr_sdk::{
-    DType, Error, Extent, Factored, HeldRows, Mark, PackedRows, PackedWeight, Payload, Result, Tensor, Value,
-    ValueType, checked_payload_len, escape,
+    DType, Error, Extent, Factored, HeldRows, PackedRows, PackedWeight, Payload, Result, Tensor,
+    checked_payload_len, escape,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Rows whose scales are judged at once.
@@ -42,14 +42,12 @@ pub fn choose(
         _ => false,
     };
     let mut beside: Vec<(usize, PlannedTensor)> = Vec::new();
-    let mut marked = Marked::default();
     for (number, one) in planned.tensors.iter_mut().enumerate().filter(|(_, one)| is_packed(one)) {
         let (about, stored) = stored(&one.expression)?;
         if has_scales
             && let Some((dtype, expression, scales)) =
                 judge.factored(one, target).map_err(|e| e.tensor(&one.tensor.name))?
         {
-            marked.add(one, dtype, target);
             (one.tensor.dtype, one.expression) = (dtype, expression);
             beside.extend(scales.into_iter().map(|scale| (number + 1, scale)));
             let bytes = one.tensor.payload_len()?;
@@ -65,7 +63,6 @@ pub fn choose(
             ));
             continue;
         };
-        marked.add(one, dtype, target);
         match expression {
             Some(expression) => (one.tensor.dtype, one.expression) = (dtype, expression),
             None => one.retype(dtype, &engine.registry, None),
@@ -90,41 +87,7 @@ pub fn choose(
     for (at, scale) in beside.into_iter().rev() {
         planned.tensors.insert(at, scale);
     }
-    marked.write(planned, target);
     Ok(chosen.iter().map(Chosen::said).collect())
-}
-
-/// Tensors that a format's metadata speaks of: under the keys of the lists, the flag of each.
-#[derive(Default)]
-struct Marked(BTreeMap<(String, String), BTreeMap<String, bool>>);
-
-impl Marked {
-    /// Adds a tensor that becomes `dtype`, if all its weights are marked alike.
-    fn add(&mut self, one: &PlannedTensor, dtype: DType, target: &Format) {
-        let parts = one.expression.parts();
-        let weights = parts.iter().map(|part| part.packed().map(|packed| packed.weight.marks.as_slice()));
-        let mut weights = weights.map(Option::unwrap_or_default);
-        let first = weights.next().unwrap_or_default();
-        let is_of_all = |mark: &&Mark| weights.clone().all(|marks| marks.contains(mark));
-        let is_meant = |mark: &&Mark| mark.dtype == dtype && mark.format == target.id();
-        for mark in first.iter().filter(is_meant).filter(is_of_all) {
-            let lists = (mark.names.clone(), mark.flags.clone());
-            self.0.entry(lists).or_default().insert(one.tensor.name.clone(), mark.flag);
-        }
-    }
-
-    /// Writes the lists, in the order of the names.
-    fn write(self, planned: &mut PlannedModel, target: &Format) {
-        if self.0.is_empty() {
-            return;
-        }
-        let Some(file) = planned.rest_mut().foreign_mut(target.id()).files.first_mut() else { return };
-        for ((names, flags), tensors) in self.0 {
-            let of: Vec<u8> = tensors.values().map(|flag| u8::from(*flag)).collect();
-            file.set(&names, Value::from_strings(&tensors.keys().collect::<Vec<_>>()));
-            file.set(&flags, Value::from_items(ValueType::BOOL, of.len() as u64, &of));
-        }
-    }
 }
 
 /// Adds a weight to those packed alike.

@@ -8,6 +8,8 @@ pub mod exact;
 mod hidden;
 mod scaled;
 mod schemes;
+pub mod unscaled;
+pub mod wide;
 
 use crate::open::lone_part::LonePart;
 use crate::open::packed::announced::{Announcement, announcements, still_says};

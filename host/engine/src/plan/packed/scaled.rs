@@ -34,7 +34,7 @@ fn each(tensors: &[Tensor]) -> impl Iterator<Item = (usize, usize)> + '_ {
     for (number, tensor) in tensors.iter().enumerate().filter(|(_, tensor)| is_code(tensor)) {
         let stem = stem(&tensor.name);
         codes.entry(&tensor.name).or_default().push(number);
-        if stem.len() < tensor.name.len() {
+        if is_called_weight(&tensor.name) {
             codes.entry(stem).or_default().push(number);
         }
     }
@@ -84,6 +84,11 @@ pub(super) fn is_code(tensor: &Tensor) -> bool {
 /// Whether a tensor is a matrix, or stacked matrices, of floats of 8 bits or fewer.
 pub(super) fn is_small_float(tensor: &Tensor) -> bool {
     is_code(tensor) && bits(tensor.dtype).is_some_and(|(kind, _)| kind == DTypeKind::Float)
+}
+
+/// Whether a name ends in a word for weights.
+pub(super) fn is_called_weight(name: &str) -> bool {
+    stem(name).len() < name.len()
 }
 
 /// The name of the module that a weight belongs to: `a` for `a.weight`, `a.w1` for `a.w1_weight`; the whole

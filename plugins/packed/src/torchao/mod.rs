@@ -8,12 +8,14 @@
 //! | MXTensor | FP8, or U8 pairs of E2M1 | E8M0 [out, in / 32]; none | code * 2^(scale - 127) |
 //! | NVFP4Tensor | U8 pairs of E2M1 | E4M3 [out, in / 16], `per_tensor_scale`: one, or one for each expert | code * (scale * per tensor) |
 //!
-//! The class is in the metadata of the file, which is not looked at: types and shapes tell, and the configuration where they
-//! do not. Scales of the last two may be arranged for a kernel, in tiles of 128 by 4 (`is_swizzled_scales`): their shape is then
+//! The class is in the metadata of the file, with the names of the parts and how they are arranged (`stated.rs`): what is there
+//! must agree. Where a copy lacks it, types and shapes tell, and the configuration where they do not. Scales of the last two may be arranged for a kernel, in tiles of 128 by 4 (`is_swizzled_scales`): their shape is then
 //! [32 * tiles of rows, 16 * tiles of columns], which is never the other one. `act_pre_scale` multiplies activations, and so columns.
 //!
 //! Sources: `prototype/safetensors/`, `prototype/mx_formats/` and `quantization/quantize_/workflows/` of torchao 0.18;
 //! `quantize/shuffle.py` of fbgemm-gpu.
+
+mod stated;
 
 use crate::affine::Groups;
 use crate::model::{Found, Model, matrices};
@@ -21,6 +23,7 @@ use crate::numbers::of_bytes;
 use crate::scaled::{Arranged, Global, Grid, tiled};
 use crate::scheme::Scheme;
 use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
+use stated::{Class, Stated};
 
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "torchao", understand };
@@ -38,11 +41,25 @@ const UNUSED: [&str; 3] = ["_act_quant_scale", "_act_quant_zero_point", "_act_pe
 const PARTS: [&str; 4] =
     ["._weight_scale", "._weight_zero_point", "._weight_per_tensor_scale", "._weight_act_pre_scale"];
 
+/// Endings of all parts, as torchao's own description names them.
+const NAMED: [&str; 8] = [
+    "qdata",
+    "scale",
+    "zero_point",
+    "per_tensor_scale",
+    "act_pre_scale",
+    "act_quant_scale",
+    "act_quant_zero_point",
+    "act_per_tensor_scale",
+];
+
 /// Parts of classes whose codes are arranged for a kernel.
 const ARRANGED: [&str; 4] = ["_scale_and_zero", "_group_scale", "_group_zero", "_row_scale"];
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = model.config(&["torchao"]);
+    let stated = stated::all(model)?;
+    stated::check_parts(model, &stated, &NAMED, found)?;
     let says = |what: &str| config.is_some_and(|config| config.json.to_string().contains(what));
     for (number, codes, base) in model.ending("_qdata") {
         let Some((module, weight)) = base.rsplit_once("._").or_else(|| Some(("", base.strip_prefix('_')?)))
@@ -63,7 +80,6 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let at = find("_scale").ok_or_else(missing)?;
         let parts = Parts {
             model,
-            name,
             number,
             codes,
             at,
@@ -71,21 +87,33 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             zeros: find("_zero_point"),
             global: find("_per_tensor_scale"),
             columns: find("_act_pre_scale"),
+            stated: stated.get(&name),
+            name,
         };
-        let is_int4 = says("\"Int4") || says("Int4Weight");
-        if says("\"Intx") && codes.dtype == DType::I8 && parts.zeros.is_none() {
+        // The weight's own description comes before what the configuration says of all.
+        let class = parts.stated.map(|stated| stated.class);
+        let is_int4 = match class {
+            Some(class) => class == Class::Int4,
+            None => says("\"Int4") || says("Int4Weight"),
+        };
+        let is_intx = class.map_or_else(|| says("\"Intx"), |class| class == Class::Intx);
+        if is_intx && codes.dtype == DType::I8 && parts.zeros.is_none() {
             let message = "its zero points are missing: there is no `_zero_point` beside it";
             return Err(Error::malformed(message).tensor(&codes.name));
         }
-        found.add(model, parts.weight(config.is_some().then_some(is_int4))?)?;
+        let is_said = class.is_some() || config.is_some();
+        found.add(model, parts.weight(is_said.then_some(is_int4))?)?;
         for at in UNUSED.iter().filter_map(|ending| find(ending)) {
             found.unused(model, at, "a scale of activations")?;
         }
-        if config.is_none() {
+        if !is_said {
             found.note("no configuration says torchao: the names of codes and scales do");
         }
+        if class.is_none() && !stated.is_empty() {
+            found.note("the files' metadata describes only some weights of torchao: types and shapes tell of the others");
+        }
     }
-    if config.is_some() {
+    if config.is_some() || !stated.is_empty() {
         found.lost(model, &PARTS, "._weight_qdata")?;
     }
     Ok(())
@@ -102,6 +130,7 @@ struct Parts<'a> {
     zeros: Option<usize>,
     global: Option<usize>,
     columns: Option<usize>,
+    stated: Option<&'a Stated>,
 }
 
 impl Parts<'_> {
@@ -119,7 +148,10 @@ impl Parts<'_> {
             name: self.name.clone(),
             shape,
             strides: Vec::new(),
-            dtype: self.model.dtype(self.scales.dtype),
+            dtype: self
+                .stated
+                .and_then(Stated::original)
+                .unwrap_or_else(|| self.model.dtype(self.scales.dtype)),
             about: format!("torchao {about}"),
             rows: apr_sdk::PackedRows::default(),
             parts: vec![(self.number, "codes".to_owned()), (self.at, "scales".to_owned())],
@@ -131,6 +163,12 @@ impl Parts<'_> {
     /// The weight. `is_int4` is what the configuration says, if there is one.
     fn weight(&self, is_int4: Option<bool>) -> Result<PackedTensor> {
         let (codes, scales) = (self.codes.dtype, self.scales.dtype);
+        if let Some(stated) = self.stated {
+            stated.check_types(codes, scales)?;
+            if stated.class == Class::Int4 {
+                return self.int4();
+            }
+        }
         let is_bytes = codes == DType::I8 || codes == DType::U8;
         if is_bytes && FLOATS.contains(&scales) && self.is_transposed(is_int4) {
             return self.int4();
@@ -194,6 +232,9 @@ impl Parts<'_> {
         };
         let is_right = |of: &(u64, u64)| micro.is_none_or(|group| *of == (1, group));
         let of_scale = of_scale.filter(is_right).ok_or_else(|| self.misfit())?;
+        if let Some(stated) = self.stated {
+            stated.check_scales(of_scale, is_tiled)?;
+        }
         let mut grid = Grid::new(codes, self.scales.dtype, of_scale, (out, stacked * out, row_len));
         if is_tiled {
             grid.arranged = Arranged::Tiles;
@@ -291,6 +332,10 @@ impl Parts<'_> {
             row_len,
         };
         let mut packed = self.packed(vec![*out, row_len], format!("int4, groups of {group}"));
+        if let Some(stated) = self.stated {
+            stated.check_scales((1, group), false)?;
+            stated.check_shape(&packed)?;
+        }
         packed.parts.push((zeros, "zero points".to_owned()));
         (packed.rows, packed.exact) = (layout.packed(), layout.exact());
         Ok(packed)

@@ -1,0 +1,43 @@
+//! Integers without scales where names are kept on request: a target that takes tensors for weights gets them with a warning.
+
+use crate::packed::{quantizing, to, unscaled};
+use apr_engine::plan::quantize::Quantization;
+use apr_host::convert::ConvertOptions;
+use apr_sdk::DType as T;
+use apr_tests::{Scratch, host, must};
+
+#[test]
+fn integers_that_no_scales_were_found_for_are_copied_with_a_warning() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let int8 = unscaled(&scratch, "int8", |out, inner| vec![(".weight", T::I8, vec![out, inner])]);
+    let words = unscaled(&scratch, "int32", |out, inner| vec![(".weight", T::I32, vec![out, inner])]);
+    for (format, keeps, warns) in [("gguf", &int8, true), ("gguf", &words, true), ("apr", &int8, false)] {
+        for quantization in [Quantization::default(), quantizing()] {
+            let output = scratch.at(&format!("kept.{format}"));
+            let arch = Some("none".to_owned());
+            let done = must(&host, &ConvertOptions { quantization, arch, ..to(format, keeps, &output) });
+            let says = |warning: &&String| {
+                warning.starts_with("7 tensors are copied as integers, such as `model.layers.0.")
+                    && warning.contains("no scales were found for them")
+            };
+            let count = done.warnings.iter().filter(says).count();
+            assert_eq!(count, usize::from(warns), "{format}: {:?}", done.warnings);
+            std::fs::remove_file(output).unwrap();
+        }
+    }
+}
+
+#[test]
+fn indices_and_integers_that_are_not_called_weights_are_not_warned_of() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let other = unscaled(&scratch, "other", |out, inner| {
+        vec![
+            (".weight", T::I64, vec![out, inner]),
+            (".index", T::I32, vec![out, inner]),
+            (".mask.weight", T::I8, vec![out]),
+        ]
+    });
+    let output = scratch.at("other.gguf");
+    let done = must(&host, &ConvertOptions { arch: Some("none".to_owned()), ..to("gguf", &other, &output) });
+    assert!(!done.warnings.iter().any(|warning| warning.contains("integers")), "{:?}", done.warnings);
+}

@@ -91,6 +91,15 @@ fn a_copy_keeps_the_description_and_true_values_have_none() {
     assert!(!text.contains("_type") && !text.contains("tensor_names"), "{text:.400}");
     assert!(text.contains(r#""format":"pt""#), "{text:.400}");
     assert_eq!(tensors(&host, &plain).len(), 2);
+    // Another format carries the description as metadata that is not its own: of that nothing stays either.
+    let (folder, carried) = (scratch.at("folder"), scratch.at("carried.apr"));
+    shards(&folder, &[(stored, metadata)]);
+    must(&host, &ConvertOptions { arch: Some("none".to_owned()), ..to("apr", &folder, &carried) });
+    std::fs::remove_file(&plain).unwrap();
+    must(&host, &unpacking(&carried, &plain));
+    let bytes = std::fs::read(&plain).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(!text.contains(r#""_type\"#) && !text.contains("tensor_names"), "{text:.600}");
 }
 
 #[test]

@@ -275,8 +275,8 @@ impl Module<'_> {
         Ok(Some(tensor.dtype))
     }
 
-    /// An error if groups are stated to be of another length than shapes say. All columns in one group, or none, is nothing that is
-    /// written for weights in groups; for others no length is asked for.
+    /// An error if the configuration states another length of groups than shapes say, or a length that is none. Asked of weights in
+    /// groups alone: for these a positive number is written, and nothing for others.
     fn stated(&self, stated: Option<&Json>, group: u64) -> Result<()> {
         let Some(stated) = stated.filter(|stated| stated.as_u64() != Some(group)) else { return Ok(()) };
         let message = match stated.as_u64() {

@@ -9,8 +9,9 @@
 //! | NVFP4Tensor | U8 pairs of E2M1 | E4M3 [out, in / 16], `per_tensor_scale`: one, or one for each expert | code * (scale * per tensor) |
 //!
 //! The class is in the metadata of the file, with the names of the parts and how they are arranged (`stated.rs`): what is there
-//! must agree. Where a copy lacks it, types and shapes tell, and the configuration where they do not. Scales of the last two may be arranged for a kernel, in tiles of 128 by 4 (`is_swizzled_scales`): their shape is then
-//! [32 * tiles of rows, 16 * tiles of columns], which is never the other one. `act_pre_scale` multiplies activations, and so columns.
+//! must agree. Where a copy lacks it, types and shapes tell, and the configuration where they do not. Scales of the last two may be
+//! arranged for a kernel, in tiles of 128 by 4 (`is_swizzled_scales`): their shape is then [32 * tiles of rows, 16 * tiles of
+//! columns], which is never the other one. `act_pre_scale` multiplies activations, and so columns.
 //!
 //! Sources: `prototype/safetensors/`, `prototype/mx_formats/` and `quantization/quantize_/workflows/` of torchao 0.18;
 //! `quantize/shuffle.py` of fbgemm-gpu.

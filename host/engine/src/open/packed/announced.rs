@@ -175,16 +175,19 @@ impl Announcement {
 }
 
 /// Takes out what metadata says of weights that were unpacked: how each was stored, under the weight's own name, and lists of such
-/// names.
+/// names, with what is said of the others that they list.
 pub fn forget_weights(model: &mut Model, names: &HashSet<String>) {
-    let is_list = |value: &Value| {
-        let text = value.as_str().filter(|text| text.starts_with('['));
-        let list = text.and_then(|text| serde_json::from_str::<Vec<String>>(text).ok());
-        list.is_some_and(|list| list.iter().any(|name| names.contains(name)))
+    let listed = |value: &Value| {
+        let text = value.as_str().filter(|text| text.starts_with('['))?;
+        let list = serde_json::from_str::<Vec<String>>(text).ok()?;
+        list.iter().any(|name| names.contains(name)).then_some(list)
     };
     for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
         let before = file.typed.len();
-        file.typed.retain(|(key, value)| !names.contains(key) && !is_list(value));
+        let others: HashSet<String> =
+            file.typed.iter().filter_map(|(_, value)| listed(value)).flatten().collect();
+        file.typed
+            .retain(|(key, value)| !names.contains(key) && !others.contains(key) && listed(value).is_none());
         if file.typed.len() < before {
             file.verbatim = None;
         }

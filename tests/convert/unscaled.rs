@@ -28,6 +28,20 @@ fn integers_that_no_scales_were_found_for_are_copied_with_a_warning() {
 }
 
 #[test]
+fn codes_that_have_scales_are_not_warned_of() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let apr = scratch.at("rows.apr");
+    let recipe = Quantization { recipe: Some("int8".to_owned()), ..Quantization::default() };
+    let model = apr_tests::root().join("tests/model/weights");
+    must(&host, &ConvertOptions { quantization: recipe, ..to("apr", &model, &apr) });
+    let folder = scratch.at("folder");
+    let arch = Some("none".to_owned());
+    let done = must(&host, &ConvertOptions { arch, ..to("huggingface", &apr, &folder) });
+    assert!(done.notes.iter().any(|note| note.contains("packed as int8 with scales")), "{:?}", done.notes);
+    assert!(!done.warnings.iter().any(|warning| warning.contains("integers")), "{:?}", done.warnings);
+}
+
+#[test]
 fn indices_and_integers_that_are_not_called_weights_are_not_warned_of() {
     let (host, scratch) = (host(), Scratch::in_memory());
     let other = unscaled(&scratch, "other", |out, inner| {

@@ -43,8 +43,8 @@ impl<'a> Typed<'a> {
             exact::choose(engine, (&course.source, look), &mut planned, target, &options.quantization);
         course.notes.extend(exact.map_err(|e| course.of_source(e))?);
         stated_types::follow(&mut planned, target);
-        // `--dequantize` says itself what it leaves.
-        if options.quantization.dequantize.is_none() {
+        // `--dequantize` says itself what it leaves; of codes that have scales, a note says that they are copied.
+        if options.quantization.dequantize.is_none() && course.packed.is_none() {
             let dialect = &planned.rest().dialect;
             course.warnings.extend(unscaled::warning(&planned.tensors, dialect, target));
         }

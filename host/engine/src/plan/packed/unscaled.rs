@@ -28,7 +28,7 @@ pub fn warning(tensors: &[PlannedTensor], dialect: &str, target: &Format) -> Opt
             )
         }
     };
-    Some(format!("{what}, and who reads {} may take the codes for weights", target.manifest.name))
+    Some(format!("{what}, and readers of {} may take them for weights", target.manifest.name))
 }
 
 /// Whether a tensor may be the codes of a weight, by its type and its name. Positions and indices are I64.

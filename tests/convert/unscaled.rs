@@ -1,6 +1,6 @@
 //! Integers without scales where names are kept on request: a target that takes tensors for weights gets them with a warning.
 
-use crate::packed::{quantizing, to, unscaled};
+use crate::packed::{dequantizing, quantizing, to, unscaled};
 use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::ConvertOptions;
 use apr_sdk::DType as T;
@@ -39,6 +39,34 @@ fn codes_that_have_scales_are_not_warned_of() {
     let done = must(&host, &ConvertOptions { arch, ..to("huggingface", &apr, &folder) });
     assert!(done.notes.iter().any(|note| note.contains("packed as int8 with scales")), "{:?}", done.notes);
     assert!(!done.warnings.iter().any(|warning| warning.contains("integers")), "{:?}", done.warnings);
+}
+
+#[test]
+fn codes_with_zero_points_are_not_rows_of_integers() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let beside = unscaled(&scratch, "beside", |out, inner| {
+        vec![
+            (".weight", T::I8, vec![out, inner]),
+            (".weight.scale", T::F32, vec![out]),
+            (".weight.zero_point", T::I8, vec![out]),
+        ]
+    });
+    let elsewhere = unscaled(&scratch, "elsewhere", |out, inner| {
+        vec![
+            (".weight", T::I8, vec![out, inner]),
+            (".weight.scale", T::F32, vec![out]),
+            (".zp", T::I8, vec![out]),
+        ]
+    });
+    for input in [beside, elsewhere] {
+        let output = scratch.at("values.safetensors");
+        let arch = Some("none".to_owned());
+        let wanted =
+            ConvertOptions { quantization: dequantizing(), arch, ..to("safetensors", &input, &output) };
+        let error = apr_host::convert::convert(&host, &wanted).unwrap_err();
+        assert_eq!(error.kind(), apr_sdk::ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("int8 with scales") && !output.exists(), "{error}");
+    }
 }
 
 #[test]

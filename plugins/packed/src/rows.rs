@@ -12,7 +12,8 @@
 use crate::axes::{Along, Side, Spread};
 use crate::model::{Found, Model};
 use crate::scheme::Scheme;
-use apr_sdk::{DType, Error, PackedTensor, Result};
+use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
+use std::collections::HashSet;
 
 /// The scheme.
 pub static SCHEME: Scheme = Scheme { name: "rows of integers", understand };
@@ -21,6 +22,10 @@ pub static SCHEME: Scheme = Scheme { name: "rows of integers", understand };
 const SCALES: &str = ".scale";
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
+    let is_integer = |one: &StoredTensor| [DType::I8, DType::I4].contains(&one.dtype);
+    let integers =
+        model.tensors().filter(|(_, one)| is_integer(one)).map(|(_, one)| (one.dtype, &one.shape[..]));
+    let integers: HashSet<_> = integers.collect();
     for (at, scales, name) in model.ending(SCALES) {
         let Some(number) = model.find(name) else { continue };
         let codes = model.tensor(number);
@@ -29,7 +34,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             && scales.dtype == DType::F32
             && !stacked.is_empty()
             && scales.shape == stacked;
-        if !is_one || !found.is_free(number) || !found.is_free(at) {
+        // A tensor of codes as long as the scales may be their zero points, which these rows never have.
+        let has_zeros = integers.contains(&(codes.dtype, &scales.shape[..]));
+        if !is_one || has_zeros || !found.is_free(number) || !found.is_free(at) {
             continue;
         }
         model.unannounced(number, "rows of integers")?;

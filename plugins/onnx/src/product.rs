@@ -71,12 +71,25 @@ pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<Constant> {
             operators::is_standard(&node.domain) && ["Cast", "Mul"].contains(&node.operator.as_str())
         });
         let (number, node) = next.next()?;
+        // One product that is scaled in two ways has no scale.
+        if next.next().is_some() {
+            return None;
+        }
         if node.operator == "Mul" {
             let other = node.inputs.iter().position(|name| name != value)?;
             collect(of, graphs.of_input(number, other, factor.place), &mut factors, MOST_NODES);
             let left: Vec<_> = without(&factors, &own);
             if left.len() < factors.len() && !left.is_empty() {
                 let [Origin::Stored { tensor, mover: None, .. }] = left[..] else { return None };
+                // With another constant after it, either may be the scale.
+                let after = graphs.readers(factor.place.scope, node.outputs.first()?);
+                let is_constant = |at| {
+                    matches!(graphs.of_input(at, 0, factor.place), Origin::Stored { .. })
+                        || matches!(graphs.of_input(at, 1, factor.place), Origin::Stored { .. })
+                };
+                if after.iter().any(|&at| graphs.node(at).operator == "Mul" && is_constant(at)) {
+                    return None;
+                }
                 return fits(of, factor, *tensor).then_some(Constant::Tensor(*tensor));
             }
         }

@@ -49,6 +49,10 @@ def main():
     # It runs along the rows of the result.
     across = helper.make_node("Mul", ["a.s", "s"], ["both"])
     save("integer-across", dynamic(across, scale="both"), [tensor("s", "FLOAT", scales((6, 1)))])
+    # A factor before it may be the scale as well.
+    save("integer-gained", [*dynamic(scale="a.s")[:3], helper.make_node("Mul", ["floats", "a.s"], ["scaled"]),
+                            helper.make_node("Mul", ["scaled", "g"], ["gained"]), helper.make_node("Mul", ["gained", "s"], ["y"])],
+         [columns, tensor("g", "FLOAT", np.float32([2, 3, 4, 5, 6, 7]))])
     save("moved", [helper.make_node("Transpose", ["w"], ["t"]), dequantize(["t", "s"])], [tensor("s", "FLOAT", scales(4))])
     body = helper.make_graph([helper.make_node("DequantizeLinear", ["row", "s"], ["values"])], "body",
                              [helper.make_tensor_value_info("row", TensorProto.INT8, [6])],

@@ -326,6 +326,8 @@ impl<'a> Describer<'a> {
                     .numbers(&one)?
                     .zip(self.numbers(&other)?)
                     .and_then(|(a, b)| product::of(alpha, &a, &b))
+                    // One for each code at most: else a few bytes would stand for many numbers.
+                    .filter(|product| product.len() as u64 <= self.elements(codes))
                 {
                     Some(product) => Constant::Numbers(product),
                     None => return Ok(Err("their scales are products of too many numbers".to_owned())),

@@ -35,7 +35,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             && !stacked.is_empty()
             && scales.shape == stacked;
         // A tensor of codes as long as the scales may be their zero points, which these rows never have.
-        let has_zeros = integers.contains(&(codes.dtype, &scales.shape[..]));
+        // Only a matrix's: of a kernel's scales, which are a matrix, apr's own codes may have the shape.
+        let has_zeros = scales.shape.len() == 1 && integers.contains(&(codes.dtype, &scales.shape[..]));
         if !is_one || has_zeros || !found.is_free(number) || !found.is_free(at) {
             continue;
         }

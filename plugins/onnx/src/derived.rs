@@ -4,10 +4,11 @@
 //! Where something of it is not in the file, such as a scale that is computed, the codes are told with the reason.
 
 use crate::about::GRAPH;
+use crate::behind::Reach;
 use crate::constants;
 use crate::nodes;
 use crate::operators::{self, Axis, Operand, Operator, Packing, Scale};
-use crate::origin::{Graphs, Origin, Place};
+use crate::origin::{Graphs, MOST_CALLS, Origin, Place};
 use crate::product;
 use crate::scan::Scan;
 use crate::stream::Numbers;
@@ -28,8 +29,14 @@ const ENDS: [(&str, &str); 7] = [
     ("_DQ_Q8", "_DQ_scales"),
 ];
 
-/// How deep functions may call one another, and how often in all.
-const MOST_CALLS: (usize, usize) = (16, 1 << 16);
+/// How many nodes all calls may visit.
+const MOST_VISITED: usize = 1 << 18;
+
+/// The most weights of one tensor of codes that are told: with more than one, it is refused.
+const MOST_WEIGHTS: usize = 2;
+
+/// Why codes are unknown where following them has no end.
+const TOO_OFTEN: &str = "its nodes and functions pass values on too often to be followed";
 
 /// Types that no codes have.
 const VALUES: [DType; 9] = [
@@ -68,7 +75,9 @@ pub struct Describer<'a> {
     told: HashSet<usize>,
     unknown: HashSet<String>,
     names: HashSet<&'a str>,
-    n_calls: usize,
+    /// The functions that were visited, and how many nodes in all their calls.
+    visited: HashSet<usize>,
+    n_visited: usize,
 }
 
 /// Describes the weights that nodes compute; `None` if they compute none.
@@ -96,10 +105,17 @@ pub fn describe(
         told: HashSet::new(),
         unknown: HashSet::new(),
         names: tensors.iter().map(|tensor| tensor.name.as_str()).collect(),
-        n_calls: 0,
+        visited: HashSet::new(),
+        n_visited: 0,
     };
     let functions = functions_that_compute(&describer.graphs);
     describer.visit(Place { scope: 0, call: None }, &functions)?;
+    let mut uncalled: Vec<usize> = functions.iter().copied().collect();
+    uncalled.retain(|scope| *scope != 0 && !describer.visited.contains(scope));
+    uncalled.sort_unstable();
+    for scope in uncalled {
+        describer.visit(Place { scope, call: None }, &functions)?;
+    }
     let mut derived = describer.derived;
     if derived.weights.is_empty() && derived.unknown.is_empty() {
         return Ok(None);
@@ -112,17 +128,13 @@ pub fn describe(
 /// The functions that compute with codes, themselves or in others that they call.
 fn functions_that_compute(graphs: &Graphs<'_>) -> HashSet<usize> {
     let nodes = graphs.nodes;
-    let outermost = |mut scope: usize| {
-        while let Some(parent) = nodes.scopes[scope].parent {
-            scope = parent;
-        }
-        scope
-    };
     let mut callers: HashMap<usize, Vec<usize>> = HashMap::new();
     let (mut found, mut next) = (HashSet::new(), VecDeque::new());
     for node in &nodes.nodes {
-        let scope = outermost(node.scope);
-        if operators::find(&node.domain, &node.operator).is_some() && found.insert(scope) {
+        let scope = nodes.outermost(node.scope);
+        let computes = operators::find(&node.domain, &node.operator).is_some()
+            || operators::is_foreign(&node.domain, &node.operator);
+        if computes && found.insert(scope) {
             next.push_back(scope);
         }
         if let Some(function) = graphs.called(node) {
@@ -149,16 +161,24 @@ impl<'a> Describer<'a> {
                 self.node(number, place, operator)?;
                 continue;
             }
-            let Some(function) = self.graphs.called(node).filter(|one| functions.contains(one)) else {
+            let Some(function) = self.graphs.called(node) else {
+                if operators::is_foreign(&node.domain, &node.operator) {
+                    let why = format!("what it computes in the domain `{}` is not known", node.domain);
+                    self.packed(number, place, &node.operator, &why);
+                }
                 continue;
             };
-            let (inside, depth) = self.graphs.call(number, place, function);
-            self.n_calls += 1;
-            if depth > MOST_CALLS.0 || self.n_calls > MOST_CALLS.1 {
-                let why = "functions call one another too often to be followed";
-                self.unknown(node.operator.clone(), &node.operator, why);
+            // What an uncalled function calls is as uncalled.
+            if !functions.contains(&function) || self.is_uncalled(place) {
                 continue;
             }
+            let (inside, depth) = self.graphs.call(number, place, function);
+            self.n_visited += self.graphs.nodes.scopes[function].nodes.len();
+            if depth > MOST_CALLS || self.n_visited > MOST_VISITED {
+                self.all_unknown(&node.operator);
+                continue;
+            }
+            self.visited.insert(function);
             self.visit(inside, functions)?;
         }
         for &scope in &scope.inner {
@@ -183,16 +203,43 @@ impl<'a> Describer<'a> {
             }
         }
         if operator.packing == Packing::Unknown {
-            for at in 0..inputs {
-                if let Origin::Stored { tensor, .. } = self.graphs.of_input(number, at, place)
-                    && self.is_codes(tensor)
-                    && self.elements(tensor) > 1
-                {
-                    self.unknown_codes(tensor, operator, "how that operator packs them is not known");
+            self.packed(number, place, operator.name, "how that operator packs them is not known");
+        }
+        operands.iter().try_for_each(|operand| self.operand(number, place, operator, operand))
+    }
+
+    /// Whether a place is in a function that no node calls.
+    fn is_uncalled(&self, place: Place) -> bool {
+        place.call.is_none() && self.graphs.nodes.outermost(place.scope) != 0
+    }
+
+    /// Tells of codes that an operator reads in a way of its own, in any of its inputs.
+    fn packed(&mut self, node: usize, place: Place, by: &str, why: &str) {
+        for (at, name) in self.graphs.node(node).inputs.iter().enumerate() {
+            // A zero point.
+            if let Origin::Stored { tensor, .. } = self.graphs.of_input(node, at, place)
+                && self.elements(tensor) == 1
+            {
+                continue;
+            }
+            let Some(found) = self.graphs.behind(place, name, Reach::AsStored) else {
+                return self.all_unknown(by);
+            };
+            for (tensor, _) in found {
+                if self.is_codes(tensor) {
+                    self.unknown_codes(tensor, by, why);
                 }
             }
         }
-        operands.iter().try_for_each(|operand| self.operand(number, place, operator, operand))
+    }
+
+    /// Tells that nothing is known of any codes, where following them has no end.
+    fn all_unknown(&mut self, by: &str) {
+        for tensor in 0..self.tensors.len() {
+            if self.is_codes(tensor) {
+                self.unknown_codes(tensor, by, TOO_OFTEN);
+            }
+        }
     }
 
     /// The elements of a tensor.
@@ -204,15 +251,12 @@ impl<'a> Describer<'a> {
         !VALUES.contains(&self.tensors[tensor].dtype) && self.elements(tensor) > 0
     }
 
-    fn unknown(&mut self, codes: String, by: &str, why: &str) {
+    fn unknown_codes(&mut self, tensor: usize, by: &str, why: &str) {
+        let codes = &self.tensors[tensor].name;
         if self.unknown.insert(codes.clone()) {
-            let (by, why) = (by.to_owned(), why.to_owned());
+            let (codes, by, why) = (codes.clone(), by.to_owned(), why.to_owned());
             self.derived.unknown.push(DerivedUnknown { codes, by, why });
         }
-    }
-
-    fn unknown_codes(&mut self, tensor: usize, operator: &Operator, why: &str) {
-        self.unknown(self.tensors[tensor].name.clone(), operator.name, why);
     }
 
     /// What an input is, if it is the same however the model is run.
@@ -245,21 +289,36 @@ impl<'a> Describer<'a> {
 
     fn operand(&mut self, node: usize, place: Place, operator: &Operator, operand: &Operand) -> Result<()> {
         let (codes, mover) = match self.graphs.of_input(node, operand.codes, place) {
-            Origin::Stored { tensor, mover, .. } if self.is_codes(tensor) => (tensor, mover),
-            Origin::Looped(tensor) if self.is_codes(tensor) => {
-                self.unknown_codes(tensor, operator, "the body of a loop takes it as an input");
+            Origin::Stored { tensor, .. } if !self.is_codes(tensor) => return Ok(()),
+            Origin::Stored { tensor, .. } if self.is_uncalled(place) => {
+                self.unknown_codes(tensor, operator.name, "it is in a function that no node calls");
+                return Ok(());
+            }
+            Origin::Stored { tensor, mover, .. } => (tensor, mover),
+            Origin::Sparse(_) => {
+                self.behind(node, operand.codes, place, operator, "they are the values of a sparse tensor");
+                return Ok(());
+            }
+            Origin::Looped(..) => {
+                self.behind(node, operand.codes, place, operator, "the body of a loop takes it as an input");
+                return Ok(());
+            }
+            Origin::Far => {
+                self.behind(node, operand.codes, place, operator, TOO_OFTEN);
                 return Ok(());
             }
             Origin::Computed(by, _, _) => {
-                return self.computed(node, operand.codes, place, operator, by);
+                let why = format!("`{}` makes others of them before", self.graphs.node(by).operator);
+                self.behind(node, operand.codes, place, operator, &why);
+                return Ok(());
             }
-            _ => return Ok(()),
+            Origin::Numbers(_) | Origin::Elsewhere(..) | Origin::Nothing => return Ok(()),
         };
         match self.weight(node, place, operator, operand, codes)? {
             Ok(weight) if mover.is_some() && (weight.axis.is_some() || weight.packing.is_some()) => {
                 let why =
                     format!("`{}` moves them before, and they have several scales", mover.unwrap_or(""));
-                self.unknown_codes(codes, operator, &why);
+                self.unknown_codes(codes, operator.name, &why);
             }
             Ok(weight) => {
                 // Graphs repeat a node for each reader of its result.
@@ -269,33 +328,29 @@ impl<'a> Describer<'a> {
                     DerivedWeight { by: other.by.clone(), name: other.name.clone(), ..weight.clone() }
                         == *other
                 };
-                if !known.iter().any(is_same) {
+                if known.len() < MOST_WEIGHTS && !known.iter().any(is_same) {
                     known.push(self.derived.weights.len());
                     self.derived.weights.push(weight);
                 }
             }
-            Err(why) => self.unknown_codes(codes, operator, &why),
+            Err(why) => self.unknown_codes(codes, operator.name, &why),
         }
         Ok(())
     }
 
-    /// Tells of codes that an operand is computed from by nodes that do not scale them; `by` is the last of these.
-    fn computed(
-        &mut self,
-        node: usize,
-        at: usize,
-        place: Place,
-        operator: &Operator,
-        by: usize,
-    ) -> Result<()> {
-        let Some(name) = self.graphs.node(node).inputs.get(at) else { return Ok(()) };
-        let why = format!("`{}` makes others of them before", self.graphs.node(by).operator);
-        for tensor in self.graphs.behind(place, name)? {
-            if self.is_codes(tensor) && self.elements(tensor) > 1 {
-                self.unknown_codes(tensor, operator, &why);
+    /// Tells of the codes that an operand is made of where its values are not followed.
+    fn behind(&mut self, node: usize, at: usize, place: Place, operator: &Operator, why: &str) {
+        let Some(name) = self.graphs.node(node).inputs.get(at) else { return };
+        let Some(found) = self.graphs.behind(place, name, Reach::All) else {
+            return self.all_unknown(operator.name);
+        };
+        for (tensor, way) in found {
+            // Single numbers and whole ones of 64 bits are mostly operands of what changes codes.
+            let is_codes = self.is_codes(tensor) || way.is_cast;
+            if is_codes && (self.elements(tensor) > 1 || way.is_as_stored) {
+                self.unknown_codes(tensor, operator.name, why);
             }
         }
-        Ok(())
     }
 
     /// The weight that codes are of; or why that is unknown.

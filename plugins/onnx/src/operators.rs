@@ -180,9 +180,15 @@ pub fn find(domain: &str, name: &str) -> Option<&'static Operator> {
     OPERATORS.iter().find(|operator| operator.domains & bit != 0 && operator.name == name)
 }
 
-/// Whether an operator of this name, in some domain, computes with codes.
+/// Whether an operator of this name, in some domain, computes with codes, or its name says so.
 pub fn has(name: &str) -> bool {
-    OPERATORS.iter().any(|operator| operator.name == name)
+    OPERATORS.iter().any(|operator| operator.name == name) || name.to_ascii_lowercase().contains("dequantize")
+}
+
+/// Whether an operator of a domain that is not known here says by its name that it computes with codes:
+/// `trt::TRT_FP8DequantizeLinear`, `com.ms.internal.nhwc::QLinearConv`.
+pub fn is_foreign(domain: &str, name: &str) -> bool {
+    find(domain, name).is_none() && has(name)
 }
 
 /// Whether a node moves elements and changes none.

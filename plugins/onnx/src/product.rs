@@ -62,6 +62,10 @@ pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<Constant> {
         _ => return None,
     };
     let own = graphs.origin(place, own);
+    // Two values that are not followed to their ends look alike.
+    if let Origin::Far | Origin::Nothing = own {
+        return None;
+    }
     let mut factors: Vec<Origin<'_>> = Vec::new();
     let mut value = graphs.node(factor.node).outputs.first()?.as_str();
     for _ in 0..MOST_NODES {

@@ -9,13 +9,13 @@ use crate::constants;
 use crate::nodes;
 use crate::operators::{self, Axis, Operand, Operator, Packing, Scale};
 use crate::origin::{Graphs, MOST_CALLS, Origin, Place};
+use crate::packings::middle;
 use crate::product;
 use crate::scan::Scan;
 use crate::stream::Numbers;
+use crate::uses::Uses;
 use crate::walk::Index;
-use apr_sdk::{
-    DType, Derived, DerivedNumbers, DerivedPacking, DerivedUnknown, DerivedWeight, Result, Source, Tensor,
-};
+use apr_sdk::{DType, Derived, DerivedNumbers, DerivedUnknown, DerivedWeight, Result, Source, Tensor};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Ends of the names that onnxruntime gives to codes and scales of a weight.
@@ -51,6 +51,9 @@ const VALUES: [DType; 9] = [
     DType::C128,
 ];
 
+/// Types of scales.
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
 /// A scale or zero point that does not depend on what the model is run on.
 #[derive(Clone, Debug)]
 pub enum Constant {
@@ -74,7 +77,9 @@ pub struct Describer<'a> {
     /// Names that are told already as scales, and codes whose values are unknown.
     told: HashSet<usize>,
     unknown: HashSet<String>,
-    names: HashSet<&'a str>,
+    /// The tensors by their names.
+    names: HashMap<&'a str, usize>,
+    uses: Uses,
     /// The functions that were visited, and how many nodes in all their calls.
     visited: HashSet<usize>,
     n_visited: usize,
@@ -104,7 +109,8 @@ pub fn describe(
         by_codes: HashMap::new(),
         told: HashSet::new(),
         unknown: HashSet::new(),
-        names: tensors.iter().map(|tensor| tensor.name.as_str()).collect(),
+        names: tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect(),
+        uses: Uses::default(),
         visited: HashSet::new(),
         n_visited: 0,
     };
@@ -116,6 +122,7 @@ pub fn describe(
     for scope in uncalled {
         describer.visit(Place { scope, call: None }, &functions)?;
     }
+    describer.keep_scales_in_use()?;
     let mut derived = describer.derived;
     if derived.weights.is_empty() && derived.unknown.is_empty() {
         return Ok(None);
@@ -166,10 +173,12 @@ impl<'a> Describer<'a> {
                     let why = format!("what it computes in the domain `{}` is not known", node.domain);
                     self.packed(number, place, &node.operator, &why);
                 }
+                self.uses.add(&self.graphs, number, place);
                 continue;
             };
             // What an uncalled function calls is as uncalled.
             if !functions.contains(&function) || self.is_uncalled(place) {
+                self.uses.add(&self.graphs, number, place);
                 continue;
             }
             let (inside, depth) = self.graphs.call(number, place, function);
@@ -391,7 +400,11 @@ impl<'a> Describer<'a> {
             Scale::Follows(other) => {
                 let of = product::Factor { node, place, other, codes, axis: operand.axis };
                 match product::follows(self, &of) {
-                    Some(scale) => scale,
+                    Some((scale, other)) => {
+                        self.uses.follow(scale);
+                        other.into_iter().for_each(|other| self.uses.follow(other));
+                        Constant::Tensor(scale)
+                    }
                     None => return Ok(Err("what scales their product is not known for certain".to_owned())),
                 }
             }
@@ -437,9 +450,9 @@ impl<'a> Describer<'a> {
             }
             Packing::Unknown => return Ok(Err("how that operator packs them is not known".to_owned())),
         }
-        weight.scales = self.side(scale, &mut weight.beside)?.unwrap_or_default();
+        weight.scales = self.side(scale, &weight.codes, &mut weight.beside)?.unwrap_or_default();
         if let Some(zero) = zero {
-            weight.zeros = self.side(zero, &mut weight.beside)?;
+            weight.zeros = self.side(zero, &weight.codes, &mut weight.beside)?;
         } else if let Some(packing) = &weight.packing {
             // Packed codes have their zero point in the middle.
             weight.zeros = Some(DerivedNumbers::Values(vec![middle(packing.codes)]));
@@ -447,69 +460,22 @@ impl<'a> Describer<'a> {
         Ok(Ok(weight))
     }
 
-    /// How MatMulNBits packs its weight, `[K, N]` by its attributes.
-    fn matrix(
-        &self,
-        node: usize,
-        place: Place,
-        weight: &mut DerivedWeight,
-    ) -> std::result::Result<(), String> {
-        let whole = |name: &str| self.graphs.whole(node, place, name);
-        if whole("weight_prepacked").is_some_and(|how| how != 0) {
-            return Err("they are packed for one kind of device".to_owned());
+    /// The numbers of a scale or zero point of these codes, which has one for each at most: else a few bytes would stand for many.
+    fn numbers_of(&self, tensor: usize, codes: &str) -> Result<Option<Vec<f64>>> {
+        let n_codes = self.names.get(codes).map_or(0, |codes| self.elements(*codes));
+        if self.elements(tensor) > n_codes {
+            return Ok(None);
         }
-        if self.graphs.of_input(node, G_IDX, place) != Origin::Nothing {
-            return Err("rows are assigned to groups by an input that is deprecated".to_owned());
-        }
-        let size =
-            |name: &str| whole(name).and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0);
-        let missing = |name: &str| format!("the attribute `{name}` is missing or no size");
-        let (rows, columns) =
-            (size("K").ok_or_else(|| missing("K"))?, size("N").ok_or_else(|| missing("N"))?);
-        let block = size("block_size").ok_or_else(|| missing("block_size"))?;
-        let codes = of_bits(whole("bits"))?;
-        let stored = rows.div_ceil(block).checked_mul(block).ok_or_else(|| missing("K"))?;
-        weight.axis = Some(-1);
-        weight.block = Some(block);
-        weight.packing =
-            Some(DerivedPacking { codes, shape: vec![columns, rows], stored, is_transposed: true });
-        Ok(())
-    }
-
-    /// How GatherBlockQuantized stores its table: in blocks along an axis, and bytes hold several codes.
-    fn table(
-        &self,
-        node: usize,
-        place: Place,
-        codes: usize,
-        is_single: bool,
-        weight: &mut DerivedWeight,
-    ) -> std::result::Result<(), String> {
-        let whole = |name: &str| self.graphs.whole(node, place, name);
-        let tensor = &self.tensors[codes];
-        let axis = whole("quantize_axis").unwrap_or(1);
-        match whole("block_size").unwrap_or(128) {
-            0 if is_single => return Ok(()),
-            0 => return Err("blocks are as long as the axis".to_owned()),
-            block => weight.block = Some(u64::try_from(block).unwrap_or(0)),
-        }
-        weight.axis = Some(axis);
-        if tensor.dtype != DType::U8 {
-            return Ok(());
-        }
-        let codes = of_bits(whole("bits"))?;
-        let each =
-            8 / codes.info().map_or(8, |info| info.block_bytes as u64 * 8 / u64::from(info.block_elements));
-        let mut shape = tensor.shape.clone();
-        let last = shape.last_mut().ok_or("they have no dimensions")?;
-        *last = last.checked_mul(each).ok_or("they are too many")?;
-        let stored = *last;
-        weight.packing = Some(DerivedPacking { codes, shape, stored, is_transposed: false });
-        Ok(())
+        self.numbers(&Constant::Tensor(tensor))
     }
 
     /// Scales or zero points as they are told: a list of numbers has no place in the file, and is repeated.
-    fn side(&self, constant: Constant, beside: &mut Vec<String>) -> Result<Option<DerivedNumbers>> {
+    fn side(
+        &self,
+        constant: Constant,
+        codes: &str,
+        beside: &mut Vec<String>,
+    ) -> Result<Option<DerivedNumbers>> {
         let tensor = match constant {
             Constant::Numbers(numbers) => return Ok(Some(DerivedNumbers::Values(numbers))),
             Constant::Tensor(tensor) => tensor,
@@ -518,13 +484,46 @@ impl<'a> Describer<'a> {
         if !self.lists.contains_key(&(tensor as u64)) {
             return Ok(Some(DerivedNumbers::Tensor(name)));
         }
-        Ok(Some(match self.numbers(&Constant::Tensor(tensor))? {
+        Ok(Some(match self.numbers_of(tensor, codes)? {
             Some(numbers) => {
                 beside.push(name);
                 DerivedNumbers::Values(numbers)
             }
             None => DerivedNumbers::Tensor(name),
         }))
+    }
+
+    /// Scales that are also computed with otherwise are repeated, and stay tensors of the model.
+    fn keep_scales_in_use(&mut self) -> Result<()> {
+        let (names, uses) = (&self.names, &self.uses);
+        let in_use = |name: &String| {
+            let number = names.get(name.as_str()).copied();
+            number.filter(|number| uses.has(*number) && FLOATS.contains(&self.tensors[*number].dtype))
+        };
+        let mut derived = std::mem::take(&mut self.derived);
+        derived.unused.retain(|name| in_use(name).is_none());
+        let mut too_many = Vec::new();
+        for (at, weight) in derived.weights.iter_mut().enumerate() {
+            weight.beside.retain(|name| in_use(name).is_none());
+            let DerivedNumbers::Tensor(name) = &weight.scales else { continue };
+            let Some(scales) = in_use(name) else { continue };
+            match self.numbers_of(scales, &weight.codes)? {
+                Some(numbers) => weight.scales = DerivedNumbers::Values(numbers),
+                None => too_many.push(at),
+            }
+        }
+        self.derived = derived;
+        for at in too_many {
+            let DerivedWeight { codes, by, .. } = self.derived.weights[at].clone();
+            if let Some(codes) = self.names.get(codes.as_str()) {
+                self.unknown_codes(
+                    *codes,
+                    &by,
+                    "their scales are too many to stay beside them, where the graph needs them too",
+                );
+            }
+        }
+        Ok(())
     }
 
     /// A weight is called as its codes are, or as it was before onnxruntime quantized it.
@@ -541,28 +540,6 @@ impl<'a> Describer<'a> {
                 |scale: &str| scale.strip_suffix(of_scale).is_some_and(|of| of == before || of == codes);
             scale.map_or(*of_codes == ENDS[0].0, is_its).then_some(before)
         });
-        before.filter(|name| !self.names.contains(name)).unwrap_or(codes).to_owned()
-    }
-}
-
-/// The input of MatMulNBits that assigns rows to groups.
-const G_IDX: usize = 4;
-
-/// The type of packed codes of so many bits; 4 if the node does not say.
-fn of_bits(bits: Option<i64>) -> std::result::Result<DType, String> {
-    match bits.unwrap_or(4) {
-        2 => Ok(DType::U2),
-        4 => Ok(DType::U4),
-        8 => Ok(DType::U8),
-        bits => Err(format!("they have {bits} bits, which no program packs")),
-    }
-}
-
-/// The code in the middle of all of a type.
-fn middle(codes: DType) -> f64 {
-    match codes {
-        DType::U2 => 2.0,
-        DType::U4 => 8.0,
-        _ => 128.0,
+        before.filter(|name| !self.names.contains_key(name)).unwrap_or(codes).to_owned()
     }
 }

@@ -8,7 +8,7 @@ use apr_sdk::{Limits, Result};
 use std::collections::HashMap;
 
 /// The most steps from a value to what it comes from.
-const MOST_STEPS: usize = 1000;
+const MOST_STEPS: usize = 100;
 
 /// How deep functions may call one another.
 pub const MOST_CALLS: usize = 16;

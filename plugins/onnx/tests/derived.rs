@@ -2,7 +2,7 @@
 
 use crate::build::{bytes as record, number};
 use crate::fixture::Opened;
-use apr_sdk::{Derived, MemorySource};
+use apr_sdk::{Derived, DerivedNumbers, MemorySource};
 
 const INT8: u64 = 3;
 const FLOAT: u64 = 1;
@@ -138,8 +138,8 @@ fn codes_behind_more_nodes_than_are_followed_are_unknown() {
         let nodes = (0..n).map(|at| node("Identity", "", &[&name(at)], &name(at + 1)));
         nodes.chain([scaled(&name(n))]).collect::<Vec<_>>()
     };
-    assert_eq!(told(&chain(900), &[]).unwrap().weights[0].codes, "w");
-    assert!(unknown(&chain(1100), &[]).contains("too often to be followed"));
+    assert_eq!(told(&chain(90), &[]).unwrap().weights[0].codes, "w");
+    assert!(unknown(&chain(110), &[]).contains("too often to be followed"));
 }
 
 #[test]
@@ -183,4 +183,33 @@ fn two_scales_that_are_not_followed_are_not_one() {
     };
     assert_eq!(unknown(&product("gain"), &[]), "what scales their product is not known for certain");
     assert_eq!(told(&product("x.scale"), &[]).unwrap().weights[0].codes, "w");
+}
+
+#[test]
+fn scales_that_the_graph_needs_stay_or_their_codes_are_unknown() {
+    let nodes = [node("DequantizeLinear", "", &["w", "s"], "y"), node("Add", "", &["x", "s"], "z")];
+    for n in [4096, 4097] {
+        let stored = [initializer("w", INT8, &[n, 2]), initializer("s", FLOAT, &[n])].concat();
+        let alone = told_of(&stored, &nodes[..1], &[]).unwrap();
+        assert_eq!(alone.weights[0].scales, DerivedNumbers::Tensor("s".to_owned()));
+        let derived = told_of(&stored, &nodes, &[]).unwrap();
+        if n == 4096 {
+            assert!(
+                matches!(&derived.weights[0].scales, DerivedNumbers::Values(all) if all.len() as u64 == n)
+            );
+            assert_eq!((derived.unused.len(), derived.unknown.len()), (0, 0));
+        } else {
+            assert!(derived.unknown[0].why.contains("too many to stay beside them"), "{derived:?}");
+        }
+    }
+}
+
+#[test]
+fn a_list_of_more_scales_than_codes_is_not_repeated() {
+    // Of two runs, or it would be used in place.
+    let run = record(4, &[0; 4 * 2048]);
+    let scales = [number(1, 4096), number(2, FLOAT), record(8, b"s"), run.clone(), run].concat();
+    let stored = [initializer("w", INT8, &[1]), record(5, &scales)].concat();
+    let derived = told_of(&stored, &[scaled("w")], &[]).unwrap();
+    assert_eq!(derived.weights[0].scales, DerivedNumbers::Tensor("s".to_owned()));
 }

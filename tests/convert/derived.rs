@@ -175,7 +175,7 @@ const REFUSED: [(&str, &str, &str); 33] = [
     ("integer-gained", "w", "what scales their product is not known for certain"),
     ("moved", "w", "`Transpose` moves them before, and they have several scales"),
     ("scanned", "w", "the body of a loop takes it as an input"),
-    ("lstm", "w", "they have several scales, along axes that are not known"),
+    ("added", "w", "they have several scales, along axes that are not known"),
     ("assigned", "w", "rows are assigned to groups by an input that is deprecated"),
     ("three-bits", "w", "they have 3 bits"),
     ("bnb4", "w", "how that operator packs them is not known"),

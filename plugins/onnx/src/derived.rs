@@ -433,6 +433,14 @@ impl<'a> Describer<'a> {
                             self.graphs.whole(node, place, "transB").is_some_and(|is| is != 0);
                         Some(if is_transposed { 0 } else { 1 })
                     }
+                    Axis::Directions if self.tensors[codes].shape.first() == Some(&self.len(&scale)) => {
+                        Some(0)
+                    }
+                    Axis::Directions => {
+                        // Channels share a scale along what lies between.
+                        weight.block = self.tensors[codes].shape.get(1).copied();
+                        Some(1)
+                    }
                     Axis::One => {
                         return Ok(Err("they have several scales, along axes that are not known".to_owned()));
                     }

@@ -64,10 +64,8 @@ def main():
                              [helper.make_tensor_value_info("row", TensorProto.INT8, [6])],
                              [helper.make_tensor_value_info("values", FLOAT, [6])])
     save("scanned", [helper.make_node("Scan", ["w"], ["y"], body=body, num_scan_inputs=1)], [one])
-    lstm = ["x", "w", "r", "", "", "", "", "", "s", "z", "s", "z"]
-    save("lstm", [helper.make_node("DynamicQuantizeLSTM", lstm, ["y"], domain=MICROSOFT, hidden_size=2)],
-         [tensor("r", "INT8", codes("INT8", (1, 2, 8))), tensor("s", "FLOAT", scales((1, 8))), tensor("z", "INT8", np.zeros((1, 8)))],
-         shape=(1, 3, 8))
+    save("added", [helper.make_node("QLinearAdd", ["x", "t", "z", "w", "s", "z", "t", "z"], ["y"], domain=MICROSOFT)],
+         [columns, tensor("t", "FLOAT", scales(())), tensor("z", "INT8", 0)], kinds={"x": TensorProto.INT8})
     packed = dict(domain=MICROSOFT, K=32, N=2, block_size=16)
     blocks = tensor("s", "FLOAT", scales((2, 2)))
     save("assigned", [helper.make_node("MatMulNBits", ["x", "w", "s", "", "g"], ["y"], bits=4, **packed)],

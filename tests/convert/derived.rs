@@ -165,7 +165,7 @@ fn a_derived_weight_becomes_blocks_that_hold_every_value() {
 }
 
 /// Models with codes whose values are not certain: the file, the tensor, and what the refusal says of it.
-const REFUSED: [(&str, &str, &str); 33] = [
+const REFUSED: [(&str, &str, &str); 34] = [
     ("computed-scale", "w", "their scales are computed while the model runs"),
     ("computed-zero", "w", "their zero points are computed while the model runs"),
     ("gathered-scale", "w", "their scales are computed while the model runs"),
@@ -194,6 +194,7 @@ const REFUSED: [(&str, &str, &str); 33] = [
     ("fed-back", "w", "the body of a loop takes it as an input"),
     ("scanned-in-batches", "w", "the body of a loop takes it as an input"),
     ("given-branch", "y/then_branch/a/value", "`If` makes others of them before"),
+    ("default-branch", "functions/local.Choose/else_branch/e/value", "`If` makes others of them before"),
     ("sparse", "w.values", "they are the values of a sparse tensor"),
     ("sparse-constant", "w/sparse_value/values", "they are the values of a sparse tensor"),
     ("uncalled", "functions/local.Uncalled/q/value", "it is in a function that no node calls"),

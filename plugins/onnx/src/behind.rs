@@ -118,7 +118,7 @@ impl<'a> Graphs<'a> {
             }
             match bound {
                 Bound::Tensor(tensor) | Bound::Sparse(tensor) => found.push((tensor, way)),
-                Bound::Input(at) => self.enter_scope(place, at, way, &mut next),
+                Bound::Input(at) => self.enter_scope(place, at, way, &mut next)?,
                 Bound::Output(number, at) => {
                     self.enter_node((number, at), place, way, &mut found, &mut next)?
                 }
@@ -127,10 +127,11 @@ impl<'a> Graphs<'a> {
         Some(found)
     }
 
-    /// What an input of a scope is: an operand of the call, or of the loop, and then what the turn before left.
-    fn enter_scope(&self, place: Place, at: usize, way: Way, next: &mut Vec<Step<'a>>) {
-        let Some((owner, from)) = self.around(place) else { return };
-        let (node, body) = (self.node(owner), &self.nodes.scopes[place.scope]);
+    /// What an input of a scope is: an operand of the call, or of the loop, and then what the turn before left; `None` if that is not known.
+    fn enter_scope(&self, place: Place, at: usize, way: Way, next: &mut Vec<Step<'a>>) -> Option<()> {
+        let body = &self.nodes.scopes[place.scope];
+        let Some((owner, from)) = self.around(place) else { return body.parent.is_none().then_some(()) };
+        let node = self.node(owner);
         let mut feed =
             |name: Option<&'a String>, place| next.extend(name.map(|name| (place, name.as_str(), way)));
         match kind(node) {
@@ -152,6 +153,7 @@ impl<'a> Graphs<'a> {
                 body.outputs.iter().for_each(|name| feed(Some(name), place));
             }
         }
+        Some(())
     }
 
     /// What an output of a node is made of; `None` if functions call one another too deep.
@@ -238,19 +240,26 @@ impl<'a> Graphs<'a> {
         Some(())
     }
 
-    /// The graphs in a node's attributes; those of the call if the caller of the function gives them.
+    /// The graphs in a node's attributes; those of the call, or of the function's defaults, if its attributes are the function's.
     fn bodies(&self, mut number: usize, mut place: Place) -> Vec<Place> {
         let is_given = |number: usize| {
             let attributes = &self.node(number).attributes;
             attributes.iter().any(|(_, value)| matches!(value, Attribute::OfFunction(_)))
         };
-        while self.node(number).inner.is_empty()
-            && is_given(number)
-            && let Some(call) = place.call
-        {
-            (number, place) = (self.calls[call].node, self.calls[call].from);
+        let mut found = Vec::new();
+        loop {
+            found.extend(self.node(number).inner.iter().map(|&scope| Place { scope, ..place }));
+            let Some(call) = place.call.filter(|_| found.is_empty() && is_given(number)) else {
+                return found;
+            };
+            let call = &self.calls[call];
+            let defaults = self.nodes.scopes[call.function].inner.iter();
+            let defaults = defaults.filter(|scope| self.nodes.scopes[**scope].owner.is_none());
+            let defaults = defaults.map(|&scope| Place { scope, ..place }).collect::<Vec<_>>();
+            (number, place) = (call.node, call.from);
+            found.extend(self.node(number).inner.iter().map(|&scope| Place { scope, ..place }));
+            found.extend(defaults);
         }
-        self.node(number).inner.iter().map(|&scope| Place { scope, ..place }).collect()
     }
 
     /// How many inputs of a Scan come before those of its body: version 8 has the lengths of sequences.

@@ -79,7 +79,7 @@ pub struct Describer<'a> {
     unknown: HashSet<String>,
     /// The tensors by their names.
     names: HashMap<&'a str, usize>,
-    uses: Uses,
+    uses: Uses<'a>,
     /// The functions that were visited, and how many nodes in all their calls.
     visited: HashSet<usize>,
     n_visited: usize,

@@ -51,7 +51,7 @@ pub enum Attribute {
 pub struct Scope {
     /// The scope around it, whose names mean the same here.
     pub parent: Option<usize>,
-    /// The node that it is an attribute of.
+    /// The node that it is an attribute of; `None` for a default of the function around it.
     pub owner: Option<usize>,
     /// The names of its inputs, in order; those of the outermost graph are left out.
     pub inputs: Vec<String>,
@@ -181,6 +181,7 @@ impl NodeReader<'_, '_> {
                 function::ATTRIBUTE_PROTO => {
                     let default = self.attribute(&record)?;
                     self.nodes.scopes[scope].defaults.extend(default);
+                    self.graphs(&record, scope, None)?;
                 }
                 _ => {}
             }
@@ -206,7 +207,7 @@ impl NodeReader<'_, '_> {
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
             if record.number == node::ATTRIBUTE {
-                self.graphs(&record, scope, number)?;
+                self.graphs(&record, scope, Some(number))?;
             }
             at = record.end;
         }
@@ -238,14 +239,16 @@ impl NodeReader<'_, '_> {
         self.scan.limits().budget.charge(2 * cost as u64)
     }
 
-    /// The graphs that an attribute holds.
-    fn graphs(&mut self, field: &Field, scope: usize, owner: usize) -> Result<()> {
+    /// The graphs that an attribute holds, of a node or by default of a function.
+    fn graphs(&mut self, field: &Field, scope: usize, owner: Option<usize>) -> Result<()> {
         let mut at = field.start;
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
             if let attribute::G | attribute::GRAPHS = record.number {
-                let inner = self.scope(Some(scope), Some(owner))?;
-                self.nodes.nodes[owner].inner.push(inner);
+                let inner = self.scope(Some(scope), owner)?;
+                if let Some(owner) = owner {
+                    self.nodes.nodes[owner].inner.push(inner);
+                }
                 self.graph(&record, inner)?;
             }
             at = record.end;

@@ -34,7 +34,7 @@ pub struct Place {
 pub(crate) struct Call {
     pub(crate) node: usize,
     pub(crate) from: Place,
-    function: usize,
+    pub(crate) function: usize,
     depth: usize,
 }
 

@@ -7,16 +7,18 @@ use std::collections::HashSet;
 
 /// What nodes that do not compute with codes read.
 #[derive(Debug, Default)]
-pub struct Uses {
+pub struct Uses<'a> {
+    /// Names that were followed, and whether to a product: many nodes read what has many nodes before it.
+    seen: HashSet<(Place, &'a str, bool)>,
     read: HashSet<usize>,
     multiplied: HashSet<usize>,
     /// Scales of operands of integers, whose products later nodes multiply by.
     following: HashSet<usize>,
 }
 
-impl Uses {
+impl<'a> Uses<'a> {
     /// Keeps what a node reads that does not compute with codes.
-    pub fn add(&mut self, graphs: &Graphs<'_>, number: usize, place: Place) {
+    pub fn add(&mut self, graphs: &Graphs<'a>, number: usize, place: Place) {
         let node = graphs.node(number);
         // What is moved counts where it is read.
         if operators::moves(&node.domain, &node.operator) {
@@ -24,8 +26,10 @@ impl Uses {
         }
         let is_product = operators::is_standard(&node.domain) && node.operator == "Mul";
         let read = if is_product { &mut self.multiplied } else { &mut self.read };
-        for at in 0..node.inputs.len() {
-            if let Origin::Stored { tensor, .. } = graphs.of_input(number, at, place) {
+        for name in &node.inputs {
+            if self.seen.insert((place, name, is_product))
+                && let Origin::Stored { tensor, .. } = graphs.origin(place, name)
+            {
                 read.insert(tensor);
             }
         }

@@ -134,6 +134,10 @@ def unusual(one):
     branch = lambda name: helper.make_graph([constant(name, codes("INT8", (4, 6)))], name, [], [info(name, TensorProto.INT8, [4, 6])])
     save("given-branch", [helper.make_node("Choose", ["flag", "s"], ["y"], domain="local", then_branch=branch("a"), else_branch=branch("b"))],
          [one], functions=[function], kinds={"flag": TensorProto.BOOL}, shape=None, runs=True)
+    defaults = [helper.make_attribute(name, branch(name[0])) for name in ("then_branch", "else_branch")]
+    function = helper.make_function("local", "Choose", ["flag", "s"], ["y"], [choose, dequantize("q")], [helper.make_opsetid("", 21)], [], defaults)
+    save("default-branch", [helper.make_node("Choose", ["flag", "s"], ["y"], domain="local")], [one], functions=[function],
+         kinds={"flag": TensorProto.BOOL}, shape=None, runs=True)
     sparse = helper.make_sparse_tensor(tensor("w", "INT8", [1, 2, 3]), tensor("", "INT64", [0, 2, 5]), [2, 3])
     save("sparse", [dequantize("w")], [one], sparse=sparse, runs=True)
     attribute = helper.make_sparse_tensor(tensor("", "INT8", [1, 2, 3]), tensor("", "INT64", [0, 2, 5]), [2, 3])

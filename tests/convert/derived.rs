@@ -165,7 +165,7 @@ fn a_derived_weight_becomes_blocks_that_hold_every_value() {
 }
 
 /// Models with codes whose values are not certain: the file, the tensor, and what the refusal says of it.
-const REFUSED: [(&str, &str, &str); 20] = [
+const REFUSED: [(&str, &str, &str); 34] = [
     ("computed-scale", "w", "their scales are computed while the model runs"),
     ("computed-zero", "w", "their zero points are computed while the model runs"),
     ("gathered-scale", "w", "their scales are computed while the model runs"),
@@ -175,7 +175,7 @@ const REFUSED: [(&str, &str, &str); 20] = [
     ("integer-gained", "w", "what scales their product is not known for certain"),
     ("moved", "w", "`Transpose` moves them before, and they have several scales"),
     ("scanned", "w", "the body of a loop takes it as an input"),
-    ("lstm", "w", "they have several scales, along axes that are not known"),
+    ("added", "w", "they have several scales, along axes that are not known"),
     ("assigned", "w", "rows are assigned to groups by an input that is deprecated"),
     ("three-bits", "w", "they have 3 bits"),
     ("bnb4", "w", "how that operator packs them is not known"),
@@ -186,6 +186,20 @@ const REFUSED: [(&str, &str, &str); 20] = [
     ("chosen", "w", "`If` makes others of them before"),
     ("carried", "w", "`Loop` makes others of them before"),
     ("returned", "w", "`Joins` makes others of them before"),
+    ("narrowed", "w", "`Cast` makes others of them before"),
+    ("flags", "w", "`Cast` makes others of them before"),
+    ("rounded", "w", "`Cast` makes others of them before"),
+    ("joined-ones", "w", "`Concat` makes others of them before"),
+    ("multiplied", "w", "`MatMul` makes others of them before"),
+    ("fed-back", "w", "the body of a loop takes it as an input"),
+    ("scanned-in-batches", "w", "the body of a loop takes it as an input"),
+    ("given-branch", "y/then_branch/a/value", "`If` makes others of them before"),
+    ("default-branch", "functions/local.Choose/else_branch/e/value", "`If` makes others of them before"),
+    ("sparse", "w.values", "they are the values of a sparse tensor"),
+    ("sparse-constant", "w/sparse_value/values", "they are the values of a sparse tensor"),
+    ("uncalled", "functions/local.Uncalled/q/value", "it is in a function that no node calls"),
+    ("of-others", "w", "what it computes in the domain `trt` is not known"),
+    ("of-a-layout", "w", "what it computes in the domain `com.ms.internal.nhwc` is not known"),
 ];
 
 #[test]

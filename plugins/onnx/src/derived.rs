@@ -4,17 +4,18 @@
 //! Where something of it is not in the file, such as a scale that is computed, the codes are told with the reason.
 
 use crate::about::GRAPH;
+use crate::behind::Reach;
 use crate::constants;
 use crate::nodes;
 use crate::operators::{self, Axis, Operand, Operator, Packing, Scale};
-use crate::origin::{Graphs, Origin, Place};
+use crate::origin::{Graphs, MOST_CALLS, Origin, Place};
+use crate::packings::middle;
 use crate::product;
 use crate::scan::Scan;
 use crate::stream::Numbers;
+use crate::uses::Uses;
 use crate::walk::Index;
-use apr_sdk::{
-    DType, Derived, DerivedNumbers, DerivedPacking, DerivedUnknown, DerivedWeight, Result, Source, Tensor,
-};
+use apr_sdk::{DType, Derived, DerivedNumbers, DerivedUnknown, DerivedWeight, Result, Source, Tensor};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Ends of the names that onnxruntime gives to codes and scales of a weight.
@@ -28,8 +29,14 @@ const ENDS: [(&str, &str); 7] = [
     ("_DQ_Q8", "_DQ_scales"),
 ];
 
-/// How deep functions may call one another, and how often in all.
-const MOST_CALLS: (usize, usize) = (16, 1 << 16);
+/// How many nodes all calls may visit.
+const MOST_VISITED: usize = 1 << 18;
+
+/// The most weights of one tensor of codes that are told: with more than one, it is refused.
+const MOST_WEIGHTS: usize = 2;
+
+/// Why codes are unknown where following them has no end.
+const TOO_OFTEN: &str = "its nodes and functions pass values on too often to be followed";
 
 /// Types that no codes have.
 const VALUES: [DType; 9] = [
@@ -43,6 +50,9 @@ const VALUES: [DType; 9] = [
     DType::C64,
     DType::C128,
 ];
+
+/// Types of scales.
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// A scale or zero point that does not depend on what the model is run on.
 #[derive(Clone, Debug)]
@@ -67,8 +77,12 @@ pub struct Describer<'a> {
     /// Names that are told already as scales, and codes whose values are unknown.
     told: HashSet<usize>,
     unknown: HashSet<String>,
-    names: HashSet<&'a str>,
-    n_calls: usize,
+    /// The tensors by their names.
+    names: HashMap<&'a str, usize>,
+    uses: Uses<'a>,
+    /// The functions that were visited, and how many nodes in all their calls.
+    visited: HashSet<usize>,
+    n_visited: usize,
 }
 
 /// Describes the weights that nodes compute; `None` if they compute none.
@@ -95,11 +109,20 @@ pub fn describe(
         by_codes: HashMap::new(),
         told: HashSet::new(),
         unknown: HashSet::new(),
-        names: tensors.iter().map(|tensor| tensor.name.as_str()).collect(),
-        n_calls: 0,
+        names: tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect(),
+        uses: Uses::default(),
+        visited: HashSet::new(),
+        n_visited: 0,
     };
     let functions = functions_that_compute(&describer.graphs);
     describer.visit(Place { scope: 0, call: None }, &functions)?;
+    let mut uncalled: Vec<usize> = functions.iter().copied().collect();
+    uncalled.retain(|scope| *scope != 0 && !describer.visited.contains(scope));
+    uncalled.sort_unstable();
+    for scope in uncalled {
+        describer.visit(Place { scope, call: None }, &functions)?;
+    }
+    describer.keep_scales_in_use()?;
     let mut derived = describer.derived;
     if derived.weights.is_empty() && derived.unknown.is_empty() {
         return Ok(None);
@@ -112,17 +135,13 @@ pub fn describe(
 /// The functions that compute with codes, themselves or in others that they call.
 fn functions_that_compute(graphs: &Graphs<'_>) -> HashSet<usize> {
     let nodes = graphs.nodes;
-    let outermost = |mut scope: usize| {
-        while let Some(parent) = nodes.scopes[scope].parent {
-            scope = parent;
-        }
-        scope
-    };
     let mut callers: HashMap<usize, Vec<usize>> = HashMap::new();
     let (mut found, mut next) = (HashSet::new(), VecDeque::new());
     for node in &nodes.nodes {
-        let scope = outermost(node.scope);
-        if operators::find(&node.domain, &node.operator).is_some() && found.insert(scope) {
+        let scope = nodes.outermost(node.scope);
+        let computes = operators::find(&node.domain, &node.operator).is_some()
+            || operators::is_foreign(&node.domain, &node.operator);
+        if computes && found.insert(scope) {
             next.push_back(scope);
         }
         if let Some(function) = graphs.called(node) {
@@ -149,16 +168,26 @@ impl<'a> Describer<'a> {
                 self.node(number, place, operator)?;
                 continue;
             }
-            let Some(function) = self.graphs.called(node).filter(|one| functions.contains(one)) else {
+            let Some(function) = self.graphs.called(node) else {
+                if operators::is_foreign(&node.domain, &node.operator) {
+                    let why = format!("what it computes in the domain `{}` is not known", node.domain);
+                    self.packed(number, place, &node.operator, &why);
+                }
+                self.uses.add(&self.graphs, number, place);
                 continue;
             };
-            let (inside, depth) = self.graphs.call(number, place, function);
-            self.n_calls += 1;
-            if depth > MOST_CALLS.0 || self.n_calls > MOST_CALLS.1 {
-                let why = "functions call one another too often to be followed";
-                self.unknown(node.operator.clone(), &node.operator, why);
+            // What an uncalled function calls is as uncalled.
+            if !functions.contains(&function) || self.is_uncalled(place) {
+                self.uses.add(&self.graphs, number, place);
                 continue;
             }
+            let (inside, depth) = self.graphs.call(number, place, function);
+            self.n_visited += self.graphs.nodes.scopes[function].nodes.len();
+            if depth > MOST_CALLS || self.n_visited > MOST_VISITED {
+                self.all_unknown(&node.operator);
+                continue;
+            }
+            self.visited.insert(function);
             self.visit(inside, functions)?;
         }
         for &scope in &scope.inner {
@@ -183,16 +212,43 @@ impl<'a> Describer<'a> {
             }
         }
         if operator.packing == Packing::Unknown {
-            for at in 0..inputs {
-                if let Origin::Stored { tensor, .. } = self.graphs.of_input(number, at, place)
-                    && self.is_codes(tensor)
-                    && self.elements(tensor) > 1
-                {
-                    self.unknown_codes(tensor, operator, "how that operator packs them is not known");
+            self.packed(number, place, operator.name, "how that operator packs them is not known");
+        }
+        operands.iter().try_for_each(|operand| self.operand(number, place, operator, operand))
+    }
+
+    /// Whether a place is in a function that no node calls.
+    fn is_uncalled(&self, place: Place) -> bool {
+        place.call.is_none() && self.graphs.nodes.outermost(place.scope) != 0
+    }
+
+    /// Tells of codes that an operator reads in a way of its own, in any of its inputs.
+    fn packed(&mut self, node: usize, place: Place, by: &str, why: &str) {
+        for (at, name) in self.graphs.node(node).inputs.iter().enumerate() {
+            // A zero point.
+            if let Origin::Stored { tensor, .. } = self.graphs.of_input(node, at, place)
+                && self.elements(tensor) == 1
+            {
+                continue;
+            }
+            let Some(found) = self.graphs.behind(place, name, Reach::AsStored) else {
+                return self.all_unknown(by);
+            };
+            for (tensor, _) in found {
+                if self.is_codes(tensor) {
+                    self.unknown_codes(tensor, by, why);
                 }
             }
         }
-        operands.iter().try_for_each(|operand| self.operand(number, place, operator, operand))
+    }
+
+    /// Tells that nothing is known of any codes, where following them has no end.
+    fn all_unknown(&mut self, by: &str) {
+        for tensor in 0..self.tensors.len() {
+            if self.is_codes(tensor) {
+                self.unknown_codes(tensor, by, TOO_OFTEN);
+            }
+        }
     }
 
     /// The elements of a tensor.
@@ -204,15 +260,12 @@ impl<'a> Describer<'a> {
         !VALUES.contains(&self.tensors[tensor].dtype) && self.elements(tensor) > 0
     }
 
-    fn unknown(&mut self, codes: String, by: &str, why: &str) {
+    fn unknown_codes(&mut self, tensor: usize, by: &str, why: &str) {
+        let codes = &self.tensors[tensor].name;
         if self.unknown.insert(codes.clone()) {
-            let (by, why) = (by.to_owned(), why.to_owned());
+            let (codes, by, why) = (codes.clone(), by.to_owned(), why.to_owned());
             self.derived.unknown.push(DerivedUnknown { codes, by, why });
         }
-    }
-
-    fn unknown_codes(&mut self, tensor: usize, operator: &Operator, why: &str) {
-        self.unknown(self.tensors[tensor].name.clone(), operator.name, why);
     }
 
     /// What an input is, if it is the same however the model is run.
@@ -245,21 +298,36 @@ impl<'a> Describer<'a> {
 
     fn operand(&mut self, node: usize, place: Place, operator: &Operator, operand: &Operand) -> Result<()> {
         let (codes, mover) = match self.graphs.of_input(node, operand.codes, place) {
-            Origin::Stored { tensor, mover, .. } if self.is_codes(tensor) => (tensor, mover),
-            Origin::Looped(tensor) if self.is_codes(tensor) => {
-                self.unknown_codes(tensor, operator, "the body of a loop takes it as an input");
+            Origin::Stored { tensor, .. } if !self.is_codes(tensor) => return Ok(()),
+            Origin::Stored { tensor, .. } if self.is_uncalled(place) => {
+                self.unknown_codes(tensor, operator.name, "it is in a function that no node calls");
+                return Ok(());
+            }
+            Origin::Stored { tensor, mover, .. } => (tensor, mover),
+            Origin::Sparse(_) => {
+                self.behind(node, operand.codes, place, operator, "they are the values of a sparse tensor");
+                return Ok(());
+            }
+            Origin::Looped(..) => {
+                self.behind(node, operand.codes, place, operator, "the body of a loop takes it as an input");
+                return Ok(());
+            }
+            Origin::Far => {
+                self.behind(node, operand.codes, place, operator, TOO_OFTEN);
                 return Ok(());
             }
             Origin::Computed(by, _, _) => {
-                return self.computed(node, operand.codes, place, operator, by);
+                let why = format!("`{}` makes others of them before", self.graphs.node(by).operator);
+                self.behind(node, operand.codes, place, operator, &why);
+                return Ok(());
             }
-            _ => return Ok(()),
+            Origin::Numbers(_) | Origin::Elsewhere(..) | Origin::Nothing => return Ok(()),
         };
         match self.weight(node, place, operator, operand, codes)? {
             Ok(weight) if mover.is_some() && (weight.axis.is_some() || weight.packing.is_some()) => {
                 let why =
                     format!("`{}` moves them before, and they have several scales", mover.unwrap_or(""));
-                self.unknown_codes(codes, operator, &why);
+                self.unknown_codes(codes, operator.name, &why);
             }
             Ok(weight) => {
                 // Graphs repeat a node for each reader of its result.
@@ -269,33 +337,29 @@ impl<'a> Describer<'a> {
                     DerivedWeight { by: other.by.clone(), name: other.name.clone(), ..weight.clone() }
                         == *other
                 };
-                if !known.iter().any(is_same) {
+                if known.len() < MOST_WEIGHTS && !known.iter().any(is_same) {
                     known.push(self.derived.weights.len());
                     self.derived.weights.push(weight);
                 }
             }
-            Err(why) => self.unknown_codes(codes, operator, &why),
+            Err(why) => self.unknown_codes(codes, operator.name, &why),
         }
         Ok(())
     }
 
-    /// Tells of codes that an operand is computed from by nodes that do not scale them; `by` is the last of these.
-    fn computed(
-        &mut self,
-        node: usize,
-        at: usize,
-        place: Place,
-        operator: &Operator,
-        by: usize,
-    ) -> Result<()> {
-        let Some(name) = self.graphs.node(node).inputs.get(at) else { return Ok(()) };
-        let why = format!("`{}` makes others of them before", self.graphs.node(by).operator);
-        for tensor in self.graphs.behind(place, name)? {
-            if self.is_codes(tensor) && self.elements(tensor) > 1 {
-                self.unknown_codes(tensor, operator, &why);
+    /// Tells of the codes that an operand is made of where its values are not followed.
+    fn behind(&mut self, node: usize, at: usize, place: Place, operator: &Operator, why: &str) {
+        let Some(name) = self.graphs.node(node).inputs.get(at) else { return };
+        let Some(found) = self.graphs.behind(place, name, Reach::All) else {
+            return self.all_unknown(operator.name);
+        };
+        for (tensor, way) in found {
+            // Single numbers and whole ones of 64 bits are mostly operands of what changes codes.
+            let is_codes = self.is_codes(tensor) || way.is_cast;
+            if is_codes && (self.elements(tensor) > 1 || way.is_as_stored) {
+                self.unknown_codes(tensor, operator.name, why);
             }
         }
-        Ok(())
     }
 
     /// The weight that codes are of; or why that is unknown.
@@ -336,7 +400,11 @@ impl<'a> Describer<'a> {
             Scale::Follows(other) => {
                 let of = product::Factor { node, place, other, codes, axis: operand.axis };
                 match product::follows(self, &of) {
-                    Some(scale) => scale,
+                    Some((scale, other)) => {
+                        self.uses.follow(scale);
+                        other.into_iter().for_each(|other| self.uses.follow(other));
+                        Constant::Tensor(scale)
+                    }
                     None => return Ok(Err("what scales their product is not known for certain".to_owned())),
                 }
             }
@@ -365,6 +433,14 @@ impl<'a> Describer<'a> {
                             self.graphs.whole(node, place, "transB").is_some_and(|is| is != 0);
                         Some(if is_transposed { 0 } else { 1 })
                     }
+                    Axis::Directions if self.tensors[codes].shape.first() == Some(&self.len(&scale)) => {
+                        Some(0)
+                    }
+                    Axis::Directions => {
+                        // Channels share a scale along what lies between.
+                        weight.block = self.tensors[codes].shape.get(1).copied();
+                        Some(1)
+                    }
                     Axis::One => {
                         return Ok(Err("they have several scales, along axes that are not known".to_owned()));
                     }
@@ -382,9 +458,9 @@ impl<'a> Describer<'a> {
             }
             Packing::Unknown => return Ok(Err("how that operator packs them is not known".to_owned())),
         }
-        weight.scales = self.side(scale, &mut weight.beside)?.unwrap_or_default();
+        weight.scales = self.side(scale, &weight.codes, &mut weight.beside)?.unwrap_or_default();
         if let Some(zero) = zero {
-            weight.zeros = self.side(zero, &mut weight.beside)?;
+            weight.zeros = self.side(zero, &weight.codes, &mut weight.beside)?;
         } else if let Some(packing) = &weight.packing {
             // Packed codes have their zero point in the middle.
             weight.zeros = Some(DerivedNumbers::Values(vec![middle(packing.codes)]));
@@ -392,69 +468,22 @@ impl<'a> Describer<'a> {
         Ok(Ok(weight))
     }
 
-    /// How MatMulNBits packs its weight, `[K, N]` by its attributes.
-    fn matrix(
-        &self,
-        node: usize,
-        place: Place,
-        weight: &mut DerivedWeight,
-    ) -> std::result::Result<(), String> {
-        let whole = |name: &str| self.graphs.whole(node, place, name);
-        if whole("weight_prepacked").is_some_and(|how| how != 0) {
-            return Err("they are packed for one kind of device".to_owned());
+    /// The numbers of a scale or zero point of these codes, which has one for each at most: else a few bytes would stand for many.
+    fn numbers_of(&self, tensor: usize, codes: &str) -> Result<Option<Vec<f64>>> {
+        let n_codes = self.names.get(codes).map_or(0, |codes| self.elements(*codes));
+        if self.elements(tensor) > n_codes {
+            return Ok(None);
         }
-        if self.graphs.of_input(node, G_IDX, place) != Origin::Nothing {
-            return Err("rows are assigned to groups by an input that is deprecated".to_owned());
-        }
-        let size =
-            |name: &str| whole(name).and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0);
-        let missing = |name: &str| format!("the attribute `{name}` is missing or no size");
-        let (rows, columns) =
-            (size("K").ok_or_else(|| missing("K"))?, size("N").ok_or_else(|| missing("N"))?);
-        let block = size("block_size").ok_or_else(|| missing("block_size"))?;
-        let codes = of_bits(whole("bits"))?;
-        let stored = rows.div_ceil(block).checked_mul(block).ok_or_else(|| missing("K"))?;
-        weight.axis = Some(-1);
-        weight.block = Some(block);
-        weight.packing =
-            Some(DerivedPacking { codes, shape: vec![columns, rows], stored, is_transposed: true });
-        Ok(())
-    }
-
-    /// How GatherBlockQuantized stores its table: in blocks along an axis, and bytes hold several codes.
-    fn table(
-        &self,
-        node: usize,
-        place: Place,
-        codes: usize,
-        is_single: bool,
-        weight: &mut DerivedWeight,
-    ) -> std::result::Result<(), String> {
-        let whole = |name: &str| self.graphs.whole(node, place, name);
-        let tensor = &self.tensors[codes];
-        let axis = whole("quantize_axis").unwrap_or(1);
-        match whole("block_size").unwrap_or(128) {
-            0 if is_single => return Ok(()),
-            0 => return Err("blocks are as long as the axis".to_owned()),
-            block => weight.block = Some(u64::try_from(block).unwrap_or(0)),
-        }
-        weight.axis = Some(axis);
-        if tensor.dtype != DType::U8 {
-            return Ok(());
-        }
-        let codes = of_bits(whole("bits"))?;
-        let each =
-            8 / codes.info().map_or(8, |info| info.block_bytes as u64 * 8 / u64::from(info.block_elements));
-        let mut shape = tensor.shape.clone();
-        let last = shape.last_mut().ok_or("they have no dimensions")?;
-        *last = last.checked_mul(each).ok_or("they are too many")?;
-        let stored = *last;
-        weight.packing = Some(DerivedPacking { codes, shape, stored, is_transposed: false });
-        Ok(())
+        self.numbers(&Constant::Tensor(tensor))
     }
 
     /// Scales or zero points as they are told: a list of numbers has no place in the file, and is repeated.
-    fn side(&self, constant: Constant, beside: &mut Vec<String>) -> Result<Option<DerivedNumbers>> {
+    fn side(
+        &self,
+        constant: Constant,
+        codes: &str,
+        beside: &mut Vec<String>,
+    ) -> Result<Option<DerivedNumbers>> {
         let tensor = match constant {
             Constant::Numbers(numbers) => return Ok(Some(DerivedNumbers::Values(numbers))),
             Constant::Tensor(tensor) => tensor,
@@ -463,13 +492,46 @@ impl<'a> Describer<'a> {
         if !self.lists.contains_key(&(tensor as u64)) {
             return Ok(Some(DerivedNumbers::Tensor(name)));
         }
-        Ok(Some(match self.numbers(&Constant::Tensor(tensor))? {
+        Ok(Some(match self.numbers_of(tensor, codes)? {
             Some(numbers) => {
                 beside.push(name);
                 DerivedNumbers::Values(numbers)
             }
             None => DerivedNumbers::Tensor(name),
         }))
+    }
+
+    /// Scales that are also computed with otherwise are repeated, and stay tensors of the model.
+    fn keep_scales_in_use(&mut self) -> Result<()> {
+        let (names, uses) = (&self.names, &self.uses);
+        let in_use = |name: &String| {
+            let number = names.get(name.as_str()).copied();
+            number.filter(|number| uses.has(*number) && FLOATS.contains(&self.tensors[*number].dtype))
+        };
+        let mut derived = std::mem::take(&mut self.derived);
+        derived.unused.retain(|name| in_use(name).is_none());
+        let mut too_many = Vec::new();
+        for (at, weight) in derived.weights.iter_mut().enumerate() {
+            weight.beside.retain(|name| in_use(name).is_none());
+            let DerivedNumbers::Tensor(name) = &weight.scales else { continue };
+            let Some(scales) = in_use(name) else { continue };
+            match self.numbers_of(scales, &weight.codes)? {
+                Some(numbers) => weight.scales = DerivedNumbers::Values(numbers),
+                None => too_many.push(at),
+            }
+        }
+        self.derived = derived;
+        for at in too_many {
+            let DerivedWeight { codes, by, .. } = self.derived.weights[at].clone();
+            if let Some(codes) = self.names.get(codes.as_str()) {
+                self.unknown_codes(
+                    *codes,
+                    &by,
+                    "their scales are too many to stay beside them, where the graph needs them too",
+                );
+            }
+        }
+        Ok(())
     }
 
     /// A weight is called as its codes are, or as it was before onnxruntime quantized it.
@@ -486,28 +548,6 @@ impl<'a> Describer<'a> {
                 |scale: &str| scale.strip_suffix(of_scale).is_some_and(|of| of == before || of == codes);
             scale.map_or(*of_codes == ENDS[0].0, is_its).then_some(before)
         });
-        before.filter(|name| !self.names.contains(name)).unwrap_or(codes).to_owned()
-    }
-}
-
-/// The input of MatMulNBits that assigns rows to groups.
-const G_IDX: usize = 4;
-
-/// The type of packed codes of so many bits; 4 if the node does not say.
-fn of_bits(bits: Option<i64>) -> std::result::Result<DType, String> {
-    match bits.unwrap_or(4) {
-        2 => Ok(DType::U2),
-        4 => Ok(DType::U4),
-        8 => Ok(DType::U8),
-        bits => Err(format!("they have {bits} bits, which no program packs")),
-    }
-}
-
-/// The code in the middle of all of a type.
-fn middle(codes: DType) -> f64 {
-    match codes {
-        DType::U2 => 2.0,
-        DType::U4 => 8.0,
-        _ => 128.0,
+        before.filter(|name| !self.names.contains_key(name)).unwrap_or(codes).to_owned()
     }
 }

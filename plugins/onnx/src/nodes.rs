@@ -1,7 +1,7 @@
 //! The nodes of a model with quantized weights, with the scopes in which their names mean something: the graph, the bodies of `If`,
 //! `Loop` and `Scan`, and functions. They are read only where some node computes with codes.
 
-use crate::layout::{attribute, function, graph, model, node, value_info, wire};
+use crate::layout::{attribute, function, graph, model, node, sparse, value_info, wire};
 use crate::scan::{Field, Scan};
 use crate::walk::Found;
 use apr_sdk::{ErrorKind, Result};
@@ -25,10 +25,10 @@ pub struct Node {
     pub inputs: Vec<String>,
     /// What it computes.
     pub outputs: Vec<String>,
-    /// Its attributes that are numbers.
+    /// Its attributes that are numbers or tensors.
     pub attributes: Vec<(String, Attribute)>,
-    /// The tensor that is an attribute of it.
-    pub tensor: Option<usize>,
+    /// The scopes of graphs in its attributes.
+    pub inner: Vec<usize>,
 }
 
 /// The value of an attribute.
@@ -38,6 +38,10 @@ pub enum Attribute {
     Int(i64),
     /// A float, or a list of numbers.
     Numbers(Vec<f64>),
+    /// A tensor of the model.
+    Tensor(usize),
+    /// The values of a sparse tensor, as a tensor of the model.
+    Sparse(usize),
     /// That of the function's attribute of this name.
     OfFunction(String),
 }
@@ -47,7 +51,7 @@ pub enum Attribute {
 pub struct Scope {
     /// The scope around it, whose names mean the same here.
     pub parent: Option<usize>,
-    /// The node that it is an attribute of.
+    /// The node that it is an attribute of; `None` for a default of the function around it.
     pub owner: Option<usize>,
     /// The names of its inputs, in order; those of the outermost graph are left out.
     pub inputs: Vec<String>,
@@ -57,6 +61,8 @@ pub struct Scope {
     pub defaults: Vec<(String, Attribute)>,
     /// The tensors that names mean here.
     pub initializers: Vec<usize>,
+    /// The values of sparse tensors that names mean here.
+    pub sparse: Vec<usize>,
     /// Its nodes.
     pub nodes: Vec<usize>,
     /// The scopes within.
@@ -72,6 +78,16 @@ pub struct Nodes {
     pub scopes: Vec<Scope>,
     /// The scopes of functions, by domain, name and overload.
     pub functions: HashMap<[String; 3], usize>,
+}
+
+impl Nodes {
+    /// The outermost scope around one: the graph, or a function.
+    pub fn outermost(&self, mut scope: usize) -> usize {
+        while let Some(parent) = self.scopes[scope].parent {
+            scope = parent;
+        }
+        scope
+    }
 }
 
 /// Reads the nodes of a file that [`crate::walk::walk`] found to be sound. Graphs for training are left out.
@@ -124,6 +140,10 @@ impl NodeReader<'_, '_> {
                 graph::INITIALIZER => {
                     self.nodes.scopes[scope].initializers.extend(self.tensors.get(&record.start));
                 }
+                graph::SPARSE_INITIALIZER => {
+                    let values = self.values_of_sparse(&record)?;
+                    self.nodes.scopes[scope].sparse.extend(values);
+                }
                 graph::INPUT | graph::OUTPUT if scope > 0 => {
                     if let Some(name) = first(self.scan, &record, value_info::NAME)? {
                         let name = text(self.scan, &name)?;
@@ -159,8 +179,9 @@ impl NodeReader<'_, '_> {
                 function::NAME => key[1] = text(self.scan, &record)?,
                 function::OVERLOAD => key[2] = text(self.scan, &record)?,
                 function::ATTRIBUTE_PROTO => {
-                    let default = attribute(self.scan, &record)?;
+                    let default = self.attribute(&record)?;
                     self.nodes.scopes[scope].defaults.extend(default);
+                    self.graphs(&record, scope, None)?;
                 }
                 _ => {}
             }
@@ -186,14 +207,14 @@ impl NodeReader<'_, '_> {
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
             if record.number == node::ATTRIBUTE {
-                self.values(&record, scope, number)?;
+                self.graphs(&record, scope, Some(number))?;
             }
             at = record.end;
         }
         Ok(())
     }
 
-    /// Inputs, outputs and numbers of a node.
+    /// Inputs, outputs, numbers and tensors of a node.
     fn ends(&mut self, field: &Field, found: &mut Node) -> Result<()> {
         let mut cost = size_of::<Node>();
         let mut at = field.start;
@@ -204,7 +225,7 @@ impl NodeReader<'_, '_> {
                 node::OUTPUT => found.outputs.push(text(self.scan, &record)?),
                 node::OVERLOAD => found.overload = text(self.scan, &record)?,
                 node::ATTRIBUTE => {
-                    if let Some((name, value)) = attribute(self.scan, &record)? {
+                    if let Some((name, value)) = self.attribute(&record)? {
                         cost += size_of::<(String, Attribute)>() + name.len();
                         found.attributes.push((name, value));
                     }
@@ -218,24 +239,75 @@ impl NodeReader<'_, '_> {
         self.scan.limits().budget.charge(2 * cost as u64)
     }
 
-    /// What an attribute holds: the tensor of a constant, or graphs.
-    fn values(&mut self, field: &Field, scope: usize, owner: usize) -> Result<()> {
+    /// The graphs that an attribute holds, of a node or by default of a function.
+    fn graphs(&mut self, field: &Field, scope: usize, owner: Option<usize>) -> Result<()> {
         let mut at = field.start;
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
-            match record.number {
-                attribute::T => {
-                    self.nodes.nodes[owner].tensor = self.tensors.get(&record.start).copied();
+            if let attribute::G | attribute::GRAPHS = record.number {
+                let inner = self.scope(Some(scope), owner)?;
+                if let Some(owner) = owner {
+                    self.nodes.nodes[owner].inner.push(inner);
                 }
-                attribute::G | attribute::GRAPHS => {
-                    let inner = self.scope(Some(scope), Some(owner))?;
-                    self.graph(&record, inner)?;
+                self.graph(&record, inner)?;
+            }
+            at = record.end;
+        }
+        Ok(())
+    }
+
+    /// The tensor of a sparse tensor's values.
+    fn values_of_sparse(&mut self, field: &Field) -> Result<Option<usize>> {
+        let values = first(self.scan, field, sparse::VALUES)?;
+        Ok(values.and_then(|values| self.tensors.get(&values.start).copied()))
+    }
+
+    /// The name and the value of an attribute that is a number, a list of numbers or a tensor; `None` for another.
+    fn attribute(&mut self, field: &Field) -> Result<Option<(String, Attribute)>> {
+        let (mut name, mut value) = (String::new(), None);
+        let (mut numbers, mut is_list) = (Vec::new(), false);
+        let mut at = field.start;
+        while field.wire == wire::LEN && at < field.end {
+            let record = self.scan.field(at, field.end)?;
+            match (record.number, record.wire) {
+                (attribute::NAME, _) => name = text(self.scan, &record)?,
+                (attribute::I, wire::VARINT) => value = Some(Attribute::Int(record.value.cast_signed())),
+                (attribute::F, wire::I32) => value = Some(Attribute::Numbers(floats(self.scan, &record)?)),
+                (attribute::REF, wire::LEN) => {
+                    value = Some(Attribute::OfFunction(text(self.scan, &record)?));
+                }
+                (attribute::T, _) => {
+                    value = self.tensors.get(&record.start).copied().map(Attribute::Tensor);
+                }
+                (attribute::SPARSE_TENSOR, _) => {
+                    value = self.values_of_sparse(&record)?.map(Attribute::Sparse);
+                }
+                (attribute::FLOATS, wire::I32 | wire::LEN) if numbers.len() <= MOST_NUMBERS => {
+                    is_list = true;
+                    numbers.extend(floats(self.scan, &record)?);
+                }
+                (attribute::INTS, wire::VARINT) if numbers.len() <= MOST_NUMBERS => {
+                    is_list = true;
+                    numbers.push(whole(record.value));
+                }
+                (attribute::INTS, wire::LEN) => {
+                    is_list = true;
+                    let mut at = record.start;
+                    while at < record.end && numbers.len() <= MOST_NUMBERS {
+                        let (number, end) = self.scan.varint(at, record.end)?;
+                        numbers.push(whole(number));
+                        at = end;
+                    }
                 }
                 _ => {}
             }
             at = record.end;
         }
-        Ok(())
+        let list = (is_list && numbers.len() <= MOST_NUMBERS).then_some(Attribute::Numbers(numbers));
+        if let Some(Attribute::Numbers(numbers)) = &list {
+            self.scan.limits().budget.charge(8 * numbers.len() as u64)?;
+        }
+        Ok(value.or(list).map(|value| (name, value)))
     }
 }
 
@@ -261,46 +333,6 @@ fn text(scan: &mut Scan<'_>, field: &Field) -> Result<String> {
         Err(error) if error.kind() == ErrorKind::Unsupported => Ok(String::new()),
         name => name,
     }
-}
-
-/// The name and the value of an attribute that is a number or a list of numbers; `None` for another.
-fn attribute(scan: &mut Scan<'_>, field: &Field) -> Result<Option<(String, Attribute)>> {
-    let (mut name, mut value) = (String::new(), None);
-    let (mut numbers, mut is_list) = (Vec::new(), false);
-    let mut at = field.start;
-    while field.wire == wire::LEN && at < field.end {
-        let record = scan.field(at, field.end)?;
-        match (record.number, record.wire) {
-            (attribute::NAME, _) => name = text(scan, &record)?,
-            (attribute::I, wire::VARINT) => value = Some(Attribute::Int(record.value.cast_signed())),
-            (attribute::F, wire::I32) => value = Some(Attribute::Numbers(floats(scan, &record)?)),
-            (attribute::REF, wire::LEN) => value = Some(Attribute::OfFunction(text(scan, &record)?)),
-            (attribute::FLOATS, wire::I32 | wire::LEN) if numbers.len() <= MOST_NUMBERS => {
-                is_list = true;
-                numbers.extend(floats(scan, &record)?);
-            }
-            (attribute::INTS, wire::VARINT) if numbers.len() <= MOST_NUMBERS => {
-                is_list = true;
-                numbers.push(whole(record.value));
-            }
-            (attribute::INTS, wire::LEN) => {
-                is_list = true;
-                let mut at = record.start;
-                while at < record.end && numbers.len() <= MOST_NUMBERS {
-                    let (number, end) = scan.varint(at, record.end)?;
-                    numbers.push(whole(number));
-                    at = end;
-                }
-            }
-            _ => {}
-        }
-        at = record.end;
-    }
-    let list = (is_list && numbers.len() <= MOST_NUMBERS).then_some(Attribute::Numbers(numbers));
-    if let Some(Attribute::Numbers(numbers)) = &list {
-        scan.limits().budget.charge(8 * numbers.len() as u64)?;
-    }
-    Ok(value.or(list).map(|value| (name, value)))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a zero point beyond 2^53 is no code, and refused")]

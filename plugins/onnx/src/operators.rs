@@ -3,7 +3,7 @@
 //! Sources: `docs/Operators.md` of onnx 1.23 (domain `ai.onnx`, also written as no name); `docs/ContribOperators.md` of
 //! onnxruntime 1.32 (domain `com.microsoft`). Inputs are numbered as they are listed there.
 
-use Axis::{Columns, Fixed, OfNode, One};
+use Axis::{Columns, Directions, Fixed, OfNode, One};
 use Scale::{Beside, Follows, Product};
 
 /// The standard domain, under either of its names.
@@ -60,6 +60,8 @@ pub enum Axis {
     Fixed(i64),
     /// The columns of a matrix that the attribute `transB` may have transposed.
     Columns,
+    /// Directions, the first, if there is a scale for each; else directions and channels, the last.
+    Directions,
     /// None: there is one scale only.
     One,
 }
@@ -114,7 +116,7 @@ static OPERATORS: &[Operator] = &[
     row("QGemm", MICROSOFT, &[of(0, Beside(1), 2, One), of(3, Beside(4), 5, Columns),
         unscaled(6, Product(1, 4), Fixed(-1))], &[7, 8]),
     row("QAttention", MICROSOFT, &[of(1, Beside(4), 7, Fixed(-1))], &[3, 6]),
-    row("DynamicQuantizeLSTM", MICROSOFT, &[of(1, Beside(8), 9, One), of(2, Beside(10), 11, One)], &[]),
+    row("DynamicQuantizeLSTM", MICROSOFT, &[of(1, Beside(8), 9, Directions), of(2, Beside(10), 11, Directions)], &[]),
     row("QEmbedLayerNormalization", MICROSOFT, &[of(2, Beside(8), 13, One), of(3, Beside(9), 14, One),
         of(4, Beside(10), 15, One), of(5, Beside(11), 16, One), of(6, Beside(12), 17, One)], &[]),
     row("QLinearAdd", MICROSOFT, &[of(0, Beside(1), 2, One), of(3, Beside(4), 5, One)], &[6, 7]),
@@ -180,9 +182,15 @@ pub fn find(domain: &str, name: &str) -> Option<&'static Operator> {
     OPERATORS.iter().find(|operator| operator.domains & bit != 0 && operator.name == name)
 }
 
-/// Whether an operator of this name, in some domain, computes with codes.
+/// Whether an operator of this name, in some domain, computes with codes, or its name says so.
 pub fn has(name: &str) -> bool {
-    OPERATORS.iter().any(|operator| operator.name == name)
+    OPERATORS.iter().any(|operator| operator.name == name) || name.to_ascii_lowercase().contains("dequantize")
+}
+
+/// Whether an operator of a domain that is not known here says by its name that it computes with codes:
+/// `trt::TRT_FP8DequantizeLinear`, `com.ms.internal.nhwc::QLinearConv`.
+pub fn is_foreign(domain: &str, name: &str) -> bool {
+    find(domain, name).is_none() && has(name)
 }
 
 /// Whether a node moves elements and changes none.

@@ -1,5 +1,6 @@
 //! Where values come from: names followed through scopes, functions and nodes that move elements, to what is stored.
 
+use crate::behind::Followed;
 use crate::nodes::{Attribute, Node, Nodes};
 use crate::operators;
 use crate::walk::Found;
@@ -7,10 +8,17 @@ use apr_sdk::{Limits, Result};
 use std::collections::HashMap;
 
 /// The most steps from a value to what it comes from.
-const MOST_STEPS: usize = 1000;
+const MOST_STEPS: usize = 100;
+
+/// How deep functions may call one another.
+pub const MOST_CALLS: usize = 16;
 
 /// Movers that keep all elements in their order.
 const RESHAPES: [&str; 5] = ["Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"];
+
+/// The attributes of a node `Constant`, of which it has one.
+const CONSTANTS: [&str; 6] =
+    ["value", "sparse_value", "value_float", "value_floats", "value_int", "value_ints"];
 
 /// A scope, and the call that it is computed in if it is of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,9 +32,9 @@ pub struct Place {
 /// A call of a function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    node: usize,
-    from: Place,
-    function: usize,
+    pub(crate) node: usize,
+    pub(crate) from: Place,
+    pub(crate) function: usize,
     depth: usize,
 }
 
@@ -35,6 +43,8 @@ pub(crate) struct Call {
 pub(crate) enum Bound {
     /// A tensor of the model.
     Tensor(usize),
+    /// The values of a sparse tensor.
+    Sparse(usize),
     /// Which output of which node.
     Output(usize, usize),
     /// An input of its scope, by its place.
@@ -55,12 +65,16 @@ pub enum Origin<'a> {
     },
     /// Numbers of an attribute.
     Numbers(Vec<f64>),
-    /// A tensor of the model that the body of a loop gets as an input, all of it or a part.
-    Looped(usize),
+    /// The values of a sparse tensor of the model.
+    Sparse(usize),
+    /// What the body of a loop gets as an input, by the body and its input: another value in each turn.
+    Looped(Place, usize),
+    /// More nodes lie before it than are followed.
+    Far,
     /// What a node computes: the node, which of its outputs, and where.
     Computed(usize, usize, Place),
-    /// Something else: an input of the model, or what no node computes.
-    Elsewhere,
+    /// Something else, by its name and where that is: an input of the model, or what no node computes.
+    Elsewhere(Place, &'a str),
     /// The name is empty or missing.
     Nothing,
 }
@@ -72,8 +86,8 @@ pub struct Graphs<'a> {
     bound: Vec<HashMap<&'a str, Bound>>,
     readers: HashMap<(usize, &'a str), Vec<usize>>,
     pub(crate) calls: Vec<Call>,
-    /// How many names were followed through nodes of any kind.
-    pub(crate) n_followed: usize,
+    /// What was followed through nodes of any kind.
+    pub(crate) followed: Followed<'a>,
 }
 
 impl<'a> Graphs<'a> {
@@ -90,6 +104,8 @@ impl<'a> Graphs<'a> {
             names.extend(scope.inputs.iter().enumerate().map(|(at, name)| (name.as_str(), Bound::Input(at))));
             let tensor = |number: &usize| (tensors[*number].proto.name.as_str(), Bound::Tensor(*number));
             names.extend(scope.initializers.iter().map(tensor));
+            let sparse = |number: &usize| (tensors[*number].proto.name.as_str(), Bound::Sparse(*number));
+            names.extend(scope.sparse.iter().map(sparse));
         }
         for (number, node) in nodes.nodes.iter().enumerate() {
             for (at, name) in node.outputs.iter().enumerate() {
@@ -99,7 +115,7 @@ impl<'a> Graphs<'a> {
                 readers.entry((node.scope, name)).or_default().push(number);
             }
         }
-        Ok(Graphs { nodes, bound, readers, calls: Vec::new(), n_followed: 0 })
+        Ok(Graphs { nodes, bound, readers, calls: Vec::new(), followed: Followed::default() })
     }
 
     /// A node by its number.
@@ -127,30 +143,41 @@ impl<'a> Graphs<'a> {
 
     /// What a name comes from.
     pub fn origin(&self, mut place: Place, mut name: &'a str) -> Origin<'a> {
-        let (mut mover, mut is_whole, mut is_looped) = (None, true, false);
+        let (mut mover, mut is_whole) = (None, true);
         for _ in 0..MOST_STEPS {
             if name.is_empty() {
                 return Origin::Nothing;
             }
-            let Some((scope, bound)) = self.meaning(place.scope, name) else { return Origin::Elsewhere };
+            let Some((scope, bound)) = self.meaning(place.scope, name) else {
+                place.scope = self.nodes.outermost(place.scope);
+                return Origin::Elsewhere(place, name);
+            };
             place.scope = scope;
             match bound {
-                Bound::Tensor(tensor) if is_looped => return Origin::Looped(tensor),
                 Bound::Tensor(tensor) => return Origin::Stored { tensor, mover, is_whole },
+                Bound::Sparse(tensor) => return Origin::Sparse(tensor),
+                Bound::Input(at) if self.nodes.scopes[scope].parent.is_some() => {
+                    return Origin::Looped(place, at);
+                }
                 Bound::Input(at) => {
-                    is_looped |= self.nodes.scopes[scope].parent.is_some();
-                    let Some((node, from)) = self.around(place) else { return Origin::Elsewhere };
+                    let Some((node, from)) = self.around(place) else {
+                        return Origin::Elsewhere(place, name);
+                    };
                     name = self.node(node).inputs.get(at).map_or("", String::as_str);
                     place = from;
                 }
                 Bound::Output(number, at) => {
                     let node = self.node(number);
                     if operators::is_standard(&node.domain) && node.operator == "Constant" {
-                        return match (node.tensor, is_looped) {
-                            (Some(tensor), true) => Origin::Looped(tensor),
-                            (Some(tensor), false) => Origin::Stored { tensor, mover, is_whole },
-                            (None, true) => Origin::Elsewhere,
-                            (None, false) => numbers(node).map_or(Origin::Elsewhere, Origin::Numbers),
+                        return match self.constant(number, place) {
+                            Some(Attribute::Tensor(tensor)) => {
+                                Origin::Stored { tensor: *tensor, mover, is_whole }
+                            }
+                            Some(Attribute::Sparse(tensor)) => Origin::Sparse(*tensor),
+                            Some(Attribute::Numbers(numbers)) => Origin::Numbers(numbers.clone()),
+                            #[allow(clippy::cast_precision_loss, reason = "no zero point is beyond 2^53")]
+                            Some(Attribute::Int(number)) => Origin::Numbers(vec![*number as f64]),
+                            Some(Attribute::OfFunction(_)) | None => Origin::Elsewhere(place, name),
                         };
                     }
                     if at > 0 || !operators::moves(&node.domain, &node.operator) {
@@ -164,7 +191,12 @@ impl<'a> Graphs<'a> {
                 }
             }
         }
-        Origin::Elsewhere
+        Origin::Far
+    }
+
+    /// What a node `Constant` holds.
+    pub(crate) fn constant(&self, node: usize, place: Place) -> Option<&'a Attribute> {
+        CONSTANTS.iter().find_map(|name| self.attribute(node, place, name))
     }
 
     /// The node that a scope is computed for, and where that is: one that owns the scope, or calls the function that it is.
@@ -221,17 +253,5 @@ impl<'a> Graphs<'a> {
             Attribute::Numbers(values) => values.first().copied(),
             _ => None,
         }
-    }
-}
-
-/// The numbers of a constant that is no tensor.
-fn numbers(node: &Node) -> Option<Vec<f64>> {
-    let keys = ["value_float", "value_floats", "value_int", "value_ints"];
-    let value = node.attributes.iter().find(|(name, _)| keys.contains(&name.as_str()));
-    match &value?.1 {
-        Attribute::Numbers(values) => Some(values.clone()),
-        #[allow(clippy::cast_precision_loss, reason = "a zero point beyond 2^53 is no code, and refused")]
-        Attribute::Int(value) => Some(vec![*value as f64]),
-        Attribute::OfFunction(_) => None,
     }
 }

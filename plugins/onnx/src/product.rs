@@ -9,7 +9,7 @@
 //! The product of integers is true to scale if it is multiplied by both scales. That of the other operand is known from the
 //! node that quantized it; what is left must be one constant, or it is not certain that it is the weight's.
 
-use crate::derived::{Constant, Describer};
+use crate::derived::Describer;
 use crate::operators::{self, Axis};
 use crate::origin::{Origin, Place};
 
@@ -45,8 +45,8 @@ pub struct Factor {
     pub axis: Axis,
 }
 
-/// The scale of an operand, if it is certain.
-pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<Constant> {
+/// The tensor that is the scale of an operand, if that is certain, and that of the other operand, if it is one.
+pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<(usize, Option<usize>)> {
     let graphs = &of.graphs;
     // The scale of the other operand.
     let (quantizer, place) = match graphs.of_input(factor.node, factor.other, factor.place) {
@@ -62,6 +62,10 @@ pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<Constant> {
         _ => return None,
     };
     let own = graphs.origin(place, own);
+    // Two values that are not followed to their ends look alike.
+    if let Origin::Far | Origin::Nothing = own {
+        return None;
+    }
     let mut factors: Vec<Origin<'_>> = Vec::new();
     let mut value = graphs.node(factor.node).outputs.first()?.as_str();
     for _ in 0..MOST_NODES {
@@ -90,7 +94,11 @@ pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<Constant> {
                 if after.iter().any(|&at| graphs.node(at).operator == "Mul" && is_constant(at)) {
                     return None;
                 }
-                return fits(of, factor, *tensor).then_some(Constant::Tensor(*tensor));
+                let other = match own {
+                    Origin::Stored { tensor, .. } => Some(tensor),
+                    _ => None,
+                };
+                return fits(of, factor, *tensor).then_some((*tensor, other));
             }
         }
         value = node.outputs.first()?;

@@ -14,6 +14,7 @@ mod build;
 mod carried;
 mod casts;
 mod conformance;
+mod derived;
 mod external;
 mod fixture;
 mod long;

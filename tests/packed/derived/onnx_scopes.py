@@ -75,6 +75,25 @@ def write(folder):
         helper.make_node("Own", ["third.s"], ["own_out"], domain=DOMAIN),
     ]
     names = ["number", "list", "codes", "looped", "first", "second", "third", "own", "branch"]
+    # Constants whose values the caller gives, or the function's defaults.
+    linked = lambda name, key, of, kind: onnx.NodeProto(op_type="Constant", output=[name], name=f"{name}_node", attribute=[
+        onnx.AttributeProto(name=key, ref_attr_name=of, type=getattr(onnx.AttributeProto, kind))])
+    given = [linked("q", "value", "codes", "TENSOR"), linked("s", "value_float", "scale", "FLOAT"), dequantize(["q", "s"], "y")]
+    default = helper.make_attribute("codes", tensor("", "INT8", codes("INT8", (2, 5))))
+    functions += [function("Given", [], given, ["codes", "scale"]), function("Default", [], given, ["scale"], [default])]
+    nodes += [helper.make_node("Given", [], ["given_out"], "given", domain=DOMAIN, codes=tensor("", "INT8", codes("INT8", (3, 2))), scale=0.0375),
+              helper.make_node("Default", [], ["default_out"], "default", domain=DOMAIN, scale=0.0125)]
+    # A loop has one state that is computed, and one that is a weight: what is made of the first says nothing of the other.
+    stored |= {"beside": tensor("beside", "INT8", codes("INT8", (2, 3))), "beside.s": tensor("beside.s", "FLOAT", scales(()))}
+    info = lambda name, kind: helper.make_tensor_value_info(name, getattr(TensorProto, kind), [2, 3] if kind == "INT8" else [])
+    same = [helper.make_node("Identity", [name], [f"{name}_next"]) for name in ("go", "one", "two")]
+    body = helper.make_graph(same, "states", [info("trip", "INT64"), info("go", "BOOL"), info("one", "INT8"), info("two", "INT8")],
+                             [info("go_next", "BOOL"), info("one_next", "INT8"), info("two_next", "INT8")])
+    nodes += [dequantize(["beside", "beside.s"], "beside_out"),
+              helper.make_node("QuantizeLinear", ["beside_out", "third.s"], ["state"], output_dtype=TensorProto.INT8),
+              helper.make_node("Loop", ["trips", "goes", "state", "beside"], ["state_last", "beside_last"], "states", body=body),
+              dequantize(["state_last", "third.s"], "state_out")]
+    names += ["given", "default", "beside", "state"]
     kinds = {"flag": TensorProto.BOOL, "goes": TensorProto.BOOL, "trips": TensorProto.INT64}
     inputs = [helper.make_tensor_value_info(name, kind, []) for name, kind in kinds.items()]
     graph = helper.make_graph(nodes, "scopes", inputs, outputs(*(f"{name}_out" for name in names)), list(stored.values()))
@@ -90,4 +109,6 @@ def write(folder):
     values |= {"if/then_branch/then": values.pop("branch"), "if/else_branch/else": runs[1]["branch"]}
     values["codes_node/value"] = values.pop("codes")
     values["functions/local.Own/own_node/value"] = values.pop("own")
+    values["given/codes"], values["functions/local.Default/codes"] = values.pop("given"), values.pop("default")
+    del values["state"]
     return values

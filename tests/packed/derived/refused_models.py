@@ -4,26 +4,32 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper
 
-from onnx_models import codes, scales, tensor
+from onnx_models import INTS, RAW, codes, scales, tensor
 
 FOLDER = Path(__file__).parent / "refused"
 MICROSOFT = "com.microsoft"
 FLOAT = TensorProto.FLOAT
 
 
-def save(name, nodes, stored, functions=(), shape=(4, 6), kind="INT8", kinds=None):
-    """A model with the weight `w`, and inputs for all that nothing else makes."""
-    stored = [tensor("w", kind, codes(kind, shape))] + stored
-    made = {one.name for one in stored} | {out for node in nodes for out in node.output} | {""}
+def save(name, nodes, stored, functions=(), shape=(4, 6), kind="INT8", kinds=None, sparse=None, opset=21, runs=False):
+    """A model with the weight `w` of a shape, or a sparse one, or none, and inputs for all that nothing else makes."""
+    if sparse is None and shape is not None:
+        stored = [tensor("w", kind, codes(kind, shape) if kind in INTS or kind == "FLOAT8E4M3FN" else RAW.integers(0, 2, shape))] + stored
+    made = {one.name for one in stored} | {out for node in nodes for out in node.output} | {"", "w"}
     given = dict.fromkeys(value for node in nodes for value in node.input if value not in made)
     inputs = [helper.make_tensor_value_info(value, (kinds or {}).get(value, FLOAT), None) for value in given]
     outputs = [helper.make_empty_tensor_value_info(nodes[-1].output[0])]
     graph = helper.make_graph(nodes, name, inputs, outputs, stored)
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1), helper.make_opsetid("local", 1)]
+    graph.sparse_initializer.extend([sparse] if sparse else [])
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1), helper.make_opsetid("local", 1)]
+    opsets += [helper.make_opsetid(domain, 1) for domain in {node.domain for node in nodes} - {"", MICROSOFT, "local"}]
     model = helper.make_model(graph, opset_imports=opsets, functions=functions)
     model.ir_version = 10
+    if runs:
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     onnx.save(model, FOLDER / f"{name}.onnx")
 
 
@@ -58,10 +64,8 @@ def main():
                              [helper.make_tensor_value_info("row", TensorProto.INT8, [6])],
                              [helper.make_tensor_value_info("values", FLOAT, [6])])
     save("scanned", [helper.make_node("Scan", ["w"], ["y"], body=body, num_scan_inputs=1)], [one])
-    lstm = ["x", "w", "r", "", "", "", "", "", "s", "z", "s", "z"]
-    save("lstm", [helper.make_node("DynamicQuantizeLSTM", lstm, ["y"], domain=MICROSOFT, hidden_size=2)],
-         [tensor("r", "INT8", codes("INT8", (1, 2, 8))), tensor("s", "FLOAT", scales((1, 8))), tensor("z", "INT8", np.zeros((1, 8)))],
-         shape=(1, 3, 8))
+    save("added", [helper.make_node("QLinearAdd", ["x", "t", "z", "w", "s", "z", "t", "z"], ["y"], domain=MICROSOFT)],
+         [columns, tensor("t", "FLOAT", scales(())), tensor("z", "INT8", 0)], kinds={"x": TensorProto.INT8})
     packed = dict(domain=MICROSOFT, K=32, N=2, block_size=16)
     blocks = tensor("s", "FLOAT", scales((2, 2)))
     save("assigned", [helper.make_node("MatMulNBits", ["x", "w", "s", "", "g"], ["y"], bits=4, **packed)],
@@ -94,6 +98,59 @@ def main():
     inner = [constant("own", codes("INT8", (4, 2))), helper.make_node("Concat", ["own", "p"], ["r"], axis=1)]
     joins = helper.make_function("local", "Joins", ["p"], ["r"], inner, [helper.make_opsetid("", 21)])
     save("returned", [helper.make_node("Joins", ["w"], ["q"], domain="local"), dequantize(["q", "s"])], [one], functions=[joins])
+    unusual(one)
+
+
+def unusual(one):
+    """Codes in places and of types that are rarely theirs: onnxruntime runs all of these but for the last two."""
+    dequantize = lambda codes, out="y", **attributes: helper.make_node("DequantizeLinear", [codes, "s"], [out], **attributes)
+    info = helper.make_tensor_value_info
+    cast = [helper.make_node("Cast", ["w"], ["q"], to=TensorProto.INT8), dequantize("q")]
+    for name, kind in (("narrowed", "INT64"), ("flags", "BOOL"), ("rounded", "FLOAT")):
+        save(name, cast, [one], kind=kind, runs=True)
+    # One element each, as a network's own first token.
+    save("joined-ones", [helper.make_node("Concat", ["other", "w"], ["q"], axis=0), dequantize("q")],
+         [tensor("other", "INT8", codes("INT8", (1,))), one], shape=(1,), runs=True)
+    save("multiplied", [helper.make_node("MatMul", ["x", "w"], ["q"]), dequantize("q")], [one], kind="INT32",
+         kinds={"x": TensorProto.INT32}, runs=True)
+    # The body of a loop gets its own weight from the second turn on.
+    ends = [info("go_on", TensorProto.BOOL, []), info("next", TensorProto.INT8, [4, 6]), info("values", FLOAT, [4, 6])]
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["go_on"]), helper.make_node("Identity", ["w"], ["next"]), dequantize("state", "values")],
+        "body", [info("trip", TensorProto.INT64, []), info("go", TensorProto.BOOL, []), info("state", TensorProto.INT8, [4, 6])], ends)
+    save("fed-back", [helper.make_node("Loop", ["trips", "", "first"], ["last", "y"], body=body)], [one],
+         kinds={"trips": TensorProto.INT64, "first": TensorProto.INT8}, runs=True)
+    # Opset 8 has an input more, the lengths.
+    body = helper.make_graph([helper.make_node("DequantizeLinear", ["row", "s"], ["values"], domain=MICROSOFT)], "body",
+                             [info("row", TensorProto.INT8, [6])], [info("values", FLOAT, [6])])
+    save("scanned-in-batches", [helper.make_node("Scan", ["", "w"], ["y"], body=body, num_scan_inputs=1)], [one], shape=(2, 4, 6),
+         opset=8, runs=True)
+    # A branch that the caller of a function gives.
+    choose = helper.make_node("If", ["flag"], ["q"])
+    for name in ("then_branch", "else_branch"):
+        choose.attribute.append(onnx.AttributeProto(name=name, ref_attr_name=name, type=onnx.AttributeProto.GRAPH))
+    function = helper.make_function("local", "Choose", ["flag", "s"], ["y"], [choose, dequantize("q")], [helper.make_opsetid("", 21)],
+                                    ["then_branch", "else_branch"])
+    branch = lambda name: helper.make_graph([constant(name, codes("INT8", (4, 6)))], name, [], [info(name, TensorProto.INT8, [4, 6])])
+    save("given-branch", [helper.make_node("Choose", ["flag", "s"], ["y"], domain="local", then_branch=branch("a"), else_branch=branch("b"))],
+         [one], functions=[function], kinds={"flag": TensorProto.BOOL}, shape=None, runs=True)
+    defaults = [helper.make_attribute(name, branch(name[0])) for name in ("then_branch", "else_branch")]
+    function = helper.make_function("local", "Choose", ["flag", "s"], ["y"], [choose, dequantize("q")], [helper.make_opsetid("", 21)], [], defaults)
+    save("default-branch", [helper.make_node("Choose", ["flag", "s"], ["y"], domain="local")], [one], functions=[function],
+         kinds={"flag": TensorProto.BOOL}, shape=None, runs=True)
+    sparse = helper.make_sparse_tensor(tensor("w", "INT8", [1, 2, 3]), tensor("", "INT64", [0, 2, 5]), [2, 3])
+    save("sparse", [dequantize("w")], [one], sparse=sparse, runs=True)
+    attribute = helper.make_sparse_tensor(tensor("", "INT8", [1, 2, 3]), tensor("", "INT64", [0, 2, 5]), [2, 3])
+    save("sparse-constant", [helper.make_node("Constant", [], ["q"], "w", sparse_value=attribute), dequantize("q")], [one],
+         shape=None, runs=True)
+    # Nothing calls it, and so its axis may be any.
+    function = helper.make_function("local", "Uncalled", ["s"], ["y"], [constant("q", codes("INT8", (4, 6))), dequantize("q")],
+                                    [helper.make_opsetid("", 21)])
+    save("uncalled", [helper.make_node("Identity", ["s"], ["y"])], [one], functions=[function], shape=None, runs=True)
+    # Operators of others, whose names say what they do.
+    save("of-others", [helper.make_node("TRT_FP8DequantizeLinear", ["w", "s"], ["y"], domain="trt")], [one], kind="FLOAT8E4M3FN")
+    save("of-a-layout", [helper.make_node("QLinearConv", ["x", "s", "z", "w", "s", "z", "s", "z"], ["y"], domain="com.ms.internal.nhwc")],
+         [one, tensor("z", "INT8", 0)], shape=(2, 1, 3, 3), kinds={"x": TensorProto.INT8})
 
 
 def constant(name, values):

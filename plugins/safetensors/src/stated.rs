@@ -12,7 +12,7 @@
 
 use apr_sdk::{Derived, DerivedStated};
 use serde_json::Value as Json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The key of the list of names.
 const NAMES: &str = "tensor_names";
@@ -31,13 +31,18 @@ pub fn stated(metadata: &[(String, String)]) -> Option<Derived> {
         let json = serde_json::from_str::<Json>(text).ok()?;
         json.get(TYPE)?.as_str().map(str::to_owned)
     };
-    let said = |name: String| {
-        let json = all.get(name.as_str()).copied().unwrap_or_default().to_owned();
-        DerivedStated { by: type_of(&json).unwrap_or_default(), name, json }
-    };
     let mut derived = Derived { keys: vec![NAMES.to_owned()], ..Derived::default() };
-    derived.keys.extend(names.iter().filter(|name| all.contains_key(name.as_str())).cloned());
-    derived.stated = names.into_iter().map(said).filter(|one| one.by != PLAIN).collect();
+    // A name that is listed again describes nothing more, and would cost its description again.
+    let mut known = HashSet::new();
+    for name in names.iter().filter(|name| known.insert(name.as_str())) {
+        let text = all.get(name.as_str()).copied();
+        derived.keys.extend(text.is_some().then(|| name.clone()));
+        let json = text.unwrap_or_default();
+        let by = type_of(json).unwrap_or_default();
+        if by != PLAIN {
+            derived.stated.push(DerivedStated { name: name.clone(), by, json: json.to_owned() });
+        }
+    }
     // Others may call a list of theirs the same.
     derived.stated.iter().any(|one| !one.by.is_empty()).then_some(derived)
 }
@@ -64,6 +69,13 @@ mod tests {
         };
         assert_eq!(derived.stated, [stated("a.weight", "Int8Tensor", int8), stated("lost", "", "")]);
         assert_eq!(derived.keys, [NAMES, "a.weight", "a.bias"]);
+    }
+
+    #[test]
+    fn a_name_that_is_listed_again_is_described_once() {
+        let int8 = r#"{"_type": "Int8Tensor"}"#;
+        let derived = of(&[("a", int8), (NAMES, r#"["a", "a", "lost", "lost", "a"]"#)]).unwrap();
+        assert_eq!((derived.stated.len(), derived.keys.len()), (2, 2));
     }
 
     #[test]

@@ -47,7 +47,8 @@ pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
     let said = |bytes: &Bytes| Derived::from_json(bytes.inline().unwrap_or_default());
     let (mut one, other) = (said(one)?, said(other)?);
     one.weights.extend(other.weights);
-    one.keys.extend(other.keys);
+    let keys: HashSet<String> = one.keys.iter().cloned().collect();
+    one.keys.extend(other.keys.into_iter().filter(|key| !keys.contains(key)));
     one.unused.extend(other.unused);
     one.unknown.extend(other.unknown);
     let known: HashSet<DerivedStated> = one.stated.iter().cloned().collect();
@@ -150,11 +151,14 @@ impl Announcement {
         if self.is_own {
             let said = model.derived.take();
             let said = said.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
-            let keys = said.map(|said| said.keys).unwrap_or_default();
+            let keys: HashSet<String> = said.into_iter().flat_map(|said| said.keys).collect();
             for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
+                let before = file.typed.len();
                 file.typed.retain(|(key, _)| !keys.contains(key));
-                // It is that of the codes.
-                file.verbatim = None;
+                if file.typed.len() < before {
+                    // It is that of the codes.
+                    file.verbatim = None;
+                }
             }
             return;
         }

@@ -165,13 +165,14 @@ fn a_derived_weight_becomes_blocks_that_hold_every_value() {
 }
 
 /// Models with codes whose values are not certain: the file, the tensor, and what the refusal says of it.
-const REFUSED: [(&str, &str, &str); 34] = [
+const REFUSED: [(&str, &str, &str); 35] = [
     ("computed-scale", "w", "their scales are computed while the model runs"),
     ("computed-zero", "w", "their zero points are computed while the model runs"),
     ("gathered-scale", "w", "their scales are computed while the model runs"),
     ("integer", "w", "what scales their product is not known for certain"),
     ("integer-folded", "w", "what scales their product is not known for certain"),
     ("integer-across", "w", "what scales their product is not known for certain"),
+    ("integer-halved", "w", "what scales their product is not known for certain"),
     ("integer-gained", "w", "what scales their product is not known for certain"),
     ("moved", "w", "`Transpose` moves them before, and they have several scales"),
     ("scanned", "w", "the body of a loop takes it as an input"),

@@ -86,12 +86,7 @@ pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<(usize, Option<usi
             if left.len() < factors.len() && !left.is_empty() {
                 let [Origin::Stored { tensor, mover: None, .. }] = left[..] else { return None };
                 // With another constant after it, either may be the scale.
-                let after = graphs.readers(factor.place.scope, node.outputs.first()?);
-                let is_constant = |at| {
-                    matches!(graphs.of_input(at, 0, factor.place), Origin::Stored { .. })
-                        || matches!(graphs.of_input(at, 1, factor.place), Origin::Stored { .. })
-                };
-                if after.iter().any(|&at| graphs.node(at).operator == "Mul" && is_constant(at)) {
+                if is_scaled_again(of, factor.place, node.outputs.first()?, MOST_NODES) {
                     return None;
                 }
                 let other = match own {
@@ -104,6 +99,25 @@ pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<(usize, Option<usi
         value = node.outputs.first()?;
     }
     None
+}
+
+/// Whether later nodes multiply a value by a constant, at once or after casts.
+fn is_scaled_again<'a>(of: &Describer<'a>, place: Place, value: &'a str, depth: usize) -> bool {
+    let graphs = &of.graphs;
+    let is_constant =
+        |node, at| matches!(graphs.of_input(node, at, place), Origin::Stored { .. } | Origin::Numbers(_));
+    graphs.readers(place.scope, value).iter().any(|&number| {
+        let node = graphs.node(number);
+        match node.operator.as_str() {
+            _ if !operators::is_standard(&node.domain) => false,
+            "Mul" => is_constant(number, 0) || is_constant(number, 1),
+            "Cast" => {
+                let next = node.outputs.first().filter(|_| depth > 0);
+                next.is_some_and(|next| is_scaled_again(of, place, next, depth - 1))
+            }
+            _ => false,
+        }
+    })
 }
 
 /// The factors of a value: those of a product of others.

@@ -99,6 +99,12 @@ def main():
     joins = helper.make_function("local", "Joins", ["p"], ["r"], inner, [helper.make_opsetid("", 21)])
     save("returned", [helper.make_node("Joins", ["w"], ["q"], domain="local"), dequantize(["q", "s"])], [one], functions=[joins])
     unusual(one)
+    # So may one after it that is an attribute, behind a cast.
+    factor = helper.make_node("Constant", [], ["g"], value_float=0.125)
+    save("integer-halved", [factor, helper.make_node("Mul", ["a.s", "s"], ["both"]), *dynamic(scale="both")[:3],
+                            helper.make_node("Mul", ["floats", "both"], ["scaled"]),
+                            helper.make_node("Cast", ["scaled"], ["same"], to=FLOAT), helper.make_node("Mul", ["same", "g"], ["y"])],
+         [columns])
 
 
 def unusual(one):

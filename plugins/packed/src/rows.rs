@@ -76,3 +76,35 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apr_sdk::{StoredModel, StoredTensor};
+
+    fn names(tensors: &[(&str, DType, &[u64])]) -> Vec<String> {
+        let mut stored = StoredModel::default();
+        let tensor = |&(name, dtype, shape): &(&str, DType, &[u64])| StoredTensor {
+            name: name.to_owned(),
+            dtype,
+            shape: shape.to_vec(),
+        };
+        stored.tensors = tensors.iter().map(tensor).collect();
+        let Ok(model) = Model::new(&stored) else { return Vec::new() };
+        let mut found = Found::new(&model);
+        found.by(SCHEME.name);
+        assert!(understand(&model, &mut found).is_ok());
+        found.finish().packed.into_iter().map(|weight| weight.name).collect()
+    }
+
+    #[test]
+    fn codes_as_long_as_scales_are_zero_points_of_a_matrix_alone() {
+        let matrix: [(&str, DType, &[u64]); 2] = [("m", DType::I8, &[4, 4]), ("m.scale", DType::F32, &[4])];
+        // Its codes have the shape of the kernel's scales.
+        let kernel: [(&str, DType, &[u64]); 2] =
+            [("k", DType::I8, &[4, 4, 3]), ("k.scale", DType::F32, &[4, 4])];
+        assert_eq!(names(&[&matrix[..], &kernel[..]].concat()), ["m", "k"]);
+        let zeros: (&str, DType, &[u64]) = ("zp", DType::I8, &[4]);
+        assert_eq!(names(&[&matrix[..], &kernel[..], &[zeros]].concat()), ["k"]);
+    }
+}

@@ -264,14 +264,17 @@ impl Unpack<'_> {
     ) -> Result<()> {
         let (step, bytes) = (self.tile_rows(), place(self.row_units() * self.unit().1));
         let all_rows = self.of.weight.tensor.rows.rows;
-        let mut at = rows.start;
-        for out in out.chunks_mut((place(step) * bytes).max(1)) {
-            let end = (at + step).min(rows.end);
-            let together = self.panel_rows();
-            let all = at / together * together..(end.div_ceil(together) * together).min(all_rows);
+        let together = self.panel_rows();
+        let (mut at, mut rest) = (rows.start, out);
+        while !rest.is_empty() {
+            // Not across the border of panels: both would be read once more.
+            let panel_end = (at / together + 1).saturating_mul(together);
+            let end = (at + step).min(rows.end).min(panel_end);
+            let (now, later) = rest.split_at_mut((place(end - at) * bytes).min(rest.len()));
+            let all = panel_end - together..panel_end.min(all_rows);
             panel.hold(read, &self.of.weight, &(at..end), (all, together > step))?;
-            self.unpack(at..end, out, panel)?;
-            at = end;
+            self.unpack(at..end, now, panel)?;
+            (at, rest) = (end, later);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::{Panel, TILE, Unpack, WORTH, place};
 use apr_sdk::{Error, Extent, HeldRows, Result};
 use std::ops::Range;
 
-/// The most stored bytes of a matrix that is held: a thread has one.
+/// The most stored bytes of a matrix that is held. Each thread has one, or shares it with others.
 const MOST_HELD: u64 = 16 << 20;
 
 /// The most bytes that the columns of a tile take up in F32.
@@ -24,7 +24,7 @@ pub(super) struct Turned<'u> {
     outer: &'u [(u64, u64)],
     /// The columns that are wanted, of every matrix.
     columns: Range<u64>,
-    /// How many rows of a matrix are wanted, and every which.
+    /// Rows that are wanted of each matrix, and the step between them.
     rows: u64,
     step: u64,
     /// Columns of a tile.
@@ -50,7 +50,8 @@ impl<'u> Turned<'u> {
             return None;
         }
         let held = weight.stored_len(rows.checked_mul(step)?);
-        let unit = weight.schemes().ok()?.column_unit(packed).ok().filter(|unit| *unit > 0)?;
+        let unit =
+            weight.schemes().ok()?.column_unit(packed).ok().filter(|unit| (1..=row_len).contains(unit))?;
         let column = rows.saturating_mul(4);
         let of_tile = tile(*n_columns, (TILE / column).max(1), unit);
         (held <= MOST_HELD && of_tile.saturating_mul(column) <= MOST_TILE).then_some(Turned {
@@ -170,7 +171,7 @@ impl<'u> Turned<'u> {
 
 /// Columns of a tile: about `most`, as many in every tile of a matrix if that is possible, and whole units.
 fn tile(columns: u64, most: u64, unit: u64) -> u64 {
-    let most = (most / unit).max(1) * unit;
+    let most = (most.min(columns.next_multiple_of(unit)) / unit).max(1) * unit;
     let even = (most / 2..=most).rev().find(|n| columns.is_multiple_of(*n) && n.is_multiple_of(unit));
     even.filter(|n| *n > 0).unwrap_or(most)
 }
@@ -223,6 +224,7 @@ mod tests {
         StoredModel, Tensor, Understood,
     };
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Bytes that stand for themselves; pieces of rows begin at even columns.
     struct Bytes;
@@ -358,7 +360,7 @@ mod tests {
 
     #[test]
     fn tiles_divide_columns_evenly_where_they_can() {
-        assert_eq!((tile(2880, 45, 2), tile(4096, 64, 2), tile(37, 64, 2), tile(5, 1, 4)), (40, 64, 64, 4));
+        assert_eq!((tile(2880, 45, 2), tile(4096, 64, 2), tile(37, 64, 2), tile(5, 1, 4)), (40, 64, 38, 4));
     }
 
     #[test]
@@ -392,5 +394,34 @@ mod tests {
         let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: vec![(4096, 1), (4096, 4096)] };
         // 16 MiB in 64 tiles: four threads hold 64 MiB.
         assert_eq!([1, 4, 8, 64, 10_000].map(|threads| unpack.together(threads)), [64, 64, 32, 4, 1]);
+    }
+
+    #[test]
+    fn threads_share_a_matrix_and_a_failed_read_is_tried_again() {
+        let of = weight(70, 37);
+        let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: vec![(37, 1), (70, 37)] };
+        let (panels, n_read) = (Arc::default(), AtomicUsize::new(0));
+        let read = |_: Extent, out: &mut [u8]| {
+            out.fill(3);
+            match n_read.fetch_add(1, Ordering::SeqCst) {
+                0 => Err(Error::plugin("the disk is away")),
+                _ => Ok(()),
+            }
+        };
+        let all = |panel: &mut Panel| {
+            let mut out = vec![0; 37 * 70 * 4];
+            unpack.fill(&read, 0, &mut out, panel).map(|()| out)
+        };
+        let mut first = Panel::among(&panels);
+        assert!(all(&mut first).is_err());
+        let want: Vec<u8> = (0..37 * 70).flat_map(|_| 3.0f32.to_le_bytes()).collect();
+        assert!(all(&mut first).unwrap() == want);
+        // As long as one thread has it, the others need not read.
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| all(&mut Panel::among(&panels)).unwrap() == want)).collect();
+            assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+        });
+        assert_eq!(n_read.load(Ordering::SeqCst), 2);
     }
 }

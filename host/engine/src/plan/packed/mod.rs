@@ -87,7 +87,7 @@ impl Packed {
             return Some(Need { why, otherwise, cast: types.precision });
         }
         let held = &target.manifest.carries;
-        let is_refused = |tensor: &&Tensor| !is_plain(tensor) && !held.dtype(tensor.dtype.name());
+        let is_refused = |tensor: &&Tensor| scaled::is_code(tensor) && !held.dtype(tensor.dtype.name());
         if let Some(tensor) = model.tensors.iter().find(is_refused) {
             let why = format!("{} cannot hold {}", target.manifest.name, tensor.dtype);
             let otherwise = "or write a format that has this type".to_owned();

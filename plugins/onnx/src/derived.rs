@@ -317,7 +317,7 @@ impl<'a> Describer<'a> {
                 return Ok(());
             }
             Origin::Computed(by, _, _) => {
-                let why = format!("`{}` makes others of them before", self.graphs.node(by).operator);
+                let why = format!("`{}` changes them before they are scaled", self.graphs.node(by).operator);
                 self.behind(node, operand.codes, place, operator, &why);
                 return Ok(());
             }

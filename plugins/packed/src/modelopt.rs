@@ -283,7 +283,7 @@ impl Module<'_> {
             Some(1..) => format!("its scales are for groups of {group}, and the configuration says {stated}"),
             _ => {
                 format!(
-                    "the configuration's `group_size` is {stated}, and no number of columns: its scales are for {group}"
+                    "the configuration's `group_size` is {stated}, which is no number of columns: the scales are for {group}"
                 )
             }
         };

@@ -37,18 +37,18 @@ const CASES: [(&str, Change, &str); 32] = [
         Said("\"group_size\":16", "\"group_size\":32"),
         "the configuration says 32",
     ),
-    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":0"), "`group_size` is 0, and no number"),
-    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":-16"), "`group_size` is -16, and no number"),
+    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":0"), "`group_size` is 0, which is no number"),
+    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":-16"), "`group_size` is -16, which is no number"),
     (
         "modelopt-nvfp4",
         Said("\"group_size\":16", "\"group_size\":\"all\""),
         "`group_size` is \"all\", and no",
     ),
-    ("modelopt-int4-awq", Said("\"group_size\":64", "\"group_size\":0"), "`group_size` is 0, and no number"),
+    ("modelopt-int4-awq", Said("\"group_size\":64", "\"group_size\":0"), "`group_size` is 0, which is no number"),
     (
         "modelopt-int4-awq",
         Said("\"group_size\":64", "\"group_size\":-1"),
-        "`group_size` is -1, and no number",
+        "`group_size` is -1, which is no number",
     ),
     (
         "modelopt-int4-awq",
@@ -61,7 +61,7 @@ const CASES: [(&str, Change, &str); 32] = [
     (
         "modelopt-int4-awq",
         Said("\"group_size\":64", "\"quantized_layers\":{\"model.layers.0.mlp\":{\"group_size\":0}}"),
-        "`group_size` is 0, and no number",
+        "`group_size` is 0, which is no number",
     ),
     ("mlx-nvfp4", Said("\"group_size\":16", "\"group_size\":32"), "do not exist in mode nvfp4"),
     ("gptq-4-sym", Gone(".qweight"), "there is no `model.layers.0.mlp.up_proj.qweight` beside it"),

@@ -117,7 +117,7 @@ pub fn check_parts(
             let message = format!(
                 "its part `{part}` is missing: the file's metadata lists it, and there is no `{base}_{part}`"
             );
-            let hint = "get the model again, or quantize it again";
+            let hint = "download the model again, or quantize it again";
             return Err(Error::malformed(message).tensor(&stated.name).hint(hint));
         }
         let is_extra = |ending: &&&str| is_there(ending) && !parts.iter().any(|part| part == **ending);

@@ -2,7 +2,7 @@
 //! of rows is computed from the parts' bytes.
 
 mod panel;
-mod turned;
+mod transposed;
 
 pub use panel::{Panel, Panels, part_bytes};
 
@@ -14,9 +14,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
-use turned::Turned;
+use transposed::Transposed;
 
-/// A packed weight, and what its rows are turned into.
+/// A packed weight, and what its rows are transposed into.
 #[derive(Clone)]
 pub struct Packed {
     /// The weight.
@@ -115,7 +115,7 @@ impl Unpack<'_> {
 
     /// Whether it can be read in order without unpacking rows again and again.
     pub fn is_ascending(&self) -> bool {
-        self.is_in_rows() || Turned::of(self).is_some()
+        self.is_in_rows() || Transposed::of(self).is_some()
     }
 
     /// Rows in a tile.
@@ -131,8 +131,8 @@ impl Unpack<'_> {
     /// Tiles that one of so many threads computes together: all those of a panel, or a part of them where the panels of all
     /// threads would hold too much, so that several threads share each.
     pub fn together(&self, threads: usize) -> usize {
-        let (tiles, held) = match Turned::of(self) {
-            Some(turned) => (turned.tiles(), turned.held()),
+        let (tiles, held) = match Transposed::of(self) {
+            Some(transposed) => (transposed.tiles(), transposed.held()),
             None => {
                 let rows = self.panel_rows();
                 (rows.div_ceil(self.tile_rows()), self.of.weight.stored_len(rows))
@@ -144,8 +144,8 @@ impl Unpack<'_> {
 
     /// Bytes per tile: whole rows of what is stored, or of what it becomes.
     pub fn tile_len(&self) -> u64 {
-        if let Some(turned) = Turned::of(self) {
-            return turned.tile_len();
+        if let Some(transposed) = Transposed::of(self) {
+            return transposed.tile_len();
         }
         self.tile_rows() * self.row_units() * self.unit().1
     }
@@ -153,8 +153,8 @@ impl Unpack<'_> {
     /// The most memory that a thread needs, in bytes: what is stored is no larger than F32, and a tile's values are
     /// held twice.
     pub fn memory(&self) -> u64 {
-        if let Some(turned) = Turned::of(self) {
-            return turned.memory();
+        if let Some(transposed) = Transposed::of(self) {
+            return transposed.memory();
         }
         let row = self.of.weight.tensor.rows.row_len.saturating_mul(4);
         self.panel_rows().saturating_mul(row).saturating_add(2 * self.tile_rows().saturating_mul(row)) + TILE
@@ -171,8 +171,8 @@ impl Unpack<'_> {
         out: &mut [u8],
         panel: &mut Panel,
     ) -> Result<()> {
-        if let Some(turned) = Turned::of(self) {
-            return turned.fill(read, at, out, panel);
+        if let Some(transposed) = Transposed::of(self) {
+            return transposed.fill(read, at, out, panel);
         }
         let each = self.unit().1;
         let (inner, outer) = match self.dims.split_last() {

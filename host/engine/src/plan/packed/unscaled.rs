@@ -19,7 +19,7 @@ pub fn warning(tensors: &[PlannedTensor], dialect: &str, target: &Format) -> Opt
     let first = found.next().filter(|_| want != dialect)?;
     let (n, name) = (found.count() + 1, escape(&first.name, 120));
     let what = match n {
-        1 => format!("`{name}` is copied as integers ({}): no scales were found for it", first.dtype),
+        1 => format!("`{name}` is copied as integers ({}): no scales were found", first.dtype),
         _ => {
             let n = n_of(n, "tensor");
             format!(
@@ -28,7 +28,7 @@ pub fn warning(tensors: &[PlannedTensor], dialect: &str, target: &Format) -> Opt
             )
         }
     };
-    Some(format!("{what}, and readers of {} may take them for weights", target.manifest.name))
+    Some(format!("{what}, and readers of {} may take the codes for weights", target.manifest.name))
 }
 
 /// Whether a tensor may be the codes of a weight, by its type and its name. Positions and indices are I64.

@@ -18,7 +18,7 @@ const STRIP: u64 = 64 << 10;
 const SQUARE: usize = 16;
 
 /// A box whose neighbouring elements are one below the other in the packed rows.
-pub(super) struct Turned<'u> {
+pub(super) struct Transposed<'u> {
     unpack: &'u Unpack<'u>,
     /// Sizes and strides of the dimensions around a matrix.
     outer: &'u [(u64, u64)],
@@ -35,9 +35,9 @@ pub(super) struct Turned<'u> {
     unit: u64,
 }
 
-impl<'u> Turned<'u> {
+impl<'u> Transposed<'u> {
     /// The box, if it is of that kind, and the scheme gives pieces of rows.
-    pub(super) fn of(unpack: &'u Unpack<'u>) -> Option<Turned<'u>> {
+    pub(super) fn of(unpack: &'u Unpack<'u>) -> Option<Transposed<'u>> {
         let [outer @ .., (n_columns, 1), (rows, stride)] = &unpack.dims[..] else { return None };
         let weight = &unpack.of.weight;
         let packed = unpack.of.rows();
@@ -54,7 +54,7 @@ impl<'u> Turned<'u> {
             weight.schemes().ok()?.column_unit(packed).ok().filter(|unit| (1..=row_len).contains(unit))?;
         let column = rows.saturating_mul(4);
         let of_tile = tile(*n_columns, (TILE / column).max(1), unit);
-        (held <= MOST_HELD && of_tile.saturating_mul(column) <= MOST_TILE).then_some(Turned {
+        (held <= MOST_HELD && of_tile.saturating_mul(column) <= MOST_TILE).then_some(Transposed {
             unpack,
             outer,
             columns: first..first + n_columns,
@@ -341,21 +341,21 @@ mod tests {
     }
 
     #[test]
-    fn what_would_hold_too_much_is_not_turned_in_memory() {
-        let turned = |rows: u64, row_len: u64, dims: &[(u64, u64)]| {
+    fn what_would_hold_too_much_is_not_transposed_in_memory() {
+        let transposed = |rows: u64, row_len: u64, dims: &[(u64, u64)]| {
             let of = weight(rows, row_len);
             let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: dims.to_vec() };
             unpack.is_ascending()
         };
-        assert!(turned(4096, 4096, &[(4096, 1), (4096, 4096)]));
+        assert!(transposed(4096, 4096, &[(4096, 1), (4096, 4096)]));
         // More stored bytes than are held.
-        assert!(!turned(8192, 4096, &[(4096, 1), (8192, 4096)]));
+        assert!(!transposed(8192, 4096, &[(4096, 1), (8192, 4096)]));
         // Columns of two million elements.
-        assert!(!turned(2 << 20, 4, &[(4, 1), (2 << 20, 4)]));
+        assert!(!transposed(2 << 20, 4, &[(4, 1), (2 << 20, 4)]));
         // One row of many.
-        assert!(!turned(4096, 64, &[(64, 1), (40, 100 * 64)]));
+        assert!(!transposed(4096, 64, &[(64, 1), (40, 100 * 64)]));
         // Not along rows.
-        assert!(!turned(100, 64, &[(10, 7), (64, 640)]));
+        assert!(!transposed(100, 64, &[(10, 7), (64, 640)]));
     }
 
     #[test]

@@ -37,14 +37,26 @@ const CASES: [(&str, Change, &str); 32] = [
         Said("\"group_size\":16", "\"group_size\":32"),
         "the configuration says 32",
     ),
-    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":0"), "`group_size` is 0, which is no number"),
-    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":-16"), "`group_size` is -16, which is no number"),
+    (
+        "modelopt-nvfp4",
+        Said("\"group_size\":16", "\"group_size\":0"),
+        "`group_size` is 0, which is no number",
+    ),
+    (
+        "modelopt-nvfp4",
+        Said("\"group_size\":16", "\"group_size\":-16"),
+        "`group_size` is -16, which is no number",
+    ),
     (
         "modelopt-nvfp4",
         Said("\"group_size\":16", "\"group_size\":\"all\""),
         "`group_size` is \"all\", and no",
     ),
-    ("modelopt-int4-awq", Said("\"group_size\":64", "\"group_size\":0"), "`group_size` is 0, which is no number"),
+    (
+        "modelopt-int4-awq",
+        Said("\"group_size\":64", "\"group_size\":0"),
+        "`group_size` is 0, which is no number",
+    ),
     (
         "modelopt-int4-awq",
         Said("\"group_size\":64", "\"group_size\":-1"),

@@ -81,7 +81,7 @@ pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};
 pub use packed::{
     Announced, ExactType, Factored, FactoredType, HeldRows, MOST_CONTENTS, MOST_WHOLE, PackedRows,
-    PackedTensor, PackedWeight, PartBox, PartRange, Schemes, StoredModel, StoredTensor, Understood,
+    PackedTensor, PackedWeight, PartBox, PartRange, RECIPE, Schemes, StoredModel, StoredTensor, Understood,
 };
 pub use plugin::PluginDecl;
 pub use probe::{Look, Score};

@@ -43,6 +43,10 @@ pub struct StoredTensor {
     pub shape: Vec<u64>,
 }
 
+/// The key under which schemes find the name of the recipe by which apr quantized a model, as `{"recipe": "int8"}`, among what
+/// announces packed weights.
+pub const RECIPE: &str = "recipe";
+
 /// An object of a model's configuration that announces packed weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {

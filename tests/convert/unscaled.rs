@@ -58,14 +58,20 @@ fn codes_with_zero_points_are_not_rows_of_integers() {
             (".zp", T::I8, vec![out]),
         ]
     });
-    for input in [beside, elsewhere] {
-        let output = scratch.at("values.safetensors");
-        let arch = Some("none".to_owned());
-        let wanted =
-            ConvertOptions { quantization: dequantizing(), arch, ..to("safetensors", &input, &output) };
-        let error = apr_host::convert::convert(&host, &wanted).unwrap_err();
-        assert_eq!(error.kind(), apr_sdk::ErrorKind::Unsupported, "{error}");
-        assert!(error.message().contains("int8 with scales") && !output.exists(), "{error}");
+    // Those of columns look like those of rows where there are as many.
+    let square = unscaled(&scratch, "square", |out, _| {
+        vec![(".weight", T::I8, vec![out, out]), (".weight.scale", T::F32, vec![out])]
+    });
+    let int8 = Quantization { recipe: Some("int8".to_owned()), ..Quantization::default() };
+    for input in [beside, elsewhere, square] {
+        for (format, quantization) in [("safetensors", dequantizing()), ("apr", int8.clone())] {
+            let output = scratch.at(&format!("values.{format}"));
+            let arch = Some("none".to_owned());
+            let wanted = ConvertOptions { quantization, arch, ..to(format, &input, &output) };
+            let error = apr_host::convert::convert(&host, &wanted).unwrap_err();
+            assert_eq!(error.kind(), apr_sdk::ErrorKind::Unsupported, "{error}");
+            assert!(error.message().contains("int8 with scales") && !output.exists(), "{error}");
+        }
     }
 }
 

@@ -105,7 +105,7 @@ type Difference<'a> = (&'static str, i64, &'a Json);
 /// Keys that both may state.
 const STATED: [&str; 5] = ["nbits", "group_size", "axis", "view_as_float", "channel_wise"];
 
-/// Fails for parts whose codes are gone. Scales of other layers may be called the same: those of HQQ have dimensions of 1, or are
+/// Fails for parts whose codes are gone. Scales of other layers may be called the same: those of HQQ are matrices, or
 /// beside other parts of it.
 ///
 /// # Errors
@@ -119,7 +119,7 @@ fn lost(model: &Model<'_>, found: &Found, is_announced: bool) -> Result<()> {
         for (number, tensor, name) in model.ending(ending).filter(|(number, ..)| found.is_free(*number)) {
             let beside = |other: &str| model.find(&format!("{name}{other}")).is_some();
             let is_part = ![".scale", ".zero"].contains(&ending)
-                || tensor.shape.len() != 1
+                || tensor.shape.len() == 2
                 || PARTS.iter().chain(&READ).any(|other| *other != ending && beside(other));
             if is_part && !beside(".W_q") && !beside(".weight") {
                 let message = format!("its codes are missing: there is no `{name}.W_q` beside it");

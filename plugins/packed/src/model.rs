@@ -2,7 +2,8 @@
 
 use crate::scaled;
 use apr_sdk::{
-    DERIVED, DType, Derived, Error, FactoredType, PackedTensor, Result, StoredModel, StoredTensor, Understood,
+    DERIVED, DType, Derived, Error, FactoredType, PackedTensor, RECIPE, Result, StoredModel, StoredTensor,
+    Understood,
 };
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -86,6 +87,11 @@ impl<'a> Model<'a> {
         let derived = own.first().map(|one| Derived::from_json(one.json.as_bytes())).transpose()?;
         let configs = others.into_iter().map(config).collect::<Result<_>>()?;
         Ok(Model { stored, configs, derived, by_name })
+    }
+
+    /// The recipe that apr quantized the model by, if it did.
+    pub fn recipe(&self) -> Option<&str> {
+        self.configs.iter().find(|config| config.key == RECIPE)?.text(RECIPE)
     }
 
     /// The first announcement whose `quant_method` is one of these.

@@ -7,7 +7,8 @@
 //! value = code * scale
 //! ```
 //!
-//! Names and shapes tell: nothing announces them. Source: the engine's `row_codes.rs`, which writes them.
+//! A model with a recipe is one that apr quantized, and has no other codes of such names. In any other, names and shapes tell, but not
+//! of a square matrix: its scales may be those of columns. Source: the engine's `row_codes.rs`, which writes them.
 
 use crate::axes::{Along, Side, Spread};
 use crate::model::{Found, Model};
@@ -22,6 +23,7 @@ pub static SCHEME: Scheme = Scheme { name: "rows of integers", understand };
 const SCALES: &str = ".scale";
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
+    let is_ours = model.recipe().is_some();
     let is_integer = |one: &StoredTensor| [DType::I8, DType::I4].contains(&one.dtype);
     let integers =
         model.tensors().filter(|(_, one)| is_integer(one)).map(|(_, one)| (one.dtype, &one.shape[..]));
@@ -37,7 +39,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         // A tensor of codes as long as the scales may be their zero points, which these rows never have.
         // Only a matrix's: of a kernel's scales, which are a matrix, apr's own codes may have the shape.
         let has_zeros = scales.shape.len() == 1 && integers.contains(&(codes.dtype, &scales.shape[..]));
-        if !is_one || has_zeros || !found.is_free(number) || !found.is_free(at) {
+        let is_open = has_zeros || stacked == [row_len];
+        if !is_one || is_open && !is_ours || !found.is_free(number) || !found.is_free(at) {
             continue;
         }
         model.unannounced(number, "rows of integers")?;
@@ -80,16 +83,24 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apr_sdk::{StoredModel, StoredTensor};
+    use apr_sdk::{Announced, RECIPE, StoredModel};
 
-    fn names(tensors: &[(&str, DType, &[u64])]) -> Vec<String> {
+    type Shaped = (&'static str, DType, &'static [u64]);
+
+    fn names(tensors: &[Shaped], recipe: Option<&str>) -> Vec<String> {
         let mut stored = StoredModel::default();
-        let tensor = |&(name, dtype, shape): &(&str, DType, &[u64])| StoredTensor {
+        let tensor = |&(name, dtype, shape): &Shaped| StoredTensor {
             name: name.to_owned(),
             dtype,
             shape: shape.to_vec(),
         };
         stored.tensors = tensors.iter().map(tensor).collect();
+        let of_recipe = |recipe| Announced {
+            file: "a.apr".to_owned(),
+            key: RECIPE.to_owned(),
+            json: format!("{{\"recipe\":\"{recipe}\"}}"),
+        };
+        stored.announced = recipe.map(of_recipe).into_iter().collect();
         let Ok(model) = Model::new(&stored) else { return Vec::new() };
         let mut found = Found::new(&model);
         found.by(SCHEME.name);
@@ -97,14 +108,22 @@ mod tests {
         found.finish().packed.into_iter().map(|weight| weight.name).collect()
     }
 
+    const MATRIX: [Shaped; 2] = [("m", DType::I8, &[4, 6]), ("m.scale", DType::F32, &[4])];
+    const SQUARE: [Shaped; 2] = [("s", DType::I8, &[4, 4]), ("s.scale", DType::F32, &[4])];
+    // Its codes have the shape of its scales beside a square matrix.
+    const KERNEL: [Shaped; 2] = [("k", DType::I8, &[4, 4, 3]), ("k.scale", DType::F32, &[4, 4])];
+    const ZEROS: Shaped = ("zp", DType::I8, &[4]);
+
     #[test]
     fn codes_as_long_as_scales_are_zero_points_of_a_matrix_alone() {
-        let matrix: [(&str, DType, &[u64]); 2] = [("m", DType::I8, &[4, 4]), ("m.scale", DType::F32, &[4])];
-        // Its codes have the shape of the kernel's scales.
-        let kernel: [(&str, DType, &[u64]); 2] =
-            [("k", DType::I8, &[4, 4, 3]), ("k.scale", DType::F32, &[4, 4])];
-        assert_eq!(names(&[&matrix[..], &kernel[..]].concat()), ["m", "k"]);
-        let zeros: (&str, DType, &[u64]) = ("zp", DType::I8, &[4]);
-        assert_eq!(names(&[&matrix[..], &kernel[..], &[zeros]].concat()), ["k"]);
+        assert_eq!(names(&[MATRIX, KERNEL].concat(), None), ["m", "k"]);
+        assert_eq!(names(&[&MATRIX[..], &KERNEL[..], &[ZEROS]].concat(), None), ["k"]);
+    }
+
+    #[test]
+    fn a_square_matrix_has_scales_of_rows_if_apr_quantized_the_model() {
+        let all = [MATRIX, SQUARE, KERNEL].concat();
+        assert_eq!(names(&all, None), ["m", "k"]);
+        assert_eq!(names(&all, Some("int8")), ["m", "s", "k"]);
     }
 }

@@ -50,7 +50,7 @@ const CASES: [(&str, Change, &str); 32] = [
     (
         "modelopt-nvfp4",
         Said("\"group_size\":16", "\"group_size\":\"all\""),
-        "`group_size` is \"all\", and no",
+        "`group_size` is \"all\", which is no number",
     ),
     (
         "modelopt-int4-awq",

@@ -93,9 +93,14 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         };
         // The weight's own description comes before what the configuration says of all.
         let class = parts.stated.map(|stated| stated.class);
-        let is_int4 = match class {
-            Some(class) => class == Class::Int4,
-            None => says("\"Int4") || says("Int4Weight"),
+        let is_int4 = match (class, config) {
+            (Some(class), _) => Some(class == Class::Int4),
+            (None, None) => None,
+            (None, Some(_)) => {
+                let of_four = says("\"Int4") || says("\"Float8DynamicActivationInt4Weight");
+                let of_eight = says("\"Int8") || says("\"Intx");
+                (of_four != of_eight).then_some(of_four)
+            }
         };
         let is_intx = class.map_or_else(|| says("\"Intx"), |class| class == Class::Intx);
         if is_intx && codes.dtype == DType::I8 && parts.zeros.is_none() {
@@ -103,7 +108,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             return Err(Error::malformed(message).tensor(&codes.name));
         }
         let is_said = class.is_some() || config.is_some();
-        found.add(model, parts.weight(is_said.then_some(is_int4))?)?;
+        found.add(model, parts.weight(is_int4)?)?;
         for at in UNUSED.iter().filter_map(|ending| find(ending)) {
             found.unused(model, at, "a scale of activations")?;
         }
@@ -161,7 +166,7 @@ impl Parts<'_> {
         }
     }
 
-    /// The weight. `is_int4` is what the configuration says, if there is one.
+    /// The weight. `is_int4` is what its description says, or the configuration.
     fn weight(&self, is_int4: Option<bool>) -> Result<PackedTensor> {
         let (codes, scales) = (self.codes.dtype, self.scales.dtype);
         if let Some(stated) = self.stated {
@@ -171,8 +176,21 @@ impl Parts<'_> {
             }
         }
         let is_bytes = codes == DType::I8 || codes == DType::U8;
-        if is_bytes && FLOATS.contains(&scales) && self.is_transposed(is_int4) {
-            return self.int4();
+        if is_bytes && FLOATS.contains(&scales) && is_int4 != Some(false) && self.is_transposed() {
+            let is_square = self.scales.shape.first() == self.scales.shape.last();
+            if is_int4.is_some() || !is_square {
+                return self.int4();
+            }
+            return match (self.int4(), self.grid(DType::I8)) {
+                (Ok(_), Ok(_)) => {
+                    let message =
+                        "it fits an Int4Tensor and an Int8Tensor, and nothing says which of them it is";
+                    let hint = "download the model again with its configuration: torchao describes each weight in the file's metadata";
+                    Err(Error::unsupported(message).tensor(&self.codes.name).hint(hint))
+                }
+                (Ok(int4), Err(_)) => Ok(int4),
+                (Err(_), int8) => int8,
+            };
         }
         match (codes, scales) {
             (DType::U8, DType::F8_E8M0 | DType::F8_E4M3) => self.grid(DType::F4_E2M1),
@@ -190,13 +208,12 @@ impl Parts<'_> {
         }
     }
 
-    /// Whether scales have a column for each row of the codes: those of int4 are transposed. Where a square leaves it open, the
-    /// configuration decides.
-    fn is_transposed(&self, is_int4: Option<bool>) -> bool {
+    /// Whether scales have a column for each row of the codes: those of int4 are transposed.
+    fn is_transposed(&self) -> bool {
         let zeros = self.zeros.map(|at| self.model.tensor(at).dtype);
         let is_float = zeros.is_none_or(|dtype| FLOATS.contains(&dtype));
         match (&self.codes.shape[..], &self.scales.shape[..]) {
-            ([out, _], [groups, columns]) => is_float && columns == out && is_int4.unwrap_or(groups != out),
+            ([out, _], [_, columns]) => is_float && columns == out,
             _ => false,
         }
     }
@@ -436,6 +453,22 @@ mod tests {
             });
             assert_eq!(found.ok(), Some(vec![format!("{want} a.b.weight")]), "{parts:?}");
         }
+    }
+
+    #[test]
+    fn what_fits_two_classes_is_refused() {
+        let square = |dtype, zeros: &'static [u64]| {
+            understood(&[
+                ("qdata", DType::I8, &[8, 128]),
+                ("scale", DType::BF16, &[8, 8]),
+                ("zero_point", dtype, zeros),
+            ])
+        };
+        let error = square(DType::BF16, &[8, 8]).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("Int4Tensor and an Int8Tensor"), "{error}");
+        // Zero points of an Int4Tensor are floats.
+        let about = square(DType::I8, &[8, 8]).map(|found| found[0].about.clone());
+        assert_eq!(about.ok().as_deref(), Some("torchao I8, scales of 1 by 16"));
     }
 
     #[test]

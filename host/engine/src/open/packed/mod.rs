@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use announced::announcements;
 use apr_sdk::{
     Announced, DType, Error, ExactType, Factored, FactoredType, MOST_CONTENTS, Model, PackedTensor,
-    PackedWeight, Payload, Quantizer, Result, StoredModel, StoredTensor, Tensor, Understood,
+    PackedWeight, Payload, Quantizer, RECIPE, Result, StoredModel, StoredTensor, Tensor, Understood,
     checked_elements, escape,
 };
 use std::collections::HashSet;
@@ -81,6 +81,10 @@ impl OpenedModel {
             let Some(json) = one.json(self) else { continue };
             let key = one.key.clone().unwrap_or_default();
             stored.announced.push(Announced { file: one.file.clone(), key, json });
+        }
+        if let Some(recipe) = &self.model.recipe {
+            let (file, json) = (self.model.format.clone(), serde_json::json!({ RECIPE: recipe }).to_string());
+            stored.announced.push(Announced { file, key: RECIPE.to_owned(), json });
         }
         stored.dtype = self.stated_dtype(engine);
         let mut found: Vec<Found> = Vec::new();

@@ -131,11 +131,11 @@ fn statements_that_parts_contradict_are_refused() {
 
 #[test]
 fn a_square_weight_is_of_the_class_that_is_stated_whatever_the_configuration_says() {
-    // 32 rows of 32 in bytes with 32 by 32 scales would be int4 of 64 columns as well.
-    let square = |json: &str, class: &str| {
+    // Eight rows with eight by eight scales: those of columns of int8, or of groups of int4, which are transposed.
+    let of_columns = |columns: u64, json: &str, class: &str| {
         let mut folder = Folder { model: apr_sdk::StoredModel::default(), bytes: Vec::new() };
         for (ending, dtype) in [("qdata", DType::I8), ("scale", DType::F32), ("zero_point", DType::F32)] {
-            let shape = if ending == "qdata" { vec![8, 32] } else { vec![8, 8] };
+            let shape = if ending == "qdata" { vec![8, columns] } else { vec![8, 8] };
             folder.model.tensors.push(StoredTensor { name: format!("a._weight_{ending}"), dtype, shape });
         }
         let json = json.to_owned();
@@ -152,11 +152,26 @@ fn a_square_weight_is_of_the_class_that_is_stated_whatever_the_configuration_say
         }
         folder.understood().map(|understood| understood.packed[0].about.clone())
     };
+    let square = |json: &str, class: &str| of_columns(32, json, class);
     let int4 = r#"{"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}}"#;
     assert_eq!(square(int4, "").unwrap(), "torchao int4, groups of 8");
     assert_eq!(square(int4, "Int4Tensor").unwrap(), "torchao int4, groups of 8");
-    // Groups of 4 are none of torchao's: nothing else fits.
+    // Int8 in groups of 4 is none of torchao's.
     assert_eq!(square(int4, "Int8Tensor").unwrap_err().kind(), ErrorKind::Malformed);
+    // In groups of 16 it is, and only what is said tells.
+    let both = r#"{"quant_method": "torchao", "modules": {"a": {"_type": "Int4WeightOnlyConfig"}, "b": {"_type": "Int8WeightOnlyConfig"}}}"#;
+    let neither = r#"{"quant_method": "torchao"}"#;
+    for json in [both, neither] {
+        let error = of_columns(128, json, "").unwrap_err();
+        assert!(error.message().contains("fits an Int4Tensor and an Int8Tensor"), "{error}");
+        assert_eq!(of_columns(128, json, "Int4Tensor").unwrap(), "torchao int4, groups of 32");
+        assert_eq!(of_columns(128, json, "Int8Tensor").unwrap(), "torchao I8, scales of 1 by 16");
+        assert_eq!(of_columns(32, json, "").unwrap(), "torchao int4, groups of 8");
+    }
+    assert_eq!(of_columns(128, int4, "").unwrap(), "torchao int4, groups of 32");
+    // Codes of four bits may have a byte each.
+    let intx = int4.replace("Int4WeightOnlyConfig", "Int8DynamicActivationIntxWeightConfig");
+    assert_eq!(of_columns(128, &intx, "").unwrap(), "torchao I8, scales of 1 by 16");
 }
 
 #[test]

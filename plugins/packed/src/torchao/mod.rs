@@ -35,32 +35,20 @@ const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 /// What the codes of floats of 8 bits may be.
 const FP8: [DType; 4] = [DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DType::F8_E5M2FNUZ];
 
-/// Scales of activations.
-const UNUSED: [&str; 3] = ["_act_quant_scale", "_act_quant_zero_point", "_act_per_tensor_scale"];
+/// Endings of the parts that values depend on, beside the codes.
+const PARTS: [&str; 4] = ["scale", "zero_point", "per_tensor_scale", "act_pre_scale"];
 
-/// Parts of weights, named after the weight's own name with an underscore before it.
-const PARTS: [&str; 4] =
-    ["._weight_scale", "._weight_zero_point", "._weight_per_tensor_scale", "._weight_act_pre_scale"];
-
-/// Endings of all parts, as torchao's own description names them.
-const NAMED: [&str; 8] = [
-    "qdata",
-    "scale",
-    "zero_point",
-    "per_tensor_scale",
-    "act_pre_scale",
-    "act_quant_scale",
-    "act_quant_zero_point",
-    "act_per_tensor_scale",
-];
+/// Endings of scales of activations.
+const UNUSED: [&str; 3] = ["act_quant_scale", "act_quant_zero_point", "act_per_tensor_scale"];
 
 /// Parts of classes whose codes are arranged for a kernel.
-const ARRANGED: [&str; 4] = ["_scale_and_zero", "_group_scale", "_group_zero", "_row_scale"];
+const ARRANGED: [&str; 4] = ["scale_and_zero", "group_scale", "group_zero", "row_scale"];
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = model.config(&["torchao"]);
     let stated = stated::all(model)?;
-    stated::check_parts(model, &stated, &NAMED, found)?;
+    let endings: Vec<&str> = ["qdata"].iter().chain(&PARTS).chain(&UNUSED).copied().collect();
+    stated::check_parts(model, &stated, &endings, found)?;
     let says = |what: &str| config.is_some_and(|config| config.json.to_string().contains(what));
     for (number, codes, base) in model.ending("_qdata") {
         let Some((module, weight)) = base.rsplit_once("._").or_else(|| Some(("", base.strip_prefix('_')?)))
@@ -71,23 +59,23 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             continue;
         }
         let name = if module.is_empty() { weight.to_owned() } else { format!("{module}.{weight}") };
-        let find = |ending: &str| model.find(&format!("{base}{ending}"));
+        let find = |ending: &str| model.find(&format!("{base}_{ending}"));
         if let Some(part) = ARRANGED.iter().find_map(|ending| find(ending)) {
             let message = "codes of torchao that are arranged for a kernel are not known";
             return Err(Error::unsupported(message).tensor(&model.tensor(part).name));
         }
         let missing =
             || Error::malformed("its scales are missing: there is no `_scale` beside it").tensor(&codes.name);
-        let at = find("_scale").ok_or_else(missing)?;
+        let at = find("scale").ok_or_else(missing)?;
         let parts = Parts {
             model,
             number,
             codes,
             at,
             scales: model.tensor(at),
-            zeros: find("_zero_point"),
-            global: find("_per_tensor_scale"),
-            columns: find("_act_pre_scale"),
+            zeros: find("zero_point"),
+            global: find("per_tensor_scale"),
+            columns: find("act_pre_scale"),
             stated: stated.get(&name),
             name,
         };
@@ -120,7 +108,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
     }
     if config.is_some() || !stated.is_empty() {
-        found.lost(model, &PARTS, "._weight_qdata")?;
+        let endings = PARTS.map(|ending| format!("._weight_{ending}"));
+        found.lost(model, &endings.each_ref().map(String::as_str), "._weight_qdata")?;
     }
     Ok(())
 }

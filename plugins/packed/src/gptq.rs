@@ -13,7 +13,7 @@
 //! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
 
 use crate::model::{Config, Found, Model, matrices};
-use crate::pattern::Pattern;
+use crate::pattern::{Matches, Pattern};
 use crate::scheme::Scheme;
 use crate::words::{Codes, Grid, Zeros};
 use apr_sdk::{DType, Error, PackedTensor, Result};
@@ -52,6 +52,8 @@ struct Settings {
     is_symmetric: bool,
     /// Modules with bits and groups of their own.
     dynamic: Vec<Own>,
+    /// How often their patterns may still be matched.
+    matches: Matches,
     /// What messages call it.
     name: &'static str,
 }
@@ -60,17 +62,24 @@ impl Settings {
     /// What is said about a module alone: by the first pattern that matches it. The error is a pattern that might be one, and
     /// says something else.
     fn own(&self, module: &str) -> std::result::Result<Option<&Own>, &str> {
-        let found = self.dynamic.iter().find(|own| own.pattern.matches(module) == Some(true));
+        let (mut found, mut open) = (None, Vec::new());
+        for own in &self.dynamic {
+            match own.pattern.matches(module, &self.matches) {
+                Some(true) => {
+                    found = Some(own);
+                    break;
+                }
+                Some(false) => {}
+                None => open.push(own),
+            }
+        }
         let says = |own: Option<&Own>| {
             (own.and_then(|own| own.bits).or(self.bits), own.and_then(|own| own.group).or(self.group))
         };
-        let until = |own: &&Own| found.is_none_or(|found| !std::ptr::eq(*own, found));
-        for own in self.dynamic.iter().take_while(until) {
-            if own.pattern.matches(module).is_none() && says(Some(own)) != says(found) {
-                return Err(&own.pattern.text);
-            }
+        match open.iter().find(|own| says(Some(own)) != says(found)) {
+            Some(own) => Err(&own.pattern.text),
+            None => Ok(found),
         }
-        Ok(found)
     }
 }
 
@@ -157,6 +166,7 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
         is_ordered: false,
         is_symmetric: false,
         dynamic: Vec::new(),
+        matches: Matches::default(),
         name: "GPTQ",
     };
     let Some(config) = config else { return Ok(settings) };
@@ -239,7 +249,7 @@ fn weight(
     }
     let own = settings.own(module).map_err(|pattern| {
         let message =
-            format!("whether the pattern `{pattern}` is about it decides, and it cannot be read here");
+            format!("whether the pattern `{pattern}` is about it decides, and it cannot be read here, or takes too long");
         Error::unsupported(message).tensor(&codes.name)
     })?;
     let stated = own.and_then(|own| own.bits).or(settings.bits);

@@ -1,9 +1,10 @@
 //! What a configuration of compressed-tensors says about weights: `config_groups`, and which module belongs to which.
 
 use crate::model::Config;
-use crate::pattern::Pattern;
+use crate::pattern::{Matches, Pattern};
 use apr_sdk::{Error, Result};
 use serde_json::Value as Json;
+use std::collections::HashMap;
 
 /// How the weights of some modules are packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,31 +23,39 @@ pub struct Weights {
     pub is_ordered: bool,
 }
 
+/// The groups of a configuration.
+#[derive(Default)]
+pub struct Groups {
+    all: Vec<Group>,
+    /// For modules that are named, the first group that does.
+    names: HashMap<String, usize>,
+    /// How often patterns may still be matched.
+    matches: Matches,
+}
+
 /// A group: modules, and how their weights are packed.
-pub struct Group {
-    targets: Vec<Target>,
-    /// How.
-    pub weights: Weights,
+struct Group {
+    /// Classes of modules, such as `Linear`.
+    classes: Vec<String>,
+    /// Patterns of modules' names.
+    patterns: Vec<Pattern>,
+    weights: Weights,
 }
 
-/// Which modules a group is about.
-enum Target {
-    /// Modules of a class, such as `Linear`.
-    Class(String),
-    /// One module.
-    Name(String),
-    /// Modules whose names match.
-    Pattern(Pattern),
-}
-
-impl Target {
-    fn new(target: &str) -> Target {
-        match target.strip_prefix("re:") {
-            Some(pattern) => Target::Pattern(Pattern::new(pattern)),
-            // Classes are written as such.
-            None if target.starts_with(char::is_uppercase) => Target::Class(target.to_owned()),
-            None => Target::Name(target.to_owned()),
+impl Groups {
+    fn add<'t>(&mut self, targets: impl Iterator<Item = &'t str>, weights: Weights) {
+        let (mut classes, mut patterns) = (Vec::new(), Vec::new());
+        for target in targets {
+            match target.strip_prefix("re:") {
+                Some(pattern) => patterns.push(Pattern::new(pattern)),
+                // Classes are written as such.
+                None if target.starts_with(char::is_uppercase) => classes.push(target.to_owned()),
+                None => {
+                    self.names.entry(target.to_owned()).or_insert(self.all.len());
+                }
+            }
         }
+        self.all.push(Group { classes, patterns, weights });
     }
 }
 
@@ -54,9 +63,9 @@ impl Target {
 ///
 /// # Errors
 /// Malformed for bits or blocks that cannot be.
-pub fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
-    let Some(all) = config.json.get("config_groups").and_then(Json::as_object) else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
+pub fn groups(config: &Config<'_>) -> Result<Groups> {
+    let mut found = Groups::default();
+    let Some(all) = config.json.get("config_groups").and_then(Json::as_object) else { return Ok(found) };
     for (name, of) in all {
         let Some(weights) = of.get("weights").filter(|weights| weights.is_object()) else { continue };
         let number = |key: &str| weights.get(key).and_then(Json::as_u64);
@@ -73,21 +82,19 @@ pub fn groups(config: &Config<'_>) -> Result<Vec<Group>> {
         let key = format!("config_groups.{name}.weights.block_structure");
         let block = block.transpose().map_err(|_| config.wrong(&key, "is not a pair of whole numbers"))?;
         let targets = of.get("targets").and_then(Json::as_array).into_iter().flatten();
-        found.push(Group {
-            targets: targets.filter_map(Json::as_str).map(Target::new).collect(),
-            weights: Weights {
-                bits,
-                strategy: weights.get("strategy").and_then(Json::as_str).map(str::to_owned),
-                size,
-                block: block.map(|[rows, columns]| (rows, columns)),
-                symmetric: weights.get("symmetric").and_then(Json::as_bool).unwrap_or(true),
-                is_ordered: weights.get("actorder").is_some_and(|order| match order {
-                    Json::Bool(is_so) => *is_so,
-                    // `weight` and `static` are orders only while quantizing.
-                    other => ["group", "dynamic"].contains(&other.as_str().unwrap_or_default()),
-                }),
-            },
-        });
+        let weights = Weights {
+            bits,
+            strategy: weights.get("strategy").and_then(Json::as_str).map(str::to_owned),
+            size,
+            block: block.map(|[rows, columns]| (rows, columns)),
+            symmetric: weights.get("symmetric").and_then(Json::as_bool).unwrap_or(true),
+            is_ordered: weights.get("actorder").is_some_and(|order| match order {
+                Json::Bool(is_so) => *is_so,
+                // `weight` and `static` are orders only while quantizing.
+                other => ["group", "dynamic"].contains(&other.as_str().unwrap_or_default()),
+            }),
+        };
+        found.add(targets.filter_map(Json::as_str), weights);
     }
     Ok(found)
 }
@@ -104,37 +111,31 @@ fn class_of(module: &str) -> &'static str {
 /// # Errors
 /// Unsupported where the answer hangs on a pattern that cannot be read, or on a class that its name does not tell.
 pub fn of<'g>(
-    groups: &'g [Group],
+    groups: &'g Groups,
     module: &str,
     fits: &dyn Fn(&Weights) -> bool,
 ) -> Result<Option<&'g Weights>> {
-    let first = |fits: &dyn Fn(&Target) -> bool| groups.iter().find(|group| group.targets.iter().any(fits));
-    if let Some(group) = first(&|target| matches!(target, Target::Name(name) if name == module)) {
+    if let Some(group) = groups.names.get(module).and_then(|at| groups.all.get(*at)) {
         return Ok(Some(&group.weights));
     }
-    let matches = |target: &Target, want: Option<bool>| match target {
-        Target::Pattern(pattern) => pattern.matches(module) == want,
-        _ => false,
-    };
-    let by_pattern = first(&|target| matches(target, Some(true)));
-    let of_class = |group: &&Group| group.targets.iter().any(|target| matches!(target, Target::Class(_)));
+    let (mut by_pattern, mut unread) = (None, None);
+    let patterns = groups.all.iter().flat_map(|group| group.patterns.iter().map(move |of| (group, of)));
+    for (group, pattern) in patterns {
+        match pattern.matches(module, &groups.matches) {
+            Some(true) => by_pattern = by_pattern.or(Some(group)),
+            Some(false) => {}
+            None => unread = unread.or(Some((group, &pattern.text))),
+        }
+    }
     let classes: Vec<&Group> = match by_pattern {
         Some(_) => Vec::new(),
-        None => groups.iter().filter(of_class).collect(),
+        None => groups.all.iter().filter(|group| !group.classes.is_empty()).collect(),
     };
-    let is_class = |target: &Target| matches!(target, Target::Class(class) if class == class_of(module));
-    let own = classes.iter().find(|group| group.targets.iter().any(is_class));
+    let own = classes.iter().find(|group| group.classes.iter().any(|class| class == class_of(module)));
     let sure: Vec<&Group> = match (by_pattern, own) {
         (Some(group), _) | (None, Some(&group)) => vec![group],
         _ => classes,
     };
-    let unread = groups.iter().find_map(|group| {
-        let pattern = group.targets.iter().find_map(|target| match target {
-            Target::Pattern(pattern) if matches(target, None) => Some(&pattern.text),
-            _ => None,
-        });
-        Some((group, pattern?))
-    });
     let all = unread.iter().map(|(group, _)| *group).chain(sure);
     let mut all: Vec<&Weights> = all.map(|group| &group.weights).collect();
     let Some(weights) = all.first().copied() else { return Ok(None) };
@@ -146,7 +147,7 @@ pub fn of<'g>(
     }
     Err(Error::unsupported(match unread {
         Some((_, pattern)) => format!(
-            "which group of the configuration it belongs to hangs on the pattern `{pattern}`, which cannot be read here"
+            "which group of the configuration it belongs to hangs on the pattern `{pattern}`, which cannot be read here, or takes too long"
         ),
         None => "several groups of the configuration may be about it, by classes that names do not tell"
             .to_owned(),
@@ -157,21 +158,21 @@ pub fn of<'g>(
 mod tests {
     use super::*;
 
-    fn group(targets: &[&str], bits: u64) -> Group {
-        let targets = targets.iter().map(|target| Target::new(target)).collect();
-        let weights =
-            Weights { bits, strategy: None, size: None, block: None, symmetric: true, is_ordered: false };
-        Group { targets, weights }
+    fn groups(all: &[(&[&str], u64)]) -> Groups {
+        let mut groups = Groups::default();
+        for (targets, bits) in all {
+            let (bits, size, block) = (*bits, None, None);
+            let (strategy, symmetric, is_ordered) = (None, true, false);
+            groups
+                .add(targets.iter().copied(), Weights { bits, strategy, size, block, symmetric, is_ordered });
+        }
+        groups
     }
 
     #[test]
     fn names_come_before_patterns_and_patterns_before_classes() {
-        let groups = [
-            group(&["Linear"], 4),
-            group(&["Embedding"], 8),
-            group(&["re:.*down"], 3),
-            group(&["a.down_proj"], 2),
-        ];
+        let groups =
+            groups(&[(&["Linear"], 4), (&["Embedding"], 8), (&["re:.*down"], 3), (&["a.down_proj"], 2)]);
         let bits = |module| of(&groups, module, &|_| true).ok().flatten().map(|weights| weights.bits);
         assert_eq!(bits("a.down_proj"), Some(2));
         assert_eq!(bits("b.down_proj"), Some(3));
@@ -182,24 +183,27 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_be_read_matters_only_where_something_hangs_on_it() {
         let unread = "re:.*(?P=proj)";
-        let alike = [group(&["Linear"], 4), group(&[unread], 4)];
+        let alike = groups(&[(&["Linear"], 4), (&[unread], 4)]);
         assert_eq!(of(&alike, "a.up_proj", &|_| true).ok().flatten().map(|weights| weights.bits), Some(4));
-        let alone = [group(&[unread], 8)];
+        let alone = groups(&[(&[unread], 8)]);
         assert_eq!(of(&alone, "a.up_proj", &|_| true).ok().flatten().map(|weights| weights.bits), Some(8));
-        let apart = [group(&["a.up_proj", "Linear"], 4), group(&[unread], 8)];
+        let apart = groups(&[(&["a.up_proj", "Linear"], 4), (&[unread], 8)]);
         assert_eq!(of(&apart, "a.up_proj", &|_| true).ok().flatten().map(|weights| weights.bits), Some(4));
         assert!(of(&apart, "b.up_proj", &|_| true).is_err());
     }
 
     #[test]
     fn classes_that_names_do_not_tell_are_refused_where_they_differ() {
-        let groups = [group(&["LlamaAttention"], 4), group(&["LlamaMLP"], 8)];
-        assert!(of(&groups, "a.up_proj", &|_| true).is_err());
-        assert!(of(&groups, "a.up_proj", &|_| false).is_err());
-        let of_eight = of(&groups, "a.up_proj", &|weights| weights.bits == 8);
+        let two = groups(&[(&["LlamaAttention"], 4), (&["LlamaMLP"], 8)]);
+        assert!(of(&two, "a.up_proj", &|_| true).is_err());
+        assert!(of(&two, "a.up_proj", &|_| false).is_err());
+        let of_eight = of(&two, "a.up_proj", &|weights| weights.bits == 8);
         assert_eq!(of_eight.ok().flatten().map(|weights| weights.bits), Some(8));
         assert_eq!(
-            of(&groups[..1], "a.up_proj", &|_| true).ok().flatten().map(|weights| weights.bits),
+            of(&groups(&[(&["LlamaAttention"], 4)]), "a.up_proj", &|_| true)
+                .ok()
+                .flatten()
+                .map(|weights| weights.bits),
             Some(4)
         );
     }

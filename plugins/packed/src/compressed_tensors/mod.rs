@@ -20,7 +20,7 @@ use crate::scaled::{Global, Grid};
 use crate::scheme::Scheme;
 use crate::words::{self, Codes, Zeros};
 use apr_sdk::{DType, Error, MOST_CONTENTS, PackedTensor, Result, StoredTensor};
-use groups::{Group, Weights};
+use groups::{Groups, Weights};
 use serde_json::Value as Json;
 
 /// The scheme.
@@ -109,7 +109,7 @@ fn needed(model: &Model<'_>, (number, module): (usize, &str), ending: &str) -> R
 /// What the configuration says about a module, of which its tensors may tell which group `fits`.
 fn group_of<'g>(
     model: &Model<'_>,
-    groups: &'g [Group],
+    groups: &'g Groups,
     (number, module): (usize, &str),
     fits: &dyn Fn(&Weights) -> bool,
 ) -> Result<Option<&'g Weights>> {
@@ -141,7 +141,7 @@ fn in_words(
     model: &Model<'_>,
     found: &mut Found,
     (number, module): (usize, &str),
-    groups: &[Group],
+    groups: &Groups,
     config: Option<&Config<'_>>,
 ) -> Result<Option<PackedTensor>> {
     let (stacked, matrix_rows, words) = matrices(model.tensor(number))?;
@@ -265,7 +265,7 @@ fn in_words(
 fn small_floats(
     model: &Model<'_>,
     (number, module): (usize, &str),
-    groups: &[Group],
+    groups: &Groups,
 ) -> Result<Option<PackedTensor>> {
     let (stacked, rows, bytes) = matrices(model.tensor(number))?;
     let at = needed(model, (number, module), "weight_scale")?;
@@ -368,7 +368,7 @@ fn has_no_order(model: &Model<'_>, found: &mut Found, module: &str) -> Result<bo
 }
 
 /// Codes of a byte each.
-fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &[Group]) -> Result<PackedTensor> {
+fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &Groups) -> Result<PackedTensor> {
     let codes = model.tensor(number);
     let (stacked, rows, row_len) = matrices(codes)?;
     let at = needed(model, (number, module), "weight_scale")?;

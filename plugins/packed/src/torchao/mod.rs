@@ -49,7 +49,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let stated = stated::all(model)?;
     let endings: Vec<&str> = ["qdata"].iter().chain(&PARTS).chain(&UNUSED).copied().collect();
     stated::check_parts(model, &stated, &endings, found)?;
-    let says = |what: &str| config.is_some_and(|config| config.json.to_string().contains(what));
+    let said = config.map(|config| config.json.to_string()).unwrap_or_default();
+    let says = |what: &str| said.contains(what);
+    let says_four = says("\"Int4") || says("\"Float8DynamicActivationInt4Weight");
+    let (says_eight, says_intx) = (says("\"Int8"), says("\"Intx"));
     for (number, codes, base) in model.ending("_qdata") {
         let Some((module, weight)) = base.rsplit_once("._").or_else(|| Some(("", base.strip_prefix('_')?)))
         else {
@@ -81,16 +84,11 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         };
         // The weight's own description comes before what the configuration says of all.
         let class = parts.stated.map(|stated| stated.class);
-        let is_int4 = match (class, config) {
-            (Some(class), _) => Some(class == Class::Int4),
-            (None, None) => None,
-            (None, Some(_)) => {
-                let of_four = says("\"Int4") || says("\"Float8DynamicActivationInt4Weight");
-                let of_eight = says("\"Int8") || says("\"Intx");
-                (of_four != of_eight).then_some(of_four)
-            }
+        let is_int4 = match class {
+            Some(class) => Some(class == Class::Int4),
+            None => (says_four != (says_eight || says_intx)).then_some(says_four),
         };
-        let is_intx = class.map_or_else(|| says("\"Intx"), |class| class == Class::Intx);
+        let is_intx = class.map_or(says_intx, |class| class == Class::Intx);
         if is_intx && codes.dtype == DType::I8 && parts.zeros.is_none() {
             let message = "its zero points are missing: there is no `_zero_point` beside it";
             return Err(Error::malformed(message).tensor(&codes.name));

@@ -25,6 +25,8 @@ pub struct Packed {
     pub decoder: Option<Arc<dyn Quantizer>>,
     /// Whether the values are those without the weight's factor, which is stored beside them.
     pub is_factored: bool,
+    /// Pieces of its rows begin and end at multiples of so many columns; 0 if the scheme gives only whole rows.
+    column_unit: u64,
 }
 
 impl Packed {
@@ -62,7 +64,10 @@ pub(super) fn of(number: usize, weight: &Arc<PackedWeight>, dtype: DType) -> Res
     let tensor = &weight.tensor;
     let elements = tensor.rows.rows.checked_mul(tensor.rows.row_len).and_then(|n| n.checked_mul(4));
     let len = elements.ok_or_else(|| Error::limit("it has more elements than can be counted"))?;
-    let storage = Storage::Packed(Packed { weight: Arc::clone(weight), decoder: None, is_factored: false });
+    let unit = weight.schemes()?.column_unit(&tensor.rows);
+    let column_unit = unit.map_err(|error| error.tensor(&tensor.name))?;
+    let weight = Arc::clone(weight);
+    let storage = Storage::Packed(Packed { weight, decoder: None, is_factored: false, column_unit });
     let leaf = Expression::Source(Source { tensor: Some(number), dtype: DType::F32, len, storage });
     let values = match tensor.strides.is_empty() {
         true => leaf,
@@ -281,10 +286,7 @@ impl Unpack<'_> {
 
     /// An error about the weight, unless it is about one of its parts.
     fn of_weight(&self, error: Error) -> Error {
-        match error.tensor_name() {
-            Some(_) => error,
-            None => error.tensor(&self.of.weight.tensor.name),
-        }
+        error.tensor(&self.of.weight.tensor.name)
     }
 
     /// Turns rows that are held into what they become.
@@ -370,7 +372,8 @@ impl Expression {
                 let rows = &packed.weight.tensor.rows;
                 let bytes = apr_sdk::checked_payload_len(to, &[rows.rows, rows.row_len]).ok()?;
                 let (weight, decoder) = (Arc::clone(&packed.weight), Some(Arc::clone(decoder)));
-                let packed = Packed { weight, decoder, is_factored };
+                // Blocks are made of whole rows.
+                let packed = Packed { weight, decoder, is_factored, column_unit: 0 };
                 let storage = Storage::Packed(packed);
                 Some(Source { tensor: source.tensor, dtype: to, len: bytes, storage })
             };

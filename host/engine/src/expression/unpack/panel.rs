@@ -69,10 +69,7 @@ impl Held {
                 *bytes = Arc::default();
             }
             let done = part_bytes(read, part, range, Arc::make_mut(bytes));
-            done.map_err(|error| match error.tensor_name() {
-                Some(_) => error,
-                None => error.tensor(&part.name),
-            })?;
+            done.map_err(|error| error.tensor(&part.name))?;
             *is_whole = matches!(range, PartRange::Whole);
         }
         Ok(())

@@ -50,8 +50,7 @@ impl<'u> Transposed<'u> {
             return None;
         }
         let held = weight.stored_len(rows.checked_mul(step)?);
-        let unit =
-            weight.schemes().ok()?.column_unit(packed).ok().filter(|unit| (1..=row_len).contains(unit))?;
+        let unit = Some(unpack.of.column_unit).filter(|unit| (1..=row_len).contains(unit))?;
         let column = rows.saturating_mul(4);
         let of_tile = tile(*n_columns, (TILE / column).max(1), unit);
         (held <= MOST_HELD && of_tile.saturating_mul(column) <= MOST_TILE).then_some(Transposed {
@@ -297,7 +296,7 @@ mod tests {
             wide_activations: false,
             by: Arc::new(Bytes),
         };
-        Packed { weight: Arc::new(weight), decoder: None, is_factored: false }
+        Packed { weight: Arc::new(weight), decoder: None, is_factored: false, column_unit: 2 }
     }
 
     #[test]

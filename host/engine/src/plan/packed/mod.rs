@@ -4,6 +4,7 @@
 //! What announces a scheme, and which tensors identify it, is data: `schemes.rs`.
 
 pub mod companions;
+pub mod descriptions;
 pub mod exact;
 mod hidden;
 mod scaled;

@@ -133,18 +133,32 @@ impl Unpack<'_> {
         self.of.weight.tensor.panel.max(self.tile_rows())
     }
 
-    /// Tiles that one of so many threads computes together: all those of a panel, or a part of them where the panels of all
-    /// threads would hold too much, so that several threads share each.
-    pub fn together(&self, threads: usize) -> usize {
-        let (tiles, held) = match Transposed::of(self) {
+    /// Tiles of a panel, and its stored bytes.
+    fn panel(&self) -> (u64, u64) {
+        match Transposed::of(self) {
             Some(transposed) => (transposed.tiles(), transposed.held()),
             None => {
-                let rows = self.panel_rows();
+                let rows = self.panel_rows().min(self.of.weight.tensor.rows.rows.max(1));
                 (rows.div_ceil(self.tile_rows()), self.of.weight.stored_len(rows))
             }
-        };
+        }
+    }
+
+    /// Tiles that a thread computes one after the other, if there are so many threads: all those of a panel, or a part of them where
+    /// the panels of all threads would hold too much, so that several threads share each.
+    pub fn together(&self, threads: usize) -> usize {
+        let (tiles, held) = self.panel();
         let sharers = held.saturating_mul(threads as u64).div_ceil(MOST_PANELS).max(1);
         usize::try_from(tiles.div_ceil(sharers)).unwrap_or(1).max(1)
+    }
+
+    /// The stored bytes that so many threads hold together.
+    pub fn held_by(&self, threads: usize) -> u64 {
+        let (tiles, held) = self.panel();
+        let threads = threads.max(1) as u64;
+        let units = tiles.div_ceil(self.together(threads as usize) as u64).max(1);
+        // While some threads are still at the end of a panel, others have begun the next one.
+        held.saturating_mul((threads.div_ceil(units) + 1).min(threads))
     }
 
     /// Bytes per tile: whole rows of what is stored, or of what it becomes.
@@ -155,14 +169,13 @@ impl Unpack<'_> {
         self.tile_rows() * self.row_units() * self.unit().1
     }
 
-    /// The most memory that a thread needs, in bytes: what is stored is no larger than F32, and a tile's values are
-    /// held twice.
+    /// The most memory that a thread needs besides the stored bytes that it may share, in bytes: a tile's values are held twice.
     pub fn memory(&self) -> u64 {
         if let Some(transposed) = Transposed::of(self) {
             return transposed.memory();
         }
         let row = self.of.weight.tensor.rows.row_len.saturating_mul(4);
-        self.panel_rows().saturating_mul(row).saturating_add(2 * self.tile_rows().saturating_mul(row)) + TILE
+        self.tile_rows().saturating_mul(row).saturating_mul(2).saturating_add(TILE)
     }
 
     /// Fills `out` with the bytes at offset `at`, whole units.

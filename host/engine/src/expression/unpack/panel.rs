@@ -95,6 +95,13 @@ impl Panel {
         Panel { panels: Arc::clone(panels), ..Panel::default() }
     }
 
+    /// Lets go of the rows: what comes next is no packed weight.
+    pub fn leave(&mut self) {
+        if self.weight.take().is_some() {
+            (self.slot, self.held) = (None, Held::default());
+        }
+    }
+
     /// Holds rows of a weight. If they are not there yet, `all` are read, which they are among; for other threads too if
     /// these `share` them.
     pub(super) fn hold(

@@ -80,9 +80,9 @@ impl<'u> Transposed<'u> {
         self.held
     }
 
-    /// The most memory that a thread needs, in bytes.
+    /// The most memory that a thread needs besides the stored bytes that it may share.
     pub(super) fn memory(&self) -> u64 {
-        self.held + 2 * STRIP.max(self.unit * 4) + 2 * self.tile_len()
+        2 * STRIP.max(self.unit * 4) + 2 * self.tile_len()
     }
 
     /// Fills `out` with the bytes at offset `at`, whole elements.

@@ -41,7 +41,7 @@ impl<'a> Checked<'a> {
             .then(|| descriptions::forget_old_names(&mut planned, &course.source, registry))
             .flatten();
         let (model, made_of) = planned.into_model();
-        let model = carries::checked(model, target, registry.formats(), !copies_codes);
+        let model = carries::checked(model, target, registry.formats(), course.casting());
         let mut model = model.map_err(|e| course.of_source(e))?;
         let PlanContext { source, output, edits, .. } = &mut course;
         let notes = edits.in_target(engine, source, &mut model, target, &output.request)?;

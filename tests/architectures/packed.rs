@@ -4,7 +4,7 @@ use crate::back::{tensors, to};
 use crate::golden::{ORDER, differences};
 use crate::models::{name, opened, packed};
 use apr_engine::plan::quantize::Quantization;
-use apr_host::convert::{ConvertOptions, convert};
+use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_host::host::Host;
 use apr_sdk::DType;
 use apr_testkit::Checkpoint;
@@ -50,6 +50,27 @@ fn unpacked(host: &Host, format: &str, input: &Path, output: &Path) {
         ..ConvertOptions::default()
     };
     convert(host, &options).unwrap_or_else(|e| panic!("{}: {e:#?}", input.display()));
+}
+
+#[test]
+fn experts_of_gpt_oss_are_transposed_in_memory_and_not_spooled() {
+    let (host, scratch) = (host(), Scratch::new());
+    let path = packed().into_iter().find(|path| name(path) == "gpt-oss-mxfp4").unwrap();
+    let model = Checkpoint::golden(&path).unwrap();
+    let folder = scratch.at(&model.name);
+    model.write_to(&folder).unwrap();
+    for format in ["huggingface", "safetensors", "apr", "gguf"] {
+        let options = ConvertOptions {
+            input: folder.clone(),
+            output: Some(scratch.at(format)),
+            to: Some(format.to_owned()),
+            quantization: Quantization { dequantize: Some(DType::BF16), ..Quantization::default() },
+            ..ConvertOptions::default()
+        };
+        let planned = plan(&host, &options).unwrap_or_else(|e| panic!("{format}: {e:#?}"));
+        let is_spooled = planned.notes.iter().any(|note| note.contains("spooled"));
+        assert!(!is_spooled, "{format}: {:?}", planned.notes);
+    }
 }
 
 /// The bits of BF16, but for the sign of zeros: those of ggml's blocks have none.

@@ -244,7 +244,7 @@ impl Access<'_> {
         }
     }
 
-    /// The bytes that so many threads share.
+    /// The bytes that `threads` threads hold together, each of them shared by several where that saves memory.
     pub fn shared(&self, threads: usize) -> u64 {
         match self {
             Access::Unpack(unpack) => unpack.held_by(threads),

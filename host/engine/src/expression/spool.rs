@@ -131,7 +131,7 @@ impl Spools {
         &self.all
     }
 
-    /// The most memory that so many threads need to fill it, in bytes.
+    /// The most memory that `threads` threads need together to fill it, in bytes.
     ///
     /// # Errors
     /// Unsupported for an unknown dtype.

@@ -102,8 +102,8 @@ impl Expression {
         own.or_else(|| self.operand()?.row_len())
     }
 
-    /// The most memory that so many threads need, in bytes, excluding large blocks, if each needs `more` besides; for an expression
-    /// other than a `Concat`.
+    /// The most memory that `threads` threads need together, in bytes, without large blocks; `more` is what each needs in addition. For an
+    /// expression other than a `Concat`.
     ///
     /// # Errors
     /// Unsupported for an unknown dtype.

@@ -144,15 +144,15 @@ impl Unpack<'_> {
         }
     }
 
-    /// Tiles that a thread computes one after the other, if there are so many threads: all those of a panel, or a part of them where
-    /// the panels of all threads would hold too much, so that several threads share each.
+    /// How many tiles a thread computes one after the other if there are `threads` threads: all those of a panel; or fewer, so that
+    /// several threads share each panel, where one panel for each thread would take too much memory.
     pub fn together(&self, threads: usize) -> usize {
         let (tiles, held) = self.panel();
         let sharers = held.saturating_mul(threads as u64).div_ceil(MOST_PANELS).max(1);
         usize::try_from(tiles.div_ceil(sharers)).unwrap_or(1).max(1)
     }
 
-    /// The stored bytes that so many threads hold together.
+    /// The stored bytes that `threads` threads hold together.
     pub fn held_by(&self, threads: usize) -> u64 {
         let (tiles, held) = self.panel();
         let threads = threads.max(1) as u64;

@@ -414,7 +414,8 @@ mod tests {
     #[test]
     fn a_scheme_s_error_is_one_where_the_weight_is_planned() {
         let of = weight(4, 6);
-        let weight = Arc::new(PackedWeight { by: Arc::new(Bytes { is_unsure: true }), ..(*of.weight).clone() });
+        let weight =
+            Arc::new(PackedWeight { by: Arc::new(Bytes { is_unsure: true }), ..(*of.weight).clone() });
         let error = super::super::of(0, &weight, DType::BF16).unwrap_err();
         assert_eq!((error.message(), error.tensor_name()), ("nobody knows", Some("t")));
         assert_eq!(super::super::of(0, &of.weight, DType::BF16).unwrap().packed(), Some(&of));

@@ -309,6 +309,34 @@ fn is_empty_object(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apr_sdk::{DType, DerivedUnknown, DerivedWeight};
+
+    #[test]
+    fn what_is_said_of_weights_that_are_still_packed_stays() {
+        let tensor = |name: &str| {
+            let (name, dtype, shape) = (name.to_owned(), DType::I8, vec![2, 2]);
+            Tensor { name, dtype, shape, payload: Payload::Sequential }
+        };
+        let weight = |codes: &str| DerivedWeight { codes: codes.to_owned(), ..DerivedWeight::default() };
+        let unknown = |codes: &str| DerivedUnknown { codes: codes.to_owned(), ..DerivedUnknown::default() };
+        let stated = |name: &str| DerivedStated { name: name.to_owned(), ..DerivedStated::default() };
+        let place = Announcement { scheme: None, file: String::new(), key: None, is_own: true };
+        let names: HashSet<String> = [String::from("a")].into();
+        let codes = |all: &[&str]| all.iter().copied().map(weight).collect::<Vec<_>>();
+        for (said, want) in [
+            (Derived { weights: codes(&["q"]), ..Derived::default() }, true),
+            (Derived { weights: codes(&["q", "left"]), ..Derived::default() }, false),
+            (Derived { unknown: vec![unknown("left")], ..Derived::default() }, false),
+            // Others may be in other files.
+            (Derived { stated: vec![stated("a"), stated("b")], ..Derived::default() }, true),
+            (Derived { stated: vec![stated("b")], ..Derived::default() }, false),
+        ] {
+            let mut model = Model::default();
+            model.tensors = vec![tensor("a"), tensor("left")];
+            model.derived = Some(said.to_json().as_bytes().into());
+            assert_eq!(place.is_over(&model, &names), want, "{said:?}");
+        }
+    }
 
     #[test]
     fn keys_announce_wherever_the_object_stands() {

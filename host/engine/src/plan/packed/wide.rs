@@ -1,5 +1,5 @@
-//! Weights whose activations must not be narrowed to the weights' own type: a scheme knows them, and the target's manifest names the two
-//! lists of its metadata that say so (`F.wide_activations`), by the names that are written.
+//! Weights whose activations must not be narrowed to the weights' own type. A scheme says which weights these are; the target's manifest
+//! (`F.wide_activations`) says which two lists of the target's metadata name them. The lists use the names that are written.
 
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;

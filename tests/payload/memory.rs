@@ -93,24 +93,19 @@ fn threads_hold_the_packed_matrices_that_the_plan_says_and_share_them() {
     let _alone = alone();
     let scratch = Scratch::in_memory();
     // Stored, each takes 8.5 MiB.
-    let folder = experts(&scratch, 6, 4096, 128);
-    for threads in [1, 12] {
-        let o = ConvertOptions {
-            to: Some("safetensors".to_owned()),
-            arch: Some("none".to_owned()),
-            force: true,
-            quantization: Quantization { dequantize: Some(DType::BF16), ..Quantization::default() },
-            ..options(&folder, &scratch.at("out.safetensors"))
-        };
-        let host = host(threads);
-        let planned = plan(&host, &o).unwrap();
-        assert!(!planned.notes.iter().any(|note| note.contains("spooled")), "{:?}", planned.notes);
-        let said = planned.payload_memory;
-        let peak = peak_of_all(|| drop(convert(&host, &o).unwrap())).1;
-        println!("{threads} threads: {peak} bytes, the plan says {said}");
-        assert!(peak <= said + BESIDE, "{threads} threads: {peak} bytes, the plan says {said}");
-        assert!(peak * 2 >= said, "{threads} threads: {peak} bytes, the plan says {said}");
-    }
+    let folder = experts(&scratch, 5, 4096, 128);
+    let o = ConvertOptions {
+        to: Some("safetensors".to_owned()),
+        quantization: Quantization { dequantize: Some(DType::BF16), ..Quantization::default() },
+        ..options(&folder, &scratch.at("out.safetensors"))
+    };
+    let host = host(12);
+    let planned = plan(&host, &o).unwrap();
+    assert!(!planned.notes.iter().any(|note| note.contains("spooled")), "{:?}", planned.notes);
+    let said = planned.payload_memory;
+    let peak = peak_of_all(|| drop(convert(&host, &o).unwrap())).1;
+    // With a matrix for each of the threads it would be 130 MiB.
+    assert!(peak <= said + BESIDE && peak * 2 >= said, "{peak} bytes, the plan says {said}");
 }
 
 #[test]

@@ -155,8 +155,8 @@ impl Unpack<'_> {
     /// The stored bytes that `threads` threads hold together.
     pub fn held_by(&self, threads: usize) -> u64 {
         let (tiles, held) = self.panel();
+        let units = tiles.div_ceil(self.together(threads) as u64).max(1);
         let threads = threads.max(1) as u64;
-        let units = tiles.div_ceil(self.together(threads as usize) as u64).max(1);
         // While some threads are still at the end of a panel, others have begun the next one.
         held.saturating_mul((threads.div_ceil(units) + 1).min(threads))
     }

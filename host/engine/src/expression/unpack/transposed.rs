@@ -422,6 +422,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test has no crew")]
     fn threads_share_a_matrix_and_a_failed_read_is_tried_again() {
         let of = weight(70, 37);
         let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: vec![(37, 1), (70, 37)] };

@@ -22,7 +22,7 @@ pub struct Derived {
     pub unused: Vec<String>,
     /// Codes whose values cannot be computed from what the file says.
     pub unknown: Vec<DerivedUnknown>,
-    /// Weights that whoever packed them described in the file's metadata, in words that only schemes know.
+    /// Weights that the tool that packed them described in the file's metadata, in words that only that tool's scheme knows.
     pub stated: Vec<DerivedStated>,
 }
 

@@ -29,7 +29,8 @@
 //! | `F.bookkeeping` | keys of its own metadata that describe how a model is laid out in its files, not what it is; `apr diff` ignores them between models with different layouts |
 //! | `F.tokenizer_keys`, `F.card_keys` | keys of its own metadata about the tokenizer, and about the model card and sampling: a target that holds those writes them in its own form (`FILE:KEY`, or `KEY` in any file; a trailing `*` matches any rest) |
 //! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the dtype of the weights, and the names they use (`DTYPE:NAME`): updated when the weights' dtype changes |
-//! | `F.wide_activations` | `DTYPE NAMES FLAGS`: keys of two lists of its own metadata, the names of weights of this type whose activations are not to be narrowed with them, and `false` for each |
+//! | `F.wide_activations` | `DTYPE NAMES FLAGS`: keys of two lists of its own metadata, the names of weights of this type whose activations must not be narrowed to it, and `false` for each |
+//! | `F.described_weights` | a key of its own metadata: a list of names as JSON, each of which is a key as well, under which the tool that packed the weight describes it |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would otherwise be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host refuses to read the format); `-` for no default |
 //! | `K.option.NAME` | of a compute backend `K`: `open KIND DEFAULT HELP`, as for formats, but not `refuse` |
@@ -113,8 +114,10 @@ pub struct FormatManifest {
     pub type_keys: Vec<String>,
     /// What those keys call each dtype: (dtype, name).
     pub type_names: Vec<(String, String)>,
-    /// How its metadata says whose activations are not to be narrowed.
+    /// How its metadata lists weights whose activations must not be narrowed.
     pub wide_activations: Option<WideActivations>,
+    /// The key of its own metadata that lists which of its other keys describe packed weights.
+    pub described_weights: Option<String>,
     /// Well-known keys of its own metadata with the names of their types.
     pub keys: Vec<(String, String)>,
     /// The options its reader and writer take.
@@ -123,7 +126,7 @@ pub struct FormatManifest {
     pub reports: Vec<(String, String)>,
 }
 
-/// Two lists of a format's metadata that speak of weights whose activations are not to be narrowed to the weights' type.
+/// Two lists of a format's metadata: weights of a type whose activations must not be narrowed to that type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WideActivations {
     /// The type of the weights.

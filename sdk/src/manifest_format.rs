@@ -162,6 +162,7 @@ impl<'a> Lines<'a> {
             type_keys: self.words(&key("type_keys")),
             type_names: self.pairs(&key("type_names"))?,
             wide_activations: self.wide_activations(&key("wide_activations"))?,
+            described_weights: self.get(&key("described_weights")).map(str::to_owned),
             keys: self.typed_keys(&key("keys"))?,
             options: self.options(&id, false)?,
             reports: self
@@ -339,7 +340,8 @@ mod tests {
             "{HEAD}toy.name=Toy format\ntoy.roles=read write\ntoy.magic=0:544f-31 4:ff\ntoy.extensions=toy ty\n\
              toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\ntoy.keys=name:str of:it:[u8]\n\
              toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n\
-             toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\ntoy.wide_activations=Q4_K of.name of.flag\n"
+             toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\ntoy.wide_activations=Q4_K of.name of.flag\n\
+             toy.described_weights=of names\n"
         ))
         .unwrap();
         let format = &manifest.formats[0];
@@ -356,6 +358,7 @@ mod tests {
         assert_eq!(format.aliases, ["ty"]);
         let (names, flags) = ("of.name".to_owned(), "of.flag".to_owned());
         assert_eq!(format.wide_activations, Some(WideActivations { dtype: DType::Q4_K, names, flags }));
+        assert_eq!(format.described_weights.as_deref(), Some("of names"));
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
         assert_eq!(manifest.unknown, [""; 0]);
     }

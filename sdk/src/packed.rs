@@ -73,7 +73,8 @@ pub struct Understood {
     pub notes: Vec<String>,
     /// Types that hold weights but for a factor.
     pub factored: Vec<FactoredType>,
-    /// Weights whose activations are not to be narrowed to the weight's own type, as whoever packed them meant: indices in `packed`.
+    /// Weights whose activations must not be narrowed to the weight's own type, because the checkpoint's configuration says that only
+    /// weights were quantized: indices in `packed`.
     pub wide_activations: Vec<usize>,
 }
 
@@ -283,7 +284,7 @@ pub struct PackedWeight {
     pub parts: Vec<Tensor>,
     /// Blocks that hold it but for a factor.
     pub factored: Option<Factored>,
-    /// Whether its activations are not to be narrowed to the weight's own type.
+    /// Whether its activations must not be narrowed to the weight's own type.
     pub wide_activations: bool,
     /// The quantizer that knows the scheme.
     pub by: Arc<dyn Quantizer>,

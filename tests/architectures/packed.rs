@@ -4,7 +4,7 @@ use crate::back::{tensors, to};
 use crate::golden::{ORDER, differences};
 use crate::models::{name, opened, packed};
 use apr_engine::plan::quantize::Quantization;
-use apr_host::convert::{ConvertOptions, convert};
+use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_host::host::Host;
 use apr_sdk::DType;
 use apr_testkit::Checkpoint;
@@ -50,6 +50,27 @@ fn unpacked(host: &Host, format: &str, input: &Path, output: &Path) {
         ..ConvertOptions::default()
     };
     convert(host, &options).unwrap_or_else(|e| panic!("{}: {e:#?}", input.display()));
+}
+
+#[test]
+fn experts_of_gpt_oss_are_transposed_in_memory_and_not_spooled() {
+    let (host, scratch) = (host(), Scratch::new());
+    let path = packed().into_iter().find(|path| name(path) == "gpt-oss-mxfp4").unwrap();
+    let model = Checkpoint::golden(&path).unwrap();
+    let folder = scratch.at(&model.name);
+    model.write_to(&folder).unwrap();
+    for format in ["huggingface", "safetensors", "apr", "gguf"] {
+        let options = ConvertOptions {
+            input: folder.clone(),
+            output: Some(scratch.at(format)),
+            to: Some(format.to_owned()),
+            quantization: Quantization { dequantize: Some(DType::BF16), ..Quantization::default() },
+            ..ConvertOptions::default()
+        };
+        let planned = plan(&host, &options).unwrap_or_else(|e| panic!("{format}: {e:#?}"));
+        let is_spooled = planned.notes.iter().any(|note| note.contains("spooled"));
+        assert!(!is_spooled, "{format}: {:?}", planned.notes);
+    }
 }
 
 /// The bits of BF16, but for the sign of zeros: those of ggml's blocks have none.
@@ -163,6 +184,43 @@ fn weights_whose_activations_stay_wide_are_listed_by_the_names_that_are_written(
     assert_eq!(listed(&first), names("asked", "attn_v"));
     renaming(&first, &second, "blk.0.attn_v*", "blk.0.told*");
     assert_eq!(listed(&second), names("asked", "told"));
+    // Of tensors that are gone, or have another type now, nothing is said any more.
+    let from_second = |name: &str, change: &dyn Fn(&mut ConvertOptions)| {
+        let output = scratch.at(name);
+        let mut options = ConvertOptions {
+            input: second.clone(),
+            output: Some(output.clone()),
+            ..ConvertOptions::default()
+        };
+        change(&mut options);
+        convert(&host, &options).unwrap_or_else(|e| panic!("{name}: {e:#?}"));
+        output
+    };
+    let kept = from_second("kept.gguf", &|options| options.choice.drop = vec!["blk.0.attn_k*".to_owned()]);
+    assert_eq!(listed(&kept), ["asked", "attn_output", "told"].map(|name| format!("blk.0.{name}.weight")));
+    let dequantize = Quantization { dequantize: Some(DType::BF16), ..Quantization::default() };
+    let floats = from_second("floats.gguf", &|options| options.quantization = dequantize.clone());
+    let floats = opened(&host, &floats);
+    let keys = &floats.model.foreign_of("gguf").unwrap().files[0].typed;
+    assert!(!keys.iter().any(|(key, _)| key.starts_with("general.tensor_extra")));
+}
+
+#[test]
+fn weights_whose_activations_stay_wide_are_listed_where_no_table_gives_the_target_its_metadata() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (folder, file) = (wide(&scratch), scratch.at("bag.gguf"));
+    let options = ConvertOptions {
+        input: folder,
+        output: Some(file.clone()),
+        arch: Some("none".to_owned()),
+        quantization: Quantization { recipe: Some("nvfp4".to_owned()), ..Quantization::default() },
+        ..ConvertOptions::default()
+    };
+    let error = convert(&host, &options).map(drop).err();
+    assert!(error.is_none(), "{error:#?}");
+    let written = opened(&host, &file);
+    let names = written.model.foreign_of("gguf").unwrap().get("general.tensor_extra.name").unwrap().items();
+    assert!(!names.is_empty());
 }
 
 #[test]

@@ -8,6 +8,7 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod advised;
 mod carrier;
 mod changed_input;
 mod choose;

@@ -103,6 +103,43 @@ fn a_copy_keeps_the_description_and_true_values_have_none() {
 }
 
 #[test]
+fn renamed_tensors_have_no_description_by_their_old_names() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let (stored, metadata) = fixture();
+    let (input, folder, carried) =
+        (scratch.at("in.safetensors"), scratch.at("folder"), scratch.at("carried.apr"));
+    write(&input, &stored, &metadata);
+    shards(&folder, &[(stored, metadata)]);
+    must(&host, &ConvertOptions { arch: Some("none".to_owned()), ..to("apr", &folder, &carried) });
+    let renames = |new: &str| vec![("*up_proj._weight_*".to_owned(), format!("*{new}._weight_*"))];
+    for from in [&input, &folder, &carried] {
+        let copy = scratch.at("copy.safetensors");
+        let renamed = ConvertOptions {
+            arch: Some("none".to_owned()),
+            renames: renames("top_proj"),
+            ..to("safetensors", from, &copy)
+        };
+        let done = must(&host, &renamed);
+        let says = |warning: &String| warning.contains("not carried") && warning.contains("their old names");
+        assert!(done.warnings.iter().any(says), "{:?}", done.warnings);
+        let bytes = std::fs::read(&copy).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("_tensor_data_names") && !text.contains("tensor_names"), "{text:.600}");
+        // Types and shapes still tell.
+        let plain = scratch.at("plain.safetensors");
+        must(&host, &unpacking(&copy, &plain));
+        assert!(tensors(&host, &plain).iter().any(|one| one.0 == "model.layers.0.mlp.top_proj.weight"));
+        std::fs::remove_file(&copy).unwrap();
+        std::fs::remove_file(&plain).unwrap();
+        // What keeps its names keeps its description.
+        must(&host, &ConvertOptions { renames: Vec::new(), ..renamed });
+        let bytes = std::fs::read(&copy).unwrap();
+        assert!(String::from_utf8_lossy(&bytes).contains("tensor_names"));
+        std::fs::remove_file(&copy).unwrap();
+    }
+}
+
+#[test]
 fn a_part_that_the_description_lists_is_missed_with_and_without_configuration() {
     let (host, scratch) = (host(), Scratch::in_memory());
     let (mut stored, metadata) = fixture();
@@ -126,10 +163,16 @@ fn shards_describe_their_weights_each_for_itself_or_all_of_them() {
     let mut other = metadata.clone();
     let weight = &mut other["model.layers.0.mlp.up_proj.weight"];
     *weight = weight.as_str().unwrap().replace("16", "32").into();
+    // The same, in other words.
+    let mut spaced = metadata.clone();
+    let weight = &mut spaced["model.layers.0.mlp.up_proj.weight"];
+    let json: Json = serde_json::from_str(weight.as_str().unwrap()).unwrap();
+    *weight = serde_json::to_string_pretty(&json).unwrap().into();
+    assert_ne!(spaced, metadata);
     let of =
         |end: &dyn Fn(&str) -> bool| stored.iter().filter(|one| end(&one.0)).cloned().collect::<Vec<_>>();
     let (one, two) = (of(&|name| name.ends_with("qdata")), of(&|name| !name.ends_with("qdata")));
-    for (name, metadata_of_two) in [("each", &metadata), ("one", &silent)] {
+    for (name, metadata_of_two) in [("each", &metadata), ("one", &silent), ("spaced", &spaced)] {
         let (folder, plain) = (scratch.at(name), scratch.at(&format!("{name}.safetensors")));
         shards(&folder, &[(one.clone(), metadata.clone()), (two.clone(), metadata_of_two.clone())]);
         must(&host, &unpacking(&folder, &plain));

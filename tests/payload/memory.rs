@@ -4,10 +4,14 @@ use crate::making::{Making, Wanted, convert_as, making, plan_as, remade, turned}
 use crate::{alone, bytes, host, view, write};
 use apr_engine::expression::{Expression, PlannedTensor};
 use apr_engine::layout::Make;
+use apr_engine::plan::quantize::Quantization;
+use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_sdk::DType;
 use apr_tests::counting::{Counting, peak_of_all};
 use apr_tests::kinds::{Kind, Tensor};
 use apr_tests::{Scratch, options};
+use serde_json::json;
+use std::path::PathBuf;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -61,6 +65,47 @@ fn large_blocks_are_in_memory_one_at_a_time() {
     let (peak, said) = peak_of(tensors, 5);
     // One block stored and one raw.
     assert!(peak <= said + 2 * block as u64 + BESIDE, "{peak} bytes, the plan says {said}");
+}
+
+/// A folder whose only weight is packed as gpt-oss packs its experts: `n` matrices of `rows` rows of `groups` groups of 32.
+fn experts(scratch: &Scratch, n: usize, rows: usize, groups: usize) -> PathBuf {
+    let folder = scratch.at("experts");
+    std::fs::create_dir_all(&folder).unwrap();
+    let config = apr_tests::root().join("tests/packed/fixtures/mxfp4-gpt-oss/config.json");
+    std::fs::copy(config, folder.join("config.json")).unwrap();
+    let (blocks, scales) = (n * rows * groups * 16, n * rows * groups);
+    let name = "model.layers.0.mlp.experts.down_proj";
+    let header = json!({
+        format!("{name}_blocks"):
+            {"dtype": "U8", "shape": [n, rows, groups, 16], "data_offsets": [0, blocks]},
+        format!("{name}_scales"):
+            {"dtype": "U8", "shape": [n, rows, groups], "data_offsets": [blocks, blocks + scales]},
+    });
+    let header = header.to_string();
+    let payload = [vec![0x52; blocks], vec![127; scales]].concat();
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &payload].concat();
+    std::fs::write(folder.join("model.safetensors"), file).unwrap();
+    folder
+}
+
+#[test]
+fn threads_hold_the_packed_matrices_that_the_plan_says_and_share_them() {
+    let _alone = alone();
+    let scratch = Scratch::in_memory();
+    // Stored, each takes 8.5 MiB.
+    let folder = experts(&scratch, 5, 4096, 128);
+    let o = ConvertOptions {
+        to: Some("safetensors".to_owned()),
+        quantization: Quantization { dequantize: Some(DType::BF16), ..Quantization::default() },
+        ..options(&folder, &scratch.at("out.safetensors"))
+    };
+    let host = host(12);
+    let planned = plan(&host, &o).unwrap();
+    assert!(!planned.notes.iter().any(|note| note.contains("spooled")), "{:?}", planned.notes);
+    let said = planned.payload_memory;
+    let peak = peak_of_all(|| drop(convert(&host, &o).unwrap())).1;
+    // With a matrix for each of the threads it would be 130 MiB.
+    assert!(peak <= said + BESIDE && peak * 2 >= said, "{peak} bytes, the plan says {said}");
 }
 
 #[test]

@@ -348,9 +348,7 @@ impl<'a> Translated<'a> {
         match of {
             WeightOf::Tensor(name) => {
                 let rows = TensorRows::new(self.host, self.opened, self.find(name)?)?;
-                let named =
-                    |error: Error| if error.tensor_name().is_some() { error } else { error.tensor(name) };
-                device.prepare(spec, &rows, &mut place).map_err(named)
+                device.prepare(spec, &rows, &mut place).map_err(|error| error.tensor(name))
             }
             WeightOf::Literal { values, .. } => device.prepare(spec, &HeldRows::vector(values), &mut place),
         }

@@ -36,6 +36,7 @@ apr_sdk::export_plugin! {
         safetensors.metadata=*
         safetensors.bookkeeping=total_size apr.payload_bytes format
         safetensors.foreign=lost
+        safetensors.described_weights=tensor_names
         safetensors.option.framework=write choice:pt,tf,flax,np,mlx - Framework to record in the metadata, if it names none
     ",
     reader: |_| Some(Box::new(reader::Safetensors)),

@@ -460,13 +460,9 @@ fn work_group(
     if sources.is_empty() {
         return Ok(Vec::new());
     }
-    let named = |e: Error| match e.tensor_name() {
-        Some(_) => e,
-        None => e.tensor(&request.tensors[sources[0]].name),
-    };
     let scope = request.scope.at(&numbers);
     let work = GroupWork { request, rule, scope: &scope, numbers: &numbers, sources: &sources };
-    work.make(group, translated).map_err(named)
+    work.make(group, translated).map_err(|e| e.tensor(&request.tensors[sources[0]].name))
 }
 
 /// Bytes of all computed tensors, which lie in memory.

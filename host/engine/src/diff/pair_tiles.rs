@@ -56,7 +56,8 @@ impl PairTiles {
             [0, 1].map(|side| per_tile * common / per_block(side) * u64::from(infos[side].block_bytes));
         // Sequential payload is held in windows and pieces of them, and a stream has its own buffer.
         let (times, streams) = if made_of.is_some() { (1, 0) } else { (4, 2 * expression::TILE) };
-        let gathered = expressions.iter().map(|expression| sides::memory(expression)).sum::<u64>();
+        let gathered =
+            expressions.iter().map(|expression| sides::memory(expression)).fold(0, u64::saturating_add);
         PairTiles {
             len,
             tile_len,
@@ -64,7 +65,7 @@ impl PairTiles {
             tile_numbers: per_tile * common * per_element,
             numbers: elements.saturating_mul(per_element),
             is_sequential: made_of.is_none(),
-            memory: (tile_len[0] + tile_len[1]) * times + streams + gathered,
+            memory: ((tile_len[0] + tile_len[1]) * times + streams).saturating_add(gathered),
         }
     }
 

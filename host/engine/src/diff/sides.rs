@@ -224,10 +224,15 @@ pub fn is_gathered(expression: &Expression) -> bool {
 /// The most memory that a thread needs to fill a run, besides the run itself.
 pub fn memory(expression: &Expression) -> u64 {
     let each = |part: &Expression| {
-        let gather = if is_gathered(part) { Gather::STRIP } else { 0 };
+        let reading = match part.access() {
+            Ok(Access::Gather(_)) => Gather::STRIP,
+            // Rows of packed weights are not shared here.
+            Ok(access @ Access::Unpack(_)) => access.memory().saturating_add(access.shared(1)),
+            _ => 0,
+        };
         let changing =
             if part.is_leaf() { 0 } else { Granule::of(part).map_or(0, |granule| granule.memory()) };
-        gather + changing
+        reading.saturating_add(changing)
     };
     expression.parts().iter().map(each).max().unwrap_or(0)
 }

@@ -234,13 +234,21 @@ impl Access<'_> {
         }
     }
 
-    /// The most memory that a thread needs, in bytes. Blocks above [`SHARED`] come on top, one at a time.
+    /// The most memory that a thread needs, in bytes, besides what threads share. Blocks above [`SHARED`] come on top, one at a time.
     pub fn memory(&self) -> u64 {
         match self {
             Access::Gather(_) => Gather::memory(),
             Access::Decode { .. } => TILE + 2 * SHARED,
             Access::Unpack(unpack) => unpack.memory(),
             _ => TILE,
+        }
+    }
+
+    /// The bytes that `threads` threads hold together, each of them shared by several where that saves memory.
+    pub fn shared(&self, threads: usize) -> u64 {
+        match self {
+            Access::Unpack(unpack) => unpack.held_by(threads),
+            _ => 0,
         }
     }
 

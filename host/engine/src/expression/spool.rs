@@ -131,12 +131,12 @@ impl Spools {
         &self.all
     }
 
-    /// The most memory that a thread needs to fill it, in bytes.
+    /// The most memory that `threads` threads need together to fill it, in bytes.
     ///
     /// # Errors
     /// Unsupported for an unknown dtype.
-    pub fn memory(&self) -> Result<u64> {
+    pub fn memory(&self, threads: usize) -> Result<u64> {
         let parts = self.all.iter().flat_map(|(of, _)| of.parts());
-        parts.map(Expression::memory).try_fold(0, |most, memory| Ok(memory?.max(most)))
+        parts.map(|part| part.memory(threads, 0)).try_fold(0, |most, memory| Ok(memory?.max(most)))
     }
 }

@@ -9,7 +9,7 @@ use crate::open::long_values;
 use crate::plan::carries;
 use crate::plan::choose::output_names;
 use crate::plan::coverage::{Coverage, Restated, account};
-use crate::plan::packed::wide;
+use crate::plan::packed::{descriptions, wide};
 use apr_sdk::{CheckedModel, Result};
 
 /// The model as it may be written.
@@ -34,9 +34,14 @@ impl<'a> Checked<'a> {
         let renamed = output_names::rename(&mut planned.tensors, &options.renames);
         let renamed = renamed.map_err(|e| course.of_source(e))?;
         course.notes.extend(output_names::notes(&renamed));
-        wide::list(&mut planned, &renamed, target);
+        wide::list(&mut planned, &course.source, &renamed, target)?;
+        let copies_codes = course.packed.is_some();
+        let registry = &engine.registry;
+        let old_names = copies_codes
+            .then(|| descriptions::forget_old_names(&mut planned, &course.source, registry))
+            .flatten();
         let (model, made_of) = planned.into_model();
-        let model = carries::checked(model, target, engine.registry.formats(), course.packed.is_none());
+        let model = carries::checked(model, target, registry.formats(), course.casting());
         let mut model = model.map_err(|e| course.of_source(e))?;
         let PlanContext { source, output, edits, .. } = &mut course;
         let notes = edits.in_target(engine, source, &mut model, target, &output.request)?;
@@ -54,7 +59,7 @@ impl<'a> Checked<'a> {
         course.notes.extend(lost);
         if let Some((note, warning)) = course.packed.as_ref().map(|packed| packed.word(&model)) {
             course.notes.push(note);
-            course.warnings.extend(warning);
+            course.warnings.extend(old_names.or(warning));
         }
         long_values::check(engine, source, &model)?;
         let fates = course.fates.as_deref();

@@ -94,7 +94,7 @@ impl<'a> LaidOut<'a> {
         let request = &course.output.request;
         let mut collector = Collector::new(&engine.registry, source, course.writer.as_ref(), &model, request)
             .asked(&options.options, options.arch.as_deref() == Some("none"))
-            .casting(course.packed.is_none());
+            .casting(course.casting());
         let laid_out = course.writer.layout(&model, request, &mut collector);
         laid_out.map_err(|e| course.of_source(e))?;
         let layout = collector.finish()?;

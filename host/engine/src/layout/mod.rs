@@ -16,6 +16,7 @@ mod translated;
 mod typed;
 
 use crate::open::{GivenOption, OpenedModel};
+use crate::plan::carries::Casting;
 use crate::plan::encoded::Encoded;
 use crate::registry::Registry;
 use apr_sdk::{
@@ -208,8 +209,8 @@ pub struct Collector<'a> {
     pub(crate) given: &'a [GivenOption],
     /// Whether to keep names even if a format needs another dialect.
     pub(crate) any_dialect: bool,
-    /// Whether a cast would give the tensors' true values.
-    pub(crate) may_cast: bool,
+    /// Which flags would give tensors other types.
+    pub(crate) casting: Casting,
     /// Whether this is the layout of a part.
     pub(crate) is_part: bool,
     budget: Budget,
@@ -247,7 +248,7 @@ impl<'a> Collector<'a> {
             request,
             given: &[],
             any_dialect: false,
-            may_cast: true,
+            casting: Casting::Plain,
             is_part: false,
             budget,
             layout: Layout::default(),
@@ -264,9 +265,9 @@ impl<'a> Collector<'a> {
         self
     }
 
-    /// Sets whether a cast would give the tensors' true values, so that it can be suggested.
-    pub fn casting(mut self, may_cast: bool) -> Collector<'a> {
-        self.may_cast = may_cast;
+    /// Sets which flags would give tensors other types, so that they can be suggested.
+    pub fn casting(mut self, casting: Casting) -> Collector<'a> {
+        self.casting = casting;
         self
     }
 

@@ -25,7 +25,7 @@ impl Collector<'_> {
         let writer = format.writer()?;
         let numbers = numbers(part, self.model)?;
         let model = part_of(self.model, &numbers, format);
-        let model = carries::checked(model, format, self.registry.formats(), self.may_cast)?;
+        let model = carries::checked(model, format, self.registry.formats(), self.casting)?;
         check_dialect(&model, format, self.any_dialect)?;
         let request = self.part_request(part, format)?;
         let mut inner = Collector::new(registry, self.opened, writer.as_ref(), &model, &request).inside(self);

@@ -29,7 +29,7 @@ impl Plan {
         self.files = layout.files.iter().map(PlanFile::of).collect();
         self.bytes = layout.total();
         self.is_bound = self.files.iter().any(|file| file.is_bound);
-        let mut memory = spools.memory()?.max(TILE);
+        let mut memory = spools.memory(width)?.max((width as u64).saturating_mul(TILE));
         for (file, segment, placed, number) in layout.numbered_payloads() {
             let is_in_order = layout.files[file].floats_from.is_some_and(|first| first <= segment);
             let encoding = match &placed.segment {
@@ -38,10 +38,10 @@ impl Plan {
                 _ => 0,
             };
             for part in expressions.get(number).into_iter().flat_map(Expression::parts) {
-                memory = memory.max(part.memory()?.saturating_add(encoding));
+                memory = memory.max(part.memory(width, encoding)?);
             }
         }
-        self.payload_memory = (width as u64).saturating_mul(memory);
+        self.payload_memory = memory;
         if spools.len > 0 {
             let why = match self.is_bound {
                 false => "they can be read only in order",

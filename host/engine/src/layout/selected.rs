@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::open::packed::Unpacked;
 use crate::open::stored_sums::refuse_uncomputed;
 use crate::open::{OpenedModel, check_options, option_values};
+use crate::plan::carries::Casting;
 use crate::plan::packed::Packed;
 use crate::plan::rename::{Fate, Fates, take};
 use crate::plan::request::{ConvertOptions, VerifyMode};
@@ -61,6 +62,16 @@ impl PlanContext<'_> {
         error.in_file(self.options.input.display().to_string())
     }
 
+    /// Which flags would give tensors types that the target holds.
+    pub(super) fn casting(&self) -> Casting {
+        match (&self.packed, &self.source.unpacked) {
+            (Some(_), _) => Casting::No,
+            (None, Some(_)) if self.options.quantization.dequantize.is_some() => Casting::Beside,
+            (None, Some(_)) => Casting::WithValues,
+            (None, None) => Casting::Plain,
+        }
+    }
+
     /// The architecture that the user named. For packed weights, none.
     pub(super) fn arch(&self) -> Option<&str> {
         if self.packed.is_some() { Some("none") } else { self.options.arch.as_deref() }
@@ -109,7 +120,7 @@ impl<'a> Selected<'a> {
         let mut packed = Packed::of_selected(probed, open_options, &source);
         let mut said = Vec::new();
         if let Some(known) = &packed
-            && let Some(need) = known.needs_values(&source.model, target, options)
+            && let Some(need) = known.needs_values(&engine.registry, &source.model, target, options)
         {
             let understood = opened.unpacked(engine).map_err(of_source)?;
             let understood = understood.ok_or_else(|| of_source(known.refusal(&need)))?;

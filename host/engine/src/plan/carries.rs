@@ -7,17 +7,29 @@ use apr_sdk::{
     CheckedModel, DType, DTypeKind, Error, ForeignFile, ForeignPolicy, Model, Obstacle, Result, escape,
 };
 
+/// Which flags would give tensors types that the target holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Casting {
+    /// None: packed weights are copied, and a cast would take codes for values.
+    No,
+    /// Those of plain tensors.
+    Plain,
+    /// The same beside `--dequantize`, which is given.
+    Beside,
+    /// The same with `--dequantize`, which is not given, and which weights that are packed need.
+    WithValues,
+}
+
 /// The model as handed to the target's writer. Refusals include alternatives, which the target alone cannot
-/// know: `others` are all available formats, and `may_cast` says whether a cast would give the tensors' true
-/// values, so that it can be suggested.
+/// know: `others` are all available formats, and `casting` says which flags give tensors another type.
 ///
 /// # Errors
 /// As [`CheckedModel::new`], with hints.
-pub fn checked(model: Model, target: &Format, others: &[Format], may_cast: bool) -> Result<CheckedModel> {
+pub fn checked(model: Model, target: &Format, others: &[Format], casting: Casting) -> Result<CheckedModel> {
     CheckedModel::new(model, &target.manifest.carries).map_err(|refusal| {
         let way_out = match refusal.obstacle {
             Obstacle::Count(_) => Some(several(target, others)),
-            Obstacle::DType(dtype) => Some(ways_out(dtype, may_cast).to_owned()),
+            Obstacle::DType(dtype) => Some(ways_out(dtype, target, casting)),
             Obstacle::NameBytes { .. } | Obstacle::NameControls => {
                 Some("give it another name with --rename OLD=NEW, or leave it out with --drop".to_owned())
             }
@@ -50,14 +62,28 @@ pub fn name_after(model: &mut Model, target: &Format, file: &str) -> Option<Stri
         .then(|| format!("not carried: the name `{was}`; the tensor is called after its file, `{is}`"))
 }
 
-fn ways_out(dtype: DType, may_cast: bool) -> &'static str {
-    match dtype.info().map(|row| row.kind) {
-        _ if !may_cast => "write a format that has this type",
-        Some(DTypeKind::Block) => "write a format that has this type, or make it F16 with --dequantize f16",
-        Some(DTypeKind::Float) => {
-            "write a format that has this type, or change it with --precision f32|f16|bf16"
+/// What to do about a type that the target lacks, in types that it has.
+fn ways_out(dtype: DType, target: &Format, casting: Casting) -> String {
+    const ANOTHER: &str = "write a format that has this type";
+    let kind = dtype.info().map(|row| row.kind);
+    let held = [DType::F32, DType::F16, DType::BF16].map(|to| (to, target.manifest.carries.dtype(to.name())));
+    let held: Vec<String> =
+        held.iter().filter(|(_, is_held)| *is_held).map(|(to, _)| to.name().to_lowercase()).collect();
+    let (Some(first), all) = (held.first(), held.join("|")) else { return ANOTHER.to_owned() };
+    match (kind, casting) {
+        (_, Casting::No) => ANOTHER.to_owned(),
+        (Some(DTypeKind::Block), _) => {
+            let to = if held.iter().any(|to| to == "f16") { "f16" } else { first };
+            format!("{ANOTHER}, or make it {} with --dequantize {to}", to.to_uppercase())
         }
-        _ => "write a format that has this type",
+        (Some(DTypeKind::Float), Casting::Plain) => {
+            format!("{ANOTHER}, or change it with --precision {all}")
+        }
+        (Some(DTypeKind::Float), Casting::Beside) => format!("{ANOTHER}, or add --precision {all}"),
+        (Some(DTypeKind::Float), Casting::WithValues) => {
+            format!("{ANOTHER}, or pass --dequantize {first} --precision {first}")
+        }
+        _ => ANOTHER.to_owned(),
     }
 }
 

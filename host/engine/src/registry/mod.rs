@@ -217,6 +217,15 @@ impl Registry {
         Registry::default()
     }
 
+    /// Whether a format, and the one that writes its weights, hold tensors of a type.
+    pub fn holds(&self, format: &Format, dtype: DType) -> bool {
+        let parts = &format.manifest.parts;
+        let is_of_weights = |of: &&Format| of.manifest.writes && parts.iter().any(|part| part == of.id());
+        let mut of_weights = self.formats().iter().filter(is_of_weights);
+        format.manifest.carries.dtype(dtype.name())
+            && (parts.is_empty() || of_weights.any(|of| of.manifest.carries.dtype(dtype.name())))
+    }
+
     /// Adds a plugin. A loaded one whose id, or one of whose formats or compute backends, is already taken is
     /// refused with `E_DUPLICATE_ID`.
     pub fn add(&mut self, mut plugin: Plugin) {

@@ -184,13 +184,13 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// No tiles yet, for so many threads.
+    /// No tiles yet; `threads` will compute them.
     pub fn of_threads(threads: usize) -> Tiles {
         Tiles { threads, ..Tiles::default() }
     }
 
-    /// Cuts the payload of `layout` for so many threads; `expressions` has one expression per tensor of the planned
-    /// model.
+    /// Cuts the payload of `layout` into tiles, and these into units for `threads` threads; `expressions` has one expression per tensor
+    /// of the planned model.
     ///
     /// # Errors
     /// Plugin if a tensor's expression gives more or fewer bytes than its place holds; Unsupported for an

@@ -68,17 +68,18 @@ pub struct Stated {
 /// # Errors
 /// Malformed for descriptions that say nothing or contradict each other; Unsupported for a class that is not known.
 pub fn all(model: &Model<'_>) -> Result<HashMap<String, Stated>> {
-    let mut all: HashMap<String, (Stated, &str)> = HashMap::new();
+    let mut all: HashMap<String, (Stated, Json)> = HashMap::new();
     for one in model.derived.iter().flat_map(|derived| &derived.stated) {
-        if let Some((_, json)) = all.get(&one.name) {
-            if *json != one.json {
+        let json: Json = serde_json::from_str(&one.json).unwrap_or_default();
+        if let Some((_, said)) = all.get(&one.name) {
+            if *said != json {
                 let message = "the metadata of two files describes it differently";
                 return Err(Error::malformed(message).tensor(&one.name));
             }
             continue;
         }
-        let stated = Stated::parse(&one.name, &one.json)?;
-        all.insert(one.name.clone(), (stated, &one.json));
+        let stated = Stated::parse(&one.name, &json)?;
+        all.insert(one.name.clone(), (stated, json));
     }
     Ok(all.into_iter().map(|(name, (stated, _))| (name, stated)).collect())
 }
@@ -140,9 +141,8 @@ pub fn check_parts(
 }
 
 impl Stated {
-    fn parse(name: &str, json: &str) -> Result<Stated> {
+    fn parse(name: &str, json: &Json) -> Result<Stated> {
         let wrong = |what: String| Error::malformed(what).tensor(name);
-        let json: Json = serde_json::from_str(json).unwrap_or_default();
         let class = json.get("_type").and_then(Json::as_str);
         let class =
             class.ok_or_else(|| wrong("the file's metadata lists it and does not describe it".to_owned()))?;

@@ -102,14 +102,16 @@ impl Expression {
         own.or_else(|| self.operand()?.row_len())
     }
 
-    /// The most memory that a thread needs, in bytes, excluding large blocks; for an expression other than a
-    /// `Concat`.
+    /// The most memory that `threads` threads need together, in bytes, without large blocks; `more` is what each needs in addition. For an
+    /// expression other than a `Concat`.
     ///
     /// # Errors
     /// Unsupported for an unknown dtype.
-    pub fn memory(&self) -> Result<u64> {
+    pub fn memory(&self, threads: usize, more: u64) -> Result<u64> {
         let changing = if self.is_leaf() { 0 } else { Granule::of(self)?.memory() };
-        Ok(self.access()?.memory().saturating_add(changing))
+        let access = self.access()?;
+        let each = access.memory().saturating_add(changing).saturating_add(more);
+        Ok(each.saturating_mul(threads as u64).saturating_add(access.shared(threads)))
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Packed {
     pub decoder: Option<Arc<dyn Quantizer>>,
     /// Whether the values are those without the weight's factor, which is stored beside them.
     pub is_factored: bool,
+    /// Pieces of its rows begin and end at multiples of so many columns; 0 if the scheme gives only whole rows.
+    column_unit: u64,
 }
 
 impl Packed {
@@ -62,7 +64,10 @@ pub(super) fn of(number: usize, weight: &Arc<PackedWeight>, dtype: DType) -> Res
     let tensor = &weight.tensor;
     let elements = tensor.rows.rows.checked_mul(tensor.rows.row_len).and_then(|n| n.checked_mul(4));
     let len = elements.ok_or_else(|| Error::limit("it has more elements than can be counted"))?;
-    let storage = Storage::Packed(Packed { weight: Arc::clone(weight), decoder: None, is_factored: false });
+    let unit = weight.schemes()?.column_unit(&tensor.rows);
+    let column_unit = unit.map_err(|error| error.tensor(&tensor.name))?;
+    let weight = Arc::clone(weight);
+    let storage = Storage::Packed(Packed { weight, decoder: None, is_factored: false, column_unit });
     let leaf = Expression::Source(Source { tensor: Some(number), dtype: DType::F32, len, storage });
     let values = match tensor.strides.is_empty() {
         true => leaf,
@@ -128,18 +133,32 @@ impl Unpack<'_> {
         self.of.weight.tensor.panel.max(self.tile_rows())
     }
 
-    /// Tiles that one of so many threads computes together: all those of a panel, or a part of them where the panels of all
-    /// threads would hold too much, so that several threads share each.
-    pub fn together(&self, threads: usize) -> usize {
-        let (tiles, held) = match Transposed::of(self) {
+    /// Tiles of a panel, and its stored bytes.
+    fn panel(&self) -> (u64, u64) {
+        match Transposed::of(self) {
             Some(transposed) => (transposed.tiles(), transposed.held()),
             None => {
-                let rows = self.panel_rows();
+                let rows = self.panel_rows().min(self.of.weight.tensor.rows.rows.max(1));
                 (rows.div_ceil(self.tile_rows()), self.of.weight.stored_len(rows))
             }
-        };
+        }
+    }
+
+    /// How many tiles a thread computes one after the other if there are `threads` threads: all those of a panel; or fewer, so that
+    /// several threads share each panel, where one panel for each thread would take too much memory.
+    pub fn together(&self, threads: usize) -> usize {
+        let (tiles, held) = self.panel();
         let sharers = held.saturating_mul(threads as u64).div_ceil(MOST_PANELS).max(1);
         usize::try_from(tiles.div_ceil(sharers)).unwrap_or(1).max(1)
+    }
+
+    /// The stored bytes that `threads` threads hold together.
+    pub fn held_by(&self, threads: usize) -> u64 {
+        let (tiles, held) = self.panel();
+        let units = tiles.div_ceil(self.together(threads) as u64).max(1);
+        let threads = threads.max(1) as u64;
+        // While some threads are still at the end of a panel, others have begun the next one.
+        held.saturating_mul((threads.div_ceil(units) + 1).min(threads))
     }
 
     /// Bytes per tile: whole rows of what is stored, or of what it becomes.
@@ -150,14 +169,13 @@ impl Unpack<'_> {
         self.tile_rows() * self.row_units() * self.unit().1
     }
 
-    /// The most memory that a thread needs, in bytes: what is stored is no larger than F32, and a tile's values are
-    /// held twice.
+    /// The most memory that a thread needs besides the stored bytes that it may share, in bytes: a tile's values are held twice.
     pub fn memory(&self) -> u64 {
         if let Some(transposed) = Transposed::of(self) {
             return transposed.memory();
         }
         let row = self.of.weight.tensor.rows.row_len.saturating_mul(4);
-        self.panel_rows().saturating_mul(row).saturating_add(2 * self.tile_rows().saturating_mul(row)) + TILE
+        self.tile_rows().saturating_mul(row).saturating_mul(2).saturating_add(TILE)
     }
 
     /// Fills `out` with the bytes at offset `at`, whole units.
@@ -281,10 +299,7 @@ impl Unpack<'_> {
 
     /// An error about the weight, unless it is about one of its parts.
     fn of_weight(&self, error: Error) -> Error {
-        match error.tensor_name() {
-            Some(_) => error,
-            None => error.tensor(&self.of.weight.tensor.name),
-        }
+        error.tensor(&self.of.weight.tensor.name)
     }
 
     /// Turns rows that are held into what they become.
@@ -370,7 +385,8 @@ impl Expression {
                 let rows = &packed.weight.tensor.rows;
                 let bytes = apr_sdk::checked_payload_len(to, &[rows.rows, rows.row_len]).ok()?;
                 let (weight, decoder) = (Arc::clone(&packed.weight), Some(Arc::clone(decoder)));
-                let packed = Packed { weight, decoder, is_factored };
+                // Blocks are made of whole rows.
+                let packed = Packed { weight, decoder, is_factored, column_unit: 0 };
                 let storage = Storage::Packed(packed);
                 Some(Source { tensor: source.tensor, dtype: to, len: bytes, storage })
             };

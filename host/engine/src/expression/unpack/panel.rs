@@ -69,10 +69,7 @@ impl Held {
                 *bytes = Arc::default();
             }
             let done = part_bytes(read, part, range, Arc::make_mut(bytes));
-            done.map_err(|error| match error.tensor_name() {
-                Some(_) => error,
-                None => error.tensor(&part.name),
-            })?;
+            done.map_err(|error| error.tensor(&part.name))?;
             *is_whole = matches!(range, PartRange::Whole);
         }
         Ok(())
@@ -96,6 +93,13 @@ impl Panel {
     /// A thread's panel, one of those of all threads.
     pub fn among(panels: &Arc<Panels>) -> Panel {
         Panel { panels: Arc::clone(panels), ..Panel::default() }
+    }
+
+    /// Lets go of the rows: what comes next is no packed weight.
+    pub fn leave(&mut self) {
+        if self.weight.take().is_some() {
+            (self.slot, self.held) = (None, Held::default());
+        }
     }
 
     /// Holds rows of a weight. If they are not there yet, `all` are read, which they are among; for other threads too if

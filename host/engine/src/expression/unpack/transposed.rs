@@ -50,8 +50,7 @@ impl<'u> Transposed<'u> {
             return None;
         }
         let held = weight.stored_len(rows.checked_mul(step)?);
-        let unit =
-            weight.schemes().ok()?.column_unit(packed).ok().filter(|unit| (1..=row_len).contains(unit))?;
+        let unit = Some(unpack.of.column_unit).filter(|unit| (1..=row_len).contains(unit))?;
         let column = rows.saturating_mul(4);
         let of_tile = tile(*n_columns, (TILE / column).max(1), unit);
         (held <= MOST_HELD && of_tile.saturating_mul(column) <= MOST_TILE).then_some(Transposed {
@@ -81,9 +80,9 @@ impl<'u> Transposed<'u> {
         self.held
     }
 
-    /// The most memory that a thread needs, in bytes.
+    /// The most memory that a thread needs besides the stored bytes that it may share.
     pub(super) fn memory(&self) -> u64 {
-        self.held + 2 * STRIP.max(self.unit * 4) + 2 * self.tile_len()
+        2 * STRIP.max(self.unit * 4) + 2 * self.tile_len()
     }
 
     /// Fills `out` with the bytes at offset `at`, whole elements.
@@ -226,8 +225,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Bytes that stand for themselves; pieces of rows begin at even columns.
-    struct Bytes;
+    /// Bytes that stand for themselves; pieces of rows begin at even columns, or nobody knows where.
+    struct Bytes {
+        is_unsure: bool,
+    }
 
     impl Quantizer for Bytes {
         fn dtypes(&self) -> Result<Vec<DType>> {
@@ -254,7 +255,7 @@ mod tests {
         }
 
         fn column_unit(&self, _: &PackedRows) -> Result<u64> {
-            Ok(2)
+            if self.is_unsure { Err(Error::plugin("nobody knows")) } else { Ok(2) }
         }
 
         fn unpack_columns(
@@ -295,9 +296,9 @@ mod tests {
             parts: vec![part],
             factored: None,
             wide_activations: false,
-            by: Arc::new(Bytes),
+            by: Arc::new(Bytes { is_unsure: false }),
         };
-        Packed { weight: Arc::new(weight), decoder: None, is_factored: false }
+        Packed { weight: Arc::new(weight), decoder: None, is_factored: false, column_unit: 2 }
     }
 
     #[test]
@@ -397,6 +398,31 @@ mod tests {
     }
 
     #[test]
+    fn what_threads_hold_follows_from_how_many_share_it() {
+        let of = weight(1 << 20, 4096);
+        let held = |dims: &[(u64, u64)], threads| {
+            let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: dims.to_vec() };
+            unpack.held_by(threads) >> 20
+        };
+        // Matrices of 16 MiB: four threads have one each; more of them share, and one more is begun while others end.
+        let matrices = [(256, 4096 * 4096), (4096, 1), (4096, 4096)];
+        assert_eq!([1, 2, 4, 8, 64].map(|threads| held(&matrices, threads)), [16, 32, 64, 80, 80]);
+        // Rows that are read one by one are a thread's own.
+        assert!(held(&[(4096 << 20, 1)], 64) <= 64);
+    }
+
+    #[test]
+    fn a_scheme_s_error_is_one_where_the_weight_is_planned() {
+        let of = weight(4, 6);
+        let weight =
+            Arc::new(PackedWeight { by: Arc::new(Bytes { is_unsure: true }), ..(*of.weight).clone() });
+        let error = super::super::of(0, &weight, DType::BF16).unwrap_err();
+        assert_eq!((error.message(), error.tensor_name()), ("nobody knows", Some("t")));
+        assert_eq!(super::super::of(0, &of.weight, DType::BF16).unwrap().packed(), Some(&of));
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test has no crew")]
     fn threads_share_a_matrix_and_a_failed_read_is_tried_again() {
         let of = weight(70, 37);
         let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: vec![(37, 1), (70, 37)] };

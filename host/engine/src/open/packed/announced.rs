@@ -1,9 +1,11 @@
 //! What a model's own configuration says about packed weights.
 
 use crate::open::OpenedModel;
-use apr_sdk::{Bytes, DERIVED, Derived, DerivedStated, ForeignFile, Model, Result, Value, escape};
+use apr_sdk::{
+    Bytes, DERIVED, Derived, DerivedStated, ForeignFile, Model, Payload, Result, Tensor, Value, escape,
+};
 use serde_json::{Map, Value as Json};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Metadata keys that announce packed weights at any depth: names of JSON objects.
 const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
@@ -51,9 +53,21 @@ pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
     one.keys.extend(other.keys.into_iter().filter(|key| !keys.contains(key)));
     one.unused.extend(other.unused);
     one.unknown.extend(other.unknown);
-    let known: HashSet<DerivedStated> = one.stated.iter().cloned().collect();
-    one.stated.extend(other.stated.into_iter().filter(|stated| !known.contains(stated)));
+    let mut known: HashMap<String, Vec<DerivedStated>> = HashMap::new();
+    for stated in &one.stated {
+        known.entry(stated.name.clone()).or_default().push(stated.clone());
+    }
+    let is_new = |stated: &DerivedStated| {
+        known.get(&stated.name).is_none_or(|said| !said.iter().any(|one| is_same(one, stated)))
+    };
+    one.stated.extend(other.stated.into_iter().filter(is_new));
     Ok(one.to_json().as_bytes().into())
+}
+
+/// Whether two descriptions of one weight say the same: white space and the order of members say nothing.
+fn is_same(one: &DerivedStated, other: &DerivedStated) -> bool {
+    let json = |stated: &DerivedStated| serde_json::from_str::<Json>(&stated.json).ok();
+    one.json == other.json || json(one).is_some_and(|said| Some(said) == json(other))
 }
 
 /// Every announcement in an opened model, in model order.
@@ -146,6 +160,24 @@ impl Announcement {
         Some(written.unwrap_or_else(|| rebuilt(file, key)).to_string())
     }
 
+    /// Whether it says nothing of a model any more in which the weights called `unpacked` were unpacked.
+    pub fn is_over(&self, model: &Model, unpacked: &HashSet<String>) -> bool {
+        if !self.is_own {
+            return true;
+        }
+        let said = model.derived.as_ref().and_then(Bytes::inline);
+        let Some(said) = said.and_then(|json| Derived::from_json(json).ok()) else { return true };
+        let is_stored = |tensor: &&Tensor| !matches!(tensor.payload, Payload::Packed(_));
+        let stored: HashSet<&str> =
+            model.tensors.iter().filter(is_stored).map(|tensor| tensor.name.as_str()).collect();
+        let mut codes =
+            said.weights.iter().map(|one| &one.codes).chain(said.unknown.iter().map(|one| &one.codes));
+        // Who knows the words that weights are stated in unpacks all that are here, or refuses the model; others may be in other files.
+        let is_unpacked = |one: &DerivedStated| unpacked.contains(&one.name);
+        !codes.any(|codes| stored.contains(codes.as_str()))
+            && (said.stated.is_empty() || said.stated.iter().any(is_unpacked))
+    }
+
     /// Takes it out of a model; a companion file goes as a whole.
     pub fn remove(&self, model: &mut Model) {
         if self.is_own {
@@ -174,26 +206,6 @@ impl Announcement {
                     }
                 }
             }
-        }
-    }
-}
-
-/// Takes out what metadata says of weights that were unpacked: how each was stored, under the weight's own name, and lists of such
-/// names, with what is said of the others that they list.
-pub fn forget_weights(model: &mut Model, names: &HashSet<String>) {
-    let listed = |value: &Value| {
-        let text = value.as_str().filter(|text| text.starts_with('['))?;
-        let list = serde_json::from_str::<Vec<String>>(text).ok()?;
-        list.iter().any(|name| names.contains(name)).then_some(list)
-    };
-    for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
-        let before = file.typed.len();
-        let others: HashSet<String> =
-            file.typed.iter().filter_map(|(_, value)| listed(value)).flatten().collect();
-        file.typed
-            .retain(|(key, value)| !names.contains(key) && !others.contains(key) && listed(value).is_none());
-        if file.typed.len() < before {
-            file.verbatim = None;
         }
     }
 }
@@ -297,6 +309,34 @@ fn is_empty_object(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apr_sdk::{DType, DerivedUnknown, DerivedWeight};
+
+    #[test]
+    fn what_is_said_of_weights_that_are_still_packed_stays() {
+        let tensor = |name: &str| {
+            let (name, dtype, shape) = (name.to_owned(), DType::I8, vec![2, 2]);
+            Tensor { name, dtype, shape, payload: Payload::Sequential }
+        };
+        let weight = |codes: &str| DerivedWeight { codes: codes.to_owned(), ..DerivedWeight::default() };
+        let unknown = |codes: &str| DerivedUnknown { codes: codes.to_owned(), ..DerivedUnknown::default() };
+        let stated = |name: &str| DerivedStated { name: name.to_owned(), ..DerivedStated::default() };
+        let place = Announcement { scheme: None, file: String::new(), key: None, is_own: true };
+        let names: HashSet<String> = [String::from("a")].into();
+        let codes = |all: &[&str]| all.iter().copied().map(weight).collect::<Vec<_>>();
+        for (said, want) in [
+            (Derived { weights: codes(&["q"]), ..Derived::default() }, true),
+            (Derived { weights: codes(&["q", "left"]), ..Derived::default() }, false),
+            (Derived { unknown: vec![unknown("left")], ..Derived::default() }, false),
+            // Others may be in other files.
+            (Derived { stated: vec![stated("a"), stated("b")], ..Derived::default() }, true),
+            (Derived { stated: vec![stated("b")], ..Derived::default() }, false),
+        ] {
+            let mut model = Model::default();
+            model.tensors = vec![tensor("a"), tensor("left")];
+            model.derived = Some(said.to_json().as_bytes().into());
+            assert_eq!(place.is_over(&model, &names), want, "{said:?}");
+        }
+    }
 
     #[test]
     fn keys_announce_wherever_the_object_stands() {

@@ -1,10 +1,11 @@
 //! Packed weights understood: the tensors of a scheme give way to the weights that they store.
 
 pub mod announced;
+pub mod described;
 
 use super::OpenedModel;
 use crate::engine::Engine;
-use announced::announcements;
+use announced::{Announcement, announcements};
 use apr_sdk::{
     Announced, DType, Error, ExactType, Factored, FactoredType, MOST_CONTENTS, Model, PackedTensor,
     PackedWeight, Payload, Quantizer, RECIPE, Result, StoredModel, StoredTensor, Tensor, Understood,
@@ -129,10 +130,13 @@ impl OpenedModel {
                 None => unpacked.kinds.push((weight.about.clone(), 1)),
             }
         }
-        let names = found.iter().map(|found| found.weight.name.clone()).collect();
+        let names: HashSet<String> = found.iter().map(|found| found.weight.name.clone()).collect();
         self.replace(found, &owned)?;
-        announced::forget_weights(&mut self.model, &names);
-        announced.iter().for_each(|one| one.remove(&mut self.model));
+        described::forget(&mut self.model, &engine.registry, &|name| names.contains(name));
+        // What is still packed stays announced.
+        let over: Vec<&Announcement> =
+            announced.iter().filter(|one| one.is_over(&self.model, &names)).collect();
+        over.into_iter().for_each(|one| one.remove(&mut self.model));
         self.unpacked = Some(unpacked);
         Ok(true)
     }

@@ -79,8 +79,15 @@ pub fn choose(
             target.manifest.name,
             escape(about, 160)
         );
+        // Both have two bytes.
+        let mut narrow =
+            [DType::BF16, DType::F16].into_iter().filter(|to| engine.registry.holds(target, *to));
+        let rounding = narrow.next().map_or(String::new(), |to| {
+            let to = to.name().to_lowercase();
+            format!("--dequantize {to} to round their true values ({bytes} bytes for these), ")
+        });
         let hint = format!(
-            "pass --dequantize bf16 to round their true values ({bytes} bytes for these), --dequantize f32 to keep them, or --quantize RECIPE to quantize them again"
+            "pass {rounding}--dequantize f32 to keep their true values, or --quantize RECIPE to quantize them again"
         );
         return Err(Error::unsupported(message).tensor(name).hint(hint));
     }
@@ -174,7 +181,7 @@ impl Judge<'_> {
                     Some(made)
                 }
             };
-            if self.is_carried(target, dtype) && self.all_hold(&weights, dtype)? {
+            if self.engine.registry.holds(target, dtype) && self.all_hold(&weights, dtype)? {
                 return Ok(Some((dtype, made)));
             }
         }
@@ -208,7 +215,9 @@ impl Judge<'_> {
             return Ok(None);
         };
         let Some(blocks) = one.expression.repacked_from(dtype, &decoder, true) else { return Ok(None) };
-        if !self.is_carried(target, dtype) || checked_payload_len(dtype, &one.tensor.shape).is_err() {
+        if !self.engine.registry.holds(target, dtype)
+            || checked_payload_len(dtype, &one.tensor.shape).is_err()
+        {
             return Ok(None);
         }
         for weight in &weights {
@@ -228,19 +237,6 @@ impl Judge<'_> {
         let inputs: Vec<f32> = all.iter().filter_map(|factored| factored.input).collect();
         let inputs = if inputs.is_empty() { None } else { scale("input_scale", inputs) };
         Ok(Some((dtype, blocks, factors.into_iter().chain(inputs).collect())))
-    }
-
-    /// Whether the target, and the format of its weights, hold a type.
-    fn is_carried(&self, target: &Format, dtype: DType) -> bool {
-        let parts = &target.manifest.parts;
-        let mut of_weights = self
-            .engine
-            .registry
-            .formats()
-            .iter()
-            .filter(|format| format.manifest.writes && parts.iter().any(|part| part == format.id()));
-        target.manifest.carries.dtype(dtype.name())
-            && (parts.is_empty() || of_weights.any(|format| format.manifest.carries.dtype(dtype.name())))
     }
 
     fn all_hold(&mut self, weights: &[&Arc<PackedWeight>], dtype: DType) -> Result<bool> {

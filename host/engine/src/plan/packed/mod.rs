@@ -4,6 +4,7 @@
 //! What announces a scheme, and which tensors identify it, is data: `schemes.rs`.
 
 pub mod companions;
+pub mod descriptions;
 pub mod exact;
 mod hidden;
 mod scaled;
@@ -15,7 +16,7 @@ use crate::open::lone_part::LonePart;
 use crate::open::packed::announced::{Announcement, announcements, still_says};
 use crate::open::{OpenOptions, OpenedModel, Probed};
 use crate::plan::request::ConvertOptions;
-use crate::registry::Format;
+use crate::registry::{Format, Registry};
 use apr_sdk::manifest::DialectRule;
 use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
 use schemes::{SCALES, SIGNS, Sign};
@@ -73,7 +74,13 @@ impl Packed {
     }
 
     /// Why a conversion needs the true values; `None` if it copies what is stored.
-    pub fn needs_values(&self, model: &Model, target: &Format, options: &ConvertOptions) -> Option<Need> {
+    pub fn needs_values(
+        &self,
+        registry: &Registry,
+        model: &Model,
+        target: &Format,
+        options: &ConvertOptions,
+    ) -> Option<Need> {
         let types = &options.quantization;
         let asked = [
             (types.recipe.is_some(), "--quantize"),
@@ -84,10 +91,14 @@ impl Packed {
         if let Some((_, flag)) = asked.iter().find(|(is_asked, _)| *is_asked) {
             let why = format!("{flag} would change the stored codes, not the weights");
             let otherwise = format!("leave out {flag} to copy them as they are");
-            return Some(Need { why, otherwise, cast: types.precision });
+            // Beside `--dequantize`, a cast is for the tensors that are not packed.
+            return Some(Need {
+                why,
+                otherwise,
+                cast: types.precision.filter(|_| types.dequantize.is_none()),
+            });
         }
-        let held = &target.manifest.carries;
-        let is_refused = |tensor: &&Tensor| scaled::is_code(tensor) && !held.dtype(tensor.dtype.name());
+        let is_refused = |tensor: &&Tensor| scaled::is_code(tensor) && !registry.holds(target, tensor.dtype);
         if let Some(tensor) = model.tensors.iter().find(is_refused) {
             let why = format!("{} cannot hold {}", target.manifest.name, tensor.dtype);
             let otherwise = "or write a format that has this type".to_owned();
@@ -118,7 +129,7 @@ impl Packed {
         let Some(dtype) = need.cast else { return Ok(()) };
         let to = dtype.name().to_lowercase();
         let message = format!("{}, and --precision is for weights that are floats", self.what());
-        let hint = format!("pass --dequantize {to} for the true values, or {}", need.otherwise);
+        let hint = format!("add --dequantize {to} for the true values, or {}", need.otherwise);
         Err(Error::unsupported(message).hint(hint))
     }
 

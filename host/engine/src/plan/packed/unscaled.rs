@@ -31,11 +31,16 @@ pub fn warning(tensors: &[PlannedTensor], dialect: &str, target: &Format) -> Opt
     Some(format!("{what}, and readers of {} may take the codes for weights", target.manifest.name))
 }
 
-/// Whether a tensor may be the codes of a weight, by its type and its name. Positions and indices are I64.
+/// Whether a tensor may be the codes of a weight, by its type and its name.
 fn is_unscaled(tensor: &Tensor) -> bool {
+    is_integers(tensor) && scaled::is_called_weight(&tensor.name)
+}
+
+/// Whether a tensor is a matrix, or stacked matrices, of integers that may be codes. Positions and indices are I64; masks, which have one
+/// dimension, are none.
+pub fn is_integers(tensor: &Tensor) -> bool {
     let kind = tensor.dtype.info().map(|info| info.kind);
     matches!(kind, Some(DTypeKind::Int | DTypeKind::Uint))
         && ![DType::I64, DType::U64].contains(&tensor.dtype)
         && scaled::is_code(tensor)
-        && scaled::is_called_weight(&tensor.name)
 }

@@ -1,40 +1,58 @@
-//! Weights whose activations are not to be narrowed with them: a scheme says which, and the target's manifest in which lists of its
-//! metadata that is said. Names are those that are written.
+//! Weights whose activations must not be narrowed to the weights' own type. A scheme says which weights these are; the target's manifest
+//! (`F.wide_activations`) says which two lists of the target's metadata name them. The lists use the names that are written.
 
-use crate::expression::PlannedTensor;
+use crate::expression::{Expression, PlannedTensor};
+use crate::open::OpenedModel;
 use crate::plan::choose::output_names::Renamed;
 use crate::plan::planned_model::PlannedModel;
 use crate::registry::Format;
 use apr_sdk::manifest::WideActivations;
-use apr_sdk::{Value, ValueType};
-use std::collections::{BTreeSet, HashMap};
+use apr_sdk::{DType, ForeignFile, Payload, Result, Tensor, Value, ValueType};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Writes the target's lists: tensors that became such weights, in the order of their names; in lists that the model has already, the
-/// names that tensors were given.
-pub fn list(planned: &mut PlannedModel, renamed: &[Renamed], target: &Format) {
-    let Some(lists) = &target.manifest.wide_activations else { return };
+/// Keeps the target's lists true: tensors that became such weights are added, in the order of their names; in lists that the model
+/// has already, names follow renamed tensors, and those of tensors that were left out or have another type now leave.
+///
+/// # Errors
+/// Any error from reading a long list.
+pub fn list(
+    planned: &mut PlannedModel,
+    source: &OpenedModel,
+    renamed: &[Renamed],
+    target: &Format,
+) -> Result<()> {
+    let Some(lists) = &target.manifest.wide_activations else { return Ok(()) };
     let wide: BTreeSet<&str> = planned
         .tensors
         .iter()
         .filter(|one| one.tensor.dtype == lists.dtype && is_wide(one))
         .map(|one| one.tensor.name.as_str())
         .collect();
-    let made = (!wide.is_empty()).then(|| {
-        let names = Value::from_strings(&wide.iter().collect::<Vec<_>>());
-        (names, Value::from_items(ValueType::BOOL, wide.len() as u64, &vec![0; wide.len()]))
-    });
-    let model = planned.rest_mut();
-    if let Some((names, flags)) = made {
-        let Some(file) = model.foreign_mut(target.id()).files.first_mut() else { return };
-        file.set(&lists.names, names);
-        file.set(&lists.flags, flags);
-    } else if !renamed.is_empty() && model.foreign_of(target.id()).is_some() {
-        rename(
-            model.foreign_mut(target.id()).files.iter_mut().flat_map(|file| &mut file.typed),
-            renamed,
-            lists,
-        );
+    let made: Vec<String> = wide.into_iter().map(str::to_owned).collect();
+    let (n_tensors, has_lists) =
+        (planned.tensors.len() as u64, planned.rest().foreign_of(target.id()).is_some());
+    if has_lists {
+        let fates = Fates::of(planned, source, renamed, lists.dtype);
+        for file in &mut planned.rest_mut().foreign_mut(target.id()).files {
+            follow(file, source, &fates, lists)?;
+        }
     }
+    if made.is_empty() {
+        return Ok(());
+    }
+    let files = &mut planned.rest_mut().foreign_mut(target.id()).files;
+    if files.is_empty() {
+        // Without a table for its names, the model has no metadata of the target's yet.
+        files.push(ForeignFile { n_tensors, ..ForeignFile::default() });
+    }
+    if let Some(file) = files.first_mut() {
+        let mut names = texts(&items(file, &lists.names, source)?);
+        let known: HashSet<String> = names.iter().cloned().collect();
+        names.extend(made.into_iter().filter(|name| !known.contains(name)));
+        file.set(&lists.names, Value::from_strings(&names));
+        file.set(&lists.flags, Value::from_items(ValueType::BOOL, names.len() as u64, &vec![0; names.len()]));
+    }
+    Ok(())
 }
 
 /// Whether all weights that a tensor is made of are such.
@@ -45,20 +63,102 @@ fn is_wide(one: &PlannedTensor) -> bool {
     !parts.is_empty() && parts.iter().all(|part| is_wide(part.packed().map(|packed| &*packed.weight)))
 }
 
-/// Gives the names of a list that the model came with their new form, in their places: the other lists go on by these.
-fn rename<'t>(
-    typed: impl Iterator<Item = &'t mut (String, Value)>,
-    renamed: &[Renamed],
-    lists: &WideActivations,
-) {
-    let new: HashMap<&str, &str> = renamed.iter().map(|one| (one.name.as_str(), one.to.as_str())).collect();
-    for (_, value) in typed.filter(|(key, _)| *key == lists.names) {
-        let items = value.items();
-        let names: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
-        if let Some(names) = names.filter(|names| names.iter().any(|name| new.contains_key(name))) {
-            let names: Vec<&str> =
-                names.into_iter().map(|name| new.get(name).copied().unwrap_or(name)).collect();
-            *value = Value::from_strings(&names);
+/// What becomes of the tensors that a list may name.
+struct Fates<'a> {
+    /// By a tensor's former names, its new one; `None` if it no longer has the type that the list is about.
+    written: HashMap<String, Option<String>>,
+    /// All names of the source.
+    stored: HashSet<&'a str>,
+    /// Whether names were translated: a list that was carried along then has none of the source's.
+    is_translated: bool,
+}
+
+impl<'a> Fates<'a> {
+    fn of(planned: &PlannedModel, source: &'a OpenedModel, renamed: &[Renamed], dtype: DType) -> Fates<'a> {
+        let stored = &source.model.tensors;
+        let before: HashMap<usize, &str> =
+            renamed.iter().map(|one| (one.number, one.name.as_str())).collect();
+        let mut written = HashMap::new();
+        for (number, one) in planned.tensors.iter().enumerate() {
+            let from = one.expression.parts().iter().find_map(Expression::source_tensor);
+            let from = from.and_then(|from| stored.get(from));
+            // A list may name tensors of other types from the start: these entries stay.
+            let is_changed = one.tensor.dtype != dtype && from.is_none_or(|from| was_of(from, dtype));
+            let to = (!is_changed).then(|| one.tensor.name.clone());
+            let translated = before.get(&number).copied().unwrap_or(&one.tensor.name);
+            written.entry(translated.to_owned()).or_insert_with(|| to.clone());
+            if let Some(from) = from {
+                written.insert(from.name.clone(), to);
+            }
+        }
+        Fates {
+            written,
+            stored: stored.iter().map(|tensor| tensor.name.as_str()).collect(),
+            is_translated: source.model.dialect != planned.rest().dialect,
         }
     }
+
+    /// What a list calls a tensor from now on; `None` if the entry is no longer true.
+    fn of_name(&self, name: String) -> Option<String> {
+        match self.written.get(&name) {
+            Some(to) => to.clone(),
+            None if self.is_translated || self.stored.contains(name.as_str()) => None,
+            // It named no tensor before.
+            None => Some(name),
+        }
+    }
+}
+
+/// Whether a tensor of the source is stored in a type, or its codes are.
+fn was_of(tensor: &Tensor, dtype: DType) -> bool {
+    match &tensor.payload {
+        Payload::Packed(weight) => weight.parts.iter().any(|part| part.dtype == dtype),
+        _ => tensor.dtype == dtype,
+    }
+}
+
+/// Changes the two lists of a file alike, if anything in them changes; empty lists go.
+fn follow(
+    file: &mut ForeignFile,
+    source: &OpenedModel,
+    fates: &Fates<'_>,
+    lists: &WideActivations,
+) -> Result<()> {
+    let (listed, flags) = (items(file, &lists.names, source)?, items(file, &lists.flags, source)?);
+    let names = texts(&listed);
+    if names.len() != listed.len() {
+        return Ok(());
+    }
+    let entries = names.iter().cloned().zip(flags.iter().map(Some).chain(std::iter::repeat(None)));
+    let kept: Vec<(String, Option<&Value>)> =
+        entries.filter_map(|(name, flag)| Some((fates.of_name(name)?, flag))).collect();
+    if kept.iter().map(|(name, _)| name).eq(&names) {
+        return Ok(());
+    }
+    if kept.is_empty() {
+        file.typed.retain(|(key, _)| *key != lists.names && *key != lists.flags);
+        return Ok(());
+    }
+    let is_shorter = kept.len() < names.len();
+    let flags: Vec<&Value> = kept.iter().filter_map(|(_, flag)| *flag).collect();
+    let of_kind = flags.first().map(|flag| flag.kind);
+    let bytes: Vec<u8> = flags.iter().filter_map(|flag| flag.bytes.inline()).flatten().copied().collect();
+    let flags = of_kind.map(|kind| Value::from_items(kind, flags.len() as u64, &bytes));
+    let names: Vec<&String> = kept.iter().map(|(name, _)| name).collect();
+    file.set(&lists.names, Value::from_strings(&names));
+    if let Some(flags) = flags.filter(|_| is_shorter) {
+        file.set(&lists.flags, flags);
+    }
+    Ok(())
+}
+
+/// The items of one of a file's lists; none if it has no such list. A long one is still in its file.
+fn items(file: &ForeignFile, key: &str, source: &OpenedModel) -> Result<Vec<Value>> {
+    let Some(value) = file.get(key) else { return Ok(Vec::new()) };
+    Ok(Value { kind: value.kind, bytes: source.fetch(&value.bytes)? }.items())
+}
+
+/// The items of a list that are text.
+fn texts(items: &[Value]) -> Vec<String> {
+    items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }

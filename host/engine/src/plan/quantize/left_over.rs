@@ -2,8 +2,9 @@
 
 use super::Quantization;
 use crate::expression::PlannedTensor;
+use crate::plan::packed::unscaled;
 use crate::wording::n_of;
-use apr_sdk::{DType, DTypeKind, Error, Result};
+use apr_sdk::{Error, Result};
 
 /// What `--precision` and `--dequantize` leave unchanged although a user would not expect it.
 ///
@@ -28,13 +29,7 @@ pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec
         warnings.push(format!("{message}; {way}"));
     }
     if let Some(dtype) = wishes.dequantize {
-        let kinds = [DTypeKind::Int, DTypeKind::Uint];
-        let is_integer = |tensor: &apr_sdk::Tensor| {
-            // Positions and indices are I64, masks one-dimensional bytes.
-            let integers = tensor.dtype.info().is_some_and(|info| kinds.contains(&info.kind));
-            integers && tensor.shape.len() > 1 && tensor.dtype != DType::I64
-        };
-        if let Some(integers) = named(tensors, is_integer) {
+        if let Some(integers) = named(tensors, unscaled::is_integers) {
             warnings.push(format!(
                 "--dequantize {dtype} leaves {integers} as they are: no scales are known for them"
             ));

@@ -207,10 +207,7 @@ impl TypeChooser<'_> {
             let one = &mut planned.tensors[number];
             let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
             let taken = take(wishes, assignment, one, values, (registry, &mut said));
-            is_importance_used |= taken.map_err(|e| match e.tensor_name() {
-                Some(_) => e,
-                None => e.tensor(&tensors[number].name),
-            })?;
+            is_importance_used |= taken.map_err(|e| e.tensor(&tensors[number].name))?;
         }
         notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
         self.record(planned, quantizer.records(&recipe)?);

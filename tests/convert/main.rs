@@ -9,6 +9,7 @@
 )]
 
 mod advised;
+mod announced;
 mod carrier;
 mod changed_input;
 mod choose;

@@ -2,7 +2,8 @@
 
 use crate::open::OpenedModel;
 use apr_sdk::{
-    Bytes, DERIVED, Derived, DerivedStated, ForeignFile, Model, Payload, Result, Tensor, Value, escape,
+    Bytes, DERIVED, Derived, DerivedStated, Foreign, ForeignFile, Model, Payload, Result, Tensor, Value,
+    escape,
 };
 use serde_json::{Map, Value as Json};
 use std::collections::{HashMap, HashSet};
@@ -103,12 +104,12 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
     let mut found: Vec<Announcement> = Vec::new();
     for foreign in &model.foreign {
         for file in &foreign.files {
-            let shown = if file.name.is_empty() { &foreign.format } else { &file.name };
+            let shown = shown(foreign, file);
+            let mut places: HashMap<&str, usize> = HashMap::new();
             for (key, value) in &file.typed {
                 let Some((object, member)) = split(key).filter(|_| !is_empty_object(value)) else { continue };
-                let at = found.iter().position(|f| f.file == *shown && f.key.as_deref() == Some(object));
-                let at = at.unwrap_or_else(|| {
-                    let (file, key) = (shown.clone(), Some(object.to_owned()));
+                let at = *places.entry(object).or_insert_with(|| {
+                    let (file, key) = (shown.to_owned(), Some(object.to_owned()));
                     found.push(Announcement { scheme: None, file, key, is_own: false });
                     found.len() - 1
                 });
@@ -119,6 +120,51 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
         }
     }
     found
+}
+
+/// What messages call a file.
+fn shown<'m>(foreign: &'m Foreign, file: &'m ForeignFile) -> &'m str {
+    if file.name.is_empty() { &foreign.format } else { &file.name }
+}
+
+/// What announcements say, as JSON; `None` for what cannot be read.
+pub fn jsons(announced: &[Announcement], source: &OpenedModel) -> Vec<Option<String>> {
+    let objects = Objects::of(source);
+    announced.iter().map(|one| one.json(source, &objects)).collect()
+}
+
+/// The announcing objects among a model's metadata keys.
+struct Objects<'m> {
+    /// The files that have any, each as JSON where it can be read.
+    files: Vec<Option<Json>>,
+    /// By the names of file and object, the number of the file, and the members.
+    members: HashMap<(&'m str, &'m str), (usize, Vec<(&'m str, &'m Value)>)>,
+}
+
+impl<'m> Objects<'m> {
+    fn of(source: &'m OpenedModel) -> Objects<'m> {
+        let mut objects = Objects { files: Vec::new(), members: HashMap::new() };
+        let all = source.model.foreign.iter().flat_map(|of| of.files.iter().map(move |file| (of, file)));
+        for (foreign, file) in all {
+            let number = objects.files.len();
+            let own: HashSet<&str> = file.typed.iter().filter_map(|(key, _)| Some(split(key)?.0)).collect();
+            for (key, value) in &file.typed {
+                let Some(object) = within(key, &own) else { continue };
+                let place = objects.members.entry((shown(foreign, file), object));
+                let (of, members) = place.or_insert_with(|| (number, Vec::new()));
+                // Of two files of one name the first counts.
+                if *of == number {
+                    members.push((key.get(object.len() + 1..).unwrap_or_default(), value));
+                }
+            }
+            if !own.is_empty() {
+                let verbatim = file.verbatim.as_ref().and_then(|bytes| source.fetch(bytes).ok());
+                let bytes = verbatim.as_ref().and_then(Bytes::inline);
+                objects.files.push(bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()));
+            }
+        }
+        objects
+    }
 }
 
 impl Announcement {
@@ -134,8 +180,7 @@ impl Announcement {
         }
     }
 
-    /// The announcing object as JSON; `None` if it cannot be read.
-    pub fn json(&self, source: &OpenedModel) -> Option<String> {
+    fn json(&self, source: &OpenedModel, objects: &Objects<'_>) -> Option<String> {
         if self.is_own {
             let held = source.model.derived.as_ref().and_then(Bytes::inline)?;
             return String::from_utf8(held.to_vec()).ok();
@@ -145,19 +190,10 @@ impl Announcement {
             let held = source.fetch(&asset.bytes).ok()?;
             return String::from_utf8(held.inline()?.to_vec()).ok();
         };
-        let file = source.model.foreign.iter().find_map(|foreign| {
-            foreign.files.iter().find(|file| {
-                let shown = if file.name.is_empty() { &foreign.format } else { &file.name };
-                *shown == self.file
-                    && file.typed.iter().any(|(of, _)| split(of).is_some_and(|(o, _)| o == key))
-            })
-        })?;
-        let verbatim = file.verbatim.as_ref().and_then(|bytes| source.fetch(bytes).ok());
-        let written = verbatim.as_ref().and_then(Bytes::inline).and_then(|bytes| {
-            let whole: Json = serde_json::from_slice(bytes).ok()?;
-            key.split('.').try_fold(&whole, |at, name| at.get(name)).cloned()
-        });
-        Some(written.unwrap_or_else(|| rebuilt(file, key)).to_string())
+        let (file, members) = objects.members.get(&(self.file.as_str(), key.as_str()))?;
+        let whole = objects.files.get(*file).and_then(Option::as_ref);
+        let written = whole.and_then(|whole| key.split('.').try_fold(whole, |at, name| at.get(name)));
+        Some(written.map_or_else(|| rebuilt(members).to_string(), Json::to_string))
     }
 
     /// Whether it says nothing of a model any more in which the weights called `unpacked` were unpacked.
@@ -177,49 +213,41 @@ impl Announcement {
         !codes.any(|codes| stored.contains(codes.as_str()))
             && (said.stated.is_empty() || said.stated.iter().any(is_unpacked))
     }
+}
 
-    /// Takes it out of a model; a companion file goes as a whole.
-    pub fn remove(&self, model: &mut Model) {
-        if self.is_own {
-            let said = model.derived.take();
-            let said = said.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
-            let keys: HashSet<String> = said.into_iter().flat_map(|said| said.keys).collect();
-            for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
-                let before = file.typed.len();
-                file.typed.retain(|(key, _)| !keys.contains(key));
-                if file.typed.len() < before {
-                    // It is that of the codes.
-                    file.verbatim = None;
-                }
-            }
-            return;
-        }
-        match &self.key {
-            None => model.assets.retain(|asset| asset.name != self.file),
-            Some(object) => {
-                for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
-                    let before = file.typed.len();
-                    file.typed.retain(|(key, _)| !is_within(key, object));
-                    if file.typed.len() < before {
-                        // It may say more of the object than has a type, such as `null`.
-                        file.verbatim = None;
-                    }
-                }
-            }
+/// Takes announcements out of a model; a companion file goes as a whole.
+pub fn remove(announced: &[&Announcement], model: &mut Model) {
+    let mut keys: HashSet<String> = HashSet::new();
+    if announced.iter().any(|one| one.is_own) {
+        let said = model.derived.take();
+        let said = said.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
+        keys.extend(said.into_iter().flat_map(|said| said.keys));
+    }
+    let others = || announced.iter().filter(|one| !one.is_own);
+    let objects: HashSet<&str> = others().filter_map(|one| one.key.as_deref()).collect();
+    let files: HashSet<&str> =
+        others().filter(|one| one.key.is_none()).map(|one| one.file.as_str()).collect();
+    model.assets.retain(|asset| !files.contains(asset.name.as_str()));
+    for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
+        let before = file.typed.len();
+        file.typed.retain(|(key, _)| !keys.contains(key) && within(key, &objects).is_none());
+        if file.typed.len() < before {
+            // It says more of an object than has a type, such as `null`, or is that of the codes.
+            file.verbatim = None;
         }
     }
 }
 
-/// Whether a key is an object, or is in it.
-fn is_within(key: &str, object: &str) -> bool {
-    key.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+/// That of these objects which a key is, or is in.
+fn within<'k>(key: &'k str, objects: &HashSet<&str>) -> Option<&'k str> {
+    let ends = key.match_indices('.').map(|(end, _)| end).chain([key.len()]);
+    ends.map(|end| &key[..end]).find(|object| objects.contains(object))
 }
 
-/// An object made of typed keys that begin with its own.
-fn rebuilt(file: &ForeignFile, object: &str) -> Json {
+/// An object made of its typed members.
+fn rebuilt(members: &[(&str, &Value)]) -> Json {
     let mut whole = Map::new();
-    for (key, value) in &file.typed {
-        let Some(rest) = key.strip_prefix(object).and_then(|rest| rest.strip_prefix('.')) else { continue };
+    for (rest, value) in members.iter().filter(|(rest, _)| !rest.is_empty()) {
         let mut at = &mut whole;
         let mut names = rest.split('.').peekable();
         while let Some(name) = names.next() {
@@ -252,28 +280,26 @@ fn json_of(value: &Value) -> Json {
     flag().or_else(text).or_else(whole).or_else(|| value.as_f64().map(Json::from)).unwrap_or(Json::Null)
 }
 
-/// Whether a model still has an announcement.
-pub fn still_says(model: &Model, place: &Announcement) -> bool {
-    if place.is_own {
+/// Those announcements that a model no longer has.
+pub fn gone<'a>(announced: &'a [Announcement], model: &Model) -> Vec<&'a Announcement> {
+    let typed = || model.foreign.iter().flat_map(|foreign| &foreign.files).flat_map(|file| &file.typed);
+    let objects: HashSet<&str> = typed().filter_map(|(key, _)| Some(split(key)?.0)).collect();
+    let own_stays = || {
         // It is told by name, and by keys of the format that it comes from.
         let said = model.derived.as_ref().and_then(Bytes::inline);
         let Some(said) = said.and_then(|json| Derived::from_json(json).ok()) else { return false };
         let names: HashSet<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-        let typed = model.foreign.iter().flat_map(|foreign| &foreign.files).flat_map(|file| &file.typed);
-        let keys: HashSet<&str> = typed.map(|(key, _)| key.as_str()).collect();
+        let keys: HashSet<&str> = typed().map(|(key, _)| key.as_str()).collect();
         let codes = said.weights.iter().map(|weight| &weight.codes);
-        return codes
-            .chain(said.unknown.iter().map(|one| &one.codes))
-            .all(|name| names.contains(name.as_str()))
-            && said.keys.iter().all(|key| keys.contains(key.as_str()));
-    }
-    match &place.key {
+        codes.chain(said.unknown.iter().map(|one| &one.codes)).all(|name| names.contains(name.as_str()))
+            && said.keys.iter().all(|key| keys.contains(key.as_str()))
+    };
+    let stays = |place: &Announcement| match &place.key {
+        _ if place.is_own => own_stays(),
         None => model.assets.iter().any(|asset| asset.name == place.file),
-        Some(object) => {
-            let keys = model.foreign.iter().flat_map(|f| &f.files).flat_map(|file| &file.typed);
-            keys.filter_map(|(key, _)| split(key)).any(|(other, _)| other == object)
-        }
-    }
+        Some(object) => objects.contains(object.as_str()),
+    };
+    announced.iter().filter(|place| !stays(place)).collect()
 }
 
 /// The announcing object that a key is in, and the key's name within it.

@@ -78,8 +78,8 @@ impl OpenedModel {
             shape: tensor.shape.clone(),
         };
         stored.tensors = self.model.tensors.iter().map(of).collect();
-        for one in &announced {
-            let Some(json) = one.json(self) else { continue };
+        for (one, json) in announced.iter().zip(announced::jsons(&announced, self)) {
+            let Some(json) = json else { continue };
             let key = one.key.clone().unwrap_or_default();
             stored.announced.push(Announced { file: one.file.clone(), key, json });
         }
@@ -136,7 +136,7 @@ impl OpenedModel {
         // What is still packed stays announced.
         let over: Vec<&Announcement> =
             announced.iter().filter(|one| one.is_over(&self.model, &names)).collect();
-        over.into_iter().for_each(|one| one.remove(&mut self.model));
+        announced::remove(&over, &mut self.model);
         self.unpacked = Some(unpacked);
         Ok(true)
     }

@@ -2,7 +2,7 @@
 //! that wrote them can tell from the tensors' names: once tensors are renamed, they are no longer true.
 
 use crate::open::OpenedModel;
-use crate::open::packed::announced::announcements;
+use crate::open::packed::announced::{self, announcements};
 use crate::open::packed::described;
 use crate::plan::planned_model::PlannedModel;
 use crate::registry::Registry;
@@ -25,7 +25,9 @@ pub fn forget_old_names(
     let mut any = described::forget(model, registry, &|_| true);
     let said = model.derived.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
     if said.is_some_and(|said| !said.stated.is_empty()) {
-        announcements(source).iter().filter(|one| one.is_own).for_each(|one| one.remove(model));
+        let announced = announcements(source);
+        let own: Vec<_> = announced.iter().filter(|one| one.is_own).collect();
+        announced::remove(&own, model);
         any = true;
     }
     let what = "not carried: what the metadata says of each packed weight: it calls them by their old names";

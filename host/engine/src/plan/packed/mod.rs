@@ -13,7 +13,7 @@ pub mod unscaled;
 pub mod wide;
 
 use crate::open::lone_part::LonePart;
-use crate::open::packed::announced::{Announcement, announcements, still_says};
+use crate::open::packed::announced::{Announcement, announcements, gone};
 use crate::open::{OpenOptions, OpenedModel, Probed};
 use crate::plan::request::ConvertOptions;
 use crate::registry::{Format, Registry};
@@ -50,6 +50,9 @@ struct Signed {
     /// The tensor's scales, if they reveal it.
     scale: Option<String>,
 }
+
+/// How many announcements a warning names.
+const MOST_SHOWN: usize = 3;
 
 impl Packed {
     /// What shows that a model's weights are packed; `None` if nothing does.
@@ -146,16 +149,15 @@ impl Packed {
     /// A note about the copy, and a warning if nothing in the output announces the scheme any more.
     pub fn word(&self, written: &Model) -> (String, Option<String>) {
         let note = format!("{}: they are copied as they are", self.what());
-        let lost: Vec<String> = self
-            .announced
-            .iter()
-            .filter(|place| !still_says(written, place))
-            .map(|place| match place.is_own {
-                true => "what the model itself says of its tensors".to_owned(),
-                false => place.shown(),
-            })
-            .collect();
+        let lost = gone(&self.announced, written);
         let is_lost = !lost.is_empty() && lost.len() == self.announced.len();
+        let shown = lost.iter().take(MOST_SHOWN).map(|place| match place.is_own {
+            true => "what the model itself says of its tensors".to_owned(),
+            false => place.shown(),
+        });
+        let more = lost.len().saturating_sub(MOST_SHOWN);
+        let more = (more > 0).then(|| format!("{more} more"));
+        let lost: Vec<String> = shown.chain(more).collect();
         let warning = is_lost
             .then(|| format!("not carried: {}, which says how the weights are packed", lost.join(" and ")));
         (note, warning)
@@ -256,4 +258,28 @@ fn ends<'t>(tensor: &'t Tensor, sign: &Sign) -> Option<&'t str> {
 fn is_plain(tensor: &Tensor) -> bool {
     let plain = |info: &apr_sdk::DTypeInfo| info.kind == DTypeKind::Float && info.block_bytes > 1;
     tensor.dtype.info().is_some_and(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_names_some_of_many_places() {
+        let place = |n: usize| Announcement {
+            scheme: None,
+            file: "config.json".to_owned(),
+            key: Some(format!("part_{n}.quantization_config")),
+            is_own: false,
+        };
+        let packed = Packed { announced: (0..5).map(place).collect(), signed: None, is_plain: false };
+        let (_, warning) = packed.word(&Model::default());
+        assert_eq!(
+            warning.as_deref(),
+            Some(
+                "not carried: `part_0.quantization_config` in config.json and `part_1.quantization_config` in config.json and \
+                 `part_2.quantization_config` in config.json and 2 more, which says how the weights are packed"
+            )
+        );
+    }
 }

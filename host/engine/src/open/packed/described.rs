@@ -14,11 +14,8 @@ pub fn forget(model: &mut Model, registry: &Registry, is_untrue: &dyn Fn(&str) -
             continue;
         };
         // Each shard may have a list, whose plain tensors alone would describe nothing.
-        if !foreign
-            .files
-            .iter()
-            .any(|file| listed(file, list).is_some_and(|names| names.iter().any(|n| is_untrue(n))))
-        {
+        let mut names = foreign.files.iter().filter_map(|file| listed(file, list)).flatten();
+        if !names.any(|name| is_untrue(&name)) {
             continue;
         }
         for file in &mut foreign.files {

@@ -29,9 +29,10 @@ pub fn list(
         .map(|one| one.tensor.name.as_str())
         .collect();
     let made: Vec<String> = wide.into_iter().map(str::to_owned).collect();
-    let (n_tensors, has_lists) =
-        (planned.tensors.len() as u64, planned.rest().foreign_of(target.id()).is_some());
-    if has_lists {
+    let n_tensors = planned.tensors.len() as u64;
+    let has_list =
+        planned.rest().foreign_of(target.id()).is_some_and(|foreign| foreign.get(&lists.names).is_some());
+    if has_list {
         let fates = Fates::of(planned, source, renamed, lists.dtype);
         for file in &mut planned.rest_mut().foreign_mut(target.id()).files {
             follow(file, source, &fates, lists)?;

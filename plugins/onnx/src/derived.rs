@@ -4,19 +4,23 @@
 //! Where something of it is not in the file, such as a scale that is computed, the codes are told with the reason.
 
 use crate::about::GRAPH;
-use crate::behind::Reach;
 use crate::constants;
 use crate::nodes;
-use crate::operators::{self, Axis, Operand, Operator, Packing, Scale};
-use crate::origin::{Graphs, MOST_CALLS, Origin, Place};
+use crate::operators::{Axis, Operand, Operator, Packing, Scale};
+use crate::origin::{Graphs, Origin, Place};
 use crate::packings::middle;
 use crate::product;
 use crate::scan::Scan;
 use crate::stream::Numbers;
 use crate::uses::Uses;
+use crate::visit::{TOO_LONG, functions_that_compute};
 use crate::walk::Index;
-use apr_sdk::{DType, Derived, DerivedNumbers, DerivedUnknown, DerivedWeight, Result, Source, Tensor};
-use std::collections::{HashMap, HashSet, VecDeque};
+use apr_sdk::{
+    Budget, DType, Derived, DerivedNumbers, DerivedUnknown, DerivedWeight, ErrorKind, FileId, Limits, Result,
+    Source, Tensor, escape,
+};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// Ends of the names that onnxruntime gives to codes and scales of a weight.
 const ENDS: [(&str, &str); 7] = [
@@ -29,14 +33,15 @@ const ENDS: [(&str, &str); 7] = [
     ("_DQ_Q8", "_DQ_scales"),
 ];
 
-/// How many nodes all calls may visit.
-const MOST_VISITED: usize = 1 << 18;
-
 /// The most weights of one tensor of codes that are told: with more than one, it is refused.
 const MOST_WEIGHTS: usize = 2;
 
-/// Why codes are unknown where following them has no end.
-const TOO_OFTEN: &str = "its nodes and functions pass values on too often to be followed";
+/// Bytes of memory for a number of a description: as it is, as text, and as the host keeps it.
+const NUMBER: usize = 24;
+
+/// Why codes are unknown that are no bytes of the file.
+const AS_LIST: &str = "they are stored as a list of numbers (`int32_data`), and weights are computed from `raw_data` alone: convert \
+     the model to ONNX, which makes them that, and then the result";
 
 /// Types that no codes have.
 const VALUES: [DType; 9] = [
@@ -56,11 +61,11 @@ const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// A scale or zero point that does not depend on what the model is run on.
 #[derive(Clone, Debug)]
-pub enum Constant {
+pub enum Constant<'a> {
     /// A tensor, by its number.
     Tensor(usize),
     /// Numbers.
-    Numbers(Vec<f64>),
+    Numbers(Cow<'a, [f64]>),
 }
 
 /// What is known of the model while it is described.
@@ -74,24 +79,27 @@ pub struct Describer<'a> {
     derived: Derived,
     /// The weights of each tensor of codes.
     by_codes: HashMap<usize, Vec<usize>>,
-    /// Names that are told already as scales, and codes whose values are unknown.
+    /// Tensors that are told already as scales, and codes whose values are unknown.
     told: HashSet<usize>,
-    unknown: HashSet<String>,
+    unknown: HashSet<usize>,
     /// The tensors by their names.
     names: HashMap<&'a str, usize>,
-    uses: Uses<'a>,
-    /// The functions that were visited, and how many nodes in all their calls.
-    visited: HashSet<usize>,
-    n_visited: usize,
+    pub(crate) uses: Uses,
+    /// The functions that were visited.
+    pub(crate) visited: HashSet<usize>,
+    /// Whether it is told of all codes that they are unknown.
+    pub(crate) is_all_unknown: bool,
 }
 
-/// Describes the weights that nodes compute; `None` if they compute none.
+/// Describes the weights that nodes compute; `None` if they compute none. What of the graph costs more time or memory than
+/// its size allows is not looked at: then no value of any codes is known, and the model still opens.
 ///
 /// # Errors
-/// LimitExceeded; any error from reading.
+/// Any error from reading.
 pub fn describe(
     source: &dyn Source,
-    scan: &mut Scan<'_>,
+    file: FileId,
+    limits: &Limits,
     index: &Index,
     tensors: &[Tensor],
     lists: &HashMap<u64, Numbers>,
@@ -99,9 +107,33 @@ pub fn describe(
     if !index.has_codes {
         return Ok(None);
     }
+    // The nodes are dropped when they are understood: nothing of what is left of the budget is used up.
+    let own = Limits { budget: Budget::new(limits.budget.left()), ..Limits::default() };
+    let own = Limits { name_bytes: limits.name_bytes, ..own };
+    let derived = match describe_nodes(source, &mut Scan::new(source, file, &own)?, index, tensors, lists) {
+        Err(error) if error.kind() == ErrorKind::LimitExceeded => None,
+        derived => Some(derived?),
+    };
+    let mut derived = derived.flatten().unwrap_or_else(|| nothing_known(tensors));
+    if derived.weights.is_empty() && derived.unknown.is_empty() {
+        return Ok(None);
+    }
+    // The graph computes from codes what the model then has already.
+    derived.keys.push(GRAPH.to_owned());
+    Ok(Some(derived))
+}
+
+/// As [`describe`]; `None` if there is no end to it.
+fn describe_nodes(
+    source: &dyn Source,
+    scan: &mut Scan<'_>,
+    index: &Index,
+    tensors: &[Tensor],
+    lists: &HashMap<u64, Numbers>,
+) -> Result<Option<Derived>> {
     let nodes = nodes::read(scan, &index.tensors)?;
     let mut describer = Describer {
-        graphs: Graphs::new(&nodes, &index.tensors, scan.limits())?,
+        graphs: Graphs::new(&nodes, scan.limits())?,
         tensors,
         source,
         lists,
@@ -112,7 +144,7 @@ pub fn describe(
         names: tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.as_str(), number)).collect(),
         uses: Uses::default(),
         visited: HashSet::new(),
-        n_visited: 0,
+        is_all_unknown: false,
     };
     let functions = functions_that_compute(&describer.graphs);
     describer.visit(Place { scope: 0, call: None }, &functions)?;
@@ -123,80 +155,29 @@ pub fn describe(
         describer.visit(Place { scope, call: None }, &functions)?;
     }
     describer.keep_scales_in_use()?;
-    let mut derived = describer.derived;
-    if derived.weights.is_empty() && derived.unknown.is_empty() {
-        return Ok(None);
-    }
-    // The graph computes from codes what the model then has already.
-    derived.keys.push(GRAPH.to_owned());
-    Ok(Some(derived))
+    // What was not looked at may compute others from the same codes.
+    Ok((!describer.graphs.is_at_end()).then_some(describer.derived))
 }
 
-/// The functions that compute with codes, themselves or in others that they call.
-fn functions_that_compute(graphs: &Graphs<'_>) -> HashSet<usize> {
-    let nodes = graphs.nodes;
-    let mut callers: HashMap<usize, Vec<usize>> = HashMap::new();
-    let (mut found, mut next) = (HashSet::new(), VecDeque::new());
-    for node in &nodes.nodes {
-        let scope = nodes.outermost(node.scope);
-        let computes = operators::find(&node.domain, &node.operator).is_some()
-            || operators::is_foreign(&node.domain, &node.operator);
-        if computes && found.insert(scope) {
-            next.push_back(scope);
-        }
-        if let Some(function) = graphs.called(node) {
-            callers.entry(function).or_default().push(scope);
-        }
-    }
-    while let Some(scope) = next.pop_front() {
-        for caller in callers.get(&scope).into_iter().flatten() {
-            if found.insert(*caller) {
-                next.push_back(*caller);
-            }
-        }
-    }
-    found
+/// What is told of a model whose nodes are not followed to their end.
+fn nothing_known(tensors: &[Tensor]) -> Derived {
+    let codes = tensors.iter().filter(|tensor| may_be_codes(tensor));
+    let unknown = codes.map(|tensor| DerivedUnknown {
+        codes: tensor.name.clone(),
+        by: "the graph".to_owned(),
+        why: TOO_LONG.to_owned(),
+    });
+    Derived { unknown: unknown.collect(), ..Derived::default() }
+}
+
+/// Whether a tensor may be codes, by its type.
+fn may_be_codes(tensor: &Tensor) -> bool {
+    !VALUES.contains(&tensor.dtype) && tensor.shape.iter().product::<u64>() > 0
 }
 
 impl<'a> Describer<'a> {
-    /// Describes what the nodes of a scope compute, and of those within.
-    fn visit(&mut self, place: Place, functions: &HashSet<usize>) -> Result<()> {
-        let scope = &self.graphs.nodes.scopes[place.scope];
-        for &number in &scope.nodes {
-            let node = self.graphs.node(number);
-            if let Some(operator) = operators::find(&node.domain, &node.operator) {
-                self.node(number, place, operator)?;
-                continue;
-            }
-            let Some(function) = self.graphs.called(node) else {
-                if operators::is_foreign(&node.domain, &node.operator) {
-                    let why = format!("what it computes in the domain `{}` is not known", node.domain);
-                    self.packed(number, place, &node.operator, &why);
-                }
-                self.uses.add(&self.graphs, number, place);
-                continue;
-            };
-            // What an uncalled function calls is as uncalled.
-            if !functions.contains(&function) || self.is_uncalled(place) {
-                self.uses.add(&self.graphs, number, place);
-                continue;
-            }
-            let (inside, depth) = self.graphs.call(number, place, function);
-            self.n_visited += self.graphs.nodes.scopes[function].nodes.len();
-            if depth > MOST_CALLS || self.n_visited > MOST_VISITED {
-                self.all_unknown(&node.operator);
-                continue;
-            }
-            self.visited.insert(function);
-            self.visit(inside, functions)?;
-        }
-        for &scope in &scope.inner {
-            self.visit(Place { scope, ..place }, functions)?;
-        }
-        Ok(())
-    }
-
-    fn node(&mut self, number: usize, place: Place, operator: &Operator) -> Result<()> {
+    /// Describes the weights of a node that computes with codes.
+    pub(crate) fn node(&mut self, number: usize, place: Place, operator: &Operator) -> Result<()> {
         let inputs = self.graphs.node(number).inputs.len();
         let operands = operator.operands(inputs);
         let beside = |operand: &Operand| match operand.scale {
@@ -217,59 +198,25 @@ impl<'a> Describer<'a> {
         operands.iter().try_for_each(|operand| self.operand(number, place, operator, operand))
     }
 
-    /// Whether a place is in a function that no node calls.
-    fn is_uncalled(&self, place: Place) -> bool {
-        place.call.is_none() && self.graphs.nodes.outermost(place.scope) != 0
-    }
-
-    /// Tells of codes that an operator reads in a way of its own, in any of its inputs.
-    fn packed(&mut self, node: usize, place: Place, by: &str, why: &str) {
-        for (at, name) in self.graphs.node(node).inputs.iter().enumerate() {
-            // A zero point.
-            if let Origin::Stored { tensor, .. } = self.graphs.of_input(node, at, place)
-                && self.elements(tensor) == 1
-            {
-                continue;
-            }
-            let Some(found) = self.graphs.behind(place, name, Reach::AsStored) else {
-                return self.all_unknown(by);
-            };
-            for (tensor, _) in found {
-                if self.is_codes(tensor) {
-                    self.unknown_codes(tensor, by, why);
-                }
-            }
-        }
-    }
-
-    /// Tells that nothing is known of any codes, where following them has no end.
-    fn all_unknown(&mut self, by: &str) {
-        for tensor in 0..self.tensors.len() {
-            if self.is_codes(tensor) {
-                self.unknown_codes(tensor, by, TOO_OFTEN);
-            }
-        }
-    }
-
     /// The elements of a tensor.
     pub fn elements(&self, tensor: usize) -> u64 {
         self.tensors[tensor].shape.iter().product()
     }
 
-    fn is_codes(&self, tensor: usize) -> bool {
-        !VALUES.contains(&self.tensors[tensor].dtype) && self.elements(tensor) > 0
+    pub(crate) fn is_codes(&self, tensor: usize) -> bool {
+        may_be_codes(&self.tensors[tensor])
     }
 
-    fn unknown_codes(&mut self, tensor: usize, by: &str, why: &str) {
-        let codes = &self.tensors[tensor].name;
-        if self.unknown.insert(codes.clone()) {
-            let (codes, by, why) = (codes.clone(), by.to_owned(), why.to_owned());
+    /// Tells that the values of codes are unknown, and why.
+    pub(crate) fn unknown_codes(&mut self, tensor: usize, by: &str, why: &str) {
+        if self.unknown.insert(tensor) {
+            let (codes, by, why) = (self.tensors[tensor].name.clone(), escape(by, 80), why.to_owned());
             self.derived.unknown.push(DerivedUnknown { codes, by, why });
         }
     }
 
     /// What an input is, if it is the same however the model is run.
-    pub fn constant(&self, node: usize, at: usize, place: Place) -> Option<Constant> {
+    pub fn constant(&self, node: usize, at: usize, place: Place) -> Option<Constant<'a>> {
         match self.graphs.of_input(node, at, place) {
             Origin::Stored { tensor, is_whole: true, .. } => Some(Constant::Tensor(tensor)),
             Origin::Numbers(numbers) => Some(Constant::Numbers(numbers)),
@@ -278,7 +225,7 @@ impl<'a> Describer<'a> {
     }
 
     /// How many numbers a constant has.
-    pub fn len(&self, constant: &Constant) -> u64 {
+    pub fn len(&self, constant: &Constant<'_>) -> u64 {
         match constant {
             Constant::Tensor(tensor) => self.elements(*tensor),
             Constant::Numbers(numbers) => numbers.len() as u64,
@@ -286,14 +233,21 @@ impl<'a> Describer<'a> {
     }
 
     /// The numbers of a constant; `None` if there are too many, or of a type that scales do not have.
-    fn numbers(&self, constant: &Constant) -> Result<Option<Vec<f64>>> {
+    fn numbers(&self, constant: &Constant<'a>) -> Result<Option<Cow<'a, [f64]>>> {
         match constant {
             Constant::Numbers(numbers) => Ok(Some(numbers.clone())),
-            Constant::Tensor(tensor) => {
+            // Reading one takes about as long as some steps.
+            Constant::Tensor(tensor) if self.graphs.spend(64 + self.few(*tensor) / 8) => {
                 let list = self.lists.get(&(*tensor as u64));
-                constants::read(self.source, list, &self.tensors[*tensor])
+                Ok(constants::read(self.source, list, &self.tensors[*tensor])?.map(Cow::from))
             }
+            Constant::Tensor(_) => Ok(None),
         }
+    }
+
+    /// How many elements a tensor has, as far as they are read.
+    fn few(&self, tensor: usize) -> usize {
+        usize::try_from(self.elements(tensor)).unwrap_or(usize::MAX).min(4096)
     }
 
     fn operand(&mut self, node: usize, place: Place, operator: &Operator, operand: &Operand) -> Result<()> {
@@ -313,11 +267,12 @@ impl<'a> Describer<'a> {
                 return Ok(());
             }
             Origin::Far => {
-                self.behind(node, operand.codes, place, operator, TOO_OFTEN);
+                self.behind(node, operand.codes, place, operator, TOO_LONG);
                 return Ok(());
             }
             Origin::Computed(by, _, _) => {
-                let why = format!("`{}` changes them before they are scaled", self.graphs.node(by).operator);
+                let by = escape(&self.graphs.node(by).operator, 80);
+                let why = format!("`{by}` changes them before they are scaled");
                 self.behind(node, operand.codes, place, operator, &why);
                 return Ok(());
             }
@@ -339,27 +294,13 @@ impl<'a> Describer<'a> {
                 };
                 if known.len() < MOST_WEIGHTS && !known.iter().any(is_same) {
                     known.push(self.derived.weights.len());
+                    self.graphs.hold(4 * size_of::<DerivedWeight>() + 3 * len_of_names(&weight));
                     self.derived.weights.push(weight);
                 }
             }
             Err(why) => self.unknown_codes(codes, operator.name, &why),
         }
         Ok(())
-    }
-
-    /// Tells of the codes that an operand is made of where its values are not followed.
-    fn behind(&mut self, node: usize, at: usize, place: Place, operator: &Operator, why: &str) {
-        let Some(name) = self.graphs.node(node).inputs.get(at) else { return };
-        let Some(found) = self.graphs.behind(place, name, Reach::All) else {
-            return self.all_unknown(operator.name);
-        };
-        for (tensor, way) in found {
-            // Single numbers and whole ones of 64 bits are mostly operands of what changes codes.
-            let is_codes = self.is_codes(tensor) || way.is_cast;
-            if is_codes && (self.elements(tensor) > 1 || way.is_as_stored) {
-                self.unknown_codes(tensor, operator.name, why);
-            }
-        }
     }
 
     /// The weight that codes are of; or why that is unknown.
@@ -371,6 +312,13 @@ impl<'a> Describer<'a> {
         operand: &Operand,
         codes: usize,
     ) -> Result<std::result::Result<DerivedWeight, String>> {
+        // Names may be long.
+        if !self.graphs.spend(16 + self.tensors[codes].name.len() / 16) {
+            return Ok(Err(TOO_LONG.to_owned()));
+        }
+        if self.lists.contains_key(&(codes as u64)) {
+            return Ok(Err(AS_LIST.to_owned()));
+        }
         let mut weight = DerivedWeight {
             by: operator.name.to_owned(),
             codes: self.tensors[codes].name.clone(),
@@ -386,14 +334,11 @@ impl<'a> Describer<'a> {
                 let both = self.constant(node, one, place).zip(self.constant(node, other, place));
                 let Some((one, other)) = both else { return computed("scales") };
                 let alpha = self.graphs.float(node, place, "alpha");
-                match self
-                    .numbers(&one)?
-                    .zip(self.numbers(&other)?)
-                    .and_then(|(a, b)| product::of(alpha, &a, &b))
-                    // One for each code at most: else a few bytes would stand for many numbers.
-                    .filter(|product| product.len() as u64 <= self.elements(codes))
-                {
-                    Some(product) => Constant::Numbers(product),
+                // One for each code at most: else a few bytes would stand for many numbers.
+                let is_few = self.len(&one).max(self.len(&other)) <= self.elements(codes);
+                let both = if is_few { self.numbers(&one)?.zip(self.numbers(&other)?) } else { None };
+                match both.and_then(|(a, b)| product::of(alpha, &a, &b)) {
+                    Some(product) => Constant::Numbers(product.into()),
                     None => return Ok(Err("their scales are products of too many numbers".to_owned())),
                 }
             }
@@ -471,23 +416,33 @@ impl<'a> Describer<'a> {
     /// The numbers of a scale or zero point of these codes, which has one for each at most: else a few bytes would stand for many.
     fn numbers_of(&self, tensor: usize, codes: &str) -> Result<Option<Vec<f64>>> {
         let n_codes = self.names.get(codes).map_or(0, |codes| self.elements(*codes));
-        if self.elements(tensor) > n_codes {
+        // Each weight that has them repeats them, in numbers and as text.
+        if self.elements(tensor) > n_codes || !self.graphs.hold(NUMBER * self.few(tensor)) {
             return Ok(None);
         }
-        self.numbers(&Constant::Tensor(tensor))
+        Ok(self.numbers(&Constant::Tensor(tensor))?.map(Cow::into_owned))
     }
 
     /// Scales or zero points as they are told: a list of numbers has no place in the file, and is repeated.
     fn side(
         &self,
-        constant: Constant,
+        constant: Constant<'_>,
         codes: &str,
         beside: &mut Vec<String>,
     ) -> Result<Option<DerivedNumbers>> {
         let tensor = match constant {
-            Constant::Numbers(numbers) => return Ok(Some(DerivedNumbers::Values(numbers))),
+            Constant::Numbers(numbers) => {
+                // What there is no memory for is told nowhere: see the end of [`describe_nodes`].
+                let may = self.graphs.spend(numbers.len() / 8) && self.graphs.hold(NUMBER * numbers.len());
+                return Ok(may.then(|| DerivedNumbers::Values(numbers.into_owned())));
+            }
             Constant::Tensor(tensor) => tensor,
         };
+        // In the description, as text, and where the host keeps it.
+        let len = self.tensors[tensor].name.len();
+        if !self.graphs.spend(len / 16) {
+            return Ok(None);
+        }
         let name = self.tensors[tensor].name.clone();
         if !self.lists.contains_key(&(tensor as u64)) {
             return Ok(Some(DerivedNumbers::Tensor(name)));
@@ -535,7 +490,7 @@ impl<'a> Describer<'a> {
     }
 
     /// A weight is called as its codes are, or as it was before onnxruntime quantized it.
-    fn name(&self, codes: &str, scale: &Constant) -> String {
+    fn name(&self, codes: &str, scale: &Constant<'_>) -> String {
         let scale = match scale {
             Constant::Tensor(tensor) => Some(self.tensors[*tensor].name.as_str()),
             // That of a bias is a product, and has no name.
@@ -550,4 +505,14 @@ impl<'a> Describer<'a> {
         });
         before.filter(|name| !self.names.contains_key(name)).unwrap_or(codes).to_owned()
     }
+}
+
+/// The bytes of all names that a weight repeats.
+fn len_of_names(weight: &DerivedWeight) -> usize {
+    let of = |numbers: &DerivedNumbers| match numbers {
+        DerivedNumbers::Tensor(name) => name.len(),
+        DerivedNumbers::Values(_) => 0,
+    };
+    let beside = weight.beside.iter().map(String::len).sum::<usize>();
+    weight.name.len() + weight.codes.len() + of(&weight.scales) + weight.zeros.as_ref().map_or(0, of) + beside
 }

@@ -1,6 +1,7 @@
 //! The nodes of a model with quantized weights, with the scopes in which their names mean something: the graph, the bodies of `If`,
 //! `Loop` and `Scan`, and functions. They are read only where some node computes with codes.
 
+use crate::kinds::Kind;
 use crate::layout::{attribute, function, graph, model, node, sparse, value_info, wire};
 use crate::scan::{Field, Scan};
 use crate::walk::Found;
@@ -9,6 +10,12 @@ use std::collections::HashMap;
 
 /// The most numbers of a list in an attribute: more are not those of scales.
 const MOST_NUMBERS: usize = 4096;
+
+/// A name as a number: equal names are equal numbers, so that a long one is compared once.
+pub type Name = usize;
+
+/// The number of the empty name, which is nothing.
+pub const EMPTY: Name = 0;
 
 /// A node.
 #[derive(Clone, Debug, Default)]
@@ -21,12 +28,14 @@ pub struct Node {
     pub domain: String,
     /// Which of several functions of one name.
     pub overload: String,
-    /// What it reads; an empty name is nothing.
-    pub inputs: Vec<String>,
+    /// What it does.
+    pub kind: Kind,
+    /// What it reads.
+    pub inputs: Vec<Name>,
     /// What it computes.
-    pub outputs: Vec<String>,
+    pub outputs: Vec<Name>,
     /// Its attributes that are numbers or tensors.
-    pub attributes: Vec<(String, Attribute)>,
+    pub attributes: Vec<(Name, Attribute)>,
     /// The scopes of graphs in its attributes.
     pub inner: Vec<usize>,
 }
@@ -43,7 +52,7 @@ pub enum Attribute {
     /// The values of a sparse tensor, as a tensor of the model.
     Sparse(usize),
     /// That of the function's attribute of this name.
-    OfFunction(String),
+    OfFunction(Name),
 }
 
 /// Where names mean something.
@@ -53,16 +62,18 @@ pub struct Scope {
     pub parent: Option<usize>,
     /// The node that it is an attribute of; `None` for a default of the function around it.
     pub owner: Option<usize>,
+    /// The attribute that it is the value of.
+    pub attribute: Name,
     /// The names of its inputs, in order; those of the outermost graph are left out.
-    pub inputs: Vec<String>,
+    pub inputs: Vec<Name>,
     /// The names of its outputs likewise.
-    pub outputs: Vec<String>,
+    pub outputs: Vec<Name>,
     /// The defaults of a function's attributes.
-    pub defaults: Vec<(String, Attribute)>,
+    pub defaults: Vec<(Name, Attribute)>,
     /// The tensors that names mean here.
-    pub initializers: Vec<usize>,
+    pub initializers: Vec<(Name, usize)>,
     /// The values of sparse tensors that names mean here.
-    pub sparse: Vec<usize>,
+    pub sparse: Vec<(Name, usize)>,
     /// Its nodes.
     pub nodes: Vec<usize>,
     /// The scopes within.
@@ -78,6 +89,8 @@ pub struct Nodes {
     pub scopes: Vec<Scope>,
     /// The scopes of functions, by domain, name and overload.
     pub functions: HashMap<[String; 3], usize>,
+    /// The numbers of names.
+    pub names: HashMap<String, Name>,
 }
 
 impl Nodes {
@@ -97,9 +110,13 @@ impl Nodes {
 pub fn read(scan: &mut Scan<'_>, tensors: &[Found]) -> Result<Nodes> {
     let numbered = tensors.iter().enumerate().map(|(number, found)| (found.proto.body.0, number));
     scan.limits().budget.charge(40 * tensors.len() as u64)?;
-    let (scopes, functions) = (vec![Scope::default()], HashMap::new());
-    let nodes = Nodes { nodes: Vec::new(), scopes, functions };
-    let mut reader = NodeReader { scan, tensors: numbered.collect(), nodes };
+    let nodes = Nodes {
+        nodes: Vec::new(),
+        scopes: vec![Scope::default()],
+        functions: HashMap::new(),
+        names: HashMap::from([(String::new(), EMPTY)]),
+    };
+    let mut reader = NodeReader { scan, tensors: numbered.collect(), found: tensors, nodes };
     let mut at = 0;
     while at < reader.scan.file_len() {
         let record = reader.scan.field(at, reader.scan.file_len())?;
@@ -117,10 +134,43 @@ struct NodeReader<'s, 'a> {
     scan: &'s mut Scan<'a>,
     /// The model's tensors by where their messages begin.
     tensors: HashMap<u64, usize>,
+    found: &'s [Found],
     nodes: Nodes,
 }
 
 impl NodeReader<'_, '_> {
+    /// The number of a name.
+    fn number_of(&mut self, name: &str) -> Result<Name> {
+        if let Some(known) = self.nodes.names.get(name) {
+            return Ok(*known);
+        }
+        let cost = 2 * size_of::<(String, Name)>() + name.len();
+        self.scan.limits().budget.charge(cost as u64)?;
+        let number = self.nodes.names.len();
+        self.nodes.names.insert(name.to_owned(), number);
+        Ok(number)
+    }
+
+    /// The number of the name that a record holds.
+    fn name(&mut self, field: &Field) -> Result<Name> {
+        let name = text(self.scan, field)?;
+        self.number_of(&name)
+    }
+
+    /// The name of an input or output of a scope.
+    fn end(&mut self, field: &Field) -> Result<Name> {
+        self.scan.limits().budget.charge(2 * size_of::<Name>() as u64)?;
+        self.name(field)
+    }
+
+    /// A tensor, by the name that its own message says.
+    fn named(&mut self, tensor: Option<usize>) -> Result<Option<(Name, usize)>> {
+        let Some(tensor) = tensor else { return Ok(None) };
+        self.scan.limits().budget.charge(2 * size_of::<(Name, usize)>() as u64)?;
+        let name = &self.found[tensor].proto.name;
+        Ok(Some((self.number_of(name)?, tensor)))
+    }
+
     fn scope(&mut self, parent: Option<usize>, owner: Option<usize>) -> Result<usize> {
         self.scan.limits().budget.charge(2 * size_of::<Scope>() as u64)?;
         let number = self.nodes.scopes.len();
@@ -138,15 +188,17 @@ impl NodeReader<'_, '_> {
             match record.number {
                 graph::NODE => self.node(&record, scope)?,
                 graph::INITIALIZER => {
-                    self.nodes.scopes[scope].initializers.extend(self.tensors.get(&record.start));
+                    let tensor = self.named(self.tensors.get(&record.start).copied())?;
+                    self.nodes.scopes[scope].initializers.extend(tensor);
                 }
                 graph::SPARSE_INITIALIZER => {
                     let values = self.values_of_sparse(&record)?;
+                    let values = self.named(values)?;
                     self.nodes.scopes[scope].sparse.extend(values);
                 }
                 graph::INPUT | graph::OUTPUT if scope > 0 => {
                     if let Some(name) = first(self.scan, &record, value_info::NAME)? {
-                        let name = text(self.scan, &name)?;
+                        let name = self.end(&name)?;
                         let of = &mut self.nodes.scopes[scope];
                         if record.number == graph::INPUT { &mut of.inputs } else { &mut of.outputs }
                             .push(name);
@@ -168,11 +220,11 @@ impl NodeReader<'_, '_> {
             match record.number {
                 function::NODE => self.node(&record, scope)?,
                 function::INPUT => {
-                    let name = text(self.scan, &record)?;
+                    let name = self.end(&record)?;
                     self.nodes.scopes[scope].inputs.push(name);
                 }
                 function::OUTPUT => {
-                    let name = text(self.scan, &record)?;
+                    let name = self.end(&record)?;
                     self.nodes.scopes[scope].outputs.push(name);
                 }
                 function::DOMAIN => key[0] = text(self.scan, &record)?,
@@ -180,6 +232,7 @@ impl NodeReader<'_, '_> {
                 function::OVERLOAD => key[2] = text(self.scan, &record)?,
                 function::ATTRIBUTE_PROTO => {
                     let default = self.attribute(&record)?;
+                    self.scan.limits().budget.charge(2 * size_of::<(Name, Attribute)>() as u64)?;
                     self.nodes.scopes[scope].defaults.extend(default);
                     self.graphs(&record, scope, None)?;
                 }
@@ -199,6 +252,7 @@ impl NodeReader<'_, '_> {
                 *out = text(self.scan, &record)?;
             }
         }
+        found.kind = Kind::of(&found.domain, &found.operator);
         let number = self.nodes.nodes.len();
         self.ends(field, &mut found)?;
         self.nodes.nodes.push(found);
@@ -221,31 +275,41 @@ impl NodeReader<'_, '_> {
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
             match record.number {
-                node::INPUT => found.inputs.push(text(self.scan, &record)?),
-                node::OUTPUT => found.outputs.push(text(self.scan, &record)?),
+                node::INPUT => found.inputs.push(self.name(&record)?),
+                node::OUTPUT => found.outputs.push(self.name(&record)?),
                 node::OVERLOAD => found.overload = text(self.scan, &record)?,
                 node::ATTRIBUTE => {
-                    if let Some((name, value)) = self.attribute(&record)? {
-                        cost += size_of::<(String, Attribute)>() + name.len();
-                        found.attributes.push((name, value));
+                    if let Some(attribute) = self.attribute(&record)? {
+                        cost += size_of::<(Name, Attribute)>();
+                        found.attributes.push(attribute);
                     }
                 }
                 _ => {}
             }
             at = record.end;
         }
-        let names = found.inputs.iter().chain(&found.outputs);
-        cost += names.map(|name| name.len() + size_of::<String>()).sum::<usize>();
+        cost += (found.inputs.len() + found.outputs.len()) * size_of::<Name>();
+        cost += found.operator.len() + found.domain.len() + found.overload.len();
         self.scan.limits().budget.charge(2 * cost as u64)
     }
 
     /// The graphs that an attribute holds, of a node or by default of a function.
     fn graphs(&mut self, field: &Field, scope: usize, owner: Option<usize>) -> Result<()> {
         let mut at = field.start;
+        let mut name = None;
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
             if let attribute::G | attribute::GRAPHS = record.number {
                 let inner = self.scope(Some(scope), owner)?;
+                let of = match name {
+                    Some(name) => name,
+                    None => match last(self.scan, field, attribute::NAME)? {
+                        Some(record) => self.name(&record)?,
+                        None => EMPTY,
+                    },
+                };
+                name = Some(of);
+                self.nodes.scopes[inner].attribute = of;
                 if let Some(owner) = owner {
                     self.nodes.nodes[owner].inner.push(inner);
                 }
@@ -263,18 +327,18 @@ impl NodeReader<'_, '_> {
     }
 
     /// The name and the value of an attribute that is a number, a list of numbers or a tensor; `None` for another.
-    fn attribute(&mut self, field: &Field) -> Result<Option<(String, Attribute)>> {
-        let (mut name, mut value) = (String::new(), None);
+    fn attribute(&mut self, field: &Field) -> Result<Option<(Name, Attribute)>> {
+        let (mut name, mut value) = (EMPTY, None);
         let (mut numbers, mut is_list) = (Vec::new(), false);
         let mut at = field.start;
         while field.wire == wire::LEN && at < field.end {
             let record = self.scan.field(at, field.end)?;
             match (record.number, record.wire) {
-                (attribute::NAME, _) => name = text(self.scan, &record)?,
+                (attribute::NAME, _) => name = self.name(&record)?,
                 (attribute::I, wire::VARINT) => value = Some(Attribute::Int(record.value.cast_signed())),
                 (attribute::F, wire::I32) => value = Some(Attribute::Numbers(floats(self.scan, &record)?)),
                 (attribute::REF, wire::LEN) => {
-                    value = Some(Attribute::OfFunction(text(self.scan, &record)?));
+                    value = Some(Attribute::OfFunction(self.name(&record)?));
                 }
                 (attribute::T, _) => {
                     value = self.tensors.get(&record.start).copied().map(Attribute::Tensor);
@@ -322,6 +386,19 @@ fn first(scan: &mut Scan<'_>, field: &Field, number: u32) -> Result<Option<Field
         at = record.end;
     }
     Ok(None)
+}
+
+/// The last record of a message with this number: of several values of a field, protobuf takes that.
+fn last(scan: &mut Scan<'_>, field: &Field, number: u32) -> Result<Option<Field>> {
+    let (mut found, mut at) = (None, field.start);
+    while field.wire == wire::LEN && at < field.end {
+        let record = scan.field(at, field.end)?;
+        if record.number == number {
+            found = Some(record);
+        }
+        at = record.end;
+    }
+    Ok(found)
 }
 
 /// A text. What is none is not the name of a tensor either, and counts as empty.

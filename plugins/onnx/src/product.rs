@@ -10,8 +10,10 @@
 //! node that quantized it; what is left must be one constant, or it is not certain that it is the weight's.
 
 use crate::derived::Describer;
+use crate::kinds::Kind;
 use crate::operators::{self, Axis};
-use crate::origin::{Origin, Place};
+use crate::origin::{Origin, Place, Value};
+use std::collections::HashSet;
 
 /// The most nodes between a product of integers and its scale.
 const MOST_NODES: usize = 8;
@@ -49,16 +51,17 @@ pub struct Factor {
 pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<(usize, Option<usize>)> {
     let graphs = &of.graphs;
     // The scale of the other operand.
-    let (quantizer, place) = match graphs.of_input(factor.node, factor.other, factor.place) {
-        Origin::Computed(node, 0, place) => (graphs.node(node), place),
+    let (number, place) = match graphs.of_input(factor.node, factor.other, factor.place) {
+        Origin::Computed(node, 0, place) => (node, place),
         _ => return None,
     };
+    let quantizer = graphs.node(number);
     if !operators::is_standard(&quantizer.domain) {
         return None;
     }
     let own = match quantizer.operator.as_str() {
-        "DynamicQuantizeLinear" => quantizer.outputs.get(1)?,
-        "QuantizeLinear" => quantizer.inputs.get(1)?,
+        "DynamicQuantizeLinear" => graphs.output(number, 1),
+        "QuantizeLinear" => graphs.input(number, 1),
         _ => return None,
     };
     let own = graphs.origin(place, own);
@@ -67,26 +70,18 @@ pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<(usize, Option<usi
         return None;
     }
     let mut factors: Vec<Origin<'_>> = Vec::new();
-    let mut value = graphs.node(factor.node).outputs.first()?.as_str();
+    let mut value = graphs.output(factor.node, 0);
     for _ in 0..MOST_NODES {
-        let readers =
-            graphs.readers(factor.place.scope, value).iter().map(|number| (*number, graphs.node(*number)));
-        let mut next = readers.filter(|(_, node)| {
-            operators::is_standard(&node.domain) && ["Cast", "Mul"].contains(&node.operator.as_str())
-        });
-        let (number, node) = next.next()?;
         // One product that is scaled in two ways has no scale.
-        if next.next().is_some() {
-            return None;
-        }
-        if node.operator == "Mul" {
-            let other = node.inputs.iter().position(|name| name != value)?;
+        let &[number] = graphs.readers(factor.place.scope, value) else { return None };
+        if matches!(graphs.node(number).kind, Kind::Multiply) {
+            let other = graphs.inputs(number).iter().position(|other| *other != value)?;
             collect(of, graphs.of_input(number, other, factor.place), &mut factors, MOST_NODES);
             let left: Vec<_> = without(&factors, &own);
             if left.len() < factors.len() && !left.is_empty() {
                 let [Origin::Stored { tensor, mover: None, .. }] = left[..] else { return None };
                 // With another constant after it, either may be the scale.
-                if is_scaled_again(of, factor.place, node.outputs.first()?, MOST_NODES) {
+                if is_scaled_again(of, factor.place, graphs.output(number, 0)) {
                     return None;
                 }
                 let other = match own {
@@ -96,34 +91,40 @@ pub fn follows(of: &Describer<'_>, factor: &Factor) -> Option<(usize, Option<usi
                 return fits(of, factor, *tensor).then_some((*tensor, other));
             }
         }
-        value = node.outputs.first()?;
+        value = graphs.output(number, 0);
     }
     None
 }
 
 /// Whether later nodes multiply a value by a constant, at once or after casts.
-fn is_scaled_again<'a>(of: &Describer<'a>, place: Place, value: &'a str, depth: usize) -> bool {
+fn is_scaled_again(of: &Describer<'_>, place: Place, value: Value) -> bool {
     let graphs = &of.graphs;
     let is_constant =
         |node, at| matches!(graphs.of_input(node, at, place), Origin::Stored { .. } | Origin::Numbers(_));
-    graphs.readers(place.scope, value).iter().any(|&number| {
-        let node = graphs.node(number);
-        match node.operator.as_str() {
-            _ if !operators::is_standard(&node.domain) => false,
-            "Mul" => is_constant(number, 0) || is_constant(number, 1),
-            "Cast" => {
-                let next = node.outputs.first().filter(|_| depth > 0);
-                next.is_some_and(|next| is_scaled_again(of, place, next, depth - 1))
+    // Casts may be many, and be read by many.
+    let (mut next, mut seen) = (vec![value], HashSet::from([value]));
+    while let Some(value) = next.pop() {
+        for &number in graphs.readers(place.scope, value) {
+            // What is not looked at may be a constant.
+            if !graphs.spend(1) {
+                return true;
             }
-            _ => false,
+            if matches!(graphs.node(number).kind, Kind::Multiply) {
+                if is_constant(number, 0) || is_constant(number, 1) {
+                    return true;
+                }
+            } else if seen.insert(graphs.output(number, 0)) {
+                next.push(graphs.output(number, 0));
+            }
         }
-    })
+    }
+    false
 }
 
 /// The factors of a value: those of a product of others.
 fn collect<'a>(of: &Describer<'a>, value: Origin<'a>, factors: &mut Vec<Origin<'a>>, depth: usize) {
     if let Origin::Computed(number, 0, place) = value
-        && of.graphs.node(number).operator == "Mul"
+        && let Kind::Multiply = of.graphs.node(number).kind
         && depth > 0
     {
         for at in 0..2 {

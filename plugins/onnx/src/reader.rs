@@ -126,7 +126,7 @@ impl Opened {
                 "{n_summed} tensors say the SHA-1 of the file that their data is in: it is not checked (planned), and not written again"
             ));
         }
-        opened.derived = derived::describe(source, &mut scan, &index, &opened.tensors, &opened.numbers)?;
+        opened.derived = derived::describe(source, file, limits, &index, &opened.tensors, &opened.numbers)?;
         opened.carried = take_carried(&mut about, limits, &mut opened.notes);
         opened.describe_graph(&mut scan, &index, &about, files.lengths)?;
         Ok(opened)

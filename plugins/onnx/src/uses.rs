@@ -1,34 +1,39 @@
 //! Scales that the graph computes with in other ways too, as with any float: they stay in the model, beside the weights that they
 //! scale.
 
-use crate::operators;
-use crate::origin::{Graphs, Origin, Place};
+use crate::kinds::Kind;
+use crate::origin::{Graphs, Origin, Place, Value};
 use std::collections::HashSet;
 
 /// What nodes that do not compute with codes read.
 #[derive(Debug, Default)]
-pub struct Uses<'a> {
-    /// Names that were followed, and whether to a product: many nodes read what has many nodes before it.
-    seen: HashSet<(Place, &'a str, bool)>,
+pub struct Uses {
+    /// Values that were followed, in which call, and whether to a product: many nodes read what has many nodes before it.
+    seen: HashSet<(Option<usize>, Value, bool)>,
     read: HashSet<usize>,
     multiplied: HashSet<usize>,
     /// Scales of operands of integers, whose products later nodes multiply by.
     following: HashSet<usize>,
 }
 
-impl<'a> Uses<'a> {
+impl Uses {
     /// Keeps what a node reads that does not compute with codes.
-    pub fn add(&mut self, graphs: &Graphs<'a>, number: usize, place: Place) {
-        let node = graphs.node(number);
+    pub fn add(&mut self, graphs: &Graphs<'_>, number: usize, place: Place) {
+        let kind = graphs.node(number).kind;
         // What is moved counts where it is read.
-        if operators::moves(&node.domain, &node.operator) {
+        if matches!(kind, Kind::Move { .. }) {
             return;
         }
-        let is_product = operators::is_standard(&node.domain) && node.operator == "Mul";
+        let is_product = matches!(kind, Kind::Multiply);
         let read = if is_product { &mut self.multiplied } else { &mut self.read };
-        for name in &node.inputs {
-            if self.seen.insert((place, name, is_product))
-                && let Origin::Stored { tensor, .. } = graphs.origin(place, name)
+        for value in graphs.inputs(number) {
+            if !graphs.spend(1) {
+                return;
+            }
+            if let Value::Bound(..) = value
+                && self.seen.insert((place.call, *value, is_product))
+                && graphs.hold(2 * size_of::<(Option<usize>, Value, bool)>())
+                && let Origin::Stored { tensor, .. } = graphs.origin(place, *value)
             {
                 read.insert(tensor);
             }

@@ -119,7 +119,7 @@ fn codes_are_a_weight_or_unknown_whatever_passes_them_on() {
     ] {
         let first = if operator == "Where" { "flag" } else { "w" };
         let why = unknown(&[node(operator, "", &[first, "w"], "q"), scaled("q")], &[]);
-        assert_eq!(why, format!("`{operator}` makes others of them before"));
+        assert_eq!(why, format!("`{operator}` changes them before they are scaled"));
     }
 }
 
@@ -150,12 +150,15 @@ fn functions_too_deep_to_be_followed_leave_codes_unknown_by_their_own_name() {
             _ => function(&format!("F{at}"), &node(&format!("F{}", at + 1), "local", &["p"], "r")),
         })
         .collect();
-    assert!(unknown(&[node("F0", "local", &["w"], "y")], &functions).contains("too often"));
+    assert_eq!(
+        unknown(&[node("F0", "local", &["w"], "y")], &functions),
+        "functions call one another more than 16 deep around it"
+    );
     // One that calls itself has no end, whether it scales codes or passes them on.
     let endless = function("F", &node("F", "local", &["p"], "r"));
     assert!(
         unknown(&[node("F", "local", &["w"], "q"), scaled("q")], std::slice::from_ref(&endless))
-            .contains("too often")
+            .contains("more than 16 deep")
     );
 }
 

@@ -133,12 +133,15 @@ pub fn jsons(announced: &[Announcement], source: &OpenedModel) -> Vec<Option<Str
     announced.iter().map(|one| one.json(source, &objects)).collect()
 }
 
+/// The names and values of an object's members; a member of an object within has a name with a dot.
+type Members<'m> = Vec<(&'m str, &'m Value)>;
+
 /// The announcing objects among a model's metadata keys.
 struct Objects<'m> {
     /// The files that have any, each as JSON where it can be read.
     files: Vec<Option<Json>>,
     /// By the names of file and object, the number of the file, and the members.
-    members: HashMap<(&'m str, &'m str), (usize, Vec<(&'m str, &'m Value)>)>,
+    members: HashMap<(&'m str, &'m str), (usize, Members<'m>)>,
 }
 
 impl<'m> Objects<'m> {

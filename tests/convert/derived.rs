@@ -194,7 +194,7 @@ const REFUSED: [(&str, &str, &str); 35] = [
     ("multiplied", "w", "`MatMul` changes them before they are scaled"),
     ("fed-back", "w", "the body of a loop takes it as an input"),
     ("scanned-in-batches", "w", "the body of a loop takes it as an input"),
-    ("given-branch", "y/then_branch/a/value", "`If` changes them before they are scaled"),
+    ("given-branch", "y/else_branch/b/value", "`If` changes them before they are scaled"),
     (
         "default-branch",
         "functions/local.Choose/else_branch/e/value",

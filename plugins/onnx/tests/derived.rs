@@ -4,16 +4,16 @@ use crate::build::{bytes as record, number};
 use crate::fixture::Opened;
 use apr_sdk::{Derived, DerivedNumbers, MemorySource};
 
-const INT8: u64 = 3;
-const FLOAT: u64 = 1;
+pub(crate) const INT8: u64 = 3;
+pub(crate) const FLOAT: u64 = 1;
 
-fn node(operator: &str, domain: &str, inputs: &[&str], output: &str) -> Vec<u8> {
+pub(crate) fn node(operator: &str, domain: &str, inputs: &[&str], output: &str) -> Vec<u8> {
     let inputs: Vec<u8> = inputs.iter().flat_map(|name| record(1, name.as_bytes())).collect();
     let outputs = record(2, output.as_bytes());
     record(1, &[inputs, outputs, record(4, operator.as_bytes()), record(7, domain.as_bytes())].concat())
 }
 
-fn initializer(name: &str, kind: u64, dims: &[u64]) -> Vec<u8> {
+pub(crate) fn initializer(name: &str, kind: u64, dims: &[u64]) -> Vec<u8> {
     let size = dims.iter().product::<u64>() as usize * if kind == FLOAT { 4 } else { 1 };
     let dims: Vec<u8> = dims.iter().flat_map(|&dim| number(1, dim)).collect();
     let data = record(9, &vec![1; size]);
@@ -27,7 +27,7 @@ fn function(name: &str, node: &[u8]) -> Vec<u8> {
 }
 
 /// The record of a node has another number in a function.
-fn as_of_function(node: &[u8]) -> Vec<u8> {
+pub(crate) fn as_of_function(node: &[u8]) -> Vec<u8> {
     [&[7 << 3 | 2], &node[1..]].concat()
 }
 
@@ -37,7 +37,7 @@ fn told(nodes: &[Vec<u8>], functions: &[Vec<u8>]) -> Option<Derived> {
     told_of(&stored, nodes, functions)
 }
 
-fn told_of(stored: &[u8], nodes: &[Vec<u8>], functions: &[Vec<u8>]) -> Option<Derived> {
+pub(crate) fn told_of(stored: &[u8], nodes: &[Vec<u8>], functions: &[Vec<u8>]) -> Option<Derived> {
     let graph = record(7, &[nodes.concat(), record(2, b"g"), stored.to_vec()].concat());
     let opset = record(8, &number(2, 21));
     let model = [number(1, 10), graph, opset, functions.concat()].concat();
@@ -53,7 +53,7 @@ fn unknown(nodes: &[Vec<u8>], functions: &[Vec<u8>]) -> String {
     derived.unknown[0].why.clone()
 }
 
-fn scaled(codes: &str) -> Vec<u8> {
+pub(crate) fn scaled(codes: &str) -> Vec<u8> {
     node("DequantizeLinear", "", &[codes, "s"], "y")
 }
 

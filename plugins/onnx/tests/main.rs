@@ -17,6 +17,7 @@ mod conformance;
 mod derived;
 mod external;
 mod fixture;
+mod hostile;
 mod long;
 mod read;
 mod rejects;

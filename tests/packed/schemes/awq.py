@@ -1,86 +1,58 @@
-"""AWQ by hand, by the layouts of AutoAWQ's `packing_utils.py`, `gemv.py` and `gemv_fast.py`."""
+"""AWQ by AutoAWQ's own layers, and AutoRound's form of it by AutoRound's."""
 
 import torch
+from auto_round.export.export_to_awq.utils import WQLinear_GEMM as RoundGemm
+from auto_round.export.export_to_awq.utils import dequantize_gemm as round_dequantize
+from awq.modules.linear.gemm import WQLinear_GEMM
+from awq.modules.linear.gemv import WQLinear_GEMV
+from awq.modules.linear.gemv_fast import WQLinear_GEMVFast
+from awq.utils.packing_utils import dequantize_gemm
 
-from .gptq import SAID
+from .gptq import linear
 from .seeded import method, weight
 
-ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+NAME = "model.layers.0.mlp.up_proj"
+BY_HAND = "(code - zero) * scale in F32, by torch 2.15"
 
 
-def eights(codes):
-    """Codes [n, m] with eight columns in a word, in AWQ's order."""
-    n, m = codes.shape
-    words = torch.zeros(n, m // 8, dtype=torch.int64)
-    for place, column in enumerate(ORDER):
-        words |= codes[:, column::8] << (4 * place)
-    return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
-
-
-def linear(codes, words):
-    """Codes [n, m] with eight columns in a word, in order; padded to so many words."""
-    codes = torch.nn.functional.pad(codes, (0, words * 8 - codes.shape[1]))
-    out = sum(codes[:, place::8] << (4 * place) for place in range(8))
-    return torch.where(out >= 2**31, out - 2**32, out).to(torch.int32)
-
-
-def interleaved(codes):
-    """Codes [n, m], four rows in turn with 64 columns each: place p of 32 is column p % 4 * 8 + p // 8 * 2 + p % 8 // 4."""
-    n, m = codes.shape
-    order = [place % 4 * 8 + place // 8 * 2 + place % 8 // 4 for place in range(32)]
-    codes = codes.reshape(n, m // 32, 32)[:, :, order].reshape(n // 4, 4, m // 64, 64)
-    places = codes.transpose(1, 2).reshape(n // 4, m, 4)
-    words = sum(places[:, :, place] << (4 * place) for place in range(4))
-    return torch.where(words >= 2**15, words - 2**16, words).to(torch.int16)
-
-
-def fast(name, rows, columns, group):
-    """The version gemv_fast: scales and scaled zero points for a multiple of 32 groups, or of 8 where groups are long."""
-    _, _, scales, zeros, codes = quantized(name, rows, columns, group)
-    scaled = -(scales * zeros).half().float()
-    expected = codes.reshape(rows, -1, group) * scales[..., None] + scaled[..., None]
-    padded = lambda values: torch.nn.functional.pad(values, (0, 32 - values.shape[1])).T.half()
-    stored = {"qweight": interleaved(codes), "qzeros": padded(scaled), "scales": padded(scales)}
-    stored = {f"{name}.{key}": value for key, value in stored.items()}
-    return stored, {f"{name}.weight": expected.reshape(rows, columns)}
-
-
-def quantized(name, rows, columns, group):
-    values = weight(name, rows, columns)
+def quantized(rows, columns, group):
+    values = weight(NAME, rows, columns)
     boxes = values.reshape(rows, -1, group)
     low, high = boxes.amin(-1).clamp(max=0), boxes.amax(-1).clamp(min=0)
     scales = ((high - low) / 15).half().float()
-    zeros = torch.round(-low / scales).long().clamp(0, 15)
-    codes = (torch.round(boxes / scales[..., None]).long() + zeros[..., None]).clamp(0, 15)
-    expected = ((codes - zeros[..., None]).float() * scales[..., None]).reshape(rows, columns)
-    return values, expected, scales, zeros, codes.reshape(rows, columns)
+    zeros = torch.round(-low / scales).clamp(0, 15)
+    # The layers do not clamp codes.
+    codes = (torch.round(boxes / scales[..., None]) + zeros[..., None]).clamp(0, 15)
+    values = ((codes - zeros[..., None]) * scales[..., None]).reshape(rows, columns)
+    return values, scales, zeros, codes
 
 
-def module(name, rows, columns, group, gemv):
-    _, expected, scales, zeros, codes = quantized(name, rows, columns, group)
-    if gemv:
-        # `calculate_zeros_width`: groups of 32 take a multiple of four words.
-        words = 4
-        stored = {
-            "qweight": linear(codes, columns // 8),
-            "qzeros": linear(zeros, words),
-            "scales": torch.nn.functional.pad(scales, (0, words * 8 - scales.shape[1])).half(),
-        }
-    else:
-        stored = {"qweight": eights(codes.T), "qzeros": eights(zeros.T), "scales": scales.T.half()}
-    return {f"{name}.{key}": value for key, value in stored.items()}, {f"{name}.weight": expected}
+def gemm(layer, dequantize):
+    values, scales, zeros, _ = quantized(64, 96, 32)
+    own = layer.from_linear(linear(values), 4, 32, scales=scales.T.contiguous(), zeros=zeros.T.contiguous())
+    return own, dequantize(own.qweight, own.qzeros, own.scales.float(), 4, 32).T
+
+
+def gemv(layer, rows, columns):
+    values, scales, zeros, codes = quantized(rows, columns, 32)
+    own = layer.from_linear(linear(values), 4, 32, scales=scales, zeros=zeros)
+    if layer is WQLinear_GEMV:
+        return own, values
+    # Its zero points are values, rounded to F16.
+    expected = codes * scales[..., None] - (scales * zeros).half().float()[..., None]
+    return own, expected.reshape(rows, columns)
 
 
 def cases():
-    for name, version, config in (
-        ("awq-gemm", "gemm", None),
-        ("awq-gemv", "gemv", None),
-        ("auto-round-awq", "gemm", method("auto-round", packing_format="auto_round:auto_awq", bits=4, group_size=32)),
+    config = lambda version: method("awq", bits=4, group_size=32, zero_point=True, version=version)
+    of_round = method("auto-round", packing_format="auto_round:auto_awq", bits=4, group_size=32)
+    awq, own_round = "autoawq 0.2.9", "auto-round 0.16"
+    for name, (own, expected), said, packed_by, judged_by in (
+        ("awq-gemm", gemm(WQLinear_GEMM, dequantize_gemm), config("gemm"), awq, f"{awq}, with scales in F32"),
+        ("awq-gemv", gemv(WQLinear_GEMV, 64, 96), config("gemv"), awq, BY_HAND),
+        ("awq-gemv-fast", gemv(WQLinear_GEMVFast, 24, 128), config("gemv_fast"), awq, BY_HAND),
+        ("auto-round-awq", gemm(RoundGemm, round_dequantize), of_round, own_round, f"{own_round}, with scales in F32"),
     ):
-        stored, expected = module("model.layers.0.mlp.up_proj", 64, 96, 32, version == "gemv")
-        config = config or method("awq", bits=4, group_size=32, zero_point=True, version=version)
-        yield {"name": name, "config": config, "stored": stored, "expected": expected, **SAID}
-    stored, expected = fast("model.layers.0.mlp.up_proj", 24, 128, 32)
-    config = method("awq", bits=4, group_size=32, zero_point=True, version="gemv_fast")
-    said = {**SAID, "packed_by": "the published layout, by torch 2.15: what WQLinear_GEMVFast of AutoAWQ 0.2.9 packs"}
-    yield {"name": "awq-gemv-fast", "config": config, "stored": stored, "expected": expected, **said}
+        stored = {f"{NAME}.{part}": getattr(own, part) for part in ("qweight", "qzeros", "scales")}
+        expected = {f"{NAME}.weight": expected}
+        yield {"name": name, "config": said, "stored": stored, "expected": expected, "packed_by": packed_by, "judged_by": judged_by}

@@ -1,33 +1,58 @@
-"""GPTQ by hand, by the layout of AutoGPTQ and GPTQModel: neither installs without a compiler for CUDA."""
+"""GPTQ by GPTQModel's own layer, and AutoRound's form of it by AutoRound's."""
+
+from types import SimpleNamespace
 
 import torch
+from auto_round_extension.torch.qlinear_torch_zp import QuantLinear
+from gptqmodel.nn_modules.qlinear.torch import TorchLinear
+from gptqmodel.utils.model import convert_gptq_v2_to_v1_format_module
 
 from .seeded import method, weight
 
-SAID = {"packed_by": "the published layout, by torch 2.15", "judged_by": "(code - zero) * scale in F32, by torch 2.15"}
+SAID = {"packed_by": "gptqmodel 7.7", "judged_by": "gptqmodel 7.7, with scales in F32"}
+ROUND = {"packed_by": "auto-round 0.16", "judged_by": "auto-round 0.16, with scales in F32"}
 
 
-def strings(codes, bits):
-    """Codes [n, m] as strings of bits down each column, in words: [n * bits / 32, m]."""
-    n, m = codes.shape
-    words = torch.zeros(-(-n * bits // 32), m, dtype=torch.int64)
-    for at in range(n):
-        word, shift = at * bits // 32, at * bits % 32
-        words[word] |= (codes[at] << shift) & 0xFFFFFFFF
-        if shift + bits > 32:
-            words[word + 1] |= codes[at] >> (32 - shift)
-    return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
+def linear(values):
+    """A layer of these weights."""
+    rows, columns = values.shape
+    layer = torch.nn.Linear(columns, rows, bias=False)
+    layer.weight.data = values.clone()
+    return layer
 
 
-def module(name, rows, columns, bits, group, symmetric, add, order=False):
+def by_gptqmodel(layer, bits, group, symmetric, order, version, grid):
+    scales, zeros, index = grid
+    columns, rows = layer.in_features, layer.out_features
+    own = TorchLinear(bits, group, symmetric, order, columns, rows, register_buffers=True)
+    own.pack_original(layer, scales, zeros, index)
+    own.post_init()
+    half, own.scales = own.scales, own.scales.float()
+    expected = own.dequantize_weight().T
+    own.scales = half
+    if version == 1:
+        convert_gptq_v2_to_v1_format_module(own, SimpleNamespace(bits=bits, pack_dtype=torch.int32))
+    return own, expected
+
+
+def by_auto_round(layer, bits, group, grid):
+    scales, zeros, _ = grid
+    own = QuantLinear(bits, group, layer.in_features, layer.out_features, False, g_idx=True)
+    own.pack(layer, scales, zeros)
+    half, own.scales = own.scales, own.scales.float()
+    expected = own(torch.eye(layer.in_features)).T
+    own.scales = half
+    return own, expected
+
+
+def module(name, rows, columns, bits, group, symmetric, version, order=False, is_round=False):
     values = weight(name, rows, columns)
     index = torch.arange(columns) // group
     if order:
         index = index[torch.randperm(columns, generator=torch.Generator().manual_seed(3))]
     groups = int(index.max()) + 1
-    scales, zeros = torch.zeros(groups, rows), torch.zeros(groups, rows, dtype=torch.int64)
+    scales, zeros = torch.zeros(groups, rows), torch.zeros(groups, rows)
     most = 2**bits - 1
-    codes = torch.zeros(rows, columns, dtype=torch.int64)
     for number in range(groups):
         own = index == number
         low, high = values[:, own].amin(1).clamp(max=0), values[:, own].amax(1).clamp(min=0)
@@ -35,31 +60,30 @@ def module(name, rows, columns, bits, group, symmetric, add, order=False):
             high = torch.maximum(high, -low)
             low = -high
         scales[number] = ((high - low) / most).half().float()
-        zeros[number] = (most + 1) // 2 if symmetric else torch.round(-low / scales[number]).long().clamp(1, most)
-        codes[:, own] = (torch.round(values[:, own] / scales[number][:, None]).long() + zeros[number][:, None]).clamp(0, most)
-    expected = (codes - zeros[index].T).float() * scales[index].T
-    stored = {
-        f"{name}.qweight": strings(codes.T, bits),
-        f"{name}.qzeros": strings((zeros - add).T, bits).T,
-        f"{name}.scales": scales.half(),
-        f"{name}.g_idx": index.to(torch.int32),
-    }
+        zeros[number] = (most + 1) // 2 if symmetric else torch.round(-low / scales[number]).clamp(1, most)
+    grid = (scales.T.contiguous(), zeros.T.contiguous(), index.to(torch.int32))
+    if is_round:
+        own, expected = by_auto_round(linear(values), bits, group, grid)
+    else:
+        own, expected = by_gptqmodel(linear(values), bits, group, symmetric, order, version, grid)
+    stored = {f"{name}.{part}": getattr(own, part) for part in ("qweight", "qzeros", "scales", "g_idx")}
     return stored, {f"{name}.weight": expected}
 
 
 def case(name, bits, group, symmetric, version=1, order=False, columns=128, rows=64, config=None):
-    stored, expected = module("model.layers.0.mlp.up_proj", rows, columns, bits, columns if group < 0 else group, symmetric, 2 - version, order)
+    group_size, is_round = columns if group < 0 else group, config is not None
+    stored, expected = module("model.layers.0.mlp.up_proj", rows, columns, bits, group_size, symmetric, version, order, is_round)
     said = {"bits": bits, "group_size": group, "desc_act": order, "sym": symmetric}
     said["checkpoint_format"] = "gptq" if version == 1 else "gptq_v2"
     config = config or method("gptq", **said)
-    return {"name": name, "config": config, "stored": stored, "expected": expected, **SAID}
+    return {"name": name, "config": config, "stored": stored, "expected": expected, **(ROUND if is_round else SAID)}
 
 
 def without_zeros(case, zeros):
     """Symmetric weights: zero points are in the middle, and left out, or an empty tensor, as AutoRound stores them."""
     stored = {name: value for name, value in case["stored"].items() if not name.endswith(".qzeros")}
     stored.update({name: zeros for name in case["stored"] if name.endswith(".qzeros") and zeros is not None})
-    return {**case, "stored": stored}
+    return {**case, "stored": stored, "packed_by": f"{case['packed_by']}, but for the zero points"}
 
 
 def cases():

@@ -13,7 +13,7 @@
 //! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
 
 use crate::model::{Config, Found, Model, matrices};
-use crate::pattern::{Matches, Pattern};
+use crate::pattern::{Matches, Module, Pattern};
 use crate::scheme::Scheme;
 use crate::words::{Codes, Grid, Zeros};
 use apr_sdk::{DType, Error, PackedTensor, Result};
@@ -62,7 +62,7 @@ impl Settings {
     /// What is said about a module alone: by the first pattern that matches it. The error is a pattern that might be one, and
     /// says something else.
     fn own(&self, module: &str) -> std::result::Result<Option<&Own>, &str> {
-        let (mut found, mut open) = (None, Vec::new());
+        let (mut found, mut open, module) = (None, Vec::new(), Module::new(module));
         for own in &self.dynamic {
             match own.pattern.matches(module, &self.matches) {
                 Some(true) => {

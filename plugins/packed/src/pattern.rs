@@ -20,6 +20,8 @@ pub struct Pattern {
     hir: Option<Hir>,
     /// The longest text that must be in a name.
     needle: Option<String>,
+    /// The pairs of bytes that must be in one: see [`pairs`].
+    pairs: u128,
     /// Made once a name needs it; `None` if the pattern cannot be read.
     regex: OnceCell<Option<Regex>>,
 }
@@ -33,16 +35,39 @@ impl Default for Matches {
     }
 }
 
+/// The name of a module.
+#[derive(Clone, Copy)]
+pub struct Module<'n> {
+    name: &'n str,
+    pairs: u128,
+}
+
+impl Module<'_> {
+    /// A module of this name.
+    pub fn new(name: &str) -> Module<'_> {
+        Module { name, pairs: pairs(name) }
+    }
+}
+
 impl Pattern {
     /// Reads a pattern.
     pub fn new(text: &str) -> Pattern {
         let hir = regex_syntax::parse(text).ok();
-        let needle = hir.as_ref().and_then(needle).map(str::to_owned);
-        Pattern { text: text.to_owned(), hir, needle, regex: OnceCell::new() }
+        let mut all = Vec::new();
+        if let Some(hir) = &hir {
+            needles(hir, &mut all);
+        }
+        let pairs = all.iter().fold(0, |all, needle| all | pairs(needle));
+        let needle = all.into_iter().max_by_key(|text| text.len()).map(str::to_owned);
+        Pattern { text: text.to_owned(), hir, needle, pairs, regex: OnceCell::new() }
     }
 
     /// Whether a name matches; `None` if the pattern cannot be read, or if matching takes too long.
-    pub fn matches(&self, name: &str, left: &Matches) -> Option<bool> {
+    pub fn matches(&self, Module { name, pairs }: Module<'_>, left: &Matches) -> Option<bool> {
+        // A configuration may have a pattern for each module: all but one end here.
+        if self.pairs & !pairs != 0 {
+            return Some(false);
+        }
         let is_other = |hir: &Hir| begin(hir, name).is_none();
         if self.hir.as_ref().is_some_and(is_other)
             || self.needle.as_ref().is_some_and(|needle| !name.contains(needle))
@@ -56,14 +81,20 @@ impl Pattern {
     }
 }
 
-/// The longest text that is in whatever matches.
-fn needle(hir: &Hir) -> Option<&str> {
+/// The pairs of bytes that follow one another in a text, each one of 128 bits: a text within has no others.
+fn pairs(text: &str) -> u128 {
+    let bit = |(one, next)| u16::from_le_bytes([one, next]).wrapping_mul(40_503) >> 9;
+    text.bytes().zip(text.bytes().skip(1)).fold(0, |all, pair| all | 1 << bit(pair))
+}
+
+/// The texts that are in whatever matches.
+fn needles<'h>(hir: &'h Hir, all: &mut Vec<&'h str>) {
     match hir.kind() {
-        HirKind::Literal(text) => std::str::from_utf8(&text.0).ok(),
-        HirKind::Capture(of) => needle(&of.sub),
-        HirKind::Repetition(of) if of.min > 0 => needle(&of.sub),
-        HirKind::Concat(parts) => parts.iter().filter_map(needle).max_by_key(|text| text.len()),
-        _ => None,
+        HirKind::Literal(text) => all.extend(std::str::from_utf8(&text.0)),
+        HirKind::Capture(of) => needles(&of.sub, all),
+        HirKind::Repetition(of) if of.min > 0 => needles(&of.sub, all),
+        HirKind::Concat(parts) => parts.iter().for_each(|part| needles(part, all)),
+        _ => {}
     }
 }
 
@@ -71,7 +102,8 @@ fn needle(hir: &Hir) -> Option<&str> {
 /// name begins otherwise. What comes after it is not looked at.
 fn begin<'n>(hir: &Hir, name: &'n str) -> Option<&'n str> {
     match hir.kind() {
-        HirKind::Literal(text) => name.strip_prefix(std::str::from_utf8(&text.0).ok()?),
+        HirKind::Literal(text) if name.as_bytes().starts_with(&text.0) => name.get(text.0.len()..),
+        HirKind::Literal(_) => None,
         HirKind::Class(Class::Unicode(class)) => {
             let first = name.chars().next()?;
             let is_one = class.iter().any(|range| (range.start()..=range.end()).contains(&first));
@@ -114,14 +146,18 @@ mod tests {
             ("model.é", "model.ü", Some(false)),
         ];
         for (pattern, name, want) in cases {
-            assert_eq!(Pattern::new(pattern).matches(name, &Matches::default()), want, "{pattern} on {name}");
+            assert_eq!(
+                Pattern::new(pattern).matches(Module::new(name), &Matches::default()),
+                want,
+                "{pattern} on {name}"
+            );
         }
     }
 
     #[test]
     fn a_pattern_without_end_is_given_up() {
         let name = "a".repeat(64);
-        assert_eq!(Pattern::new(r"(?:(a*)*\1)*b").matches(&name, &Matches::default()), None);
+        assert_eq!(Pattern::new(r"(?:(a*)*\1)*b").matches(Module::new(&name), &Matches::default()), None);
     }
 
     #[test]
@@ -129,13 +165,16 @@ mod tests {
         let left = Matches::default();
         let is_left = || left.0.get();
         for pattern in [r".*down_proj", r"model\.layers\.1\.up", "model.layers.1.up"] {
-            assert_eq!(Pattern::new(pattern).matches("model.layers.2.up_proj", &left), Some(false));
+            assert_eq!(
+                Pattern::new(pattern).matches(Module::new("model.layers.2.up_proj"), &left),
+                Some(false)
+            );
         }
         assert_eq!(is_left(), MOST_MATCHES);
         let own = Pattern::new(".*[pq]roj");
-        assert_eq!(own.matches("up_proj", &left), Some(true));
+        assert_eq!(own.matches(Module::new("up_proj"), &left), Some(true));
         assert_eq!(is_left(), MOST_MATCHES - 1);
         left.0.set(0);
-        assert_eq!(own.matches("up_proj", &left), None);
+        assert_eq!(own.matches(Module::new("up_proj"), &left), None);
     }
 }

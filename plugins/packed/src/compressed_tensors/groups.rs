@@ -1,7 +1,7 @@
 //! What a configuration of compressed-tensors says about weights: `config_groups`, and which module belongs to which.
 
 use crate::model::Config;
-use crate::pattern::{Matches, Pattern};
+use crate::pattern::{Matches, Module, Pattern};
 use apr_sdk::{Error, Result};
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -120,8 +120,9 @@ pub fn of<'g>(
     }
     let (mut by_pattern, mut unread) = (None, None);
     let patterns = groups.all.iter().flat_map(|group| group.patterns.iter().map(move |of| (group, of)));
+    let name = Module::new(module);
     for (group, pattern) in patterns {
-        match pattern.matches(module, &groups.matches) {
+        match pattern.matches(name, &groups.matches) {
             Some(true) => by_pattern = by_pattern.or(Some(group)),
             Some(false) => {}
             None => unread = unread.or(Some((group, &pattern.text))),

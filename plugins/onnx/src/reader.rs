@@ -114,10 +114,15 @@ impl Opened {
             let tensor = opened.tensor(source, &mut files, number, found).map_err(place)?;
             opened.tensors.push(tensor);
         }
-        let n_numbers = opened.numbers.len();
-        if n_numbers > 0 {
-            let what = "stored as lists of numbers: written again they become raw data";
-            opened.notes.push(format!("{n_numbers} tensors are {what}"));
+        match opened.numbers.len() {
+            0 => {}
+            1 => {
+                let note = "1 tensor is stored as a list of numbers: written again it becomes raw data";
+                opened.notes.push(note.to_owned());
+            }
+            n => opened.notes.push(format!(
+                "{n} tensors are stored as lists of numbers: written again they become raw data"
+            )),
         }
         let summed = |found: &&Found| matches!(&found.proto.data, Data::External(to) if to.has_checksum);
         let n_summed = index.tensors.iter().filter(summed).count();

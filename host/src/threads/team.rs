@@ -248,7 +248,8 @@ impl Barrier for Place<'_> {
             region.passed.advance();
             return Ok(());
         }
-        if region.left.load(Ordering::SeqCst) > 0 {
+        // Whoever was let through this barrier may have left since: that is told by `passed`, which advanced before.
+        if region.left.load(Ordering::SeqCst) > 0 && region.passed.number() == passed {
             region.fail(usize::MAX, Some(uneven()));
         }
         region.passed.after(passed);
@@ -315,6 +316,18 @@ mod tests {
                         Ok(())
                     })
                     .unwrap();
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn who_is_late_at_the_last_barrier_is_not_waited_for_in_vain() {
+        in_time(|| {
+            // Many more workers than processors: one may still be on its way into the barrier while others have left the region.
+            for team in [team(4), team(64)] {
+                for _ in 0..20_000 / team.width() {
+                    team.run(&|_, barrier| barrier.wait()).unwrap();
                 }
             }
         });

@@ -90,7 +90,7 @@ impl Describer<'_> {
         }
         let (inside, depth) = self.graphs.call(number, place, function);
         if depth > MOST_CALLS {
-            self.all_unknown(&node.operator);
+            self.all_unknown(&format!("the function `{}`", escape(&node.operator, 60)));
             return Ok(None);
         }
         self.visited.insert(function);

@@ -6,6 +6,7 @@ use apr_sdk::{Derived, DerivedNumbers, MemorySource};
 
 pub(crate) const INT8: u64 = 3;
 pub(crate) const FLOAT: u64 = 1;
+const INT64: u64 = 7;
 
 pub(crate) fn node(operator: &str, domain: &str, inputs: &[&str], output: &str) -> Vec<u8> {
     let inputs: Vec<u8> = inputs.iter().flat_map(|name| record(1, name.as_bytes())).collect();
@@ -14,7 +15,12 @@ pub(crate) fn node(operator: &str, domain: &str, inputs: &[&str], output: &str) 
 }
 
 pub(crate) fn initializer(name: &str, kind: u64, dims: &[u64]) -> Vec<u8> {
-    let size = dims.iter().product::<u64>() as usize * if kind == FLOAT { 4 } else { 1 };
+    let width = match kind {
+        FLOAT => 4,
+        INT64 => 8,
+        _ => 1,
+    };
+    let size = dims.iter().product::<u64>() as usize * width;
     let dims: Vec<u8> = dims.iter().flat_map(|&dim| number(1, dim)).collect();
     let data = record(9, &vec![1; size]);
     record(5, &[dims, number(2, kind), record(8, name.as_bytes()), data].concat())
@@ -154,6 +160,8 @@ fn functions_too_deep_to_be_followed_leave_codes_unknown_by_their_own_name() {
         unknown(&[node("F0", "local", &["w"], "y")], &functions),
         "functions call one another more than 16 deep around it"
     );
+    let derived = told(&[node("F0", "local", &["w"], "y")], &functions).unwrap();
+    assert_eq!(derived.unknown[0].by, "the function `F16`");
     // One that calls itself has no end, whether it scales codes or passes them on.
     let endless = function("F", &node("F", "local", &["p"], "r"));
     assert!(
@@ -215,4 +223,88 @@ fn a_list_of_more_scales_than_codes_is_not_repeated() {
     let stored = [initializer("w", INT8, &[1]), record(5, &scales)].concat();
     let derived = told_of(&stored, &[scaled("w")], &[]).unwrap();
     assert_eq!(derived.weights[0].scales, DerivedNumbers::Tensor("s".to_owned()));
+}
+
+#[test]
+fn what_one_operator_reads_partly_is_read_whole_for_the_next() {
+    // The first looks at what is stored unchanged alone, and must not hide the rest from the second.
+    for between in ["Add", "Cast"] {
+        let foreign = node("QLinearConv", "of.others", &["q"], "z");
+        let nodes = [node(between, "", &["w", "x"], "q"), foreign, scaled("q")];
+        let derived = told(&nodes, &[]).unwrap();
+        assert_eq!(
+            derived.unknown.iter().map(|one| one.codes.as_str()).collect::<Vec<_>>(),
+            ["w"],
+            "{between}"
+        );
+    }
+    let whole = [initializer("w", INT64, &[24]), initializer("s", FLOAT, &[])].concat();
+    let nodes = [node("Cast", "", &["w"], "q"), node("QLinearConv", "of.others", &["q"], "z"), scaled("q")];
+    assert_eq!(told_of(&whole, &nodes, &[]).unwrap().unknown[0].codes, "w");
+}
+
+#[test]
+fn what_chooses_elements_is_none_of_them() {
+    for (operator, inputs) in [
+        ("Where", ["flag", "q", "q"]),
+        ("Compress", ["q", "flag", ""]),
+        ("Pad", ["q", "flag", ""]),
+        ("TopK", ["q", "flag", ""]),
+        ("ScatterElements", ["q", "flag", "q"]),
+        ("If", ["flag", "", ""]),
+    ] {
+        let nodes = [
+            node("QuantizeLinear", "", &["x", "s"], "q"),
+            node("Cast", "", &["w"], "flag"),
+            node(operator, "", &inputs, "r"),
+            scaled("r"),
+        ];
+        assert_eq!(told(&nodes, &[]), None, "{operator}");
+    }
+    // Another operator of the same name says nothing of its inputs.
+    let nodes = [node("Where", "of.others", &["w", "q", "q"], "r"), scaled("r")];
+    assert!(unknown(&nodes, &[]).contains("`Where` changes them"));
+}
+
+#[test]
+fn codes_that_are_listed_as_numbers_are_said_to_be() {
+    let listed = [number(1, 3), number(2, INT8), record(8, b"w"), record(5, &[1, 2, 3])].concat();
+    let stored = [record(5, &listed), initializer("s", FLOAT, &[])].concat();
+    let derived = told_of(&stored, &[scaled("w")], &[]).unwrap();
+    assert!(derived.unknown[0].why.contains("listed as numbers (`int32_data`)"), "{derived:?}");
+    // Zero points may be a list.
+    let zero = [number(2, INT8), record(8, b"z"), record(5, &[3])].concat();
+    let stored = [initializer("w", INT8, &[4, 6]), initializer("s", FLOAT, &[]), record(5, &zero)].concat();
+    let derived = told_of(&stored, &[node("DequantizeLinear", "", &["w", "s", "z"], "y")], &[]).unwrap();
+    assert_eq!(derived.weights[0].zeros, Some(DerivedNumbers::Values(vec![3.0])));
+}
+
+#[test]
+fn a_branch_that_is_the_callers_is_followed_beside_one_of_the_nodes_own() {
+    let branch = |attribute: &[u8], codes: &str| {
+        let output = record(12, &record(1, b"b"));
+        let graph = [node("Identity", "", &[codes], "b"), record(2, b"g"), output].concat();
+        record(5, &[record(1, attribute), record(6, &graph)].concat())
+    };
+    let given = record(5, &[record(1, b"else_branch"), record(21, b"other")].concat());
+    let extended = |node: Vec<u8>, more: &[u8]| record(1, &[&node[2..], more].concat());
+    let choice = node("If", "", &["p"], "q");
+    let body = [
+        as_of_function(&extended(choice, &[branch(b"then_branch", "p"), given].concat())),
+        as_of_function(&node("DequantizeLinear", "", &["q", "t"], "r")),
+    ];
+    let function = [record(1, b"F"), record(4, b"p"), record(4, b"t"), record(5, b"r"), body.concat()];
+    let function = record(25, &[function.concat(), record(10, b"local")].concat());
+    let call = extended(
+        node("F", "local", &["x", "s"], "y"),
+        &[branch(b"unused", "v"), branch(b"other", "w")].concat(),
+    );
+    let stored =
+        [initializer("v", INT8, &[4, 6]), initializer("w", INT8, &[4, 6]), initializer("s", FLOAT, &[])];
+    let derived = told_of(&stored.concat(), &[call], &[function]).unwrap();
+    assert_eq!(
+        derived.unknown.iter().map(|one| one.codes.as_str()).collect::<Vec<_>>(),
+        ["w"],
+        "{derived:?}"
+    );
 }

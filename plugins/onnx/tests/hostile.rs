@@ -79,3 +79,43 @@ fn of_thousands_of_weights_that_one_tensor_stores_some_are_told() {
     assert!(derived.weights.len() < 100, "{}", derived.weights.len());
     assert!(derived.weights.iter().all(|weight| weight.codes == "w"));
 }
+
+#[test]
+fn nodes_that_need_more_memory_than_their_file_allows_leave_codes_unknown_and_the_model_opens() {
+    let stored = [initializer("w", INT8, &[4, 6]), initializer("s", FLOAT, &[])].concat();
+    // Of two bytes each.
+    let mut nodes = vec![[10, 0].repeat(400_000)];
+    nodes.push(node("DequantizeLinear", "", &["w", "s"], "y"));
+    let derived = told_of(&stored, &nodes, &[]).unwrap();
+    assert_eq!((derived.weights.len(), derived.unknown[0].codes.as_str()), (0, "w"));
+}
+
+#[test]
+fn operands_and_branches_of_every_call_are_not_looked_at_without_end() {
+    let operands: Vec<&str> = ["s", "z"].into_iter().chain(["p", "s", "z"].repeat(5000)).collect();
+    let joins = function("Joins", &[node("QLinearConcat", "com.microsoft", &operands, "r")]);
+    let calls: Vec<_> = (0..5000).map(|at| node("Joins", "local", &["w"], &format!("y{at}"))).collect();
+    let stored = [initializer("w", INT8, &[4, 6]), initializer("s", FLOAT, &[])].concat();
+    let derived = told_of(&stored, &calls, &[joins]).unwrap();
+    assert_eq!((derived.weights.len(), derived.unknown.len()), (0, 1));
+    // Functions that call one another in pairs: 2^16 calls in a few hundred bytes.
+    let mut functions = vec![function("F15", &[node("DequantizeLinear", "", &["p", "p"], "r")])];
+    for depth in 0..15 {
+        let call = |result| node(&format!("F{}", depth + 1), "local", &["p"], result);
+        functions.push(function(&format!("F{depth}"), &[call("q"), call("q"), call("r")]));
+    }
+    let derived = told_of(&stored, &[node("F0", "local", &["w"], "y")], &functions).unwrap();
+    assert_eq!(derived.unknown.len(), 1, "{:?}", reasons(&derived));
+}
+
+#[test]
+fn a_long_name_of_an_operator_is_not_repeated_for_each_tensor() {
+    let (long, mut stored) = ("O".repeat(60_000), initializer("s", FLOAT, &[]));
+    let names: Vec<String> = (0..20_000).map(|at| format!("w{at}")).collect();
+    names.iter().for_each(|name| stored.extend(initializer(name, INT8, &[2])));
+    let inputs: Vec<&str> = names.iter().map(String::as_str).collect();
+    let nodes = [node(&long, "", &inputs, "q"), node("DequantizeLinear", "", &["q", "s"], "y")];
+    let derived = told_of(&stored, &nodes, &[]).unwrap();
+    assert_eq!(derived.unknown.len(), names.len());
+    assert!(reasons(&derived).iter().all(|why| why.len() < 200));
+}

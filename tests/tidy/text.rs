@@ -46,6 +46,20 @@ fn nothing_is_called_utils_helpers_misc_or_common() {
 }
 
 #[test]
+fn no_merge_is_left_half_done() {
+    let marks = ["<<<<<<< ", ">>>>>>> "];
+    let mut complaints = Vec::new();
+    for file in files(&["rs", "toml", "md", "py", "sh"]) {
+        for (n, line) in file.text.lines().enumerate() {
+            if marks.iter().any(|mark| line.starts_with(mark)) {
+                complaints.push(format!("{}:{}: choose between the two", file.path, n + 1));
+            }
+        }
+    }
+    report("merges", &complaints);
+}
+
+#[test]
 fn library_code_neither_panics_nor_prints() {
     let panics = [".unwrap()", ".expect(", "panic!(", "todo!(", "unimplemented!(", "unreachable!("];
     let prints = ["println!(", "eprintln!(", "print!(", "eprint!(", "dbg!("];

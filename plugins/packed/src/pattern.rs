@@ -16,7 +16,7 @@ const MOST_MATCHES: u32 = 1 << 24;
 pub struct Pattern {
     /// As it is written.
     pub text: String,
-    /// What it is made of; `None` if that takes fancier words.
+    /// What it is made of; `None` if it looks around, refers back, or cannot be read.
     hir: Option<Hir>,
     /// The longest text that must be in a name.
     needle: Option<String>,
@@ -64,7 +64,7 @@ impl Pattern {
 
     /// Whether a name matches; `None` if the pattern cannot be read, or if matching takes too long.
     pub fn matches(&self, Module { name, pairs }: Module<'_>, left: &Matches) -> Option<bool> {
-        // A configuration may have a pattern for each module: all but one end here.
+        // A configuration may have a pattern for each module: nearly all end here.
         if self.pairs & !pairs != 0 {
             return Some(false);
         }

@@ -68,10 +68,11 @@ impl<'a> Worker<'a> {
         let (shared, run) = together.lead();
         let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
         let collect = |extent: Extent, out: &mut [u8]| shared.job.collect(extent, out);
-        if !matches!(run.expression.access()?, Access::Unpack(_)) {
+        let access = run.expression.access()?;
+        if !matches!(access, Access::Unpack(_)) {
             self.panel.leave();
         }
-        match run.expression.access()? {
+        match access {
             Access::Decode { tensor, codec } => self.decode(together, unit, (tensor, codec)),
             Access::Stream { tensor } => self.stream(together, tensor),
             Access::Gather(gather) if run.is_boxed() => {

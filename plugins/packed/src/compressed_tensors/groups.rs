@@ -27,7 +27,7 @@ pub struct Weights {
 #[derive(Default)]
 pub struct Groups {
     all: Vec<Group>,
-    /// For modules that are named, the first group that does.
+    /// For each module that a group names, the first that does.
     names: HashMap<String, usize>,
     /// How often patterns may still be matched.
     matches: Matches,

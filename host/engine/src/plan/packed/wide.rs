@@ -48,10 +48,14 @@ pub fn list(
     }
     if let Some(file) = files.first_mut() {
         let mut names = texts(&items(file, &lists.names, source)?);
+        let flags = items(file, &lists.flags, source)?;
+        let mut flags: Vec<u8> = flags.iter().map(|flag| u8::from(flag.as_bool() == Some(true))).collect();
+        flags.resize(names.len(), 0);
         let known: HashSet<String> = names.iter().cloned().collect();
         names.extend(made.into_iter().filter(|name| !known.contains(name)));
+        flags.resize(names.len(), 0);
         file.set(&lists.names, Value::from_strings(&names));
-        file.set(&lists.flags, Value::from_items(ValueType::BOOL, names.len() as u64, &vec![0; names.len()]));
+        file.set(&lists.flags, Value::from_items(ValueType::BOOL, names.len() as u64, &flags));
     }
     Ok(())
 }

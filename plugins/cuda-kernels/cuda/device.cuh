@@ -136,7 +136,11 @@ DEVICE float warp_most(float x) {
 DEVICE float block_sum(float x, float* scratch) {
     x = warp_sum(x);
     u32 warps = threads_x() / WARP;
-    if (warps == 1) return x;
+    if (warps == 1) {
+        // As with several: what was read for this may be written now.
+        warp_sync();
+        return x;
+    }
     block_sync();
     if (lane() == 0) scratch[warp()] = x;
     block_sync();
@@ -148,7 +152,11 @@ DEVICE float block_sum(float x, float* scratch) {
 DEVICE float block_most(float x, float* scratch) {
     x = warp_most(x);
     u32 warps = threads_x() / WARP;
-    if (warps == 1) return x;
+    if (warps == 1) {
+        // As with several: what was read for this may be written now.
+        warp_sync();
+        return x;
+    }
     block_sync();
     if (lane() == 0) scratch[warp()] = x;
     block_sync();

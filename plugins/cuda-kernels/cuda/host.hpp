@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <ucontext.h>
 #include <vector>
 
@@ -27,6 +28,16 @@ struct alignas(8) float2 { float x, y; };
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
 #define HAS_MMA 1
+
+// With RACES, every access of a kernel is seen (tests/races.hpp), but for those of these functions.
+#ifdef RACES
+#define NOT_SEEN static __attribute__((noinline, no_sanitize("thread")))
+void races_started();
+void races_constant(const void* at, u64 bytes);
+void races_counted(const void* counter);
+#else
+#define NOT_SEEN static inline
+#endif
 
 namespace host {
 
@@ -88,6 +99,10 @@ struct Fiber {
     Context context;
     bool done;
     u32 rounds;
+    // How often it has passed a barrier of its block, and one of its warp that orders memory.
+    u32 block_syncs, warp_syncs;
+    // Whether the kernel before has ended, and whether others would see all that it wrote.
+    bool has_waited, is_fenced;
 };
 
 // Where threads wait for each other.
@@ -104,23 +119,31 @@ struct Barrier {
 
 // The block that runs.
 struct Block {
+    const char* kernel;
+    // What tests/races.hpp knows.
+    struct Races* races;
+    // How many kernels ran before, on any thread, and how many blocks of this one.
+    u32 launch, number;
     u32 x, y, z, grid_x, threads, current;
-    std::vector<Fiber> fibers;
+    Fiber fibers[1024];
     std::vector<char> stacks;
     Context scheduler;
     // What each thread gives to its warp. Two, used in turn, so that one round's words are not overwritten by the next's.
-    std::vector<u64> words[2];
-    Barrier all;
-    std::vector<Barrier> warps;
+    u64 words[2][1024];
+    u32 fragments[1024][6];
+    Barrier all, warps[32];
     const std::function<void()>* body;
 };
 
 inline thread_local Block* block = nullptr;
+inline u32 launches = 0;
 
-inline void yield() { block->fibers[block->current].context.leave_for(block->scheduler); }
+NOT_SEEN Fiber& fiber() { return block->fibers[block->current]; }
+
+NOT_SEEN void yield() { block->fibers[block->current].context.leave_for(block->scheduler); }
 
 // Returns when all threads that have not ended have come here as often as this one.
-inline void meet(Barrier& barrier) {
+NOT_SEEN void meet(Barrier& barrier) {
     u64 before = barrier.passed;
     barrier.arrived++;
     barrier.check();
@@ -139,26 +162,30 @@ inline void enter() {
 }
 
 // Runs all blocks of a grid.
-inline void run(u32 gx, u32 gy, u32 gz, u32 threads, const std::function<void()>& body) {
+NOT_SEEN void run(const char* kernel, u32 gx, u32 gy, u32 gz, u32 threads, const std::function<void()>& body) {
     static const size_t STACK = 64 << 10;
-    static thread_local Block of;
+    static thread_local std::unique_ptr<Block> kept;
+    if (!kept) kept.reset(new Block());
+    Block& of = *kept;
+    of.kernel = kernel;
+    of.launch = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
+    of.number = 0;
     of.threads = threads;
     of.grid_x = gx;
-    of.fibers.resize(threads);
     of.stacks.resize(threads * STACK);
-    of.warps.resize(threads / 32);
-    of.words[0].resize(threads);
-    of.words[1].resize(threads);
     of.body = &body;
     block = &of;
+#ifdef RACES
+    races_started();
+#endif
     for (of.z = 0; of.z < gz; of.z++)
         for (of.y = 0; of.y < gy; of.y++)
             for (of.x = 0; of.x < gx; of.x++) {
                 of.all = {threads, 0, 0};
                 for (Barrier& barrier : of.warps) barrier = {32, 0, 0};
                 for (u32 t = 0; t < threads; t++) {
-                    of.fibers[t].done = false;
-                    of.fibers[t].rounds = 0;
+                    of.fibers[t] = {};
+                    of.fibers[t].is_fenced = true;
                     of.fibers[t].context.start(of.stacks.data() + t * STACK, STACK, enter);
                 }
                 for (bool left = true; left;) {
@@ -170,13 +197,14 @@ inline void run(u32 gx, u32 gy, u32 gz, u32 threads, const std::function<void()>
                         left = left || !fiber.done;
                     }
                 }
+                of.number++;
             }
     block = nullptr;
 }
 
-inline u64 exchange(u64 word, u32 from) {
+NOT_SEEN u64 exchange(u64 word, u32 from) {
     u32 me = block->current;
-    std::vector<u64>& words = block->words[block->fibers[me].rounds++ % 2];
+    u64* words = block->words[block->fibers[me].rounds++ % 2];
     words[me] = word;
     meet(block->warps[me / 32]);
     return words[from];
@@ -192,20 +220,26 @@ inline u64 exchange(u64 word, u32 from) {
     extern "C" void apr_##name(u32 gx, u32 gy, u32 gz, u32 threads, const void* params) { \
         Params copy; \
         memcpy((void*)&copy, params, sizeof copy); \
-        host::run(gx, gy, gz, threads, [&] { run_##name(copy); }); \
+        host::run(#name, gx, gy, gz, threads, [&] { run_##name(copy); }); \
     } \
     static void run_##name(const Params& p)
 
-DEVICE u32 thread_x() { return host::block->current; }
-DEVICE u32 threads_x() { return host::block->threads; }
-DEVICE u32 block_x() { return host::block->x; }
-DEVICE u32 block_y() { return host::block->y; }
-DEVICE u32 block_z() { return host::block->z; }
-DEVICE u32 blocks_x() { return host::block->grid_x; }
+NOT_SEEN u32 thread_x() { return host::block->current; }
+NOT_SEEN u32 threads_x() { return host::block->threads; }
+NOT_SEEN u32 block_x() { return host::block->x; }
+NOT_SEEN u32 block_y() { return host::block->y; }
+NOT_SEEN u32 block_z() { return host::block->z; }
+NOT_SEEN u32 blocks_x() { return host::block->grid_x; }
 
-DEVICE void block_sync() { host::meet(host::block->all); }
-DEVICE void warp_sync() { host::meet(host::block->warps[host::block->current / 32]); }
-DEVICE u32 shuffle_xor(u32 x, int mask) {
+NOT_SEEN void block_sync() {
+    host::meet(host::block->all);
+    host::fiber().block_syncs++;
+}
+NOT_SEEN void warp_sync() {
+    host::meet(host::block->warps[host::block->current / 32]);
+    host::fiber().warp_syncs++;
+}
+NOT_SEEN u32 shuffle_xor(u32 x, int mask) {
     return (u32)host::exchange(x, host::block->current ^ (u32)mask);
 }
 DEVICE i32 shuffle_xor(i32 x, int mask) { return (i32)shuffle_xor((u32)x, mask); }
@@ -217,7 +251,11 @@ DEVICE float shuffle_xor(float x, int mask) {
     return x;
 }
 
-DEVICE void wait_for_previous() {}
+// No access is moved across these two by the compiler, as on a device.
+NOT_SEEN void wait_for_previous() {
+    host::fiber().has_waited = true;
+    asm volatile("" ::: "memory");
+}
 DEVICE void release_next() {}
 
 DEVICE i32 dot4(u32 a, u32 b, i32 c) {
@@ -225,32 +263,25 @@ DEVICE i32 dot4(u32 a, u32 b, i32 c) {
     return c;
 }
 
-DEVICE void check_aligned(const void* at, u64 to) {
-    if ((u64)at % to) {
-        fprintf(stderr, "%p is not aligned to %llu bytes\n", at, to);
+// Reads what the kernel itself does not write: a device keeps it where writes do not reach it.
+template <class T>
+NOT_SEEN T load_constant(const void* at) {
+    if ((u64)at % sizeof(T)) {
+        fprintf(stderr, "%p is not aligned to %zu bytes\n", at, sizeof(T));
         abort();
     }
-}
-DEVICE uint4 load_16(const void* at) {
-    check_aligned(at, 16);
-    uint4 v;
-    memcpy(&v, at, 16);
+#ifdef RACES
+    races_constant(at, sizeof(T));
+#endif
+    T v;
+    memcpy((void*)&v, at, sizeof v);
     return v;
 }
-DEVICE uint4 load_once(const void* at) { return load_16(at); }
-DEVICE u32 load_4(const void* at) {
-    check_aligned(at, 4);
-    u32 v;
-    memcpy(&v, at, 4);
-    return v;
-}
-DEVICE u16 load_2(const void* at) {
-    check_aligned(at, 2);
-    u16 v;
-    memcpy(&v, at, 2);
-    return v;
-}
-DEVICE u8 load_1(const void* at) { return *(const u8*)at; }
+DEVICE uint4 load_16(const void* at) { return load_constant<uint4>(at); }
+DEVICE uint4 load_once(const void* at) { return load_constant<uint4>(at); }
+DEVICE u32 load_4(const void* at) { return load_constant<u32>(at); }
+DEVICE u16 load_2(const void* at) { return load_constant<u16>(at); }
+DEVICE u8 load_1(const void* at) { return load_constant<u8>(at); }
 
 DEVICE float from_bits(u32 bits) {
     float x;
@@ -287,22 +318,29 @@ DEVICE u32 pack_bf16(float a, float b) {
 DEVICE i32 round_even(float x) { return (i32)lrintf(x); }
 DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 
-DEVICE void fence() {}
+NOT_SEEN void fence() {
+    asm volatile("" ::: "memory");
+    host::fiber().is_fenced = true;
+}
 DEVICE float load_shared(const float* at) { return *at; }
-DEVICE u32 count_up(u32* counter, u32 last) {
+NOT_SEEN u32 count_up(u32* counter, u32 last) {
+#ifdef RACES
+    races_counted(counter);
+#endif
     u32 was = *counter;
     *counter = was >= last ? 0 : was + 1;
     return was;
 }
 
 // Fragments as in the PTX manual, "Matrix fragments for mma.m16n8k16".
-DEVICE void mma(float* d, const u32* a, const u32* b) {
-    static thread_local u32 words[1024][6];
+NOT_SEEN void mma(float* d, const u32* a, const u32* b) {
+    u32(*words)[6] = host::block->fragments;
     u32 me = host::block->current, first = me / 32 * 32;
-    warp_sync();
+    host::Barrier& of_warp = host::block->warps[me / 32];
+    host::meet(of_warp);
     for (int n = 0; n < 4; n++) words[me][n] = a[n];
     for (int n = 0; n < 2; n++) words[me][4 + n] = b[n];
-    warp_sync();
+    host::meet(of_warp);
     u32 group = me % 32 / 4, in_group = me % 4;
     for (u32 n = 0; n < 4; n++) {
         u32 row = group + (n >= 2 ? 8 : 0), column = in_group * 2 + n % 2;

@@ -43,8 +43,7 @@ DEVICE float turned(const Turning& t, const float* x, const float* angles, u32 n
     if (n < t.first || n >= t.first + 2 * t.pairs) return x[n];
     u32 at = n - t.first, pair = t.is_interleaved ? at / 2 : at % t.pairs;
     bool is_upper = t.is_interleaved ? at % 2 : at >= t.pairs;
-    u32 other = t.is_interleaved ? n ^ 1u : is_upper ? n - t.pairs : n + t.pairs;
-    if (t.is_interleaved) other = is_upper ? n - 1 : n + 1;
+    u32 apart = t.is_interleaved ? 1 : t.pairs, other = is_upper ? n - apart : n + apart;
     float cosine = angles[pair], sine = angles[t.pairs + pair];
     return is_upper ? x[n] * cosine + x[other] * sine : x[n] * cosine - x[other] * sine;
 }

@@ -4,25 +4,32 @@ use apr_plugin_cuda_kernels::{Cuda, Devices, Driver, Graph, Launch, Queue};
 use apr_sdk::{DeviceInfo, Error, Kernel, Memory, Result};
 use libloading::Library;
 use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+/// Whether races between a kernel's threads are looked for, which takes time: in this plugin's own tests, where compilers know how.
+pub const FINDS_RACES: bool = cfg!(all(target_os = "linux", target_pointer_width = "64"))
+    && matches!(env!("CARGO_PKG_NAME").as_bytes(), b"apr-plugin-cuda-kernels");
+
 /// The kernels as a library of the processor; `None` where there is no C++ compiler.
 pub fn library() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
-    LIBRARY
-        .get_or_init(|| {
-            let path = compiled("kernels", "", &[])?;
-            // SAFETY: the library holds functions alone, and nothing runs when it is loaded.
-            Some(unsafe { Library::new(path) }.unwrap())
-        })
-        .as_ref()
+    let path = || match FINDS_RACES {
+        true => {
+            let more = concat!(include_str!("races.hpp"), include_str!("planted.hpp"));
+            compiled("kernels", more, &["-DRACES", "-fsanitize=thread"], &[])
+        }
+        false => compiled("kernels", "", &[], &[]),
+    };
+    // SAFETY: the library holds functions alone, and nothing runs when it is loaded.
+    LIBRARY.get_or_init(|| path().map(|path| unsafe { Library::new(path) }.unwrap())).as_ref()
 }
 
-/// Compiles the kernels, memory for them, and `more` to a library.
-pub fn compiled(name: &str, more: &str, options: &[&str]) -> Option<PathBuf> {
+/// Compiles the kernels, `more`, and memory for them to a library.
+pub fn compiled(name: &str, more: &str, options: &[&str], to_link: &[&str]) -> Option<PathBuf> {
     let compiler = ["g++", "c++", "clang++"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     })?;
@@ -39,25 +46,27 @@ pub fn compiled(name: &str, more: &str, options: &[&str]) -> Option<PathBuf> {
         std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     sources.sort();
-    let all = out.with_extension("cpp");
+    let (all, object) = (out.with_extension("cpp"), out.with_extension("o"));
     let mut text: String = sources.iter().map(|path| format!("#include \"{}\"\n", path.display())).collect();
-    text.push_str(include_str!("guarded.hpp"));
     text.push_str(more);
+    text.push_str(include_str!("guarded.hpp"));
     std::fs::write(&all, text).unwrap();
-    let made = Command::new(compiler)
-        .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-w", "-o"])
-        .args([&out, &all])
-        .args(options)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let run = |arguments: &[&str], from: &Path, to: &Path| {
+        let made =
+            Command::new(compiler).args(arguments).arg("-o").args([to, from]).args(to_link).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    };
+    // Linked apart: with the options for compiling, the compiler would add libraries of its own.
+    run(&[&["-std=c++17", "-O2", "-c", "-fPIC", "-ffp-contract=off", "-w"], options].concat(), &all, &object);
+    run(&["-shared"], &object, &out);
     Some(out)
 }
 
-type Entry = unsafe extern "C" fn(u32, u32, u32, u32, *const u8);
+pub type Entry = unsafe extern "C" fn(u32, u32, u32, u32, *const u8);
 type Number = unsafe extern "C" fn() -> u64;
-type Take = unsafe extern "C" fn(u64) -> u64;
-type Give = unsafe extern "C" fn(u64, u64);
+pub type Take = unsafe extern "C" fn(u64) -> u64;
+pub type Give = unsafe extern "C" fn(u64, u64);
+pub type Ended = unsafe extern "C" fn() -> *const c_char;
 
 /// The processor as a device.
 pub struct Emulated {
@@ -201,6 +210,13 @@ impl Queue for Now {
 
     unsafe fn run(&mut self, launches: &[Launch]) -> Result<()> {
         let library = library().unwrap();
+        // SAFETY: the library's function has this type. What it gives stays until it is called again.
+        let ended = || unsafe {
+            let found = library.get::<Ended>(b"races_ended").map_or(std::ptr::null(), |ended| ended());
+            (!found.is_null()).then(|| CStr::from_ptr(found).to_string_lossy())
+        };
+        // What ran before has ended, for the first does not overlap it.
+        ended();
         for launch in launches {
             self.0.0.called()?;
             let name = format!("apr_{}", launch.kernel);
@@ -220,6 +236,7 @@ impl Queue for Now {
                 entry(x, y, z, launch.threads, launch.parameters.as_ptr());
             }
         }
+        assert_eq!(ended(), None);
         Ok(())
     }
 

@@ -18,7 +18,15 @@ static uint64_t guarded_pages(uint64_t bytes) {
 // beyond the end. It is full of ones, which are no number: what nothing wrote is seen. 0 if there is none.
 extern "C" uint64_t guarded_take(uint64_t bytes) {
     uint64_t pages = guarded_pages(bytes);
-    void* all = mmap(nullptr, pages + guarded_page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+#ifdef RACES
+    void* where = races_next(pages + guarded_page());
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (!where) return 0;
+#else
+    void* where = nullptr;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#endif
+    void* all = mmap(where, pages + guarded_page(), PROT_READ | PROT_WRITE, flags, -1, 0);
     if (all == MAP_FAILED) return 0;
     mprotect((char*)all + pages, guarded_page(), PROT_NONE);
     uint64_t at = (uint64_t)all + pages - (bytes + 15) / 16 * 16;
@@ -29,5 +37,10 @@ extern "C" uint64_t guarded_take(uint64_t bytes) {
 // Gives such memory back: what still touches it ends the process.
 extern "C" void guarded_give(uint64_t at, uint64_t bytes) {
     uint64_t pages = guarded_pages(bytes);
-    munmap((void*)(at + (bytes + 15) / 16 * 16 - pages), pages + guarded_page());
+    void* all = (void*)(at + (bytes + 15) / 16 * 16 - pages);
+#ifdef RACES
+    races_forget(all, pages + guarded_page());
+#else
+    munmap(all, pages + guarded_page());
+#endif
 }

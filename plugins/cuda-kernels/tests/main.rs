@@ -15,6 +15,7 @@ mod emulated;
 mod locked;
 mod memory;
 mod mutations;
+mod races;
 
 use apr_sdk::Options;
 use apr_testkit::kernels::Subject;

@@ -35,7 +35,7 @@ pub fn path() -> Option<&'static PathBuf> {
     PATH.get_or_init(|| {
         // A child is given its parent's.
         let given = std::env::var_os("APR_STAND_IN_LIBRARY").map(PathBuf::from);
-        given.or_else(|| compiled("stand-in", include_str!("libcuda.cpp"), &options))
+        given.or_else(|| compiled("stand-in", include_str!("libcuda.cpp"), &[], &options))
     })
     .as_ref()
 }

@@ -28,7 +28,7 @@ pub fn library() -> Option<&'static Library> {
     LIBRARY.get_or_init(|| path().map(|path| unsafe { Library::new(path) }.unwrap())).as_ref()
 }
 
-/// Compiles the kernels, `more`, and memory for them to a library.
+/// Compiles the kernels, memory for them, and `more` to a library.
 pub fn compiled(name: &str, more: &str, options: &[&str], to_link: &[&str]) -> Option<PathBuf> {
     let compiler = ["g++", "c++", "clang++"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -48,8 +48,8 @@ pub fn compiled(name: &str, more: &str, options: &[&str], to_link: &[&str]) -> O
     sources.sort();
     let (all, object) = (out.with_extension("cpp"), out.with_extension("o"));
     let mut text: String = sources.iter().map(|path| format!("#include \"{}\"\n", path.display())).collect();
-    text.push_str(more);
     text.push_str(include_str!("guarded.hpp"));
+    text.push_str(more);
     std::fs::write(&all, text).unwrap();
     let run = |arguments: &[&str], from: &Path, to: &Path| {
         let made =

@@ -7,6 +7,11 @@
 #include <unistd.h>
 #endif
 
+#ifdef RACES
+void* races_next(uint64_t bytes);
+void races_forget(void* at, uint64_t bytes);
+#endif
+
 static uint64_t guarded_page() { return (uint64_t)sysconf(_SC_PAGESIZE); }
 
 // The pages that `bytes` bytes take, without the guard.

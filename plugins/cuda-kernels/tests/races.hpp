@@ -257,7 +257,7 @@ UNSEEN void races_counted(const void* counter) {
 }
 
 // Where memory of so many bytes may be mapped.
-static UNSEEN void* races_next(u64 bytes) {
+UNSEEN void* races_next(uint64_t bytes) {
     static std::once_flag once;
     std::call_once(once, [] {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -272,7 +272,7 @@ static UNSEEN void* races_next(u64 bytes) {
 }
 
 // Forgets such memory, which nobody may touch any more.
-static UNSEEN void races_forget(void* at, u64 bytes) {
+UNSEEN void races_forget(void* at, uint64_t bytes) {
     mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     u64 page = sysconf(_SC_PAGESIZE), first = (u64)(races::of_region + ((char*)at - races::region));
     u64 from = (first + page - 1) / page * page, to = (first + bytes * sizeof(Byte)) / page * page;

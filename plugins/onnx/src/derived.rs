@@ -40,8 +40,8 @@ const MOST_WEIGHTS: usize = 2;
 const NUMBER: usize = 24;
 
 /// Why codes are unknown that are no bytes of the file.
-const AS_LIST: &str = "they are listed as numbers (`int32_data`), where single ones cannot be found: convert the model to ONNX first, \
-     which writes `raw_data`";
+const AS_LIST: &str = "they are listed as numbers (`int32_data`), where single ones cannot be found; in a copy that `apr convert` \
+     writes as ONNX, they can";
 
 /// Types that no codes have.
 const VALUES: [DType; 9] = [

@@ -95,5 +95,10 @@ cd "$root"
 # Asks ggml for every type and set, and compares with ours and with the digests that are checked in; the other test says that
 # these are of every type.
 export APR_GGML=$library
-cargo test --quiet -p apr-plugin-quants --test main -- --ignored --exact --nocapture golden::differing
-cargo test --quiet -p apr-plugin-quants --test main -- --exact golden::golden_knows_every_type_and_case
+# Of the whole workspace, whose features its tests are built with: with its own alone, all would be compiled again.
+judged() {
+    cargo test --quiet --workspace --test main -- --exact "$@" > "$cache/ggml-tests.log" 2>&1 || { cat "$cache/ggml-tests.log" >&2; return 1; }
+    grep -q '1 passed' "$cache/ggml-tests.log" || wrong "no test is called $1"
+}
+judged golden::differing --ignored --nocapture
+judged golden::golden_knows_every_type_and_case

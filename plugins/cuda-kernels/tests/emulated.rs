@@ -20,7 +20,7 @@ pub fn library() -> Option<&'static Library> {
     let path = || match FINDS_RACES {
         true => {
             let more = concat!(include_str!("races.hpp"), include_str!("planted.hpp"));
-            compiled("kernels", more, &["-DRACES", "-fsanitize=thread"], &[])
+            compiled("kernels", more, &["-DRACES", "-fsanitize=thread,alignment"], &[])
         }
         false => compiled("kernels", "", &[], &[]),
     };

@@ -4,7 +4,7 @@ struct Planted {
     u64 memory, counter;
     u32 mistake, pad;
 };
-enum : u32 { NONE, NO_BARRIER, SHUFFLE_ALONE, OVERWRITTEN, SAME_PLACE, UNFENCED, UNCOUNTED, NO_WAIT, WRITTEN_EARLY, CONSTANT };
+enum : u32 { NONE, NO_BARRIER, SHUFFLE_ALONE, OVERWRITTEN, SAME_PLACE, UNFENCED, UNCOUNTED, NO_WAIT, WRITTEN_EARLY, CONSTANT, UNALIGNED };
 
 KERNEL(planted, Planted, 64) {
     __shared__ u32 words[64];
@@ -20,6 +20,7 @@ KERNEL(planted, Planted, 64) {
     if (p.mistake != OVERWRITTEN) block_sync();
     words[t] = other + 1;
     memory[128 + (p.mistake == SAME_PLACE ? t : me)] = words[t];
+    if (p.mistake == UNALIGNED) words[t] = ((const uint2*)(memory + 1))->y;
     if (p.mistake == CONSTANT) words[t] = load_4(memory + 128 + me);
     if (p.mistake != UNFENCED) fence();
     block_sync();

@@ -256,6 +256,19 @@ UNSEEN void races_counted(const void* counter) {
     counted.second.insert(block.number);
 }
 
+// An address is not aligned as its type is (-fsanitize=alignment), without which a device neither reads nor writes. `data` begins
+// with the place in the source.
+extern "C" HOOK void __ubsan_handle_type_mismatch_v1(void* data, void* address) {
+    struct Place {
+        const char* file;
+        u32 line;
+    };
+    if (!host::block || !host::block->races) return;
+    const Place& place = *(const Place*)data;
+    std::string what = std::string("is not aligned: ") + place.file + ":" + std::to_string(place.line);
+    races::report(what.c_str(), (const char*)address, nullptr);
+}
+
 // Where memory of so many bytes may be mapped.
 UNSEEN void* races_next(uint64_t bytes) {
     static std::once_flag once;

@@ -17,6 +17,7 @@ fn mistakes_of_every_kind_are_found() {
         (7, "reads what a kernel before it may be writing"),
         (8, "writes before the kernel before it has ended"),
         (9, "reads as constant what its kernel writes"),
+        (10, "is not aligned"),
     ];
     for (mistake, words) in expected {
         // SAFETY: the library has these functions with these types, and the kernel stays within 256 words and one.

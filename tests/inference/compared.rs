@@ -167,6 +167,34 @@ fn without_a_mistake_nothing_departs() {
 }
 
 #[test]
+#[ignore = "prints figures of the model that APR_COMPARED names, with weights in blocks"]
+fn how_far_rounding_takes_a_model_on_nvidias_devices() {
+    let path = std::env::var_os("APR_COMPARED").expect("APR_COMPARED names a model");
+    let host = host_with(&EMULATED);
+    let load = |(backend, as_floats): (&str, bool)| {
+        let options = LoadOptions {
+            backend: Backend::Named(backend.to_owned()),
+            taps: true,
+            as_floats,
+            context: Some(64),
+            ..exact()
+        };
+        try_load(&host, Path::new(&path), &options).unwrap()
+    };
+    let (processor, device, floats) = (("cpu", false), ("emulated", false), ("cpu", true));
+    for sides in [[processor, floats], [device, floats], [device, processor]] {
+        for form in compared(sides.map(load), &ids(8), 1.0) {
+            let (logits, form) = (form.logits, form.form);
+            println!(
+                "{sides:?} {form:?}: cosine {:.4}, divergence {:.1e}",
+                logits.cosine(),
+                logits.divergence()
+            );
+        }
+    }
+}
+
+#[test]
 fn every_family_computes_the_same_on_nvidias_devices() {
     if emulated::library().is_none() {
         return apr_tests::skipped("families on NVIDIA's devices: there is no C++ compiler");

@@ -68,6 +68,8 @@ pub struct LoadOptions {
     pub cache: DType,
     /// The recipe to quantize with while loading.
     pub quantize: Option<String>,
+    /// Whether weights in blocks are loaded as F32, with which no backend rounds activations.
+    pub as_floats: bool,
     /// What is wanted.
     pub wanted: Wanted,
     /// The folder where prepared weights are kept for the next time.
@@ -89,6 +91,7 @@ impl Default for LoadOptions {
             sequences: 1,
             cache: DType::F16,
             quantize: None,
+            as_floats: false,
             wanted: Wanted::Logits,
             keep_images: None,
             taps: false,
@@ -244,6 +247,11 @@ impl<'a> Translated<'a> {
             warnings.extend(said.warnings);
             notes.extend(said.notes);
             tensors = planned.tensors;
+        }
+        if options.as_floats {
+            for one in tensors.iter_mut().filter(|one| one.tensor.dtype.is_block()) {
+                one.retype(DType::F32, &host.registry, None);
+            }
         }
         let by_name = tensors.iter().enumerate().map(|(n, one)| (one.tensor.name.clone(), n)).collect();
         Ok(Translated { host, opened, tensors, by_name, warnings, notes })

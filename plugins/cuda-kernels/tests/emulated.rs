@@ -79,7 +79,7 @@ pub struct Emulated {
 }
 
 /// Bytes that an emulated device has.
-const MEMORY: usize = 1 << 30;
+const MEMORY: usize = 2 << 30;
 
 impl Emulated {
     pub fn new() -> Emulated {

@@ -40,6 +40,7 @@ const BOUND_OF_BLOCKS: f64 = 0.05;
 /// Examples:
 ///   apr check model.gguf --backend cuda
 ///   apr check model.gguf -f book.txt --tokens 512
+///   apr check model.gguf --backend cpu --against-f32
 ///   apr check model/ --quantize Q4_K_M --backend cpu --against-option level=scalar
 ///   apr check model.gguf --json | jq '.forms[].operations[] | select(.departs)'
 #[derive(Debug, clap::Args)]
@@ -78,6 +79,9 @@ pub struct Args {
     /// Set an option of the reference's backend; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     against_option: Vec<(String, String)>,
+    /// Have the reference compute with the F32 values of weights in blocks, for which it rounds no activations
+    #[arg(long, conflicts_with = "quantize")]
+    against_f32: bool,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
@@ -96,7 +100,7 @@ fn parse_bound(text: &str) -> std::result::Result<f64, String> {
 /// Loads the model on both devices and compares them.
 ///
 /// # Errors
-/// InvalidArgument for fewer than two tokens, or if both devices are the same; what loading and computing raised.
+/// InvalidArgument for fewer than two tokens, or if both sides are the same; what loading and computing raised.
 pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     only_a_path(&args.file)?;
     let text = match (&args.prompt, &args.prompt_file) {
@@ -171,6 +175,7 @@ fn reference(args: &Args, device: &LoadOptions) -> LoadOptions {
         }),
         device: args.against_device,
         options,
+        as_floats: args.against_f32,
         ..device.clone()
     }
 }
@@ -180,6 +185,13 @@ fn reference(args: &Args, device: &LoadOptions) -> LoadOptions {
 /// # Errors
 /// InvalidArgument.
 fn refuse_the_same(tested: &Facts, device: &LoadOptions, reference: &LoadOptions) -> Result<()> {
+    if reference.as_floats {
+        if tested.has_blocks {
+            return Ok(());
+        }
+        let message = "no weight of the model is in blocks, so `--against-f32` changes nothing";
+        return Err(Error::invalid_argument(message).hint("drop it, and name another device with --against"));
+    }
     let is_same = match &reference.backend {
         Backend::Named(id) => *id == tested.backend,
         Backend::Host => !tested.own_memory,

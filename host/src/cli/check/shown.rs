@@ -18,7 +18,7 @@ pub struct Limits {
     pub divergence: f64,
 }
 
-/// What was found. JSON: `architecture`, `type`, `device` and `reference` (each `backend`, `name`), `bound`, `max_divergence`,
+/// What was found. JSON: `architecture`, `type`, `reference_type`, `device` and `reference` (each `backend`, `name`), `bound`, `max_divergence`,
 /// and `forms`: of the tokens that ran `together`, and of those that ran `one by one`, each with `tokens`, `same` (for how
 /// many both find the same next token the most probable), `cosine` (the smallest), `divergence` and `worst_divergence` (in
 /// nats), `perplexity` and `reference_perplexity` (of a text), and `operations`, each with `number`, `operation`, `result`,
@@ -28,6 +28,7 @@ pub struct Checked {
     architecture: String,
     #[serde(rename = "type")]
     dtype: String,
+    reference_type: String,
     device: Device,
     reference: Device,
     bound: f64,
@@ -78,6 +79,7 @@ impl Checked {
         Checked {
             architecture: device.architecture.clone(),
             dtype: device.dtype.to_string(),
+            reference_type: reference.dtype.to_string(),
             device: of(device),
             reference: of(reference),
             bound: limits.bound,
@@ -229,7 +231,11 @@ impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |device: &Device| format!("{} ({})", device.backend, escape(&device.name, 80));
         let (device, reference) = (of(&self.device), of(&self.reference));
-        writeln!(f, "{} {} on {device}, against {reference}\n", escape(&self.architecture, 40), self.dtype)?;
+        write!(f, "{} {} on {device}, against {reference}", escape(&self.architecture, 40), self.dtype)?;
+        if self.reference_type != self.dtype {
+            write!(f, " with weights as {}", self.reference_type)?;
+        }
+        f.write_str("\n\n")?;
         writeln!(f, "{}", aligned(&self.logits()))?;
         writeln!(f, "{}", aligned(&self.operations()))?;
         let count = self.forms.iter().flat_map(|form| &form.operations).filter(|row| row.departs).count();

@@ -53,7 +53,7 @@ impl Devices for System {
 pub(crate) fn no_device(device: u32, listed: &[DeviceInfo]) -> Error {
     let named: Vec<String> =
         listed.iter().enumerate().map(|(number, info)| format!("{number} ({})", info.name)).collect();
-    Error::invalid_argument(format!("there is no device {device}, but {}", named.join(", ")))
+    Error::invalid_argument(format!("there is no device {device}; use {}", named.join(", ")))
 }
 
 /// The backend over some devices.

@@ -49,7 +49,7 @@ pub struct Args {
     /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "MODEL")]
     file: PathBuf,
-    /// Text whose tokens run, instead of tokens that follow no pattern
+    /// Text to run, instead of pseudo-random tokens
     #[arg(
         short = 'p',
         long,
@@ -64,10 +64,10 @@ pub struct Args {
     /// Number of tokens at most [default: all of a text, else 64]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     tokens: Option<u32>,
-    /// Relative error of an operation that is right in any case [default: 0.05 with weights in blocks, else 0.001]
+    /// Relative error up to which an operation never departs [default: 0.05 with weights in blocks, else 0.001]
     #[arg(long, value_name = "X", value_parser = parse_bound)]
     bound: Option<f64>,
-    /// Mean Kullback-Leibler divergence of the logits, in nats, that is right
+    /// Maximum mean Kullback-Leibler divergence of the logits, in nats
     #[arg(long, value_name = "X", default_value_t = 0.01, value_parser = parse_bound)]
     max_divergence: f64,
     /// Backend of the reference [default: the CPU]
@@ -79,7 +79,7 @@ pub struct Args {
     /// Set an option of the reference's backend; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     against_option: Vec<(String, String)>,
-    /// Have the reference compute with the F32 values of weights in blocks, for which it rounds no activations
+    /// Have the reference dequantize weights in blocks to F32 and round no activations
     #[arg(long, conflicts_with = "quantize")]
     against_f32: bool,
     /// How the model is opened.

@@ -247,8 +247,8 @@ impl fmt::Display for Checked {
             ),
             Some((form, row)) => writeln!(
                 f,
-                "{} depart, the first with tokens {}: `{}` {}, error {}, {} in what it reads",
-                apr_engine::wording::n_of(count, "operation"),
+                "{}, the first with tokens {}: `{}` {}, error {}, {} in what it reads",
+                apr_engine::wording::n_of(count, "departure"),
                 form.form,
                 row.operation,
                 escape(&row.result, 80),

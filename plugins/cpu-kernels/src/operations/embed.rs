@@ -67,7 +67,7 @@ impl Task for Embed {
             if wanted >= rows {
                 let of = self.index.name();
                 return Err(Error::invalid_argument(format!(
-                    "row {row} of the batch needs row {wanted} by its {of} of a table of {rows} rows"
+                    "the {of} of batch row {row} needs row {wanted} of a table of {rows} rows"
                 )));
             }
             self.table.row(wanted, out);

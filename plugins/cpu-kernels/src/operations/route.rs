@@ -43,7 +43,7 @@ pub(super) fn compile(operation: &apr_sdk::Route, compiler: &mut Compiler<'_>) -
         || groups_used > groups
     {
         return Err(Error::invalid_argument(format!(
-            "{} elements of result for the chosen of {} experts in {groups_used} of {groups} groups",
+            "a result of {} elements does not fit {} experts in {groups_used} of {groups} groups",
             out.width, scores.width
         )));
     }

@@ -171,7 +171,7 @@ impl Cache {
             CellType::Q8_0
         } else {
             let dtype = state.dtype;
-            return Err(Error::unsupported(format!("a cache cannot keep {dtype}, but F32, F16 and Q8_0")));
+            return Err(Error::unsupported(format!("a cache cannot keep {dtype}, only F32, F16 or Q8_0")));
         };
         Ok(Cache { heads, key, value, cells, views: false, claimed: false, pages: Vec::new() })
     }

@@ -166,7 +166,7 @@ impl Driver for Nvidia {
         if result == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             let free = self.0.memory().map_or(0, |memory| memory.free);
             return Err(Error::io(format!(
-                "the device has no memory left: {bytes} bytes are needed, and {free} are free"
+                "the device is out of memory: {bytes} bytes are needed, and {free} are free"
             ))
             .hint("use a smaller type, a shorter context, or the processor (--backend cpu)"));
         }

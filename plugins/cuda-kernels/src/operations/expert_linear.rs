@@ -35,7 +35,7 @@ struct ExpertLinear {
 pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler<'_>) -> Result<()> {
     let (experts, used) = (index(operation.experts), index(operation.used));
     if experts == 0 || used == 0 || used > experts {
-        return Err(Error::invalid_argument(format!("{used} of {experts} experts cannot be chosen")));
+        return Err(Error::invalid_argument(format!("cannot choose {used} of {experts} experts")));
     }
     let x = compiler.place(&operation.x)?;
     let route = compiler.place_of(&operation.route, 2 * used, "the route")?;

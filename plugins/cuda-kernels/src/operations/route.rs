@@ -40,7 +40,7 @@ pub(super) fn compile(operation: &apr_sdk::Route, compiler: &mut Compiler<'_>) -
     let reachable = if groups_used == 0 { scores.width } else { groups_used.min(groups) * size };
     if !out.width.is_multiple_of(2) || used == 0 || used > reachable || groups_used > groups {
         return Err(Error::invalid_argument(format!(
-            "{} elements of result for the chosen of {} experts in {groups_used} of {groups} groups",
+            "a result of {} elements does not fit {} experts in {groups_used} of {groups} groups",
             out.width, scores.width
         )));
     }

@@ -190,7 +190,7 @@ impl Cache {
             (2, "q8_0", |width| width.next_multiple_of(32) + width.div_ceil(32) * 2)
         } else {
             let dtype = state.dtype;
-            return Err(Error::unsupported(format!("a cache cannot keep {dtype}, but F32, F16 and Q8_0")));
+            return Err(Error::unsupported(format!("a cache cannot keep {dtype}, only F32, F16 or Q8_0")));
         };
         let row = |width| bytes(width).next_multiple_of(16);
         let keys = *page_bytes;

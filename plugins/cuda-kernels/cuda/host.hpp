@@ -33,6 +33,7 @@ struct alignas(8) float2 { float x, y; };
 #ifdef RACES
 #define NOT_SEEN static __attribute__((noinline, no_sanitize("thread")))
 void races_started();
+void races_left();
 void races_constant(const void* at, u64 bytes);
 void races_counted(const void* counter);
 #else
@@ -101,8 +102,11 @@ struct Fiber {
     u32 rounds;
     // How often it has passed a barrier of its block, and one of its warp that orders memory.
     u32 block_syncs, warp_syncs;
-    // Whether the kernel before has ended, and whether others would see all that it wrote.
-    bool has_waited, is_fenced;
+    // Whether the kernel before has ended, whether others would see all that it wrote, and whether it has fenced since its block
+    // counted up.
+    bool has_waited, is_fenced, has_acquired;
+    // Barriers of the block that it had passed when it wrote to the device's memory last, and one.
+    u32 written_at;
 };
 
 // Where threads wait for each other.
@@ -152,6 +156,9 @@ NOT_SEEN void meet(Barrier& barrier) {
 
 inline void enter() {
     (*block->body)();
+#ifdef RACES
+    races_left();
+#endif
     Barrier& of_warp = block->warps[block->current / 32];
     block->fibers[block->current].done = true;
     block->all.expected--;
@@ -320,7 +327,7 @@ DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 
 NOT_SEEN void fence() {
     asm volatile("" ::: "memory");
-    host::fiber().is_fenced = true;
+    host::fiber().is_fenced = host::fiber().has_acquired = true;
 }
 DEVICE float load_shared(const float* at) { return *at; }
 NOT_SEEN u32 count_up(u32* counter, u32 last) {

@@ -15,6 +15,7 @@ mod emulated;
 mod locked;
 mod memory;
 mod mutations;
+mod order;
 mod races;
 
 use apr_sdk::Options;

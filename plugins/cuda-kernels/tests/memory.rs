@@ -22,7 +22,7 @@ fn what_does_not_fit_is_refused_and_everything_is_given_back() {
     if library().is_none() {
         return;
     }
-    let emulated = Arc::new(Emulated::new());
+    let emulated = Arc::new(Emulated::with_memory(1 << 30));
     let kernel = Cuda(Arced(Arc::clone(&emulated), true));
     let device = kernel.open(0, &Options::new()).unwrap();
     let (program, weights) = decoder(&mut Random::new(5), DType::F16);

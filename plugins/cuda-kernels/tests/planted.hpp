@@ -4,13 +4,15 @@ struct Planted {
     u64 memory, counter;
     u32 mistake, pad;
 };
-enum : u32 { NONE, NO_BARRIER, SHUFFLE_ALONE, OVERWRITTEN, SAME_PLACE, UNFENCED, UNCOUNTED, NO_WAIT, WRITTEN_EARLY, CONSTANT, UNALIGNED };
+enum : u32 { NONE, NO_BARRIER, SHUFFLE_ALONE, OVERWRITTEN, SAME_PLACE, UNFENCED, UNCOUNTED, NO_WAIT, WRITTEN_EARLY, CONSTANT, UNALIGNED,
+            NOT_TOGETHER, NOT_ACQUIRED, NEVER_WAITED, CONSTANT_HALF };
 
 KERNEL(planted, Planted, 64) {
     __shared__ u32 words[64];
     __shared__ u32 is_last;
     u32 t = thread_x(), me = block_x() * 64 + t;
     u32* memory = (u32*)p.memory;
+    if (p.mistake == NEVER_WAITED && t == 5) return;
     if (p.mistake == WRITTEN_EARLY) memory[128 + me] = 0;
     if (p.mistake != NO_WAIT) wait_for_previous();
     words[t] = memory[me];
@@ -22,11 +24,12 @@ KERNEL(planted, Planted, 64) {
     memory[128 + (p.mistake == SAME_PLACE ? t : me)] = words[t];
     if (p.mistake == UNALIGNED) words[t] = ((const uint2*)(memory + 1))->y;
     if (p.mistake == CONSTANT) words[t] = load_4(memory + 128 + me);
+    if (p.mistake == CONSTANT_HALF) words[t] = load_2((u16*)(memory + 128 + me) + 1);
     if (p.mistake != UNFENCED) fence();
-    block_sync();
+    if (p.mistake != NOT_TOGETHER) block_sync();
     if (t == 0) is_last = p.mistake == UNCOUNTED ? block_x() == 1 : count_up((u32*)p.counter, 1) == 1;
     block_sync();
     if (!is_last) return;
-    fence();
+    if (p.mistake != NOT_ACQUIRED) fence();
     memory[t] = memory[128 + t] + memory[192 + t];
 }

@@ -77,11 +77,16 @@ static UNSEEN void report(const char* what, const char* at, const Byte* other) {
     if (block.races->found.empty()) block.races->found = text;
 }
 
-// Whether another block has counted up before this thread's block did.
+// Whether this block has counted up.
+static UNSEEN bool is_own_count(const host::Block& block) {
+    return block.races->launch == block.launch && block.races->number == block.number;
+}
+
+// Whether another block has counted up before this thread's block did, and this thread sees what that one wrote.
 static UNSEEN bool is_counted(u32 other, const host::Block& block, const host::Fiber& fiber) {
     const host::Races& races = *block.races;
-    return races.launch == block.launch && races.number == block.number &&
-           (races.thread == block.current || fiber.block_syncs > races.since) && races.before.count(other);
+    return is_own_count(block) && (races.thread == block.current || fiber.block_syncs > races.since) &&
+           fiber.has_acquired && races.before.count(other);
 }
 
 // Whether what was written to a byte happened before what this thread does now.
@@ -137,7 +142,10 @@ static UNSEEN void write(Byte& byte, const char* at, bool is_global, const host:
     if (is_global) {
         if (!fiber.has_waited && block.launch != block.races->first)
             report("writes before the kernel before it has ended", at, nullptr);
+        if (is_own_count(block) && block.races->thread != block.current && fiber.block_syncs <= block.races->since)
+            report("writes while its block counts up", at, nullptr);
         fiber.is_fenced = false;
+        fiber.written_at = fiber.block_syncs + 1;
     }
     byte.write_launch = block.launch;
     byte.write_block = block.number;
@@ -155,6 +163,17 @@ static UNSEEN Byte* known(const char* at, const host::Races& races, bool& is_glo
     return const_cast<Byte*>(races.bytes.data()) + (at - races.shared);
 }
 
+// For how many bytes the first of some speaks, which is byte `in_word` of four. These are told apart once some of them are touched.
+static UNSEEN u64 unit(Byte* of, u64 in_word, u64 bytes) {
+    Byte* word = of - in_word;
+    if (in_word == 0 && bytes >= 4) return word->is_apart ? 1 : 4;
+    if (!word->is_apart) {
+        word->is_apart = true;
+        for (int other = 1; other < 4; other++) word[other] = *word;
+    }
+    return 1;
+}
+
 template <bool IS_WRITE>
 static UNSEEN void touch(void* address, size_t bytes) {
     host::Block* running = host::block;
@@ -165,17 +184,10 @@ static UNSEEN void touch(void* address, size_t bytes) {
     Byte* of = known(at, *block.races, is_global);
     if (!of) return;
     host::Fiber& fiber = running->fibers[block.current];
-    for (size_t n = 0; n < bytes;) {
-        Byte* word = of + n - (u64)(at + n) % 4;
-        bool is_word = word == of + n && bytes - n >= 4;
-        if (!is_word && !word->is_apart) {
-            word->is_apart = true;
-            for (int other = 1; other < 4; other++) word[other] = *word;
-        }
-        for (u32 left = is_word && word->is_apart ? 4 : 1; left > 0; left--) {
-            IS_WRITE ? write(of[n], at + n, is_global, block, fiber) : read(of[n], at + n, is_global, block, fiber);
-            n += is_word && !word->is_apart ? 4 : 1;
-        }
+    for (u64 n = 0; n < bytes;) {
+        u64 size = unit(of + n, (u64)(at + n) % 4, bytes - n);
+        IS_WRITE ? write(of[n], at + n, is_global, block, fiber) : read(of[n], at + n, is_global, block, fiber);
+        n += size;
     }
 }
 
@@ -206,6 +218,13 @@ UNSEEN void races_started() {
     if (own.first == 0) own.first = host::block->launch;
 }
 
+// A thread ends.
+UNSEEN void races_left() {
+    const host::Block& block = *host::block;
+    if (!block.fibers[block.current].has_waited && block.launch != block.races->first)
+        races::report("ends before the kernel before it has, for which the next one would not wait", nullptr, nullptr);
+}
+
 // All kernels that this thread has launched have ended. What has been found since this was called last, or nothing.
 extern "C" UNSEEN const char* races_ended() {
     static thread_local std::string found;
@@ -224,13 +243,14 @@ UNSEEN void races_constant(const void* address, u64 bytes) {
     bool is_global;
     const char* at = (const char*)address;
     Byte* of = races::known(at, *block.races, is_global);
-    for (u64 n = 0; of && n < bytes; n += bytes < 4 ? 1 : 4) {
-        if (bytes < 4) of[n - (u64)(at + n) % 4].is_apart = true;
+    for (u64 n = 0; of && n < bytes;) {
+        u64 size = races::unit(of + n, (u64)(at + n) % 4, bytes - n);
         if (of[n].write_launch == block.launch) races::report("reads as constant what its kernel writes", at + n, of + n);
         else if (of[n].write_launch > block.races->ended && !block.fibers[block.current].has_waited)
             races::report("reads what a kernel before it may be writing", at + n, of + n);
         of[n].read_launch = block.launch;
         of[n].read_by_blocks = true;
+        n += size;
     }
 }
 
@@ -238,10 +258,13 @@ UNSEEN void races_constant(const void* address, u64 bytes) {
 UNSEEN void races_counted(const void* counter) {
     const host::Block& block = *host::block;
     races::Busy busy;
+    u32 syncs = block.fibers[block.current].block_syncs;
     for (u32 t = 0; t < block.threads; t++) {
-        if (block.fibers[t].is_fenced) continue;
-        races::report("counts up before all that its block wrote is fenced", (const char*)counter, nullptr);
-        break;
+        host::Fiber& fiber = host::block->fibers[t];
+        fiber.has_acquired = false;
+        if (!fiber.is_fenced) races::report("counts up before all that its block wrote is fenced", (const char*)counter, nullptr);
+        if (t != block.current && fiber.written_at == syncs + 1)
+            races::report("counts up without a barrier after what its block wrote", (const char*)counter, nullptr);
     }
     host::Races& own = *block.races;
     std::lock_guard<std::mutex> guard(races::lock);
@@ -251,7 +274,7 @@ UNSEEN void races_counted(const void* counter) {
     own.launch = block.launch;
     own.number = block.number;
     own.thread = block.current;
-    own.since = block.fibers[block.current].block_syncs;
+    own.since = syncs;
     own.before = counted.second;
     counted.second.insert(block.number);
 }

@@ -18,6 +18,10 @@ fn mistakes_of_every_kind_are_found() {
         (8, "writes before the kernel before it has ended"),
         (9, "reads as constant what its kernel writes"),
         (10, "is not aligned"),
+        (11, "its block"),
+        (12, "what another"),
+        (13, "ends before the kernel before it has"),
+        (14, "reads as constant what its kernel writes"),
     ];
     for (mistake, words) in expected {
         // SAFETY: the library has these functions with these types, and the kernel stays within 256 words and one.

@@ -1,6 +1,6 @@
 //! NVIDIA's driver, found at run time. Its functions are called by their own names; every error carries its own words.
 
-use super::system::{Capability, capability, check, device, devices};
+use super::system::{Capability, capability, check, device, devices, version};
 use super::{Driver, Graph, Launch, Queue};
 use crate::kernel::no_device;
 use crate::modules;
@@ -10,6 +10,9 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The version of the driver from which on kernels that overlap can be recorded: CUDA 12.3 gave the edges of graphs data.
+const RECORDS_OVERLAPS: i32 = 12_030;
 
 /// Bytes that go through staged memory at a time, which cannot be swapped out. 4 MiB: the logits of a few rows.
 const MOST_STAGED: usize = 4 << 20;
@@ -58,7 +61,8 @@ impl Nvidia {
         // SAFETY: the driver has started, and gave the device.
         let result = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) };
         check(result, "the device cannot be opened")?;
-        let overlaps = overlaps && capability >= (9, 0);
+        let overlaps =
+            overlaps && capability >= (9, 0) && version().is_some_and(|version| version >= RECORDS_OVERLAPS);
         Ok(Nvidia(Arc::new(Context { device, context, capability, overlaps, modules: Mutex::default() })))
     }
 }
@@ -183,11 +187,12 @@ impl Driver for Nvidia {
 
     unsafe fn upload(&self, to: u64, bytes: &[u8]) -> Result<()> {
         self.0.enter()?;
+        let what = "copying to the device";
         // SAFETY: as the caller vouches.
-        check(
-            unsafe { sys::cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) },
-            "copying to the device",
-        )
+        check(unsafe { sys::cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) }, what)?;
+        // What is not pinned may still be on its way from the driver's own memory, and the queues do not wait for this stream.
+        // SAFETY: the context is this thread's, and no stream means the one that the copy is in.
+        check(unsafe { sys::cuStreamSynchronize(null_mut()) }, what)
     }
 
     unsafe fn download(&self, from: u64, out: &mut [u8]) -> Result<()> {

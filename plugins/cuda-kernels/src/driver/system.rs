@@ -52,10 +52,7 @@ fn start() -> std::result::Result<Option<String>, String> {
             // SAFETY: the library is there; the call needs nothing.
             let result = unsafe { sys::cuInit(0) };
             check(result, "the NVIDIA driver does not start").map_err(|error| error.message().to_owned())?;
-            let mut version: c_int = 0;
-            // SAFETY: the driver has started.
-            let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) };
-            if asked == sys::CUresult::CUDA_SUCCESS && version < 12000 {
+            if let Some(version) = version().filter(|version| *version < 12000) {
                 let (major, minor) = (version / 1000, version % 1000 / 10);
                 return Ok(Some(format!(
                     "the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.0 is needed"
@@ -64,6 +61,14 @@ fn start() -> std::result::Result<Option<String>, String> {
             Ok(None)
         })
         .clone()
+}
+
+/// The driver's version, 1000 for each major and 10 for each minor number; `None` if it does not say. It has started.
+pub(super) fn version() -> Option<i32> {
+    let mut version: c_int = 0;
+    // SAFETY: the driver has started.
+    let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    (asked == sys::CUresult::CUDA_SUCCESS).then_some(version)
 }
 
 /// How many devices there are.

@@ -23,6 +23,8 @@ const SPLIT_DEPTHS: usize = 4;
 const MOST_SPLITS: usize = 16;
 /// Bytes that all splits of a product leave at most.
 pub(crate) const SUMS_BYTES: usize = BUSY_TILES * TILES[0] * TILES[0] * 4;
+/// Bytes of the record of 32 activations.
+const RECORD: u64 = 8;
 /// BF16 of an activation at most.
 const MOST_CUTS: usize = 3;
 
@@ -40,23 +42,35 @@ pub(crate) struct Fill {
 
 impl Node for Fill {
     fn launch(&self, step: &Step<'_>, out: &mut Vec<Launch>) {
-        let rows = step.count(self.x.rows) * self.parts;
-        if rows == 0 || !step.needs(self.slot, self.x.rows) {
+        let all = step.count(self.x.rows);
+        if !step.needs(self.slot, self.x.rows) {
             return;
         }
         let (x, slot, to) = (step.place(&self.x), &step.plan.slots[self.slot], step.slot(self.slot));
         let (columns, parts) = (short(self.columns), short(self.parts));
-        let grid = |elements| [slot.columns.div_ceil(elements), rows, 1];
-        out.push(if slot.is_rounded {
-            let parameters = parameters::Quantize { x: x.at, to, x_stride: x.stride, columns, parts, pad: 0 };
-            // A thread takes four elements.
-            step::launch(("rows", "quantize"), grid(4 * 128), 128, &parameters)
-        } else {
-            let to_stride = short(slot.columns);
-            let parameters =
-                parameters::Pad { x: x.at, to: to.codes, x_stride: x.stride, columns, parts, to_stride };
-            step::launch(("rows", "pad"), grid(super::THREADS), super::THREADS, &parameters)
-        });
+        // In pieces, for a launch has at most so many rows.
+        let most = (super::MOST_LAUNCHED / self.parts).max(1);
+        for first in (0..all).step_by(most) {
+            let rows = (all - first).min(most) * self.parts;
+            let grid = |elements| [slot.columns.div_ceil(elements), rows, 1];
+            let x_at = x.at + first as u64 * u64::from(x.stride) * 4;
+            // Columns before this piece's.
+            let before = (first * self.parts * slot.columns) as u64;
+            out.push(if slot.is_rounded {
+                let codes = to.codes + before;
+                let records = to.records + before / 32 * RECORD;
+                let to = parameters::Rounded { codes, records, ..to };
+                let parameters =
+                    parameters::Quantize { x: x_at, to, x_stride: x.stride, columns, parts, pad: 0 };
+                // A thread takes four elements.
+                step::launch(("rows", "quantize"), grid(4 * 128), 128, &parameters)
+            } else {
+                let (to, to_stride) = (to.codes + before * 4, short(slot.columns));
+                let parameters =
+                    parameters::Pad { x: x_at, to, x_stride: x.stride, columns, parts, to_stride };
+                step::launch(("rows", "pad"), grid(super::THREADS), super::THREADS, &parameters)
+            });
+        }
     }
 }
 

@@ -88,15 +88,20 @@ fn known<T: PartialEq>(number: T, all: &[T], name: &str) -> Result<()> {
     Err(Error::unsupported(format!("`{name}` is not known here")))
 }
 
+/// Blocks that a launch has at most in its second and third direction.
+const MOST_LAUNCHED: usize = 65_535;
+
 /// Checks that a launch has room for so many blocks in one direction.
 ///
 /// # Errors
 /// LimitExceeded if it has not.
 fn launchable(count: u32, what: &str) -> Result<()> {
-    if count <= 65_535 {
+    if crate::session::step::index(count) <= MOST_LAUNCHED {
         return Ok(());
     }
-    Err(Error::limit(format!("{count} {what} are more than the 65535 that this device takes at a time")))
+    let message =
+        format!("{count} {what} are more than the {MOST_LAUNCHED} that this device takes at a time");
+    Err(Error::limit(message))
 }
 
 /// Checks that kernels hold a head of so many elements.

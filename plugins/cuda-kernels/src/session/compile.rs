@@ -28,8 +28,8 @@ pub(crate) struct Slot {
     pub(crate) is_always: bool,
     /// What it holds at this place in the program: a part of a value, cut into so many rows.
     holds: Option<(Place, usize)>,
-    /// The node that filled it last.
-    filled_by: usize,
+    /// Nodes from this one on that round into it come after all that read it so far.
+    free_from: usize,
 }
 
 /// Where a product finds its activations.
@@ -381,25 +381,24 @@ impl Compiler<'_> {
         let slots = &mut self.plan.slots;
         let is = |slot: &Slot| slot.is_rounded == is_rounded && slot.columns == wide;
         let number = slots.iter().position(is).unwrap_or_else(|| {
-            let (holds, filled_by) = (None, 0);
-            slots.push(Slot { is_rounded, columns: wide, per_row: 0, is_always: false, holds, filled_by });
+            let (holds, free_from) = (None, 0);
+            slots.push(Slot { is_rounded, columns: wide, per_row: 0, is_always: false, holds, free_from });
             slots.len() - 1
         });
         let slot = &mut slots[number];
         slot.per_row = slot.per_row.max(parts);
         slot.is_always |= is_always;
+        // Whoever asks is not there yet, and rounds nothing itself.
+        let free_from = std::mem::replace(&mut slot.free_from, self.plan.nodes.len());
         if slot.holds == Some((*x, parts)) {
             return Source::Slot(number);
         }
         slot.holds = Some((*x, parts));
-        let filled_by = slot.filled_by;
         let maker = self.made.iter().rev().find(|(made, _)| made == x).map(|(_, node)| *node);
-        // What made it can round it as well, unless the slot was needed for something else since.
+        // What made it can round it as well, unless what the slot held before is still read then.
         let joined = is_rounded
             && parts == 1
-            && maker.is_some_and(|node| node >= filled_by && self.plan.nodes[node].1.round_into(number));
-        let node = maker.filter(|_| joined).unwrap_or(self.plan.nodes.len());
-        self.plan.slots[number].filled_by = node;
+            && maker.is_some_and(|node| node >= free_from && self.plan.nodes[node].1.round_into(number));
         if !joined {
             self.push(operations::linear::Fill { slot: number, x: *x, parts, columns });
         }

@@ -8,8 +8,9 @@ use crate::driver::Graph;
 /// This is twice as many.
 const MOST: usize = 32;
 
-/// What makes two steps run the same kernels: rows, outputs, runs of positions, rows brought, and tokens wanted.
-pub(crate) type Form = (usize, usize, usize, bool, bool);
+/// What makes two steps run the same kernels: rows, outputs, runs of positions, whether rows are brought, and how many tokens are
+/// chosen.
+pub(crate) type Form = (usize, usize, usize, bool, usize);
 
 /// Graphs; of too many, the one that was not used for longest goes.
 #[derive(Default)]
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_one_that_was_not_used_for_longest_goes() {
-        let form = |number| (number, 0, 0, false, false);
+        let form = |number| (number, 0, 0, false, 0);
         let mut graphs = Graphs::default();
         (0..MOST).for_each(|number| graphs.keep(form(number), Box::new(Numbered(number as u64))));
         assert_eq!(graphs.find(form(0)).map(Graph::handle), Some(0));

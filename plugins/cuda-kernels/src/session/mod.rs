@@ -184,7 +184,7 @@ impl Session {
     }
 
     /// The kernels of a step.
-    fn launches(&self, (rows, outputs, splits, is_given, wants_tokens): Form, given: usize) -> Vec<Launch> {
+    fn launches(&self, (rows, outputs, splits, is_given, tokens): Form) -> Vec<Launch> {
         let step = Step {
             batch: rows,
             outputs,
@@ -208,8 +208,8 @@ impl Session {
             node.launch(&step, &mut launches);
             launches[before..].iter_mut().for_each(|launch| launch.operation = *operation);
         }
-        if let Some(place) = self.plan.logits.filter(|_| wants_tokens && given > 0) {
-            let mut launch = sample::greedy(&step, &place, &self.room.sampled, given);
+        if let Some(place) = self.plan.logits.filter(|_| tokens > 0) {
+            let mut launch = sample::greedy(&step, &place, &self.room.sampled, tokens);
             launch.operation = self.plan.operations.saturating_sub(1);
             launches.push(launch);
         }
@@ -217,13 +217,13 @@ impl Session {
     }
 
     /// Runs kernels: few rows as a graph that is recorded once, many as they are.
-    fn run(&mut self, form: Form, given: usize) -> Result<()> {
+    fn run(&mut self, form: Form) -> Result<()> {
         self.times.fill(0);
         if let Some(graph) = self.graphs.find(form) {
             // SAFETY: the graph is of this queue, and is dropped before any memory that it uses.
             return unsafe { self.queue.replay(graph) };
         }
-        let launches = self.launches(form, given);
+        let launches = self.launches(form);
         if self.is_timed {
             // SAFETY: nodes give kernels their own parameters, over memory that this session holds and waits for.
             let times = unsafe { self.queue.time(&launches)? };
@@ -326,10 +326,10 @@ impl apr_sdk::Session for Session {
                 self.queue.upload(self.room.given.at(), bytemuck::cast_slice(given))?;
             }
         }
-        let form = (count, outputs, splits, batch.rows().is_some(), batch.sampler().is_some());
         let is_pooled = self.plan.logits.is_some_and(|place| place.rows == RowsOf::OUTPUTS);
         let given = if is_pooled { outputs } else { batch.outputs().len() };
-        self.run(form, given)?;
+        let tokens = batch.sampler().map_or(0, |_| given);
+        self.run((count, outputs, splits, batch.rows().is_some(), tokens))?;
         self.give(batch, outputs, out)?;
         if self.plan.cached {
             self.lengths.copy_from_slice(&self.rows.lengths);

@@ -341,7 +341,7 @@ ENTRY Result cuStreamDestroy_v2(Stream* stream) {
 }
 ENTRY Result cuStreamSynchronize(Stream* stream) {
     CALLED;
-    return stream->recording ? CAPTURE_UNSUPPORTED : SUCCESS;
+    return stream && stream->recording ? CAPTURE_UNSUPPORTED : SUCCESS;
 }
 ENTRY Result cuStreamBeginCapture_v2(Stream* stream, int) {
     CALLED;

@@ -64,8 +64,9 @@ static thread_local std::unique_ptr<host::Races> own;
 
 // Nothing that happens meanwhile is the kernel's.
 struct Busy {
+    bool was = own->is_busy;
     UNSEEN Busy() { own->is_busy = true; }
-    UNSEEN ~Busy() { own->is_busy = false; }
+    UNSEEN ~Busy() { own->is_busy = was; }
 };
 
 static UNSEEN void report(const char* what, const char* at, const Byte* other) {
@@ -292,17 +293,19 @@ extern "C" HOOK void __ubsan_handle_type_mismatch_v1(void* data, void* address) 
     races::report(what.c_str(), (const char*)address, nullptr);
 }
 
+// Takes the addresses that all this needs, which are many, and says whether the system gives them. Before anything else.
+extern "C" UNSEEN u32 races_reserved() {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* of = mmap(nullptr, races::REGION * sizeof(Byte), PROT_READ | PROT_WRITE, flags, -1, 0);
+    void* at = mmap(nullptr, races::REGION, PROT_NONE, flags, -1, 0);
+    if (of == MAP_FAILED || at == MAP_FAILED) return 0;
+    races::of_region = (Byte*)of;
+    races::region = (char*)at;
+    return 1;
+}
+
 // Where memory of so many bytes may be mapped.
 UNSEEN void* races_next(uint64_t bytes) {
-    static std::once_flag once;
-    std::call_once(once, [] {
-        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        void* of = mmap(nullptr, races::REGION * sizeof(Byte), PROT_READ | PROT_WRITE, flags, -1, 0);
-        void* at = mmap(nullptr, races::REGION, PROT_NONE, flags, -1, 0);
-        if (of == MAP_FAILED || at == MAP_FAILED) abort();
-        races::of_region = (Byte*)of;
-        races::region = (char*)at;
-    });
     u64 at = __atomic_fetch_add(&races::taken, bytes, __ATOMIC_RELAXED);
     return at + bytes > races::REGION ? nullptr : races::region + at;
 }

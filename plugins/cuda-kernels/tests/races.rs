@@ -5,7 +5,11 @@ use std::ffi::CStr;
 
 #[test]
 fn mistakes_of_every_kind_are_found() {
-    let Some(library) = emulated::library().filter(|_| emulated::FINDS_RACES) else { return };
+    let Some(library) = emulated::library() else { return };
+    // SAFETY: the library's function has this type, and is not called.
+    if unsafe { library.get::<Ended>(b"races_ended") }.is_err() {
+        return;
+    }
     let expected = [
         (0, ""),
         (1, "what another"),

@@ -12,10 +12,10 @@
 )]
 
 mod emulated;
+mod heads;
 mod locked;
 mod memory;
 mod mutations;
-mod order;
 mod races;
 
 use apr_sdk::Options;

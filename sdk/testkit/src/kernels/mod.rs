@@ -13,6 +13,7 @@
 mod interpreter;
 mod judge;
 pub mod operations;
+pub mod order;
 pub mod programs;
 pub mod rejects;
 mod setup;
@@ -40,6 +41,7 @@ macro_rules! checks {
 checks! {
     operations: embed norm linear_and_head_linear activate rope attention_with_every_mask
         attention_over_every_type_and_shape experts binary_and_unary pool;
+    order: operations_in_any_order_compute_the_same;
     programs: a_decoder_computes_what_it_should neither_workers_nor_batches_change_the_result
         states_are_copied_trimmed_kept_and_brought_back tokens_values_and_times_are_given;
     rejects: programs_that_do_not_hold_together_are_refused keys_of_another_shape_are_refused declarations_come_once_and_first
@@ -104,6 +106,7 @@ macro_rules! kernel_conformance {
             $subject,
             embed norm linear_and_head_linear activate rope attention_with_every_mask
             attention_over_every_type_and_shape experts binary_and_unary pool
+            operations_in_any_order_compute_the_same
             a_decoder_computes_what_it_should neither_workers_nor_batches_change_the_result
             states_are_copied_trimmed_kept_and_brought_back tokens_values_and_times_are_given
             programs_that_do_not_hold_together_are_refused keys_of_another_shape_are_refused declarations_come_once_and_first

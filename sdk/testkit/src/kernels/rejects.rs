@@ -474,6 +474,20 @@ pub fn logits_are_given_for_outputs_even_if_rows_are_pooled(subject: &Subject) -
         let wanted: Vec<&[f32]> = outputs.iter().map(|row| table.row(3 + *row as usize)).collect();
         ensure(given.logits == wanted, || format!("the outputs {outputs:?} give other rows"))?;
     }
+    // Tokens likewise, one of the same batch before that wanted fewer.
+    for (first, outputs) in [(0, &[0, 1, 2][..]), (1, &[]), (2, &[2]), (3, &[0, 1, 2]), (4, &[1, 2])] {
+        let ids = [first, first + 1, first + 2];
+        let batch = Batch::new(&ids, &[0, 0, 1], &[0, 1, 1], outputs)?.with_sampler(Sampler::Greedy);
+        let given = step(&mut *session, &batch, subject.workers(1))?;
+        let largest = |row: &u32| {
+            let row = table.row((first + row) as usize);
+            (0..HIDDEN).fold(0, |most, n| if row[n as usize] > row[most as usize] { n } else { most })
+        };
+        let wanted: Vec<u32> = outputs.iter().map(largest).collect();
+        ensure(given.tokens == wanted, || {
+            format!("the outputs {outputs:?} give tokens {:?} instead of {wanted:?}", given.tokens)
+        })?;
+    }
     Ok(())
 }
 

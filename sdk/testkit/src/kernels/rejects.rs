@@ -474,10 +474,14 @@ pub fn logits_are_given_for_outputs_even_if_rows_are_pooled(subject: &Subject) -
         let wanted: Vec<&[f32]> = outputs.iter().map(|row| table.row(3 + *row as usize)).collect();
         ensure(given.logits == wanted, || format!("the outputs {outputs:?} give other rows"))?;
     }
-    // Tokens likewise, one of the same batch before that wanted fewer.
-    for (first, outputs) in [(0, &[0, 1, 2][..]), (1, &[]), (2, &[2]), (3, &[0, 1, 2]), (4, &[1, 2])] {
-        let ids = [first, first + 1, first + 2];
-        let batch = Batch::new(&ids, &[0, 0, 1], &[0, 1, 1], outputs)?.with_sampler(Sampler::Greedy);
+    // Tokens likewise, also where a batch of the same form wanted fewer, and a larger one made room for all.
+    for (rows, first, outputs) in
+        [(4, 0, &[0, 1, 2][..]), (3, 1, &[2]), (3, 2, &[0, 1, 2]), (3, 3, &[]), (3, 4, &[1, 2])]
+    {
+        let ids: Vec<u32> = (first..).take(rows).collect();
+        let (positions, sequences) = ([0, 0, 1, 2], [0, 1, 1, 1]);
+        let batch = Batch::new(&ids, &positions[..rows], &sequences[..rows], outputs)?;
+        let batch = batch.with_sampler(Sampler::Greedy);
         let given = step(&mut *session, &batch, subject.workers(1))?;
         let largest = |row: &u32| {
             let row = table.row((first + row) as usize);

@@ -25,9 +25,12 @@ use apr_testkit::kernels::Subject;
 /// which bounds are twice as wide.
 fn subject() -> Option<Subject> {
     emulated::library()?;
-    let open = |cores| emulated::kernel(cores).open(0, &Options::new().with("timings", "on")).unwrap();
-    let devices = vec![("tensor cores", open(true)), ("none", open(false))];
+    let open = |cores, options: &Options| emulated::kernel(cores).open(0, options).unwrap();
+    let as_usual = Options::new();
+    let devices = vec![("tensor cores", open(true, &as_usual)), ("none", open(false, &as_usual))];
     let mut subject = Subject::new(emulated::kernel(true), devices);
+    // What takes times records no graphs.
+    subject.timed = Some(open(true, &Options::new().with("timings", "on")));
     subject.workers = vec![1];
     subject.same_bits = false;
     subject.slack = 2.0;

@@ -21,20 +21,30 @@ mod races;
 use apr_sdk::Options;
 use apr_testkit::kernels::Subject;
 
-/// With tensor cores, and without; nothing where there is no C++ compiler. Sums are in single precision and in another order, for
-/// which bounds are twice as wide.
-fn subject() -> Option<Subject> {
+/// With tensor cores or without; nothing where there is no C++ compiler. Sums are in single precision and in another order, for which
+/// bounds are twice as wide.
+fn subject(has_tensor_cores: bool) -> Option<Subject> {
     emulated::library()?;
-    let open = |cores, options: &Options| emulated::kernel(cores).open(0, options).unwrap();
-    let as_usual = Options::new();
-    let devices = vec![("tensor cores", open(true, &as_usual)), ("none", open(false, &as_usual))];
-    let mut subject = Subject::new(emulated::kernel(true), devices);
+    let open = |options: &Options| emulated::kernel(has_tensor_cores).open(0, options).unwrap();
+    let mut subject =
+        Subject::new(emulated::kernel(has_tensor_cores), vec![("emulated", open(&Options::new()))]);
     // What takes times records no graphs.
-    subject.timed = Some(open(true, &Options::new().with("timings", "on")));
+    subject.timed = Some(open(&Options::new().with("timings", "on")));
     subject.workers = vec![1];
     subject.same_bits = false;
     subject.slack = 2.0;
     Some(subject)
 }
 
-apr_testkit::kernel_conformance!(subject());
+mod with_tensor_cores {
+    apr_testkit::kernel_conformance!(super::subject(true));
+}
+
+mod without_tensor_cores {
+    apr_testkit::kernel_conformance!(super::subject(false).map(|mut subject| {
+        // These take long.
+        let alike = ["attention_with_every_mask", "attention_over_every_type_and_shape", "rope", "activate"];
+        subject.skips = alike.map(|name| (name, "its kernels are the same".to_owned())).to_vec();
+        subject
+    }));
+}

@@ -219,7 +219,7 @@ impl Set {
             .map(|(_, columns)| *columns)
             .chain([4096])
             .map(|columns| {
-                let x = Activations::new(self.matrices[0].rounding(), columns as usize, tokens);
+                let x = Activations::new(self.matrices[0].rounding(), columns as usize, tokens).unwrap();
                 for token in 0..tokens {
                     let row: Vec<f32> = values.by_ref().take(columns as usize).collect();
                     // SAFETY: there is one thread yet.

@@ -176,6 +176,14 @@ fn the_embedding_is_that_of_transformers() {
 }
 
 #[test]
+fn a_text_that_is_longer_than_a_step_of_a_prompt_has_an_embedding() {
+    let options = LoadOptions { wanted: Wanted::Embedding, context: Some(1024), ..exact() };
+    let ids: Vec<u32> = (0..700).map(|n| 5 + n * 37 % 400).collect();
+    let have = loaded(&trained(), &options).runner.embed(&ids, 1).unwrap().to_vec();
+    assert!(have.iter().all(|value| value.is_finite()) && have.iter().any(|value| *value != 0.0));
+}
+
+#[test]
 fn every_format_and_any_number_of_threads_give_the_same_logits() {
     let scratch = Scratch::new();
     let prompt = ids(&golden()["logits"]["ids"]);

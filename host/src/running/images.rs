@@ -57,6 +57,18 @@ fn beginning(key: &str, specs: &[ImageSpec]) -> Vec<u8> {
     bytes
 }
 
+/// A new file beside those that are kept. Another process may have the same id, where it runs in a container of its own.
+fn staged(folder: &Path, key: &str) -> std::io::Result<(File, PathBuf)> {
+    for number in 0..1000 {
+        let path = folder.join(format!(".{key}.{}-{number}.apr-part", std::process::id()));
+        match File::options().create_new(true).read(true).write(true).open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            opened => return opened.map(|file| (file, path)),
+        }
+    }
+    Err(std::io::Error::other("it is full of files that were never finished (`.apr-part`): remove them"))
+}
+
 impl Images {
     /// Memory for images of these sizes.
     ///
@@ -96,19 +108,16 @@ impl Images {
         }
         let failed = |error: std::io::Error| placed(Error::io(error.to_string()));
         fs::create_dir_all(folder).map_err(failed)?;
-        let staged = folder.join(format!(".{key}.{}.apr-part", std::process::id()));
-        let mut file = File::options()
-            .create(true)
-            .truncate(true)
-            .read(true)
-            .write(true)
-            .open(&staged)
-            .map_err(failed)?;
+        let (mut file, staged) = staged(folder, key).map_err(failed)?;
         let made = (|| {
             file.write_all(&begin).map_err(failed)?;
             // Space is taken now: a full disk found while pages are written through would end the process.
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, end)
-                .map_err(|error| placed(Error::io(format!("there is no room for {end} bytes: {error}"))))?;
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, end).map_err(|error| {
+                let message = format!("room for {end} bytes cannot be taken: {error}");
+                placed(
+                    Error::io(message).hint("leave out --cache-image, or set XDG_CACHE_HOME to another disk"),
+                )
+            })?;
             Images::of(Mapping::file(&file, end, true)?, &ranges, false, Some((staged.clone(), path.clone())))
         })();
         if made.is_err() {

@@ -13,7 +13,8 @@ const PIECES: u64 = 64;
 const PIECE: usize = 4096;
 
 /// A digest of the files (their versions and samples of what is in them), of how each weight follows from them,
-/// and of the layouts. A file that is written to has another version.
+/// and of the backend with its layouts. A file that is written to has another version, and so has an apr that may
+/// compute weights otherwise.
 ///
 /// # Errors
 /// Any error from reading.
@@ -21,9 +22,10 @@ pub fn key(
     opened: &OpenedModel,
     tensors: &[PlannedTensor],
     built: &Built,
-    images: &[ImageSpec],
+    (backend, images): (&str, &[ImageSpec]),
 ) -> Result<String> {
     let mut digest = Sha256::new();
+    digest.update(format!("{} {backend}\n", env!("CARGO_PKG_VERSION")));
     for (number, file) in (0u32..).zip(opened.files.all()) {
         if file.is_folder() {
             continue;

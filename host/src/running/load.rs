@@ -148,7 +148,9 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     }
     let memory = match &options.keep_images {
         _ if own.is_some() => Images::none()?,
-        Some(folder) => Images::kept(folder, &key(opened, &model.tensors, &built, &images)?, &images)?,
+        Some(folder) => {
+            Images::kept(folder, &key(opened, &model.tensors, &built, (&chosen.id, &images))?, &images)?
+        }
         None => Images::new(&images)?,
     };
     let (weights, kept, watch) = model.prepare(&built, &specs, device.as_ref(), memory)?;
@@ -156,7 +158,9 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
         matches!(operation, apr_sdk::Operation::Attention(attention) if attention.mask == Mask::FULL)
     });
     let most = if options.taps { TAPPED_ROWS } else { ROWS };
-    let step = if whole { context } else { most.min(context) };
+    // Hidden states of a text are read after one step.
+    let is_one_step = whole || options.wanted != Wanted::Logits;
+    let step = if is_one_step { context } else { most.min(context) };
     let limits = SessionLimits::new(step, options.sequences, context);
     let session = device.compile(&built.program.to_bytes()?, &weights, &limits)?;
     let team = Team::new(options.threads, Arc::clone(&host.cancel));

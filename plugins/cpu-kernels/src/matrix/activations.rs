@@ -13,6 +13,7 @@
 #![allow(unsafe_code, reason = "several workers fill the tokens of one buffer")]
 
 use crate::level::{Level, versions};
+use apr_sdk::{Error, Result};
 use std::cell::UnsafeCell;
 use std::ops::Range;
 
@@ -66,12 +67,20 @@ unsafe impl Sync for Activations {}
 
 impl Activations {
     /// Room for `tokens` rows of `columns` columns, whole blocks of the rounding. All are zero.
-    pub fn new(rounding: Rounding, columns: usize, tokens: usize) -> Activations {
+    ///
+    /// # Errors
+    /// Io if there is no memory left.
+    pub fn new(rounding: Rounding, columns: usize, tokens: usize) -> Result<Activations> {
         let (block, record) = rounding.block();
         assert!(columns.is_multiple_of(block), "{columns} columns are not whole blocks of {block}");
         let lines = (columns + columns / block * record).div_ceil(LINE) | 1;
-        let cells = (0..lines * tokens).map(|_| UnsafeCell::new(Line([0; LINE]))).collect();
-        Activations { rounding, columns, tokens, lines, cells }
+        let mut cells = Vec::new();
+        cells.try_reserve_exact(lines.saturating_mul(tokens)).map_err(|_| {
+            let bytes = lines.saturating_mul(tokens).saturating_mul(LINE);
+            Error::io(format!("no memory left for {bytes} bytes")).hint("ask for fewer rows in a step")
+        })?;
+        cells.resize_with(lines * tokens, || UnsafeCell::new(Line([0; LINE])));
+        Ok(Activations { rounding, columns, tokens, lines, cells: cells.into_boxed_slice() })
     }
 
     /// How they are rounded.

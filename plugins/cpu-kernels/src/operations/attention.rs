@@ -19,6 +19,9 @@ mod kernels;
 
 /// Positions whose softmax stands by itself.
 const CHUNK: usize = 128;
+/// Elements that workers exchange at most, 192 MiB: one token of 8 key heads after 131,072 positions takes 136 MB. Beyond that,
+/// units are not split, and some workers wait.
+const MOST_EXCHANGED: usize = 48 << 20;
 /// The most heads that are taken together.
 const HEADS: usize = 8;
 
@@ -195,14 +198,20 @@ impl Attention {
             return 1;
         }
         let longest = blocks.iter().map(|block| lengths[block.sequence]).max().unwrap_or(0);
-        longest.div_ceil(CHUNK).max(1)
+        let runs = longest.div_ceil(CHUNK).max(1);
+        if units * runs * self.of_run() <= MOST_EXCHANGED { runs } else { 1 }
+    }
+
+    /// Elements that a unit's run leaves.
+    fn of_run(&self) -> usize {
+        self.queries() * (self.value + 2)
     }
 
     /// Elements that are exchanged between the two tasks of a step.
     pub(crate) fn exchanged(&self, blocks: &[Block], lengths: &[usize], workers: usize) -> usize {
         match self.split(blocks, lengths, workers) {
             1 => 0,
-            runs => blocks.len() * self.sets() * runs * self.queries() * (self.value + 2),
+            runs => blocks.len() * self.sets() * runs * self.of_run(),
         }
     }
 

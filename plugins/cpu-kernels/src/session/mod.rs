@@ -111,8 +111,8 @@ impl Session {
             let rows = most * slot.per_row;
             match self.activations.get_mut(number) {
                 Some(activations) if activations.tokens() >= rows => {}
-                Some(activations) => *activations = Activations::new(slot.rounding, slot.columns, rows),
-                None => self.activations.push(Activations::new(slot.rounding, slot.columns, rows)),
+                Some(activations) => *activations = Activations::new(slot.rounding, slot.columns, rows)?,
+                None => self.activations.push(Activations::new(slot.rounding, slot.columns, rows)?),
             }
         }
         for (number, angles) in self.plan.angles.iter().enumerate() {

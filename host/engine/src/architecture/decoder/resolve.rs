@@ -66,6 +66,17 @@ pub(super) fn resolve(
         })?;
         layers.push(layer);
     }
+    let place = match whole.word("norm", "place")?.as_str() {
+        "after_branch" => NormPlace::AfterBranch,
+        "both" => NormPlace::Both,
+        "after_sum" => NormPlace::AfterSum,
+        _ => NormPlace::Before,
+    };
+    // Both branches of a parallel block read what a norm before them makes.
+    let is_after = matches!(place, NormPlace::AfterBranch | NormPlace::AfterSum);
+    if is_after && layers.iter().any(|layer| layer.parallel) {
+        return Err(Error::unsupported("parallel blocks have their norms before attention and feed-forward"));
+    }
     let positive = |value: f32| if value > 0.0 { value } else { 0.0 };
     Ok(Decoder {
         architecture: table.id.clone(),
@@ -76,12 +87,7 @@ pub(super) fn resolve(
         norm: Norm {
             kind: if whole.word("norm", "kind")? == "layer" { NormKind::LAYER } else { NormKind::RMS },
             epsilon: whole.float("norm", "epsilon")?,
-            place: match whole.word("norm", "place")?.as_str() {
-                "after_branch" => NormPlace::AfterBranch,
-                "both" => NormPlace::Both,
-                "after_sum" => NormPlace::AfterSum,
-                _ => NormPlace::Before,
-            },
+            place,
         },
         input: Input {
             scale: whole.float("input", "scale")?,

@@ -132,7 +132,7 @@ pub fn activations(matrix: &Matrix, tokens: usize, noise: &mut Noise) -> (Activa
 
 /// Activations of rows.
 pub fn filled(matrix: &Matrix, values: &[Vec<f32>]) -> Activations {
-    let x = Activations::new(matrix.rounding(), matrix.shape.columns, values.len());
+    let x = Activations::new(matrix.rounding(), matrix.shape.columns, values.len()).unwrap();
     for (token, values) in values.iter().enumerate() {
         // SAFETY: there is one thread.
         unsafe { x.fill(Level::best(), token, values) };

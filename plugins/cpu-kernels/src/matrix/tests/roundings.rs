@@ -25,7 +25,7 @@ fn rounding_loses_no_more_than_that_of_ggml() {
     for (rounding, block) in [(Rounding::Blocks32, 32), (Rounding::Blocks256, 256)] {
         for power in [1, 3] {
             let values: Vec<f32> = (0..1 << 16).map(|_| noise.normal().powi(power)).collect();
-            let x = Activations::new(rounding, values.len(), 1);
+            let x = Activations::new(rounding, values.len(), 1).unwrap();
             for level in levels() {
                 // SAFETY: there is one thread.
                 unsafe { x.fill(level, 0, &values) };
@@ -42,7 +42,7 @@ fn every_level_rounds_alike() {
     let noise = &mut Noise(22);
     for rounding in Rounding::ALL {
         let values: Vec<f32> = (0..1024).map(|n| noise.even() * (n / 8) as f32).collect();
-        let x = Activations::new(rounding, values.len(), Level::ALL.len());
+        let x = Activations::new(rounding, values.len(), Level::ALL.len()).unwrap();
         for level in levels() {
             // SAFETY: there is one thread.
             unsafe { x.fill(level, level as usize, &values) };
@@ -58,7 +58,7 @@ fn ties_go_to_even_and_small_numbers_to_zero() {
         values[..6].copy_from_slice(&[-127.0, 0.5, 1.5, 2.5, -3.5, 126.5]);
         values[block..block + 3].copy_from_slice(&[1e-41, -1e-41, 1e-45]);
         values[2 * block..2 * block + 2].copy_from_slice(&[1e38, -1e38]);
-        let x = Activations::new(rounding, values.len(), 1);
+        let x = Activations::new(rounding, values.len(), 1).unwrap();
         for level in levels() {
             // SAFETY: there is one thread.
             unsafe { x.fill(level, 0, &values) };
@@ -75,7 +75,7 @@ fn records_hold_the_sums() {
     let noise = &mut Noise(23);
     let values: Vec<f32> = (0..512).map(|_| noise.even()).collect();
     for rounding in [Rounding::Blocks32, Rounding::Blocks256] {
-        let x = Activations::new(rounding, 512, 1);
+        let x = Activations::new(rounding, 512, 1).unwrap();
         for level in levels() {
             // SAFETY: there is one thread.
             unsafe { x.fill(level, 0, &values) };

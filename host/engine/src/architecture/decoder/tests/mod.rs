@@ -135,6 +135,7 @@ fn values_that_do_not_fit_a_model_are_refused() {
         ("[decoder.feed_forward]\nactivation = '\"sine\"'", "is \"sine\", which is not one of silu"),
         ("[decoder.experts]\ncount = 2\nused = 3", "a token uses 3 of 2 experts"),
         ("[decoder.attention]\nmask = 'full'", "both ways within a window"),
+        ("[decoder]\nblock = 'parallel'\nnorm = { place = 'after_sum' }", "have their norms before"),
         ("[decoder.rope]\nwhen = 1.5", "which is neither"),
     ] {
         let error = over(text).unwrap_err();

@@ -12,6 +12,9 @@ const MOST_STEPS: usize = 10_000;
 /// each expert of a large model takes a thousandth.
 const MOST_MATCHES: u32 = 1 << 24;
 
+/// What making a pattern that looks around counts for: it takes long, and keeps some ten kilobytes.
+const MAKING: u32 = 1 << 12;
+
 /// A pattern.
 pub struct Pattern {
     /// As it is written.
@@ -74,7 +77,8 @@ impl Pattern {
         {
             return Some(false);
         }
-        left.0.set(left.0.get().checked_sub(1)?);
+        let is_made = self.hir.is_some() || self.regex.get().is_some();
+        left.0.set(left.0.get().checked_sub(if is_made { 1 } else { MAKING })?);
         let anchored = || format!(r"\A(?:{})", self.text);
         let build = || RegexBuilder::new(&anchored()).backtrack_limit(MOST_STEPS).build().ok();
         self.regex.get_or_init(build).as_ref()?.is_match(name).ok()
@@ -174,6 +178,12 @@ mod tests {
         let own = Pattern::new(".*[pq]roj");
         assert_eq!(own.matches(Module::new("up_proj"), &left), Some(true));
         assert_eq!(is_left(), MOST_MATCHES - 1);
+        // One that looks around is made once.
+        let around = Pattern::new("(?!z).*");
+        for more in [MAKING, MAKING + 1] {
+            assert_eq!(around.matches(Module::new("up_proj"), &left), Some(true));
+            assert_eq!(is_left(), MOST_MATCHES - 1 - more);
+        }
         left.0.set(0);
         assert_eq!(own.matches(Module::new("up_proj"), &left), None);
     }

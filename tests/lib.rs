@@ -18,8 +18,8 @@ use apr_engine::registry::Registry;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_sdk::PluginDecl;
+pub use apr_testkit::skipped;
 use serde_json::Value as Json;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -218,16 +218,6 @@ fn build_program() -> Vec<Json> {
     assert!(built.status.success(), "apr does not build");
     let messages = String::from_utf8(built.stdout).unwrap();
     messages.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// Says aloud that a test, or a part of it, cannot run here. A passing test's words are not shown, so that they go to the
-/// file that `APR_SKIPPED` names as well, from which `.ci/run` counts them.
-pub fn skipped(why: &str) {
-    eprintln!("SKIPPED: {why}");
-    if let Some(log) = std::env::var_os("APR_SKIPPED") {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
-        file.and_then(|mut file| file.write_all(format!("{why}\n").as_bytes())).expect("the list is written");
-    }
 }
 
 /// Whether `tests/golden/families` lists a golden model: there are many, each like one of the others in all but its table.

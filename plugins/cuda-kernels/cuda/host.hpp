@@ -31,13 +31,13 @@ struct alignas(8) float2 { float x, y; };
 
 // With RACES, every access of a kernel is seen (tests/races.hpp), but for those of these functions.
 #ifdef RACES
-#define NOT_SEEN static __attribute__((noinline, no_sanitize("thread")))
+#define UNSEEN_DEVICE static __attribute__((noinline, no_sanitize("thread")))
 void races_started();
 void races_left();
 void races_constant(const void* at, u64 bytes);
 void races_counted(const void* counter);
 #else
-#define NOT_SEEN static inline
+#define UNSEEN_DEVICE static inline
 #endif
 
 namespace host {
@@ -142,12 +142,12 @@ struct Block {
 inline thread_local Block* block = nullptr;
 inline u32 launches = 0;
 
-NOT_SEEN Fiber& fiber() { return block->fibers[block->current]; }
+UNSEEN_DEVICE Fiber& fiber() { return block->fibers[block->current]; }
 
-NOT_SEEN void yield() { block->fibers[block->current].context.leave_for(block->scheduler); }
+UNSEEN_DEVICE void yield() { block->fibers[block->current].context.leave_for(block->scheduler); }
 
 // Returns when all threads that have not ended have come here as often as this one.
-NOT_SEEN void meet(Barrier& barrier) {
+UNSEEN_DEVICE void meet(Barrier& barrier) {
     u64 before = barrier.passed;
     barrier.arrived++;
     barrier.check();
@@ -169,7 +169,7 @@ inline void enter() {
 }
 
 // Runs all blocks of a grid.
-NOT_SEEN void run(const char* kernel, u32 gx, u32 gy, u32 gz, u32 threads, const std::function<void()>& body) {
+UNSEEN_DEVICE void run(const char* kernel, u32 gx, u32 gy, u32 gz, u32 threads, const std::function<void()>& body) {
     static const size_t STACK = 64 << 10;
     static thread_local std::unique_ptr<Block> kept;
     if (!kept) kept.reset(new Block());
@@ -209,7 +209,7 @@ NOT_SEEN void run(const char* kernel, u32 gx, u32 gy, u32 gz, u32 threads, const
     block = nullptr;
 }
 
-NOT_SEEN u64 exchange(u64 word, u32 from) {
+UNSEEN_DEVICE u64 exchange(u64 word, u32 from) {
     u32 me = block->current;
     u64* words = block->words[block->fibers[me].rounds++ % 2];
     words[me] = word;
@@ -231,22 +231,22 @@ NOT_SEEN u64 exchange(u64 word, u32 from) {
     } \
     static void run_##name(const Params& p)
 
-NOT_SEEN u32 thread_x() { return host::block->current; }
-NOT_SEEN u32 threads_x() { return host::block->threads; }
-NOT_SEEN u32 block_x() { return host::block->x; }
-NOT_SEEN u32 block_y() { return host::block->y; }
-NOT_SEEN u32 block_z() { return host::block->z; }
-NOT_SEEN u32 blocks_x() { return host::block->grid_x; }
+UNSEEN_DEVICE u32 thread_x() { return host::block->current; }
+UNSEEN_DEVICE u32 threads_x() { return host::block->threads; }
+UNSEEN_DEVICE u32 block_x() { return host::block->x; }
+UNSEEN_DEVICE u32 block_y() { return host::block->y; }
+UNSEEN_DEVICE u32 block_z() { return host::block->z; }
+UNSEEN_DEVICE u32 blocks_x() { return host::block->grid_x; }
 
-NOT_SEEN void block_sync() {
+UNSEEN_DEVICE void block_sync() {
     host::meet(host::block->all);
     host::fiber().block_syncs++;
 }
-NOT_SEEN void warp_sync() {
+UNSEEN_DEVICE void warp_sync() {
     host::meet(host::block->warps[host::block->current / 32]);
     host::fiber().warp_syncs++;
 }
-NOT_SEEN u32 shuffle_xor(u32 x, int mask) {
+UNSEEN_DEVICE u32 shuffle_xor(u32 x, int mask) {
     return (u32)host::exchange(x, host::block->current ^ (u32)mask);
 }
 DEVICE i32 shuffle_xor(i32 x, int mask) { return (i32)shuffle_xor((u32)x, mask); }
@@ -259,7 +259,7 @@ DEVICE float shuffle_xor(float x, int mask) {
 }
 
 // No access is moved across these two by the compiler, as on a device.
-NOT_SEEN void wait_for_previous() {
+UNSEEN_DEVICE void wait_for_previous() {
     host::fiber().has_waited = true;
     asm volatile("" ::: "memory");
 }
@@ -272,7 +272,7 @@ DEVICE i32 dot4(u32 a, u32 b, i32 c) {
 
 // Reads what the kernel itself does not write: a device keeps it where writes do not reach it.
 template <class T>
-NOT_SEEN T load_constant(const void* at) {
+UNSEEN_DEVICE T load_constant(const void* at) {
     if ((u64)at % sizeof(T)) {
         fprintf(stderr, "%p is not aligned to %zu bytes\n", at, sizeof(T));
         abort();
@@ -325,12 +325,12 @@ DEVICE u32 pack_bf16(float a, float b) {
 DEVICE i32 round_even(float x) { return (i32)lrintf(x); }
 DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 
-NOT_SEEN void fence() {
+UNSEEN_DEVICE void fence() {
     asm volatile("" ::: "memory");
     host::fiber().is_fenced = host::fiber().has_acquired = true;
 }
 DEVICE float load_shared(const float* at) { return *at; }
-NOT_SEEN u32 count_up(u32* counter, u32 last) {
+UNSEEN_DEVICE u32 count_up(u32* counter, u32 last) {
 #ifdef RACES
     races_counted(counter);
 #endif
@@ -340,7 +340,7 @@ NOT_SEEN u32 count_up(u32* counter, u32 last) {
 }
 
 // Fragments as in the PTX manual, "Matrix fragments for mma.m16n8k16".
-NOT_SEEN void mma(float* d, const u32* a, const u32* b) {
+UNSEEN_DEVICE void mma(float* d, const u32* a, const u32* b) {
     u32(*words)[6] = host::block->fragments;
     u32 me = host::block->current, first = me / 32 * 32;
     host::Barrier& of_warp = host::block->warps[me / 32];

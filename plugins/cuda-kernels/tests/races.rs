@@ -5,10 +5,16 @@ use std::ffi::CStr;
 
 #[test]
 fn mistakes_of_every_kind_are_found() {
-    let Some(library) = emulated::library() else { return };
+    let Some(library) = emulated::library() else {
+        return apr_testkit::skipped(
+            "kernels for NVIDIA's devices on the processor: there is no C++ compiler",
+        );
+    };
     // SAFETY: the library's function has this type, and is not called.
     if unsafe { library.get::<Ended>(b"races_ended") }.is_err() {
-        return;
+        return apr_testkit::skipped(
+            "races of kernels: this system does not let them be found (other than Linux, or few addresses)",
+        );
     }
     let expected = [
         (0, ""),

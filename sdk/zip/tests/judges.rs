@@ -25,13 +25,7 @@ fn ask(program: &str, arguments: &[&str]) -> Option<String> {
             Some(text)
         }
         Err(_) => {
-            let why = format!("sdk/zip: {program} is not installed, it did not judge");
-            eprintln!("SKIPPED: {why}");
-            // As `apr_tests::skipped`: `.ci/run` counts what is listed there.
-            if let Some(log) = std::env::var_os("APR_SKIPPED") {
-                let mut file = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-                file.write_all(format!("{why}\n").as_bytes()).unwrap();
-            }
+            apr_testkit::skipped(&format!("sdk/zip: {program} is not installed, it did not judge"));
             None
         }
     }

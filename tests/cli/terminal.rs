@@ -52,9 +52,13 @@ impl Terminal {
         set_size(&theirs, size);
         let stream = || theirs.try_clone().unwrap();
         command.stdin(stream()).stdout(stream()).stderr(stream());
-        // SAFETY: between fork and exec only two system calls are made.
+        // SAFETY: between fork and exec only system calls are made.
         unsafe {
             command.pre_exec(|| {
+                // Whoever runs the tests may ignore them, as `nohup` does, which a program inherits.
+                for signal in [libc::SIGINT, libc::SIGHUP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 // The size is asked of the controlling terminal, which must be this one.
                 rustix::process::setsid()?;
                 rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;

@@ -10,10 +10,12 @@
 
 use crate::storage::mapping::{ALIGNMENT, Mapping, Region, Watch};
 use apr_sdk::{Error, ImageMemory, ImageSink, ImageSpec, Result};
+use rustix::io::Errno;
 use serde_json::json;
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,6 +23,8 @@ use std::sync::{Mutex, PoisonError};
 const MAGIC: &[u8; 8] = b"APRIMG1\n";
 /// Images begin at a multiple of this in a file. 4 KiB.
 const PAGE: u64 = 4096;
+/// What the name of a file ends with while it is written.
+const STAGED: &str = ".apr-part";
 
 /// Memory for the images of all weights.
 pub struct Images {
@@ -28,8 +32,7 @@ pub struct Images {
     /// Whether the images are there already.
     pub ready: bool,
     watch: Watch,
-    /// The file that is being written, and the name that it gets.
-    staged: Option<(PathBuf, PathBuf)>,
+    staged: Option<Staged>,
 }
 
 /// Where images are in the memory or the file, and where they end.
@@ -57,16 +60,86 @@ fn beginning(key: &str, specs: &[ImageSpec]) -> Vec<u8> {
     bytes
 }
 
-/// A new file beside those that are kept. Another process may have the same id, where it runs in a container of its own.
-fn staged(folder: &Path, key: &str) -> std::io::Result<(File, PathBuf)> {
-    for number in 0..1000 {
-        let path = folder.join(format!(".{key}.{}-{number}.apr-part", std::process::id()));
-        match File::options().create_new(true).read(true).write(true).open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            opened => return opened.map(|file| (file, path)),
+/// A file that is being written. It goes if it is not finished.
+struct Staged {
+    /// Locked, by which others know that it is not one that was left.
+    file: File,
+    path: PathBuf,
+    /// The name that it gets.
+    target: PathBuf,
+    is_finished: bool,
+}
+
+impl Staged {
+    /// A new file beside `target`. Another process may have the same id, where it runs in a container of its own.
+    fn new(folder: &Path, key: &str, target: &Path) -> io::Result<Staged> {
+        for number in 0..1000 {
+            let path = folder.join(format!(".{key}.{}-{number}{STAGED}", std::process::id()));
+            let file = match File::options().create_new(true).read(true).write(true).open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                opened => opened?,
+            };
+            // Who sweeps may have come between; where a file system has no locks, nobody sweeps.
+            if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && is_at(&file, &path) {
+                return Ok(Staged { file, path, target: target.to_owned(), is_finished: false });
+            }
+        }
+        Err(io::Error::other("it is full of files that were never finished (`.apr-part`): remove them"))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            fs::remove_file(&self.path).ok();
         }
     }
-    Err(std::io::Error::other("it is full of files that were never finished (`.apr-part`): remove them"))
+}
+
+/// Whether a file has this name still.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |data: fs::Metadata| (data.dev(), data.ino());
+    let here = file.metadata().ok().map(place);
+    here.is_some() && here == fs::symlink_metadata(path).ok().map(place)
+}
+
+/// Removes what processes that were killed have left: files that nobody writes.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_staged = name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(STAGED));
+        if !is_staged || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let path = entry.path();
+        if let Ok(file) = File::open(&path)
+            && file.try_lock().is_ok()
+            && is_at(&file, &path)
+        {
+            fs::remove_file(&path).ok();
+        }
+    }
+}
+
+/// Takes the room for a file of `end` bytes, of which `begin` are written. A full disk found while pages are written through would
+/// end the process.
+fn take_room(file: &mut File, begin: u64, end: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(&*file, rustix::fs::FallocateFlags::empty(), 0, end) {
+        // Older network file systems only.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, end - begin),
+        taken => Ok(taken?),
+    }
+}
+
+fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
+    io::copy(&mut io::repeat(0).take(bytes), file)?;
+    Ok(())
 }
 
 impl Images {
@@ -108,30 +181,17 @@ impl Images {
         }
         let failed = |error: std::io::Error| placed(Error::io(error.to_string()));
         fs::create_dir_all(folder).map_err(failed)?;
-        let (mut file, staged) = staged(folder, key).map_err(failed)?;
-        let made = (|| {
-            file.write_all(&begin).map_err(failed)?;
-            // Space is taken now: a full disk found while pages are written through would end the process.
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, end).map_err(|error| {
-                let message = format!("room for {end} bytes cannot be taken: {error}");
-                placed(
-                    Error::io(message).hint("leave out --cache-image, or set XDG_CACHE_HOME to another disk"),
-                )
-            })?;
-            Images::of(Mapping::file(&file, end, true)?, &ranges, false, Some((staged.clone(), path.clone())))
-        })();
-        if made.is_err() {
-            fs::remove_file(&staged).ok();
-        }
-        made
+        sweep(folder);
+        let mut staged = Staged::new(folder, key, &path).map_err(failed)?;
+        staged.file.write_all(&begin).map_err(failed)?;
+        take_room(&mut staged.file, begin.len() as u64, end).map_err(|error| {
+            let message = format!("room for {end} bytes cannot be taken: {error}");
+            placed(Error::io(message).hint("leave out --cache-image, or set XDG_CACHE_HOME to another disk"))
+        })?;
+        Images::of(Mapping::file(&staged.file, end, true)?, &ranges, false, Some(staged))
     }
 
-    fn of(
-        mapping: Mapping,
-        ranges: &[Range<u64>],
-        ready: bool,
-        staged: Option<(PathBuf, PathBuf)>,
-    ) -> Result<Images> {
+    fn of(mapping: Mapping, ranges: &[Range<u64>], ready: bool, staged: Option<Staged>) -> Result<Images> {
         let (regions, watch) = mapping.regions(ranges)?;
         let regions = regions.into_iter().map(|region| Mutex::new(Some(region))).collect();
         Ok(Images { regions, ready, watch, staged })
@@ -157,28 +217,15 @@ impl Images {
     /// # Errors
     /// Io if it cannot be written.
     pub fn finish(&mut self) -> Result<()> {
-        let Some((staged, path)) = self.staged.take() else { return Ok(()) };
-        let written = self
-            .watch
-            .sync()
-            .and_then(|()| fs::rename(&staged, &path).map_err(|error| Error::io(error.to_string())));
-        written.map_err(|error| {
-            fs::remove_file(&staged).ok();
-            error.in_file(path.display().to_string())
-        })
+        let Some(mut staged) = self.staged.take() else { return Ok(()) };
+        let synced = self.watch.sync();
+        let written = synced.and_then(|()| staged.finish().map_err(|error| Error::io(error.to_string())));
+        written.map_err(|error| error.in_file(staged.target.display().to_string()))
     }
 
     /// What tells whether the images are still whole.
     pub fn watch(&self) -> Watch {
         self.watch.clone()
-    }
-}
-
-impl Drop for Images {
-    fn drop(&mut self) {
-        if let Some((staged, _)) = &self.staged {
-            fs::remove_file(staged).ok();
-        }
     }
 }
 
@@ -247,5 +294,37 @@ mod tests {
         // What was not finished leaves nothing.
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes_and_what_another_one_writes_stays() {
+        let folder = std::env::temp_dir().join(format!("apr-images-left-{}", std::process::id()));
+        let open = |key: &str| Images::kept(&folder, key, &specs()).unwrap();
+        let mut others = open("other");
+        let left = folder.join(".key.1-0.apr-part");
+        fs::write(&left, "half an image").unwrap();
+        let mut own = open("key");
+        assert!(!left.exists());
+        others.finish().unwrap();
+        own.finish().unwrap();
+        assert!(open("other").ready && open("key").ready);
+        // One that is written under the name that the next would have.
+        let number = |number: u32| folder.join(format!(".more.{}-{number}.apr-part", std::process::id()));
+        let (taken, next) = (open("more"), open("more"));
+        assert!(number(0).exists() && number(1).exists());
+        drop((taken, next));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn room_is_taken_by_zeros_where_it_cannot_be_otherwise() {
+        let path = std::env::temp_dir().join(format!("apr-images-room-{}", std::process::id()));
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"begin").unwrap();
+        write_zeros(&mut file, 200_000).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        assert!(bytes.len() == 200_005 && bytes[5..].iter().all(|byte| *byte == 0));
+        fs::remove_file(&path).unwrap();
     }
 }

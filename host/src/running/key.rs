@@ -2,8 +2,9 @@
 
 use apr_engine::expression::PlannedTensor;
 use apr_engine::open::OpenedModel;
+use apr_engine::registry::Registry;
 use apr_inference::program::{Built, WeightOf};
-use apr_sdk::{ImageSpec, Result};
+use apr_sdk::{ImageSpec, Manifest, Result};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
@@ -13,8 +14,8 @@ const PIECES: u64 = 64;
 const PIECE: usize = 4096;
 
 /// A digest of the files (their versions and samples of what is in them), of how each weight follows from them,
-/// and of the backend with its layouts. A file that is written to has another version, and so has an apr that may
-/// compute weights otherwise.
+/// and of the backend with its layouts. A file that is written to has another version, and so has an apr or a plugin
+/// that may compute weights otherwise.
 ///
 /// # Errors
 /// Any error from reading.
@@ -22,10 +23,11 @@ pub fn key(
     opened: &OpenedModel,
     tensors: &[PlannedTensor],
     built: &Built,
-    (backend, images): (&str, &[ImageSpec]),
+    (registry, backend, images): (&Registry, &str, &[ImageSpec]),
 ) -> Result<String> {
     let mut digest = Sha256::new();
-    digest.update(format!("{} {backend}\n", env!("CARGO_PKG_VERSION")));
+    let working = registry.plugins().iter().filter(|plugin| plugin.state.is_ok());
+    digest.update(makers(backend, working.filter_map(|plugin| plugin.manifest.as_ref())));
     for (number, file) in (0u32..).zip(opened.files.all()) {
         if file.is_folder() {
             continue;
@@ -60,4 +62,31 @@ pub fn key(
         let _ = write!(text, "{byte:02x}");
     }
     Ok(text)
+}
+
+/// Who makes prepared weights: this apr, the backend, and all plugins, any of which may read, translate or quantize them.
+fn makers<'m>(backend: &str, plugins: impl Iterator<Item = &'m Manifest>) -> String {
+    let mut plugins: Vec<_> = plugins.map(|plugin| format!("{} {}\n", plugin.id, plugin.version)).collect();
+    // They are found in the order in which a system lists folders.
+    plugins.sort();
+    format!("{} {backend}\n{}", env!("CARGO_PKG_VERSION"), plugins.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_backend_or_version_of_a_plugin_makes_other_weights_and_another_order_does_not() {
+        let plugin = |id: &str, version: &str| {
+            let mut manifest = Manifest::default();
+            (manifest.id, manifest.version) = (id.to_owned(), version.to_owned());
+            manifest
+        };
+        let (a, b) = (plugin("a", "1.0.0"), plugin("b", "1.0.0"));
+        let made = makers("cpu", [&a, &b].into_iter());
+        assert_eq!(makers("cpu", [&b, &a].into_iter()), made);
+        assert_ne!(makers("other", [&a, &b].into_iter()), made);
+        assert_ne!(makers("cpu", [&a, &plugin("b", "1.0.1")].into_iter()), made);
+    }
 }

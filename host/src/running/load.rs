@@ -149,7 +149,8 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let memory = match &options.keep_images {
         _ if own.is_some() => Images::none()?,
         Some(folder) => {
-            Images::kept(folder, &key(opened, &model.tensors, &built, (&chosen.id, &images))?, &images)?
+            let key = key(opened, &model.tensors, &built, (&host.registry, &chosen.id, &images))?;
+            Images::kept(folder, &key, &images)?
         }
         None => Images::new(&images)?,
     };

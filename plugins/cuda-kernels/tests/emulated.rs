@@ -5,6 +5,7 @@ use apr_sdk::{DeviceInfo, Error, Kernel, Memory, Result};
 use libloading::Library;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,10 +40,11 @@ fn load(path: &Path) -> Library {
     unsafe { Library::new(path) }.unwrap()
 }
 
-/// Compiles the kernels, memory for them, and `more` to a library.
+/// Compiles the kernels, memory for them, and `more` to a library; or finds the one that was compiled of the same.
 pub fn compiled(name: &str, more: &str, options: &[&str], to_link: &[&str]) -> Option<PathBuf> {
-    let compiler = ["g++", "c++", "clang++"].into_iter().find(|name| {
-        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    let (compiler, version) = ["g++", "c++", "clang++"].into_iter().find_map(|name| {
+        let said = Command::new(name).arg("--version").output().ok().filter(|said| said.status.success())?;
+        Some((name, said.stdout))
     })?;
     // The workspace's tests use this file as well, and so do the targets of fuzzing.
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -50,27 +52,42 @@ pub fn compiled(name: &str, more: &str, options: &[&str], to_link: &[&str]) -> O
         [here.to_owned(), here.join("../plugins/cuda-kernels"), here.join("../../plugins/cuda-kernels")]
             .into_iter()
             .map(|plugin| plugin.join("cuda"))
-            .find(|path| path.is_dir())?;
-    let folder = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
-    let out = folder.join(format!("{name}-{}.so", std::process::id()));
+            .find(|path| path.is_dir())?
+            .canonicalize()
+            .unwrap();
     let mut sources: Vec<PathBuf> =
         std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
-    sources.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     sources.sort();
-    let (all, object) = (out.with_extension("cpp"), out.with_extension("o"));
-    let mut text: String = sources.iter().map(|path| format!("#include \"{}\"\n", path.display())).collect();
-    text.push_str(include_str!("guarded.hpp"));
-    text.push_str(more);
+    let is_unit = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "cu");
+    let includes = sources.iter().filter(is_unit).map(|path| format!("#include \"{}\"\n", path.display()));
+    let text = includes.collect::<String>() + include_str!("guarded.hpp") + more;
+    // Linked apart: with the options for compiling, the compiler would add libraries of its own.
+    let to_compile = [&["-std=c++17", "-O2", "-c", "-fPIC", "-ffp-contract=off", "-w"], options].concat();
+    let mut digest = DefaultHasher::new();
+    (&text, &version, &to_compile, to_link).hash(&mut digest);
+    sources.iter().for_each(|path| std::fs::read(path).unwrap().hash(&mut digest));
+    // In a folder that is for all, what lies there may be anyone's.
+    let own_folder = option_env!("CARGO_TARGET_TMPDIR").map(PathBuf::from);
+    let may_be_there = own_folder.is_some();
+    let folder = own_folder.unwrap_or_else(std::env::temp_dir);
+    let library = folder.join(format!("{name}-{:016x}.so", digest.finish()));
+    if may_be_there && library.exists() {
+        return Some(library);
+    }
+    // Others may be compiling it at the same time.
+    let own = folder.join(format!("{name}-{}", std::process::id()));
+    let [all, object, linked] = ["cpp", "o", "so"].map(|extension| own.with_extension(extension));
     std::fs::write(&all, text).unwrap();
     let run = |arguments: &[&str], from: &Path, to: &Path| {
         let made =
             Command::new(compiler).args(arguments).arg("-o").args([to, from]).args(to_link).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     };
-    // Linked apart: with the options for compiling, the compiler would add libraries of its own.
-    run(&[&["-std=c++17", "-O2", "-c", "-fPIC", "-ffp-contract=off", "-w"], options].concat(), &all, &object);
-    run(&["-shared"], &object, &out);
-    Some(out)
+    run(&to_compile, &all, &object);
+    run(&["-shared"], &object, &linked);
+    std::fs::rename(&linked, &library).unwrap();
+    [all, object].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    Some(library)
 }
 
 pub type Entry = unsafe extern "C" fn(u32, u32, u32, u32, *const u8);

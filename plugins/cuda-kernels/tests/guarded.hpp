@@ -20,8 +20,8 @@ static uint64_t guarded_pages(uint64_t bytes) {
 }
 
 // Memory of at least so many bytes, aligned to 16, for that is what kernels rely on: with more, less would be seen of what goes
-// beyond the end. It is full of ones, which are no number: what nothing wrote is seen. 0 if there is none.
-extern "C" uint64_t guarded_take(uint64_t bytes) {
+// beyond the end. It is full of zeros. 0 if there is none.
+static uint64_t guarded_zeros(uint64_t bytes) {
     uint64_t pages = guarded_pages(bytes);
 #ifdef RACES
     void* where = races_next(pages + guarded_page());
@@ -34,8 +34,13 @@ extern "C" uint64_t guarded_take(uint64_t bytes) {
     void* all = mmap(where, pages + guarded_page(), PROT_READ | PROT_WRITE, flags, -1, 0);
     if (all == MAP_FAILED) return 0;
     mprotect((char*)all + pages, guarded_page(), PROT_NONE);
-    uint64_t at = (uint64_t)all + pages - (bytes + 15) / 16 * 16;
-    memset((void*)at, 0xff, bytes);
+    return (uint64_t)all + pages - (bytes + 15) / 16 * 16;
+}
+
+// Such memory, full of ones, which are no number: what nothing wrote is seen.
+extern "C" uint64_t guarded_take(uint64_t bytes) {
+    uint64_t at = guarded_zeros(bytes);
+    if (at) memset((void*)at, 0xff, bytes);
     return at;
 }
 

@@ -35,8 +35,9 @@ struct Races {
     bool is_busy = false;
     // Kernels up to this one have ended. Those after it, from `first` on, overlap.
     u32 ended = 0, first = 0;
-    // The variables that the blocks share: the static ones of this library that each thread of the process has.
-    char* shared = nullptr;
+    // The variables that the blocks share: the static ones of this library that each thread of the process has, but for the one
+    // that says which block runs.
+    char *shared = nullptr, *running = nullptr;
     size_t size = 0;
     std::vector<Byte> bytes;
     // Which thread of which block has counted up, how many barriers it had passed, and which blocks had before it.
@@ -160,7 +161,7 @@ static UNSEEN Byte* known(const char* at, const host::Races& races, bool& is_glo
     is_global = at >= region && at < region + REGION;
     if (is_global) return of_region + (at - region);
     if (at < races.shared || at >= races.shared + races.size) return nullptr;
-    if (at >= (char*)&host::block && at < (char*)(&host::block + 1)) return nullptr;
+    if (at >= races.running && at < races.running + sizeof host::block) return nullptr;
     return const_cast<Byte*>(races.bytes.data()) + (at - races.shared);
 }
 
@@ -200,6 +201,7 @@ static UNSEEN int find_shared(dl_phdr_info* info, size_t, void* to) {
         size_t size = info->dlpi_phdr[n].p_memsz;
         if (info->dlpi_phdr[n].p_type != PT_TLS || !at || one < at || one >= at + size) continue;
         races.shared = at;
+        races.running = one;
         races.bytes.resize(size + 4);
         races.size = size;
         return 1;

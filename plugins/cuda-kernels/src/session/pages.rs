@@ -6,7 +6,7 @@ use crate::driver::{Buffer, Driver, Queue};
 use apr_sdk::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that are taken from the device at a time, or a page where that is more.
+/// Bytes that are taken from the device at a time at most, or a page where that is more.
 const SLAB: usize = 32 << 20;
 
 /// A page, which goes back to those that are free when nobody holds it any more.
@@ -76,7 +76,8 @@ impl Store {
     fn page(&mut self, queue: &mut dyn Queue) -> Result<Arc<Page>> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.is_empty() {
-            let count = (SLAB / self.bytes).max(1);
+            // No more than all sequences have room for, which are few where they are short.
+            let count = (SLAB / self.bytes).min(self.most * self.pages.len()).max(1);
             let slab = Buffer::new(self.table.driver(), count * self.bytes)?;
             // Rows are padded, and what is there must be numbers.
             // SAFETY: the slab has as many bytes, and the queue runs before any kernel that knows it.

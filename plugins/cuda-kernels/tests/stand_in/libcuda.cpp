@@ -265,9 +265,8 @@ ENTRY Result cuMemAlloc_v2(u64* out, size_t bytes) {
     u64 most = driver.asked && driver.left < driver.memory ? driver.left : driver.memory;
     if (bytes == 0) return INVALID_VALUE;
     if (current->used + bytes > most) return OUT_OF_MEMORY;
-    u64 at = guarded_take(bytes);
+    u64 at = driver.idle ? guarded_zeros(bytes) : guarded_take(bytes);
     if (!at) return OUT_OF_MEMORY;
-    if (driver.idle) memset((void*)at, 0, bytes);
     current->used += bytes;
     current->memory[at] = bytes;
     *out = at;

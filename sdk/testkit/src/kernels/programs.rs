@@ -196,9 +196,11 @@ pub fn neither_workers_nor_batches_change_the_result(subject: &Subject) -> Resul
     for (workers, pieces) in ways {
         let mut session = compile(subject.device()?, &program, &weights, &limits())?;
         let mut last = Given::default();
-        for first in (0..280).step_by(pieces) {
-            let rows = first..first + pieces;
-            let outputs = [pieces as u32 - 1];
+        // One by one the last ones alone: all would take long.
+        let together = if pieces == 1 { 210 } else { pieces };
+        let rest = (together..280).step_by(pieces).map(|first| first..first + pieces);
+        for rows in std::iter::once(0..together).chain(rest) {
+            let outputs = [rows.len() as u32 - 1];
             let batch =
                 Batch::new(&ids[rows.clone()], &positions[rows.clone()], &zeros[rows.clone()], &outputs)?;
             last = step(&mut *session, &batch, workers)?;

@@ -4,7 +4,7 @@ use super::backend::Chosen;
 use super::suggested::Suggested;
 use apr_engine::architecture::Decoder;
 use apr_inference::program::Built;
-use apr_sdk::{DType, MatrixSpec, Operation, PagedState, State};
+use apr_sdk::{DType, MatrixSpec, Operation, PagedState, RowsOf, State};
 
 /// What is known of a loaded model.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +126,13 @@ pub(super) fn cache_bytes(built: &Built, context: u32) -> u64 {
         State::Paged(paged) => all.saturating_add(of(paged)),
         _ => all,
     })
+}
+
+/// Bytes of the values of so many rows, each of which is kept until the next step.
+pub(super) fn step_bytes(built: &Built, rows: u32) -> u64 {
+    let of_batch = built.program.values.iter().filter(|value| value.rows == RowsOf::BATCH);
+    let elements = of_batch.fold(0u64, |all, value| all.saturating_add(value.width.into()));
+    elements.saturating_mul(u64::from(rows)).saturating_mul(4)
 }
 
 /// Bytes of weights that an operation reads for one token.

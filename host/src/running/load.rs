@@ -2,10 +2,10 @@
 //! a backend, and compiled.
 
 use super::backend::{Backend, choose};
-use super::facts::{Facts, Found, cache_bytes};
+use super::facts::{Facts, Found, cache_bytes, step_bytes};
 use super::images::{Images, Place};
 use super::key::key;
-use super::memory;
+use super::memory::{self, Needs};
 use super::rows::{HeldRows, TensorRows, matrix};
 use super::suggested::Suggested;
 use super::watched::Watched;
@@ -141,7 +141,9 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let cache_bytes = cache_bytes(&built, context).saturating_mul(options.sequences.into());
     let own = Some(device.memory()?).filter(|memory| memory.total > 0);
     let place = if own.is_some() { memory::Place::Device } else { memory::Place::Host };
-    memory::check(image_bytes, cache_bytes, place, own.map(|memory| memory.free).or_else(memory::available))?;
+    let step = rows_of_a_step(&built, options, context);
+    let needs = Needs { weights: image_bytes, caches: cache_bytes, step: step_bytes(&built, step) };
+    memory::check(needs, place, own.map(|memory| memory.free).or_else(memory::available))?;
     if own.is_some() && options.keep_images.is_some() {
         let text = "--cache-image changes nothing: this device keeps prepared weights in memory of its own";
         model.warnings.push(text.to_owned());
@@ -155,13 +157,6 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
         None => Images::new(&images)?,
     };
     let (weights, kept, watch) = model.prepare(&built, &specs, device.as_ref(), memory)?;
-    let whole = built.program.operations.iter().any(|operation| {
-        matches!(operation, apr_sdk::Operation::Attention(attention) if attention.mask == Mask::FULL)
-    });
-    let most = if options.taps { TAPPED_ROWS } else { ROWS };
-    // Hidden states of a text are read after one step.
-    let is_one_step = whole || options.wanted != Wanted::Logits;
-    let step = if is_one_step { context } else { most.min(context) };
     let limits = SessionLimits::new(step, options.sequences, context);
     let session = device.compile(&built.program.to_bytes()?, &weights, &limits)?;
     let team = Team::new(options.threads, Arc::clone(&host.cancel));
@@ -177,7 +172,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
         context,
         sequences: options.sequences,
         width,
-        whole,
+        whole: is_whole(&built),
         hidden,
     });
     let Translated { warnings, notes, .. } = model;
@@ -194,6 +189,22 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     };
     let facts = Facts::new(&decoder, &built, &specs, chosen, found);
     Ok(Loaded { runner, built, facts })
+}
+
+/// Whether each token sees all others, so that all must be there at once.
+fn is_whole(built: &Built) -> bool {
+    built.program.operations.iter().any(|operation| {
+        matches!(operation, apr_sdk::Operation::Attention(attention) if attention.mask == Mask::FULL)
+    })
+}
+
+/// The most tokens that are computed together.
+fn rows_of_a_step(built: &Built, options: &LoadOptions, context: u32) -> u32 {
+    // Hidden states of a text are read after one step.
+    if is_whole(built) || options.wanted != Wanted::Logits {
+        return context;
+    }
+    context.min(if options.taps { TAPPED_ROWS } else { ROWS })
 }
 
 /// The positions that there is room for.

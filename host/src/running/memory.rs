@@ -4,7 +4,7 @@ use crate::sizes::show_size;
 use apr_sdk::{Error, Result};
 use std::fs;
 
-/// Memory besides weights and caches: values, threads, the program itself. 64 MiB.
+/// Memory besides weights, caches and values: threads, the program itself. 64 MiB.
 const REST: u64 = 64 << 20;
 
 /// Bytes that the system can give without taking them from others; `None` if it does not say.
@@ -24,19 +24,32 @@ pub enum Place {
     Device,
 }
 
-/// Fails if weights and caches of these sizes do not fit.
+/// What a model needs, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Needs {
+    /// Prepared weights.
+    pub weights: u64,
+    /// Keys and values of all positions.
+    pub caches: u64,
+    /// The rows of the largest step.
+    pub step: u64,
+}
+
+/// Fails if what is needed does not fit.
 ///
 /// # Errors
 /// Failed, with what is needed and what there is.
-pub fn check(weights: u64, caches: u64, place: Place, available: Option<u64>) -> Result<()> {
-    let needed = weights.saturating_add(caches).saturating_add(REST);
+pub fn check(needs: Needs, place: Place, available: Option<u64>) -> Result<()> {
+    let Needs { weights, caches, step } = needs;
+    let needed = [caches, step, REST].into_iter().fold(weights, u64::saturating_add);
     let Some(free) = available.filter(|free| *free < needed) else { return Ok(()) };
     let whose = if place == Place::Host { "memory" } else { "the device's memory" };
     let message = format!(
-        "the model does not fit into {whose}: it needs {} ({} of weights, {} for the context), and {} are free",
+        "the model does not fit into {whose}: it needs {} ({} of weights, {} for the context, {} for the tokens that are computed together), and {} are free",
         show_size(needed),
         show_size(weights),
         show_size(caches),
+        show_size(step),
         show_size(free)
     );
     Err(Error::failed(message).hint(
@@ -50,14 +63,16 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_both_figures() {
-        check(1 << 30, 1 << 20, Place::Host, Some(2 << 30)).unwrap();
-        check(u64::MAX, u64::MAX, Place::Host, None).unwrap();
-        let error = check(3 << 30, 1 << 30, Place::Host, Some(2 << 30)).unwrap_err();
+        let needs = |weights, caches, step| Needs { weights, caches, step };
+        check(needs(1 << 30, 1 << 20, 1 << 20), Place::Host, Some(2 << 30)).unwrap();
+        check(needs(u64::MAX, u64::MAX, u64::MAX), Place::Host, None).unwrap();
+        let error = check(needs(3 << 30, 1 << 29, 1 << 29), Place::Host, Some(2 << 30)).unwrap_err();
         assert!(
             error.message().contains("needs 4.36 GB") && error.message().contains("2.15 GB are free"),
             "{error}"
         );
-        check(u64::MAX, 1, Place::Device, Some(u64::MAX - 1)).unwrap_err();
+        check(needs(1 << 30, 0, 1 << 30), Place::Host, Some(2 << 30)).unwrap_err();
+        check(needs(u64::MAX, 1, 1), Place::Device, Some(u64::MAX - 1)).unwrap_err();
     }
 
     #[test]

@@ -19,8 +19,8 @@ mod kernels;
 
 /// Positions whose softmax stands by itself.
 const CHUNK: usize = 128;
-/// Elements that workers exchange at most, 192 MiB: one token of 8 key heads after 131,072 positions takes 136 MB. Beyond that,
-/// units are not split, and some workers wait.
+/// Elements that workers exchange at most, 192 MiB: one token of 32 heads of 128 elements after 1,048,576 positions takes 136 MB.
+/// Beyond that, units are not split, and some workers wait.
 const MOST_EXCHANGED: usize = 48 << 20;
 /// The most heads that are taken together.
 const HEADS: usize = 8;
@@ -104,6 +104,16 @@ struct Unit {
     /// The first query head, and how many.
     first: usize,
     heads: usize,
+}
+
+/// How a step's attention is divided.
+#[derive(Clone, Copy)]
+struct Split {
+    units: usize,
+    /// Into how many runs the positions are split.
+    runs: usize,
+    /// The most queries of a unit.
+    queries: usize,
 }
 
 impl Unit {
@@ -191,28 +201,27 @@ impl Attention {
         Unit { block, key_head, first: key_head * self.group + first, heads }
     }
 
-    /// Into how many runs the positions are split among workers; one where there are units enough for all.
-    fn split(&self, blocks: &[Block], lengths: &[usize], workers: usize) -> usize {
+    /// How the positions are split among workers; in one run where there are units enough for all.
+    fn split(&self, blocks: &[Block], lengths: &[usize], workers: usize) -> Split {
         let units = blocks.len() * self.sets();
+        let rows = blocks.iter().map(|block| block.rows).max().unwrap_or(0);
+        let split = |runs| Split { units, runs, queries: rows * self.group.min(HEADS) };
         if units.is_multiple_of(workers) || units >= 4 * workers {
-            return 1;
+            return split(1);
         }
         let longest = blocks.iter().map(|block| lengths[block.sequence]).max().unwrap_or(0);
-        let runs = longest.div_ceil(CHUNK).max(1);
-        if units * runs * self.of_run() <= MOST_EXCHANGED { runs } else { 1 }
-    }
-
-    /// Elements that a unit's run leaves.
-    fn of_run(&self) -> usize {
-        self.queries() * (self.value + 2)
+        let fine = split(longest.div_ceil(CHUNK).max(1));
+        if self.exchanged(&fine) <= MOST_EXCHANGED { fine } else { split(1) }
     }
 
     /// Elements that are exchanged between the two tasks of a step.
-    pub(crate) fn exchanged(&self, blocks: &[Block], lengths: &[usize], workers: usize) -> usize {
-        match self.split(blocks, lengths, workers) {
-            1 => 0,
-            runs => blocks.len() * self.sets() * runs * self.of_run(),
-        }
+    fn exchanged(&self, split: &Split) -> usize {
+        if split.runs == 1 { 0 } else { split.units * split.runs * split.queries * (self.value + 2) }
+    }
+
+    /// Elements that a step exchanges.
+    pub(crate) fn exchanges(&self, blocks: &[Block], lengths: &[usize], workers: usize) -> usize {
+        self.exchanged(&self.split(blocks, lengths, workers))
     }
 
     /// Makes room for one worker.
@@ -360,8 +369,8 @@ impl Attention {
     }
 
     /// Where in the exchange a query's part of a run lies.
-    fn exchange(&self, unit: usize, runs: usize, run: usize, query: usize) -> Range<usize> {
-        let place = (unit * runs + run) * self.queries() + query;
+    fn exchange(&self, split: &Split, (unit, run, query): (usize, usize, usize)) -> Range<usize> {
+        let place = (unit * split.runs + run) * split.queries + query;
         place * (self.value + 2)..(place + 1) * (self.value + 2)
     }
 }
@@ -379,10 +388,10 @@ impl Task for Arc<Attention> {
 
     fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
         let mut scratch = lock(&step.scratch[worker]);
-        let runs = self.split(step.blocks, step.lengths, step.workers);
-        let units = step.blocks.len() * self.sets();
+        let split = self.split(step.blocks, step.lengths, step.workers);
+        let runs = split.runs;
         // In turn rather than in one piece, for later rows see more.
-        for piece in (worker..units * runs).step_by(step.workers) {
+        for piece in (worker..split.units * runs).step_by(step.workers) {
             let (number, run) = (piece / runs, piece % runs);
             let unit = self.unit(step.blocks, number);
             let range =
@@ -395,7 +404,7 @@ impl Task for Arc<Attention> {
                     continue;
                 }
                 // SAFETY: this worker has this run of this unit to itself.
-                let place = unsafe { step.exchange.write(self.exchange(number, runs, run, query)) };
+                let place = unsafe { step.exchange.write(self.exchange(&split, (number, run, query))) };
                 place[0] = seen.most;
                 place[1] = seen.total;
                 place[2..].copy_from_slice(sum);
@@ -411,21 +420,22 @@ impl Task for Merge {
     }
 
     fn is_idle(&self, step: &Step<'_>) -> bool {
-        self.0.split(step.blocks, step.lengths, step.workers) == 1
+        self.0.split(step.blocks, step.lengths, step.workers).runs == 1
     }
 
     fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
         let attention = &*self.0;
-        let runs = attention.split(step.blocks, step.lengths, step.workers);
+        let split = attention.split(step.blocks, step.lengths, step.workers);
         let mut scratch = lock(&step.scratch[worker]);
         let sum = &mut scratch.sums[..attention.value];
-        for number in step.share(step.blocks.len() * attention.sets(), worker) {
+        for number in step.share(split.units, worker) {
             let unit = attention.unit(step.blocks, number);
             for query in 0..unit.queries() {
                 let mut seen = Seen::NOTHING;
-                for run in 0..runs {
+                for run in 0..split.runs {
                     // SAFETY: nothing writes to the exchange in this task.
-                    let place = unsafe { step.exchange.read(attention.exchange(number, runs, run, query)) };
+                    let place =
+                        unsafe { step.exchange.read(attention.exchange(&split, (number, run, query))) };
                     let later = Seen { most: place[0], total: place[1] };
                     seen.merge(sum, later, &place[2..], step.level);
                 }
@@ -433,5 +443,40 @@ impl Task for Merge {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_exchanged_follows_from_the_rows_of_a_step_and_is_bounded() {
+        let place = Place { value: 0, first: 0, width: 4096, rows: RowsOf::BATCH };
+        let attention = Attention {
+            cache: 0,
+            query: place,
+            out: place,
+            heads: 32,
+            group: 4,
+            key: 128,
+            value: 128,
+            view: 0,
+            scale: 1.0,
+            mask: Mask::CAUSAL,
+            window: 0,
+            soft_cap: 0.0,
+            sinks: None,
+            slopes: Vec::new(),
+        };
+        let exchanges = |rows: usize, length: usize, workers: usize| {
+            let block = Block { sequence: 0, first: 0, rows };
+            attention.exchanges(&[block], &[length], workers)
+        };
+        assert_eq!(exchanges(1, 131_072, 16), 8 * 1024 * 4 * 130);
+        assert_eq!(exchanges(8, 131_072, 16), 8 * exchanges(1, 131_072, 16));
+        // As many units as workers, and what is too much.
+        assert_eq!(exchanges(1, 131_072, 8), 0);
+        assert_eq!(exchanges(8, 1 << 20, 16), 0);
     }
 }

@@ -130,7 +130,7 @@ impl Session {
             for scratch in &self.scratch[..workers] {
                 attention.reserve(&mut step::lock(scratch))?;
             }
-            let elements = attention.exchanged(&self.rows.blocks, &self.rows.lengths, workers);
+            let elements = attention.exchanges(&self.rows.blocks, &self.rows.lengths, workers);
             if self.exchange.len() < elements {
                 self.exchange = Shared::zeroed(elements)?;
             }

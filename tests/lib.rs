@@ -89,26 +89,34 @@ pub fn fixtures_with(plugin: &str, extension: &str) -> Vec<PathBuf> {
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A fresh, empty folder below cargo's own scratch space.
+    /// A fresh, empty folder among the system's temporary ones.
     pub fn new() -> Scratch {
-        Scratch::below(option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from))
+        Scratch::below(&std::env::temp_dir())
     }
 
     /// A fresh, empty folder in memory where the system offers that and has room, so that syncing costs nothing.
     pub fn in_memory() -> Scratch {
-        const ROOM: u64 = 512 << 20;
+        const ROOM: u64 = 2 << 30;
         let memory = Path::new("/dev/shm");
         let free =
             rustix::fs::statvfs(memory).map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize));
-        if free >= ROOM { Scratch::below(memory.to_owned()) } else { Scratch::new() }
+        if free >= ROOM { Scratch::below(memory) } else { Scratch::new() }
     }
 
-    fn below(base: PathBuf) -> Scratch {
+    fn below(base: &Path) -> Scratch {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("apr-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = base.join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("apr-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                // A killed test of this process number has left it.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made.unwrap();
+                    return Scratch(path);
+                }
+            }
+        }
     }
 
     /// Where it is.

@@ -55,7 +55,7 @@ impl Terminal {
         // SAFETY: between fork and exec only system calls are made.
         unsafe {
             command.pre_exec(|| {
-                // Whoever runs the tests may ignore them, as `nohup` does, which a program inherits.
+                // Whoever runs the tests may ignore these signals, as `nohup` does, and a program inherits that.
                 for signal in [libc::SIGINT, libc::SIGHUP] {
                     libc::signal(signal, libc::SIG_DFL);
                 }

@@ -1,6 +1,7 @@
 //! Runs `apr` as a user would, with a limit on how long it may take.
 
 use apr_tests::{Scratch, assert_same_file, program};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -28,10 +29,9 @@ pub fn apr(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Sends a signal, such as `TERM`, to a child process.
-pub fn send(child: &Child, signal: &str) {
-    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
-    assert!(sent.is_ok_and(|status| status.success()), "no {signal} could be sent");
+/// Sends a signal to a child process.
+pub fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 /// Waits for a child, and ends it if it hangs.

@@ -2,12 +2,13 @@
 //! a few MiB, so only root can run it; skipped aloud elsewhere.
 
 use crate::build::big;
-use crate::command::{apr, contents, fails, run, says, wait};
+use crate::command::{apr, contents, fails, run, says, send, wait};
 use apr_engine::progress::Progress;
 use apr_host::convert::convert;
 use apr_sdk::{DType, ErrorKind, LogLevel};
 use apr_tests::kinds::{self, Kind, Tensor};
 use apr_tests::{Scratch, assert_same_file, must, options, runs};
+use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -68,6 +69,7 @@ fn a_disk_that_fills_up_meanwhile_ends_in_an_error_and_leaves_nothing() {
             assert!(began.elapsed() < Duration::from_secs(20), "it never began");
             std::thread::sleep(Duration::from_micros(100));
         }
+        send(&child, Signal::STOP);
         let filler = fs::File::create(scratch.at("disk/filler")).unwrap();
         let block = vec![1; 1 << 20];
         for n in 0..40 {
@@ -75,6 +77,7 @@ fn a_disk_that_fills_up_meanwhile_ends_in_an_error_and_leaves_nothing() {
                 break;
             }
         }
+        send(&child, Signal::CONT);
         let ended = wait(child, began);
         says(&args, &ended, 1, &["the disk is full", "at ", "out.apr", "free some space"]);
         assert_eq!(contents(&scratch.at("disk")).len(), 1, "{:?}", contents(&scratch.at("disk")));

@@ -3,6 +3,7 @@
 use crate::build::{entry, safetensors};
 use crate::command::{CONVERT, apr, resumes_to_the_whole, send, wait};
 use apr_tests::Scratch;
+use rustix::process::Signal;
 use std::fs::{File, metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -32,14 +33,14 @@ fn stopped(scratch: &Scratch, begun: impl Fn() -> bool) -> Option<Child> {
         }
         std::thread::sleep(Duration::from_micros(100));
     }
-    send(&child, "STOP");
+    send(&child, Signal::STOP);
     Some(child)
 }
 
 /// Kills it, resumes it, and compares what comes of that with what comes of a conversion that nobody disturbed.
 fn killed_and_resumed(scratch: &Scratch, child: Child) {
     let began = Instant::now();
-    send(&child, "KILL");
+    send(&child, Signal::KILL);
     assert_eq!(wait(child, began).code, 128 + 9);
     let left = [".out.apr.apr-journal", ".out.apr.apr-lock", ".out.apr.apr-part", "in.safetensors"];
     assert_eq!(scratch.names(), left);
@@ -70,7 +71,7 @@ fn what_has_lasted_for_five_seconds_can_be_resumed_slow() {
             assert!(!journal.exists(), "it keeps a journal of the smallest job");
             // A disk that hangs takes time off the clock like this does.
             std::thread::sleep(Duration::from_millis(5100));
-            send(&child, "CONT");
+            send(&child, Signal::CONT);
             // Its first line is written at once.
             while !metadata(&journal).is_ok_and(|meta| meta.len() > 0) {
                 if child.try_wait().unwrap().is_some() {
@@ -78,7 +79,7 @@ fn what_has_lasted_for_five_seconds_can_be_resumed_slow() {
                 }
                 std::thread::sleep(Duration::from_micros(100));
             }
-            send(&child, "STOP");
+            send(&child, Signal::STOP);
             Some(child)
         });
         resumed.or_else(|| std::fs::remove_file(scratch.at("out.apr")).map(|()| None).unwrap())

@@ -2,8 +2,9 @@
 //! second writer.
 
 use crate::build::big;
-use crate::command::{apr, contents, fails, run, says, wait};
+use crate::command::{apr, contents, fails, run, says, send, wait};
 use apr_tests::{Scratch, assert_same_file, fixtures, names_in};
+use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -121,8 +122,11 @@ fn two_writers_of_one_output_are_told_apart_at_once() {
         assert!(began.elapsed() < Duration::from_secs(20), "the first never began");
         std::thread::sleep(Duration::from_micros(200));
     }
+    // It waits for the second, however long that takes to start.
+    send(&first, Signal::STOP);
     let second = run(&scratch.at(""), &args);
     says(&args, &second, 1, &["another apr process is writing this output", "out.apr", "wait for it"]);
+    send(&first, Signal::CONT);
     let first = wait(first, began);
     assert_eq!(first.code, 0, "{}", first.stderr);
     // The same conversion alone, to compare with.

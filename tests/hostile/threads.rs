@@ -25,6 +25,11 @@ fn limited(folder: &Path, n: usize, program: &Path, args: &[&str]) -> Command {
     if std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
         command.uid(NOBODY).gid(NOBODY);
         set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+        // Whatever the umask is.
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        for file in files.filter(|path| path.is_file()) {
+            set_permissions(file, Permissions::from_mode(0o666)).unwrap();
+        }
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

@@ -262,10 +262,14 @@ mod tests {
     use super::*;
 
     fn load(file: &str, flags: Globals, vars: &[(&str, &str)]) -> Result<Settings> {
-        let path = std::env::temp_dir().join(format!("apr-settings-{:?}.toml", std::thread::current().id()));
+        let of = (std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(format!("apr-settings-{of:?}.toml"));
         std::fs::write(&path, file).unwrap();
-        let globals = Globals { config: Some(path), ..flags };
-        Settings::load(&globals, &|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        let globals = Globals { config: Some(path.clone()), ..flags };
+        let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        let settings = Settings::load(&globals, &var);
+        std::fs::remove_file(path).unwrap();
+        settings
     }
 
     #[test]

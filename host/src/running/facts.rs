@@ -128,7 +128,7 @@ pub(super) fn cache_bytes(built: &Built, context: u32) -> u64 {
     })
 }
 
-/// Bytes of the values of so many rows, each of which is kept until the next step.
+/// Bytes of the values of so many tokens, each of which is kept until the next step. Logits come on top.
 pub(super) fn step_bytes(built: &Built, rows: u32) -> u64 {
     let of_batch = built.program.values.iter().filter(|value| value.rows == RowsOf::BATCH);
     let elements = of_batch.fold(0u64, |all, value| all.saturating_add(value.width.into()));

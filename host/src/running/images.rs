@@ -10,12 +10,13 @@
 
 use crate::storage::mapping::{ALIGNMENT, Mapping, Region, Watch};
 use apr_sdk::{Error, ImageMemory, ImageSink, ImageSpec, Result};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use serde_json::json;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -79,7 +80,7 @@ impl Staged {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 opened => opened?,
             };
-            // Who sweeps may have come between; where a file system has no locks, nobody sweeps.
+            // Who sweeps may have come between.
             if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && is_at(&file, &path) {
                 return Ok(Staged { file, path, target: target.to_owned(), is_finished: false });
             }
@@ -87,8 +88,11 @@ impl Staged {
         Err(io::Error::other("it is full of files that were never finished (`.apr-part`): remove them"))
     }
 
+    /// Gives it its name. Where locks are known to one machine alone, another one may have swept it: then nothing is kept.
     fn finish(&mut self) -> io::Result<()> {
-        fs::rename(&self.path, &self.target)?;
+        if is_at(&self.file, &self.path) {
+            fs::rename(&self.path, &self.target)?;
+        }
         self.is_finished = true;
         Ok(())
     }
@@ -118,7 +122,9 @@ fn sweep(folder: &Path) {
             continue;
         }
         let path = entry.path();
-        if let Ok(file) = File::open(&path)
+        // Network file systems lock only what can be written. A link or a pipe may have come into its place.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        if let Ok(file) = File::options().read(true).write(true).custom_flags(flags).open(&path)
             && file.try_lock().is_ok()
             && is_at(&file, &path)
         {
@@ -131,7 +137,7 @@ fn sweep(folder: &Path) {
 /// end the process.
 fn take_room(file: &mut File, begin: u64, end: u64) -> io::Result<()> {
     match rustix::fs::fallocate(&*file, rustix::fs::FallocateFlags::empty(), 0, end) {
-        // Older network file systems only.
+        // File systems that cannot reserve room.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, end - begin),
         taken => Ok(taken?),
     }
@@ -275,6 +281,8 @@ mod tests {
     #[test]
     fn a_file_keeps_images_and_one_that_is_damaged_or_of_another_layout_is_made_anew() {
         let folder = std::env::temp_dir().join(format!("apr-images-{}", std::process::id()));
+        // A killed test of this number may have left it.
+        fs::remove_dir_all(&folder).ok();
         let open = |specs: &[ImageSpec]| Images::kept(&folder, "key", specs).unwrap();
         let mut first = open(&specs());
         assert!(!first.ready);
@@ -299,6 +307,7 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_goes_and_what_another_one_writes_stays() {
         let folder = std::env::temp_dir().join(format!("apr-images-left-{}", std::process::id()));
+        fs::remove_dir_all(&folder).ok();
         let open = |key: &str| Images::kept(&folder, key, &specs()).unwrap();
         let mut others = open("other");
         let left = folder.join(".key.1-0.apr-part");
@@ -307,13 +316,22 @@ mod tests {
         assert!(!left.exists());
         others.finish().unwrap();
         own.finish().unwrap();
-        assert!(open("other").ready && open("key").ready);
-        // One that is written under the name that the next would have.
+        drop((others, own));
+        assert!(open("other").ready);
+        assert!(open("key").ready);
+        // The name of the first is taken by one that is being written.
         let number = |number: u32| folder.join(format!(".more.{}-{number}.apr-part", std::process::id()));
         let (taken, next) = (open("more"), open("more"));
         assert!(number(0).exists() && number(1).exists());
         drop((taken, next));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        // One that somebody else took for left, and whose name another process has now.
+        let mut swept = open("swept");
+        let path = swept.staged.as_ref().unwrap().path.clone();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "of another process").unwrap();
+        swept.finish().unwrap();
+        assert!(fs::read(&path).unwrap() == b"of another process" && !folder.join("swept.images").exists());
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -7,6 +7,7 @@ use apr_inference::program::{Built, WeightOf};
 use apr_sdk::{ImageSpec, Manifest, Result};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
+use std::path::Path;
 
 /// Pieces of each file that are read for its digest, spread evenly.
 const PIECES: u64 = 64;
@@ -27,7 +28,9 @@ pub fn key(
 ) -> Result<String> {
     let mut digest = Sha256::new();
     let working = registry.plugins().iter().filter(|plugin| plugin.state.is_ok());
-    digest.update(makers(backend, working.filter_map(|plugin| plugin.manifest.as_ref())));
+    let working =
+        working.filter_map(|plugin| Some((plugin.manifest.as_ref()?, stamp(plugin.path.as_deref()))));
+    digest.update(makers(backend, working));
     for (number, file) in (0u32..).zip(opened.files.all()) {
         if file.is_folder() {
             continue;
@@ -64,9 +67,16 @@ pub fn key(
     Ok(text)
 }
 
+/// What tells a plugin's file from one of the same version that was built from other sources.
+fn stamp(path: Option<&Path>) -> String {
+    let data = path.and_then(|path| std::fs::metadata(path).ok());
+    data.map_or_else(String::new, |data| format!("{} {:?}", data.len(), data.modified().ok()))
+}
+
 /// Who makes prepared weights: this apr, the backend, and all plugins, any of which may read, translate or quantize them.
-fn makers<'m>(backend: &str, plugins: impl Iterator<Item = &'m Manifest>) -> String {
-    let mut plugins: Vec<_> = plugins.map(|plugin| format!("{} {}\n", plugin.id, plugin.version)).collect();
+fn makers<'m>(backend: &str, plugins: impl Iterator<Item = (&'m Manifest, String)>) -> String {
+    let line = |(one, stamp): (&Manifest, String)| format!("{} {} {stamp}\n", one.id, one.version);
+    let mut plugins: Vec<_> = plugins.map(line).collect();
     // They are found in the order in which a system lists folders.
     plugins.sort();
     format!("{} {backend}\n{}", env!("CARGO_PKG_VERSION"), plugins.concat())
@@ -83,10 +93,14 @@ mod tests {
             (manifest.id, manifest.version) = (id.to_owned(), version.to_owned());
             manifest
         };
-        let (a, b) = (plugin("a", "1.0.0"), plugin("b", "1.0.0"));
-        let made = makers("cpu", [&a, &b].into_iter());
-        assert_eq!(makers("cpu", [&b, &a].into_iter()), made);
-        assert_ne!(makers("other", [&a, &b].into_iter()), made);
-        assert_ne!(makers("cpu", [&a, &plugin("b", "1.0.1")].into_iter()), made);
+        let (a, b, newer) = (plugin("a", "1.0.0"), plugin("b", "1.0.0"), plugin("b", "1.0.1"));
+        let makers = |backend: &str, plugins: [(&Manifest, &str); 2]| {
+            makers(backend, plugins.into_iter().map(|(one, stamp)| (one, stamp.to_owned())))
+        };
+        let made = makers("cpu", [(&a, "1"), (&b, "2")]);
+        assert_eq!(makers("cpu", [(&b, "2"), (&a, "1")]), made);
+        assert_ne!(makers("other", [(&a, "1"), (&b, "2")]), made);
+        assert_ne!(makers("cpu", [(&a, "1"), (&newer, "2")]), made);
+        assert_ne!(makers("cpu", [(&a, "1"), (&b, "3")]), made);
     }
 }

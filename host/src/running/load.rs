@@ -142,7 +142,8 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let own = Some(device.memory()?).filter(|memory| memory.total > 0);
     let place = if own.is_some() { memory::Place::Device } else { memory::Place::Host };
     let step = rows_of_a_step(&built, options, context);
-    let needs = Needs { weights: image_bytes, caches: cache_bytes, step: step_bytes(&built, step) };
+    // A text that takes more is not known yet.
+    let needs = Needs { weights: image_bytes, caches: cache_bytes, step: step_bytes(&built, step.min(ROWS)) };
     memory::check(needs, place, own.map(|memory| memory.free).or_else(memory::available))?;
     if own.is_some() && options.keep_images.is_some() {
         let text = "--cache-image changes nothing: this device keeps prepared weights in memory of its own";

@@ -4,7 +4,7 @@ use crate::sizes::show_size;
 use apr_sdk::{Error, Result};
 use std::fs;
 
-/// Memory besides weights, caches and values: threads, the program itself. 64 MiB.
+/// Memory besides weights, caches and values: threads, what they exchange, the program itself. 64 MiB.
 const REST: u64 = 64 << 20;
 
 /// Bytes that the system can give without taking them from others; `None` if it does not say.
@@ -31,7 +31,7 @@ pub struct Needs {
     pub weights: u64,
     /// Keys and values of all positions.
     pub caches: u64,
-    /// The rows of the largest step.
+    /// Values of the tokens that are computed together.
     pub step: u64,
 }
 

@@ -57,6 +57,11 @@ pub fn compiled(name: &str, more: &str, options: &[&str], to_link: &[&str]) -> O
             .unwrap();
     let mut sources: Vec<PathBuf> =
         std::fs::read_dir(&cuda).unwrap().map(|entry| entry.unwrap().path()).collect();
+    // Editors leave other files there.
+    let is_source = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| ["cu", "cuh", "hpp"].iter().any(|own| extension == *own))
+    };
+    sources.retain(is_source);
     sources.sort();
     let is_unit = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "cu");
     let includes = sources.iter().filter(is_unit).map(|path| format!("#include \"{}\"\n", path.display()));
@@ -64,19 +69,19 @@ pub fn compiled(name: &str, more: &str, options: &[&str], to_link: &[&str]) -> O
     // Linked apart: with the options for compiling, the compiler would add libraries of its own.
     let to_compile = [&["-std=c++17", "-O2", "-c", "-fPIC", "-ffp-contract=off", "-w"], options].concat();
     let mut digest = DefaultHasher::new();
-    (&text, &version, &to_compile, to_link).hash(&mut digest);
+    (&text, &version, &to_compile, to_link, include_str!("emulated.rs")).hash(&mut digest);
     sources.iter().for_each(|path| std::fs::read(path).unwrap().hash(&mut digest));
     // In a folder that is for all, what lies there may be anyone's.
-    let own_folder = option_env!("CARGO_TARGET_TMPDIR").map(PathBuf::from);
-    let may_be_there = own_folder.is_some();
-    let folder = own_folder.unwrap_or_else(std::env::temp_dir);
+    let own = option_env!("CARGO_TARGET_TMPDIR").map(PathBuf::from);
+    let may_be_there = own.is_some();
+    let folder = own.unwrap_or_else(std::env::temp_dir);
     let library = folder.join(format!("{name}-{:016x}.so", digest.finish()));
     if may_be_there && library.exists() {
         return Some(library);
     }
     // Others may be compiling it at the same time.
-    let own = folder.join(format!("{name}-{}", std::process::id()));
-    let [all, object, linked] = ["cpp", "o", "so"].map(|extension| own.with_extension(extension));
+    let being_made = folder.join(format!("{name}-{}", std::process::id()));
+    let [all, object, linked] = ["cpp", "o", "so"].map(|extension| being_made.with_extension(extension));
     std::fs::write(&all, text).unwrap();
     let run = |arguments: &[&str], from: &Path, to: &Path| {
         let made =
@@ -85,8 +90,11 @@ pub fn compiled(name: &str, more: &str, options: &[&str], to_link: &[&str]) -> O
     };
     run(&to_compile, &all, &object);
     run(&["-shared"], &object, &linked);
-    std::fs::rename(&linked, &library).unwrap();
     [all, object].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    if !may_be_there {
+        return Some(linked);
+    }
+    std::fs::rename(&linked, &library).unwrap();
     Some(library)
 }
 

@@ -35,9 +35,10 @@ struct Races {
     bool is_busy = false;
     // Kernels up to this one have ended. Those after it, from `first` on, overlap.
     u32 ended = 0, first = 0;
-    // The variables that the blocks share: the static ones of this library that each thread of the process has, but for the one
-    // that says which block runs.
-    char *shared = nullptr, *running = nullptr;
+    // The variables that the blocks share: the static ones of this library that each thread of the process has.
+    char* shared = nullptr;
+    // Among them the one that says which block runs, which is nobody's.
+    char* running = nullptr;
     size_t size = 0;
     std::vector<Byte> bytes;
     // Which thread of which block has counted up, how many barriers it had passed, and which blocks had before it.

@@ -173,6 +173,8 @@ mod tests {
     #[test]
     fn a_file_is_there_when_it_is_complete() {
         let folder = std::env::temp_dir().join(format!("apr-logits-{}", std::process::id()));
+        // A killed test of this number may have left it.
+        std::fs::remove_dir_all(&folder).ok();
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("l.npy");
         let mut writer = LogitsFile::checked(&path, false).unwrap().create().unwrap();

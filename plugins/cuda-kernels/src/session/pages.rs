@@ -6,7 +6,7 @@ use crate::driver::{Buffer, Driver, Queue};
 use apr_sdk::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that are taken from the device at a time at most, or a page where that is more.
+/// At most so many bytes are taken from the device at a time, or a page where that is more.
 const SLAB: usize = 32 << 20;
 
 /// A page, which goes back to those that are free when nobody holds it any more.

@@ -52,6 +52,11 @@ pub(super) fn resolve(
     if count == 0 || count > MOST_LAYERS {
         return Err(Error::malformed(format!("the model states {count} layers")));
     }
+    // Those behind are for other uses.
+    let count = match size(whole.number_or("", "layers", 0.0)?, "layers")? {
+        0 => count,
+        computed => count.min(computed.into()),
+    };
     let roles = Roles::of(table, &section.rows, None, &scope, &has)?;
     let held = |role: &str| roles.name(role).is_some_and(|name| has.contains(name));
     let mut layers = Vec::new();

@@ -3,7 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, boxed, with_schema};
-use apr_engine::architecture::{Findings, Table, Tables, Tried, check, draft, try_on, unused};
+use apr_engine::architecture::{Findings, Table, Tables, Tried, check, draft, not_run, try_on, unused};
 use apr_host::sizes::show_number_of;
 use apr_host::storage::small_file::read_text;
 use apr_sdk::{Error, Result, escape};
@@ -32,7 +32,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// List the architectures that have a table, and the classes that mark their models
+    /// List the architectures that have a table: the classes that mark their models, and whether they run
     List,
     /// Print an architecture's table
     Show {
@@ -210,6 +210,8 @@ struct Row {
     sources: Vec<String>,
     /// The programs that agree with what it does: `converter`, `llama.cpp`, `transformers`.
     judges: Vec<String>,
+    /// Why `apr run` does not run its models; null if it does.
+    not_run: Option<String>,
     /// What a dialect's files do not hold of its models.
     left_out: Vec<LeftOut>,
 }
@@ -232,6 +234,7 @@ impl Row {
             classes: table.classes().into_iter().map(str::to_owned).collect(),
             sources: table.sources.clone(),
             judges: table.judges.clone(),
+            not_run: not_run(table).map(str::to_owned),
             left_out: table.dialects.iter().flat_map(|dialect| left_out(table, &dialect.id)).collect(),
         }
     }
@@ -272,6 +275,12 @@ impl fmt::Display for Architectures {
                 let judges: Vec<String> =
                     row.judges.iter().map(|judge| escape(judge, 40).to_string()).collect();
                 writeln!(f, "{:width$}  judged by {}", "", judges.join(", "))?;
+            }
+            match &row.not_run {
+                None => writeln!(f, "{:width$}  `apr run` runs its models", "")?,
+                Some(reason) => {
+                    writeln!(f, "{:width$}  `apr run` does not run its models: {}", "", escape(reason, 200))?;
+                }
             }
             for left in &row.left_out {
                 let (dialect, role, reason) =

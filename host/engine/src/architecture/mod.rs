@@ -22,7 +22,7 @@ pub use check::{Findings, Tried, check, try_on, unused};
 pub use choices::{choices, is_float};
 pub use decoder::{
     Attention, Decoder, Experts, FeedForward, Input, Layer, Norm, NormPlace, Output, QkNorm, Roles,
-    Rope as Rotation, Section, Shared, decoder, decoder_rows,
+    Rope as Rotation, Section, Shared, decoder, decoder_rows, not_run,
 };
 pub use draft::draft;
 pub use forward::{Forward, InDialect, forward, in_dialect};

@@ -47,7 +47,7 @@ const SCALINGS: &[&str] = &["none", "default", "linear", "llama3", "longrope", "
 
 /// Every key.
 pub(super) const KEYS: &[Key] = &[
-    key("", "layers", Kind::Number, "0"),
+    key("", "layers", Kind::Number, "4096"),
     key("", "width", Kind::Number, "hidden_size"),
     key("", "vocabulary", Kind::Number, "vocab_size"),
     key("", "context", Kind::Number, "max_position_embeddings"),

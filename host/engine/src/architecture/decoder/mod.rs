@@ -249,19 +249,22 @@ fn no_table() -> Error {
     .hint("name its architecture with --arch ID; `apr arch list` shows which there are")
 }
 
-fn section_of(table: &crate::architecture::Table) -> Result<&Section> {
-    let id = escape(&table.id, 80);
-    let hint = "convert it for a program that runs it, or add a [decoder] section to a table of your own";
+/// Why models of a table cannot be run; `None` if they can.
+pub fn not_run(table: &crate::architecture::Table) -> Option<&str> {
     match &table.decoder {
-        None => Err(Error::unsupported(format!(
-            "the table `{id}` has no [decoder]: it does not say what its models compute"
-        ))
-        .hint(hint)),
-        Some(section) => match &section.refused {
-            Some(reason) => {
-                Err(Error::unsupported(format!("models of `{id}` cannot be run: {reason}")).hint(hint))
-            }
-            None => Ok(section),
-        },
+        None => Some("its table has no [decoder], which says what its models compute"),
+        Some(section) => section.refused.as_deref(),
+    }
+}
+
+fn section_of(table: &crate::architecture::Table) -> Result<&Section> {
+    match (&table.decoder, not_run(table)) {
+        (Some(section), None) => Ok(section),
+        (_, reason) => {
+            let (id, reason) = (escape(&table.id, 80), reason.unwrap_or_default());
+            let hint =
+                "convert it for a program that runs it, or add a [decoder] section to a table of your own";
+            Err(Error::unsupported(format!("models of `{id}` cannot be run: {reason}")).hint(hint))
+        }
     }
 }

@@ -53,10 +53,7 @@ pub(super) fn resolve(
         return Err(Error::malformed(format!("the model states {count} layers")));
     }
     // Those behind are for other uses.
-    let count = match size(whole.number_or("", "layers", 0.0)?, "layers")? {
-        0 => count,
-        computed => count.min(computed.into()),
-    };
+    let count = count.min(whole.count("", "layers")?.into());
     let roles = Roles::of(table, &section.rows, None, &scope, &has)?;
     let held = |role: &str| roles.name(role).is_some_and(|name| has.contains(name));
     let mut layers = Vec::new();

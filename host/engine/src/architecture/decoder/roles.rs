@@ -47,19 +47,27 @@ impl Roles {
             layer.map(|layer| ("layer".to_owned(), layer)).into_iter().collect();
         let mut roles = Roles::default();
         for rule in &table.rules {
-            let (Some(role), ([pattern], _)) = (&rule.role, images(rule, rows)) else { continue };
-            let places = pattern.places();
-            let fits = match layer {
-                None => places.is_empty(),
-                Some(_) => places.len() == 1 && places[0] == "layer",
+            let (patterns, side) = images(rule, rows);
+            let of_parts = side.map_or(&[][..], |side| &side.roles);
+            let own: Vec<&String> = match patterns {
+                _ if !of_parts.is_empty() => of_parts.iter().collect(),
+                [_] => rule.role.iter().collect(),
+                _ => Vec::new(),
             };
-            if !fits || pattern.is_open() || !exists(rule.when.as_ref(), &scope.at(&numbers))? {
-                continue;
-            }
-            let name = pattern.name(|_| layer.unwrap_or(0));
-            // Of several that may have the role, the one that the model has.
-            if has.contains(name.as_str()) || !roles.names.contains_key(role) {
-                roles.names.insert(role.clone(), (name, !rule.optional));
+            for (role, pattern) in own.into_iter().zip(patterns) {
+                let places = pattern.places();
+                let fits = match layer {
+                    None => places.is_empty(),
+                    Some(_) => places.len() == 1 && places[0] == "layer",
+                };
+                if !fits || pattern.is_open() || !exists(rule.when.as_ref(), &scope.at(&numbers))? {
+                    continue;
+                }
+                let name = pattern.name(|_| layer.unwrap_or(0));
+                // Of several that may have the role, the one that the model has.
+                if has.contains(name.as_str()) || !roles.names.contains_key(role) {
+                    roles.names.insert(role.clone(), (name, !rule.optional));
+                }
             }
         }
         Ok(roles)

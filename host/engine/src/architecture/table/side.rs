@@ -48,6 +48,8 @@ pub enum Precision {
 pub struct Side {
     /// The names in the dialect.
     pub images: Vec<Pattern>,
+    /// The roles of several images, each of its own; none if they have no roles.
+    pub roles: Vec<String>,
     /// The operations from the members to the images.
     pub operations: Vec<Operation>,
     /// Further operations on each image separately.
@@ -103,10 +105,15 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
         Item::Table(toml) => toml,
         other => return Err(bad("a dialect's side", other)),
     };
-    only(toml, &["name", "names", "ops", "each", "drop", "generate", "offset", "type"], "a dialect's side")?;
+    only(
+        toml,
+        &["name", "names", "roles", "ops", "each", "drop", "generate", "offset", "type"],
+        "a dialect's side",
+    )?;
     let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
     let mut side = Side {
         images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,
+        roles: list(toml, "roles")?,
         operations: Operation::read(toml.get("ops"))?,
         dropped: words(toml, "drop")?,
         generated: read_generator(toml.get("generate"))?,
@@ -150,8 +157,10 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
             "a dialect's side needs names, or a reason why it has none (`drop`)",
         ));
     }
-    if !side.each.is_empty() && side.each.len() != side.images.len() {
-        return Err(Error::invalid_argument("`each` has as many entries as names"));
+    for (key, entries) in [("each", side.each.len()), ("roles", side.roles.len())] {
+        if entries > 0 && entries != side.images.len() {
+            return Err(Error::invalid_argument(format!("`{key}` has as many entries as names")));
+        }
     }
     Ok(side)
 }

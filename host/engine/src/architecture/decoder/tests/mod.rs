@@ -86,6 +86,30 @@ fn a_table_becomes_numbers_layer_by_layer() {
 }
 
 #[test]
+fn layers_behind_the_last_that_is_computed_are_left_alone() {
+    assert_eq!(over("").unwrap().layers.len(), 3);
+    assert_eq!(over("[decoder]\nlayers = 'layers - 1'").unwrap().layers.len(), 2);
+    let error = over("[decoder]\nlayers = 'layers - 3'").unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Malformed, "[decoder] `layers` is 0"));
+}
+
+#[test]
+fn parts_of_a_matrix_have_roles_of_their_own() {
+    let part = "[[tensor]]\nrole = 'attention.key_value'\nname = 'layers.{layer}.kv'\nshape = [128, 64]\n";
+    let side = "gguf = { names = ['blk.{layer}.k', 'blk.{layer}.v'], ops = ['split(0, 64, 64)']";
+    let without = over(&format!("{part}{side} }}")).unwrap();
+    assert_eq!(without.layers[1].roles.name("attention.key"), None);
+    let with = over(&format!("{part}{side}, roles = ['attention.key', 'attention.value'] }}")).unwrap();
+    let roles = &with.layers[1].roles;
+    assert_eq!(
+        (roles.name("attention.key"), roles.name("attention.value")),
+        (Some("blk.1.k"), Some("blk.1.v"))
+    );
+    let error = over(&format!("{part}{side}, roles = ['attention.key'] }}")).unwrap_err();
+    assert!(error.message().contains("`roles` has as many entries as names"), "{}", error.message());
+}
+
+#[test]
 fn keys_are_inherited_and_replaced_one_by_one() {
     let decoder = over(
         "[decoder.attention]\nwindow = 0\n[decoder.norm]\nplace = 'if(layers > 2, \"both\", \"before\")'",

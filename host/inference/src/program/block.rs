@@ -23,7 +23,7 @@ pub(super) fn block(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer,
     let heads = attention(builder, decoder, layer, first)?;
     let x = add(builder, decoder, layer, "attention", x, &mut |builder, residual, out| {
         let part = builder.part(&layer.roles, "attention.output", heads.width, out)?;
-        builder.push(Linear { x: heads, parts: vec![part], residual, scale: 1.0 });
+        builder.push(Linear { x: heads, parts: vec![part], residual, scale: layer.branch_scale });
         Ok(())
     })?;
     let second = match second {
@@ -117,9 +117,15 @@ fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Sli
     for (slice, what, heads) in
         [(&mut query, "query", attention.heads), (&mut key, "key", attention.key_heads)]
     {
-        *slice = qk_norm(builder, decoder, layer, &format!("attention.{what}"), heads, *slice)?;
+        let role = format!("attention.{what}");
+        if !attention.norm_after_rotation {
+            *slice = qk_norm(builder, decoder, layer, &role, heads, *slice)?;
+        }
         if let Some(rope) = &attention.rope {
-            *slice = rotate(builder, decoder, rope, &format!("attention.{what}.rotated"), heads, *slice)?;
+            *slice = rotate(builder, decoder, rope, &format!("{role}.rotated"), heads, *slice)?;
+        }
+        if attention.norm_after_rotation {
+            *slice = qk_norm(builder, decoder, layer, &role, heads, *slice)?;
         }
     }
     let state = builder.state(PagedState {
@@ -130,6 +136,7 @@ fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Sli
         window: attention.window,
     })?;
     builder.push(Append { state, key, value: Some(value) });
+    let sinks = builder.maybe(roles, "attention.sinks", &[attention.heads])?;
     let out = builder.value("attention.heads", product(attention.heads, attention.value)?)?;
     builder.push(Attention {
         state,
@@ -140,7 +147,7 @@ fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Sli
         mask: attention.mask,
         window: attention.window,
         soft_cap: attention.soft_cap,
-        sinks: None,
+        sinks,
         slopes: attention.slopes.clone(),
         value_first: 0,
     });

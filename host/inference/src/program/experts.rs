@@ -27,7 +27,8 @@ pub(super) fn experts(
         out: route,
         score: experts.score,
         normalize: experts.normalize,
-        scale: experts.scale,
+        // What the weights multiply is summed up, and so is what multiplies the sum.
+        scale: experts.scale * layer.branch_scale,
         bias: correction,
         groups: experts.groups,
         groups_used: experts.groups_used,

@@ -37,7 +37,7 @@ pub(super) fn inner(
     Ok(out)
 }
 
-/// The last matrix of the network.
+/// The last matrix of the network, whose product the layer may scale.
 pub(super) fn down(
     builder: &mut Builder<'_>,
     layer: &Layer,
@@ -47,11 +47,12 @@ pub(super) fn down(
     out: Slice,
 ) -> Result<()> {
     let part = builder.part(&layer.roles, &format!("{named}.down"), x.width, out)?;
-    builder.push(Linear { x, parts: vec![part], residual, scale: 1.0 });
+    builder.push(Linear { x, parts: vec![part], residual, scale: layer.branch_scale });
     Ok(())
 }
 
 /// The layer's activation function.
 pub(super) fn activate(layer: &Layer, gate: Slice, up: Option<Slice>, out: Slice) -> Activate {
-    Activate { kind: layer.feed_forward.activation, gate, up, out, alpha: 0.0, limit: 0.0 }
+    let form = layer.feed_forward;
+    Activate { kind: form.activation, gate, up, out, alpha: form.alpha, limit: form.limit }
 }

@@ -94,10 +94,10 @@ pub(super) fn norm(
     x: Slice,
     out: Slice,
 ) -> Result<Slice> {
-    let gain = builder.needs(roles, role, &[x.width])?;
+    let gain = decoder.norm.has_gain.then(|| builder.needs(roles, role, &[x.width])).transpose()?;
     let bias = builder.bias(roles, role, &[x.width])?;
     let (kind, epsilon) = (decoder.norm.kind, decoder.norm.epsilon);
-    builder.push(Norm { x, out, kind, gain: Some(gain), bias, epsilon, heads: 1 });
+    builder.push(Norm { x, out, kind, gain, bias, epsilon, heads: 1 });
     Ok(out)
 }
 

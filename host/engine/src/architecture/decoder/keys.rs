@@ -39,6 +39,7 @@ const ACTIVATIONS: &[&str] = &[
     "quick_gelu",
     "relu",
     "relu2",
+    "clamped_swiglu",
 ];
 /// Ways of pooling, and what sentence-transformers calls them.
 const POOLING: &[&str] = &["none", "mean", "first", "cls", "last", "lasttoken"];
@@ -52,9 +53,11 @@ pub(super) const KEYS: &[Key] = &[
     key("", "vocabulary", Kind::Number, "vocab_size"),
     key("", "context", Kind::Number, "max_position_embeddings"),
     key("", "block", Kind::Word(&["sequential", "parallel"]), "sequential"),
+    key("", "branch_scale", Kind::Number, "1"),
     key("norm", "kind", Kind::Word(&["rms", "layer"]), "rms"),
     key("norm", "epsilon", Kind::Number, "rms_norm_eps"),
     key("norm", "place", Kind::Word(&["before", "after_branch", "both", "after_sum"]), "before"),
+    key("norm", "gain", Kind::Truth, "true"),
     key("input", "scale", Kind::Number, "1"),
     key("input", "positions", Kind::Word(&["none", "learned"]), "none"),
     key("input", "types", Kind::Word(&["none", "first"]), "none"),
@@ -70,6 +73,7 @@ pub(super) const KEYS: &[Key] = &[
     key("attention", "alibi", Kind::Number, "0"),
     key("attention", "clamp", Kind::Number, "0"),
     key("qk_norm", "over", Kind::Word(&["none", "head", "all"]), "none"),
+    key("qk_norm", "after_rotation", Kind::Truth, "false"),
     key("rope", "when", Kind::Truth, "true"),
     key("rope", "dimensions", Kind::Number, "head_dim"),
     key("rope", "theta", Kind::Number, "rope_theta"),
@@ -83,6 +87,8 @@ pub(super) const KEYS: &[Key] = &[
     key("rope", "beta_slow", Kind::Number, "rope_scaling_beta_slow"),
     key("feed_forward", "form", Kind::Word(&["gated", "plain"]), "gated"),
     key("feed_forward", "activation", Kind::Word(ACTIVATIONS), "hidden_act"),
+    key("feed_forward", "alpha", Kind::Number, "0"),
+    key("feed_forward", "limit", Kind::Number, "0"),
     key("feed_forward", "width", Kind::Number, "intermediate_size"),
     key("experts", "count", Kind::Number, "0"),
     key("experts", "used", Kind::Number, "num_experts_per_tok"),

@@ -54,6 +54,8 @@ pub struct Norm {
     pub epsilon: f32,
     /// Where they stand.
     pub place: NormPlace,
+    /// Whether they multiply by a gain.
+    pub has_gain: bool,
 }
 
 /// Where norms stand around attention and around the feed-forward network.
@@ -93,6 +95,8 @@ pub struct Layer {
     pub experts: Option<Experts>,
     /// Whether attention and feed-forward network have the same input instead of following one another.
     pub parallel: bool,
+    /// Multiplies what each of them adds to the hidden state.
+    pub branch_scale: f32,
     /// Its tensors.
     pub roles: Roles,
 }
@@ -122,6 +126,8 @@ pub struct Attention {
     pub slopes: Vec<f32>,
     /// What a norm of queries and keys spans.
     pub qk_norm: QkNorm,
+    /// Whether that norm comes after the rotation.
+    pub norm_after_rotation: bool,
     /// The rotation, if there is one.
     pub rope: Option<Rope>,
 }
@@ -146,6 +152,10 @@ pub struct FeedForward {
     pub gated: bool,
     /// The activation function.
     pub activation: Activation,
+    /// The slope of a clamped SwiGLU.
+    pub alpha: f32,
+    /// The bound of a clamped SwiGLU.
+    pub limit: f32,
 }
 
 /// What experts compute. Each is a feed-forward network of the layer's form.

@@ -90,6 +90,7 @@ pub(super) fn resolve(
             kind: if whole.word("norm", "kind")? == "layer" { NormKind::LAYER } else { NormKind::RMS },
             epsilon: whole.float("norm", "epsilon")?,
             place,
+            has_gain: whole.truth("norm", "gain")?,
         },
         input: Input {
             scale: whole.float("input", "scale")?,
@@ -133,11 +134,15 @@ fn layer(values: &Values<'_>, table: &Table, roles: Roles, held: &dyn Fn(&str) -
                 "quick_gelu" => Activation::GELU_QUICK,
                 "relu" => Activation::RELU,
                 "relu2" => Activation::RELU_SQUARED,
+                "clamped_swiglu" => Activation::SWIGLU_CLAMPED,
                 _ => Activation::GELU_TANH,
             },
+            alpha: values.float("feed_forward", "alpha")?,
+            limit: values.float("feed_forward", "limit")?,
         },
         experts,
         parallel: values.word("", "block")? == "parallel",
+        branch_scale: values.float("", "branch_scale")?,
         roles,
     })
 }
@@ -182,6 +187,7 @@ fn attention(values: &Values<'_>, table: &Table, held: &dyn Fn(&str) -> bool) ->
             "all" => QkNorm::All,
             _ => QkNorm::None,
         },
+        norm_after_rotation: values.truth("qk_norm", "after_rotation")?,
         rope: rope(values, table, key, held)?,
     })
 }

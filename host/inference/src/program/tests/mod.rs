@@ -55,6 +55,7 @@ fn decoder() -> Decoder {
         clamp: 0.0,
         slopes: Vec::new(),
         qk_norm: QkNorm::Head,
+        norm_after_rotation: false,
         rope: Some(rope),
     };
     Decoder {
@@ -63,13 +64,20 @@ fn decoder() -> Decoder {
         width: 8,
         vocabulary: 10,
         context: Some(32),
-        norm: Norm { kind: NormKind::RMS, epsilon: 1e-5, place: NormPlace::Before },
+        norm: Norm { kind: NormKind::RMS, epsilon: 1e-5, place: NormPlace::Before, has_gain: true },
         input: Input { scale: 1.0, positions: false, types: false, norm: false },
         layers: vec![Layer {
             attention,
-            feed_forward: FeedForward { width: 6, gated: true, activation: Activation::SILU },
+            feed_forward: FeedForward {
+                width: 6,
+                gated: true,
+                activation: Activation::SILU,
+                alpha: 0.0,
+                limit: 0.0,
+            },
             experts: None,
             parallel: false,
+            branch_scale: 1.0,
             roles: roles(&|name| !is_global(name)),
         }],
         output: OutputOf { scale: 1.0, soft_cap: 30.0, pooling: None },

@@ -17,13 +17,13 @@ GOLDENS = ROOT / "tests/golden"
 TRAINED = ROOT / "tests/model/weights"
 GOLDEN = json.loads((ROOT / "tests/model/golden.json").read_text())
 FAMILIES = ("llama", "llama3", "mistral", "mixtral", "qwen2", "qwen3", "qwen2-moe", "qwen3-moe", "phi3", "olmo2", "stablelm", "command-r",
-            "arcee", "bailing-moe", "bailing-moe-v2", "chatglm", "codeshell", "cohere2", "cohere2-moe", "dbrx", "deepseek", "dots1",
-            "ernie4-5", "ernie4_5-moe", "exaone", "exaone-moe", "falcon-40b", "glm", "glm-ocr", "glm4", "glm4-moe", "glm4v", "glm4v-moe",
-            "gpt-oss", "granite", "granite-hybrid-dense", "granite-moe", "granite-swa-dense", "hunyuan-dense", "hunyuan-vl", "hy-v3",
-            "internlm2", "internlm3", "iquestcoder", "jais2", "kormo", "llama-multimodal", "maincoder", "mellum", "minicpm", "minimax-m2",
-            "nemotron", "olmo", "olmo3", "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded", "phi4-vision", "qwen2-multimodal",
-            "qwen2-vl", "qwen3-asr", "qwen3-multimodal", "qwen3-omni-moe", "qwen3-vl", "qwen3-vl-moe", "refact", "rugpt3xl", "seed-oss",
-            "smollm3", "solar-open")
+            "afmoe", "arcee", "bailing-moe", "bailing-moe-v2", "chatglm", "codeshell", "cohere2", "cohere2-moe", "dbrx", "deepseek",
+            "dots1", "ernie4-5", "ernie4_5-moe", "exaone", "exaone-moe", "falcon-40b", "glm", "glm-ocr", "glm4", "glm4-moe", "glm4v",
+            "glm4v-moe", "gpt-oss", "granite", "granite-hybrid-dense", "granite-moe", "granite-swa-dense", "hunyuan-dense", "hunyuan-vl",
+            "hy-v3", "internlm2", "internlm3", "iquestcoder", "jais2", "kormo", "llama-multimodal", "maincoder", "mellum", "minicpm",
+            "minimax-m2", "ministral3", "mistral3", "nemotron", "olmo", "olmo3", "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded",
+            "phi4-vision", "qwen2-multimodal", "qwen2-vl", "qwen3-asr", "qwen3-multimodal", "qwen3-omni-moe", "qwen3-vl", "qwen3-vl-moe",
+            "refact", "rugpt3xl", "seed-oss", "smollm3", "solar-open")
 TYPES = ("Q8_0", "Q4_K_M", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q5_K_M", "Q6_K")
 # The least cosine of the logits after a token, for floats and for blocks: what multiplies blocks rounds activations to
 # 8 bits, and no two programs add in one order.
@@ -34,10 +34,10 @@ AS_FAR = 1.2
 GAPS = {"F32": 0.02, "Q4_K_M": 0.25}
 # How many positions of a family are judged, where that is not all: llama.cpp has no sliding window for it.
 WITHIN = {"phi3": 128}
-# In how large a context llama.cpp computes, where what a model computes depends on it.
-CONTEXTS = {"minicpm": 512}
+# The context, where what a model computes depends on it: llama.cpp's, and the one beyond which apr refuses to compute.
+CONTEXTS = {"minicpm": 512, "ministral3": 64}
 # Whose context is shorter than the text.
-SHORT = ("codeshell", "glm", "refact")
+SHORT = ("codeshell", "glm", "ministral3", "refact")
 TEXT = ("In the beginning was a list of 17 words, and a second one of 3.5: the naive café, \"quoted\" ☃ signs, x_1 = y[2] * z; "
         "then came the others, one after the other.\n\nNobody had counted them before; 1, 2, 3, and so they were counted. ")
 STEPS = 512

@@ -89,6 +89,12 @@ fn add(
 /// Queries, keys and values of `x`, and what attention makes of them, before the output matrix.
 fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Slice) -> Result<Slice> {
     let (roles, attention) = (&layer.roles, &layer.attention);
+    if attention.within > 0 && builder.request.context > attention.within {
+        let within = attention.within;
+        let message =
+            format!("apr does not compute what this model does to tokens beyond the first {within}");
+        return Err(Error::unsupported(message).hint(format!("pass --context {within}, or less")));
+    }
     let queries = product(attention.heads, attention.key)?;
     let (keys, values) =
         (product(attention.key_heads, attention.key)?, product(attention.key_heads, attention.value)?);
@@ -151,6 +157,21 @@ fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Sli
         slopes: attention.slopes.clone(),
         value_first: 0,
     });
+    gated(builder, layer, x, out)
+}
+
+/// The heads, each element times the sigmoid of what the layer's gate makes of `x`, if it has one.
+fn gated(builder: &mut Builder<'_>, layer: &Layer, x: Slice, heads: Slice) -> Result<Slice> {
+    if !builder.has(&layer.roles, "attention.gate") {
+        return Ok(heads);
+    }
+    let made = builder.value("attention.gate", heads.width)?;
+    let part = builder.part(&layer.roles, "attention.gate", x.width, made)?;
+    builder.push(Linear { x, parts: vec![part], residual: None, scale: 1.0 });
+    let gate = builder.over(made, "attention.gate.sigmoid")?;
+    builder.push(Unary { kind: UnaryKind::SIGMOID, x: made, out: gate, a: 0.0, b: 0.0 });
+    let out = builder.over(heads, "attention.gated")?;
+    builder.push(Binary { kind: BinaryKind::MULTIPLY, a: heads, b: gate, out });
     Ok(out)
 }
 

@@ -97,7 +97,11 @@ impl Lister<'_> {
             }
             Operation::Activate(op) => {
                 let up = op.up.map_or_else(String::new, |up| format!(" x {}", v(up)));
-                format!("{}({}){up} -> {}", op.kind.name(), v(op.gate), v(op.out))
+                let bounds = match op.limit > 0.0 {
+                    true => format!(", alpha {}, limit {}", op.alpha, op.limit),
+                    false => String::new(),
+                };
+                format!("{}({}){up} -> {}{bounds}", op.kind.name(), v(op.gate), v(op.out))
             }
             Operation::Rope(op) => {
                 let style = if op.style == RopeStyle::HALF { "halves" } else { "neighbours" };

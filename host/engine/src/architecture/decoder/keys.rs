@@ -72,6 +72,7 @@ pub(super) const KEYS: &[Key] = &[
     key("attention", "soft_cap", Kind::Number, "0"),
     key("attention", "alibi", Kind::Number, "0"),
     key("attention", "clamp", Kind::Number, "0"),
+    key("attention", "within", Kind::Number, "0"),
     key("qk_norm", "over", Kind::Word(&["none", "head", "all"]), "none"),
     key("qk_norm", "after_rotation", Kind::Truth, "false"),
     key("rope", "when", Kind::Truth, "true"),

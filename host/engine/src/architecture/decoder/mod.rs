@@ -122,6 +122,8 @@ pub struct Attention {
     pub soft_cap: f32,
     /// Bounds queries, keys and values; 0 for none.
     pub clamp: f32,
+    /// Positions from which on it computes something else, which nothing here says; 0 for none.
+    pub within: u32,
     /// ALiBi's slope of each head; empty for none.
     pub slopes: Vec<f32>,
     /// What a norm of queries and keys spans.

@@ -181,6 +181,7 @@ fn attention(values: &Values<'_>, table: &Table, held: &dyn Fn(&str) -> bool) ->
         window,
         soft_cap: positive(values.float_or("attention", "soft_cap", 0.0)?),
         clamp: positive(values.float_or("attention", "clamp", 0.0)?),
+        within: size(values.number("attention", "within")?, "within")?,
         slopes: if alibi > 0.0 { slopes(heads, alibi) } else { Vec::new() },
         qk_norm: match values.word("qk_norm", "over")?.as_str() {
             "head" => QkNorm::Head,

@@ -56,6 +56,7 @@ fn decoder() -> Decoder {
         slopes: Vec::new(),
         qk_norm: QkNorm::Head,
         norm_after_rotation: false,
+        within: 0,
         rope: Some(rope),
     };
     Decoder {
@@ -183,6 +184,48 @@ fn a_tensor_that_does_not_fit_is_named() {
     silent.layers[0].attention.qk_norm = QkNorm::None;
     let error = built(&silent, Output::Logits, false, None).unwrap_err();
     assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::Unsupported, Some("attention.query.norm")));
+}
+
+#[test]
+fn what_a_table_says_otherwise_is_another_operation() {
+    let lines = |change: &dyn Fn(&mut Decoder)| {
+        let mut decoder = decoder();
+        change(&mut decoder);
+        let built = built(&decoder, Output::Logits, false, None).unwrap();
+        listing(&built.program, &built.weights)
+    };
+    let scaled = lines(&|decoder| decoder.layers[0].branch_scale = 0.25);
+    let scaled: Vec<&str> = scaled.lines().filter(|line| line.contains("0.25")).collect();
+    assert!(
+        scaled.len() == 2 && scaled[0].contains("attention.output") && scaled[1].contains("down"),
+        "{scaled:?}"
+    );
+    // A gain that the model has is not left out.
+    let mut bare = decoder();
+    bare.norm.has_gain = false;
+    let error = built(&bare, Output::Logits, false, None).unwrap_err();
+    assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::Unsupported, Some("attention.norm")));
+    let order = |text: &str| text.find("gain 8 numbers") < text.find("rope");
+    assert!(order(&lines(&|_| ())));
+    assert!(!order(&lines(&|decoder| decoder.layers[0].attention.norm_after_rotation = true)));
+    let clamped = lines(&|decoder| {
+        let form = &mut decoder.layers[0].feed_forward;
+        (form.activation, form.alpha, form.limit) = (Activation::SWIGLU_CLAMPED, 1.5, 7.0);
+    });
+    assert!(clamped.contains(", alpha 1.5, limit 7\n"), "{clamped}");
+}
+
+#[test]
+fn a_context_beyond_what_is_said_of_attention_is_refused() {
+    let within = |positions: u32| {
+        let mut decoder = decoder();
+        decoder.layers[0].attention.within = positions;
+        built(&decoder, Output::Logits, false, None)
+    };
+    within(32).unwrap();
+    let error = within(31).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.hint_text(), Some("pass --context 31, or less"));
 }
 
 #[test]

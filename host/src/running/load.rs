@@ -11,7 +11,7 @@ use super::suggested::Suggested;
 use super::watched::Watched;
 use crate::host::Host;
 use crate::threads::Team;
-use apr_engine::architecture::{Decoder, decoder, decoder_rows, in_dialect, tensor_specs};
+use apr_engine::architecture::{Decoder, Roles, decoder, decoder_rows, in_dialect, tensor_specs};
 use apr_engine::expression::PlannedTensor;
 use apr_engine::open::OpenedModel;
 use apr_engine::plan::planned_model::PlannedModel;
@@ -22,7 +22,7 @@ use apr_sdk::{
     Architecture, Bytes, DType, Device, Error, ImageSpec, Mask, MatrixSpec, Options, Pooling, Result, Rows,
     SessionLimits, Weight,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -125,10 +125,11 @@ pub fn load(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<
 fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
     let arch = options.arch.as_deref();
     let rows = decoder_rows(host, &opened.model, arch)?;
-    let mut model = Translated::new(host, opened, &rows, options)?;
+    let mut model = Translated::new(host, opened, &rows, arch)?;
     let shapes: Vec<(String, Vec<u64>)> =
         model.tensors.iter().map(|one| (one.tensor.name.clone(), one.tensor.shape.clone())).collect();
     let decoder = decoder(host, &opened.model, arch, &shapes)?;
+    model.choose_types(&decoder, options)?;
     let context = context_of(&decoder, options, &mut model.warnings)?;
     let built = model.build(&decoder, options, context)?;
     let specs = model.matrices(&built)?;
@@ -229,10 +230,16 @@ fn context_of(decoder: &Decoder, options: &LoadOptions, warnings: &mut Vec<Strin
 struct Translated<'a> {
     host: &'a Host,
     opened: &'a OpenedModel,
+    architecture: Architecture,
+    dialect: String,
     tensors: Vec<PlannedTensor>,
     by_name: HashMap<String, usize>,
     warnings: Vec<String>,
     notes: Vec<String>,
+}
+
+fn by_name(tensors: &[PlannedTensor]) -> HashMap<String, usize> {
+    tensors.iter().enumerate().map(|(number, one)| (one.tensor.name.clone(), number)).collect()
 }
 
 impl<'a> Translated<'a> {
@@ -240,19 +247,30 @@ impl<'a> Translated<'a> {
         host: &'a Host,
         opened: &'a OpenedModel,
         rows: &str,
-        options: &LoadOptions,
+        arch: Option<&str>,
     ) -> Result<Translated<'a>> {
-        let arch = options.arch.as_deref();
         let there = in_dialect(host, opened, rows, arch)?;
-        let (mut warnings, mut notes) = (Vec::new(), Vec::new());
-        let mut tensors = there.tensors;
+        let architecture = Architecture { id: there.architecture, config: Bytes::from(there.config) };
+        let (warnings, notes) = (Vec::new(), Vec::new());
+        let (dialect, by_name) = (rows.to_owned(), by_name(&there.tensors));
+        let tensors = there.tensors;
+        Ok(Translated { host, opened, architecture, dialect, tensors, by_name, warnings, notes })
+    }
+
+    /// Gives weights the types that the user wants.
+    fn choose_types(&mut self, decoder: &Decoder, options: &LoadOptions) -> Result<()> {
+        let (host, opened) = (self.host, self.opened);
         if let Some(recipe) = &options.quantize {
+            // Recipes count layers, and know nothing of those that are not computed.
+            let all = decoder.layers.iter().map(|layer| &layer.roles).chain([&decoder.roles]);
+            let used: HashSet<&str> = all.flat_map(Roles::all).map(|(_, name, _)| name).collect();
+            let mut tensors = std::mem::take(&mut self.tensors);
+            tensors.retain(|one| used.contains(one.tensor.name.as_str()));
             let mut rest = opened.model.clone();
-            rest.architecture =
-                Some(Architecture { id: there.architecture.clone(), config: Bytes::from(there.config) });
-            rows.clone_into(&mut rest.dialect);
+            rest.architecture = Some(self.architecture.clone());
+            rest.dialect.clone_from(&self.dialect);
             let mut planned = PlannedModel::new(rest, tensors);
-            let specs = planned.with_model(|model| tensor_specs(host, model, Some(&there.architecture)))?;
+            let specs = planned.with_model(|model| tensor_specs(host, model, Some(&self.architecture.id)))?;
             let target = host.registry.format(&opened.format)?;
             let chooser = TypeChooser { engine: host, target, writer: None, specs: &specs };
             let wishes = Quantization {
@@ -261,17 +279,17 @@ impl<'a> Translated<'a> {
                 ..Quantization::default()
             };
             let said = chooser.apply(&wishes, &mut planned)?;
-            warnings.extend(said.warnings);
-            notes.extend(said.notes);
-            tensors = planned.tensors;
+            self.warnings.extend(said.warnings);
+            self.notes.extend(said.notes);
+            self.tensors = planned.tensors;
+            self.by_name = by_name(&self.tensors);
         }
         if options.as_floats {
-            for one in tensors.iter_mut().filter(|one| one.tensor.dtype.is_block()) {
+            for one in self.tensors.iter_mut().filter(|one| one.tensor.dtype.is_block()) {
                 one.retype(DType::F32, &host.registry, None);
             }
         }
-        let by_name = tensors.iter().enumerate().map(|(n, one)| (one.tensor.name.clone(), n)).collect();
-        Ok(Translated { host, opened, tensors, by_name, warnings, notes })
+        Ok(())
     }
 
     fn find(&self, name: &str) -> Result<&PlannedTensor> {

@@ -50,12 +50,9 @@ impl Model {
         };
 
         let (heads, keys_of_heads) = heads(&said, tensors);
-        // GGUF counts layers that predict further tokens, which lie behind those that a configuration counts.
-        let layers = of_gguf("block_count").unwrap_or_else(|| {
-            let stated = ["num_hidden_layers", "num_layers"].iter().find_map(|name| first(&config[*name]));
+        let layers = said("block_count", &["num_hidden_layers", "num_layers"]).unwrap_or_else(|| {
             let largest = tensors.iter().filter_map(|tensor| layer(tensor.name_in("gguf"))).max();
-            let named = largest.map_or(0, |layer| u64::try_from(layer.saturating_add(1)).unwrap_or(0));
-            named.max(stated.unwrap_or(0))
+            largest.map_or(0, |layer| u64::try_from(layer.saturating_add(1)).unwrap_or(0))
         });
         let experts = said("expert_count", &["num_local_experts"]).unwrap_or_else(|| {
             let stacked = tensors.iter().filter(|tensor| tensor.name_in("gguf").contains("_exps.weight"));

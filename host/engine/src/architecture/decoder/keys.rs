@@ -44,7 +44,8 @@ const ACTIVATIONS: &[&str] = &[
 /// Ways of pooling, and what sentence-transformers calls them.
 const POOLING: &[&str] = &["none", "mean", "first", "cls", "last", "lasttoken"];
 /// How frequencies of the rotation are stretched, as configurations say it.
-const SCALINGS: &[&str] = &["none", "default", "linear", "llama3", "longrope", "su", "yarn", "dynamic"];
+const SCALINGS: &[&str] =
+    &["none", "default", "linear", "llama3", "longrope", "su", "yarn", "mrope", "dynamic"];
 
 /// Every key.
 pub(super) const KEYS: &[Key] = &[
@@ -86,6 +87,7 @@ pub(super) const KEYS: &[Key] = &[
     key("rope", "extrapolation_factor", Kind::Number, "rope_scaling_extrapolation_factor"),
     key("rope", "beta_fast", Kind::Number, "rope_scaling_beta_fast"),
     key("rope", "beta_slow", Kind::Number, "rope_scaling_beta_slow"),
+    key("rope", "truncate", Kind::Truth, "true"),
     key("feed_forward", "form", Kind::Word(&["gated", "plain"]), "gated"),
     key("feed_forward", "activation", Kind::Word(ACTIVATIONS), "hidden_act"),
     key("feed_forward", "alpha", Kind::Number, "0"),

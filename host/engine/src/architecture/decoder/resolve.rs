@@ -222,6 +222,7 @@ fn rope(values: &Values<'_>, table: &Table, key: u32, held: &dyn Fn(&str) -> boo
         extrapolation_factor: values.maybe("rope", "extrapolation_factor")?,
         beta_fast: values.maybe("rope", "beta_fast")?,
         beta_slow: values.maybe("rope", "beta_slow")?,
+        is_ramp_exact: !values.truth("rope", "truncate")?,
         has_long_factors: is_scaled && held("rope.factors.long"),
         has_factors: is_scaled && held("rope.factors"),
     };

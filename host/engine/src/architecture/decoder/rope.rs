@@ -28,6 +28,8 @@ pub(super) struct Scaling {
     pub(super) extrapolation_factor: Option<f64>,
     pub(super) beta_fast: Option<f64>,
     pub(super) beta_slow: Option<f64>,
+    /// Whether the bounds of YaRN's ramp are taken as they are, and not rounded.
+    pub(super) is_ramp_exact: bool,
     /// Whether the model has long and short factors.
     pub(super) has_long_factors: bool,
     /// Whether the model has factors.
@@ -70,7 +72,8 @@ pub(super) fn scaled(dimensions: u32, theta: f64, scaling: &Scaling) -> Result<(
         return Ok((frequencies, magnitude));
     }
     match scaling.kind.as_str() {
-        "none" | "default" => Ok((frequencies, 1.0)),
+        // The sections of a picture's rotation are one for text.
+        "none" | "default" | "mrope" => Ok((frequencies, 1.0)),
         "llama3" if scaling.has_factors => Ok((frequencies, 1.0)),
         "llama3" => Err(Error::malformed("the rotation is scaled by factors that the model does not have")),
         "linear" => {
@@ -106,8 +109,12 @@ fn yarn(
     let dimensions = f64::from(dimensions);
     let turns =
         |turns: f64| dimensions * (original / (turns * 2.0 * std::f64::consts::PI)).ln() / (2.0 * theta.ln());
-    let low = turns(scaling.beta_fast.unwrap_or(32.0)).floor().max(0.0);
-    let high = turns(scaling.beta_slow.unwrap_or(1.0)).ceil().min(dimensions - 1.0);
+    let (mut low, mut high) =
+        (turns(scaling.beta_fast.unwrap_or(32.0)), turns(scaling.beta_slow.unwrap_or(1.0)));
+    if !scaling.is_ramp_exact {
+        (low, high) = (low.floor(), high.ceil());
+    }
+    let (low, high) = (low.max(0.0), high.min(dimensions - 1.0));
     let width = if high > low { high - low } else { 0.001 };
     let mut pair = 0.0;
     let mut stretched = Vec::with_capacity(plain.len());

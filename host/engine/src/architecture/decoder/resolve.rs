@@ -79,6 +79,10 @@ pub(super) fn resolve(
     if is_after && layers.iter().any(|layer| layer.parallel) {
         return Err(Error::unsupported("parallel blocks have their norms before attention and feed-forward"));
     }
+    // A norm behind a branch undoes what scales it.
+    if place != NormPlace::Before && layers.iter().any(|layer| layer.branch_scale != 1.0) {
+        return Err(Error::unsupported("scaled branches have their norms before attention and feed-forward"));
+    }
     let positive = |value: f32| if value > 0.0 { value } else { 0.0 };
     Ok(Decoder {
         architecture: table.id.clone(),

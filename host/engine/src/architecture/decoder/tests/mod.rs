@@ -160,6 +160,10 @@ fn values_that_do_not_fit_a_model_are_refused() {
         ("[decoder.experts]\ncount = 2\nused = 3", "a token uses 3 of 2 experts"),
         ("[decoder.attention]\nmask = 'full'", "both ways within a window"),
         ("[decoder]\nblock = 'parallel'\nnorm = { place = 'after_sum' }", "have their norms before"),
+        (
+            "[decoder]\nbranch_scale = 0.5\nnorm = { place = 'both' }",
+            "scaled branches have their norms before",
+        ),
         ("[decoder.rope]\nwhen = 1.5", "which is neither"),
     ] {
         let error = over(text).unwrap_err();

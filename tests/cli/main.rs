@@ -31,7 +31,7 @@ fn every_case_holds() {
     let _alone = QUIET.write().unwrap_or_else(PoisonError::into_inner);
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli");
     let program = apr_tests::program();
-    let bless = std::env::var_os("BLESS").is_some();
+    let bless = std::env::var_os("BLESS").is_some_and(|value| !value.is_empty());
     let only = std::env::var("CASE").unwrap_or_default();
     let mut failures = Vec::new();
     let cases: Vec<PathBuf> = folders(&here).iter().flat_map(|verb| folders(verb)).collect();

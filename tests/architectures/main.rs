@@ -17,6 +17,7 @@ mod biases;
 mod contract;
 mod coverage;
 mod golden;
+mod identity;
 mod judges;
 mod models;
 mod older;

@@ -2,7 +2,7 @@
 //! written, no type changes, and no keys are placed.
 
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value, narrowed};
-use crate::architecture::model::{Journey, dimension, find_table, planned, stated};
+use crate::architecture::model::{Journey, Stored, dimension, find_table, planned, stated};
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{Source, Table};
 use crate::architecture::translate::{Request, translate};
@@ -63,8 +63,8 @@ impl<'e> Known<'e> {
                 format!("the table of architecture `{}` does not lead to the dialect `{to}`", table.id);
             return Err(Error::unsupported(message));
         }
-        let fetch = |bytes: &apr_sdk::Bytes| opened.fetch(bytes);
-        let journey = Journey { table, from: &from, to, target, registry: &engine.registry, fetch: &fetch };
+        let stored = Stored { source: opened, selected: None, look: false };
+        let journey = Journey { table, from: &from, to, target, engine, stored };
         let mut names = model.tensors.clone();
         for tensor in &mut names {
             if let Some(own) = table.own_name(&from, &tensor.name) {

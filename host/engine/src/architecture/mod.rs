@@ -28,7 +28,7 @@ pub use draft::draft;
 pub use forward::{Forward, InDialect, forward, in_dialect};
 pub use layers::{PrunedLayers, prune_layers};
 pub use ledger::Ledger;
-pub use model::{Translation, Wishes, translate_model};
+pub use model::{Stored, Translation, Wishes, translate_model};
 pub use removed::Removed;
 pub use summary::{KvCache, Rope, Summary, Tokenizer, summary, summary_of};
 pub use table::Table;

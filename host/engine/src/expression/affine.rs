@@ -74,14 +74,23 @@ impl Affine {
         if let Some(cast) = self.at_once(DType::F32)? {
             return Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true));
         }
-        let (changes, _) = self.of.values(of, buffers)?;
-        if let Some(map) = self.map {
-            buffers.values.iter_mut().for_each(|value| *value = map.of(*value));
-        }
-        if let Some(c) = self.add {
-            buffers.values.iter_mut().for_each(|value| *value += c.get());
+        let (mut changes, _) = self.of.values(of, buffers)?;
+        for value in &mut buffers.values {
+            let changed = self.change(*value);
+            changes.not_undone += u64::from(self.undo(changed).to_bits() != value.to_bits());
+            *value = changed;
         }
         Ok((changes, false))
+    }
+
+    fn change(&self, value: f32) -> f32 {
+        let mapped = self.map.map_or(value, |map| map.of(value));
+        self.add.map_or(mapped, |c| mapped + c.get())
+    }
+
+    fn undo(&self, value: f32) -> f32 {
+        let mapped = self.add.map_or(value, |c| value - c.get());
+        self.map.map_or(mapped, |map| map.inverse().of(mapped))
     }
 }
 
@@ -118,6 +127,18 @@ fn logarithm(x: f32) -> f32 {
 }
 
 impl Map {
+    /// The function that undoes it, but for rounding.
+    pub fn inverse(self) -> Map {
+        match self {
+            Map::NegExp => Map::LnNeg,
+            Map::LnNeg => Map::NegExp,
+            Map::Exp => Map::Ln,
+            Map::Ln => Map::Exp,
+            Map::Times(bits) => Map::Over(bits),
+            Map::Over(bits) => Map::Times(bits),
+        }
+    }
+
     /// The function of a value.
     #[allow(clippy::cast_possible_truncation, reason = "values are F32: this is the one rounding")]
     pub fn of(self, x: f32) -> f32 {
@@ -154,7 +175,8 @@ impl fmt::Debug for Map {
 
 #[cfg(test)]
 mod tests {
-    use super::Map;
+    use super::{Affine, Constant, Expression, Map};
+    use apr_sdk::DType;
 
     #[test]
     fn a_logarithm_has_the_exponential_that_was_stored() {
@@ -167,6 +189,26 @@ mod tests {
         }
         assert!(Map::LnNeg.of(1.0).is_nan() && Map::LnNeg.of(0.0).is_infinite());
         assert_eq!(Map::NegExp.of(0.0).to_bits(), (-1.0f32).to_bits());
+    }
+
+    #[test]
+    fn what_the_inverse_does_not_restore_is_counted() {
+        let change = |map, add: Option<f32>| {
+            let of = Expression::fill(DType::F32, &[]);
+            Affine { of, map, add: add.map(Constant::from) }
+        };
+        let restores =
+            |affine: &Affine, value: f32| affine.undo(affine.change(value)).to_bits() == value.to_bits();
+        // Logarithms above 1 are too coarse to tell all stored values apart.
+        let decay = change(Some(Map::LnNeg), None);
+        assert!(restores(&decay, -1.0) && restores(&decay, -0.25));
+        let lost = (0..64u32).filter(|n| !restores(&decay, f32::from_bits((-16.0f32).to_bits() + n)));
+        assert!(lost.count() > 8);
+        let norm = change(None, Some(-1.0));
+        assert!(restores(&norm, 1.25));
+        assert!(!restores(&norm, 1e-9) && !restores(&norm, -0.0));
+        let scaled = |by: f64| change(Some(Map::Times(by.to_bits())), None);
+        assert!(restores(&scaled(0.25), 3.7) && !restores(&scaled(0.25), f32::from_bits(3)));
     }
 
     #[test]

@@ -341,6 +341,11 @@ impl Expression {
         Ok(())
     }
 
+    /// Whether values are changed by a function or an addition.
+    pub fn is_affine(&self) -> bool {
+        self.parts().iter().any(|part| part.any(&|one| matches!(one, Expression::Affine(_))))
+    }
+
     /// Whether it converts to a type with fewer values, so that the loss is measured along the way.
     pub fn is_quantized(&self) -> bool {
         matches!(self, Expression::Encode(_) | Expression::Repack(_) | Expression::RowCodes(_))

@@ -34,6 +34,8 @@ pub struct PlanContext<'a> {
     pub engine: &'a Engine,
     /// What the user asked for.
     pub options: &'a ConvertOptions,
+    /// Whether payload may be read while planning.
+    pub look: bool,
     /// The model to convert.
     pub source: Arc<OpenedModel>,
     /// Where the model is written.
@@ -104,6 +106,7 @@ impl<'a> Selected<'a> {
         let Opened { source, probed, options: open_options, renaming, left_by_reader, .. } = &opened;
         let (mut source, left_by_reader) = (Arc::clone(source), *left_by_reader);
         let renaming = renaming.clone();
+        let look = open_options.witnessed;
         let target = output.format;
         check_options(
             &engine.registry,
@@ -167,6 +170,7 @@ impl<'a> Selected<'a> {
         let mut course = PlanContext {
             engine,
             options,
+            look,
             source,
             output,
             writer,

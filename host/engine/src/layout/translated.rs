@@ -1,7 +1,7 @@
 //! The model in the target's dialect, with tensors computed from the source's: the third stage.
 
 use super::selected::{PlanContext, Selected};
-use crate::architecture::{Ledger, Translation, Wishes, tensor_specs, translate_model};
+use crate::architecture::{Ledger, Stored, Translation, Wishes, tensor_specs, translate_model};
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
 use crate::plan::coverage::Dropped;
@@ -54,11 +54,11 @@ impl<'a> Translated<'a> {
             foreign: options.foreign,
             removed: &removed,
         };
-        let fetch = |bytes: &_| course.source.fetch(bytes);
+        let stored = Stored { source: &course.source, selected: kept.as_deref(), look: course.look };
         let writer = course.writer.as_ref();
         let translation = match make {
             Some(_) => Ok(Translation::default()),
-            None => translate_model(course.engine, &mut model, target, writer, wishes, &fetch),
+            None => translate_model(course.engine, &mut model, target, writer, wishes, stored),
         };
         let translation = translation.map_err(|e| course.of_source(e))?;
         course.notes.extend(translation.notes);

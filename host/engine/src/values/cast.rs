@@ -25,7 +25,7 @@ pub struct Changes {
     pub overflowed: u64,
     /// Values that were infinite or NaN before.
     pub nonfinite: u64,
-    /// Finite values that the addition does not restore: `(x + c) - c` is not `x`.
+    /// Values that the inverse of an addition or a function does not restore to the bit: `(x + c) - c` is not `x`.
     pub not_undone: u64,
 }
 
@@ -33,6 +33,11 @@ impl Changes {
     /// Whether every value was finite and unchanged.
     pub fn is_exact(&self) -> bool {
         self.rounded + self.overflowed + self.nonfinite == 0
+    }
+
+    /// Whether the way back restores every value to the bit.
+    pub fn is_undone(&self) -> bool {
+        self.rounded + self.overflowed + self.not_undone == 0
     }
 
     /// Whether any value was, or became, infinite or NaN.
@@ -159,7 +164,7 @@ where
             counts[0] += u32::from(stays & (value != wanted));
             counts[1] += u32::from(finite & !stays);
             counts[2] += u32::from(!finite);
-            counts[3] += u32::from(ADD && finite & (wanted.plus(-c) != before));
+            counts[3] += u32::from(ADD && !wanted.plus(-c).same_bits(before));
         }
         let [rounded, overflowed, nonfinite, not_undone] = counts.map(u64::from);
         changes += Changes { rounded, overflowed, nonfinite, not_undone };

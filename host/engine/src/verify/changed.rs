@@ -87,6 +87,15 @@ pub fn notes(changed: &[ChangedTensor]) -> Vec<String> {
     let together = rounded.into_iter().map(|(dtype, (tensors, n, values))| {
         format!("rounded to {dtype}: {n} of {values} values, in {}", n_of(tensors, "tensor"))
     });
+    let not_undone: Vec<&ChangedTensor> = changed.iter().filter(|t| t.changes.not_undone > 0).collect();
+    let undone = (!not_undone.is_empty()).then(|| {
+        let (n, values) = not_undone.iter().fold((0, 0), |(n, values), tensor| {
+            (n + tensor.changes.not_undone, values + tensor.values)
+        });
+        let first = escape(&not_undone[0].name, 120);
+        let tensors = n_of(not_undone.len(), "tensor");
+        format!("a conversion back would not restore {n} of {values} values to the bit, in {tensors}, first in `{first}`")
+    });
     let each = changed.iter().flat_map(|ChangedTensor { name, values, changes, .. }| {
         let said = |n: u64, what: &str| {
             (n > 0).then(|| format!("`{}`: {n} of {values} values {what}", escape(name, 120)))
@@ -94,8 +103,7 @@ pub fn notes(changed: &[ChangedTensor]) -> Vec<String> {
         [
             said(changes.nonfinite, "were not finite in the source"),
             said(changes.overflowed, "were too large to stay finite"),
-            said(changes.not_undone, "are not given back when what was added is taken off"),
         ]
     });
-    together.chain(each.flatten()).collect()
+    together.chain(undone).chain(each.flatten()).collect()
 }

@@ -1,6 +1,5 @@
 //! Questions answered by reading an expression before planning: does a narrower type hold every value, are
-//! all zero?
-//! value, whether all are zero.
+//! all zero, does the inverse restore all?
 
 use super::super::{Expression, Granule};
 use super::read::in_pieces;
@@ -18,6 +17,16 @@ pub enum Measure<'e> {
     ExactIn(&'e Expression, DType),
     /// Whether every value is zero, of either sign.
     IsZero(&'e Expression),
+    /// Whether the inverse restores every stored value to the bit.
+    IsUndone(&'e Expression),
+}
+
+/// What the values of an expression are judged by.
+#[derive(Clone, Copy)]
+enum Criterion {
+    Exact,
+    Zero,
+    Undone,
 }
 
 /// Answers each question, on all threads; reads only up to the first decisive value.
@@ -28,12 +37,13 @@ pub enum Measure<'e> {
 /// Any error from reading; Unsupported if there is no cast; Cancelled.
 pub fn measure(engine: &Engine, source: &OpenedModel, wanted: &[Measure<'_>]) -> Result<Vec<bool>> {
     map(engine.crew.as_ref(), wanted.len(), &|_, number| {
-        let (of, is_exact) = match wanted[number] {
-            Measure::ExactIn(of, dtype) => (of.clone().untyped().cast(dtype), true),
-            Measure::IsZero(of) => (of.clone().in_floats(), false),
+        let (of, criterion) = match wanted[number] {
+            Measure::ExactIn(of, dtype) => (of.clone().untyped().cast(dtype), Criterion::Exact),
+            Measure::IsZero(of) => (of.clone().in_floats(), Criterion::Zero),
+            Measure::IsUndone(of) => (of.clone(), Criterion::Undone),
         };
         for part in of.parts() {
-            if !holds(engine, source, part, is_exact)? {
+            if !holds(engine, source, part, criterion)? {
                 return Ok(false);
             }
         }
@@ -41,9 +51,9 @@ pub fn measure(engine: &Engine, source: &OpenedModel, wanted: &[Measure<'_>]) ->
     })
 }
 
-fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, is_exact: bool) -> Result<bool> {
-    // The type does not change, so every value is kept.
-    if is_exact && part.is_leaf() {
+fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, criterion: Criterion) -> Result<bool> {
+    // Nothing changes, so every value is kept.
+    if !matches!(criterion, Criterion::Zero) && part.is_leaf() {
         return Ok(true);
     }
     part.check_ways(&engine.registry)?;
@@ -54,7 +64,11 @@ fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, is_exact: boo
         out.resize(usize::try_from(granule.after(bytes.len() as u64)).unwrap_or(usize::MAX), 0);
         let made = part.evaluate(&of, &mut buffers, &mut out)?;
         at += out.len() as u64;
-        holds = if is_exact { made.changes.is_exact() } else { is_zero(&out, part) };
+        holds = match criterion {
+            Criterion::Exact => made.changes.is_exact(),
+            Criterion::Zero => is_zero(&out, part),
+            Criterion::Undone => made.changes.is_undone(),
+        };
         Ok(if holds { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     };
     let leaf = part.leaf();

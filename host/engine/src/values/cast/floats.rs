@@ -8,6 +8,8 @@ pub trait Wide: Copy + PartialEq {
     fn finite(self) -> bool;
     /// The sum, rounded to the nearest value.
     fn plus(self, c: f32) -> Self;
+    /// Whether the bits are the same: zeros of both signs differ.
+    fn same_bits(self, other: Self) -> bool;
 }
 
 impl Wide for f32 {
@@ -20,6 +22,11 @@ impl Wide for f32 {
     fn plus(self, c: f32) -> f32 {
         self + c
     }
+
+    #[inline(always)]
+    fn same_bits(self, other: f32) -> bool {
+        self.to_bits() == other.to_bits()
+    }
 }
 
 impl Wide for f64 {
@@ -31,6 +38,11 @@ impl Wide for f64 {
     #[inline(always)]
     fn plus(self, c: f32) -> f64 {
         self + f64::from(c)
+    }
+
+    #[inline(always)]
+    fn same_bits(self, other: f64) -> bool {
+        self.to_bits() == other.to_bits()
     }
 }
 

@@ -1,29 +1,32 @@
 //! Translates a whole model into the dialect that its target wants: tensors and configuration, with notes
 //! about both.
 
+mod inverse;
+mod tensors;
+
+pub(super) use tensors::planned;
+
 use crate::architecture::Tables;
-use crate::architecture::choices::choices_of;
 use crate::architecture::config::codes::refuse_codes;
 use crate::architecture::config::generate::{Part, as_f32, recover};
 use crate::architecture::config::lost::{Lost, Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, OF_TENSORS, canonical, from_value};
-use crate::architecture::is_float;
 use crate::architecture::ledger::Ledger;
 use crate::architecture::removed::Removed;
-use crate::architecture::table::array::Box_;
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
 use crate::architecture::translate::{Made, OTHER_TABLE, Request, Translated, images, translate};
 use crate::engine::Engine;
-use crate::expression::{Expression, PlannedTensor, concat};
-use crate::registry::{Format, Registry};
+use crate::expression::PlannedTensor;
+use crate::open::OpenedModel;
+use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier};
 use apr_sdk::{
-    Architecture, Bytes, DType, DTypeChoice, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload,
-    Result, Tensor, Value, Writer, escape,
+    Architecture, Bytes, DType, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload, Result, Tensor,
+    Value, Writer, escape,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -55,8 +58,23 @@ pub struct Wishes<'a> {
     pub removed: &'a [Removed],
 }
 
-/// Reads bytes of the source.
-pub type Fetch<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes>;
+impl Wishes<'_> {
+    /// Whether the model may keep its names instead: its user asked for no architecture.
+    fn may_keep_names(&self) -> bool {
+        !self.required && self.arch.is_none()
+    }
+}
+
+/// The opened model behind the one that is translated: its bytes and values.
+#[derive(Clone, Copy)]
+pub struct Stored<'a> {
+    /// The model as it was opened.
+    pub source: &'a OpenedModel,
+    /// The numbers that the selected tensors have there, if some are left out.
+    pub selected: Option<&'a [usize]>,
+    /// Whether payload may be read.
+    pub look: bool,
+}
 
 /// Translates `model` into the dialect that `target` wants, if that is another.
 ///
@@ -69,7 +87,7 @@ pub fn translate_model(
     target: &Format,
     writer: &dyn Writer,
     wishes: Wishes<'_>,
-    fetch: Fetch<'_>,
+    stored: Stored<'_>,
 ) -> Result<Translation> {
     let (want, required) = match &target.manifest.dialect {
         DialectRule::Always(want) | DialectRule::Requires(want) => (want.as_str(), true),
@@ -93,7 +111,8 @@ pub fn translate_model(
             no_table(tables, model, target, want, false)
         };
     }
-    let journey = Journey { table, from: &from, to: want, target, registry: &engine.registry, fetch };
+    let journey = Journey { table, from: &from, to: want, target, engine, stored };
+    let wishes = Wishes { required: wishes.required || required, ..wishes };
     match journey.translate(model, writer, wishes) {
         // A target that merely prefers other names does without if the table does not fit the whole model.
         Err(error)
@@ -177,8 +196,8 @@ pub(super) struct Journey<'a> {
     pub(super) from: &'a str,
     pub(super) to: &'a str,
     pub(super) target: &'a Format,
-    pub(super) registry: &'a Registry,
-    pub(super) fetch: Fetch<'a>,
+    pub(super) engine: &'a Engine,
+    pub(super) stored: Stored<'a>,
 }
 
 impl Journey<'_> {
@@ -222,20 +241,45 @@ impl Journey<'_> {
             to: self.to,
             keep_order: came_from_target,
         };
-        let translated = translate(&request)?;
+        let mut translated = translate(&request)?;
         self.refuse_same_names(&translated.tensors, model)?;
         refuse_codes(&translated.tensors, &model.tensors)?;
-        self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
-        self.say_what_is_dropped(&translated, &mut notes);
+        let mut dropped = Vec::new();
+        self.say_what_is_dropped(&translated, &mut dropped);
+        let order = self.lost_order(&request, &translated, wishes)?;
         let computed: Vec<(String, Vec<u8>)> =
             translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?))).collect();
-        let called = names.iter().zip(&model.tensors);
-        let called = called.map(|(own, file)| (own.name.as_str(), file.name.as_str()));
-        let ledger = Ledger::new(self.table, self.from, used, &translated.dropped, called);
+        let left_out = std::mem::take(&mut translated.dropped);
         let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
+        let changed = translation.tensors.iter().flatten().filter(|one| one.expression.is_affine());
+        let changed: Vec<&PlannedTensor> = changed.collect();
+        let loss = match order {
+            Some(loss) => Some(loss),
+            None => self.lost_values(&changed, wishes)?,
+        };
+        if !self.stored.look && wishes.may_keep_names() && !changed.is_empty() {
+            let tensors = n_of(changed.len(), "tensor");
+            notes.push(format!(
+                "names are kept if a conversion back would not restore every value of {tensors}"
+            ));
+        }
+        if let Some(loss) = loss {
+            if wishes.may_keep_names() {
+                let note = format!(
+                    "names are kept in the dialect `{}`: a conversion back would not restore {loss} (--arch {} translates them all the same)",
+                    self.from, self.table.id
+                );
+                return Ok(Translation { notes: vec![note], ..Translation::default() });
+            }
+            notes.push(format!("a conversion back would not restore {loss}"));
+        }
+        self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
+        notes.append(&mut dropped);
         notes.append(&mut translation.notes);
         translation.notes = notes;
-        translation.ledger = Some(ledger);
+        let called = names.iter().zip(&model.tensors);
+        let called = called.map(|(own, file)| (own.name.as_str(), file.name.as_str()));
+        translation.ledger = Some(Ledger::new(self.table, self.from, used, &left_out, called));
         let config_json = config.to_json()?;
         model.architecture =
             Some(Architecture { id: self.table.id.clone(), config: Bytes::from(config_json) });
@@ -284,7 +328,7 @@ impl Journey<'_> {
         let small = |text: &str| text.trim().to_lowercase().replace([' ', '_'], "-");
         let mut names = Vec::new();
         if let Some(card) = &model.model_card {
-            let card = (self.fetch)(card)?;
+            let card = self.stored.source.fetch(card)?;
             let card =
                 card.inline().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
             let said = |key: &str| card.as_ref()?.get(key)?.as_str().map(small);
@@ -294,7 +338,7 @@ impl Journey<'_> {
         }
         let readme = model.assets.iter().find(|asset| asset.name == "README.md");
         if let Some(readme) = readme.filter(|readme| readme.bytes.len() <= LONGEST) {
-            let text = (self.fetch)(&readme.bytes)?;
+            let text = self.stored.source.fetch(&readme.bytes)?;
             let text = String::from_utf8_lossy(text.inline().unwrap_or_default()).into_owned();
             names.extend(text.lines().filter_map(|line| line.strip_prefix("# ")).map(small));
         }
@@ -349,7 +393,7 @@ impl Journey<'_> {
         if extent.len > MOST {
             return Ok(None);
         }
-        let bytes = (self.fetch)(&Bytes::Extent(extent))?;
+        let bytes = self.stored.source.fetch(&Bytes::Extent(extent))?;
         Ok(as_f32(tensor.dtype, bytes.inline().unwrap_or_default()))
     }
 
@@ -434,63 +478,6 @@ impl Journey<'_> {
         }
     }
 
-    /// Puts the translated tensors into the model, with the dtypes that the target's writer prefers.
-    fn tensors(
-        &self,
-        model: &Model,
-        translated: Translated,
-        writer: &dyn Writer,
-        came_from_target: bool,
-        wishes: Wishes<'_>,
-    ) -> Result<Translation> {
-        let facts: Vec<_> = translated.tensors.iter().map(|made| made.facts.clone()).collect();
-        let choices = match came_from_target || self.from == self.to {
-            // A model of the target's own format, or in its dialect, keeps its types.
-            true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
-            _ => choices_of(self.table, self.to, writer, &facts, wishes.precision)?,
-        };
-        let mut translation = Translation::default();
-        let (mut tensors, mut cast) = (Vec::with_capacity(facts.len()), Vec::new());
-        for (made, choice) in translated.tensors.into_iter().zip(choices) {
-            let (mut dtype, mut narrow_if_exact) = (made.dtype, None);
-            match choice {
-                DTypeChoice::Cast(wanted)
-                    if wanted != dtype
-                        && (is_cast(dtype) || wishes.precision.is_some() && is_float(dtype)) =>
-                {
-                    if narrows(dtype, wanted) {
-                        cast.push((dtype, wanted));
-                    }
-                    dtype = wanted;
-                }
-                DTypeChoice::NarrowIfExact(wanted) if wanted != dtype && is_cast(dtype) => {
-                    narrow_if_exact = Some(wanted);
-                }
-                _ => {}
-            }
-            let one = planned(made, dtype, &model.tensors, self.registry)?;
-            tensors.push(PlannedTensor { narrow_if_exact, ..one });
-        }
-        for (from, to) in [
-            (DType::F64, DType::F32),
-            (DType::F32, DType::F16),
-            (DType::F32, DType::BF16),
-            (DType::BF16, DType::F16),
-            (DType::F16, DType::BF16),
-        ] {
-            let n = cast.iter().filter(|pair| **pair == (from, to)).count();
-            if n > 0 {
-                let what = n_of(n, "tensor");
-                translation.notes.push(format!(
-                    "{what} of {from} written as {to}, as is usual for {}",
-                    self.target.manifest.name
-                ));
-            }
-        }
-        translation.tensors = Some(tensors);
-        Ok(translation)
-    }
-
     /// Places the target's keys: over those it already has, or in a new record.
     fn place_keys(
         &self,
@@ -527,69 +514,4 @@ impl Journey<'_> {
             }
         }
     }
-}
-
-/// Whether casts from a dtype exist.
-fn is_cast(dtype: DType) -> bool {
-    [DType::F64, DType::F32, DType::F16, DType::BF16].contains(&dtype)
-}
-
-/// Whether a value of `from` may not fit `to`.
-fn narrows(from: DType, to: DType) -> bool {
-    let exact = [
-        (DType::F16, DType::F32),
-        (DType::BF16, DType::F32),
-        (DType::F32, DType::F64),
-        (DType::F16, DType::F64),
-        (DType::BF16, DType::F64),
-    ];
-    !exact.contains(&(from, to))
-}
-
-/// Operations that the expression itself says, with their numbers.
-const IN_EXPRESSION: [&str; 4] = ["add", "neg_exp", "exp", "multiply"];
-
-/// The expression for a tensor, in the stored type, and the table's description of it.
-///
-/// # Errors
-/// LimitExceeded for too many zeros; Plugin for boxes that are not in the source.
-pub(super) fn planned(
-    made: Made,
-    dtype: DType,
-    sources: &[Tensor],
-    registry: &Registry,
-) -> Result<PlannedTensor> {
-    let part = |one: &Box_| match one.tensor {
-        Some(tensor) => Expression::boxed(tensor, &sources[tensor], one.start, &one.dims),
-        None => {
-            let units = one.dims.iter().map(|(size, _)| size).product::<u64>();
-            let bytes = units.saturating_mul(u64::from(made.dtype.require()?.block_bytes));
-            let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
-            let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;
-            Ok(Expression::fill(made.dtype, &vec![0; bytes]))
-        }
-    };
-    let (is_changed, row_len) = (made.is_changed(), made.shape.last().copied().unwrap_or(1));
-    let mut parts: Vec<Expression> = Vec::with_capacity(made.boxes.len());
-    for one in &made.boxes {
-        let stored = part(one).map_err(|e| e.tensor(&made.name))?;
-        #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
-        let add = one.change.add as f32;
-        // All parts of a tensor are floats if one of them has to be.
-        parts.push(if is_changed { stored.changed(one.change.map, add, row_len) } else { stored });
-    }
-    if let Some(bytes) = made.bytes {
-        parts.push(Expression::fill(made.dtype, &bytes));
-    }
-    let mut words: Vec<String> =
-        made.words.iter().filter(|w| !IN_EXPRESSION.contains(w)).map(|word| (*word).to_owned()).collect();
-    let source = made.boxes.iter().find_map(|b| b.tensor).and_then(|number| sources.get(number));
-    if words.is_empty() && source.is_some_and(|source| source.name != made.name) {
-        words.push("rename".to_owned());
-    }
-    let payload = source.map_or(Payload::Sequential, |source| source.payload.clone());
-    let tensor = Tensor { name: made.name, dtype, shape: made.shape, payload };
-    let mut planned = PlannedTensor { words, ..PlannedTensor::new(tensor, concat(parts)) };
-    planned.retype(dtype, registry, None);
-    Ok(planned)
 }

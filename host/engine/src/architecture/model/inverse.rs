@@ -1,0 +1,109 @@
+//! The way back from the target's dialect: what of the source it would not restore.
+
+use super::{Journey, Wishes};
+use crate::architecture::translate::{Request, Translated, translate};
+use crate::expression::{Measure, PlannedTensor, measure};
+use apr_sdk::manifest::DialectRule;
+use apr_sdk::{Payload, Result, Tensor, escape};
+
+impl Journey<'_> {
+    /// The first place where the names or shapes that a conversion back gives differ from the source's, in words;
+    /// `None` if it restores them all, or if the target does not keep the source's own keys, and so promises nothing.
+    ///
+    /// # Errors
+    /// LimitExceeded for a configuration that asks for too much.
+    pub(super) fn lost_order(
+        &self,
+        request: &Request<'_>,
+        translated: &Translated,
+        wishes: Wishes<'_>,
+    ) -> Result<Option<String>> {
+        let is_whole = request.removed.is_empty() && wishes.precision.is_none();
+        // Where the table's own names are the source's, files keep the spelling they have.
+        let is_translated = !self.table.is_own(self.from) && self.is_preferred();
+        if !is_whole || !is_translated || !self.carries_foreign(wishes.foreign) {
+            return Ok(None);
+        }
+        let called: Vec<Tensor> = translated
+            .tensors
+            .iter()
+            .map(|made| Tensor {
+                name: made.name.clone(),
+                dtype: made.dtype,
+                shape: made.shape.clone(),
+                payload: Payload::Sequential,
+            })
+            .collect();
+        let mut tensors = called.clone();
+        for tensor in &mut tensors {
+            if let Some(own) = self.table.own_name(self.to, &tensor.name) {
+                tensor.name = own;
+            }
+        }
+        let back = translate(&Request {
+            table: request.table,
+            scope: request.scope,
+            tensors: &tensors,
+            called: &called,
+            removed: &[],
+            from: self.to,
+            to: self.from,
+            keep_order: true,
+        });
+        let back = match back {
+            Ok(back) => back.tensors,
+            Err(error) => return Ok(Some(format!("its tensors: {}", error.message()))),
+        };
+        let sources = request.called;
+        if let Some(lost) = sources.get(back.len()) {
+            return Ok(Some(format!("`{}`", escape(&lost.name, 120))));
+        }
+        let pairs = sources.iter().zip(&back);
+        let mut different =
+            pairs.filter(|(source, made)| source.name != made.name || source.shape != made.shape);
+        Ok(different.next().map(|(source, made)| match source.name == made.name {
+            true => format!("the shape of `{}`", escape(&source.name, 120)),
+            false => format!(
+                "the order of tensors: `{}` would stand where `{}` does",
+                escape(&made.name, 120),
+                escape(&source.name, 120)
+            ),
+        }))
+    }
+
+    /// A tensor whose values a conversion back would not restore to the bit, in words; `None` if it restores all.
+    ///
+    /// # Errors
+    /// Any error from reading.
+    pub(super) fn lost_values(
+        &self,
+        changed: &[&PlannedTensor],
+        wishes: Wishes<'_>,
+    ) -> Result<Option<String>> {
+        if !self.stored.look || !wishes.may_keep_names() || wishes.precision.is_some() {
+            // The run itself counts them.
+            return Ok(None);
+        }
+        let mut changed: Vec<PlannedTensor> = changed.iter().map(|one| (*one).clone()).collect();
+        // Small ones first: norms and decays decide at once, and matrices are rarely read.
+        changed.sort_by_key(|one| one.expression.byte_len().unwrap_or(u64::MAX));
+        if let Some(selected) = self.stored.selected {
+            changed.iter_mut().for_each(|one| one.expression.renumber(selected));
+        }
+        let batch = self.engine.crew.width().max(1);
+        for some in changed.chunks(batch) {
+            let asked: Vec<Measure<'_>> = some.iter().map(|one| Measure::IsUndone(&one.expression)).collect();
+            let undone = measure(self.engine, self.stored.source, &asked)?;
+            if let Some((one, _)) = some.iter().zip(undone).find(|(_, undone)| !undone) {
+                let words = one.expression.words().join(", ");
+                return Ok(Some(format!("every value of `{}` ({words})", escape(&one.tensor.name, 120))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the target merely prefers its dialect.
+    fn is_preferred(&self) -> bool {
+        matches!(self.target.manifest.dialect, DialectRule::Prefers(_))
+    }
+}

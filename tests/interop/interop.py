@@ -26,13 +26,15 @@ import quants_cases
 import running_cases
 import safetensors_cases
 import tables_cases
+import template_cases
 import whole_cases
 from report import Failure, Report
 from seed import SEED
 
 # Those that take longest are first, so that none of them is left alone at the end.
 CASES = (whole_cases, running_cases, mixture_cases, gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases,
-         crossing_cases, fixture_cases, flip_cases, flip_python_cases, quants_cases, minilm_cases, bom_cases, tables_cases)
+         crossing_cases, fixture_cases, flip_cases, flip_python_cases, quants_cases, minilm_cases, bom_cases, tables_cases,
+         template_cases)
 
 
 def plugins_are_loaded():

@@ -159,6 +159,23 @@ llama_converter() {
     [ -e "$sources/complete" ] && echo "$sources"
 }
 
+# The folder of the chat templates that llama.cpp ships; they are their models' authors', so nothing of them is kept here.
+llama_templates() {
+    local folder=$cache/llama-templates-$llama_version download=$cache/download-$$
+    if [ ! -e "$folder/complete" ]; then
+        echo "interop: fetching the sources of llama.cpp (77 MB) for its chat templates" >&2
+        rm -rf "$folder"
+        mkdir -p "$folder" "$download"
+        "$python" -m pip download --disable-pip-version-check --retries 1 --timeout 20 --no-deps --no-binary llama-cpp-python \
+            --dest "$download" "llama-cpp-python==$llama_version" > "$cache/templates.log" 2>&1 &&
+            tar -xzf "$download"/llama_cpp_python-*.tar.gz -C "$folder" --strip-components=5 --wildcards \
+                '*/vendor/llama.cpp/models/templates/*.jinja' >> "$cache/templates.log" 2>&1 &&
+            touch "$folder/complete"
+        rm -rf "$download"
+    fi
+    [ -e "$folder/complete" ] && echo "$folder"
+}
+
 # llama.cpp's loader and load_gguf.cpp around it. Only ggml-base is built: a loader needs no backend.
 llama_loader() {
     local sources objects loader flags file

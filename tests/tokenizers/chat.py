@@ -1,5 +1,5 @@
 """Writes chat/rendered.json: what Jinja, set up as transformers sets it up, makes of every conversation of
-chat/conversations.json by every template of chat/. An error is `{"error": ...}`: the message of `raise_exception`, or the error's class.
+chat/conversations.json by every template of chat/; and into chat/expressions.json what it makes of the small templates there. An error is `{"error": ...}`: the message of `raise_exception`, or the error's class.
 
     chat.py [--check]
 
@@ -68,11 +68,15 @@ def main():
     for path in sorted(HERE.glob("*.jinja")):
         template = environment().from_string(path.read_text())
         rendered[path.stem] = {name: render(template, given) for name, given in conversations.items()}
-    text = json.dumps(rendered, ensure_ascii=False, indent=1) + "\n"
-    path = HERE / "rendered.json"
-    if sys.argv[1:] == ["--check"]:
-        sys.exit(0 if path.read_text() == text else "rendered.json is not what Jinja gives now")
-    path.write_text(text)
+    expressions = json.loads((HERE / "expressions.json").read_text())
+    for text in expressions["rendered"]:
+        expressions["rendered"][text] = render(environment().from_string(text), {"messages": [], "variables": expressions["variables"]})
+    for name, found in (("rendered.json", rendered), ("expressions.json", expressions)):
+        text, path = json.dumps(found, ensure_ascii=False, indent=1) + "\n", HERE / name
+        if sys.argv[1:] != ["--check"]:
+            path.write_text(text)
+        elif path.read_text() != text:
+            sys.exit(f"{name} is not what Jinja gives now")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 //! JSON as template values, and as text in the style of Python's `json.dumps`, charging fuel for each step.
 
+use super::generator::Generator;
+use super::python::{Float, shown};
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 use serde_json::Value as Json;
@@ -23,7 +25,7 @@ pub fn value_of(json: &Json) -> Value {
         Json::Number(number) => match (number.as_u64(), number.as_i64()) {
             (Some(n), _) => Value::from(n),
             (_, Some(n)) => Value::from(n),
-            _ => Value::from(number.as_f64().unwrap_or(f64::NAN)),
+            _ => Float::value(number.as_f64().unwrap_or(f64::NAN)),
         },
     }
 }
@@ -81,6 +83,13 @@ impl Writer<'_> {
         self.pay()?;
         if depth > MAX_DEPTH {
             return Err(Error::new(ErrorKind::InvalidOperation, "JSON is nested too deep"));
+        }
+        if let Some(number) = Float::of(value) {
+            self.out.push_str(&shown(number));
+            return Ok(());
+        }
+        if value.downcast_object_ref::<Generator>().is_some() {
+            return Err(Error::new(ErrorKind::InvalidOperation, "a generator cannot be put into JSON"));
         }
         match value.kind() {
             ValueKind::None => self.out.push_str("null"),
@@ -181,7 +190,7 @@ impl Writer<'_> {
     }
 }
 
-/// A number as Python prints it: a float with the fewest digits, with an exponent from 16 digits on.
+/// A number as Python writes it into JSON.
 fn number(value: &Value) -> String {
     if value.is_integer() {
         return value.to_string();
@@ -193,13 +202,5 @@ fn number(value: &Value) -> String {
     if n.is_infinite() {
         return if n > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
-    let scientific = format!("{n:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    match exponent.parse::<i32>().unwrap_or(0) {
-        -4..16 if n.fract() == 0.0 => format!("{n:.1}"),
-        -4..16 => n.to_string(),
-        exponent => {
-            format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs())
-        }
-    }
+    shown(n)
 }

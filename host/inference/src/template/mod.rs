@@ -1,7 +1,12 @@
 //! Renders chat templates: turns messages into the text that a model continues, like transformers.
 
 mod functions;
+mod generator;
+mod iterating;
 mod json;
+mod lexer;
+mod methods;
+mod python;
 mod source;
 mod strftime;
 
@@ -97,10 +102,13 @@ pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) ->
     let mut environment = Environment::new();
     environment.set_syntax(syntax.map_err(|error| shown(&error))?);
     environment.set_fuel(Some(FUEL));
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(methods::call);
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     functions::add(&mut environment, conversation.now);
-    let source = source::without_generation_marks(template);
+    generator::add(&mut environment);
+    iterating::add(&mut environment);
+    python::add(&mut environment);
+    let source = source::prepared(template);
     environment.add_template("chat", &source).map_err(|error| shown(&error))?;
     let template = environment.get_template("chat").map_err(|error| shown(&error))?;
     template

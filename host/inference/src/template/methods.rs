@@ -1,0 +1,103 @@
+//! Methods of Python's texts, lists and maps that the library lacks.
+
+use minijinja::value::{Value, ValueKind, from_args};
+use minijinja::{Error, ErrorKind, State};
+use minijinja_contrib::pycompat;
+
+/// Calls a method of a value that the library knows nothing of.
+///
+/// # Errors
+/// UnknownMethod for a method that is not here; what its arguments are wrong in.
+pub fn call(state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    if let Some(text) = value.as_str() {
+        match method {
+            "removeprefix" => {
+                let (prefix,): (&str,) = from_args(args)?;
+                return Ok(Value::from(text.strip_prefix(prefix).unwrap_or(text)));
+            }
+            "removesuffix" => {
+                let (suffix,): (&str,) = from_args(args)?;
+                return Ok(Value::from(text.strip_suffix(suffix).unwrap_or(text)));
+            }
+            "partition" => {
+                let (mark,): (&str,) = from_args(args)?;
+                return parts(text, text.find(mark), mark, |text| [text, "", ""]);
+            }
+            "rpartition" => {
+                let (mark,): (&str,) = from_args(args)?;
+                return parts(text, text.rfind(mark), mark, |text| ["", "", text]);
+            }
+            "rsplit" => return split_from_the_end(text, args),
+            "index" | "rindex" => return found(pycompat_call(state, value, method, args)?),
+            _ => {}
+        }
+    }
+    match (value.kind(), method) {
+        (ValueKind::Seq | ValueKind::Map, "copy") => {
+            let () = from_args(args)?;
+            Ok(value.clone())
+        }
+        (ValueKind::Seq, "index") => {
+            let (item,): (Value,) = from_args(args)?;
+            let at = value.try_iter()?.position(|other| other == item);
+            at.map(Value::from).ok_or_else(|| wrong("the item is not in the list"))
+        }
+        _ => pycompat::unknown_method_callback(state, value, method, args),
+    }
+}
+
+/// `index`, which is `find` but fails.
+fn pycompat_call(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    method: &str,
+    args: &[Value],
+) -> Result<Value, Error> {
+    let find = if method == "index" { "find" } else { "rfind" };
+    pycompat::unknown_method_callback(state, value, find, args)
+}
+
+fn found(at: Value) -> Result<Value, Error> {
+    if at.as_i64() == Some(-1) { Err(wrong("the text is not found")) } else { Ok(at) }
+}
+
+/// The parts of a text around a mark.
+fn parts(text: &str, at: Option<usize>, mark: &str, whole: fn(&str) -> [&str; 3]) -> Result<Value, Error> {
+    if mark.is_empty() {
+        return Err(wrong("the separator is empty"));
+    }
+    let parts = match at {
+        Some(at) => [&text[..at], mark, &text[at + mark.len()..]],
+        None => whole(text),
+    };
+    Ok(parts.into_iter().map(Value::from).collect())
+}
+
+/// `rsplit`: at most so many cuts, from the end.
+fn split_from_the_end(text: &str, args: &[Value]) -> Result<Value, Error> {
+    let (mark, most): (Option<&str>, Option<i64>) = from_args(args)?;
+    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX).saturating_add(1);
+    let mut found: Vec<&str> = match mark {
+        Some("") => return Err(wrong("the separator is empty")),
+        Some(mark) => text.rsplitn(most, mark).collect(),
+        None => words_from_the_end(text, most),
+    };
+    found.reverse();
+    Ok(found.into_iter().map(Value::from).collect())
+}
+
+fn words_from_the_end(text: &str, most: usize) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_end();
+    while !rest.is_empty() {
+        let cut = rest.rfind(char::is_whitespace).filter(|_| found.len() + 1 < most);
+        let start = cut.map_or(0, |at| at + rest[at..].chars().next().map_or(1, char::len_utf8));
+        found.push(if cut.is_some() { &rest[start..] } else { rest.trim_start() });
+        rest = rest[..cut.unwrap_or(0)].trim_end();
+    }
+    found
+}
+
+fn wrong(why: &str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, why.to_owned())
+}

@@ -44,7 +44,9 @@ impl Operands {
             if self.inputs.len() > 1 {
                 probed()?;
             }
-            let each = ConvertOptions { input: input.clone(), ..each.clone() };
+            let mut each = ConvertOptions { input: input.clone(), ..each.clone() };
+            // None is written over, not even by another one's output.
+            each.reads.extend(self.inputs.iter().filter(|other| *other != input).cloned());
             let recipes: Vec<_> = self.recipes.iter().map(Some).collect();
             let recipes = if recipes.is_empty() { vec![None] } else { recipes };
             let of = |recipe: Option<&String>| self.conversion(host, &each, &probed, recipe);

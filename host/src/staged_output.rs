@@ -5,7 +5,8 @@ use crate::convert::{Converted, ConvertedFile, no_end};
 use crate::host::Host;
 use crate::in_place;
 use crate::output::{Destination, resolve};
-use crate::report_file;
+use crate::output_file::OutputFile;
+use crate::overwrite::Inputs;
 use crate::storage::publish::outlook::{Outlook, foresee, outlook};
 use crate::storage::publish::{Finished, Wishes};
 use crate::storage::staging::Staging;
@@ -90,9 +91,9 @@ impl<'h> Begun<'h> {
         }
         let LaidOut { source, layout, .. } = &laid_out;
         let target = &destination.target;
-        let identities = identities(source, options);
+        let inputs = inputs(host, source, options);
         if let Some(report) = &options.report {
-            report_file::check(report, &identities, &target.finals(layout), options.force)?;
+            OutputFile::new(report, "report", options.force).check_beside(&target.finals(layout), &inputs)?;
         }
         if options.resume {
             // A wrong --resume must neither destroy what is there nor leave anything behind.
@@ -101,7 +102,7 @@ impl<'h> Begun<'h> {
         let own = layout.total().saturating_add(laid_out.spools.len);
         let need = room.with(target.home(), own);
         let (force, resume) = (options.force, options.resume);
-        let staging = Staging::create(host, target.clone(), (layout, need), &identities, force, resume)?;
+        let staging = Staging::create(host, target.clone(), (layout, need), &inputs, force, resume)?;
         room.take(target.home(), own);
         Ok(Begun::Staged(Box::new(Staged { options, laid_out, destination, staging })))
     }
@@ -233,14 +234,15 @@ pub fn laid_out<'h>(
     Ok((laid_out, destination))
 }
 
-/// Device and inode of every file that is read and must not be replaced.
-fn identities(source: &OpenedModel, options: &ConvertOptions) -> Vec<(u64, u64)> {
+/// Every file that is read and must not be replaced.
+fn inputs(host: &Host, source: &OpenedModel, options: &ConvertOptions) -> Inputs {
+    let mut inputs = Inputs::of_plugins(&host.registry);
     let values = options.set.iter().filter_map(|(_, value)| value.strip_prefix('@'));
-    let besides = options.reads.iter().map(PathBuf::as_path).chain(values.map(Path::new));
-    let besides = besides.filter_map(|path| path.metadata().ok());
-    let besides = besides.map(|meta| (meta.dev(), meta.ino()));
-    let files = if options.in_place { Vec::new() } else { source.files.all() };
-    files.iter().filter_map(|file| file.identity()).chain(besides).collect()
+    options.reads.iter().map(PathBuf::as_path).chain(values.map(Path::new)).for_each(|path| inputs.add(path));
+    if !options.in_place {
+        inputs.add_model(source);
+    }
+    inputs
 }
 
 /// Fills and verifies the staged files of all outputs of one source.

@@ -32,6 +32,7 @@ mod metadata;
 mod mixed;
 mod names;
 mod outputs;
+mod overwriting;
 mod publish;
 mod replace;
 mod reports;

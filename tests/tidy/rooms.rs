@@ -129,6 +129,40 @@ fn threads_start_in_one_file() {
 }
 
 #[test]
+fn files_are_written_in_named_places() {
+    let writes = [
+        "File::create",
+        "fs::write(",
+        "fs::rename(",
+        "fs::copy(",
+        "fs::hard_link(",
+        ".write(true)",
+        "create_new(",
+    ];
+    let mut complaints = Vec::new();
+    let is_ours = |path: &str| path.starts_with("host/") && !path.starts_with("host/src/storage/");
+    for file in files(&["rs"]).iter().filter(|f| is_ours(&f.path) && !f.is_test()) {
+        for (n, code) in file.code().filter(|(_, code)| writes.iter().any(|write| code.contains(write))) {
+            let remedy = "write an `OutputFile`, whose check refuses to write over what is read";
+            complaints.push((file.path.clone(), format!("{}:{n}: `{}`: {remedy}", file.path, code.trim())));
+        }
+    }
+    report_except(
+        "writes",
+        &complaints,
+        &[
+            ("host/src/output_file.rs", "the place itself"),
+            ("host/src/cli/plugins/install.rs", "a library of another name in the user's plugin folder"),
+            ("host/src/cli/plugins/new.rs", "into a folder that it has just made"),
+            ("host/src/plugins/lock.rs", "the lock file of plugins"),
+            ("host/src/plugins/rehearsal.rs", "an empty file in the cache"),
+            ("host/src/rosetta/sources.rs", "into a scratch folder"),
+            ("host/src/running/images.rs", "prepared weights in the cache"),
+        ],
+    );
+}
+
+#[test]
 fn rooms_use_only_the_rooms_below_them() {
     let may = |room: &str| -> &[&str] {
         match room {

@@ -8,6 +8,7 @@ use crate::cli::terminal::{Terminal, color_wanted};
 use crate::cli::{progress, signals};
 use apr_engine::registry::{Origin, Registry};
 use apr_host::host::Host;
+use apr_host::overwrite::Inputs;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
 use apr_host::storage::error::with_way_out;
 use apr_sdk::{Error, Result};
@@ -60,6 +61,18 @@ impl Context {
         host.progress = progress::shown(form, level, &self.terminal);
         signals::on_interrupt(&host);
         host
+    }
+
+    /// The files that every verb reads, besides plugins and operands: its configuration.
+    pub fn reads(&self) -> impl Iterator<Item = &PathBuf> {
+        self.settings.files.iter().chain(&self.globals.plugins)
+    }
+
+    /// The files that no verb may write over, whatever else it reads.
+    pub fn inputs(&self, registry: &Registry) -> Inputs {
+        let mut inputs = Inputs::of_plugins(registry);
+        self.reads().for_each(|path| inputs.add(path));
+        inputs
     }
 
     /// Every plugin that is found.

@@ -79,7 +79,7 @@ impl Conversions {
     fn add(&mut self, options: &ConvertOptions, result: Result<Work>, context: &Context) {
         let result = result.and_then(|work| {
             if let (Work::Done(done), Some(report)) = (&work, &options.report) {
-                write_report(report, done)?;
+                write_report(report, done, options.force)?;
             }
             Ok(work)
         });

@@ -16,8 +16,8 @@ use apr_engine::plan::request::VerifyMode;
 use apr_engine::tiles::losses::Quantized;
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
 use apr_host::host::Host;
+use apr_host::output_file::OutputFile;
 use apr_host::outputs::Operands;
-use apr_host::report_file;
 use apr_host::sizes::parse_size;
 use apr_host::storage::publish::{Finished, finish};
 use apr_sdk::{Error, ForeignPolicy, Result};
@@ -185,7 +185,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     if args.resume && !args.plan && names_nothing {
         return finish_in(&args.input, context);
     }
-    let base = options(args, &operands)?;
+    let base = options(args, &operands, context)?;
     if operands.is_plain() {
         return one(args, &context.host(), &base, context);
     }
@@ -201,7 +201,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
 fn one(args: &Args, host: &Host, options: &ConvertOptions, context: &Context) -> Result<Outcome> {
     let outcome = with(host, options, args.plan, context)?;
     if let (Some(path), Outcome::Done(done, _)) = (&options.report, &outcome) {
-        write_report(path, done)?;
+        write_report(path, done, options.force)?;
     }
     Ok(outcome)
 }
@@ -220,11 +220,12 @@ fn finish_in(folder: &Path, context: &Context) -> Result<Outcome> {
 ///
 /// # Errors
 /// Io, which says that the output is in place.
-pub fn write_report(path: &Path, done: &Converted) -> Result<()> {
+pub fn write_report(path: &Path, done: &Converted, force: bool) -> Result<()> {
     let empty = Quantized::default();
     let quantized = done.quantized.as_ref().unwrap_or(&empty);
     let json = with_schema("apr.quantization/1", quantized)?;
-    report_file::write(path, &format!("{json:#}\n")).map_err(|error| {
+    let file = OutputFile::new(path, "report", force);
+    file.write(format!("{json:#}\n").as_bytes()).map_err(|error| {
         let message =
             format!("the output is complete, but its report could not be written: {}", error.message());
         Error::io(message).in_file(path.display().to_string()).hint("write the report elsewhere")
@@ -249,7 +250,7 @@ fn quality(args: &Args) -> Quality {
     Quality { strict, relaxed, allow_nonfinite }.forced(args.force)
 }
 
-fn options(args: &Args, operands: &Operands) -> Result<ConvertOptions> {
+fn options(args: &Args, operands: &Operands, context: &Context) -> Result<ConvertOptions> {
     let output = &operands.output;
     if output.is_none() && args.to.is_none() && operands.recipes.is_empty() {
         return Err(Error::invalid_argument("missing output: neither a path nor a format was given")
@@ -283,7 +284,12 @@ fn options(args: &Args, operands: &Operands) -> Result<ConvertOptions> {
         set: args.keys.all_set(),
         unset: args.keys.unset.clone(),
         report: args.types.report.clone().filter(|_| !args.plan),
-        reads: args.types.reads().chain(&args.tensors.tensor_mapping).cloned().collect(),
+        reads: context
+            .reads()
+            .chain(args.types.reads())
+            .chain(&args.tensors.tensor_mapping)
+            .cloned()
+            .collect(),
         force: args.force,
         in_place: false,
         allow_nonfinite: args.allow_nonfinite,

@@ -78,6 +78,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         foreign: ForeignPolicy::Default,
         set,
         unset,
+        reads: context.reads().cloned().collect(),
         force: in_place || args.force,
         in_place,
         relaxed: true,

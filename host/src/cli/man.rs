@@ -1,13 +1,14 @@
 //! `apr man`: where are the manual pages?
 
+use crate::cli::context::Context;
 use crate::cli::parser;
 use crate::cli::report::{Report, with_schema};
+use apr_host::output_file::OutputFile;
 use apr_sdk::{Error, Result};
 use clap_mangen::Man;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Write man pages into a folder, one per command
@@ -36,46 +37,40 @@ pub struct Pages {
 ///
 /// # Errors
 /// Io if the folder cannot be written, or a page exists and `--force` was not given.
-pub fn run(args: &Args) -> Result<Pages> {
+pub fn run(args: &Args, context: &Context) -> Result<Pages> {
     std::fs::create_dir_all(&args.folder).map_err(|error| cannot_write(&args.folder, &error))?;
     let mut command = parser::command().disable_help_subcommand(true);
     command.build();
-    let mut files = Vec::new();
-    write_page(&command, "apr", args, &mut files)?;
+    let mut pages = vec![page(&args.folder, &command, "apr")?];
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         let name = format!("apr-{}", verb.get_name());
-        write_page(verb, &name, args, &mut files)?;
+        pages.push(page(&args.folder, verb, &name)?);
         for action in verb.get_subcommands().filter(|action| !action.is_hide_set()) {
-            write_page(action, &format!("{name}-{}", action.get_name()), args, &mut files)?;
+            pages.push(page(&args.folder, action, &format!("{name}-{}", action.get_name()))?);
         }
     }
-    Ok(Pages { files })
+    let inputs = context.inputs(&context.registry());
+    let file = |path: &Path| OutputFile::new(path, "page", args.force);
+    // None is written if another one must not be.
+    pages.iter().try_for_each(|(path, _)| file(path).check(&inputs))?;
+    pages.iter().try_for_each(|(path, text)| file(path).write(text))?;
+    Ok(Pages { files: pages.iter().map(|(path, _)| path.display().to_string()).collect() })
 }
 
-fn write_page(command: &clap::Command, name: &str, args: &Args, files: &mut Vec<String>) -> Result<()> {
+/// The page of a command, and its path.
+fn page(folder: &Path, command: &clap::Command, name: &str) -> Result<(PathBuf, Vec<u8>)> {
     let mut page = Vec::new();
-    let path = args.folder.join(format!("{name}.1"));
+    let path = folder.join(format!("{name}.1"));
     // No date: the same program writes the same page on every day.
     let man = Man::new(command.clone().name(name.to_owned()))
         .date("")
         .source(format!("apr {}", env!("CARGO_PKG_VERSION")));
     man.render(&mut page).map_err(|error| cannot_write(&path, &error))?;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).create_new(!args.force);
-    let mut file = options.open(&path).map_err(|error| cannot_write(&path, &error))?;
-    std::io::Write::write_all(&mut file, &page).map_err(|error| cannot_write(&path, &error))?;
-    files.push(path.display().to_string());
-    Ok(())
+    Ok((path, page))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
-    let shown = path.display().to_string();
-    match error.kind() {
-        ErrorKind::AlreadyExists => {
-            Error::io("the page already exists").in_file(shown).hint("pass --force to replace it")
-        }
-        _ => Error::io(format!("cannot write: {error}")).in_file(shown),
-    }
+    Error::io(format!("cannot write: {error}")).in_file(path.display().to_string())
 }
 
 impl Report for Pages {

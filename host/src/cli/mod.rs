@@ -200,6 +200,6 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Explain(args) => explain::run(&args).map(report::boxed),
         Verb::Config(args) => config::run(&args, context).map(report::boxed),
         Verb::Completions(args) => completions::run(&args, context).map(report::boxed),
-        Verb::Man(args) => man::run(&args).map(report::boxed),
+        Verb::Man(args) => man::run(&args, context).map(report::boxed),
     }
 }

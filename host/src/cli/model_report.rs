@@ -3,10 +3,10 @@
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, only_a_path};
 use crate::cli::report::{Report, Streamed, with_schema, write_with_schema};
-use apr_engine::open::{OpenedModel, check_options};
+use apr_engine::open::check_options;
 use apr_engine::survey::{Survey, survey};
+use apr_host::output_file::OutputFile;
 use apr_host::report::{MOST_TENSORS, survey_page};
-use apr_host::report_file;
 use apr_host::sizes::{show_count, show_number_of, show_size};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
@@ -91,22 +91,25 @@ pub fn run(args: &Args, context: &Context) -> Result<Reported> {
     let opened = || [Some(&a), b.as_ref()].into_iter().flatten();
     let formats = opened().map(|model| host.registry.format(&model.format)).collect::<Result<Vec<_>>>()?;
     check_options(&host.registry, &formats, &args.open.options)?;
-    let file = output.as_deref().filter(|path| path.as_os_str() != "-");
-    if let Some(file) = file {
-        report_file::check_alone(file, &opened().flat_map(identities).collect::<Vec<_>>(), args.force)?;
+    let path = output.as_deref().filter(|path| path.as_os_str() != "-");
+    let file = path.map(|path| OutputFile::new(path, "page", args.force));
+    if let Some(file) = &file {
+        let mut inputs = context.inputs(&host.registry);
+        opened().for_each(|model| inputs.add_model(model));
+        file.check(&inputs)?;
     }
     let survey = survey(&host, &a, b.as_ref(), MOST_TENSORS)?;
     let page = output.as_ref().map(|_| survey_page(&survey)).transpose()?;
     if let Some((file, page)) = file.zip(page.as_ref()) {
         host.check_cancelled()?;
-        report_file::write(file, page)?;
+        file.write(page.as_bytes())?;
     }
     Ok(Reported {
-        output: file.map(|file| file.display().to_string()),
+        output: path.map(|path| path.display().to_string()),
         survey,
         warnings: opened().flat_map(|model| model.warnings.clone()).collect(),
         bytes: page.as_ref().map_or(0, |page| page.len() as u64),
-        printed: page.filter(|_| file.is_none()),
+        printed: page.filter(|_| path.is_none()),
     })
 }
 
@@ -117,11 +120,6 @@ fn default_output(model: &Path) -> PathBuf {
         if whole.is_dir() { whole.file_name() } else { model.file_stem() }.unwrap_or_default().to_owned();
     name.push(".report.html");
     PathBuf::from(name)
-}
-
-/// Device and inode of each file of a model.
-fn identities(opened: &OpenedModel) -> Vec<(u64, u64)> {
-    opened.files.all().iter().filter_map(|file| file.identity()).collect()
 }
 
 impl Report for Reported {

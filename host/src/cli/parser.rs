@@ -125,6 +125,9 @@ fn not_a_verb(error: &clap::Error, args: &[OsString]) -> Result<Parsed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::any::TypeId;
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
 
     fn each(command: &Command, check: &mut dyn FnMut(&Command, &str), path: &str) {
         check(command, path);
@@ -164,5 +167,61 @@ mod tests {
     #[test]
     fn the_definitions_are_sound() {
         command().debug_assert();
+    }
+    /// Arguments of a verb that take a value, other than those whose values are words, as `run --logits-out`.
+    fn paths(words: &[String]) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let mut collect = |verb: &Command, path: &str| {
+            let path = path.trim_start_matches("apr").trim_start();
+            // A global one is every verb's, but listed once; what is planned is refused before it does anything.
+            let is_planned = |arg: &Arg| {
+                arg.is_hide_set()
+                    && ["planned-", "rest"].iter().any(|id| arg.get_id().as_str().starts_with(id))
+            };
+            let own = verb.get_arguments().filter(|arg| path.is_empty() || !arg.is_global_set());
+            for arg in own.filter(|arg| !is_planned(arg) && arg.get_action().takes_values()) {
+                let values = arg.get_value_names().unwrap_or_default().join(" ");
+                let name = arg.get_long().map_or_else(|| values.clone(), |long| format!("--{long}"));
+                // Whichever name it has, a path is none of the words.
+                let is_path = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+                if is_path || !words.contains(&values) {
+                    found.insert(format!("{path} {name}").trim_start().to_owned());
+                }
+            }
+        };
+        let mut command = command();
+        command.build();
+        each(&command, &mut collect, "apr");
+        found
+    }
+
+    #[test]
+    fn every_argument_that_takes_a_path_is_said_to_read_or_to_write() {
+        let listed: toml::Table = include_str!("../../../tests/hostile/paths.toml").parse().unwrap();
+        let texts = |value: &toml::Value| -> Vec<String> {
+            value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+        };
+        let reads = texts(&listed["reads"]);
+        let mut said = [reads.clone(), texts(&listed["tensors"])].concat();
+        for case in ["writes", "makes"].iter().flat_map(|kind| listed[*kind].as_array().unwrap()) {
+            let arguments = texts(&case["arguments"]);
+            let command = format!(" {} ", case["command"].as_str().unwrap());
+            for (verb, _) in arguments.iter().filter_map(|argument| argument.rsplit_once(' ')) {
+                let flags = reads.iter().filter_map(|read| read.strip_prefix(verb)?.strip_prefix(" --"));
+                let left_out: Vec<_> = flags
+                    .filter(|flag| case.get("reads").is_some() && !command.contains(&format!(" --{flag} ")))
+                    .collect();
+                assert!(left_out.is_empty(), "{arguments:?}: also try what {left_out:?} reads");
+            }
+            said.extend(arguments);
+        }
+        let has: BTreeSet<String> = said.iter().cloned().collect();
+        assert_eq!(has.len(), said.len(), "an argument is listed twice");
+        let paths = paths(&texts(&listed["words"]));
+        let missing: Vec<_> = paths.difference(&has).collect();
+        let gone: Vec<_> = has.difference(&paths).collect();
+        let remedy = "list them in tests/hostile/paths.toml, those that write with a command that tries it";
+        assert!(missing.is_empty(), "arguments that may be paths: {missing:#?}: {remedy}");
+        assert!(gone.is_empty(), "there are no such arguments: {gone:?}");
     }
 }

@@ -184,6 +184,7 @@ impl TileSink for Recorder<'_> {
 mod tests {
     use super::*;
     use crate::host::Host;
+    use crate::overwrite::Inputs;
     use crate::storage::target::Target;
     use apr_engine::layout::Layout;
     use apr_engine::registry::Registry;
@@ -199,7 +200,9 @@ mod tests {
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let host = Host::new(Registry::new());
-            let staging = Staging::create(&host, target, (&Layout::default(), 0), &[], false, false).unwrap();
+            let staging =
+                Staging::create(&host, target, (&Layout::default(), 0), &Inputs::default(), false, false)
+                    .unwrap();
             let begin = || Err(Error::io("there is no journal here"));
             let journaling = Journaling::new(Instant::now(), Duration::from_secs(60), &begin);
             let recorder = Recorder::new(&staging, &journaling, &|| Ok(()));

@@ -8,13 +8,13 @@
 use super::error::io_error;
 use super::lock::Lock;
 use super::publish;
-use super::publish::existing::{refuse_existing, refuse_inputs, refuse_irreplaceable};
 use super::publish::folder::Folder;
 use super::publish::record::is_plain;
 use super::publish::steps::{Step, Steps};
 use super::staged::{StagedFile, permissions_of};
 use super::target::Target;
 use crate::host::Host;
+use crate::overwrite::{self, Inputs, Outputs, refuse_existing, refuse_removing};
 use apr_engine::layout::Layout;
 use apr_engine::open::Backing;
 use apr_engine::tiles::TileSink;
@@ -64,13 +64,12 @@ impl Staging {
     ///
     /// # Errors
     /// Io if the output exists without `force`, another writer holds the lock, the folder is not writable or
-    /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` (device and
-    /// inode) or not a regular file; Unsupported for a file with one of our hidden names.
+    /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` or not a regular file; Unsupported for a file with one of our hidden names.
     pub fn create(
         host: &Host,
         target: Target,
         (layout, need): (&Layout, u64),
-        inputs: &[(u64, u64)],
+        inputs: &Inputs,
         force: bool,
         resume: bool,
     ) -> Result<Staging> {
@@ -80,16 +79,14 @@ impl Staging {
         let lock = Lock::take(&target)?;
         // The previous holder of the lock may have been interrupted between two files.
         publish::finish(target.home(), &target.show(target.home()), &host.steps)?;
-        refuse_inputs(&target, &finals, inputs)?;
-        finals.iter().try_for_each(|path| refuse_irreplaceable(&target, path))?;
-        if !force {
-            finals.iter().try_for_each(|path| refuse_existing(&target, path))?;
-        }
+        let show = |path: &Path| target.show(path);
+        let outputs = Outputs { paths: &finals, show: &show, noun: "output", force, takes_devices: false };
+        overwrite::check(&outputs, inputs)?;
+        let stale = [".apr-part", ".apr-journal", ".apr-old", ".apr-record"].map(|name| target.beside(name));
+        stale.iter().try_for_each(|path| refuse_removing(path, &target.show(path), inputs))?;
         let stage = target.beside(".apr-part");
         if !resume {
-            for stale in [".apr-part", ".apr-journal", ".apr-old", ".apr-record"] {
-                remove(&target.beside(stale));
-            }
+            stale.iter().for_each(|path| remove(path));
         }
         if !(resume && stage.exists()) {
             enough_space(&target, need)?;
@@ -159,10 +156,10 @@ impl Staging {
         }
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
-            Err(rustix::io::Errno::EXIST) => refuse_existing(&self.target, to),
+            Err(rustix::io::Errno::EXIST) => refuse_existing(to, &self.target.show(to)),
             // On a file system without this flag, check and rename are separate steps.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {
-                refuse_existing(&self.target, to)?;
+                refuse_existing(to, &self.target.show(to))?;
                 std::fs::rename(from, to).map_err(|e| self.wrong(&e))
             }
             Err(errno) => Err(self.wrong(&errno.into())),

@@ -117,7 +117,7 @@ impl Target {
 }
 
 /// The destination of a dangling link, where the output is created. Follows as many links as the kernel does.
-fn followed(path: &Path) -> PathBuf {
+pub(crate) fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..40 {
         let Ok(to) = std::fs::read_link(&path) else { break };

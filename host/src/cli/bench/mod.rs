@@ -11,7 +11,7 @@ use crate::cli::report::{Report, boxed, with_schema};
 use crate::cli::running::args::ModelArgs;
 use crate::cli::running::loading::{Wishes, load_without_tokens};
 use apr_engine::crew::Crew;
-use apr_host::report_file::{check_alone, write};
+use apr_host::output_file::OutputFile;
 use apr_host::running::Wanted;
 use apr_host::threads::Team;
 use apr_sdk::{Error, Result};
@@ -132,9 +132,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
             .hint("leave one of them out, or name a file for the picture"));
     }
     let file = args.plot.as_deref().filter(|_| !is_printed);
-    file.map_or(Ok(()), |path| check_alone(path, &[], args.force))?;
+    let file = file.map(|path| OutputFile::new(path, "picture", args.force));
     let host = context.host();
-    let wishes = Wishes { open: &args.open, model: &args.model, wanted: Wanted::Logits };
+    let (wanted, writes) = (Wanted::Logits, file.as_ref());
+    let wishes = Wishes { open: &args.open, model: &args.model, wanted, reads: None, writes };
     let sequences = kinds.iter().map(|kind| kind.sequences()).max().unwrap_or(1);
     let mut loaded = load_without_tokens(&args.file, &wishes, (sequences, longest), &host, context)?;
     if longest > loaded.runner.context() {
@@ -166,7 +167,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let model = Model::of(&loaded.facts);
     let picture = args.plot.as_ref().zip(floor).map(|(_, floor)| Roofline::of(&model, &tests, floor).svg());
     if let Some((file, picture)) = file.zip(picture.as_ref()) {
-        write(file, picture)?;
+        file.write(picture.as_bytes())?;
     }
     let facts = loaded.facts;
     Ok(boxed(Benched {

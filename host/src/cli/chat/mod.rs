@@ -90,7 +90,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
     let host = context.host();
     let mut loaded = load_model(
         &args.file,
-        &Wishes { open: &args.open, model: &args.model, wanted: Wanted::Logits },
+        &Wishes { open: &args.open, model: &args.model, wanted: Wanted::Logits, reads: None, writes: None },
         &host,
         context,
     )?;

@@ -5,6 +5,7 @@ use crate::cli::plugins::info::only;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
 use apr_engine::registry::Tier;
+use apr_host::overwrite::Inputs;
 use apr_host::plugins::{Lock, file_name, is_table, sha256, table_name};
 use apr_sdk::{Error, Result};
 use serde::Serialize;
@@ -79,6 +80,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
         return Err(Error::io(format!("plugin `{}` is already installed{version}", manifest.id))
             .in_file(installed.display().to_string())
             .hint("pass --force to replace it"));
+    }
+    let mut inputs = Inputs::default();
+    inputs.add(&args.file);
+    if inputs.has(&target) {
+        let error = Error::invalid_argument("this is the installed plugin itself");
+        let hint = "give the file that you built; nothing was changed";
+        return Err(error.in_file(args.file.display().to_string()).hint(hint));
     }
     put(&args.file, &folder, &target)?;
     if other.exists() {

@@ -4,94 +4,50 @@
 //! order and the shape `(tokens, vocabulary)`, then the values. Row *i* has the logits after token *i* of prompt and
 //! answer; a token that was chosen last is not computed, so it has no row.
 
-use apr_host::report_file::check_alone;
+use apr_host::output_file::{OutputFile, Staged};
 use apr_inference::generation::Model;
 use apr_inference::runner::Runner;
-use apr_sdk::{Error, Result};
-use std::fs::{File, rename};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use apr_sdk::Result;
+use std::io::{self, Seek, SeekFrom, Write};
 
 /// Bytes of the header: a multiple of 64, so that the values are aligned.
 const HEADER: usize = 128;
 
-/// A file that may be written.
-pub struct LogitsFile(PathBuf);
-
-impl LogitsFile {
-    /// Checks before the work that the file can be written; an existing one is replaced only with `force`.
-    ///
-    /// # Errors
-    /// As [`check_alone`].
-    pub fn checked(path: &Path, force: bool) -> Result<LogitsFile> {
-        check_alone(path, &[], force)?;
-        Ok(LogitsFile(path.to_owned()))
-    }
-
-    /// Creates it, under another name until it is complete.
-    ///
-    /// # Errors
-    /// Io.
-    pub fn create(self) -> Result<Writer> {
-        let mut name = self.0.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.apr-part", std::process::id()));
-        let staged = self.0.with_file_name(name);
-        let begun = || {
-            let mut out = BufWriter::with_capacity(1 << 20, File::create_new(&staged)?);
-            out.write_all(&[0; HEADER])?;
-            Ok(out)
-        };
-        match begun() {
-            Ok(out) => Ok(Writer { out: Some(out), staged, path: self.0, rows: 0, width: 0 }),
-            Err(error) => Err(failed(&error, &self.0)),
-        }
-    }
-}
-
 /// Writes rows of logits.
 pub struct Writer {
-    /// Gone once the file is complete.
-    out: Option<BufWriter<File>>,
-    staged: PathBuf,
-    path: PathBuf,
+    out: Staged,
     rows: usize,
     width: usize,
 }
 
 impl Writer {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn new(file: OutputFile) -> Result<Writer> {
+        let mut writer = Writer { out: file.create()?, rows: 0, width: 0 };
+        let begun = writer.out.write_all(&[0; HEADER]);
+        writer.checked(begun)?;
+        Ok(writer)
+    }
+
+    fn checked(&self, written: io::Result<()>) -> Result<()> {
+        written.map_err(|error| self.out.file.failed(&error))
+    }
+
     fn row(&mut self, logits: &[f32]) -> Result<()> {
         (self.rows, self.width) = (self.rows + 1, logits.len());
-        let mut put = || {
-            let Some(out) = &mut self.out else { return Ok(()) };
-            logits.iter().try_for_each(|logit| out.write_all(&logit.to_le_bytes()))
-        };
-        put().map_err(|error| failed(&error, &self.path))
+        let written = logits.iter().try_for_each(|logit| self.out.write_all(&logit.to_le_bytes()));
+        self.checked(written)
     }
 
     /// Writes the header and gives the file its name.
     fn finish(mut self) -> Result<()> {
         let header = header(self.rows, self.width);
-        let Some(out) = self.out.take() else { return Ok(()) };
-        let put = || {
-            let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(&header)?;
-            file.sync_all()?;
-            rename(&self.staged, &self.path)
-        };
-        put().map_err(|error| {
-            drop(std::fs::remove_file(&self.staged));
-            failed(&error, &self.path)
-        })
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if self.out.take().is_some() {
-            // What is half written is not left behind.
-            drop(std::fs::remove_file(&self.staged));
-        }
+        let written = self.out.seek(SeekFrom::Start(0)).and_then(|_| self.out.write_all(&header));
+        self.checked(written)?;
+        self.out.finish()
     }
 }
 
@@ -105,10 +61,6 @@ fn header(rows: usize, columns: usize) -> Vec<u8> {
     header.resize(HEADER - 1, b' ');
     header.push(b'\n');
     header
-}
-
-fn failed(error: &io::Error, path: &Path) -> Error {
-    Error::io(format!("cannot write the logits: {error}")).in_file(path.display().to_string())
 }
 
 /// A model whose logits are written as they are computed.
@@ -177,17 +129,17 @@ mod tests {
         std::fs::remove_dir_all(&folder).ok();
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("l.npy");
-        let mut writer = LogitsFile::checked(&path, false).unwrap().create().unwrap();
+        let file = OutputFile::new(&path, "file", false);
+        let mut writer = Writer::new(file.clone()).unwrap();
         writer.row(&[1.0, 2.0]).unwrap();
         drop(writer);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
-        let mut writer = LogitsFile::checked(&path, false).unwrap().create().unwrap();
+        let mut writer = Writer::new(file).unwrap();
         writer.row(&[1.0, 2.0]).unwrap();
         writer.finish().unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.len(), 128 + 8);
         assert_eq!(bytes[128..], [1.0f32, 2.0].map(f32::to_le_bytes).concat()[..]);
-        assert!(LogitsFile::checked(&path, false).is_err() && LogitsFile::checked(&path, true).is_ok());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -13,13 +13,14 @@ use crate::cli::running::loading::{Wishes, load_model};
 use crate::cli::running::signs::explained;
 use crate::cli::running::stdout::Stdout;
 use apr_host::host::Host;
+use apr_host::output_file::OutputFile;
 use apr_host::running::Wanted;
 use apr_host::sizes::show_number_of;
 use apr_inference::generation::{Answer, End, Generator, Model, Request, Surroundings, ends};
 use apr_inference::sampling::Sampler;
 use apr_inference::tokens::Tokens;
 use apr_sdk::{Error, Result};
-use logits::{LogitsFile, Recorded};
+use logits::{Recorded, Writer};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -75,11 +76,17 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     only_a_path(&args.file)?;
     args.sampling.check()?;
     let question = args.question.read(args.embed)?;
-    let file = args.logits_out.as_deref().map(|path| LogitsFile::checked(path, args.force)).transpose()?;
+    let file = args.logits_out.as_deref().map(|path| OutputFile::new(path, "file of logits", args.force));
     let host = context.host();
     let wanted = if args.embed { Wanted::Embedding } else { Wanted::Logits };
-    let mut loaded =
-        load_model(&args.file, &Wishes { open: &args.open, model: &args.model, wanted }, &host, context)?;
+    let wishes = Wishes {
+        open: &args.open,
+        model: &args.model,
+        wanted,
+        reads: args.question.file(),
+        writes: file.as_ref(),
+    };
+    let mut loaded = load_model(&args.file, &wishes, &host, context)?;
     let prompt = question.tokens(&mut loaded.tokens)?;
     let sampler = args.sampling.sampler(&loaded.facts.suggested, &|text| context.terminal.warn(text))?;
     if args.embed {
@@ -89,7 +96,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         let answer = answer(args, context, &host, &loaded.tokens, &prompt, sampler, &mut loaded.runner)?;
         return answered::report(args, context, &host, &loaded, answer).map(boxed);
     };
-    let mut recorded = Recorded::new(&mut loaded.runner, file.create()?);
+    let mut recorded = Recorded::new(&mut loaded.runner, Writer::new(file)?);
     if args.sampling.max_tokens() == Some(0) {
         // Nothing is chosen, but the prompt's logits are wanted.
         recorded.feed(&prompt).map_err(|error| explained(error, &args.file))?;

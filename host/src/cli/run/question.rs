@@ -5,6 +5,7 @@ use crate::cli::tokenizer::text::{Text, read};
 use apr_inference::tokens::Tokens;
 use apr_sdk::{Error, Result};
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 /// The flags that say it.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,6 +59,11 @@ enum Form {
 }
 
 impl QuestionArgs {
+    /// The file that the prompt is in.
+    pub fn file(&self) -> Option<&Path> {
+        self.prompt_file.as_deref().map(Path::new)
+    }
+
     /// Reads the prompt; `embed` is whether it is wanted as a text in any case.
     ///
     /// # Errors

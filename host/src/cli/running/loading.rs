@@ -9,6 +9,7 @@ use crate::cli::tokenizer::tokenizer_of;
 use apr_engine::crew::Crew;
 use apr_engine::open::{OpenedModel, check_options};
 use apr_host::host::Host;
+use apr_host::output_file::OutputFile;
 use apr_host::running::{Facts, LoadOptions, Loaded, Wanted, load};
 use apr_host::sizes::{show_count, show_number_of, show_size};
 use apr_inference::runner::Runner;
@@ -37,6 +38,21 @@ pub struct Wishes<'a> {
     pub model: &'a ModelArgs,
     /// What it is loaded for.
     pub wanted: Wanted,
+    /// A file that is read besides it.
+    pub reads: Option<&'a Path>,
+    /// A file that is written once it has been run.
+    pub writes: Option<&'a OutputFile>,
+}
+
+impl Wishes<'_> {
+    /// Refuses, before a model is loaded, to write over what is read.
+    fn check_output(&self, opened: &OpenedModel, host: &Host, context: &Context) -> Result<()> {
+        let Some(file) = self.writes else { return Ok(()) };
+        let mut inputs = context.inputs(&host.registry);
+        inputs.add_model(opened);
+        self.reads.into_iter().for_each(|path| inputs.add(path));
+        file.check(&inputs)
+    }
 }
 
 /// Loads a model and its tokenizer.
@@ -48,7 +64,7 @@ pub fn load_model(path: &Path, wishes: &Wishes<'_>, host: &Host, context: &Conte
     let options = wishes.model.to_options(host.threads().width(), wishes.wanted)?;
     let spinner =
         Spinner::showing("loading the model", context.settings.text("defaults.progress"), &context.terminal);
-    let (loaded, tokens, opening) = all(path, wishes.open, &options, host)?;
+    let (loaded, tokens, opening) = all(path, wishes, &options, host, context)?;
     drop(spinner);
     let time = began.elapsed();
     let Loaded { runner, mut facts, .. } = loaded;
@@ -80,6 +96,7 @@ pub fn load_without_tokens(
     let spinner =
         Spinner::showing("loading the model", context.settings.text("defaults.progress"), &context.terminal);
     let opened = open_model(path, wishes.open, host)?;
+    wishes.check_output(&opened, host, context)?;
     let mut loaded = load(host, &opened, &options)?;
     drop(spinner);
     loaded.facts.warnings.splice(0..0, opened.warnings.clone());
@@ -99,13 +116,15 @@ pub fn open_model(path: &Path, open: &OpenArgs, host: &Host) -> Result<OpenedMod
 /// The model, its tokenizer, and what opening it warned of.
 fn all(
     path: &Path,
-    open: &OpenArgs,
+    wishes: &Wishes<'_>,
     options: &LoadOptions,
     host: &Host,
+    context: &Context,
 ) -> Result<(Loaded, Tokens, Vec<String>)> {
-    let opened = open_model(path, open, host)?;
+    let opened = open_model(path, wishes.open, host)?;
     let tokenizer = tokenizer_of(host, &opened)?;
     let tokens = Tokens::new(tokenizer).map_err(|error| error.in_file(path.display().to_string()))?;
+    wishes.check_output(&opened, host, context)?;
     Ok((load(host, &opened, options)?, tokens, opened.warnings.clone()))
 }
 

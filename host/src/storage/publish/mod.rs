@@ -5,7 +5,6 @@
 //! ([`record`]) lists the moves, every verb refuses a folder that holds one, and the next writer finishes it
 //! first.
 
-pub mod existing;
 pub mod folder;
 mod moves;
 pub mod outlook;
@@ -14,13 +13,13 @@ mod stale;
 pub mod steps;
 
 use crate::host::Host;
+use crate::overwrite::refuse_existing;
 use crate::storage::lock::sweep_lock;
 use crate::storage::staging::{Staging, remove};
 use crate::storage::target::Target;
 use apr_engine::plan::request::ConvertOptions;
 use apr_engine::wording::n_of;
 use apr_sdk::{Error, Result, escape};
-use existing::refuse_existing;
 use folder::{Folder, sync_folder};
 use record::{Found, Held, Moving, NAME, Record};
 use serde::Serialize;
@@ -256,7 +255,8 @@ impl Staging {
         for name in entries.iter().copied().chain(&wishes.removing).chain(others()) {
             if let Some(stat) = folder.stat(name)? {
                 if !wishes.force {
-                    return refuse_existing(&self.target, &self.target.path.join(name))
+                    let path = self.target.path.join(name);
+                    return refuse_existing(&path, &self.target.show(&path))
                         .and(Err(Error::io("the output exists").in_file(folder.show(name))));
                 }
                 moves::is_movable(folder, name, &stat)?;

@@ -317,14 +317,11 @@ fn show_tensor(f: &mut fmt::Formatter<'_>, tensor: &TensorDiff) -> fmt::Result {
 }
 
 fn show_values(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
-    write!(f, "\n             max {:.4e} at {:?}", values.max_abs, values.max_at)?;
-    write!(f, "  mean {:.4e}  l2 {:.4e}", values.mean_abs, values.l2)?;
-    write!(f, "  relative {:.4e}", values.relative)?;
-    if let Some(cosine) = values.cosine {
-        write!(f, "  cosine {cosine:.6}")?;
-    }
-    if let Some(ulp) = values.max_ulp {
-        write!(f, "  ulp {}", show_count(u128::from(ulp)))?;
+    write!(f, "\n             ")?;
+    if values.finite == 0 {
+        write!(f, "no pair of finite values")?;
+    } else {
+        show_distances(f, values)?;
     }
     let (differing, count) = (u128::from(values.differing), u128::from(values.count));
     write!(f, "  differing {} of {}", show_count(differing), show_count(count))?;
@@ -332,6 +329,19 @@ fn show_values(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
         if counts != [0, 0] {
             write!(f, "  {what} {} and {}", counts[0], counts[1])?;
         }
+    }
+    Ok(())
+}
+
+fn show_distances(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
+    write!(f, "max {:.4e} at {:?}", values.max_abs, values.max_at)?;
+    write!(f, "  mean {:.4e}  l2 {:.4e}", values.mean_abs, values.l2)?;
+    write!(f, "  relative {:.4e}", values.relative)?;
+    if let Some(cosine) = values.cosine {
+        write!(f, "  cosine {cosine:.6}")?;
+    }
+    if let Some(ulp) = values.max_ulp {
+        write!(f, "  ulp {}", show_count(u128::from(ulp)))?;
     }
     Ok(())
 }

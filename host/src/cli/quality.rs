@@ -10,6 +10,7 @@ use apr_host::sizes::show_number_of;
 use apr_sdk::{DType, Error, Payload, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -20,7 +21,9 @@ use std::path::PathBuf;
 /// blocks are decoded and packed weights unpacked, to F32. Shown are bits per
 /// weight in B, the root of the mean squared error (RMSE), the greatest error,
 /// the signal-to-noise ratio (SNR, in dB: larger is better) and the cosine of
-/// the angle between both; the tensors that lost most come first.
+/// the angle between both; the tensors that lost most come first. A value that
+/// is NaN or infinite in one of them alone has no error: such values are counted,
+/// and make the answer no (exit 5).
 ///
 /// Examples:
 ///   apr quality model-bf16/ model-fp8/
@@ -44,8 +47,8 @@ pub struct Args {
 }
 
 /// What was lost. JSON: `a` and `b`, the paths; `tensors`, those whose values differ, worst first (`name`, `from`, `to`,
-/// `shape`, `bits_per_weight`, `values`, `rmse`, `max_abs_error`, `snr_db`, `cosine`); `equal`, how many others have equal
-/// values; `unpaired`, names without a counterpart of the same shape; `total`, over all that were compared.
+/// `shape`, `bits_per_weight`, `values`, `not_finite`, how many of those are NaN or infinite on a side, `mismatched`, how many of
+/// those differ, and over the rest `rmse`, `max_abs_error`, `snr_db`, `cosine`); `equal`, how many others have equal values; `unpaired`, names without a counterpart of the same shape; `total`, over all that were compared.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     a: String,
@@ -73,9 +76,14 @@ struct Row {
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Figures {
     values: u64,
+    /// Pairs of values of which one is not finite: they are in none of the errors.
+    not_finite: u64,
+    /// How many of those differ.
+    mismatched: u64,
     bits_per_weight: f64,
-    rmse: f64,
-    max_abs_error: f64,
+    /// Absent without a pair of finite values, and where squares are too large to be added.
+    rmse: Option<f64>,
+    max_abs_error: Option<f64>,
     snr_db: Option<f64>,
     cosine: Option<f64>,
 }
@@ -84,6 +92,8 @@ struct Figures {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     values: u64,
+    finite: u64,
+    mismatched: u64,
     bytes: u64,
     /// Squares of the values of A, and of B.
     squares: [f64; 2],
@@ -98,11 +108,14 @@ impl Sums {
         let squares = values.norms.map(|norm| norm * norm);
         let error = values.l2 * values.l2;
         let product = (squares[0] + squares[1] - error) / 2.0;
-        Sums { values: values.count, bytes, squares, product, error, greatest: values.max_abs }
+        let Values { count, finite, mismatched, max_abs, .. } = *values;
+        Sums { values: count, finite, mismatched, bytes, squares, product, error, greatest: max_abs }
     }
 
     fn add(&mut self, more: Sums) {
         self.values += more.values;
+        self.finite += more.finite;
+        self.mismatched += more.mismatched;
         self.bytes += more.bytes;
         self.squares = [self.squares[0] + more.squares[0], self.squares[1] + more.squares[1]];
         self.product += more.product;
@@ -112,14 +125,18 @@ impl Sums {
 
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     fn figures(self) -> Figures {
-        let (n, lengths) = (self.values.max(1) as f64, (self.squares[0] * self.squares[1]).sqrt());
+        let (n, lengths) = (self.finite.max(1) as f64, self.squares[0].sqrt() * self.squares[1].sqrt());
+        let known = |value: f64| Some(value).filter(|value| value.is_finite() && self.finite > 0);
         Figures {
             values: self.values,
-            bits_per_weight: self.bytes as f64 * 8.0 / n,
-            rmse: (self.error / n).sqrt(),
-            max_abs_error: self.greatest,
-            snr_db: (self.error > 0.0).then(|| 10.0 * (self.squares[0] / self.error).log10()),
-            cosine: (lengths > 0.0).then(|| (self.product / lengths).min(1.0)),
+            not_finite: self.values - self.finite,
+            mismatched: self.mismatched,
+            bits_per_weight: self.bytes as f64 * 8.0 / self.values.max(1) as f64,
+            rmse: known((self.error / n).sqrt()),
+            max_abs_error: known(self.greatest),
+            snr_db: known(10.0 * (self.squares[0] / self.error).log10()).filter(|_| self.error > 0.0),
+            // A minimum with 1 would make 1 of what is no number.
+            cosine: known(self.product / lengths).map(|cosine| cosine.min(1.0)),
         }
     }
 }
@@ -174,10 +191,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
         let error = Error::invalid_argument(what);
         return Err(error.in_file(args.b.display().to_string()));
     }
-    rows.sort_by(|a, b| {
-        let worse = |row: &Row| row.figures.snr_db.unwrap_or(f64::INFINITY);
-        worse(a).total_cmp(&worse(b))
-    });
+    rows.sort_by(|a, b| a.figures.worse_first(&b.figures));
     Ok(Measured {
         a: args.a.display().to_string(),
         b: args.b.display().to_string(),
@@ -205,14 +219,49 @@ impl Report for Measured {
     fn warnings(&self) -> &[String] {
         &self.warnings
     }
+
+    fn verdict(&self) -> Result<()> {
+        let lost = self.tensors.iter().filter(|row| row.figures.mismatched > 0);
+        let Some(first) = lost.clone().next() else { return Ok(()) };
+        let values = usize::try_from(self.total.mismatched).unwrap_or(usize::MAX);
+        let (values, tensors) = (show_number_of(values, "value"), show_number_of(lost.count(), "tensor"));
+        let message =
+            format!("{values} of {tensors} NaN or infinite in one model and not the same in the other");
+        let error = Error::failed(message).in_file(self.b.clone()).tensor(&first.name);
+        Err(error.hint("run `apr tensors FILE --stats` on both models to see which one has them"))
+    }
+}
+
+impl Figures {
+    /// Orders by values that are not finite, then what is too large to be measured, then the ratio of signal to noise.
+    fn worse_first(&self, other: &Figures) -> Ordering {
+        let unmeasured = |figures: &Figures| figures.rmse.is_none();
+        let ratio = |figures: &Figures| figures.snr_db.unwrap_or(f64::INFINITY);
+        (other.mismatched.cmp(&self.mismatched))
+            .then(unmeasured(other).cmp(&unmeasured(self)))
+            .then(ratio(self).total_cmp(&ratio(other)))
+    }
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { bits_per_weight, rmse, max_abs_error, .. } = self;
-        write!(f, "{bits_per_weight:.2} bits per weight  RMSE {rmse:.3e}  max error {max_abs_error:.3e}")?;
+        write!(f, "{:.2} bits per weight", self.bits_per_weight)?;
+        for (what, error) in [("RMSE", self.rmse), ("max error", self.max_abs_error)] {
+            match error {
+                Some(error) => write!(f, "  {what} {error:.3e}")?,
+                None => write!(f, "  {what} unknown")?,
+            }
+        }
         self.snr_db.map_or(Ok(()), |snr| write!(f, "  SNR {snr:.1} dB"))?;
-        self.cosine.map_or(Ok(()), |cosine| write!(f, "  cosine {cosine:.6}"))
+        self.cosine.map_or(Ok(()), |cosine| write!(f, "  cosine {cosine:.6}"))?;
+        if self.not_finite == 0 {
+            return Ok(());
+        }
+        let (odd, values, apart) = (self.not_finite, self.values, self.mismatched);
+        write!(
+            f,
+            "  {odd} of {values} values NaN or infinite in A or B, {apart} of them not the same in both"
+        )
     }
 }
 

@@ -40,7 +40,7 @@ impl Scale {
         }
     }
 
-    /// 0 for no error, then 1 for the least.
+    /// 0 for no error, then 1 for the least; what is no number has the last.
     fn shade(&self, error: f64) -> u8 {
         if error <= 0.0 {
             return 0;

@@ -16,8 +16,11 @@ pub fn show(value: Option<f64>) -> String {
     text.replace('-', "−")
 }
 
-/// A share in percent with two digits: `0.42`, `4.2`, `42`.
+/// A share in percent with two digits: `0.42`, `4.2`, `42`; `NaN` for what is no number.
 pub fn percent(share: f64) -> String {
+    if share.is_nan() {
+        return "NaN".to_owned();
+    }
     let percent = share * 100.0;
     match percent {
         0.0 => "0".to_owned(),
@@ -43,7 +46,7 @@ mod tests {
 
     #[test]
     fn shares_have_two_digits() {
-        let shown = [0.0, 0.00000123, 0.000123, 0.0042, 0.042, 0.42, 1.5].map(percent);
-        assert_eq!(shown, ["0", "1e−4", "0.012", "0.42", "4.2", "42", "150"]);
+        let shown = [0.0, 0.00000123, 0.000123, 0.0042, 0.042, 0.42, 1.5, f64::NAN].map(percent);
+        assert_eq!(shown, ["0", "1e−4", "0.012", "0.42", "4.2", "42", "150", "NaN"]);
     }
 }

@@ -141,6 +141,8 @@ pub struct Values {
     pub differing: u64,
     /// Number of those pairs that have a non-finite side.
     pub mismatched: u64,
+    /// Number of pairs with two finite sides, over which all distances are.
+    pub finite: u64,
     /// The greatest absolute difference.
     #[serde(serialize_with = "number")]
     pub max_abs: f64,
@@ -347,6 +349,7 @@ impl Values {
             count: distance.count,
             differing: distance.differing,
             mismatched: distance.mismatched,
+            finite: distance.finite,
             max_abs: distance.max_abs,
             max_at,
             mean_abs: distance.mean_abs(),

@@ -143,7 +143,7 @@ fn compared(tensors: &[SurveyedTensor]) -> Option<Finding> {
         return None;
     }
     let relative = |(tensor, error): (&'_ SurveyedTensor, &super::ValueError)| {
-        Some((tensor.name.clone(), error.relative?))
+        Some((tensor.name.clone(), error.relative.filter(|relative| !relative.is_nan())?))
     };
     let most = errors().filter_map(relative).reduce(|most, of| if of.1 > most.1 { of } else { most });
     let mut message = format!("{differing} of {} that were compared differ in value", n_of(n, "tensor"));

@@ -99,9 +99,13 @@ pub fn layers(tensors: &[SurveyedTensor]) -> Vec<Layer> {
     members.iter().map(layer).collect()
 }
 
-/// The relative error over all values of these tensors.
+/// The relative error over all values of these tensors; NaN if some differ that are not finite.
 fn error<'t>(tensors: impl Iterator<Item = &'t SurveyedTensor>) -> Option<f64> {
-    let squares = tensors.filter_map(|tensor| Some(tensor.error.as_ref()?.squares));
+    let errors: Vec<_> = tensors.filter_map(|tensor| tensor.error.as_ref()).collect();
+    if errors.iter().any(|error| error.mismatched > 0) {
+        return Some(f64::NAN);
+    }
+    let squares = errors.iter().map(|error| error.squares);
     relative(squares.reduce(|sum, of| [0, 1, 2].map(|at| sum[at] + of[at]))?)
 }
 

@@ -143,12 +143,13 @@ pub struct SurveyedSide {
 /// of all else.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ValueError {
-    /// The root of the sum of squared differences, over the greater norm of both: 0 if they are the same, at most 2. Absent
-    /// where squares are too large to be added.
+    /// The root of the sum of squared differences, over the greater norm of both: 0 if they are the same, at most 2. NaN,
+    /// which JSON writes as `null`, where some values differ that are not finite; absent where squares are too large to be
+    /// added.
     pub relative: Option<f64>,
-    /// The root of the mean of squared differences.
+    /// The root of the mean of squared differences; absent without a pair of finite values.
     pub rmse: Option<f64>,
-    /// The greatest difference.
+    /// The greatest difference, likewise.
     pub max_abs: Option<f64>,
     /// How many values differ.
     pub differing: u64,
@@ -290,12 +291,12 @@ fn surveyed_side(side: &Side<'_>, number: usize, found: Option<(Statistics, Bins
 impl ValueError {
     fn new(apart: &Apart) -> ValueError {
         let distance = &apart.distance;
-        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+        let finite = |value: f64| Some(value).filter(|value| value.is_finite() && distance.finite > 0);
         #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
         let n = distance.finite.max(1) as f64;
         let squares = [distance.sum_squares, distance.squares[0], distance.squares[1]];
         ValueError {
-            relative: relative(squares),
+            relative: if distance.mismatched > 0 { Some(f64::NAN) } else { relative(squares) },
             rmse: finite((distance.sum_squares / n).sqrt()),
             max_abs: finite(distance.max_abs),
             differing: distance.differing,

@@ -17,7 +17,8 @@ impl Logits {
     /// Adds the logits after one token; `next` is the one that follows.
     pub(super) fn add(&mut self, logits: [&[f32]; 2], next: Option<u32>) {
         self.rows += 1;
-        self.same += u32::from(most(logits[0]) == most(logits[1]));
+        let [a, b] = logits.map(most);
+        self.same += u32::from(a.is_some() && a == b);
         let cosine = cosine(logits[0], logits[1]);
         self.cosine = Some(self.cosine.map_or(cosine, |worst| -worse(-worst, -cosine)));
         let [a, b] = logits.map(Distribution::of);
@@ -69,10 +70,13 @@ fn worse(a: f64, b: f64) -> f64 {
     if a.is_nan() || a >= b { a } else { b }
 }
 
-/// The index of the largest; the first of several.
+/// The index of the largest; the first of several. `None` if one is no number: then nothing is the most probable.
 fn most(logits: &[f32]) -> Option<usize> {
+    if logits.iter().any(|logit| logit.is_nan()) {
+        return None;
+    }
     let larger = |best: Option<usize>, at: usize| match best {
-        Some(best) if logits[best] >= logits[at] || logits[at].is_nan() => Some(best),
+        Some(best) if logits[best] >= logits[at] => Some(best),
         _ => Some(at),
     };
     (0..logits.len()).fold(None, larger)
@@ -144,7 +148,7 @@ mod tests {
         found.add([&[f32::NAN, 1.0], &[0.0, 1.0]], None);
         found.add([&[0.0, 1.0], &[0.0, 1.0]], None);
         assert!(found.cosine().is_nan() && found.divergence().is_nan() && found.worst_divergence().is_nan());
-        assert_eq!(found.perplexities(), None);
+        assert_eq!((found.perplexities(), found.same()), (None, 1));
     }
 
     #[test]

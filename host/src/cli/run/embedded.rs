@@ -2,10 +2,12 @@
 
 use crate::cli::report::{Report, with_schema};
 use crate::cli::running::loading::Ready;
-use apr_sdk::Result;
+use crate::cli::running::signs::explained;
+use apr_sdk::{Error, Result};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
+use std::path::Path;
 
 /// An embedding. JSON: `embedding`, a list of numbers; `tokens`, of the prompt.
 #[derive(Debug, Serialize)]
@@ -18,9 +20,15 @@ pub struct Embedded {
 /// Computes the embedding of a prompt.
 ///
 /// # Errors
-/// What computing raised.
-pub fn run(mut loaded: Ready, prompt: &[u32]) -> Result<Embedded> {
+/// What computing raised; Failed for an embedding that is none.
+pub fn run(mut loaded: Ready, prompt: &[u32], file: &Path) -> Result<Embedded> {
     let embedding = loaded.runner.embed(prompt, 1)?.to_vec();
+    let odd = embedding.iter().filter(|value| !value.is_finite()).count();
+    if odd > 0 {
+        let n = embedding.len();
+        let error = Error::failed(format!("{odd} of the embedding's {n} values are NaN or infinite"));
+        return Err(explained(error, file));
+    }
     Ok(Embedded { embedding, tokens: prompt.len(), warnings: loaded.facts.warnings })
 }
 

@@ -90,7 +90,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let prompt = question.tokens(&mut loaded.tokens)?;
     let sampler = args.sampling.sampler(&loaded.facts.suggested, &|text| context.terminal.warn(text))?;
     if args.embed {
-        return embedded::run(loaded, &prompt).map(boxed);
+        return embedded::run(loaded, &prompt, &args.file).map(boxed);
     }
     let Some(file) = file else {
         let answer = answer(args, context, &host, &loaded.tokens, &prompt, sampler, &mut loaded.runner)?;

@@ -73,6 +73,10 @@ fn details(pair: &TensorDiff) -> Vec<Line<'static>> {
             .filter_map(|(word, side)| Some(format!("{word}{}", shown(side?))))
             .collect(),
     };
+    let odd = pair.values.as_ref().map_or(0, |values| values.mismatched);
+    said.extend(
+        (odd > 0).then(|| format!("NaN or infinity in one of them alone: {}", show_count(odd.into()))),
+    );
     said.extend(pair.values_missing.as_ref().map(|why| escape(why, 400)));
     said.into_iter().map(Line::raw).collect()
 }

@@ -1,12 +1,36 @@
-//! JSON without duplicate keys: serde_json alone silently keeps the last value.
+//! JSON without duplicate keys: serde_json alone silently keeps the last value. And the text of a file of JSON, which is UTF-8 without a
+//! byte order mark, as Python's `json` demands.
 
-use crate::escape;
+use crate::{Error, escape};
 use serde_core::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value as Json};
 use std::fmt;
 
 /// Any JSON value, none of whose objects has a duplicate key. Deserializes inside any other type.
 pub struct Strict(pub Json);
+
+/// What files begin with that are text of another encoding, or say which one they are: the bytes, and what is wrong with them.
+const MARKS: [(&[u8], &str); 3] = [
+    (b"\xef\xbb\xbf", "it begins with a byte order mark, which JSON does not allow"),
+    (b"\xff\xfe", "it is UTF-16, and JSON is UTF-8"),
+    (b"\xfe\xff", "it is UTF-16, and JSON is UTF-8"),
+];
+
+/// Whether bytes begin with a byte order mark.
+pub fn is_marked(bytes: &[u8]) -> bool {
+    MARKS.iter().any(|(mark, _)| bytes.starts_with(mark))
+}
+
+/// The text of a file of JSON.
+///
+/// # Errors
+/// Malformed, with the offset, for what is not UTF-8, and for a byte order mark: the libraries that read such files refuse it too.
+pub fn text(bytes: &[u8]) -> Result<&str, Error> {
+    if let Some((_, what)) = MARKS.iter().find(|(mark, _)| bytes.starts_with(mark)) {
+        return Err(Error::malformed(*what).at(0).hint("save it as UTF-8 without a byte order mark"));
+    }
+    std::str::from_utf8(bytes).map_err(|e| Error::malformed("it is not UTF-8").at(e.valid_up_to() as u64))
+}
 
 /// Parses a JSON value.
 ///
@@ -106,6 +130,20 @@ mod tests {
             parse(r#"{" at line 1": 1, " at line 1": 2}"#).unwrap_err().0,
             "the key ` at line 1` occurs twice"
         );
+    }
+
+    #[test]
+    fn text_is_utf_8_without_a_mark() {
+        assert_eq!(text(b"{}").unwrap(), "{}");
+        for (bytes, at, says) in [
+            (&b"\xef\xbb\xbf{}"[..], 0, "begins with a byte order mark"),
+            (b"\xff\xfe{\0}\0", 0, "UTF-16"),
+            (b"\xfe\xff\0{\0}", 0, "UTF-16"),
+            (b"{\"\xff\"}", 2, "not UTF-8"),
+        ] {
+            let error = text(bytes).unwrap_err();
+            assert!(error.message().contains(says) && error.offset() == Some(at), "{error}");
+        }
     }
 
     #[test]

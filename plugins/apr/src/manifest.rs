@@ -7,7 +7,7 @@ use crate::shard_sums::{self, Over};
 use crate::{FORMAT, layout::Footer, layout::VERSION};
 use apr_sdk::{
     Checksum, Cursor, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel, Options, PartDecl, Result,
-    Source, Sum, escape,
+    Source, Sum, escape, strict_json,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -44,7 +44,7 @@ impl Manifest {
     pub fn looks_like(head: &[u8]) -> bool {
         let has = |word: &[u8]| head.windows(word.len()).any(|there| there == word);
         let object = head.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
-        object && has(b"\"apr_version\"") && has(b"\"sharded\"")
+        (object || strict_json::is_marked(head)) && has(b"\"apr_version\"") && has(b"\"sharded\"")
     }
 
     /// Reads the manifest, and checks that its shards exist, have the stated lengths, and are the right ones.

@@ -6,7 +6,7 @@ use crate::manifest::Manifest;
 use crate::{EXTENSION, folder, shards};
 use apr_sdk::{
     Cursor, Error, ErrorKind, FileId, Limits, Look, ModelSink, OpenModel, Options, Result, Score, Source,
-    escape,
+    escape, strict_json,
 };
 
 /// Reads APR2 files and manifests.
@@ -47,7 +47,10 @@ fn is_version(head: &[u8]) -> bool {
 fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Result<Box<dyn OpenModel>> {
     let mut head = [0; Header::LEN];
     let head = start(source, file, &mut head)?;
-    if let Some(b'{') = head.iter().find(|b| !b.is_ascii_whitespace()) {
+    // Opening a manifest tells what is wrong with a byte order mark.
+    let is_manifest =
+        head.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{') || strict_json::is_marked(head);
+    if is_manifest {
         if part {
             return Err(Error::malformed("it is a manifest of several files, where a shard is wanted").at(0));
         }
@@ -174,8 +177,9 @@ pub(crate) fn whole_text(cursor: &mut Cursor<'_>, what: &str) -> Result<String> 
         let piece = cursor.bytes(cursor.left().min(PIECE))?;
         bytes.extend_from_slice(&piece);
     }
-    String::from_utf8(bytes).map_err(|e| {
-        let bad = e.utf8_error().valid_up_to() as u64;
-        cursor.error_at(start + bad, format!("the {what} is not UTF-8"))
+    strict_json::text(&bytes).map(str::to_owned).map_err(|error| {
+        let at = start + error.offset().unwrap_or_default();
+        let placed = cursor.error_at(at, format!("the {what}: {}", error.message()));
+        error.hint_text().into_iter().fold(placed, |placed, hint| placed.hint(hint))
     })
 }

@@ -127,7 +127,8 @@ fn is_no_companion(name: &str) -> bool {
 
 /// The folders of the modules that sentence-transformers lists. A list that is none names none.
 fn modules(source: &dyn Source) -> Vec<String> {
-    let list = pooling::short(source, MODULES).unwrap_or_default();
+    // Opening has read it, and refused what is no JSON.
+    let list = pooling::short(source, MODULES).ok().flatten().unwrap_or_default();
     let paths = list.as_array().into_iter().flatten().filter_map(|module| module.get("path")?.as_str());
     paths.filter(|path| !path.is_empty()).map(str::to_owned).collect()
 }

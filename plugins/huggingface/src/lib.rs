@@ -22,6 +22,7 @@ mod layout;
 mod made;
 mod pooling;
 mod reader;
+mod stated;
 mod text;
 pub mod tokenizer;
 mod weights;

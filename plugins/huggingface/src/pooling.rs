@@ -3,7 +3,7 @@
 
 use crate::layout::MODULES;
 use crate::{json, text};
-use apr_sdk::{Bytes, Source, Value};
+use apr_sdk::{Bytes, Result, Source, Value, strict_json};
 use serde_json::{Map, Value as Json, json};
 
 /// The key under which the way is stated, with the words of sentence-transformers: `mean`, `cls`, `lasttoken`, ...
@@ -26,35 +26,51 @@ const SWITCHES: [(&str, &str); 6] = [
     ("pooling_mode_weightedmean_tokens", "weightedmean"),
 ];
 
-/// A short JSON file of the folder; `None` for one that is not there, or is none.
-pub fn short(source: &dyn Source, name: &str) -> Option<Json> {
-    let file = source.sibling(name).ok()?;
-    let len = source.len(file).ok().filter(|len| *len <= Bytes::INLINE_LIMIT)?;
-    let mut text = vec![0; usize::try_from(len).ok()?];
-    source.read_at(file, 0, &mut text).ok()?;
-    json::parse(std::str::from_utf8(&text).ok()?).ok()
+/// A short JSON file of the folder; `None` for one that is not there, or is long.
+///
+/// # Errors
+/// Malformed for a file that is no JSON, naming it.
+pub fn short(source: &dyn Source, name: &str) -> Result<Option<Json>> {
+    let Ok(file) = source.sibling(name) else { return Ok(None) };
+    let len = source.len(file)?;
+    if len > Bytes::INLINE_LIMIT {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+    source.read_at(file, 0, &mut bytes)?;
+    let parsed = strict_json::text(&bytes).and_then(json::parse);
+    parsed.map(Some).map_err(|error| error.in_file(name))
 }
 
 /// What the list of modules says, if it is one: which kinds there are, and how the one that pools does it.
-pub fn stated(source: &dyn Source) -> Vec<(String, Value)> {
-    let modules = short(source, MODULES).unwrap_or_default();
+///
+/// # Errors
+/// As [`short`].
+pub fn stated(source: &dyn Source) -> Result<Vec<(String, Value)>> {
+    let modules = short(source, MODULES)?.unwrap_or_default();
     let kind = |module: &Json| module.get("type")?.as_str()?.rsplit('.').next().map(str::to_owned);
     let kinds: Vec<String> = modules.as_array().into_iter().flatten().filter_map(kind).collect();
     if kinds.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let mut typed = vec![(KINDS.to_owned(), Value::from_strings(&kinds))];
-    typed.extend(mode(source, &modules).map(|mode| (KEY.to_owned(), Value::from_string(&mode))));
-    typed
+    let config =
+        pooling_path(&modules).map(|path| short(source, &format!("{path}/config.json"))).transpose()?;
+    let mode = config.flatten().and_then(|config| mode(&config));
+    typed.extend(mode.map(|mode| (KEY.to_owned(), Value::from_string(&mode))));
+    Ok(typed)
 }
 
-/// How the module that pools does it, if there is one.
-fn mode(source: &dyn Source, modules: &Json) -> Option<String> {
+/// Where the module that pools lies, if there is one.
+fn pooling_path(modules: &Json) -> Option<&str> {
     let is_pooling = |module: &&Json| {
         module.get("type").and_then(Json::as_str).is_some_and(|kind| kind.ends_with("Pooling"))
     };
-    let path = modules.as_array()?.iter().find(is_pooling)?.get("path")?.as_str()?;
-    let config = short(source, &format!("{path}/config.json"))?;
+    modules.as_array()?.iter().find(is_pooling)?.get("path")?.as_str()
+}
+
+/// How the module with this configuration pools.
+fn mode(config: &Json) -> Option<String> {
     let on = |(key, _): &&(&str, &str)| config.get(key).and_then(Json::as_bool) == Some(true);
     Some(match SWITCHES.iter().find(on) {
         Some((_, mode)) => (*mode).to_owned(),

@@ -3,10 +3,10 @@
 use crate::carried::Carried;
 use crate::companions::Companions;
 use crate::layout::{ADAPTER, CARRIED, CONFIG, FORMAT, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
-use crate::{card, flat, json, pooling, tokenizer, weights};
+use crate::{card, flat, json, pooling, stated, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
-    PartDecl, Reader, Result, Score, Source, Value, escape,
+    PartDecl, Reader, Result, Score, Source, Value, escape, strict_json,
 };
 use serde_json::{Map, Value as Json};
 
@@ -15,24 +15,15 @@ pub struct HuggingFace;
 
 impl Reader for HuggingFace {
     fn probe(&self, look: &Look<'_>) -> Score {
-        let says = |key: &[u8]| look.head.windows(key.len()).any(|piece| piece == key);
-        let speaks = |name: &str| {
-            let is_object = look.head.trim_ascii_start().starts_with(b"{");
-            is_object
-                && match name {
-                    CONFIG => says(b"\"model_type\"") || says(b"\"architectures\""),
-                    ADAPTER => says(b"\"peft_type\""),
-                    _ => false,
-                }
-        };
         if !look.is_folder {
-            return if speaks(look.name) { Score::STRUCTURE } else { Score::NO };
+            return if stated::is_ours(look.name, look.head) { Score::STRUCTURE } else { Score::NO };
         }
         // What is seen is the first that is there.
         let has = |name: &&str| look.entries.iter().any(|entry| entry == name);
         let has_weights = weights::candidates(look.entries).next().is_some();
         let claim = [CONFIG, ADAPTER].into_iter().find(has);
-        if has_weights && claim.is_some_and(speaks) { Score::MAGIC } else { Score::NO }
+        let is_ours = claim.is_some_and(|name| stated::is_ours(name, look.head));
+        if has_weights && is_ours { Score::MAGIC } else { Score::NO }
     }
 
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
@@ -50,7 +41,7 @@ impl Reader for HuggingFace {
                 Ok(record) => records.push(record),
                 // Only what says which model it is must be understood.
                 Err(error)
-                    if *name != CONFIG
+                    if ![CONFIG, ADAPTER].contains(name)
                         && matches!(error.kind(), ErrorKind::Malformed | ErrorKind::LimitExceeded) =>
                 {
                     notes.push(format!(
@@ -60,7 +51,11 @@ impl Reader for HuggingFace {
                     let file = source.sibling(name)?;
                     damaged.push(((*name).to_owned(), Extent::new(file, 0, source.len(file)?).into()));
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    return Err(error.hint(
+                        "correct it, or pass --bare, or --from FORMAT for a folder, for the weights alone",
+                    ));
+                }
             }
         }
         for name in TOKENIZERS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
@@ -69,7 +64,7 @@ impl Reader for HuggingFace {
             records.push(Record { name, typed: Vec::new(), verbatim });
         }
         let typed = match entries.iter().any(|entry| entry == MODULES) {
-            true => pooling::stated(source),
+            true => pooling::stated(source)?,
             false => Vec::new(),
         };
         if !typed.is_empty() {
@@ -127,9 +122,7 @@ fn object(source: &dyn Source, name: &'static str, limits: &Limits) -> Result<Re
 /// # Errors
 /// Malformed, with the offset.
 pub fn parse(bytes: &[u8]) -> Result<Map<String, Json>> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|e| Error::malformed("it is not UTF-8").at(e.valid_up_to() as u64))?;
-    json::parse_object(text)
+    json::parse_object(strict_json::text(bytes)?)
 }
 
 /// A whole file: held, or by its place if it is long.

@@ -1,7 +1,7 @@
 //! What folders say.
 
 use crate::fixture::{CONFIG, FORMAT, folder, probe_folder, read, reader, smallest};
-use apr_sdk::{Options, Score, Source};
+use apr_sdk::{ErrorKind, Options, Score, Source};
 
 #[test]
 fn a_configuration_and_weights_make_a_model() {
@@ -83,14 +83,16 @@ fn other_files_are_companions_and_what_is_left_out_is_named() {
 #[test]
 fn the_pooling_module_says_how_one_vector_is_made() {
     let modules = br#"[{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}]"#;
-    let mode = |pooling: &[u8]| {
-        let source = folder(&[
+    let with = |pooling: &[u8]| {
+        folder(&[
             ("config.json", CONFIG.as_bytes()),
             ("model.safetensors", b""),
             ("modules.json", modules),
             ("1_Pooling/config.json", pooling),
-        ]);
-        let model = read(&source).unwrap();
+        ])
+    };
+    let mode = |pooling: &[u8]| {
+        let model = read(&with(pooling)).unwrap();
         assert!(model.assets.iter().any(|asset| asset.name == "1_Pooling/config.json"));
         let mode = model.foreign_of(FORMAT).unwrap().get("pooling_mode");
         mode.and_then(|value| value.as_str()).map(str::to_owned)
@@ -99,7 +101,10 @@ fn the_pooling_module_says_how_one_vector_is_made() {
     assert_eq!(mode(switches).as_deref(), Some("cls"));
     assert_eq!(mode(br#"{"pooling_mode": "lasttoken"}"#).as_deref(), Some("lasttoken"));
     assert_eq!(mode(b"[]"), None);
-    assert_eq!(mode(b"no json"), None);
+    for damaged in [&b"no json"[..], b"", b"\xef\xbb\xbf{}"] {
+        let error = read(&with(damaged)).unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::Malformed, Some("1_Pooling/config.json")));
+    }
 }
 
 #[test]
@@ -129,6 +134,11 @@ fn probing_wants_a_configuration_that_says_a_model_and_weights() {
     assert_eq!(probe_folder(&["config.json", "model.gguf"], CONFIG), Score::NO);
     assert_eq!(probe_folder(&["config.json", "training_args.bin"], CONFIG), Score::NO);
     assert_eq!(probe_folder(&["model.safetensors"], ""), Score::NO);
+    // What cannot be read is opened, which says why.
+    for damaged in ["", "[]", "{\"a\": 1,}", "\u{feff}{\"model_type\": \"llama\"}"] {
+        assert_eq!(probe_folder(&["config.json", "model.safetensors"], damaged), Score::MAGIC, "{damaged}");
+        assert_eq!(probe_folder(&["config.json", "model.gguf"], damaged), Score::NO, "{damaged}");
+    }
 }
 
 #[test]

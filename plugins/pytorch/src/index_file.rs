@@ -111,9 +111,7 @@ impl IndexFile {
         }
         // The text, its tree, and the names twice.
         limits.budget.charge(14 * bytes.len() as u64)?;
-        let text = String::from_utf8(bytes).map_err(|e| {
-            Error::malformed("the index is not UTF-8").at(e.utf8_error().valid_up_to() as u64)
-        })?;
+        let text = strict_json::text(&bytes)?.to_owned();
         let index = Index::parse(&text)?;
         if index.map.len() as u64 > limits.tensors {
             return Err(Error::limit(format!("the index has more than {} tensors", limits.tensors)).at(0));

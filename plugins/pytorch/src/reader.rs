@@ -11,7 +11,7 @@ use crate::{derived, legacy_stream, legacy_tar, list_keys, scan, zip_file};
 use apr_sdk::carried::{Carried, Member};
 use apr_sdk::{
     Budget, Bytes, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelBuilder, ModelSink, OpenModel,
-    Options, Reader, Report, Result, Score, Source, Stream, TensorDecl, Value, escape,
+    Options, Reader, Report, Result, Score, Source, Stream, TensorDecl, Value, escape, strict_json,
 };
 use apr_zip::Inflate;
 use std::collections::HashMap;
@@ -28,7 +28,9 @@ impl Reader for PyTorch {
                 Choice::File(_) | Choice::Several(_) => Score::STRUCTURE,
             };
         }
-        if index_file::is_name(look.name) && look.head.trim_ascii_start().starts_with(b"{") {
+        let is_object =
+            || look.head.trim_ascii_start().starts_with(b"{") || strict_json::is_marked(look.head);
+        if index_file::is_name(look.name) && is_object() {
             return Score::STRUCTURE;
         }
         if look.head_is(ZIP_MAGIC) {

@@ -7,7 +7,7 @@ use crate::reader::{bytes_of, read_text};
 use crate::shards::{PAYLOAD_BYTES, TOTAL_SIZE};
 use apr_sdk::{
     Cursor, Error, ErrorKind, Fact, FileId, Limits, ModelSink, OpenModel, Options, PartDecl, Result, Source,
-    Value, escape,
+    Value, escape, strict_json,
 };
 
 /// An index that was opened.
@@ -33,9 +33,7 @@ impl IndexFile {
             return Err(Error::limit(message).at(0));
         }
         let len = cursor.left();
-        let text = String::from_utf8(read_text(&mut cursor, len)?).map_err(|e| {
-            Error::malformed("the index is not UTF-8").at(e.utf8_error().valid_up_to() as u64)
-        })?;
+        let text = strict_json::text(&read_text(&mut cursor, len)?)?.to_owned();
         let index = Index::parse(&text, limits)?;
         let member = |key: &str| index.members.iter().find(|(k, _)| k == key).map(|(_, value)| value);
         // If it does not parse, it is an ordinary member.

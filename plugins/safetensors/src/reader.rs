@@ -8,7 +8,7 @@ use crate::shards::shown;
 use crate::{canonical, index, stated};
 use apr_sdk::{
     Bytes, Cursor, Error, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options, Reader, Result,
-    Score, Source, TensorDecl, Value, escape,
+    Score, Source, TensorDecl, Value, escape, strict_json,
 };
 
 /// Bytes of text read at once. 16 MiB: a quarter of the initial budget.
@@ -26,7 +26,9 @@ impl Reader for Safetensors {
                 Choice::File(_) | Choice::Several(_) => Score::STRUCTURE,
             };
         }
-        if index::is_name(look.name) && look.head.trim_ascii_start().starts_with(b"{") {
+        if index::is_name(look.name)
+            && (look.head.trim_ascii_start().starts_with(b"{") || strict_json::is_marked(look.head))
+        {
             let key = b"\"weight_map\"";
             let found = look.head.windows(key.len()).any(|piece| piece == key);
             return if found { Score::MAGIC } else { Score::STRUCTURE };
@@ -70,12 +72,14 @@ fn open_file(source: &dyn Source, file: FileId, name: String, limits: &Limits) -
     opened.map_err(|e| e.in_file(source.name(file)))
 }
 
-/// Whether a file is an index, whatever its name: text in braces, which is no valid header length.
+/// Whether a file is an index: by its name, or since it is text in braces, which is no valid header length.
 fn is_index(source: &dyn Source, file: FileId) -> Result<bool> {
     let mut head = [0; 8];
-    let len = source.len(file)?;
-    if len < PREFIX_LEN {
-        return Ok(index::is_name(&source.name(file)));
+    if index::is_name(&source.name(file)) {
+        return Ok(true);
+    }
+    if source.len(file)? < PREFIX_LEN {
+        return Ok(false);
     }
     source.read_at(file, 0, &mut head)?;
     let text = head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');

@@ -71,7 +71,7 @@ impl<'a> Translated<'a> {
                 return Err(course.of_source(error.hint("pass --arch none to write the tensors alone")));
             }
             let message = error.message();
-            course.notes.push(format!("not carried: the tokenizer, which is not understood: {message}"));
+            course.warnings.push(format!("not carried: the tokenizer, which is not understood: {message}"));
         }
         // Such keys belong to an architecture's.
         let untranslated = target.manifest.carries.tokenizer_core && !is_translated;

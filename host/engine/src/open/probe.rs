@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::open::files::Files;
 use crate::registry::Format;
-use apr_sdk::{Error, LogLevel, Look, Result, Score};
+use apr_sdk::{Error, ErrorKind, LogLevel, Look, Result, Score, escape};
 
 /// The chosen format, and what the user should know about the choice.
 #[derive(Clone)]
@@ -104,8 +104,15 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
         scored.iter().filter(|(score, _)| *score == best).map(|(_, format)| *format).collect();
     match winners[..] {
         [format] => {
-            let warnings = extension_warning(engine, format, &data);
-            let claiming = if bare { None } else { claiming(engine, files, format, &data) };
+            let mut warnings = extension_warning(engine, format, &data);
+            if bare {
+                return Ok(Choice { format, warnings, claimed: false });
+            }
+            let claims = claims(engine, files, format, &data);
+            let claiming = claims.iter().find(|claim| claim.is_sure && !data.is_folder).map(|claim| claim.by);
+            if claiming.is_none() {
+                warnings.extend(claims.iter().filter(|claim| !claim.is_sure).map(Claim::warning));
+            }
             Ok(Choice { format: claiming.unwrap_or(format), warnings, claimed: claiming.is_some() })
         }
         _ => {
@@ -116,25 +123,48 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
     }
 }
 
-/// The format whose model is the folder around a file, if the file is its claimed file or may hold its
-/// payload.
-fn claiming<'a>(engine: &'a Engine, files: &Files, of_file: &Format, data: &LookData) -> Option<&'a Format> {
-    if data.is_folder {
-        return None;
+/// A format whose own file lies beside the weights: it may be that the folder is its model.
+struct Claim<'a> {
+    by: &'a Format,
+    /// The name of its own file.
+    file: &'a str,
+    /// Whether it takes the folder for its model.
+    is_sure: bool,
+}
+
+impl Claim<'_> {
+    fn warning(&self) -> String {
+        format!("`{}` is not read: it is not that of a {}", escape(self.file, 120), self.by.manifest.name)
     }
+}
+
+/// Formats that may hold the payload of a file, or of the file that stands for a folder, and whose own file lies beside it.
+fn claims<'a>(engine: &'a Engine, files: &Files, of_file: &Format, data: &LookData) -> Vec<Claim<'a>> {
     let mut entries = None;
-    engine.registry.formats().iter().filter(|f| f.manifest.reads).find(|format| {
+    let mut found = Vec::new();
+    for format in engine.registry.formats().iter().filter(|f| f.manifest.reads) {
         let manifest = &format.manifest;
-        let concerned = manifest.parts.iter().any(|part| part == of_file.id()) || format.id() == of_file.id();
+        let is_own = format.id() == of_file.id();
+        let concerned = manifest.parts.iter().any(|part| part == of_file.id()) || is_own && !data.is_folder;
         if !concerned {
-            return false;
+            continue;
         }
-        let head = manifest.claims.iter().find_map(|claim| files.peek(claim, Look::HEAD).ok());
-        let (Some(head), Ok(reader)) = (head, format.reader()) else { return false };
-        let entries = entries.get_or_insert_with(|| files.entries().unwrap_or_default());
+        // A file that cannot be read counts as empty; opening the folder says why.
+        let head = manifest.claims.iter().find_map(|claim| match files.peek(claim, Look::HEAD) {
+            Ok(head) => Some((claim, head)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(_) => Some((claim, Vec::new())),
+        });
+        let (Some((file, head)), Ok(reader)) = (head, format.reader()) else { continue };
+        let entries = entries.get_or_insert_with(|| match data.is_folder {
+            true => data.entries.clone(),
+            false => files.entries().unwrap_or_default(),
+        });
         let look = Look { name: "", len: 0, head: &head, tail: &[], is_folder: true, entries };
-        reader.probe(&look) >= Score::STRUCTURE
-    })
+        let is_sure = reader.probe(&look) >= Score::STRUCTURE;
+        found.push(Claim { by: format, file, is_sure });
+    }
+    found
 }
 
 fn extension_warning(engine: &Engine, format: &Format, data: &LookData) -> Vec<String> {

@@ -12,7 +12,7 @@ pub use write::files;
 
 use crate::layout::GENERATION;
 use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, Spelling, TokenType, Tokenizer, fill_definitions_with};
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, Result, strict_json};
 use serde_json::Value as Json;
 
 /// Names of SentencePiece's model, the first that is there counts.
@@ -72,8 +72,10 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
     }
     size(&mut parts, config.as_ref())?;
     special::read(&mut parts, fast.as_ref(), said.as_mut(), config.as_ref());
-    // What says how to generate is no part of the tokenizer, and need not be understood.
-    let generation = json(fetch, GENERATION).unwrap_or_default();
+    // It may list more ends than the others do: without it, texts would run on.
+    let generation = json(fetch, GENERATION)?;
+    // The library would not load the tokenizer without understanding it.
+    json(fetch, "special_tokens_map.json")?;
     special::ends(&mut parts, [config.as_ref(), generation.as_ref()]);
     parts.chat_templates = templates(fetch, said.as_ref())?;
     Tokenizer::new(parts).map(Some)
@@ -108,8 +110,8 @@ fn unknown(parts: &mut Parts, said: Option<&Json>) {
 /// A JSON file, if it is there.
 fn json(fetch: &mut Fetch<'_>, name: &str) -> Result<Option<Json>> {
     let Some(bytes) = fetch(name)? else { return Ok(None) };
-    let text = std::str::from_utf8(&bytes).map_err(|_| Error::malformed("it is not UTF-8").in_file(name))?;
-    crate::json::parse(text).map(Some).map_err(|e| e.in_file(name))
+    let parsed = strict_json::text(&bytes).and_then(crate::json::parse);
+    parsed.map(Some).map_err(|error| error.in_file(name))
 }
 
 /// SentencePiece's model. Other programs name files so too: one that is not is passed over if there is a `tokenizer.json`.

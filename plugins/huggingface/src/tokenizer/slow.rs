@@ -32,10 +32,8 @@ fn merged(fetch: &mut Fetch<'_>, vocabulary: &Json) -> Result<Parts> {
     let missing = || Error::malformed("`vocab.json` needs the merges of `merges.txt`, which is not there");
     let bytes = fetch(name)?.ok_or_else(missing)?;
     let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not UTF-8").in_file(name))?;
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(n, line)| !(line.trim().is_empty() || *n == 0 && line.starts_with('#')));
+    let lines =
+        text.lines().enumerate().filter(|(n, line)| !(line.trim().is_empty() || *n == 0 && is_version(line)));
     let pairs = lines.map(|(n, line)| {
         let mut words = line.split_whitespace();
         match (words.next(), words.next(), words.next()) {
@@ -51,6 +49,11 @@ fn merged(fetch: &mut Fetch<'_>, vocabulary: &Json) -> Result<Parts> {
     let end = parts.each().find(|(_, text)| *text == "<|endoftext|>").map(|(id, _)| id);
     end.into_iter().for_each(|id| add(&mut parts, id));
     Ok(parts)
+}
+
+/// Whether the first line is that of the version, which the library passes over whatever is in it.
+fn is_version(line: &str) -> bool {
+    line.trim_start_matches('\u{feff}').starts_with('#')
 }
 
 fn put(parts: &mut Parts, vocabulary: &Json) -> Result<()> {

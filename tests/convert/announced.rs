@@ -1,7 +1,10 @@
-//! What announces packed weights, many times over: a configuration is read once.
+//! What announces packed weights: it is read once, followed or refused by name, and gone once nothing is packed.
 
-use crate::packed::{case, to, write};
-use apr_sdk::DType as T;
+use crate::packed::{case, dequantizing, tensors, to, write};
+use crate::unpacked::{fixtures, folder};
+use apr_engine::open::{OpenOptions, open};
+use apr_host::convert::{ConvertOptions, convert};
+use apr_sdk::{DType as T, ErrorKind};
 use apr_tests::{Scratch, host, must};
 use serde_json::{Map, Value as Json, json};
 
@@ -27,4 +30,70 @@ fn a_configuration_that_announces_in_many_places_is_read_once() {
         "{:?}",
         done.notes
     );
+}
+
+#[test]
+fn a_method_that_nobody_knows_is_copied_with_a_note_and_never_unpacked() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    for (name, fixture) in fixtures() {
+        let input = scratch.at(&name);
+        folder(&fixture, &input);
+        for file in ["hf_quant_config.json", "quantize_config.json", "quant_config.json"] {
+            let _ = std::fs::remove_file(input.join(file));
+        }
+        let config = std::fs::read_to_string(input.join("config.json")).unwrap();
+        let mut config: Json = serde_json::from_str(&config).unwrap();
+        let config_of = config.as_object_mut().unwrap();
+        config_of.retain(|key, _| !["quantization", "compression_config"].contains(&key.as_str()));
+        config_of.insert("quantization_config".into(), json!({"quant_method": "foo-quant", "bits": 4}));
+        std::fs::write(input.join("config.json"), config.to_string()).unwrap();
+        let output = scratch.at(&format!("{name}.safetensors"));
+        let done = must(&host, &to("safetensors", &input, &output));
+        let says =
+            |line: &String| line.contains("packed as `foo-quant`") && line.contains("copied as they are");
+        assert!(done.notes.iter().any(says), "{name}: {:?}", done.notes);
+        assert_eq!(tensors(&host, &output), tensors(&host, &input), "{name}");
+        let output = scratch.at(&format!("{name}.unpacked.safetensors"));
+        let options = ConvertOptions { quantization: dequantizing(), ..to("safetensors", &input, &output) };
+        let error = convert(&host, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}: {error}");
+        assert!(error.message().contains("`foo-quant`"), "{name}: {error}");
+        assert!(!output.exists(), "{name}");
+    }
+}
+
+#[test]
+fn marks_of_packed_layers_are_gone_with_what_they_speak_of() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let mut n = 0;
+    for (name, fixture) in fixtures().into_iter().filter(|(name, _)| name.starts_with("comfy-")) {
+        // Single files, as their users have them, and a folder.
+        let (file, input) = (fixture.join("model.safetensors"), scratch.at(&name));
+        folder(&fixture, &input);
+        for (from, way) in [(&file, "file"), (&input, "folder")] {
+            let output = scratch.at(&format!("{name}-{way}.safetensors"));
+            let mut options =
+                ConvertOptions { quantization: dequantizing(), ..to("safetensors", from, &output) };
+            options.bare = way == "file";
+            must(&host, &options);
+            let model = open(&host, &output, &OpenOptions::default()).unwrap().model;
+            let marks =
+                ["comfy_quant", "scaled_fp8", "scale_weight", "weight_scale", "input_scale", "scale_input"];
+            let left: Vec<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            assert!(
+                !left.iter().any(|name| marks.iter().any(|mark| name.contains(mark))),
+                "{name}: {left:?}"
+            );
+            let bytes = std::fs::read(&output).unwrap();
+            let key = b"_quantization_metadata";
+            assert!(!bytes.windows(key.len()).any(|piece| piece == key), "{name}, {way}");
+            n += 1;
+        }
+        // What is copied keeps them.
+        let output = scratch.at(&format!("{name}-copy.safetensors"));
+        must(&host, &ConvertOptions { bare: true, ..to("safetensors", &file, &output) });
+        assert_eq!(tensors(&host, &output), tensors(&host, &file), "{name}");
+        assert_eq!(std::fs::read(&output).unwrap(), std::fs::read(&file).unwrap(), "{name}");
+    }
+    assert!(n >= 12, "{n}");
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The fixtures, by name.
-fn fixtures() -> Vec<(String, PathBuf)> {
+pub(super) fn fixtures() -> Vec<(String, PathBuf)> {
     let folder = root().join("tests/packed/fixtures");
     let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let only = std::env::var("ONLY").unwrap_or_default();
@@ -28,7 +28,7 @@ fn fixtures() -> Vec<(String, PathBuf)> {
 }
 
 /// A fixture as its users have it, without what is expected of it.
-fn folder(fixture: &Path, to: &Path) {
+pub(super) fn folder(fixture: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for (name, bytes) in files(fixture) {
         if !["expected.safetensors", "fixture.json"].contains(&name.as_str()) {

@@ -5,7 +5,7 @@ use apr_sdk::{DType, PackedTensor};
 use std::path::{Path, PathBuf};
 
 /// The folders, by name; those that the variable `ONLY` names, if it is set.
-fn folders() -> Vec<PathBuf> {
+pub fn folders() -> Vec<PathBuf> {
     let only = std::env::var("ONLY").unwrap_or_default();
     let all = std::fs::read_dir(fixtures()).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -38,7 +38,7 @@ const WHOLE_ROWS: [&str; 18] = [
 ];
 
 /// The elements of a weight in its own order, from those of its rows.
-fn in_order(weight: &PackedTensor, rows: &[f32]) -> Vec<f32> {
+pub fn in_order(weight: &PackedTensor, rows: &[f32]) -> Vec<f32> {
     if weight.strides.is_empty() {
         return rows.to_vec();
     }

@@ -14,6 +14,9 @@ pub fn fixtures() -> PathBuf {
     apr_tests::root().join("tests/packed/fixtures")
 }
 
+/// The key of a file's metadata that says how its layers are packed.
+const METADATA: &str = "_quantization_metadata";
+
 /// A model's files, read.
 pub struct Folder {
     /// What schemes get to know.
@@ -42,13 +45,17 @@ fn tensors(path: &Path) -> Vec<(StoredTensor, Vec<u8>)> {
     header.into_iter().filter(|(name, _)| name != "__metadata__").map(tensor).collect()
 }
 
-/// What a SafeTensors file says of its weights.
-fn own(path: &Path) -> Option<Announced> {
+/// What a SafeTensors file says of its weights: in its reader's words, and in those of its metadata.
+fn own(path: &Path) -> Vec<Announced> {
     let source = MemorySource::new("model.safetensors", std::fs::read(path).unwrap());
     let reader = (apr_plugin_safetensors::PLUGIN.reader)("safetensors").unwrap();
     let model = apr_testkit::read(&*reader, "safetensors", &source, &Options::new()).unwrap();
-    let json = String::from_utf8(model.derived?.inline().unwrap().to_vec()).unwrap();
-    Some(Announced { file: "safetensors".into(), key: DERIVED.into(), json })
+    let said = model.foreign.iter().find_map(|foreign| foreign.get(METADATA)?.as_str().map(str::to_owned));
+    let derived = model.derived.map(|said| String::from_utf8(said.inline().unwrap().to_vec()).unwrap());
+    let all = [(DERIVED, derived), (METADATA, said)];
+    let announced =
+        |(key, json): (&str, String)| Announced { file: "safetensors".into(), key: key.into(), json };
+    all.into_iter().filter_map(|(key, json)| Some(announced((key, json?)))).collect()
 }
 
 /// The values of a file of expected ones.

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 HERE = Path(__file__).parent
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16"}
-MODULES = ["fp8", "compressed", "gptq", "awq", "bits_and_bytes", "mxfp4", "modelopt", "mlx_affine", "hqq_rows", "bitnet", "torch_ao"]
+MODULES = ["fp8", "compressed", "gptq", "awq", "bits_and_bytes", "mxfp4", "modelopt", "mlx_affine", "hqq_rows", "bitnet", "torch_ao", "comfy"]
 OLDER = ["compressed_older"]
 
 

@@ -9,6 +9,7 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod announced;
 mod exact;
 mod fixtures;
 mod folder;

@@ -39,7 +39,7 @@ fn names(error: &Error) -> bool {
 }
 
 /// Parts that a weight may lack. Without its codes it is no weight of the plugin's: the host says what is left.
-const OPTIONAL: [(&str, &str); 9] = [
+const OPTIONAL: [(&str, &str); 11] = [
     ("", "codes"),
     ("gptq", "groups of columns"),
     ("auto-round", "groups of columns"),
@@ -49,6 +49,9 @@ const OPTIONAL: [(&str, &str); 9] = [
     ("torchao-int8", "zero points"),
     ("torchao-nvfp4", "scale of scales"),
     ("modelopt-int4-awq", "factors of columns"),
+    ("comfy-nvfp4-metadata", "factors of columns"),
+    // Floats of 8 bits without a scale are what they are.
+    ("comfy-scaled-fp8", "scale"),
     // Integers whose scales are gone are for the host, which sees the announcement; floats of Mistral are not announced.
     ("bnb-int8", "scales"),
     ("fp8-mistral", "scales"),

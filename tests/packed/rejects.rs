@@ -1,6 +1,7 @@
 //! What does not fit is an error that names the tensor.
 
 mod by_hand;
+mod comfy;
 mod derived;
 mod stated;
 mod torchao;

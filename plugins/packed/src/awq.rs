@@ -12,14 +12,14 @@
 //! Source: `utils/packing_utils.py` and `modules/linear/` of AutoAWQ 0.2.
 
 use crate::affine::{self, Groups};
-use crate::gptq::needed;
+use crate::gptq::{AUTO_ROUND, needed};
 use crate::model::{Config, Found, Model, matrices};
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use crate::words::{Codes, Grid, Zeros};
 use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "AWQ", understand };
+pub static SCHEME: Scheme = Scheme { name: "AWQ", states: States::Config(is_ours), understand };
 
 /// Versions that are known. The second and third are kernels for what lies as in the first.
 const VERSIONS: [&str; 6] = ["gemm", "exllama", "ipex", "gemv", "gemv_fast", "llm-awq"];
@@ -30,11 +30,16 @@ const GROUP_SIZE: [&str; 2] = ["group_size", "q_group_size"];
 /// Types of scales.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
+/// AutoAWQ's own file names no method, but what no other has.
+pub fn is_ours(config: &Config<'_>) -> bool {
+    let form = config.text("packing_format").or(config.text("backend"));
+    let is_round = config.is_method(&AUTO_ROUND) && form.is_some_and(|form| form.contains("awq"));
+    let is_own = config.text("quant_method").is_none() && config.number("w_bit").is_some();
+    config.is_method(&["awq"]) || is_round || is_own
+}
+
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
-    let is_round =
-        |config: &&Config<'_>| config.text("packing_format").is_some_and(|form| form.contains("awq"));
-    let config =
-        model.config(&["awq"]).or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round));
+    let config = model.configs.iter().find(|config| is_ours(config));
     config.map(|config| config.group_size(&GROUP_SIZE)).transpose()?;
     if let Some(config) = config
         && config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4)
@@ -47,10 +52,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if !(codes.dtype == DType::I32 || is_fast) || !found.is_free(number) {
             continue;
         }
-        if config.is_none() {
-            model.unannounced(number, "AWQ")?;
-        }
-        if let Some(version) = model.config(&["awq"]).map(version)
+        if let Some(version) = config.filter(|config| !config.is_method(&AUTO_ROUND)).map(version)
             && !VERSIONS.contains(&version.as_str())
         {
             let message = format!("AWQ's version `{version}` is not known: {} are", VERSIONS.join(", "));

@@ -10,16 +10,31 @@
 //! Sources: `integrations/bitnet.py` of transformers (`BitLinear` divides, `AutoBitLinear` multiplies); `conversion/base.py` of
 //! llama.cpp, which always divides.
 
-use crate::model::{Found, Model};
-use crate::scheme::Scheme;
+use crate::model::{Config, Found, Model};
+use crate::scheme::{Scheme, States};
 use crate::slices::Slices;
 use apr_sdk::{DType, Error, PackedTensor, Result};
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "BitNet", understand };
+pub static SCHEME: Scheme = Scheme { name: "BitNet", states: States::Config(is_ours), understand };
+
+/// What values depend on, and what may be said of it.
+const STATED: [(&str, [&str; 2]); 2] =
+    [("linear_class", ["bitlinear", "autobitlinear"]), ("quantization_mode", ["offline", "online"])];
+
+fn is_ours(config: &Config<'_>) -> bool {
+    config.is_method(&["bitnet"])
+}
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let Some(config) = model.config(&["bitnet"]) else { return Ok(()) };
+    for (key, known) in STATED {
+        if let Some(said) = config.text(key).filter(|said| !known.contains(said)) {
+            let said: String = said.chars().take(80).collect();
+            let message = format!("BitNet with `{key}` `{}` is not known", said.escape_debug());
+            return Err(Error::unsupported(message).in_file(config.file));
+        }
+    }
     let is_divisor = config.text("linear_class") != Some("autobitlinear");
     for (number, codes, name) in model.ending(".weight") {
         if codes.dtype != DType::U8 || !found.is_free(number) {

@@ -19,21 +19,28 @@
 //! bitsandbytes 0.50.
 
 use crate::codebook::Blocks;
-use crate::model::{Found, Model, matrices};
+use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::Grid;
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 use serde_json::Value as Json;
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "bitsandbytes", understand };
+pub static SCHEME: Scheme = Scheme { name: "bitsandbytes", states: States::Config(is_ours), understand };
 
 /// The states, and what their types are called.
 const STATES: [(&str, &str); 2] =
     [(".quant_state.bitsandbytes__nf4", "NF4"), (".quant_state.bitsandbytes__fp4", "FP4")];
 
+/// Older configurations name no method.
+fn is_ours(config: &Config<'_>) -> bool {
+    let loads = |key: &str| config.json.get(key).and_then(Json::as_bool) == Some(true);
+    let is_older = config.text("quant_method").is_none() && (loads("load_in_4bit") || loads("load_in_8bit"));
+    config.is_method(&["bitsandbytes"]) || is_older
+}
+
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
-    let is_announced = model.config(&["bitsandbytes"]).is_some();
+    let is_announced = model.configs.iter().any(is_ours);
     let mut is_any = false;
     for (ending, kind) in STATES {
         for (state, tensor, name) in model.ending(ending) {

@@ -6,13 +6,14 @@
 
 use crate::axes::{Along, Side, Spread, bits, check_zero, is_known, is_number, reach};
 use crate::model::{Found, Model};
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use apr_sdk::{
     DType, DerivedNumbers, DerivedPacking, DerivedWeight, Error, PackedTensor, Result, StoredTensor,
 };
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "the format's own description", understand };
+pub static SCHEME: Scheme =
+    Scheme { name: "the format's own description", states: States::Itself, understand };
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let Some(derived) = &model.derived else { return Ok(()) };

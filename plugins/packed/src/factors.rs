@@ -13,11 +13,11 @@
 
 use crate::model::{Found, Model, matrices};
 use crate::scaled::{Arranged, Global, Grid};
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use apr_sdk::{DType, Error, PackedTensor, Result};
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "NVFP4 of llama.cpp", understand };
+pub static SCHEME: Scheme = Scheme { name: "NVFP4 of llama.cpp", states: States::Itself, understand };
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for (number, blocks, name) in model.ending(".weight") {

@@ -13,11 +13,11 @@
 
 use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::Grid;
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "FP8", understand };
+pub static SCHEME: Scheme = Scheme { name: "FP8", states: States::Config(is_ours), understand };
 
 /// The types of codes.
 const CODES: [DType; 4] = [DType::F8_E4M3, DType::F8_E5M2, DType::F8_E4M3FNUZ, DType::F8_E5M2FNUZ];
@@ -49,6 +49,14 @@ const UNUSED: [&str; 9] = [
     ".prob_output_scale",
     "_activation_scale",
 ];
+
+/// Mistral's own files and those of TensorRT-LLM name no method, but what they quantize to.
+fn is_ours(config: &Config<'_>) -> bool {
+    let is_own = config.key == "quantization" && config.text("quant_method").is_none();
+    let is_fp8 = config.text("qformat_weight").is_some_and(|of| of.starts_with("fp8"))
+        || config.text("quant_algo").is_some_and(|of| of == "FP8");
+    config.is_method(&["fp8", "fbgemm_fp8"]) || is_own && is_fp8
+}
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = model.config(&["fp8", "fbgemm_fp8"]);

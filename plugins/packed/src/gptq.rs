@@ -12,21 +12,26 @@
 //!
 //! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
 
+use crate::awq;
 use crate::model::{Config, Found, Model, matrices};
 use crate::pattern::{Matches, Module, Pattern};
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use crate::words::{Codes, Grid, Zeros};
 use apr_sdk::{DType, Error, PackedTensor, Result};
 use serde_json::Value as Json;
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "GPTQ", understand };
+pub static SCHEME: Scheme = Scheme { name: "GPTQ", states: States::Config(is_ours), understand };
 
 /// Other words that codes may lie in.
 const WORDS: [DType; 6] = [DType::I8, DType::U8, DType::I16, DType::U16, DType::U32, DType::I64];
 
-/// Forms whose codes are arranged for a kernel.
-const ARRANGED: [&str; 2] = ["marlin", "bitblas"];
+/// Forms, by the last part of their names: AutoRound puts its own name before some. In others codes are arranged for a kernel.
+const FORMS: [&str; 9] =
+    ["gptq", "gptq_v2", "gptq_p", "auto_gptq", "auto_round", "gptqmodel", "exllamav2", "tritonv2", "torch"];
+
+/// The names of AutoRound.
+pub const AUTO_ROUND: [&str; 2] = ["auto-round", "intel/auto-round"];
 
 /// A pattern of modules, with bits and groups of their own.
 struct Own {
@@ -85,21 +90,30 @@ impl Settings {
 
 /// The announcement: of the method, or the file that AutoGPTQ writes beside the model.
 fn config_of<'m, 'a>(model: &'m Model<'a>) -> Option<&'m Config<'a>> {
-    let is_round = |config: &&Config<'_>| {
-        config.text("packing_format").or(config.text("backend")).is_none_or(|form| !form.contains("awq"))
-    };
-    let own = |config: &&Config<'_>| {
-        config.file.ends_with("quantize_config.json")
-            && config.text("quant_method").is_none_or(|of| of == "gptq")
-    };
     let by_method = model.config(&["gptq"]);
     by_method
-        .or_else(|| model.config(&["auto-round", "intel/auto-round"]).filter(is_round))
-        .or_else(|| model.configs.iter().find(own))
+        .or_else(|| model.config(&AUTO_ROUND).filter(|config| is_round(config)))
+        .or_else(|| model.configs.iter().find(|config| is_own(config)))
+}
+
+/// Whether AutoRound states this form of its own.
+fn is_round(config: &Config<'_>) -> bool {
+    let form = config.text("packing_format").or(config.text("backend"));
+    config.is_method(&AUTO_ROUND) && form.is_none_or(|form| !form.contains("awq"))
+}
+
+/// Whether it is the file that AutoGPTQ writes, which names no method.
+fn is_own(config: &Config<'_>) -> bool {
+    let is_file = config.file.rsplit('/').next() == Some("quantize_config.json");
+    is_file && config.text("quant_method").is_none_or(|of| of == "gptq")
+}
+
+fn is_ours(config: &Config<'_>) -> bool {
+    config.is_method(&["gptq"]) || is_round(config) || is_own(config)
 }
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
-    if model.config(&["awq"]).is_some() {
+    if model.configs.iter().any(awq::is_ours) {
         return Ok(());
     }
     let config = config_of(model);
@@ -119,12 +133,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
         let scales = model.find(&format!("{module}.scales")).map(|at| &model.tensor(at).shape);
         // Without a word, GPTQ is told from AWQ by its columns: as many codes as scales.
-        let is_ours = || scales.is_some_and(|scales| scales.last() == codes.shape.last());
-        if config.is_none() {
-            if !is_ours() {
-                continue;
-            }
-            model.unannounced(number, "GPTQ")?;
+        let has_columns = || scales.is_some_and(|scales| scales.last() == codes.shape.last());
+        if config.is_none() && !has_columns() {
+            continue;
         }
         let weight = weight(model, found, (number, module), &settings)?;
         found.add(model, weight)?;
@@ -181,7 +192,16 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     let format = format_of(model, config);
     settings.add = u64::from(subtracts(format));
     settings.has_planes = format.ends_with("gptq_p");
-    if ARRANGED.iter().any(|form| format.contains(form)) {
+    let is_known = format.rsplit(':').next().is_some_and(|form| FORMS.contains(&form));
+    let type_of_codes = config.text("data_type").filter(|said| !said.starts_with("int"));
+    if let Some(said) = type_of_codes {
+        let said: String = said.chars().take(80).collect();
+        let message =
+            format!("{} with the `data_type` `{}` is not known", settings.name, said.escape_debug());
+        return Err(Error::unsupported(message).in_file(config.file));
+    }
+    if !is_known {
+        let format: String = format.chars().take(80).collect();
         let message = format!("{} in the form `{format}` cannot be unpacked", settings.name);
         return Err(Error::unsupported(message).in_file(config.file));
     }

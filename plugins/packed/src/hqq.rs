@@ -17,13 +17,13 @@
 //! Sources: `core/quantize.py` and `core/bitpack.py` of hqq 0.2.8; `quantizer_hqq.py` of transformers.
 
 use crate::model::{Config, Found, Model};
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use crate::slices::Slices;
 use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor, escape};
 use serde_json::Value as Json;
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "HQQ", understand };
+pub static SCHEME: Scheme = Scheme { name: "HQQ", states: States::Config(is_ours), understand };
 
 /// Types of scales and zero points, and those that codes may be seen as.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -46,6 +46,10 @@ const UNUSED: [&str; 9] = [
 
 /// Another, which would make the list too long for a line.
 const STORES: &str = ".stores_quant_config";
+
+fn is_ours(config: &Config<'_>) -> bool {
+    config.is_method(&["hqq"])
+}
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = model.config(&["hqq"]);

@@ -18,6 +18,7 @@ mod bitnet;
 mod bitsandbytes;
 mod blocks;
 mod codebook;
+mod comfy;
 mod compressed_tensors;
 mod derived;
 mod factors;
@@ -37,6 +38,7 @@ mod rows;
 mod scaled;
 mod scheme;
 mod slices;
+mod stated;
 mod torchao;
 mod words;
 

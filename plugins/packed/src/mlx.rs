@@ -17,11 +17,11 @@
 use crate::affine::Groups;
 use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::Grid;
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use apr_sdk::{DType, Error, ExactType, PackedRows, PackedTensor, Result, StoredTensor};
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "MLX", understand };
+pub static SCHEME: Scheme = Scheme { name: "MLX", states: States::Config(is_ours), understand };
 
 /// The types of scales in mode affine.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -52,12 +52,14 @@ impl Mode {
     const ALL: [Mode; 4] = [Mode::Affine, Mode::Mxfp4, Mode::Mxfp8, Mode::Nvfp4];
 }
 
+/// Its configurations name no method, but bits and groups.
+fn is_ours(config: &Config<'_>) -> bool {
+    let is_place = ["quantization", "quantization_config"].contains(&config.key);
+    is_place && config.text("quant_method").is_none() && config.number("bits").is_some()
+}
+
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
-    let is_ours = |config: &&Config<'_>| {
-        let is_place = ["quantization", "quantization_config"].contains(&config.key);
-        is_place && config.text("quant_method").is_none() && config.number("bits").is_some()
-    };
-    let config = model.configs.iter().find(is_ours);
+    let config = model.configs.iter().find(|config| is_ours(config));
     for (number, codes, name) in model.ending(".weight") {
         if codes.dtype != DType::U32 || codes.shape.len() < 2 || !found.is_free(number) {
             continue;

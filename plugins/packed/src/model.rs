@@ -3,7 +3,7 @@
 use crate::scaled;
 use apr_sdk::{
     DERIVED, DType, Derived, Error, FactoredType, PackedTensor, RECIPE, Result, StoredModel, StoredTensor,
-    Understood,
+    Understood, strict_json,
 };
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -50,6 +50,21 @@ impl Config<'_> {
         }
     }
 
+    /// What it calls the way to pack, for messages; where it has no name for it, the key.
+    pub fn method(&self) -> String {
+        const NAMES: [&str; 4] = ["quant_method", "quant_algo", "qformat_weight", "format"];
+        let inner = self.json.get("quantization");
+        let of = |name: &str| self.text(name).or_else(|| inner?.get(name)?.as_str());
+        let named = NAMES.iter().find_map(|name| of(name));
+        let method: String = named.unwrap_or(self.key).chars().take(80).collect();
+        format!("`{}`", method.escape_debug())
+    }
+
+    /// Whether its `quant_method` is one of these.
+    pub fn is_method(&self, methods: &[&str]) -> bool {
+        self.text("quant_method").is_some_and(|method| methods.contains(&method))
+    }
+
     /// An error about a member.
     pub fn wrong(&self, key: &str, what: &str) -> Error {
         let of = if self.key.is_empty() { String::new() } else { format!("{}.", self.key) };
@@ -77,7 +92,9 @@ impl<'a> Model<'a> {
         let numbered = stored.tensors.iter().enumerate();
         let by_name = numbered.map(|(number, tensor)| (tensor.name.as_str(), number)).collect();
         let config = |announced: &'a apr_sdk::Announced| {
-            let json = serde_json::from_str(&announced.json).map_err(|error| {
+            let text =
+                strict_json::text(announced.json.as_bytes()).map_err(|e| e.in_file(&announced.file))?;
+            let json = serde_json::from_str(text).map_err(|error| {
                 Error::malformed(format!("what it says about packed weights is no JSON: {error}"))
                     .in_file(&announced.file)
             })?;
@@ -96,27 +113,7 @@ impl<'a> Model<'a> {
 
     /// The first announcement whose `quant_method` is one of these.
     pub fn config(&self, methods: &[&str]) -> Option<&Config<'a>> {
-        let is_one = |config: &&Config<'_>| {
-            config.text("quant_method").is_some_and(|method| methods.contains(&method))
-        };
-        self.configs.iter().find(is_one)
-    }
-
-    /// Fails if the configuration names a method, for schemes that would take it for theirs by names and shapes: their codes
-    /// look alike, and mean other values.
-    ///
-    /// # Errors
-    /// Unsupported, with the tensor and the method.
-    pub fn unannounced(&self, number: usize, scheme: &str) -> Result<()> {
-        let Some(method) = self.configs.iter().find_map(|config| config.text("quant_method")) else {
-            return Ok(());
-        };
-        let method: String = method.chars().take(80).collect();
-        let message = format!(
-            "it looks like a weight of {scheme}, and the configuration says `{}`",
-            method.escape_debug()
-        );
-        Err(Error::unsupported(message).tensor(&self.tensor(number).name))
+        self.configs.iter().find(|config| config.is_method(methods))
     }
 
     /// The tensors with their numbers.
@@ -171,18 +168,26 @@ pub struct Found {
     /// For each tensor the scheme that has it.
     owners: Vec<Option<&'static str>>,
     scheme: &'static str,
+    /// How many weights other schemes have.
+    before: usize,
 }
 
 impl Found {
     /// Nothing yet.
     pub fn new(model: &Model<'_>) -> Found {
         let owners = vec![None; model.stored.tensors.len()];
-        Found { understood: Understood::default(), owners, scheme: "" }
+        Found { understood: Understood::default(), owners, scheme: "", before: 0 }
     }
 
     /// Names the scheme that is asked now.
     pub fn by(&mut self, scheme: &'static str) {
         self.scheme = scheme;
+        self.before = self.understood.packed.len();
+    }
+
+    /// The weights of the scheme that is asked now.
+    pub fn own(&self) -> &[PackedTensor] {
+        self.understood.packed.get(self.before..).unwrap_or_default()
     }
 
     /// Whether no scheme has a tensor yet.
@@ -288,13 +293,18 @@ impl Found {
         held
     }
 
+    /// Whether contents are asked for, without which the rest does not count.
+    pub fn is_waiting(&self) -> bool {
+        !self.understood.wanted.is_empty()
+    }
+
     /// Fails for scales that no weight has: a type that holds nothing but them tells.
     ///
     /// # Errors
     /// Malformed, with the tensor.
     pub fn lost_scales(&self, model: &Model<'_>) -> Result<()> {
         // What waits for contents has no parts yet.
-        if !self.understood.wanted.is_empty() {
+        if self.is_waiting() {
             return Ok(());
         }
         let is_lost = |(number, tensor): &(usize, &StoredTensor)| {

@@ -18,13 +18,13 @@
 use crate::fp8::boxes;
 use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::{Arranged, Global, Grid};
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use crate::slices::Slices;
 use apr_sdk::{DType, Error, ExactType, PackedRows, PackedTensor, Result, StoredTensor};
 use serde_json::Value as Json;
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "modelopt", understand };
+pub static SCHEME: Scheme = Scheme { name: "modelopt", states: States::Config(is_ours), understand };
 
 /// Types of scales.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -39,9 +39,48 @@ const LOW_RANK: &str = "NVFP4_SVD";
 /// The way to pack whose activations are not meant to be narrowed to four bits.
 const WIDE_ACTIVATIONS: &str = "W4A16_NVFP4";
 
+/// Ways to pack, by `quant_algo`: what the package writes of all, and, in other letters, of single modules.
+const ALGORITHMS: [&str; 29] = [
+    "NVFP4",
+    "NVFP4_AWQ",
+    LOW_RANK,
+    "NVFP4_SVDQUANT",
+    WIDE_ACTIVATIONS,
+    "W4A8_NVFP4_FP8",
+    "MXFP4",
+    "W4A8_MXFP4_FP8",
+    "W4A8_MXFP4_MXFP8",
+    "MXFP8",
+    "FP8",
+    "FP8_PER_CHANNEL_PER_TOKEN",
+    "FP8_PC_PT",
+    "FP8_PB_WO",
+    "FP8_PB_REAL",
+    "FP8_BLOCK_SCALES",
+    "INT8",
+    "INT8_SQ",
+    "INT8_WO",
+    "W8A16",
+    "W8A8_SQ_PER_CHANNEL",
+    "W8A8_SQ_PER_CHANNEL_PER_TENSOR_PLUGIN",
+    "W8A8_SQ_PER_CHANNEL_PER_TOKEN_PLUGIN",
+    "W8A8_SQ_PER_TENSOR_PLUGIN",
+    "INT4_AWQ",
+    "W4A16",
+    "W4A16_AWQ",
+    "W4A8_AWQ",
+    "MIXED_PRECISION",
+];
+
 /// What scales are called: the ending of a weight's name, which those of its other tensors take the place of, and what they
 /// begin with. The others are those of stacked experts.
 const NAMES: [(&str, &str); 3] = [(".weight", "."), ("", "_"), ("_weight", "_")];
+
+/// What states it: the method, or its own file, which names a producer.
+fn is_ours(config: &Config<'_>) -> bool {
+    let is_method = config.text("quant_method").is_some_and(|name| name.starts_with("modelopt"));
+    is_method || config.json.get("quantization").is_some_and(|inner| inner.get("quant_algo").is_some())
+}
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = config(model);
@@ -75,6 +114,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             continue;
         }
         is_any = true;
+        if let Some(config) = &config {
+            config.check_algorithm(name).map_err(|error| error.tensor(&codes.name))?;
+        }
         let is_svd = config.as_ref().is_some_and(|config| config.algorithm(name) == Some(LOW_RANK));
         if let Some(part) = beside("svdquant_lora_a").or_else(|| is_svd.then_some(number)) {
             let message =
@@ -131,15 +173,9 @@ struct Stated<'a> {
 }
 
 fn config<'a>(model: &'a Model<'_>) -> Option<Stated<'a>> {
-    let is_method =
-        |config: &Config<'_>| config.text("quant_method").is_some_and(|name| name.starts_with("modelopt"));
-    model.configs.iter().find_map(|config| {
-        let inner = config.json.get("quantization").filter(|inner| inner.get("quant_algo").is_some());
-        match inner {
-            Some(json) => Some(Stated { json }),
-            None => is_method(config).then_some(Stated { json: &config.json }),
-        }
-    })
+    let config = model.configs.iter().find(|config| is_ours(config))?;
+    let inner = config.json.get("quantization").filter(|inner| inner.get("quant_algo").is_some());
+    Some(Stated { json: inner.unwrap_or(&config.json) })
 }
 
 impl Stated<'_> {
@@ -154,6 +190,23 @@ impl Stated<'_> {
     /// The name of the way in which a module is packed.
     fn algorithm(&self, name: &str) -> Option<&str> {
         self.of(name).get("quant_algo").and_then(Json::as_str)
+    }
+
+    /// Fails for a module that is packed in a way whose name is not known.
+    ///
+    /// # Errors
+    /// Unsupported, with the name.
+    fn check_algorithm(&self, name: &str) -> Result<()> {
+        let Some(algorithm) = self.algorithm(name) else { return Ok(()) };
+        if ALGORITHMS.contains(&algorithm.to_ascii_uppercase().as_str()) {
+            return Ok(());
+        }
+        let algorithm: String = algorithm.chars().take(80).collect();
+        let message = format!(
+            "weights of modelopt packed by `{}` (`quant_algo`) are not known",
+            algorithm.escape_debug()
+        );
+        Err(Error::unsupported(message))
     }
 
     /// The length of groups that is stated for a module, whatever that is. Files of another tool's form have it in groups of modules.

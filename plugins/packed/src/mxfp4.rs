@@ -10,19 +10,23 @@
 //!
 //! Sources: `convert_moe_packed_tensors` in `integrations/mxfp4.py` of transformers 5; `gpt_oss/torch/weights.py` of gpt-oss.
 
-use crate::model::{Found, Model};
+use crate::model::{Config, Found, Model};
 use crate::scaled::Grid;
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "MXFP4", understand };
+pub static SCHEME: Scheme = Scheme { name: "MXFP4", states: States::Config(is_ours), understand };
 
 /// Elements that share a scale.
 const GROUP: u64 = 32;
 
 /// What codes and scales are called, and whether the weight is transposed.
 const NAMES: [(&str, &str, bool); 2] = [("_blocks", "_scales", true), (".blocks", ".scales", false)];
+
+fn is_ours(config: &Config<'_>) -> bool {
+    config.is_method(&["mxfp4"])
+}
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let is_announced = model.config(&["mxfp4"]).is_some();

@@ -3,6 +3,7 @@
 use crate::layout;
 use crate::model::{Found, Model};
 use crate::scheme::SCHEMES;
+use crate::stated::Stated;
 use apr_sdk::{
     DType, HeldRows, PackedRows, PartRange, Quantizer, Result, Schemes, StoredModel, Understood, escape,
 };
@@ -26,10 +27,20 @@ const LONGEST: usize = 1000;
 
 fn understand(model: &StoredModel) -> Result<Understood> {
     let model = Model::new(model)?;
+    let stated = Stated::of(&model)?;
+    if matches!(stated, Stated::Unknown) {
+        // Another plugin may know it; what looks like a scheme of this one's is none.
+        return Ok(Understood::default());
+    }
     let mut found = Found::new(&model);
     for scheme in SCHEMES {
         found.by(scheme.name);
         (scheme.understand)(&model, &mut found)?;
+        if found.is_waiting() {
+            // The host asks again, with the contents.
+            return Ok(found.finish());
+        }
+        stated.check(&model, &found, scheme)?;
     }
     found.lost_scales(&model)?;
     Ok(found.finish())

@@ -4,13 +4,13 @@
 //! device. Sources: `quantization_config.py` and `integrations/` of transformers 5, exllamav2, exllamav3, quip-sharp, qtip,
 //! SqueezeLLM, Marlin, Quark.
 
-use crate::model::{Found, Model};
-use crate::scheme::Scheme;
+use crate::model::{Config, Found, Model};
+use crate::scheme::{Scheme, States};
 use apr_sdk::{DType, Error, Result};
 use serde_json::Value as Json;
 
 /// The scheme that stands for all of these.
-pub static SCHEME: Scheme = Scheme { name: "refused", understand };
+pub static SCHEME: Scheme = Scheme { name: "refused", states: States::Config(is_refused), understand };
 
 /// A scheme that is not unpacked.
 struct Refused {
@@ -69,6 +69,10 @@ fn turns(value: &Json) -> bool {
         Json::Object(all) => all.get("config_groups").map_or(!all.is_empty(), turns),
         _ => true,
     }
+}
+
+fn is_refused(config: &Config<'_>) -> bool {
+    REFUSED.iter().any(|refused| config.is_method(refused.methods))
 }
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {

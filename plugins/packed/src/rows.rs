@@ -11,16 +11,20 @@
 //! of a square matrix: its scales may be those of columns. Source: the engine's `row_codes.rs`, which writes them.
 
 use crate::axes::{Along, Side, Spread};
-use crate::model::{Found, Model};
-use crate::scheme::Scheme;
-use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
+use crate::model::{Config, Found, Model};
+use crate::scheme::{Scheme, States};
+use apr_sdk::{DType, Error, PackedTensor, RECIPE, Result, StoredTensor};
 use std::collections::HashSet;
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "rows of integers", understand };
+pub static SCHEME: Scheme = Scheme { name: "rows of integers", states: States::Config(is_ours), understand };
 
 /// The end of the name of the scales.
 const SCALES: &str = ".scale";
+
+fn is_ours(config: &Config<'_>) -> bool {
+    config.key == RECIPE
+}
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let is_ours = model.recipe().is_some();
@@ -43,7 +47,6 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if !is_one || is_open && !is_ours || !found.is_free(number) || !found.is_free(at) {
             continue;
         }
-        model.unannounced(number, "rows of integers")?;
         let rows = stacked.iter().try_fold(1u64, |rows, size| rows.checked_mul(*size));
         let rows = rows.filter(|rows| rows.checked_mul(row_len).is_some_and(|n| n.checked_mul(64).is_some()));
         let rows = rows.ok_or_else(|| Error::malformed("its shape is too large").tensor(&codes.name))?;
@@ -83,7 +86,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apr_sdk::{Announced, RECIPE, StoredModel};
+    use apr_sdk::{Announced, StoredModel};
 
     type Shaped = (&'static str, DType, &'static [u64]);
 

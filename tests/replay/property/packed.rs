@@ -18,6 +18,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
 
+/// The key of a file's metadata whose text says how its layers are packed.
+const OF_LAYERS: &str = "_quantization_metadata";
+
 /// The most elements that one byte stands for: those of one bit.
 const ELEMENTS_OF_A_BYTE: u64 = 8;
 
@@ -95,6 +98,11 @@ fn parsed(input: &[u8]) -> Option<Input> {
         let (len, rest) = input[from..end].split_first_chunk::<8>()?;
         let (header, payload) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
         let header: serde_json::Map<String, Json> = serde_json::from_slice(header).ok()?;
+        let of_layers = header.get("__metadata__").and_then(|metadata| metadata.get(OF_LAYERS)?.as_str());
+        if let Some(json) = of_layers {
+            let (file, key) = ("safetensors".to_owned(), OF_LAYERS.to_owned());
+            model.announced.push(Announced { file, key, json: json.to_owned() });
+        }
         for (name, of) in header.iter().filter(|(name, _)| *name != "__metadata__") {
             let dtype = DType::from_name(of.get("dtype")?.as_str()?)?;
             let numbers =

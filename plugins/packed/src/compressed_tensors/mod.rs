@@ -17,26 +17,47 @@ mod groups;
 use crate::fp8::boxes;
 use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::{Global, Grid};
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use crate::words::{self, Codes, Zeros};
 use apr_sdk::{DType, Error, MOST_CONTENTS, PackedTensor, Result, StoredTensor};
 use groups::{Groups, Weights};
 use serde_json::Value as Json;
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "compressed-tensors", understand };
+pub static SCHEME: Scheme =
+    Scheme { name: "compressed-tensors", states: States::Config(is_ours), understand };
 
-/// Formats whose codes lie in another order, or only where they are not zero.
-const REFUSED: [&str; 4] = ["marlin-24", "sparse-24-bitmask", "sparse-bitmask", "dense-sparse"];
+/// The formats. In others codes lie in another order, or only where they are not zero.
+const FORMATS: [&str; 10] = [
+    "dense",
+    "naive-quantized",
+    "int-quantized",
+    "float-quantized",
+    "pack-quantized",
+    "nvfp4-pack-quantized",
+    "mxfp4-pack-quantized",
+    "mxfp6-pack-quantized",
+    "mxfp8-quantized",
+    "mixed-precision",
+];
+
+/// The names of the method: its own, and that of the package that came before.
+const METHODS: [&str; 2] = ["compressed-tensors", "sparseml"];
+
+/// Older files have a key of their own, and no method.
+fn is_ours(config: &Config<'_>) -> bool {
+    let is_key = config.key.rsplit('.').next() == Some("compression_config");
+    config.is_method(&METHODS) || is_key && config.text("quant_method").is_none()
+}
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
-    let config = model.config(&["compressed-tensors"]);
+    let config = model.configs.iter().find(|config| is_ours(config));
     if let Some(config) = config {
         let sparse = config.json.get("sparsity_config").and_then(|sparse| sparse.get("format")?.as_str());
         let groups = config.json.get("config_groups").and_then(Json::as_object).into_iter().flatten();
         let of_groups = groups.filter_map(|(_, group)| group.get("format")?.as_str());
         let formats = [config.text("format"), sparse].into_iter().flatten().chain(of_groups);
-        let refused = formats.into_iter().find(|of| REFUSED.contains(of));
+        let refused = formats.into_iter().find(|of| !FORMATS.contains(of));
         if let Some(format) = refused {
             let message = format!("compressed-tensors in the format `{format}` cannot be unpacked");
             return Err(Error::unsupported(message).in_file(config.file));

@@ -3,13 +3,14 @@
 //! ```text
 //! tiles    scales [rows, columns] in tiles of 128 by 4, filled up, tile after tile along the rows; in a tile, the place of
 //!          row r and column c is r % 32 * 16 + r / 32 * 4 + c
+//! upper first  the same, and pairs of codes with the upper bits of a byte first
 //! columns  codes and scales of each matrix column after column: [bytes of a row, rows], [scales of a row, rows]
 //! blocks   ggml's NVFP4, one part: four scales and 32 bytes of codes for each 64 elements; byte 8 * s + j has elements j and
 //!          j + 8 of the 16 that share scale s
 //! ```
 //!
 //! Sources: "1D block scaling factors layout" in the manual of cuBLAS, `to_blocked` in `prototype/mx_formats/utils.py` of torchao
-//! 0.18; `maybe_transpose_expert_weight_dimensions` in `modelopt/torch/export/quant_utils.py` of Model Optimizer.
+//! 0.18; `pack_uint4` and `to_blocked` in `float_utils.py` of comfy-kitchen 0.2; `maybe_transpose_expert_weight_dimensions` in `modelopt/torch/export/quant_utils.py` of Model Optimizer.
 
 use super::Grid;
 use crate::blocks::NVFP4_BYTES;
@@ -25,10 +26,33 @@ pub enum Arranged {
     Rows,
     /// Scales in tiles, codes row after row.
     Tiles,
+    /// Likewise, and of two codes in a byte the upper bits are the first.
+    UpperFirst,
     /// Both column after column.
     Columns,
     /// Both in one part, as blocks of NVFP4.
     Blocks,
+}
+
+/// All of them, in the order of the numbers that stand for them.
+const ALL: [Arranged; 5] =
+    [Arranged::Rows, Arranged::Tiles, Arranged::Columns, Arranged::Blocks, Arranged::UpperFirst];
+
+impl Arranged {
+    /// The number that stands for it.
+    pub fn number(self) -> u64 {
+        ALL.iter().position(|one| *one == self).map_or(0, |at| at as u64)
+    }
+
+    /// What a number stands for.
+    pub fn of_number(number: u64) -> Arranged {
+        usize::try_from(number).ok().and_then(|at| ALL.get(at)).copied().unwrap_or(Arranged::Rows)
+    }
+
+    /// Whether scales lie in tiles.
+    fn is_tiled(self) -> bool {
+        matches!(self, Arranged::Tiles | Arranged::UpperFirst)
+    }
 }
 
 /// Elements of a block of NVFP4.
@@ -47,6 +71,11 @@ pub fn tiled(rows: u64, columns: u64) -> u64 {
     tiles(rows, columns).saturating_mul(TILE.2)
 }
 
+/// The sides of a matrix that is as large as the tiles which cover so many rows and columns of scales.
+pub fn tile_sides(rows: u64, columns: u64) -> [u64; 2] {
+    [rows.next_multiple_of(TILE.0), columns.next_multiple_of(TILE.1)]
+}
+
 impl Grid {
     /// Where the codes of rows are.
     pub(super) fn place_of_codes(&self, rows: &Range<u64>) -> PartRange {
@@ -58,7 +87,7 @@ impl Grid {
                 let blocks = self.row_len / OF_BLOCK;
                 return PartRange::Boxes(vec![PartBox::run(rows.start * blocks, n * blocks)]);
             }
-            Arranged::Rows | Arranged::Tiles => {}
+            Arranged::Rows | Arranged::Tiles | Arranged::UpperFirst => {}
         }
         PartRange::Boxes(vec![PartBox::run(rows.start * bytes / self.unit, n * bytes / self.unit)])
     }
@@ -71,7 +100,7 @@ impl Grid {
             return self.in_columns(rows, columns);
         }
         let scale_rows = self.scale_rows_of(rows);
-        if self.arranged == Arranged::Tiles {
+        if self.arranged.is_tiled() {
             let (first, last) = (scale_rows.start / TILE.0, scale_rows.end.div_ceil(TILE.0));
             let of_row = tiled(1, columns);
             return run(first * of_row, last.saturating_sub(first) * of_row);
@@ -93,6 +122,10 @@ impl Grid {
             Arranged::Columns => self.turned(part, (&held.rows, rows), index(bytes), 1).map(Cow::Owned),
             Arranged::Blocks => self.blocks_of(held, rows).map(|blocks| Cow::Owned(codes_of_blocks(blocks))),
             Arranged::Rows | Arranged::Tiles => bytes_of(part, &held.rows, rows, bytes).map(Cow::Borrowed),
+            Arranged::UpperFirst => {
+                let pairs = bytes_of(part, &held.rows, rows, bytes)?;
+                Ok(Cow::Owned(pairs.iter().map(|pair| pair.rotate_left(4)).collect()))
+            }
         }
     }
 
@@ -105,7 +138,7 @@ impl Grid {
             return self.turned(part, (&held.rows, rows), index(columns), each).map(Cow::Owned);
         }
         match self.arranged {
-            Arranged::Tiles => {
+            Arranged::Tiles | Arranged::UpperFirst => {
                 let (held, rows) = (self.scale_rows_of(&held.rows), self.scale_rows_of(rows));
                 untiled(part, (&held, &rows), index(columns)).map(Cow::Owned)
             }

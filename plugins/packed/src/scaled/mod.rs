@@ -2,7 +2,7 @@
 //! MXFP8 and NVFP4.
 //!
 //! ```text
-//! part 0  codes   [rows, row_len]     a byte each; or two in a byte, or four in three, the lower bits first
+//! part 0  codes   [rows, row_len]     a byte each; or two in a byte, or four in three, the lower bits first unless `arranged.rs` says so
 //! part 1  scales  one for each box of the grid, row-major, matrix after matrix
 //! part 2  zeros   likewise; if there are any
 //! part 3  global  a scale for each matrix, or for all; if there is one
@@ -21,7 +21,7 @@ use crate::layout::{Layout, index, numbers, too_short};
 use crate::numbers::{E2M3, PAIRS, of_bytes, values};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{DType, Error, ExactType, FactoredType, HeldRows, PackedRows, PackedTensor, PartRange, Result};
-pub use arranged::{Arranged, tiled};
+pub use arranged::{Arranged, tile_sides, tiled};
 use std::ops::Range;
 
 /// The layout's name.
@@ -131,12 +131,7 @@ impl Grid {
             self.factor.to_bits(),
             self.columns.map_or(u32::MAX, |dtype| dtype.0),
         ];
-        let arranged = match self.arranged {
-            Arranged::Rows => 0,
-            Arranged::Tiles => 1,
-            Arranged::Columns => 2,
-            Arranged::Blocks => 3,
-        };
+        let arranged = self.arranged.number();
         let sizes = [self.globals, self.matrix_rows, self.of_scale.0, self.of_scale.1, self.unit, arranged];
         let numbers = numbers.into_iter().map(u64::from).chain(sizes).collect();
         PackedRows { scheme: NAME.to_owned(), numbers, rows: self.rows, row_len: self.row_len }
@@ -168,12 +163,7 @@ impl Grid {
             of_scale: (rows.max(1), columns.max(1)),
             rows: packed.rows,
             row_len: packed.row_len,
-            arranged: match arranged {
-                0 => Arranged::Rows,
-                1 => Arranged::Tiles,
-                2 => Arranged::Columns,
-                _ => Arranged::Blocks,
-            },
+            arranged: Arranged::of_number(arranged),
         })
     }
 
@@ -196,7 +186,7 @@ impl Grid {
         const MOST: u64 = 16 << 20;
         match self.arranged {
             Arranged::Rows | Arranged::Blocks => 1,
-            Arranged::Tiles => 128,
+            Arranged::Tiles | Arranged::UpperFirst => 128,
             Arranged::Columns => (MOST / self.code_bytes().max(1)).clamp(512, 4096) / 32 * 32,
         }
     }

@@ -19,15 +19,15 @@
 mod stated;
 
 use crate::affine::Groups;
-use crate::model::{Found, Model, matrices};
+use crate::model::{Config, Found, Model, matrices};
 use crate::numbers::of_bytes;
 use crate::scaled::{Arranged, Global, Grid, tiled};
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, States};
 use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
 use stated::{Class, Stated};
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "torchao", understand };
+pub static SCHEME: Scheme = Scheme { name: "torchao", states: States::Config(is_ours), understand };
 
 /// Types of scales.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -44,12 +44,36 @@ const UNUSED: [&str; 3] = ["act_quant_scale", "act_quant_zero_point", "act_per_t
 /// Parts of classes whose codes are arranged for a kernel.
 const ARRANGED: [&str; 4] = ["scale_and_zero", "group_scale", "group_zero", "row_scale"];
 
+/// Words of the classes and functions whose weights are known, in small letters.
+const KNOWN: [&str; 6] = ["int8", "int4", "intx", "float8", "mx", "nvfp4"];
+
+/// Fails for a way to pack that the configuration names, where it is none that is known.
+fn check_type(model: &Model<'_>, config: &Config<'_>) -> Result<()> {
+    let Some((number, ..)) = model.ending("_qdata").next() else { return Ok(()) };
+    let Some(said) = config.json.get("quant_type").map(|said| said.to_string().to_lowercase()) else {
+        return Ok(());
+    };
+    if KNOWN.iter().any(|known| said.contains(known)) {
+        return Ok(());
+    }
+    let said: String = said.chars().take(80).collect();
+    let message = format!("torchao's `quant_type` {} is not known", said.escape_debug());
+    Err(Error::unsupported(message).tensor(&model.tensor(number).name))
+}
+
+fn is_ours(config: &Config<'_>) -> bool {
+    config.is_method(&["torchao"])
+}
+
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let config = model.config(&["torchao"]);
     let stated = stated::all(model)?;
     let endings: Vec<&str> = ["qdata"].iter().chain(&PARTS).chain(&UNUSED).copied().collect();
     stated::check_parts(model, &stated, &endings, found)?;
     let said = config.map(|config| config.json.to_string()).unwrap_or_default();
+    if let Some(config) = config.filter(|_| stated.is_empty()) {
+        check_type(model, config)?;
+    }
     let says = |what: &str| said.contains(what);
     let says_four = says("\"Int4") || says("\"Float8DynamicActivationInt4Weight");
     let (says_eight, says_intx) = (says("\"Int8"), says("\"Intx"));

@@ -11,6 +11,9 @@ use std::collections::{HashMap, HashSet};
 /// Metadata keys that announce packed weights at any depth: names of JSON objects.
 const OBJECTS: [&str; 2] = ["quantization_config", "compression_config"];
 
+/// Keys of a file's metadata whose texts are JSON that announces packed weights.
+const TEXTS: [&str; 1] = ["_quantization_metadata"];
+
 /// A key that announces them at the top level if it has one of these members.
 const TOP: (&str, [&str; 5]) =
     ("quantization", ["bits", "group_size", "mode", "quant_algo", "qformat_weight"]);
@@ -113,8 +116,14 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
                     found.push(Announcement { scheme: None, file, key, is_own: false });
                     found.len() - 1
                 });
-                if found[at].scheme.is_none() && NAMES.contains(&member) {
+                if found[at].scheme.is_some() {
+                    continue;
+                }
+                if NAMES.contains(&member) {
                     found[at].scheme = value.as_str().map(str::to_owned);
+                } else if TEXTS.contains(&object) {
+                    let json = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+                    found[at].scheme = json.as_ref().and_then(named);
                 }
             }
         }
@@ -194,6 +203,9 @@ impl Announcement {
             return String::from_utf8(held.inline()?.to_vec()).ok();
         };
         let (file, members) = objects.members.get(&(self.file.as_str(), key.as_str()))?;
+        if let ([("", text)], true) = (members.as_slice(), TEXTS.contains(&key.as_str())) {
+            return text.as_str().map(str::to_owned);
+        }
         let whole = objects.files.get(*file).and_then(Option::as_ref);
         let written = whole.and_then(|whole| key.split('.').try_fold(whole, |at, name| at.get(name)));
         Some(written.map_or_else(|| rebuilt(members).to_string(), Json::to_string))
@@ -307,6 +319,9 @@ pub fn gone<'a>(announced: &'a [Announcement], model: &Model) -> Vec<&'a Announc
 
 /// The announcing object that a key is in, and the key's name within it.
 fn split(key: &str) -> Option<(&str, &str)> {
+    if TEXTS.contains(&key) {
+        return Some((key, ""));
+    }
     let (top, members) = TOP;
     if let Some(member) = key.strip_prefix(top).and_then(|rest| rest.strip_prefix('.')) {
         return members.contains(&member).then_some((top, member));
@@ -376,6 +391,8 @@ mod tests {
             ("quantization.bits", Some(("quantization", "bits"))),
             ("quantization.note", None),
             ("general.quantization_version", None),
+            ("_quantization_metadata", Some(("_quantization_metadata", ""))),
+            ("a._quantization_metadata", None),
             ("my_quantization_config", None),
         ] {
             assert_eq!(split(key), want, "{key}");

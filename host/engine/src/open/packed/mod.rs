@@ -79,7 +79,10 @@ impl OpenedModel {
         };
         stored.tensors = self.model.tensors.iter().map(of).collect();
         for (one, json) in announced.iter().zip(announced::jsons(&announced, self)) {
-            let Some(json) = json else { continue };
+            let json = json.ok_or_else(|| {
+                let message = format!("what says how weights are packed cannot be read: {}", one.shown());
+                Error::malformed(message).in_file(&one.file)
+            })?;
             let key = one.key.clone().unwrap_or_default();
             stored.announced.push(Announced { file: one.file.clone(), key, json });
         }

@@ -44,6 +44,7 @@ const WORDS: &[DType] = &[DType::U8, DType::I16, DType::I32, DType::U32];
 
 /// All signs, most specific first.
 pub static SIGNS: &[Sign] = &[
+    alone("ComfyUI", ".comfy_quant"),
     alone("bitsandbytes NF4", ".quant_state.bitsandbytes__nf4"),
     alone("bitsandbytes FP4", ".quant_state.bitsandbytes__fp4"),
     alone("bitsandbytes 4 bit", ".nested_absmax"),

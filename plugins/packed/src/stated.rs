@@ -1,0 +1,65 @@
+//! What is stated of how a model's weights are packed comes before what its tensors look like: where a scheme is stated, weights are
+//! of no other; and where one is stated that no scheme here knows, they are of none.
+
+use crate::model::{Found, Model};
+use crate::scheme::{SCHEMES, Scheme, States};
+use apr_sdk::{Error, RECIPE, Result};
+
+/// What is stated of a model.
+pub enum Stated {
+    /// Nothing: names and shapes tell.
+    Nothing,
+    /// Schemes, and what the first statement calls them.
+    Schemes {
+        /// The names of the schemes.
+        schemes: Vec<&'static str>,
+        /// What states the first, for messages.
+        by: String,
+    },
+    /// Something that is not known here.
+    Unknown,
+}
+
+impl Stated {
+    /// What the configuration and the marks of a model state.
+    ///
+    /// # Errors
+    /// Unsupported if one of several statements is not known.
+    pub fn of(model: &Model<'_>) -> Result<Stated> {
+        let (mut schemes, mut known, mut unknown) = (Vec::new(), None, None);
+        for config in model.configs.iter().filter(|config| config.key != RECIPE) {
+            let before = schemes.len();
+            schemes
+                .extend(SCHEMES.iter().filter(|scheme| scheme.states.holds_of(config)).map(|one| one.name));
+            let of = if schemes.len() > before { &mut known } else { &mut unknown };
+            of.get_or_insert(config);
+        }
+        let mut by = known.map(|config| format!("the configuration says {}", config.method()));
+        for scheme in SCHEMES.iter().filter(|scheme| scheme.states.is_marked(model)) {
+            schemes.push(scheme.name);
+            by.get_or_insert_with(|| format!("tensors say {}", scheme.name));
+        }
+        match (by, unknown) {
+            (None, None) => Ok(Stated::Nothing),
+            (None, Some(_)) => Ok(Stated::Unknown),
+            (Some(by), None) => Ok(Stated::Schemes { schemes, by }),
+            (Some(by), Some(config)) => {
+                let message = format!("{} is not known as a way to pack weights, and {by}", config.method());
+                Err(Error::unsupported(message).in_file(config.file))
+            }
+        }
+    }
+
+    /// Fails if a scheme has weights and another one is stated.
+    ///
+    /// # Errors
+    /// Unsupported, with a tensor and what is stated.
+    pub fn check(&self, model: &Model<'_>, found: &Found, scheme: &Scheme) -> Result<()> {
+        let Stated::Schemes { schemes, by } = self else { return Ok(()) };
+        let is_own = matches!(scheme.states, States::Itself) || schemes.contains(&scheme.name);
+        let first = found.own().first().filter(|_| !is_own);
+        let Some((number, _)) = first.and_then(|weight| weight.parts.first()) else { return Ok(()) };
+        let message = format!("it looks like a weight of {}, and {by}", scheme.name);
+        Err(Error::unsupported(message).tensor(&model.tensor(*number).name))
+    }
+}

@@ -97,3 +97,58 @@ fn marks_of_packed_layers_are_gone_with_what_they_speak_of() {
     }
     assert!(n >= 12, "{n}");
 }
+
+#[test]
+fn what_announces_and_cannot_be_read_is_refused_with_its_file_and_never_passed_over() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let (_, fixture) = fixtures().into_iter().find(|(name, _)| name == "modelopt-nvfp4").unwrap();
+    let file = "hf_quant_config.json";
+    let said = std::fs::read(fixture.join(file)).unwrap();
+    let wide = [vec![0xff, 0xfe], said.iter().flat_map(|byte| [*byte, 0]).collect()].concat();
+    for (name, bytes, words) in [
+        ("marked", [b"\xef\xbb\xbf".to_vec(), said.clone()].concat(), "byte order mark"),
+        ("wide", wide, "UTF-16"),
+        ("latin", b"{\"a\": \"\xe9\"}".to_vec(), "not UTF-8"),
+        ("cut", said[..said.len() / 2].to_vec(), "is no JSON"),
+        ("empty", Vec::new(), "is no JSON"),
+    ] {
+        let input = scratch.at(name);
+        folder(&fixture, &input);
+        std::fs::write(input.join(file), bytes).unwrap();
+        let output = scratch.at("unpacked.safetensors");
+        let options = ConvertOptions { quantization: dequantizing(), ..to("safetensors", &input, &output) };
+        let error = convert(&host, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{name}: {error}");
+        assert!(error.message().contains(words), "{name}: {error}");
+        assert!(error.file().is_some_and(|shown| shown.ends_with(file)), "{name}: {error}");
+        assert!(!output.exists(), "{name}");
+        // A copy is exact.
+        must(&host, &to("safetensors", &input, &scratch.at(&format!("{name}.safetensors"))));
+    }
+}
+
+#[test]
+fn statements_that_are_no_objects_or_name_nothing_are_not_passed_over() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let (_, fixture) = fixtures().into_iter().find(|(name, _)| name == "fp8-static").unwrap();
+    for (name, said) in [
+        ("text", json!("gptq")),
+        ("list", json!(["gptq"])),
+        ("number", json!(4)),
+        ("other", json!({"foo": 1})),
+    ] {
+        let input = scratch.at(name);
+        folder(&fixture, &input);
+        let config = std::fs::read_to_string(input.join("config.json")).unwrap();
+        let mut config: Json = serde_json::from_str(&config).unwrap();
+        config["quantization_config"] = said;
+        std::fs::write(input.join("config.json"), config.to_string()).unwrap();
+        let options = ConvertOptions {
+            quantization: dequantizing(),
+            ..to("safetensors", &input, &scratch.at("unpacked.safetensors"))
+        };
+        let error = convert(&host, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}: {error}");
+        assert!(error.message().contains("`quantization_config` in config.json"), "{name}: {error}");
+    }
+}

@@ -2,8 +2,8 @@
 
 use crate::open::OpenedModel;
 use apr_sdk::{
-    Bytes, DERIVED, Derived, DerivedStated, Foreign, ForeignFile, Model, Payload, Result, Tensor, Value,
-    escape,
+    Bytes, DERIVED, Derived, DerivedStated, Error, Foreign, ForeignFile, Model, Payload, Result, Tensor,
+    Value, escape, strict_json,
 };
 use serde_json::{Map, Value as Json};
 use std::collections::{HashMap, HashSet};
@@ -136,10 +136,21 @@ fn shown<'m>(foreign: &'m Foreign, file: &'m ForeignFile) -> &'m str {
     if file.name.is_empty() { &foreign.format } else { &file.name }
 }
 
-/// What announcements say, as JSON; `None` for what cannot be read.
-pub fn jsons(announced: &[Announcement], source: &OpenedModel) -> Vec<Option<String>> {
+/// What announcements say, as JSON.
+///
+/// # Errors
+/// Malformed, with the file, for one that cannot be read: without it, tensors would be taken for what they look like.
+pub fn jsons(announced: &[Announcement], source: &OpenedModel) -> Result<Vec<String>> {
     let objects = Objects::of(source);
-    announced.iter().map(|one| one.json(source, &objects)).collect()
+    let unread = |one: &Announcement| {
+        let message = format!("what says how weights are packed cannot be read: {}", one.shown());
+        Error::malformed(message)
+    };
+    let of = |one: &Announcement| {
+        let json = one.json(source, &objects).and_then(|json| json.ok_or_else(|| unread(one)));
+        json.map_err(|error| error.in_file(&one.file))
+    };
+    announced.iter().map(of).collect()
 }
 
 /// The names and values of an object's members; a member of an object within has a name with a dot.
@@ -177,6 +188,17 @@ impl<'m> Objects<'m> {
         }
         objects
     }
+
+    /// What the object called `key` in a file says.
+    fn json(&self, file: &str, key: &str) -> Option<String> {
+        let (file, members) = self.members.get(&(file, key))?;
+        if let ([("", text)], true) = (members.as_slice(), TEXTS.contains(&key)) {
+            return text.as_str().map(str::to_owned);
+        }
+        let whole = self.files.get(*file).and_then(Option::as_ref);
+        let written = whole.and_then(|whole| key.split('.').try_fold(whole, |at, name| at.get(name)));
+        Some(written.map_or_else(|| rebuilt(members).to_string(), Json::to_string))
+    }
 }
 
 impl Announcement {
@@ -192,23 +214,16 @@ impl Announcement {
         }
     }
 
-    fn json(&self, source: &OpenedModel, objects: &Objects<'_>) -> Option<String> {
+    fn json(&self, source: &OpenedModel, objects: &Objects<'_>) -> Result<Option<String>> {
+        let text = |held: &Bytes| Ok(strict_json::text(held.inline().unwrap_or_default())?.to_owned());
         if self.is_own {
-            let held = source.model.derived.as_ref().and_then(Bytes::inline)?;
-            return String::from_utf8(held.to_vec()).ok();
+            return source.model.derived.as_ref().map(text).transpose();
         }
         let Some(key) = &self.key else {
-            let asset = source.model.assets.iter().find(|asset| asset.name == self.file)?;
-            let held = source.fetch(&asset.bytes).ok()?;
-            return String::from_utf8(held.inline()?.to_vec()).ok();
+            let asset = source.model.assets.iter().find(|asset| asset.name == self.file);
+            return asset.map(|asset| text(&source.fetch(&asset.bytes)?)).transpose();
         };
-        let (file, members) = objects.members.get(&(self.file.as_str(), key.as_str()))?;
-        if let ([("", text)], true) = (members.as_slice(), TEXTS.contains(&key.as_str())) {
-            return text.as_str().map(str::to_owned);
-        }
-        let whole = objects.files.get(*file).and_then(Option::as_ref);
-        let written = whole.and_then(|whole| key.split('.').try_fold(whole, |at, name| at.get(name)));
-        Some(written.map_or_else(|| rebuilt(members).to_string(), Json::to_string))
+        Ok(objects.json(&self.file, key))
     }
 
     /// Whether it says nothing of a model any more in which the weights called `unpacked` were unpacked.

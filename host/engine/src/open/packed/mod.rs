@@ -78,11 +78,8 @@ impl OpenedModel {
             shape: tensor.shape.clone(),
         };
         stored.tensors = self.model.tensors.iter().map(of).collect();
-        for (one, json) in announced.iter().zip(announced::jsons(&announced, self)) {
-            let json = json.ok_or_else(|| {
-                let message = format!("what says how weights are packed cannot be read: {}", one.shown());
-                Error::malformed(message).in_file(&one.file)
-            })?;
+        let jsons = announced::jsons(&announced, self).map_err(|error| self.files.show(error))?;
+        for (one, json) in announced.iter().zip(jsons) {
             let key = one.key.clone().unwrap_or_default();
             stored.announced.push(Announced { file: one.file.clone(), key, json });
         }

@@ -13,6 +13,7 @@
 mod choosing;
 mod compared;
 mod cuda;
+mod drafted;
 mod families;
 mod faults;
 mod golden;

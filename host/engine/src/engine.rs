@@ -1,13 +1,14 @@
 //! The context of every operation: plugins, workers, paths, cancellation.
 
-use crate::architecture::Tables;
+use crate::architecture::{Tables, draft_warning};
 use crate::crew::{Alone, Crew};
 use crate::open::Places;
 use crate::progress::{Progress, Silent};
 use crate::registry::Registry;
 use apr_sdk::{Error, LogLevel, Result};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The context of an operation.
 pub struct Engine {
@@ -22,6 +23,8 @@ pub struct Engine {
     /// Receives progress and messages.
     pub progress: Arc<dyn Progress>,
     tables: OnceLock<Tables>,
+    /// The ids of drafts that the user was told of.
+    drafts_told: Mutex<BTreeSet<String>>,
 }
 
 impl Engine {
@@ -34,12 +37,21 @@ impl Engine {
             cancel: Arc::default(),
             progress: Arc::new(Silent),
             tables: OnceLock::new(),
+            drafts_told: Mutex::default(),
         }
     }
 
     /// The available architecture tables, each parsed on first use.
     pub fn tables(&self) -> &Tables {
         self.tables.get_or_init(|| Tables::of(&self.registry))
+    }
+
+    /// Warns once that the table of an architecture, which is used, is still a draft.
+    pub(crate) fn tell_of_draft(&self, id: &str) {
+        if self.drafts_told.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned()) {
+            let path = self.registry.table_provider(id).and_then(|plugin| plugin.path.as_deref());
+            self.progress.warn(&draft_warning(id, path));
+        }
     }
 
     /// Reports the plugins' panics that no call could report: those in probes and drops.

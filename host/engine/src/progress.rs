@@ -9,6 +9,11 @@ pub trait Progress: Send + Sync {
 
     /// A plugin logged a message.
     fn log(&self, level: LogLevel, message: &str);
+
+    /// The engine warns of something that makes the result doubtful.
+    fn warn(&self, message: &str) {
+        self.log(LogLevel::Warning, message);
+    }
 }
 
 /// Ignores everything.

@@ -13,6 +13,7 @@ use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
 use apr_host::storage::error::with_way_out;
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The surroundings of a verb.
@@ -38,6 +39,7 @@ impl Context {
             quiet: globals.quiet,
             verbose: globals.verbose,
             color: color_wanted(when),
+            waiting: Arc::default(),
         };
         settings.warnings.iter().for_each(|warning| terminal.warn(warning));
         Ok(Context { globals, settings, terminal })
@@ -45,7 +47,23 @@ impl Context {
 
     /// The host: every plugin that is found, the wanted threads, progress on stderr, Ctrl-C as a polite stop.
     pub fn host(&self) -> Host {
-        let mut host = Host::new(self.registry());
+        self.host_of(self.registry())
+    }
+
+    /// The same with an architecture table that precedes all others.
+    ///
+    /// # Errors
+    /// The refusal of the table, with its code.
+    pub fn host_with_table(&self, table: &Path) -> Result<Host> {
+        let mut options = self.discover_options();
+        options.named.insert(0, table.to_owned());
+        let registry = apr_host::plugins::discover(&options);
+        registry.check_named()?;
+        Ok(self.host_of(registry))
+    }
+
+    fn host_of(&self, registry: Registry) -> Host {
+        let mut host = Host::new(registry);
         match self.settings.number("defaults.threads") {
             0 => {}
             threads => host.set_threads(threads),

@@ -329,6 +329,14 @@ impl Report for Outcome {
         }
     }
 
+    fn warnings_mut(&mut self) -> Option<&mut Vec<String>> {
+        match self {
+            Outcome::Planned(plan) => Some(&mut plan.warnings),
+            Outcome::Done(done, _) => Some(&mut done.warnings),
+            Outcome::Analyzed(_) | Outcome::Finished(_) | Outcome::Several(_) => None,
+        }
+    }
+
     fn quiet(&self) -> String {
         match self {
             Outcome::Planned(_) => self.to_string(),

@@ -232,6 +232,10 @@ impl Report for Inspected {
     fn warnings(&self) -> &[String] {
         &self.warnings
     }
+
+    fn warnings_mut(&mut self) -> Option<&mut Vec<String>> {
+        Some(&mut self.warnings)
+    }
 }
 
 impl fmt::Display for Inspected {

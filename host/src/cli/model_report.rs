@@ -135,6 +135,10 @@ impl Report for Reported {
         &self.warnings
     }
 
+    fn warnings_mut(&mut self) -> Option<&mut Vec<String>> {
+        Some(&mut self.warnings)
+    }
+
     fn quiet(&self) -> String {
         self.printed.clone().unwrap_or_default()
     }

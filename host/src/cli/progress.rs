@@ -146,6 +146,14 @@ impl Progress for Shown {
         }
     }
 
+    fn warn(&self, message: &str) {
+        let tell = || self.terminal.warn_of_answer(message);
+        match &self.form {
+            Form::Bar(bar) => bar.suspend(tell),
+            _ => tell(),
+        }
+    }
+
     fn log(&self, level: LogLevel, message: &str) {
         let level = match level {
             LogLevel::Debug => Lowest::Debug,

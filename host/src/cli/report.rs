@@ -28,6 +28,11 @@ pub trait Report: Display {
         &[]
     }
 
+    /// The same to add to, of a report that writes its document itself.
+    fn warnings_mut(&mut self) -> Option<&mut Vec<String>> {
+        None
+    }
+
     /// What `-q` leaves of the text: all of it, unless the verb knows better.
     fn quiet(&self) -> String {
         self.to_string()

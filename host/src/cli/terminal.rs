@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How the streams are to be used.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Terminal {
     pub verbose: u8,
     /// Whether stderr gets colors.
     pub color: bool,
+    /// Warnings that wait for the answer's document; shared by everything that speaks to this terminal.
+    pub waiting: Arc<Mutex<Vec<String>>>,
 }
 
 /// The longest path, message or hint that is shown, in characters: longer ones are a file's attempt to flood a screen.
@@ -40,6 +43,7 @@ impl Terminal {
             quiet: false,
             verbose: 0,
             color: color_wanted(when.unwrap_or(ColorWhen::Auto)),
+            waiting: Arc::default(),
         }
     }
 
@@ -61,10 +65,16 @@ impl Terminal {
 
     /// Prints how a verb ended.
     pub fn finish(&self, outcome: Result<Box<dyn Report>>) -> ExitCode {
-        let report = match outcome {
+        let mut report = match outcome {
             Ok(report) => report,
-            Err(error) => return self.fail(&error),
+            Err(error) => {
+                self.warn_of_waiting();
+                return self.fail(&error);
+            }
         };
+        if let Some(warnings) = report.warnings_mut() {
+            warnings.append(&mut self.take_waiting());
+        }
         let printed = self.print(report.as_ref()).map_err(|error| match report.done() {
             Some(done) => error.hint(done),
             None => error,
@@ -87,6 +97,23 @@ impl Terminal {
     /// Says on stderr what the user should know though the work goes on.
     pub fn warn(&self, message: &str) {
         self.say("warning", "33", message);
+    }
+
+    /// Says what makes the answer doubtful: at once, or in the answer's document where that is JSON.
+    pub fn warn_of_answer(&self, message: &str) {
+        match self.json {
+            true => self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(message.to_owned()),
+            false => self.warn(message),
+        }
+    }
+
+    fn take_waiting(&self) -> Vec<String> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Says on stderr what no document has a place for.
+    fn warn_of_waiting(&self) {
+        self.take_waiting().iter().for_each(|warning| self.warn(warning));
     }
 
     /// The same for what is only good to know.
@@ -128,9 +155,13 @@ impl Terminal {
         let mut out = Escaping::new(io::stdout().lock(), escape_json);
         match report.write_json(&mut out).and_then(|streamed| out.flush().map(|()| streamed)) {
             Ok(Streamed::No) => {}
-            Ok(Streamed::Document) => return Ok(()),
+            Ok(Streamed::Document) => {
+                self.warn_of_waiting();
+                return Ok(());
+            }
             Ok(Streamed::Rows) => {
                 warn();
+                self.warn_of_waiting();
                 return Ok(());
             }
             Err(error) => return ended(Err(error)),
@@ -139,10 +170,14 @@ impl Terminal {
         let mut document = report.json()?;
         match &mut document {
             Json::Object(fields) => {
-                fields.entry("warnings").or_insert_with(|| Json::from(report.warnings()));
+                let warnings = fields.entry("warnings").or_insert_with(|| Json::from(report.warnings()));
+                if let Json::Array(warnings) = warnings {
+                    warnings.extend(self.take_waiting().into_iter().map(Json::from));
+                }
             }
             _ => warn(),
         }
+        self.warn_of_waiting();
         let text = document_text(&document)?;
         write_out(text.as_bytes())
     }
@@ -266,7 +301,9 @@ fn ended(written: io::Result<()>) -> Result<()> {
 mod tests {
     use super::*;
 
-    const PLAIN: Terminal = Terminal { json: false, quiet: false, verbose: 0, color: false };
+    fn plain() -> Terminal {
+        Terminal { json: false, quiet: false, verbose: 0, color: false, waiting: Arc::default() }
+    }
 
     #[test]
     fn an_error_has_what_where_and_a_way_out() {
@@ -274,10 +311,10 @@ mod tests {
             Error::malformed("tensor data ends 12 bytes too early").in_file("m.x").at(40).tensor("a\0b");
         let error = error.hint("download the file again").cause("read 3 of 15 bytes");
         assert_eq!(
-            PLAIN.error_text(&error),
+            plain().error_text(&error),
             "error[E002]: tensor data ends 12 bytes too early\n  at m.x, offset 40, tensor a\\u{0}b\n  help: download the file again\n"
         );
-        let verbose = Terminal { verbose: 1, color: true, ..PLAIN };
+        let verbose = Terminal { verbose: 1, color: true, ..plain() };
         assert!(verbose.error_text(&error).starts_with("\u{1b}[1;31merror[E002]:\u{1b}[0m "));
         assert!(verbose.error_text(&error).contains("\n  caused by read 3 of 15 bytes\n"));
     }

@@ -2,7 +2,8 @@
 //! written, no type changes, and no keys are placed.
 
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value, narrowed};
-use crate::architecture::model::{Journey, Stored, dimension, find_table, planned, stated};
+use crate::architecture::known::{find_table, stated};
+use crate::architecture::model::{Journey, Stored, dimension, planned};
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{Source, Table};
 use crate::architecture::translate::{Request, translate};
@@ -53,7 +54,7 @@ impl<'e> Known<'e> {
         (to, target): (&str, &Format),
     ) -> Result<Known<'e>> {
         let model = &opened.model;
-        let found = find_table(engine.tables(), model, arch)?;
+        let found = find_table(engine, model, arch)?;
         let (table, from) = found.ok_or_else(|| {
             let message = format!("no table knows its architecture in the dialect `{}`", model.dialect);
             Error::unsupported(message).hint("name the architecture with --arch ID (`apr arch list`)")

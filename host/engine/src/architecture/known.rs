@@ -1,12 +1,64 @@
 //! A model as its architecture's table describes it, in any dialect: which table that is, and the
 //! configuration under canonical names.
 
-use crate::architecture::config::{Config, canonical};
-use crate::architecture::model::{find_table, stated};
+use crate::architecture::Tables;
+use crate::architecture::config::{Config, OF_TENSORS, canonical};
 use crate::architecture::table::Table;
 use crate::architecture::translate::images;
 use crate::engine::Engine;
-use apr_sdk::{Model, Result};
+use apr_sdk::{Model, Result, Value};
+
+/// The table of the model's architecture, and the model's dialect: every use of a table for a model begins here. The user
+/// is told of one that is still a draft.
+pub(super) fn find_table<'t>(
+    engine: &'t Engine,
+    model: &Model,
+    arch: Option<&str>,
+) -> Result<Option<(&'t Table, String)>> {
+    let found = choose_table(engine.tables(), model, arch)?;
+    if let Some((table, _)) = found.as_ref().filter(|(table, _)| table.draft) {
+        engine.tell_of_draft(&table.id);
+    }
+    Ok(found)
+}
+
+fn choose_table<'t>(
+    tables: &'t Tables,
+    model: &Model,
+    arch: Option<&str>,
+) -> Result<Option<(&'t Table, String)>> {
+    let lookup = |key: &str| stated(model, key);
+    if let Some(id) = arch {
+        let table = tables.find(id)?;
+        let from = match model.dialect.as_str() {
+            // The dialect can only be told from the names.
+            "none" => table.nearest_dialect(&names_of(model)).to_owned(),
+            known => known.to_owned(),
+        };
+        return Ok(Some((table, from)));
+    }
+    if let Some(architecture) = &model.architecture {
+        let found = tables.find(&architecture.id).ok();
+        return Ok(found.map(|table| (table, model.dialect.clone())));
+    }
+    if model.dialect == "none" {
+        return Ok(None);
+    }
+    let marks = |key: &str| match key.strip_prefix(OF_TENSORS) {
+        None => lookup(key),
+        Some(name) => model.tensors.iter().any(|tensor| tensor.name == name).then(|| Value::from_bool(true)),
+    };
+    Ok(tables.detect(&model.dialect, &marks)?.map(|table| (table, model.dialect.clone())))
+}
+
+/// The value of a key in the model's own format.
+pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
+    model.foreign_of(&model.format)?.get(key).cloned()
+}
+
+pub(super) fn names_of(model: &Model) -> Vec<&str> {
+    model.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
+}
 
 /// What a table tells about a model.
 pub(super) struct Known<'t> {
@@ -28,7 +80,7 @@ pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -
         return Ok(None);
     }
     // Ambiguous and missing tables only matter for translation.
-    let found = find_table(engine.tables(), model, arch).ok().flatten();
+    let found = find_table(engine, model, arch).ok().flatten();
     let Some((table, dialect)) = found.filter(|(table, dialect)| table.knows(dialect)) else {
         return Ok(None);
     };

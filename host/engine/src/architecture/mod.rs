@@ -25,6 +25,7 @@ pub use decoder::{
     Rope as Rotation, Section, Shared, decoder, decoder_rows, not_run,
 };
 pub use draft::draft;
+pub use draft::guesses::{Guess, draft_warning, draft_warnings, is_draft, marked, taken_over};
 pub use forward::{Forward, InDialect, forward, in_dialect};
 pub use layers::{PrunedLayers, prune_layers};
 pub use ledger::Ledger;

@@ -297,11 +297,16 @@ impl Registry {
     /// # Errors
     /// InvalidArgument if there is none; any error from the plugin.
     pub fn architecture(&self, id: &str) -> Result<String> {
-        let has = |plugin: &&Plugin| {
-            plugin.manifest.as_ref().is_some_and(|m| m.architectures.iter().any(|a| a == id))
-        };
-        let found = self.plugins.iter().filter(has).find_map(|plugin| plugin.state.as_ref().ok());
+        let found = self.table_provider(id).and_then(|plugin| plugin.state.as_ref().ok());
         found.map_or_else(|| Err(no_table(id)), |provider| provider.architecture(id))
+    }
+
+    /// The plugin that an architecture's table comes from.
+    pub fn table_provider(&self, id: &str) -> Option<&Plugin> {
+        self.plugins.iter().find(|plugin| {
+            let has = |manifest: &Manifest| manifest.architectures.iter().any(|known| known == id);
+            plugin.state.is_ok() && plugin.manifest.as_ref().is_some_and(has)
+        })
     }
 
     /// The texts of all tables, for use at any later time.

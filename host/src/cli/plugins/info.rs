@@ -3,7 +3,9 @@
 use crate::cli::context::Context;
 use crate::cli::plugins::list::{Row, row};
 use crate::cli::report::{Report, with_schema};
+use apr_engine::architecture::draft_warnings;
 use apr_engine::registry::{Plugin, Registry};
+use apr_host::plugins::is_table;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier, Magic, NameRule};
 use apr_sdk::{Error, FormatManifest, OptionKind, OptionSpec, Result, escape};
 use serde::Serialize;
@@ -39,6 +41,8 @@ pub struct Info {
     specs: Vec<(String, OptionSpec)>,
     #[serde(skip)]
     manifests: Vec<FormatManifest>,
+    #[serde(skip)]
+    warnings: Vec<String>,
 }
 
 /// Finds the plugin.
@@ -93,6 +97,8 @@ fn info(plugin: &Plugin) -> Info {
         kernel_options: specs.iter().map(of_kernel).collect(),
         specs,
         manifests,
+        // A library is not loaded for this.
+        warnings: draft_warnings(plugin.path.as_ref().filter(|path| is_table(path)).map(|_| plugin)),
     }
 }
 
@@ -180,6 +186,10 @@ fn show_kind(kind: &OptionKind) -> String {
 impl Report for Info {
     fn json(&self) -> Result<Json> {
         with_schema("apr.plugins.info/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 }
 

@@ -4,6 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::plugins::info::only;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
+use apr_engine::architecture::draft_warnings;
 use apr_engine::registry::Tier;
 use apr_host::overwrite::Inputs;
 use apr_host::plugins::{Lock, file_name, is_table, sha256, table_name};
@@ -96,9 +97,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
     let pinned = pin(args, &manifest.id, &target, context)?;
     let everything = context.registry();
     let others = everything.plugins().iter().filter(|other| other.path.as_deref() != Some(&target));
-    let warnings = others
-        .filter(|other| other.manifest.as_ref().is_some_and(|m| m.id == manifest.id))
-        .map(|other| {
+    let others =
+        others.filter(|other| other.manifest.as_ref().is_some_and(|m| m.id == manifest.id)).map(|other| {
             let at =
                 other.path.as_ref().map_or("built into apr".to_owned(), |path| path.display().to_string());
             format!(
@@ -106,8 +106,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
                 manifest.id,
                 tier_word(other.origin.tier())
             )
-        })
-        .collect();
+        });
+    let mut warnings: Vec<String> = others.collect();
+    // It is told by the name that it has from now on.
+    let mine = everything.plugins().iter().filter(|plugin| is_table && plugin.path.as_ref() == Some(&target));
+    warnings.extend(draft_warnings(mine));
     Ok(Installed {
         id: manifest.id.clone(),
         version: manifest.version.clone(),

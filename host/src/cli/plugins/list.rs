@@ -3,6 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::plugins::tier_word;
 use crate::cli::report::{Report, with_schema};
+use apr_engine::architecture::draft_warnings;
 use apr_engine::registry::{Origin, Plugin};
 use apr_host::plugins::file_name;
 use apr_sdk::{Result, escape};
@@ -69,7 +70,8 @@ pub struct Row {
 pub fn run(_args: &Args, context: &Context) -> Result<Plugins> {
     let registry = context.tried_registry();
     let skipped = registry.skipped.iter().map(|path| path.display().to_string()).collect();
-    let warnings = registry.plugins().iter().filter_map(refused).collect();
+    let mut warnings: Vec<String> = registry.plugins().iter().filter_map(refused).collect();
+    warnings.extend(draft_warnings(registry.plugins()));
     Ok(Plugins { plugins: registry.plugins().iter().map(row).collect(), skipped, warnings })
 }
 

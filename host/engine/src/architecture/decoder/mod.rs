@@ -15,8 +15,8 @@ pub use section::Section;
 
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
-use crate::architecture::known::{Known, known};
-use crate::architecture::model::stated;
+use crate::architecture::known::{Known, known, stated};
+
 use crate::engine::Engine;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};
 

@@ -6,6 +6,8 @@ use crate::architecture::table::expression::Expression;
 use crate::architecture::table::members::{bad, expression, words};
 use crate::wording::nearest;
 use apr_sdk::{Error, Result, escape};
+use std::collections::BTreeSet;
+use std::fmt;
 use toml::{Table as Toml, Value as Item};
 
 /// How the architecture computes, in expressions.
@@ -26,6 +28,15 @@ pub(super) enum Stated {
     Word(String),
     /// An expression over the configuration, and over `i`, the number of the layer.
     Expression(Expression),
+}
+
+impl fmt::Display for Stated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stated::Word(word) => f.write_str(word),
+            Stated::Expression(expression) => expression.fmt(f),
+        }
+    }
 }
 
 /// The sections within `[decoder]`.
@@ -104,6 +115,44 @@ impl Section {
             })
         });
         Ok(Some(Section { rows, refused, values: values.collect::<Result<_>>()? }))
+    }
+
+    /// The parts of the computation that `own`, the text of one table, leaves to its base: each as `[decoder.norm] kind = rms, ...`.
+    pub(in crate::architecture) fn parts_without(&self, own: Option<&Toml>) -> Vec<String> {
+        let mut parts: Vec<(&str, Vec<String>)> = Vec::new();
+        for (key, value) in KEYS.iter().zip(&self.values).filter(|(key, _)| !self.is_unused(key)) {
+            let inside = if key.section.is_empty() {
+                own
+            } else {
+                own.and_then(|own| own.get(key.section)?.as_table())
+            };
+            if inside.is_some_and(|inside| inside.contains_key(key.name)) {
+                continue;
+            }
+            let stated = format!("{} = {value}", key.name);
+            match parts.last_mut().filter(|(section, _)| *section == key.section) {
+                Some((_, all)) => all.push(stated),
+                None => parts.push((key.section, vec![stated])),
+            }
+        }
+        parts.into_iter().map(|(section, all)| format!("{} {}", called(section), all.join(", "))).collect()
+    }
+
+    /// Whether a key says nothing, because there are no experts.
+    fn is_unused(&self, key: &Key) -> bool {
+        let count =
+            KEYS.iter().zip(&self.values).find(|(key, _)| (key.section, key.name) == ("experts", "count"));
+        key.section == "experts" && count.is_some_and(|(_, count)| count.to_string() == "0")
+    }
+
+    /// The names of the configuration that decide what its models compute.
+    pub(in crate::architecture) fn names(&self) -> BTreeSet<String> {
+        let used = KEYS.iter().zip(&self.values).filter(|(key, _)| !self.is_unused(key));
+        let expressions = used.filter_map(|(_, value)| match value {
+            Stated::Expression(expression) => Some(expression),
+            Stated::Word(_) => None,
+        });
+        expressions.flat_map(Expression::names).collect()
     }
 
     /// Its own expressions, with their keys. Defaults may ask for names that a table does not have.

@@ -6,13 +6,13 @@ mod tensors;
 
 pub(super) use tensors::planned;
 
-use crate::architecture::Tables;
 use crate::architecture::config::codes::refuse_codes;
 use crate::architecture::config::generate::{Part, as_f32, recover};
 use crate::architecture::config::lost::{Lost, Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
-use crate::architecture::config::{Config, ConfigScope, Dimensions, OF_TENSORS, canonical, from_value};
+use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value};
+use crate::architecture::known::{find_table, stated};
 use crate::architecture::ledger::Ledger;
 use crate::architecture::removed::Removed;
 use crate::architecture::table::expression::same;
@@ -97,9 +97,8 @@ pub fn translate_model(
     if wishes.arch == Some("none") || model.dialect == want {
         return Ok(Translation::default());
     }
-    let tables = engine.tables();
-    let Some((table, from)) = find_table(tables, model, wishes.arch)? else {
-        return no_table(tables, model, target, want, required);
+    let Some((table, from)) = find_table(engine, model, wishes.arch)? else {
+        return no_table(engine.tables(), model, target, want, required);
     };
     if !table.knows(want) || !table.knows(&from) {
         let missing = if table.knows(want) { &from } else { want };
@@ -108,7 +107,7 @@ pub fn translate_model(
         return if required {
             Err(ways_out(Error::unsupported(message)))
         } else {
-            no_table(tables, model, target, want, false)
+            no_table(engine.tables(), model, target, want, false)
         };
     }
     let journey = Journey { table, from: &from, to: want, target, engine, stored };
@@ -131,45 +130,6 @@ pub fn translate_model(
         }
         done => done,
     }
-}
-
-/// The table of the model's architecture, and the model's dialect.
-pub(super) fn find_table<'t>(
-    tables: &'t Tables,
-    model: &Model,
-    arch: Option<&str>,
-) -> Result<Option<(&'t Table, String)>> {
-    let lookup = |key: &str| stated(model, key);
-    if let Some(id) = arch {
-        let table = tables.find(id)?;
-        let from = match model.dialect.as_str() {
-            // The dialect can only be told from the names.
-            "none" => table.nearest_dialect(&names_of(model)).to_owned(),
-            known => known.to_owned(),
-        };
-        return Ok(Some((table, from)));
-    }
-    if let Some(architecture) = &model.architecture {
-        let found = tables.find(&architecture.id).ok();
-        return Ok(found.map(|table| (table, model.dialect.clone())));
-    }
-    if model.dialect == "none" {
-        return Ok(None);
-    }
-    let marks = |key: &str| match key.strip_prefix(OF_TENSORS) {
-        None => lookup(key),
-        Some(name) => model.tensors.iter().any(|tensor| tensor.name == name).then(|| Value::from_bool(true)),
-    };
-    Ok(tables.detect(&model.dialect, &marks)?.map(|table| (table, model.dialect.clone())))
-}
-
-/// The value of a key in the model's own format.
-pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
-    model.foreign_of(&model.format)?.get(key).cloned()
-}
-
-pub(super) fn names_of(model: &Model) -> Vec<&str> {
-    model.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
 }
 
 fn ways_out(error: Error) -> Error {

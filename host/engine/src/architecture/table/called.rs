@@ -1,7 +1,7 @@
 //! The architecture that a model claims to have.
 
 use crate::architecture::config::from_value;
-use crate::architecture::model::{find_table, stated};
+use crate::architecture::known::{find_table, stated};
 use crate::architecture::table::expression::Scalar;
 use crate::engine::Engine;
 use apr_sdk::Model;
@@ -13,11 +13,10 @@ pub fn called(engine: &Engine, model: &Model) -> Option<String> {
     }
     // A bag of tensors states nothing.
     model.foreign_of(&model.format).filter(|_| model.dialect != "none")?;
-    let tables = engine.tables();
-    if let Ok(Some((table, _))) = find_table(tables, model, None) {
+    if let Ok(Some((table, _))) = find_table(engine, model, None) {
         return Some(table.id.clone());
     }
-    let texts = tables.marking_keys(&model.dialect);
+    let texts = engine.tables().marking_keys(&model.dialect);
     texts.iter().find_map(|key| match from_value(&stated(model, key)?)? {
         Scalar::Text(text) => Some(text),
         _ => None,

@@ -40,11 +40,13 @@ impl Head {
         self.dialect(dialect).and_then(|dialect| unstated(dialect, lookup))
     }
 
-    /// The dialect's keys that appear in conditions.
+    /// The dialect's keys that mark an architecture by themselves. One that only tells models of the same mark apart says nothing
+    /// alone.
     pub fn marking_keys(&self, dialect: &str) -> impl Iterator<Item = &str> {
         self.dialect(dialect)
             .into_iter()
             .flat_map(|d| &d.detect)
+            .filter(|all| all.len() == 1)
             .flatten()
             .map(|(key, _)| key.trim_start_matches('!'))
             .filter(|key| is_key(key))

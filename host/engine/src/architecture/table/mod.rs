@@ -56,6 +56,8 @@ pub struct Table {
     pub judges: Vec<String>,
     /// Whether the table is only a base for others.
     pub is_base: bool,
+    /// Whether it, or a table that it builds on, is a draft whose guesses nobody has checked.
+    pub draft: bool,
     /// The configuration's names, in order.
     pub config: Vec<ConfigName>,
     /// The number at each place of names: `layer`, `expert`.
@@ -333,8 +335,8 @@ impl Rule {
 
 fn read(toml: &Toml, id: &str) -> Result<Table> {
     let known = [
-        "id", "name", "rope", "sources", "judges", "is_base", "config", "places", "dialect", "tensor",
-        "drop", "decoder", "copies",
+        "id", "name", "rope", "sources", "judges", "is_base", "draft", "config", "places", "dialect",
+        "tensor", "drop", "decoder", "copies",
     ];
     only(toml, &known, "a table")?;
     let mut table = Table {
@@ -344,6 +346,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
         sources: list(toml, "sources")?,
         judges: list(toml, "judges")?,
         is_base: truth(toml, "is_base")?,
+        draft: truth(toml, "draft")?,
         ..Table::default()
     };
     for (name, item) in sub_table(toml, "dialect")? {

@@ -1,13 +1,17 @@
 //! Drafts a table from a model: what it shares with the nearest table, and what is new.
 
-use super::{Tables, try_on};
+mod base;
+mod configuration;
+pub mod guesses;
+
 use crate::architecture::config::base::{Bases, with_base};
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value};
 use crate::architecture::model::dimension;
-use crate::architecture::table::expression::{Expression, Scalar, Scope};
-use crate::architecture::table::nearest::{Near, knows, missing};
+use crate::architecture::table::expression::Scalar;
+use crate::architecture::table::nearest::{Near, knows};
 use crate::architecture::table::pattern::Pattern;
-use crate::architecture::table::{Dialect, Kind, Table};
+use crate::architecture::table::{Dialect, Table};
+use crate::architecture::{Tables, try_on};
 use apr_sdk::{Error, Model, Result, Tensor, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
@@ -26,7 +30,14 @@ const SIZES: &[&str] = &[
     "head_dim",
 ];
 
-/// The text of a table for `model`. Comments that begin with `# ?` mark what it cannot know.
+/// The beginning of every draft.
+const HEAD: &str = "\
+# A draft. Lines that begin with `# ?` mark guesses: check each against the model's own code, and compare logits with
+# `apr arch check TABLE MODEL --logits FILE`. Then remove the next line; until then, every verb warns of this table.
+draft = true
+";
+
+/// The text of a table for `model`, marked as a draft. Comments that begin with `# ?` mark what it cannot know.
 ///
 /// # Errors
 /// InvalidArgument for a model without tensors, or one that a table covers completely.
@@ -90,34 +101,12 @@ struct Kin<'a> {
 impl Draft<'_> {
     fn text(&self, base_text: &dyn Fn(&str) -> Result<String>) -> Result<String> {
         let id = self.id();
-        let mut out = String::new();
-        let line = |out: &mut String, text: &str| {
-            out.push_str(text);
-            out.push('\n');
-        };
-        line(&mut out, &format!("id = {}", quoted(&id)));
-        line(&mut out, &format!("name = {}", quoted(&id)));
+        let mut out = format!("{HEAD}id = {}\nname = {}\n", quoted(&id), quoted(&id));
         match self.near {
-            Some(near) => {
-                let (all, known) = (self.names.len(), near.known);
-                line(&mut out, &format!("# The nearest: it knows {known} of {all} names."));
-                line(&mut out, &format!("base = {}", quoted(&near.table.id)));
-                line(
-                    &mut out,
-                    "# ? norm: pairs are neighbours (rows of Q and K are permuted); neox: halves; none",
-                );
-                line(&mut out, &format!("rope = {}", quoted(&near.table.rope)));
-                let gone = missing(near.table, &self.dialect, &self.names);
-                let gone: Vec<Item> =
-                    gone.map(|rule| Item::String(rule.members[0].text().to_owned())).collect();
-                if !gone.is_empty() {
-                    line(&mut out, &format!("remove = {}", Item::Array(gone)));
-                }
-            }
-            None => line(&mut out, "rope = \"none\""),
+            Some(near) => self.base(&mut out, near)?,
+            None => out.push_str("rope = \"none\"\n"),
         }
-        line(&mut out, "# ? the code that this follows");
-        line(&mut out, "sources = []");
+        out.push_str("# ? the code that this follows\nsources = []\n");
         let kins = self.unknown();
         let mut entries = String::new();
         let sizes = self.configuration(&mut entries)?;
@@ -236,83 +225,6 @@ impl Draft<'_> {
                 "\n# ? what it is called there\n[dialect.{dialect}]\narch = {id}\ndetect = [{{ {key} = {id} }}]"
             );
         }
-    }
-
-    /// Writes the keys that the nearest table does not know; returns all sizes by name.
-    fn configuration(&self, out: &mut String) -> Result<Vec<(String, i64)>> {
-        let mut sizes: Vec<(String, i64)> = Vec::new();
-        let mut used = std::collections::HashSet::new();
-        if let Some(near) = self.near {
-            let own = canonical();
-            let from = near.table.dialect(&self.dialect).unwrap_or(&own);
-            let first = |name: &str, axis: usize| {
-                dimension(near.table, &self.dialect, &self.model.tensors, name, axis)
-            };
-            let (config, known) = Config::read(near.table, from, self.lookup, &first)?;
-            used = known;
-            let scope = ConfigScope::new(near.table, &config, &first);
-            for text in SIZES {
-                if let Ok(Some(Scalar::Int(n))) = Expression::parse(text)?.value(&scope) {
-                    sizes.push(((*text).to_owned(), n));
-                }
-            }
-            for entry in near.table.config.iter().filter(|entry| entry.kind == Kind::Int) {
-                if let Ok(Some(Scalar::Int(n))) = scope.value(&entry.name) {
-                    sizes.push((entry.name.clone(), n));
-                }
-            }
-        }
-        if self.dialect != HOME {
-            return Ok(sizes);
-        }
-        let file = self.model.foreign_of(&self.model.format).and_then(|foreign| foreign.files.first());
-        let mut entries = String::new();
-        for (key, value) in file.map_or(&[][..], |file| &file.typed) {
-            let Some(value) = from_value(value).filter(|_| !used.contains(key)) else { continue };
-            let kind = match &value {
-                Scalar::Int(n) => {
-                    sizes.push((canonical_name(key), *n));
-                    "int"
-                }
-                Scalar::Float(_) => "float",
-                Scalar::Bool(_) => "bool",
-                Scalar::Text(_) => "text",
-                Scalar::List(_) => "list",
-            };
-            if self.keys.contains(key) {
-                continue;
-            }
-            let name = quoted(&canonical_name(key));
-            match self.effect(key, kind) {
-                // A dialect that cannot state it would give a different model, which is refused.
-                Some(effect) => {
-                    let _ = writeln!(
-                        entries,
-                        "# ? {effect}: a key of each dialect must say it\n{name} = {{ type = \"{kind}\", hf = [{}], covers = [] }}",
-                        quoted(key)
-                    );
-                }
-                None => {
-                    let _ = writeln!(entries, "{name} = {{ type = \"{kind}\", hf = [{}] }}", quoted(key));
-                }
-            }
-        }
-        if !entries.is_empty() {
-            out.push_str("\n# ? what of this a model needs; the rest goes to [[dialect.hf.ignore]] with a reason\n[config]\n");
-            out.push_str(&entries);
-        }
-        Ok(sizes)
-    }
-
-    /// How a key that the nearest table does not know affects the model, as far as its name or that table
-    /// tells.
-    fn effect(&self, key: &str, kind: &str) -> Option<String> {
-        const WORDS: [&str; 5] = ["multiplier", "scal", "softcap", "clip", "clamp"];
-        let value = (self.lookup)(key)?;
-        let refused = self.near.and_then(|near| near.table.dialect(&self.dialect)).map(|d| &d.refused);
-        let known = refused.into_iter().flatten().find_map(|refusal| refusal.effect(key, &value));
-        let sounds = ["float", "int"].contains(&kind) && WORDS.iter().any(|word| key.contains(word));
-        known.map(str::to_owned).or_else(|| sounds.then(|| "may scale or limit activations".to_owned()))
     }
 
     /// Tensors that the nearest table has with another shape, or in every layer.

@@ -1,0 +1,60 @@
+//! The table that a draft builds on, and what the draft thereby guesses.
+
+use super::{Draft, quoted};
+use crate::architecture::config::{Config, ConfigScope, canonical};
+use crate::architecture::model::dimension;
+use crate::architecture::table::ConfigName;
+use crate::architecture::table::expression::{Scalar, Scope};
+use crate::architecture::table::nearest::{Near, missing};
+use apr_sdk::Result;
+use std::fmt::Write;
+use toml::Value as Item;
+
+impl Draft<'_> {
+    /// Writes the nearest table as the base, with what that says about the computation.
+    pub(super) fn base(&self, out: &mut String, near: &Near<'_>) -> Result<()> {
+        let (id, all, known) = (&near.table.id, self.names.len(), near.known);
+        let _ = writeln!(out, "# The nearest: it knows {known} of {all} names.");
+        if near.table.decoder.is_some() {
+            let _ = writeln!(
+                out,
+                "# ? its models compute as those of `{id}` do (`apr arch show {id}`: [decoder])"
+            );
+        }
+        for (name, value) in self.defaults(near)? {
+            let _ = writeln!(
+                out,
+                "# ? the model does not state `{name}`, or under another name: {value} as in `{id}`"
+            );
+        }
+        let _ = writeln!(out, "base = {}", quoted(id));
+        let _ = writeln!(
+            out,
+            "# ? norm: pairs are neighbours (rows of Q and K are permuted); neox: halves; none\nrope = {}",
+            quoted(&near.table.rope)
+        );
+        let gone = missing(near.table, &self.dialect, &self.names);
+        let gone: Vec<Item> = gone.map(|rule| Item::String(rule.members[0].text().to_owned())).collect();
+        if !gone.is_empty() {
+            let _ = writeln!(out, "remove = {}", Item::Array(gone));
+        }
+        Ok(())
+    }
+
+    /// What the nearest table takes for granted where the model states nothing, of the names that decide what is computed.
+    fn defaults(&self, near: &Near<'_>) -> Result<Vec<(String, Scalar)>> {
+        let Some(section) = &near.table.decoder else { return Ok(Vec::new()) };
+        let own = canonical();
+        let from = near.table.dialect(&self.dialect).unwrap_or(&own);
+        let first =
+            |name: &str, axis: usize| dimension(near.table, &self.dialect, &self.model.tensors, name, axis);
+        let (config, _) = Config::read(near.table, from, self.lookup, &first)?;
+        let scope = ConfigScope::new(near.table, &config, &first);
+        let used = section.names();
+        let unstated = near.table.config.iter().filter(|entry| {
+            entry.default.is_some() && used.contains(&entry.name) && config.get(&entry.name).is_none()
+        });
+        let value = |entry: &ConfigName| Some((entry.name.clone(), scope.value(&entry.name).ok()??));
+        Ok(unstated.filter_map(value).collect())
+    }
+}

@@ -1,152 +1,229 @@
-//! A GGUF file comes back from APR to the byte, whatever its values and the order of its tensors.
+//! GGUF to .apr to GGUF, to the byte: of every golden model, in the orders of tensors and keys in which files come, and with
+//! values that no operation of a table may change.
+//!
+//! `identity.json` lists what does not come back, and what the two summaries said of it; `BLESS=1` writes it, and the
+//! difference is to be read. It is to become empty.
 
-use crate::models::{goldens, name, opened};
+use crate::models::{goldens, name, packed};
+use crate::raw_gguf::RawGguf;
+use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
-use apr_sdk::{DType, Payload, Tensor};
+use apr_sdk::{DType, Error};
 use apr_testkit::Checkpoint;
-use apr_tests::{Scratch, host};
+use apr_tests::{Scratch, host, root};
+use base64::Engine;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::fs;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-fn convert_to(host: &Host, input: &Path, output: &Path) -> Converted {
-    let (input, output) = (input.to_owned(), Some(output.to_owned()));
-    // Values of the models need not be finite.
-    let options = ConvertOptions { input, output, force: true, ..ConvertOptions::default() };
-    convert(host, &options).unwrap()
-}
+/// Numbers without pattern: the same in every run.
+pub struct Random(u64);
 
-/// Where a tensor's payload lies in its file.
-fn range(tensor: &Tensor) -> Range<usize> {
-    let Payload::Extent { extent, .. } = tensor.payload else { panic!("{}", tensor.name) };
-    usize::try_from(extent.offset).unwrap()..usize::try_from(extent.end().unwrap()).unwrap()
-}
-
-/// The GGUF file that a checkpoint becomes.
-fn gguf_of(host: &Host, model: &Checkpoint, scratch: &Scratch) -> PathBuf {
-    let (folder, file) = (scratch.at(&model.name), scratch.at("m.gguf"));
-    model.write_to(&folder).unwrap();
-    convert_to(host, &folder, &file);
-    file
-}
-
-/// The first difference between a GGUF file and what it becomes by way of APR.
-fn difference(host: &Host, file: &Path, scratch: &Scratch) -> Option<String> {
-    let (held, back) = (scratch.at("m.apr"), scratch.at("back.gguf"));
-    let notes = convert_to(host, file, &held).notes;
-    convert_to(host, &held, &back);
-    let dialect = opened(host, &held).model.dialect;
-    let is_told = notes.iter().any(|note| note.starts_with("names are kept in the dialect `gguf`"));
-    if is_told != (dialect == "gguf") {
-        return Some(format!("({dialect}) is told otherwise: {notes:?}"));
+impl Random {
+    /// Xorshift, seeded by a text.
+    pub fn new(seed: &str) -> Random {
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        Random(seed.bytes().fold(0xcbf2_9ce4_8422_2325, mix) | 1)
     }
-    if fs::read(file).unwrap() == fs::read(&back).unwrap() {
-        return None;
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
     }
-    let names = |path: &Path| -> Vec<String> {
-        opened(host, path).model.tensors.into_iter().map(|tensor| tensor.name).collect()
+
+    fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.next() % n as u64).unwrap()
+    }
+}
+
+/// A float of any finite bits: one in four is a zero of either sign, a denormal, or the largest, smallest or next to 1.
+fn finite(random: &mut Random, bits: u32, exponent: u32) -> u32 {
+    let infinity = ((1u32 << exponent) - 1) << (bits - 1 - exponent);
+    let one = ((1u32 << (exponent - 1)) - 1) << (bits - 1 - exponent);
+    let smallest = 1u32 << (bits - 1 - exponent);
+    let special = [0, 1, smallest - 1, smallest, one - 1, one, one + 1, infinity - 1];
+    let word = u32::try_from(random.next() >> 32).unwrap();
+    let sign = (word & 1) << (bits - 1);
+    if word & 6 == 0 {
+        return sign | special[random.below(special.len())];
+    }
+    let magnitude = (word >> 3) & ((1 << (bits - 1)) - 1);
+    sign | if magnitude >= infinity { magnitude % infinity } else { magnitude }
+}
+
+/// A negative float between −256 and −2⁻⁸, as tensors hold that stand for decays.
+fn ordinary(random: &mut Random, bits: u32, exponent: u32) -> u32 {
+    let mantissa = bits - 1 - exponent;
+    let word = u32::try_from(random.next() >> 32).unwrap();
+    let power = (1u32 << (exponent - 1)) - 1 - 8 + (word >> 27) % 16;
+    (1 << (bits - 1)) | (power << mantissa) | (word & ((1 << mantissa) - 1))
+}
+
+/// Gives the bits of a float of so many bits, of which so many are the exponent's.
+type Draw = fn(&mut Random, u32, u32) -> u32;
+
+/// Replaces the values of every tensor of floats.
+fn randomize(file: &mut RawGguf, random: &mut Random, draw: Draw) {
+    for tensor in &mut file.tensors {
+        let Some((bits, exponent)) = tensor.float_bits() else { continue };
+        let bytes = usize::try_from(bits / 8).unwrap();
+        let length = tensor.elements() * bytes;
+        for value in tensor.payload[..length].chunks_exact_mut(bytes) {
+            value.copy_from_slice(&draw(random, bits, exponent).to_le_bytes()[..bytes]);
+        }
+    }
+}
+
+/// The order of tensors and keys in the converter's file, and the values that it computes otherwise.
+fn as_the_converters(file: &mut RawGguf, golden: &Json) {
+    let place = |list: &str, of: &str, name: &str| {
+        golden[list].as_array().unwrap().iter().position(|one| one[of] == name).unwrap_or(usize::MAX)
     };
-    let (before, after) = (names(file), names(&back));
-    let place = before.iter().zip(&after).position(|(a, b)| a != b);
-    let order = place.map(|at| format!("tensor {at} is `{}`, not `{}`", after[at], before[at]));
-    Some(format!("({dialect}) {}", order.unwrap_or("other values".to_owned())))
-}
-
-/// Fails with every golden whose GGUF file, changed by `prepare`, does not come back.
-fn check(prepare: impl Fn(&Host, Checkpoint, &Scratch) -> PathBuf) {
-    let host = host();
-    let mut failed = Vec::new();
-    for path in &goldens() {
-        let scratch = Scratch::new();
-        let file = prepare(&host, Checkpoint::golden(path).unwrap(), &scratch);
-        if let Some(difference) = difference(&host, &file, &scratch) {
-            failed.push(format!("{} {difference}", name(path)));
-        }
+    file.tensors.sort_by_key(|tensor| place("tensors", "name", &tensor.name));
+    file.keys.sort_by_key(|key| place("kvs", "key", &key.name));
+    // Exponentials, which the converter takes from torch.
+    for want in golden["tensors"].as_array().unwrap() {
+        let Some(values) = want["values"].as_str() else { continue };
+        let values = base64::engine::general_purpose::STANDARD.decode(values).unwrap();
+        let tensor = file.tensors.iter_mut().find(|tensor| want["name"] == tensor.name).unwrap();
+        tensor.payload[..values.len()].copy_from_slice(&values);
     }
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-#[test]
-fn gguf_of_every_golden_comes_back_from_apr_to_the_byte() {
-    check(|host, model, scratch| gguf_of(host, &model, scratch));
-}
-
-/// Bytes between two payloads of a GGUF file start at multiples of this.
-const ALIGNMENT: usize = 32;
-
-/// The GGUF file with its tensors in the opposite order, index and payload.
-fn reversed(file: &[u8], tensors: &[Tensor]) -> Vec<u8> {
-    let extents: Vec<Range<usize>> = tensors.iter().map(range).collect();
-    let payloads = extents.iter().map(|extent| extent.start).min().unwrap();
-    // An entry of the index begins with the length of its name and the name.
-    let first = [&(tensors[0].name.len() as u64).to_le_bytes(), tensors[0].name.as_bytes()].concat();
-    let index = file.windows(first.len()).position(|bytes| bytes == first).unwrap();
-    let mut entries = Vec::new();
-    let mut at = index;
-    for tensor in tensors {
-        let dims = u32::from_le_bytes(file[at + 8 + tensor.name.len()..][..4].try_into().unwrap());
-        let len = 8 + tensor.name.len() + 4 + 8 * usize::try_from(dims).unwrap() + 4 + 8;
-        entries.push(&file[at..at + len]);
-        at += len;
+/// An order that no converter would choose.
+fn shuffle(file: &mut RawGguf, random: &mut Random) {
+    for last in (1..file.tensors.len()).rev() {
+        file.tensors.swap(last, random.below(last + 1));
     }
-    let (mut out, mut data) = (file[..index].to_vec(), Vec::new());
-    for (entry, extent) in entries.iter().zip(extents).rev() {
-        data.resize(data.len().next_multiple_of(ALIGNMENT), 0);
-        out.extend(&entry[..entry.len() - 8]);
-        out.extend((data.len() as u64).to_le_bytes());
-        data.extend(&file[extent]);
+    // The format's own first keys stay where every file has them.
+    for last in (2..file.keys.len()).rev() {
+        file.keys.swap(last, 1 + random.below(last));
     }
-    data.resize(data.len().next_multiple_of(ALIGNMENT), 0);
-    out.resize(payloads, 0);
-    out.extend(data);
-    out
 }
 
-#[test]
-fn gguf_comes_back_from_apr_in_the_order_that_its_tensors_had() {
-    check(|host, model, scratch| {
-        let file = gguf_of(host, &model, scratch);
-        let bytes = reversed(&fs::read(&file).unwrap(), &opened(host, &file).model.tensors);
-        fs::write(&file, bytes).unwrap();
-        file
-    });
+fn to(host: &Host, input: &Path, output: &Path, precision: Option<DType>) -> Result<Converted, Error> {
+    let options = ConvertOptions {
+        input: input.to_owned(),
+        output: Some(output.to_owned()),
+        quantization: Quantization { precision, ..Quantization::default() },
+        ..ConvertOptions::default()
+    };
+    convert(host, &options)
 }
 
-/// Floats that are hard to give back: of any exponent and sign, zeros, subnormals, infinities and NaNs among them.
-fn hard_values(count: usize, seed: u64) -> impl Iterator<Item = u32> {
-    const SPECIAL: [u32; 8] =
-        [0, 1 << 31, 1, 0x7f80_0000, 0xff80_0000, 0x7fc0_0001, 0x7fa0_0001, 0x0080_0000];
-    let mut state = seed | 1;
-    (0..count).map(move |at| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        #[allow(clippy::cast_possible_truncation, reason = "the upper half of the state is random")]
-        let random = (state >> 32) as u32;
-        match at % 32 {
-            0 => SPECIAL[at / 32 % SPECIAL.len()],
-            // Near 1, where norms and gains lie.
-            1..=23 => (random & 0x83ff_ffff) | 0x3c00_0000,
-            _ => random & 0xbfff_ffff,
-        }
-    })
-}
-
-#[test]
-fn gguf_comes_back_from_apr_whatever_its_values_are() {
-    check(|host, model, scratch| {
-        let file = gguf_of(host, &model, scratch);
-        let mut bytes = fs::read(&file).unwrap();
-        let tensors = opened(host, &file).model.tensors;
-        // Two halves of 16 bits lie in a word.
-        let is_float = |dtype: DType| [DType::F32, DType::F16, DType::BF16].contains(&dtype);
-        for (number, tensor) in tensors.iter().enumerate().filter(|(_, tensor)| is_float(tensor.dtype)) {
-            let words = bytes[range(tensor)].as_chunks_mut::<4>().0;
-            let values: Vec<u32> = hard_values(words.len(), number as u64).collect();
-            for (word, value) in words.iter_mut().zip(values) {
-                *word = value.to_le_bytes();
+/// What does not come back of a file, and what was said.
+fn lost(host: &Host, scratch: &Scratch, file: &RawGguf) -> Vec<String> {
+    let [input, held, back] = ["in.gguf", "held.apr", "back.gguf"].map(|name| scratch.at(name));
+    for path in [&held, &back] {
+        drop(fs::remove_file(path));
+    }
+    fs::write(&input, file.bytes()).unwrap();
+    let mut said = Vec::new();
+    for (from, into) in [(&input, &held), (&held, &back)] {
+        let to_what = into.extension().unwrap().to_str().unwrap();
+        match to(host, from, into, None) {
+            Ok(done) => {
+                let words = done.notes.iter().chain(&done.warnings);
+                said.extend(words.map(|words| format!("said on the way to {to_what}: {words}")));
+            }
+            Err(error) => {
+                let tensor = error.tensor_name().map(|name| format!(" ({name})")).unwrap_or_default();
+                return vec![format!("refused on the way to {to_what}: {}{tensor}", error.message())];
             }
         }
-        fs::write(&file, bytes).unwrap();
+    }
+    let bytes = fs::read(&back).unwrap();
+    if bytes == file.bytes() {
+        return Vec::new();
+    }
+    let mut lines = file.differences(&RawGguf::parse(&bytes));
+    if lines.is_empty() {
+        lines.push("bytes that no tensor and no key has".to_owned());
+    }
+    if said.is_empty() {
+        said.push("said nothing".to_owned());
+    }
+    [first(lines), first(said)].concat()
+}
+
+/// The first few lines, and how many more there are.
+fn first(mut lines: Vec<String>) -> Vec<String> {
+    const FEW: usize = 4;
+    let more = lines.len().saturating_sub(FEW);
+    lines.truncate(FEW);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
+}
+
+/// The variants of a golden model's file, by name.
+fn variants(host: &Host, scratch: &Scratch, path: &Path) -> Vec<(&'static str, RawGguf)> {
+    let golden: Json = serde_json::from_slice(&fs::read(path.join("golden.json")).unwrap()).unwrap();
+    let model = Checkpoint::golden(path).unwrap();
+    let folder = scratch.at(&model.name);
+    model.write_to(&folder).unwrap();
+    let made = |precision| {
+        let file = scratch.at("made.gguf");
+        drop(fs::remove_file(&file));
+        to(host, &folder, &file, precision).unwrap();
+        RawGguf::parse(&fs::read(&file).unwrap())
+    };
+    let ours = made(None);
+    let mut converters = ours.clone();
+    as_the_converters(&mut converters, &golden);
+    let mut floats = if apr_tests::is_packed(name(path)) { ours.clone() } else { made(Some(DType::F32)) };
+    as_the_converters(&mut floats, &golden);
+    let mut random = Random::new(name(path));
+    let mut drawn = |file: &RawGguf, draw: Draw| {
+        let mut file = file.clone();
+        randomize(&mut file, &mut random, draw);
         file
-    });
+    };
+    let random_values = [
+        ("with extreme values", drawn(&converters, finite)),
+        ("with extreme values, in F32", drawn(&floats, finite)),
+        ("with negative values", drawn(&converters, ordinary)),
+        ("with negative values, in F32", drawn(&floats, ordinary)),
+    ];
+    let mut shuffled = ours.clone();
+    shuffle(&mut shuffled, &mut random);
+    let [ours, converters, shuffled] =
+        [("as apr writes it", ours), ("as the converter writes it", converters), ("in any order", shuffled)];
+    [ours, converters, shuffled].into_iter().chain(random_values).collect()
+}
+
+#[test]
+fn a_gguf_file_comes_back_from_apr_to_the_byte() {
+    let host = host();
+    let only = std::env::var("MODEL").unwrap_or_default();
+    let mut all: BTreeMap<String, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    let mut count = 0;
+    for path in goldens().into_iter().chain(packed()).filter(|path| only.is_empty() || name(path) == only) {
+        let scratch = Scratch::in_memory();
+        for (variant, file) in variants(&host, &scratch, &path) {
+            count += 1;
+            let lines = lost(&host, &scratch, &file);
+            if !lines.is_empty() {
+                all.entry(name(&path).to_owned()).or_default().insert(variant, lines);
+            }
+        }
+    }
+    let listed = serde_json::to_string_pretty(&all).unwrap() + "\n";
+    let at = root().join("tests/architectures/identity.json");
+    if !only.is_empty() {
+        println!("{listed}");
+        return;
+    }
+    assert!(count > 1000, "{count} files");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&at, &listed).unwrap();
+    }
+    assert!(
+        listed == fs::read_to_string(&at).unwrap_or_default(),
+        "not what {} says: {listed}",
+        at.display()
+    );
 }

@@ -23,6 +23,7 @@ mod models;
 mod older;
 mod packed;
 mod quality;
+mod raw_gguf;
 mod readme;
 mod refused;
 mod said;

@@ -119,7 +119,8 @@ pub fn compare(
     };
     let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
     if ids.is_empty() || reference.rows > count {
-        let message = format!("{} rows of logits, but {count} token ids", reference.rows);
+        let message =
+            format!("rows of logits for {} tokens, but the number of token ids is {count}", reference.rows);
         return Err(reference
             .error(message)
             .hint("give the ids of all tokens that were computed: --tokens IDS"));

@@ -1,17 +1,14 @@
 //! GGUF to .apr to GGUF, to the byte: of every golden model, in the orders of tensors and keys in which files come, and with
 //! values that no operation of a table may change.
-//!
-//! `identity.json` lists what does not come back, and what the two summaries said of it; `BLESS=1` writes it, and the
-//! difference is to be read. It is to become empty.
 
-use crate::models::{goldens, name, packed};
+use crate::models::{goldens, name, opened, packed};
 use crate::raw_gguf::RawGguf;
 use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_sdk::{DType, Error};
 use apr_testkit::Checkpoint;
-use apr_tests::{Scratch, host, root};
+use apr_tests::{Scratch, host};
 use base64::Engine;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -127,6 +124,11 @@ fn lost(host: &Host, scratch: &Scratch, file: &RawGguf) -> Vec<String> {
         let to_what = into.extension().unwrap().to_str().unwrap();
         match to(host, from, into, None) {
             Ok(done) => {
+                // Names that are kept, or weights that stay packed.
+                let is_told = done.notes.iter().any(|note| note.contains("kept") || note.contains("copied"));
+                if to_what == "apr" && !is_told && opened(host, into).model.dialect == "gguf" {
+                    return vec![format!("names are kept, and the notes are {:?}", done.notes)];
+                }
                 let words = done.notes.iter().chain(&done.warnings);
                 said.extend(words.map(|words| format!("said on the way to {to_what}: {words}")));
             }
@@ -211,19 +213,6 @@ fn a_gguf_file_comes_back_from_apr_to_the_byte() {
             }
         }
     }
-    let listed = serde_json::to_string_pretty(&all).unwrap() + "\n";
-    let at = root().join("tests/architectures/identity.json");
-    if !only.is_empty() {
-        println!("{listed}");
-        return;
-    }
-    assert!(count > 1000, "{count} files");
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(&at, &listed).unwrap();
-    }
-    assert!(
-        listed == fs::read_to_string(&at).unwrap_or_default(),
-        "not what {} says: {listed}",
-        at.display()
-    );
+    assert!(all.is_empty(), "{}", serde_json::to_string_pretty(&all).unwrap());
+    assert!(count > 1000 || !only.is_empty(), "{count} files");
 }

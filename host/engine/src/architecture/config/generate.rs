@@ -36,7 +36,7 @@ fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     }
     let get = |name: &str| {
         number(scope, name)?.ok_or_else(|| {
-            Error::invalid_argument(format!("Llama 3's rope scaling needs `{name}`, which is not stated"))
+            Error::malformed(format!("Llama 3's rope scaling needs `{name}`, which is not stated"))
         })
     };
     let (theta, dim) = (get("rope_theta")?, get("head_dim")?);
@@ -45,7 +45,7 @@ fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     let context = get("rope_scaling_original_max_position_embeddings")?;
     let positive = [theta, factor, low, high, context].iter().all(|x| x.is_finite() && *x > 0.0);
     if !positive || low.total_cmp(&high).is_eq() || dim <= 0.0 || dim > 65_536.0 {
-        return Err(Error::invalid_argument("Llama 3's rope scaling is stated with impossible numbers"));
+        return Err(Error::malformed("Llama 3's rope scaling is stated with impossible numbers"));
     }
     // The converter uses F32 tensors, to which Python floats are converted.
     #[allow(clippy::cast_possible_truncation, reason = "as above")]

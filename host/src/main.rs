@@ -3,5 +3,5 @@
 mod cli;
 
 fn main() -> std::process::ExitCode {
-    cli::run()
+    apr_sandbox::worker::serve_if_asked().unwrap_or_else(cli::run)
 }

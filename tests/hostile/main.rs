@@ -36,6 +36,7 @@ mod overwriting;
 mod publish;
 mod replace;
 mod reports;
+mod sandbox;
 mod stale;
 mod stop;
 mod threads;

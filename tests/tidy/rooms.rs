@@ -170,7 +170,16 @@ fn rooms_use_only_the_rooms_below_them() {
             "sdk/abi" | "sdk/testkit" => &["apr-sdk"],
             "host/engine" => &["apr-sdk"],
             "host/inference" => &["apr-engine", "apr-sdk"],
-            "host" => &["apr-engine", "apr-inference", "apr-sdk", "apr-abi", "apr-testkit", "apr-plugin-"],
+            "host/sandbox" => &["apr-inference", "apr-sdk"],
+            "host" => &[
+                "apr-engine",
+                "apr-inference",
+                "apr-sandbox",
+                "apr-sdk",
+                "apr-abi",
+                "apr-testkit",
+                "apr-plugin-",
+            ],
             _ => &["apr-sdk", "apr-abi", "apr-testkit", "apr-zip"],
         }
     };

@@ -140,11 +140,13 @@ fn unsafe_lives_in_named_places() {
     }
     let loading = "a plugin's library is loaded, and its symbol is believed";
     let handler = "a signal's handler is installed, which names the plugin that crashed";
+    let inherited = "a new process closes what it inherited, before anything in it owns a descriptor";
     let lending = "threads that outlive a region are lent its body, which does not";
     report_except(
         "unsafe",
         &complaints,
         &[
+            ("host/sandbox/src/worker/descriptors.rs", inherited),
             ("host/src/plugins/load.rs", loading),
             ("host/src/plugins/crash.rs", handler),
             ("host/src/threads/team.rs", lending),

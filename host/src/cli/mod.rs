@@ -40,6 +40,7 @@ mod report;
 mod rosetta;
 mod run;
 mod running;
+mod sandboxed;
 mod scan;
 mod settings;
 mod signals;
@@ -158,9 +159,6 @@ fn work() -> ExitCode {
         Err(error) => before.fail(&error),
         Ok(Parsed::Text(text)) => before.text(&text),
         Ok(Parsed::Usage(text)) => before.usage(&text),
-        Ok(Parsed::Verb(cli)) if matches!(cli.verb, Verb::Tokenizer(_)) && tokenizer::apart::is_wanted() => {
-            tokenizer::apart::run(&before)
-        }
         Ok(Parsed::Verb(cli)) => match Context::new(cli.globals) {
             Err(error) => before.fail(&error),
             Ok(context) => {

@@ -110,6 +110,28 @@ pub struct Answer {
     pub signs: Vec<Sign>,
 }
 
+/// What turns the ids of an answer into text.
+pub trait Decoder {
+    /// Whether an id has a token.
+    fn knows(&self, id: u32) -> bool;
+
+    /// The text of ids; with `skip_special`, without special tokens.
+    ///
+    /// # Errors
+    /// InvalidArgument for an id without a token.
+    fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String>;
+}
+
+impl Decoder for Tokens {
+    fn knows(&self, id: u32) -> bool {
+        self.piece(id).is_some()
+    }
+
+    fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String> {
+        Tokens::decode(self, ids, skip_special)
+    }
+}
+
 /// The ids that end an answer: what the tokenizer calls the end of a text, of a turn or of a message, and any
 /// others that the model's configuration lists.
 pub fn ends(tokenizer: &Parts) -> Vec<u32> {
@@ -147,7 +169,7 @@ impl<'m> Generator<'m> {
     /// error from the model, the tokenizer or the surroundings.
     pub fn generate(
         &mut self,
-        tokens: &Tokens,
+        tokens: &dyn Decoder,
         sampler: &mut Sampler,
         request: &Request<'_>,
         around: &mut Surroundings<'_>,
@@ -198,7 +220,7 @@ impl<'m> Generator<'m> {
                 break End::EndOfText(id);
             }
             answer.ids.push(id);
-            watch.push(id, tokens.piece(id).is_some());
+            watch.push(id, tokens.knows(id));
             next.push(id);
             let Passed { text, stop } = stops.push(&text.push(id)?);
             answer.give(&text, around)?;

@@ -1,6 +1,6 @@
 //! Turns tokens into text as they come, without ever giving half a character.
 
-use crate::tokens::Tokens;
+use super::Decoder;
 use apr_sdk::Result;
 
 /// Tokens of the prompt that the text continues. 8: decoders look back one token, and a character has 4 bytes.
@@ -16,7 +16,7 @@ const REPLACEMENT: char = '\u{fffd}';
 /// for a character, so a token has no text of its own. What is given is by how much the text of the last few tokens
 /// grows with the new ones.
 pub struct Text<'t> {
-    tokens: &'t Tokens,
+    tokens: &'t dyn Decoder,
     /// The tokens that the next text continues, then those whose text has not been given.
     ids: Vec<u32>,
     /// How many of `ids` are given.
@@ -25,8 +25,8 @@ pub struct Text<'t> {
 
 impl<'t> Text<'t> {
     /// The text that follows a prompt.
-    pub fn after(tokens: &'t Tokens, prompt: &[u32]) -> Text<'t> {
-        let ids: Vec<u32> = prompt.iter().copied().filter(|id| tokens.piece(*id).is_some()).collect();
+    pub fn after(tokens: &'t dyn Decoder, prompt: &[u32]) -> Text<'t> {
+        let ids: Vec<u32> = prompt.iter().copied().filter(|id| tokens.knows(*id)).collect();
         let ids = ids.get(ids.len().saturating_sub(BEFORE)..).unwrap_or_default().to_vec();
         Text { tokens, given: ids.len(), ids }
     }
@@ -34,9 +34,9 @@ impl<'t> Text<'t> {
     /// The text that a token completes; empty while a character is not finished, and for special tokens.
     ///
     /// # Errors
-    /// As [`Tokens::decode`].
+    /// As [`Decoder::decode`].
     pub fn push(&mut self, id: u32) -> Result<String> {
-        if self.tokens.piece(id).is_none() {
+        if !self.tokens.knows(id) {
             return Ok(String::new());
         }
         self.ids.push(id);
@@ -54,7 +54,7 @@ impl<'t> Text<'t> {
     /// The text of what is left at the end: bytes that did not become a character.
     ///
     /// # Errors
-    /// As [`Tokens::decode`].
+    /// As [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<String> {
         let rest = self.growth()?;
         self.given = self.ids.len();
@@ -77,6 +77,7 @@ impl<'t> Text<'t> {
 mod tests {
     use super::super::tests::testing::{bytes, sentencepiece};
     use super::*;
+    use crate::tokens::Tokens;
 
     fn pushed(tokens: &Tokens, prompt: &[u32], ids: &[u32]) -> Vec<String> {
         let mut text = Text::after(tokens, prompt);

@@ -9,9 +9,9 @@ use crate::cli::running::stdout::Stdout;
 use crate::cli::running::summary::{Summary, said_of};
 use crate::cli::signals;
 use apr_host::host::Host;
-use apr_inference::generation::{Answer, End, Generator, Request, Surroundings, ends};
+use apr_inference::generation::{Answer, End, Generator, Request, Surroundings};
 use apr_inference::sampling::Sampler;
-use apr_inference::tokens::Tokens;
+use apr_sandbox::Tokens;
 use apr_sdk::{Error, ErrorKind, Result};
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub struct Conversation<'c> {
     args: &'c Args,
     context: &'c Context,
-    tokens: &'c mut Tokens,
+    tokens: &'c Tokens,
     /// Bytes of weights that a token reads.
     bytes_per_token: u64,
     generator: Generator<'c>,
@@ -45,11 +45,11 @@ impl<'c> Conversation<'c> {
         context: &'c Context,
         host: &Host,
     ) -> Conversation<'c> {
-        let ends = ends(loaded.tokens.tokenizer());
+        let ends = loaded.tokens.facts().ends.clone();
         let mut conversation = Conversation {
             args,
             context,
-            tokens: &mut loaded.tokens,
+            tokens: &loaded.tokens,
             bytes_per_token: loaded.facts.bytes_per_token,
             context_tokens: loaded.runner.context(),
             generator: Generator::new(&mut loaded.runner),
@@ -88,6 +88,11 @@ impl<'c> Conversation<'c> {
         out.end_line()?;
         let answer = match outcome {
             Ok(answer) => answer,
+            Err(error) if error.kind() == ErrorKind::Cancelled && !self.is_ended.load(Ordering::Relaxed) => {
+                self.messages.pop();
+                self.go_on();
+                return Ok(());
+            }
             Err(error) => {
                 self.messages.pop();
                 return Err(self.said(error));
@@ -97,13 +102,17 @@ impl<'c> Conversation<'c> {
             return Err(Error::cancelled("stopped"));
         }
         if answer.end == End::Cancelled {
-            // The answer ended, not the program.
-            self.cancel.store(false, Ordering::Relaxed);
-            signals::forgive();
+            self.go_on();
         }
         self.messages.push(message("assistant", &answer.text));
         self.tell(&answer);
         Ok(())
+    }
+
+    /// After Ctrl-C: the answer ended, not the program.
+    fn go_on(&self) {
+        self.cancel.store(false, Ordering::Relaxed);
+        signals::forgive();
     }
 
     fn generate(&mut self, out: &Stdout) -> Result<Answer> {

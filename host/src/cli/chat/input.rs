@@ -6,11 +6,14 @@ use apr_sdk::{Error, Result, escape};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Read};
 use std::path::PathBuf;
 
 /// Lines that are remembered. 1000: as shells do.
 const REMEMBERED: usize = 1000;
+
+/// Bytes of a line from a pipe. 16 MiB: more than any context holds.
+const MAX_LINE: u64 = 16 << 20;
 
 /// A line of input.
 pub enum Line {
@@ -73,7 +76,7 @@ impl Input {
     /// The next line; `prompt` is shown on a terminal.
     ///
     /// # Errors
-    /// Io if it cannot be read; Malformed if it is not UTF-8.
+    /// Io if it cannot be read; Malformed if it is not UTF-8; LimitExceeded for a line without end.
     pub fn line(&mut self, prompt: &str) -> Result<Line> {
         match self {
             Input::Editor(editor) => match editor.editor.readline(prompt) {
@@ -82,17 +85,7 @@ impl Input {
                 Err(ReadlineError::Eof) => Ok(Line::End),
                 Err(error) => Err(failed(&error)),
             },
-            Input::Stdin => {
-                let mut line = String::new();
-                match io::stdin().lock().read_line(&mut line) {
-                    Ok(0) => Ok(Line::End),
-                    Ok(_) => Ok(Line::Text(line.trim_end_matches(['\n', '\r']).to_owned())),
-                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        Err(Error::malformed("the input is not UTF-8"))
-                    }
-                    Err(error) => Err(Error::io(format!("cannot read the input: {error}"))),
-                }
-            }
+            Input::Stdin => piped_line(&mut io::stdin().lock()),
         }
     }
 
@@ -106,6 +99,25 @@ impl Input {
             let _ = std::fs::create_dir_all(folder);
         }
         let _ = editor.editor.append_history(path);
+    }
+}
+
+/// The next line of a pipe or a file.
+fn piped_line(from: &mut dyn BufRead) -> Result<Line> {
+    let mut line = String::new();
+    match from.take(MAX_LINE + 1).read_line(&mut line) {
+        Ok(0) => Ok(Line::End),
+        Ok(n) if u64::try_from(n).is_ok_and(|n| n > MAX_LINE) => {
+            Err(Error::limit(format!("a line of the input has more than the limit of {MAX_LINE} bytes"))
+                .hint(
+                    "give shorter messages, one per line; `apr run MODEL -f FILE` takes a text of many lines",
+                ))
+        }
+        Ok(_) => Ok(Line::Text(line.trim_end_matches(['\n', '\r']).to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(Error::malformed("the input is not UTF-8"))
+        }
+        Err(error) => Err(Error::io(format!("cannot read the input: {error}"))),
     }
 }
 

@@ -143,11 +143,16 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
             Some(Typed::Message(text)) => match conversation.answer(text) {
                 Ok(()) => {}
                 // What is wrong with one message need not be with the next.
-                Err(error) if error.kind() == ErrorKind::InvalidArgument && input.is_terminal() => {
+                Err(error) if is_of_the_message(error.kind()) && input.is_terminal() => {
                     context.terminal.fail(&error);
                 }
                 Err(error) => return Err(error),
             },
         }
     }
+}
+
+/// Whether an error concerns one message only.
+fn is_of_the_message(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidArgument | ErrorKind::LimitExceeded)
 }

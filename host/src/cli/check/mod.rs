@@ -8,14 +8,13 @@ use crate::cli::running::args::ModelArgs;
 use crate::cli::running::loading::open_model;
 use crate::cli::running::prompt::{ids_without_pattern, of_text};
 use crate::cli::running::spinner::Spinner;
+use crate::cli::sandboxed::tokens_of;
 use crate::cli::tokenizer::text::{Text, read};
-use crate::cli::tokenizer::tokenizer_of;
 use apr_engine::crew::Crew;
 use apr_engine::open::OpenedModel;
 use apr_host::host::Host;
 use apr_host::running::{Backend, Facts, LoadOptions, Loaded, Wanted, load};
 use apr_inference::compare::{Side, compare};
-use apr_inference::tokens::Tokens;
 use apr_sdk::{Error, Options, Result};
 pub use shown::Checked;
 use std::path::PathBuf;
@@ -113,7 +112,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let progress = context.settings.text("defaults.progress");
     let spinner = Spinner::showing("loading the model", progress, &context.terminal);
     let opened = open_model(&args.file, &args.open, &host)?;
-    let known = text.map(|text| tokens_of(&host, &opened, &text)).transpose()?;
+    let known = text.map(|text| ids_of(&host, &opened, &text, context)).transpose()?;
     let device = args.model.to_options(host.threads().width(), Wanted::Logits)?;
     let device = LoadOptions { taps: true, ..device };
     let reference = reference(args, &device);
@@ -158,10 +157,8 @@ fn side(loaded: &mut Loaded) -> Side<'_> {
 }
 
 /// The tokens of a text.
-fn tokens_of(host: &Host, opened: &OpenedModel, text: &str) -> Result<Vec<u32>> {
-    let placed = |error: Error| error.in_file(opened.path.display().to_string());
-    let mut tokens = Tokens::new(tokenizer_of(host, opened)?).map_err(placed)?;
-    of_text(&mut tokens, text)
+fn ids_of(host: &Host, opened: &OpenedModel, text: &str, context: &Context) -> Result<Vec<u32>> {
+    of_text(&tokens_of(host, opened, context)?, text)
 }
 
 /// How the reference is loaded.

@@ -16,9 +16,9 @@ use apr_host::host::Host;
 use apr_host::output_file::OutputFile;
 use apr_host::running::Wanted;
 use apr_host::sizes::show_number_of;
-use apr_inference::generation::{Answer, End, Generator, Model, Request, Surroundings, ends};
+use apr_inference::generation::{Answer, End, Generator, Model, Request, Surroundings};
 use apr_inference::sampling::Sampler;
-use apr_inference::tokens::Tokens;
+use apr_sandbox::Tokens;
 use apr_sdk::{Error, Result};
 use logits::{Recorded, Writer};
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         writes: file.as_ref(),
     };
     let mut loaded = load_model(&args.file, &wishes, &host, context)?;
-    let prompt = question.tokens(&mut loaded.tokens)?;
+    let prompt = question.tokens(&loaded.tokens)?;
     let sampler = args.sampling.sampler(&loaded.facts.suggested, &|text| context.terminal.warn(text))?;
     if args.embed {
         return embedded::run(loaded, &prompt, &args.file).map(boxed);
@@ -119,7 +119,7 @@ fn answer(
     let request = Request {
         prompt,
         stops: &args.sampling.stop,
-        ends: &ends(tokens.tokenizer()),
+        ends: &tokens.facts().ends,
         max_tokens: args.sampling.max_tokens(),
     };
     let (out, began, json) = (Stdout::new(), Instant::now(), context.terminal.json);

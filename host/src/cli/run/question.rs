@@ -2,7 +2,7 @@
 
 use crate::cli::running::prompt::{has_template, message, of_chat, of_text, of_whole_text};
 use crate::cli::tokenizer::text::{Text, read};
-use apr_inference::tokens::Tokens;
+use apr_sandbox::Tokens;
 use apr_sdk::{Error, Result};
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -100,7 +100,7 @@ impl Question {
     ///
     /// # Errors
     /// Unsupported if a template is wanted and there is none; as [`of_chat`] and [`of_text`].
-    pub fn tokens(&self, tokens: &mut Tokens) -> Result<Vec<u32>> {
+    pub fn tokens(&self, tokens: &Tokens) -> Result<Vec<u32>> {
         let user = message("user", &self.text);
         match &self.form {
             Form::Chat { .. } if !has_template(tokens) => Err(Error::unsupported(

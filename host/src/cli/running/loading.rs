@@ -5,7 +5,7 @@ use super::spinner::Spinner;
 use super::summary::show_time;
 use crate::cli::context::Context;
 use crate::cli::open_args::OpenArgs;
-use crate::cli::tokenizer::tokenizer_of;
+use crate::cli::sandboxed::tokens_of;
 use apr_engine::crew::Crew;
 use apr_engine::open::{OpenedModel, check_options};
 use apr_host::host::Host;
@@ -13,7 +13,7 @@ use apr_host::output_file::OutputFile;
 use apr_host::running::{Facts, LoadOptions, Loaded, Wanted, load};
 use apr_host::sizes::{show_count, show_number_of, show_size};
 use apr_inference::runner::Runner;
-use apr_inference::tokens::Tokens;
+use apr_sandbox::Tokens;
 use apr_sdk::{Error, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -122,15 +122,14 @@ fn all(
     context: &Context,
 ) -> Result<(Loaded, Tokens, Vec<String>)> {
     let opened = open_model(path, wishes.open, host)?;
-    let tokenizer = tokenizer_of(host, &opened)?;
-    let tokens = Tokens::new(tokenizer).map_err(|error| error.in_file(path.display().to_string()))?;
+    let tokens = tokens_of(host, &opened, context)?;
     wishes.check_output(&opened, host, context)?;
     Ok((load(host, &opened, options)?, tokens, opened.warnings.clone()))
 }
 
 /// Refuses a tokenizer with tokens that the model does not know.
 fn check_vocabulary(tokens: &Tokens, facts: &Facts) -> Result<()> {
-    let (has, knows) = (tokens.tokenizer().tokens.len(), facts.vocabulary);
+    let (has, knows) = (tokens.facts().n_tokens, facts.vocabulary);
     if has <= usize::try_from(knows).unwrap_or(usize::MAX) {
         return Ok(());
     }

@@ -1,7 +1,8 @@
 //! The tokens of what a model is asked.
 
-use apr_inference::template::{Conversation, choose, render};
-use apr_inference::tokens::{Encoding, Tokens};
+use apr_inference::template::Conversation;
+use apr_inference::tokens::Encoding;
+use apr_sandbox::Tokens;
 use apr_sdk::Result;
 use serde_json::{Value as Json, json};
 
@@ -12,7 +13,7 @@ pub fn message(role: &str, content: &str) -> Json {
 
 /// Whether the model has a chat template.
 pub fn has_template(tokens: &Tokens) -> bool {
-    !tokens.tokenizer().chat_templates.is_empty()
+    tokens.facts().n_templates > 0
 }
 
 /// The tokens of a text that the model continues, with those that its tokenizer puts around every text. A tokenizer that
@@ -20,12 +21,9 @@ pub fn has_template(tokens: &Tokens) -> bool {
 ///
 /// # Errors
 /// As [`Tokens::encode`].
-pub fn of_text(tokens: &mut Tokens, text: &str) -> Result<Vec<u32>> {
+pub fn of_text(tokens: &Tokens, text: &str) -> Result<Vec<u32>> {
     let mut ids = of_whole_text(tokens, text)?;
-    let tokenizer = tokens.tokenizer();
-    let added = ["eos", "sep"].into_iter().filter(|name| tokenizer.adds(name) == Some(true));
-    let added: Vec<u32> = added.filter_map(|name| tokenizer.special_id(name)).collect();
-    while ids.last().is_some_and(|last| added.contains(last)) {
+    while ids.last().is_some_and(|last| tokens.facts().behind.contains(last)) {
         ids.pop();
     }
     Ok(ids)
@@ -36,23 +34,22 @@ pub fn of_text(tokens: &mut Tokens, text: &str) -> Result<Vec<u32>> {
 ///
 /// # Errors
 /// As [`Tokens::encode`].
-pub fn of_whole_text(tokens: &mut Tokens, text: &str) -> Result<Vec<u32>> {
+pub fn of_whole_text(tokens: &Tokens, text: &str) -> Result<Vec<u32>> {
     tokens.encode(text, Encoding { add_special: true, plain: false })
 }
 
 /// The tokens of a conversation up to where the model's next answer begins. The template says its special tokens itself.
 ///
 /// # Errors
-/// As [`choose`], [`render`] and [`Tokens::encode`].
-pub fn of_chat(tokens: &mut Tokens, template: Option<&str>, messages: &[Json]) -> Result<Vec<u32>> {
+/// As [`Tokens::render`] and [`Tokens::encode`].
+pub fn of_chat(tokens: &Tokens, template: Option<&str>, messages: &[Json]) -> Result<Vec<u32>> {
     let conversation = Conversation {
         messages: messages.to_vec(),
         add_generation_prompt: true,
         now: now(),
         ..Conversation::default()
     };
-    let tokenizer = tokens.tokenizer();
-    let text = render(choose(tokenizer, template, false)?, tokenizer, &conversation)?;
+    let text = tokens.render(template, &conversation)?;
     tokens.encode(&text, Encoding { add_special: false, plain: false })
 }
 

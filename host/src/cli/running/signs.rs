@@ -1,13 +1,16 @@
 //! What looks wrong about an answer, in words: the likely cause, and the command that shows it.
 
 use apr_inference::generation::Sign;
-use apr_inference::tokens::Tokens;
+use apr_sandbox::Tokens;
 use apr_sdk::{Error, ErrorKind, escape};
 use std::path::Path;
 
 /// A sign in words.
 pub fn in_words(sign: Sign, tokens: &Tokens, model: &Path, greedy: bool) -> String {
-    let piece = |id: u32| format!("`{}`", escape(tokens.piece(id).unwrap_or("?"), 40));
+    let piece = |id: u32| {
+        let found = tokens.pieces(&[id]).ok().and_then(|pieces| pieces.into_iter().next().flatten());
+        format!("`{}`", escape(found.as_deref().unwrap_or("?"), 40))
+    };
     let model = quoted(model);
     match sign {
         Sign::Repeated { id, times } if greedy => format!(

@@ -2,7 +2,7 @@
 
 use crate::cli::report::{Report, with_schema};
 use apr_host::sizes::{show_count, show_number_of};
-use apr_inference::tokens::{Comparison, Encoding, Tokens, compare};
+use apr_inference::tokens::Comparison;
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -40,25 +40,24 @@ struct Token {
     piece: String,
 }
 
-/// Reads the text with both.
-///
-/// # Errors
-/// As `encode`. That they differ is the report's verdict.
-pub fn run(mut a: Tokens, mut b: Tokens, names: [String; 2], text: &str, how: Encoding) -> Result<Checked> {
-    let Comparison { one, two, first } = compare(&mut a, &mut b, text, how)?;
-    let token = |tokens: &Tokens, id: Option<u32>| {
-        id.map(|id| Token { id, piece: tokens.piece(id).unwrap_or_default().to_owned() })
-    };
-    let first = first.map(|at| First {
-        token: at.token,
-        line: at.line,
-        byte: at.byte,
-        one: token(&a, at.one),
-        two: token(&b, at.two),
-    });
-    let [path, other] = names;
-    let (one, two) = (Side { path, tokens: one }, Side { path: other, tokens: two });
-    Ok(Checked { same: first.is_none(), one, two, first })
+impl Checked {
+    /// The report of a comparison of the models of these names.
+    pub fn new(compared: (Comparison, [Option<String>; 2]), names: [String; 2]) -> Checked {
+        let (Comparison { one, two, first }, [piece, other]) = compared;
+        let token = |id: Option<u32>, piece: Option<String>| {
+            id.map(|id| Token { id, piece: piece.unwrap_or_default() })
+        };
+        let first = first.map(|at| First {
+            token: at.token,
+            line: at.line,
+            byte: at.byte,
+            one: token(at.one, piece),
+            two: token(at.two, other),
+        });
+        let [path, other] = names;
+        let (one, two) = (Side { path, tokens: one }, Side { path: other, tokens: two });
+        Checked { same: first.is_none(), one, two, first }
+    }
 }
 
 impl Report for Checked {

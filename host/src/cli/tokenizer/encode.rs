@@ -1,17 +1,28 @@
 //! `apr tokenizer --encode`, `--count` and `--decode`.
 
 use crate::cli::report::{Report, Streamed, boxed, with_schema, write_document};
-use apr_sdk::tokenizer::Tokenizer;
+use apr_sandbox::Tokens;
 use apr_sdk::{Result, escape};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 use std::io::{self, Write};
 
 /// Ids, or with `--pieces` ids and pieces.
-pub fn encoded(tokenizer: Tokenizer, ids: Vec<u32>, pieces: bool, warnings: Vec<String>) -> Box<dyn Report> {
-    let pieces = pieces.then(|| Pieces { tokenizer, ids: ids.clone() });
-    boxed(Encoded { schema: "apr.tokenizer.encode/1", count: ids.len(), ids, pieces, warnings })
+///
+/// # Errors
+/// LimitExceeded if the pieces took too much.
+pub fn encoded(
+    tokens: &Tokens,
+    ids: Vec<u32>,
+    pieces: bool,
+    warnings: Vec<String>,
+) -> Result<Box<dyn Report>> {
+    let pieces = match pieces {
+        true => Some(tokens.pieces(&ids)?.into_iter().map(Option::unwrap_or_default).collect()),
+        false => None,
+    };
+    Ok(boxed(Encoded { schema: "apr.tokenizer.encode/1", count: ids.len(), ids, pieces, warnings }))
 }
 
 /// The tokens of a text. JSON: `count`, `ids` in order, with `--pieces` also `pieces`: the vocabulary's spelling of each.
@@ -21,27 +32,8 @@ struct Encoded {
     count: usize,
     ids: Vec<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pieces: Option<Pieces>,
+    pieces: Option<Vec<String>>,
     warnings: Vec<String>,
-}
-
-/// The vocabulary's spelling of each of these tokens.
-#[derive(Debug)]
-struct Pieces {
-    tokenizer: Tokenizer,
-    ids: Vec<u32>,
-}
-
-impl Pieces {
-    fn each(&self) -> impl Iterator<Item = &str> {
-        self.ids.iter().map(|id| self.tokenizer.token(*id).unwrap_or_default())
-    }
-}
-
-impl Serialize for Pieces {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.each())
-    }
 }
 
 impl Report for Encoded {
@@ -62,7 +54,7 @@ impl fmt::Display for Encoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(pieces) = &self.pieces {
             let width = self.ids.iter().max().map_or(1, |id| id.to_string().len());
-            for (id, piece) in self.ids.iter().zip(pieces.each()) {
+            for (id, piece) in self.ids.iter().zip(pieces) {
                 writeln!(f, "{id:>width$}  {}", escape(piece, usize::MAX))?;
             }
             return Ok(());

@@ -1,6 +1,5 @@
 //! `apr tokenizer`: how does a model read and write text?
 
-pub mod apart;
 mod check;
 mod encode;
 mod render;
@@ -10,12 +9,14 @@ pub mod text;
 use crate::cli::context::Context;
 use crate::cli::open_args::{OpenArgs, host_and_model, only_a_path};
 use crate::cli::report::{Report, boxed};
-use apr_engine::open::{OpenedModel, check_options};
-use apr_host::host::Host;
-use apr_inference::tokens::{Encoding, Tokens};
+use crate::cli::sandboxed::{tokenizer_json, tokens_of, watch};
+use apr_engine::open::check_options;
+use apr_inference::generation::Decoder;
+use apr_inference::tokens::Encoding;
+use apr_sandbox::{Program, compare};
 use apr_sdk::tokenizer::Tokenizer;
-use apr_sdk::{Error, ErrorKind, Result};
-use std::path::{Path, PathBuf};
+use apr_sdk::{Error, Result};
+use std::path::PathBuf;
 use text::{Text, read};
 
 /// Encode and decode with a model's tokenizer, and render its chat template
@@ -94,71 +95,38 @@ impl Args {
 /// What opening raised; Unsupported for a model without a tokenizer; what the text, the ids or the template are wrong in.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let (host, opened) = host_and_model(&args.open, &args.file, context)?;
-    let tokenizer = tokenizer_of(&host, &opened)?;
     let warnings = opened.warnings.clone();
-    if let Some(chat) = &args.chat {
-        return render::run(args, chat, tokenizer, warnings);
-    }
     let how = args.encoding();
-    let size = tokenizer.tokens.len();
-    let ready = |tokenizer| Tokens::new(tokenizer).map_err(|error| placed(error, &args.file));
+    if let (Some(other), Some(text)) = (&args.check, &args.text) {
+        only_a_path(other)?;
+        let second = args.open.open(&host, other)?;
+        check_options(&host.registry, &[host.registry.format(&second.format)?], &args.open.options)?;
+        let both = [tokenizer_json(&host, &opened)?, tokenizer_json(&host, &second)?];
+        let names = [&args.file, other].map(|path| path.display().to_string());
+        let compared = compare(Program::this()?, both, &read(text)?, how, watch(&host))?;
+        return Ok(boxed(check::Checked::new(compared, names)));
+    }
+    if args.chat.is_none() && args.encode.is_none() && args.count.is_none() && args.decode.is_none() {
+        let tokenizer = Tokenizer::from_json(&tokenizer_json(&host, &opened)?)
+            .map_err(|error| error.in_file(args.file.display().to_string()))?;
+        return Ok(boxed(said::Said::of(&opened, &tokenizer, warnings)));
+    }
+    let tokens = tokens_of(&host, &opened, context)?;
+    if let Some(chat) = &args.chat {
+        return render::run(args, chat, &tokens, warnings);
+    }
+    let placed = |error: Error| error.in_file(args.file.display().to_string());
     if let Some(text) = &args.encode {
-        let text = read(text)?;
-        apart::bound(text.len(), size);
-        let ids = ready(tokenizer.clone())?.encode(&text, how)?;
-        return Ok(encode::encoded(tokenizer, ids, args.pieces, warnings));
+        let ids = tokens.encode(&read(text)?, how).map_err(placed)?;
+        return encode::encoded(&tokens, ids, args.pieces, warnings);
     }
     if let Some(text) = &args.count {
         let text = read(text)?;
-        apart::bound(text.len(), size);
-        let count = ready(tokenizer)?.count(&text, how)?;
+        let count = tokens.count(&text, how).map_err(placed)?;
         return Ok(boxed(encode::Counted::new(count, &text, warnings)));
     }
-    if let Some(ids) = &args.decode {
-        let text = read(ids)?;
-        apart::bound(text.len(), size);
-        let ids = text::ids(&text)?;
-        let text = ready(tokenizer)?.decode(&ids, args.no_special)?;
-        return Ok(boxed(encode::Decoded::new(text, ids.len(), warnings)));
-    }
-    let (Some(other), Some(text)) = (&args.check, &args.text) else {
-        return Ok(boxed(said::Said::of(&opened, &tokenizer, warnings)));
-    };
-    only_a_path(other)?;
-    let second = args.open.open(&host, other)?;
-    check_options(&host.registry, &[host.registry.format(&second.format)?], &args.open.options)?;
-    let (with, text) = (tokenizer_of(&host, &second)?, read(text)?);
-    apart::bound(text.len(), size + with.tokens.len());
-    let with = Tokens::new(with).map_err(|error| placed(error, other))?;
-    let names = [&args.file, other].map(|path| path.display().to_string());
-    check::run(ready(tokenizer)?, with, names, &text, how).map(boxed)
-}
-
-/// The tokenizer of a model.
-///
-/// # Errors
-/// Unsupported if there is none, or one that is not understood; any error from reading it.
-pub fn tokenizer_of(host: &Host, opened: &OpenedModel) -> Result<Tokenizer> {
-    let known = |error: Error| match error.kind() {
-        // What the format says is said of converting it.
-        ErrorKind::Unsupported => {
-            let file = opened.path.display().to_string();
-            Error::unsupported(error.message().replace("cannot be converted", "is not understood"))
-                .in_file(file)
-                .hint("use a model whose tokenizer is BPE, Unigram or WordPiece, or the program that the model was made for")
-        }
-        _ => error,
-    };
-    let bytes = opened.tokenizer(host).map_err(known)?.ok_or_else(|| {
-        Error::unsupported("the model has no tokenizer, or its format cannot hold one")
-            .in_file(opened.path.display().to_string())
-            .hint("give the folder or the file that holds the model's tokenizer")
-    })?;
-    let held = opened.fetch(&bytes)?;
-    let parsed = Tokenizer::from_json(held.inline().unwrap_or_default());
-    parsed.map_err(|error| placed(error, &opened.path))
-}
-
-fn placed(error: Error, path: &Path) -> Error {
-    error.in_file(path.display().to_string())
+    let ids = args.decode.as_ref().map(read).transpose()?.unwrap_or_default();
+    let ids = text::ids(&ids)?;
+    let text = tokens.decode(&ids, args.no_special).map_err(placed)?;
+    Ok(boxed(encode::Decoded::new(text, ids.len(), warnings)))
 }

@@ -1,11 +1,10 @@
 //! `apr tokenizer --chat`: messages by the model's chat template.
 
 use super::text::{Text, read};
-use super::{Args, apart, encode};
+use super::{Args, encode};
 use crate::cli::report::{Report, boxed, with_schema};
-use apr_inference::template::{Conversation, choose, render};
-use apr_inference::tokens::Tokens;
-use apr_sdk::tokenizer::Tokenizer;
+use apr_inference::template::Conversation;
+use apr_sandbox::Tokens;
 use apr_sdk::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
@@ -42,7 +41,7 @@ struct Rendered {
 ///
 /// # Errors
 /// InvalidArgument for messages that are none; as `render` and `encode`.
-pub fn run(args: &Args, chat: &Text, tokenizer: Tokenizer, warnings: Vec<String>) -> Result<Box<dyn Report>> {
+pub fn run(args: &Args, chat: &Text, tokens: &Tokens, warnings: Vec<String>) -> Result<Box<dyn Report>> {
     let asked = &args.render;
     let parsed = |text: &Text, what: &str| {
         let json = read(text)?;
@@ -65,7 +64,6 @@ pub fn run(args: &Args, chat: &Text, tokenizer: Tokenizer, warnings: Vec<String>
             }
         },
     };
-    let template = choose(&tokenizer, asked.template.as_deref(), tools.is_some())?;
     let conversation = Conversation {
         messages: messages(chat)?,
         tools,
@@ -73,15 +71,13 @@ pub fn run(args: &Args, chat: &Text, tokenizer: Tokenizer, warnings: Vec<String>
         variables,
         now: now()?,
     };
-    apart::bound(0, tokenizer.tokens.len());
-    let text = render(template, &tokenizer, &conversation)
-        .map_err(|error| error.in_file(args.file.display().to_string()))?;
+    let placed = |error: Error| error.in_file(args.file.display().to_string());
+    let text = tokens.render(asked.template.as_deref(), &conversation).map_err(placed)?;
     if !args.ids && !args.pieces {
         return Ok(boxed(Rendered { text, warnings }));
     }
-    apart::bound(text.len(), tokenizer.tokens.len());
-    let ids = Tokens::new(tokenizer.clone())?.encode(&text, args.encoding())?;
-    Ok(encode::encoded(tokenizer, ids, args.pieces, warnings))
+    let ids = tokens.encode(&text, args.encoding()).map_err(placed)?;
+    encode::encoded(tokens, ids, args.pieces, warnings)
 }
 
 /// The messages: a JSON list of objects from a file or stdin, or typed; any other typed text is one message of the user.

@@ -1,0 +1,121 @@
+//! What the worker process of tokenizers and chat templates costs, beside the same calls in the process itself: starting it with
+//! a tokenizer of 100,000 tokens, and requests of the sizes that an answer and a message make.
+//!
+//! `cargo bench -p apr-tests --bench sandbox`
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a bench stops at the first surprise"
+)]
+
+mod bench;
+
+use apr_inference::generation::Decoder;
+use apr_inference::template::{Conversation, choose, render};
+use apr_inference::tokens::{Encoding, Tokens};
+use apr_sandbox::{Program, Watch};
+use apr_sdk::tokenizer::{Kind, Parts, Spelling, TokenType, Tokenizer, byte_of};
+use bench::{apr, verdict};
+use serde_json::json;
+use std::time::Instant;
+
+const TOKENS: usize = 100_000;
+const ROUNDS: usize = 9;
+const REQUESTS: u32 = 2_000;
+/// What the design allows: milliseconds to start, and for a request.
+const START_MS: f64 = 5.0;
+const REQUEST_MS: f64 = 0.2;
+
+const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n";
+
+/// A tokenizer of bytes and many words.
+fn tokenizer() -> Vec<u8> {
+    let mut of_bytes: Vec<(u8, char)> =
+        (0..0x144).filter_map(char::from_u32).filter_map(|c| Some((byte_of(c)?, c))).collect();
+    of_bytes.sort_unstable();
+    let mut tokens: Vec<_> = of_bytes.iter().map(|(_, c)| Some(c.to_string())).collect();
+    tokens.extend((tokens.len()..TOKENS).map(|n| Some(format!("Ġword{n}"))));
+    let level =
+        json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    let parts = Parts {
+        kind: Kind::Bpe,
+        spelling: Spelling::Bytes,
+        types: vec![TokenType::Normal; tokens.len()],
+        tokens,
+        pre_tokenizer: Some(level.clone()),
+        decoder: Some(level),
+        chat_templates: vec![("default".to_owned(), CHATML.to_owned())],
+        ..Parts::default()
+    };
+    Tokenizer::new(parts).unwrap().to_json()
+}
+
+fn least(mut call: impl FnMut() -> f64) -> f64 {
+    (0..ROUNDS).map(|_| call()).fold(f64::INFINITY, f64::min)
+}
+
+/// Milliseconds of a call, as the mean of many.
+fn each(mut call: impl FnMut()) -> f64 {
+    let began = Instant::now();
+    (0..REQUESTS).for_each(|_| call());
+    began.elapsed().as_secs_f64() * 1000.0 / f64::from(REQUESTS)
+}
+
+fn main() {
+    let (json, how) = (tokenizer(), Encoding::default());
+    let program = || Program::at(apr());
+    let direct = || {
+        let began = Instant::now();
+        let mut tokens = Tokens::new(Tokenizer::from_json(&json).unwrap()).unwrap();
+        assert!(!tokens.encode("Hi", how).unwrap().is_empty());
+        began.elapsed().as_secs_f64() * 1000.0
+    };
+    let apart = || {
+        let began = Instant::now();
+        let tokens = apr_sandbox::Tokens::new(program(), json.clone(), Watch::default()).unwrap();
+        assert!(!tokens.encode("Hi", how).unwrap().is_empty());
+        began.elapsed().as_secs_f64() * 1000.0
+    };
+    let (loaded, started) = (least(direct), least(apart));
+    println!(
+        "a tokenizer of {TOKENS} tokens, {} KiB: {loaded:.1} ms here, {started:.1} ms in a worker",
+        json.len() >> 10
+    );
+    let beyond = started - loaded;
+    println!(
+        "starting the worker: {beyond:.1} ms beyond that, {START_MS} allowed: {}",
+        verdict(beyond <= START_MS)
+    );
+
+    let parts = Tokenizer::from_json(&json).unwrap();
+    let mut here = Tokens::new(parts.clone()).unwrap();
+    let there = apr_sandbox::Tokens::new(program(), json, Watch::default()).unwrap();
+    let messages = (0..8).map(|n| json!({"role": "user", "content": format!("message {n}")})).collect();
+    let chat = Conversation { messages, ..Conversation::default() };
+    let ids = here.encode(" some text of nine tokens or more", how).unwrap();
+    let requests: [(&str, f64, f64); 3] = [
+        (
+            "decoding some tokens",
+            least(|| each(|| drop(here.decode(&ids, true).unwrap()))),
+            least(|| each(|| drop(there.decode(&ids, true).unwrap()))),
+        ),
+        (
+            "rendering 8 messages",
+            least(|| each(|| drop(render(choose(&parts, None, false).unwrap(), &parts, &chat).unwrap()))),
+            least(|| each(|| drop(there.render(None, &chat).unwrap()))),
+        ),
+        (
+            "encoding a line",
+            least(|| each(|| drop(here.encode("some words of a line", how).unwrap()))),
+            least(|| each(|| drop(there.encode("some words of a line", how).unwrap()))),
+        ),
+    ];
+    for (what, here, there) in requests {
+        let is_met = verdict(there - here <= REQUEST_MS);
+        println!(
+            "{what}: {here:.4} ms here, {there:.4} ms in the worker, {REQUEST_MS} more allowed: {is_met}"
+        );
+    }
+}

@@ -14,7 +14,7 @@ use serde_json::json;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -152,9 +152,11 @@ fn worker_of(pid: u32) -> u32 {
 fn a_worker_inherits_nothing() {
     let scratch = Scratch::new();
     let name = model(&scratch, "{{ messages[0].content }}", true);
-    let mut command = apr(&scratch.at(""), &["chat", name]);
-    command.env("HF_TOKEN", "secret").stdin(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    // Whoever starts apr may leave a file open in it.
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec 9</dev/zero; exec \"$0\" chat \"$1\""]).arg(program()).arg(name);
+    command.current_dir(scratch.at("")).env_clear().env("HF_TOKEN", "secret").stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let worker = worker_of(child.id());
     let of = |file: &str| fs::read_to_string(format!("/proc/{worker}/{file}")).unwrap();
     // It confines itself before its first answer.

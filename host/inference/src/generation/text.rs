@@ -21,6 +21,8 @@ pub struct Text<'t> {
     ids: Vec<u32>,
     /// How many of `ids` are given.
     given: usize,
+    /// Their text, once it was needed.
+    before: Option<String>,
 }
 
 impl<'t> Text<'t> {
@@ -28,7 +30,7 @@ impl<'t> Text<'t> {
     pub fn after(tokens: &'t dyn Decoder, prompt: &[u32]) -> Text<'t> {
         let ids: Vec<u32> = prompt.iter().copied().filter(|id| tokens.knows(*id)).collect();
         let ids = ids.get(ids.len().saturating_sub(BEFORE)..).unwrap_or_default().to_vec();
-        Text { tokens, given: ids.len(), ids }
+        Text { tokens, given: ids.len(), ids, before: None }
     }
 
     /// The text that a token completes; empty while a character is not finished, and for special tokens.
@@ -47,7 +49,7 @@ impl<'t> Text<'t> {
         }
         // What was just given is what the next text continues.
         self.ids.drain(..self.given);
-        self.given = self.ids.len();
+        (self.given, self.before) = (self.ids.len(), None);
         Ok(grown)
     }
 
@@ -57,15 +59,19 @@ impl<'t> Text<'t> {
     /// As [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<String> {
         let rest = self.growth()?;
-        self.given = self.ids.len();
+        (self.given, self.before) = (self.ids.len(), None);
         Ok(rest)
     }
 
     /// What the tokens that are not given add to the text of those before.
-    fn growth(&self) -> Result<String> {
-        let before = self.tokens.decode(self.ids.get(..self.given).unwrap_or_default(), true)?;
+    fn growth(&mut self) -> Result<String> {
+        if self.before.is_none() {
+            let given = self.ids.get(..self.given).unwrap_or_default();
+            self.before = Some(self.tokens.decode(given, true)?);
+        }
+        let before = self.before.as_deref().unwrap_or_default();
         let mut whole = self.tokens.decode(&self.ids, true)?;
-        if whole.starts_with(&before) {
+        if whole.starts_with(before) {
             return Ok(whole.split_off(before.len()));
         }
         // Bytes that are no character can change how those before them look, but not how many characters they are.

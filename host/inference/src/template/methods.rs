@@ -4,12 +4,17 @@ use minijinja::value::{Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
 
+/// Bytes of a text that cost a step.
+const BYTES_OF_STEP: usize = 64;
+
 /// Calls a method of a value that the library knows nothing of.
 ///
 /// # Errors
 /// UnknownMethod for a method that is not here; what its arguments are wrong in.
 pub fn call(state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     if let Some(text) = value.as_str() {
+        // What it takes grows with the text.
+        state.consume_fuel(1 + u64::try_from(text.len() / BYTES_OF_STEP).unwrap_or(u64::MAX))?;
         match method {
             "removeprefix" => {
                 let (prefix,): (&str,) = from_args(args)?;

@@ -73,3 +73,33 @@ const ALLOWED: [i64; 24] = [
     libc::SYS_prlimit64,
     libc::SYS_gettid,
 ];
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::ErrorKind::PermissionDenied;
+    use std::net::UdpSocket;
+    use std::os::unix::net::UnixStream;
+    use std::process::Command;
+
+    #[test]
+    fn a_confined_thread_opens_neither_files_nor_sockets_and_starts_nothing() {
+        // The filter holds for the thread that asked for it.
+        let confined = std::thread::spawn(|| {
+            let said = without_files();
+            let kind = |error: Option<std::io::Error>| error.map(|error| error.kind());
+            let kinds = [
+                kind(File::open("/dev/null").err()),
+                kind(File::create("/tmp/apr-sandbox-was-here").err()),
+                kind(UdpSocket::bind("127.0.0.1:0").err()),
+                kind(UnixStream::pair().err()),
+                kind(Command::new("/bin/true").spawn().err()),
+            ];
+            (said, kinds, vec![1u8; 32 << 20].len())
+        });
+        let (said, kinds, room) = confined.join().unwrap();
+        assert_eq!((said, room), (Ok(()), 32 << 20));
+        assert_eq!(kinds, [Some(PermissionDenied); 5]);
+    }
+}

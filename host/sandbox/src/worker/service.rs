@@ -12,26 +12,34 @@ use apr_sdk::{Error, Result};
 use serde::Serialize;
 use std::io::{self, Read, Write};
 
-/// A tokenizer as it came, and what the library makes of it once a text is tokenized.
+/// A tokenizer as it came, what the library makes of it once a text is tokenized, or why it cannot.
 enum Held {
     Parts(Box<Tokenizer>),
     Ready(Box<Tokens>),
+    Failed(Error),
 }
 
 impl Held {
-    fn parts(&self) -> &Tokenizer {
+    fn parts(&self) -> Result<&Tokenizer> {
         match self {
-            Held::Parts(parts) => parts,
-            Held::Ready(tokens) => tokens.tokenizer(),
+            Held::Parts(parts) => Ok(parts),
+            Held::Ready(tokens) => Ok(tokens.tokenizer()),
+            Held::Failed(error) => Err(error.clone()),
         }
     }
 
     fn ready(&mut self) -> Result<&mut Tokens> {
-        if let Held::Parts(parts) = self {
-            *self = Held::Ready(Box::new(Tokens::new((**parts).clone())?));
+        if let Held::Parts(_) = self
+            && let Held::Parts(parts) = std::mem::replace(self, Held::Failed(odd()))
+        {
+            *self = match Tokens::new(*parts) {
+                Ok(tokens) => Held::Ready(Box::new(tokens)),
+                Err(error) => Held::Failed(error),
+            };
         }
         match self {
             Held::Ready(tokens) => Ok(tokens),
+            Held::Failed(error) => Err(error.clone()),
             Held::Parts(_) => Err(odd()),
         }
     }
@@ -82,13 +90,15 @@ fn answer(all: &mut Vec<Held>, request: &[u8]) -> Result<Vec<u8>> {
         Request::Count(text, how) => json_of(&held.ready()?.count(text, how)?),
         Request::Decode(ids, skip) => Ok(held.ready()?.decode(&ids, skip)?.into_bytes()),
         Request::Pieces(ids) => {
-            let pieces: Vec<_> = ids.iter().map(|id| held.parts().token(*id)).collect();
+            let parts = held.parts()?;
+            let pieces: Vec<_> = ids.iter().map(|id| parts.token(*id)).collect();
             json_of(&pieces)
         }
         Request::Render(rendering) => {
             let (template, conversation) = rendering.into_parts();
-            let chosen = choose(held.parts(), template.as_deref(), conversation.tools.is_some())?;
-            Ok(render(chosen, held.parts(), &conversation)?.into_bytes())
+            let parts = held.parts()?;
+            let chosen = choose(parts, template.as_deref(), conversation.tools.is_some())?;
+            Ok(render(chosen, parts, &conversation)?.into_bytes())
         }
         Request::Load(_) | Request::Compare(..) => Err(odd()),
     }

@@ -193,6 +193,7 @@ fn compare() {
             count: 4096,
             differing: 7,
             mismatched: 0,
+            finite: 4096,
             max_abs,
             max_at: vec![3],
             mean_abs: max_abs / 10.0,

@@ -33,6 +33,7 @@ mod mixed;
 mod names;
 mod outputs;
 mod overwriting;
+mod overwritten;
 mod publish;
 mod replace;
 mod reports;

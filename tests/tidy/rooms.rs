@@ -157,7 +157,7 @@ fn files_are_written_in_named_places() {
             ("host/src/plugins/lock.rs", "the lock file of plugins"),
             ("host/src/plugins/rehearsal.rs", "an empty file in the cache"),
             ("host/src/rosetta/sources.rs", "into a scratch folder"),
-            ("host/src/running/images.rs", "prepared weights in the cache"),
+            ("host/src/running/image_file.rs", "prepared weights in the cache"),
         ],
     );
 }

@@ -1,31 +1,13 @@
 //! Memory for the images of all weights, in the order in which they are used; on request in a file that keeps them
 //! for the next time.
-//!
-//! ```text
-//! "APRIMG1\n" | length of the header u64 | header (JSON) | zeros up to 4096 x n | images, 64-byte aligned
-//! ```
-//!
-//! The file's name is its key: a digest of everything that the images follow from. A file under another key is never
-//! looked at, so weights that changed, or a backend with another layout, lead to a new file.
 
+use super::image_file::{self, Held, Staged, beginning, damaged, private_folder, shared};
 use crate::storage::mapping::{ALIGNMENT, Mapping, Region, Watch};
+use apr_engine::crew::Crew;
 use apr_sdk::{Error, ImageMemory, ImageSink, ImageSpec, Result};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-use serde_json::json;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-
-/// What a file of images begins with.
-const MAGIC: &[u8; 8] = b"APRIMG1\n";
-/// Images begin at a multiple of this in a file. 4 KiB.
-const PAGE: u64 = 4096;
-/// What the name of a file ends with while it is written.
-const STAGED: &str = ".apr-part";
 
 /// Memory for the images of all weights.
 pub struct Images {
@@ -49,105 +31,6 @@ fn places(first: u64, specs: &[ImageSpec]) -> Result<(Vec<Range<u64>>, u64)> {
     Ok((ranges, at))
 }
 
-/// The beginning of a file of images, up to the first of them.
-fn beginning(key: &str, specs: &[ImageSpec]) -> Vec<u8> {
-    let images: Vec<_> = specs.iter().map(|spec| json!([spec.layout, spec.bytes])).collect();
-    let header = json!({ "schema": "apr.images/1", "key": key, "images": images }).to_string();
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend_from_slice(&(header.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(header.as_bytes());
-    let whole = (bytes.len() as u64).next_multiple_of(PAGE);
-    bytes.resize(usize::try_from(whole).unwrap_or(bytes.len()), 0);
-    bytes
-}
-
-/// A file that is being written. It goes if it is not finished.
-struct Staged {
-    /// Locked, by which others know that it is not one that was left.
-    file: File,
-    path: PathBuf,
-    /// The name that it gets.
-    target: PathBuf,
-    is_finished: bool,
-}
-
-impl Staged {
-    /// A new file beside `target`. Another process may have the same id, where it runs in a container of its own.
-    fn new(folder: &Path, key: &str, target: &Path) -> io::Result<Staged> {
-        for number in 0..1000 {
-            let path = folder.join(format!(".{key}.{}-{number}{STAGED}", std::process::id()));
-            let file = match File::options().create_new(true).read(true).write(true).open(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                opened => opened?,
-            };
-            // Who sweeps may have come between.
-            if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && is_at(&file, &path) {
-                return Ok(Staged { file, path, target: target.to_owned(), is_finished: false });
-            }
-        }
-        Err(io::Error::other("it is full of files that were never finished (`.apr-part`): remove them"))
-    }
-
-    /// Gives it its name. Where locks are known to one machine alone, another one may have swept it: then nothing is kept.
-    fn finish(&mut self) -> io::Result<()> {
-        if is_at(&self.file, &self.path) {
-            fs::rename(&self.path, &self.target)?;
-        }
-        self.is_finished = true;
-        Ok(())
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            fs::remove_file(&self.path).ok();
-        }
-    }
-}
-
-/// Whether a file has this name still.
-fn is_at(file: &File, path: &Path) -> bool {
-    let place = |data: fs::Metadata| (data.dev(), data.ino());
-    let here = file.metadata().ok().map(place);
-    here.is_some() && here == fs::symlink_metadata(path).ok().map(place)
-}
-
-/// Removes what processes that were killed have left: files that nobody writes.
-fn sweep(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let is_staged = name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(STAGED));
-        if !is_staged || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            continue;
-        }
-        let path = entry.path();
-        // Network file systems lock only what can be written. A link or a pipe may have come into its place.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        if let Ok(file) = File::options().read(true).write(true).custom_flags(flags).open(&path)
-            && file.try_lock().is_ok()
-            && is_at(&file, &path)
-        {
-            fs::remove_file(&path).ok();
-        }
-    }
-}
-
-/// Takes the room for a file of `end` bytes, of which `begin` are written. A full disk found while pages are written through would
-/// end the process.
-fn take_room(file: &mut File, begin: u64, end: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(&*file, rustix::fs::FallocateFlags::empty(), 0, end) {
-        // File systems that cannot reserve room.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, end - begin),
-        taken => Ok(taken?),
-    }
-}
-
-fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
-    io::copy(&mut io::repeat(0).take(bytes), file)?;
-    Ok(())
-}
-
 impl Images {
     /// Memory for images of these sizes.
     ///
@@ -166,34 +49,32 @@ impl Images {
         Images::new(&[])
     }
 
-    /// The images that a file in `folder` keeps under `key`; or a file for them, to be filled.
+    /// The images that a file in `folder` keeps under `key`; or a file for them, to be filled. Adds to `warnings` why a file
+    /// that is there is not used, and why none is kept.
     ///
     /// # Errors
-    /// Io if the folder cannot be written.
-    pub fn kept(folder: &Path, key: &str, specs: &[ImageSpec]) -> Result<Images> {
-        let begin = beginning(key, specs);
-        let (ranges, end) = places(begin.len() as u64, specs)?;
+    /// Io if the folder cannot be written; Cancelled.
+    pub fn kept(
+        (folder, key): (&Path, &str),
+        specs: &[ImageSpec],
+        crew: &dyn Crew,
+        warnings: &mut Vec<String>,
+    ) -> Result<Images> {
         let path = folder.join(format!("{key}.images"));
         let placed = |error: Error| error.in_file(path.display().to_string());
-        if let Ok(mut file) = File::open(&path) {
-            let mut held = vec![0; begin.len()];
-            if file.read_exact(&mut held).is_ok()
-                && held == begin
-                && let Ok(mapping) = Mapping::file(&file, end, false)
-            {
-                return Images::of(mapping, &ranges, true, None);
-            }
-            // Cut, or changed: it is replaced.
+        let is_private = private_folder(folder).map_err(|error| placed(Error::io(error.to_string())))?;
+        if is_private.is_none() || path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+            warnings.push(shared(folder));
+            return Images::new(specs);
         }
-        let failed = |error: std::io::Error| placed(Error::io(error.to_string()));
-        fs::create_dir_all(folder).map_err(failed)?;
-        sweep(folder);
-        let mut staged = Staged::new(folder, key, &path).map_err(failed)?;
-        staged.file.write_all(&begin).map_err(failed)?;
-        take_room(&mut staged.file, begin.len() as u64, end).map_err(|error| {
-            let message = format!("room for {end} bytes cannot be taken: {error}");
-            placed(Error::io(message).hint("leave out --cache-image, or set XDG_CACHE_HOME to another disk"))
-        })?;
+        let begin = beginning(key, specs);
+        let (ranges, end) = places(begin.len() as u64, specs)?;
+        match image_file::open(&path, &begin, end, crew)? {
+            Held::Images(mapping) => return Images::of(mapping, &ranges, true, None),
+            Held::Other(why) => warnings.push(damaged(&path, why)),
+            Held::Nothing => {}
+        }
+        let staged = Staged::new(folder, key, &path, &begin, end).map_err(placed)?;
         Images::of(Mapping::file(&staged.file, end, true)?, &ranges, false, Some(staged))
     }
 
@@ -218,14 +99,13 @@ impl Images {
         }
     }
 
-    /// Says that all images are there: a file that was filled gets its name.
+    /// Says that all images are there: a file that was filled gets its checksums and its name.
     ///
     /// # Errors
     /// Io if it cannot be written.
-    pub fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self, crew: &dyn Crew) -> Result<()> {
         let Some(mut staged) = self.staged.take() else { return Ok(()) };
-        let synced = self.watch.sync();
-        let written = synced.and_then(|()| staged.finish().map_err(|error| Error::io(error.to_string())));
+        let written = self.watch.sync().and_then(|()| staged.finish(crew));
         written.map_err(|error| error.in_file(staged.target.display().to_string()))
     }
 
@@ -258,6 +138,10 @@ impl ImageSink for Place<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apr_engine::crew::Alone;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     fn specs() -> Vec<ImageSpec> {
         [100, 0, 5000].map(|bytes| ImageSpec { bytes, layout: "test.1".to_owned() }).into()
@@ -278,71 +162,153 @@ mod tests {
         assert!(Place { images: &Images::new(&specs()).unwrap(), number: 0 }.memory(101).is_err());
     }
 
+    /// A folder that is not there, and is removed with what is in it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("apr-images-{name}-{}", std::process::id()));
+            // A killed test of this number may have left it.
+            fs::remove_dir_all(&path).ok();
+            Folder(path)
+        }
+
+        /// The images under a key, and the warnings.
+        fn open(&self, key: &str, specs: &[ImageSpec]) -> (Images, Vec<String>) {
+            let mut warnings = Vec::new();
+            let images = Images::kept((&self.0, key), specs, &Alone, &mut warnings).unwrap();
+            (images, warnings)
+        }
+
+        fn fill(&self, key: &str) {
+            let mut images = self.open(key, &specs()).0;
+            fill(&images);
+            images.finish(&Alone).unwrap();
+        }
+
+        fn count(&self) -> usize {
+            fs::read_dir(&self.0).unwrap().count()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
     #[test]
-    fn a_file_keeps_images_and_one_that_is_damaged_or_of_another_layout_is_made_anew() {
-        let folder = std::env::temp_dir().join(format!("apr-images-{}", std::process::id()));
-        // A killed test of this number may have left it.
-        fs::remove_dir_all(&folder).ok();
-        let open = |specs: &[ImageSpec]| Images::kept(&folder, "key", specs).unwrap();
-        let mut first = open(&specs());
-        assert!(!first.ready);
-        fill(&first);
-        first.finish().unwrap();
-        let again = open(&specs());
-        assert!(again.ready);
+    fn a_file_keeps_images_and_one_of_another_layout_is_made_anew() {
+        let folder = Folder::new("kept");
+        assert!(!folder.open("key", &specs()).0.ready);
+        folder.fill("key");
+        let (again, warnings) = folder.open("key", &specs());
+        assert!(again.ready && warnings.is_empty());
         assert!(again.take(2).unwrap().bytes().iter().all(|byte| *byte == 3));
         again.watch().check().unwrap();
-        let path = folder.join("key.images");
-        let file = File::options().write(true).open(&path).unwrap();
-        file.set_len(fs::metadata(&path).unwrap().len() - 100).unwrap();
-        assert!(!open(&specs()).ready);
+        assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
         let mut other = specs();
         other[0].layout = "test.2".to_owned();
-        assert!(!open(&other).ready);
+        let (other, warnings) = folder.open("key", &other);
+        assert!(!other.ready && warnings.len() == 1);
+        drop(other);
         // What was not finished leaves nothing.
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(folder.count(), 1);
+    }
+
+    #[test]
+    fn any_bit_that_flips_is_noticed_and_the_file_is_made_anew() {
+        let folder = Folder::new("flipped");
+        folder.fill("key");
+        let path = folder.0.join("key.images");
+        let good = fs::read(&path).unwrap();
+        // The header, its padding, images, what is between them, the checksums.
+        for at in [0, 9, 60, 4000, 4096, 4250, good.len() - 5000, good.len() - 8, good.len() - 1] {
+            let mut bytes = good.clone();
+            bytes[at] ^= 0x10;
+            fs::write(&path, bytes).unwrap();
+            let (images, warnings) = folder.open("key", &specs());
+            assert!(!images.ready && warnings.len() == 1, "byte {at}: {warnings:?}");
+        }
+        for len in [0, 100, good.len() - 1, good.len() + 1] {
+            let mut bytes = good.clone();
+            bytes.resize(len, 0);
+            fs::write(&path, bytes).unwrap();
+            assert!(!folder.open("key", &specs()).0.ready, "{len} bytes");
+        }
+        folder.fill("key");
+        assert!(folder.open("key", &specs()).0.ready);
+        assert_eq!(fs::read(&path).unwrap(), good);
+    }
+
+    #[test]
+    fn what_is_no_file_is_replaced_and_never_waited_for() {
+        let folder = Folder::new("odd");
+        folder.fill("key");
+        let path = folder.0.join("key.images");
+        let elsewhere = folder.0.join("elsewhere");
+        fs::rename(&path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(!folder.open("key", &specs()).0.ready);
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(folder.open("key", &specs()).1.len(), 1);
+        folder.fill("key");
+        assert!(folder.open("key", &specs()).0.ready);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let (images, warnings) = folder.open("key", &specs());
+        assert!(!images.ready && images.staged.is_none() && warnings.len() == 1);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_used() {
+        let folder = Folder::new("shared");
+        folder.fill("key");
+        for mode in [0o770, 0o777, 0o702] {
+            fs::set_permissions(&folder.0, Permissions::from_mode(mode)).unwrap();
+            let (images, warnings) = folder.open("key", &specs());
+            assert!(!images.ready && images.staged.is_none(), "{mode:o}");
+            assert!(warnings[0].contains("keeps nothing"), "{warnings:?}");
+        }
+        // Others could only read it.
+        fs::set_permissions(&folder.0, Permissions::from_mode(0o755)).unwrap();
+        assert!(folder.open("key", &specs()).0.ready);
+        assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]
     fn what_a_killed_process_left_goes_and_what_another_one_writes_stays() {
-        let folder = std::env::temp_dir().join(format!("apr-images-left-{}", std::process::id()));
-        fs::remove_dir_all(&folder).ok();
-        let open = |key: &str| Images::kept(&folder, key, &specs()).unwrap();
-        let mut others = open("other");
-        let left = folder.join(".key.1-0.apr-part");
+        let folder = Folder::new("left");
+        let mut others = folder.open("other", &specs()).0;
+        let left = folder.0.join(".key.1-0.apr-part");
         fs::write(&left, "half an image").unwrap();
-        let mut own = open("key");
+        let mut own = folder.open("key", &specs()).0;
         assert!(!left.exists());
-        others.finish().unwrap();
-        own.finish().unwrap();
+        others.finish(&Alone).unwrap();
+        own.finish(&Alone).unwrap();
         drop((others, own));
-        assert!(open("other").ready);
-        assert!(open("key").ready);
+        assert!(folder.open("other", &specs()).0.ready);
+        assert!(folder.open("key", &specs()).0.ready);
         // The name of the first is taken by one that is being written.
-        let number = |number: u32| folder.join(format!(".more.{}-{number}.apr-part", std::process::id()));
-        let (taken, next) = (open("more"), open("more"));
+        let number = |number: u32| folder.0.join(format!(".more.{}-{number}.apr-part", std::process::id()));
+        let (taken, next) = (folder.open("more", &specs()), folder.open("more", &specs()));
         assert!(number(0).exists() && number(1).exists());
         drop((taken, next));
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        assert_eq!(folder.count(), 2);
         // One that somebody else took for left, and whose name another process has now.
-        let mut swept = open("swept");
-        let path = swept.staged.as_ref().unwrap().path.clone();
+        let mut swept = folder.open("swept", &specs()).0;
+        let path = folder.0.join(format!(".swept.{}-0.apr-part", std::process::id()));
         fs::remove_file(&path).unwrap();
         fs::write(&path, "of another process").unwrap();
-        swept.finish().unwrap();
-        assert!(fs::read(&path).unwrap() == b"of another process" && !folder.join("swept.images").exists());
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn room_is_taken_by_zeros_where_it_cannot_be_otherwise() {
-        let path = std::env::temp_dir().join(format!("apr-images-room-{}", std::process::id()));
-        let mut file = File::create(&path).unwrap();
-        file.write_all(b"begin").unwrap();
-        write_zeros(&mut file, 200_000).unwrap();
-        let bytes = fs::read(&path).unwrap();
-        assert!(bytes.len() == 200_005 && bytes[5..].iter().all(|byte| *byte == 0));
-        fs::remove_file(&path).unwrap();
+        swept.finish(&Alone).unwrap();
+        assert!(fs::read(&path).unwrap() == b"of another process" && !folder.0.join("swept.images").exists());
     }
 }

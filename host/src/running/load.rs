@@ -119,7 +119,9 @@ pub fn load(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<
         Some(_) => error,
         None => error.in_file(opened.path.display().to_string()),
     };
-    loaded(host, opened, options).map_err(placed)
+    // What is wrong with a model that changed meanwhile is just that.
+    let loaded = loaded(host, opened, options);
+    loaded.or_else(|error| opened.files.refuse_changed().and(Err(error))).map_err(placed)
 }
 
 fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
@@ -154,7 +156,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
         _ if own.is_some() => Images::none()?,
         Some(folder) => {
             let key = key(opened, &model.tensors, &built, (&host.registry, &chosen.id, &images))?;
-            Images::kept(folder, &key, &images)?
+            Images::kept((folder, &key), &images, host.crew.as_ref(), &mut model.warnings)?
         }
         None => Images::new(&images)?,
     };
@@ -370,7 +372,9 @@ impl<'a> Translated<'a> {
             Ok(())
         })?;
         let kept = images.ready;
-        images.finish()?;
+        // Images of a model that changed meanwhile are those of no model.
+        self.opened.files.refuse_changed()?;
+        images.finish(self.host.crew.as_ref())?;
         let weights =
             weights.into_iter().filter_map(|w| w.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok((weights.collect(), kept, images.watch()))

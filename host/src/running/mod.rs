@@ -2,6 +2,7 @@
 
 mod backend;
 mod facts;
+mod image_file;
 mod images;
 mod key;
 mod load;

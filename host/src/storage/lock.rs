@@ -1,12 +1,14 @@
 //! The lock file of an output: one writer at a time.
 
 use super::error::io_error;
+use super::open_file::is_at;
 use super::staging::remove;
 use super::target::Target;
 use apr_sdk::{Error, Result};
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Holds the lock file of an output until dropped.
@@ -29,7 +31,7 @@ impl Lock {
     fn at(path: PathBuf, folder: &str, output: &str) -> Result<Lock> {
         loop {
             let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(false);
+            options.write(true);
             // A link with this name may lead to any file, chosen by someone else; a pipe waits for its
             // reader.
             options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
@@ -37,7 +39,17 @@ impl Lock {
                 let error = Error::io("apr's lock file has this name, but this is not a regular file");
                 error.in_file(path.display().to_string()).hint("remove it, or write elsewhere")
             };
-            let file = options.open(&path).map_err(|e| {
+            let made = options.clone().create_new(true).open(&path);
+            let is_new = made.is_ok();
+            let opened = match made {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => match options.open(&path) {
+                    // Its holder was done just now.
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    opened => opened,
+                },
+                made => made,
+            };
+            let file = opened.map_err(|e| {
                 if std::fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_file()) {
                     return irregular();
                 }
@@ -47,21 +59,33 @@ impl Lock {
             if !file.metadata().is_ok_and(|meta| meta.is_file()) {
                 return Err(irregular());
             }
-            match file.try_lock() {
+            match locked(&file) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     let error = Error::io("another apr process is writing this output").in_file(output);
                     return Err(error.hint("wait for it to finish, or choose another name"));
                 }
                 Err(TryLockError::Error(e)) => {
+                    if is_new {
+                        remove(&path);
+                    }
                     return Err(io_error(&e, "lock").in_file(path.display().to_string()));
                 }
             }
             // The previous holder may have removed the file between our open and our lock.
-            let ours = file.metadata().map(|m| m.ino()).ok();
-            if ours.is_some() && std::fs::metadata(&path).map(|m| m.ino()).ok() == ours {
+            if is_at(&file, &path) {
                 return Ok(Lock { path, _file: file });
             }
+        }
+    }
+}
+
+/// Locks a file, or says who is in the way. A signal that is handled meanwhile is none.
+fn locked(file: &File) -> std::result::Result<(), TryLockError> {
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
         }
     }
 }

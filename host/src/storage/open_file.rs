@@ -73,6 +73,13 @@ impl Backing for OpenFile {
     }
 }
 
+/// Whether a file that was opened by this name still has it.
+pub fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |meta: Metadata| (meta.dev(), meta.ino());
+    let here = file.metadata().ok().map(identity);
+    here.is_some() && here == std::fs::symlink_metadata(path).ok().map(identity)
+}
+
 /// The version of a file; times in nanoseconds since 1970.
 pub fn version(meta: &Metadata) -> Version {
     Version {

@@ -47,6 +47,7 @@ pub fn findings_of(
         }
         Ok(())
     })?;
+    opened.files.refuse_changed()?;
     let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
     looked.not_looked.sort();
     looked.sort();

@@ -120,6 +120,21 @@ impl Files {
         }
     }
 
+    /// Fails if a file is not what it was when it was opened: what was read of it belongs together no longer. Bytes that were
+    /// written with the modification time reset cannot be told from a changed mode or link, so that fails as well.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn refuse_changed(&self) -> Result<()> {
+        match self.all().iter().find(|file| file.changed() != Change::None) {
+            Some(file) => {
+                let error = Error::io("the file changed while it was read").in_file(file.shown.clone());
+                Err(error.hint("run it again, and leave the file alone until apr is done"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The file with this number.
     ///
     /// # Errors

@@ -111,6 +111,7 @@ pub fn compare(
         comparison.find(known.map_or("ROSETTA-ARCH-001", |fact| fact.code), None, message);
     }
     comparison.compare_facts(source, result, sides.translated)?;
+    [source, result].iter().try_for_each(|opened| opened.files.refuse_changed())?;
     Ok(comparison)
 }
 

@@ -189,6 +189,7 @@ pub fn survey(
     }
     let models = [Some(a), b];
     let findings = findings::findings(engine, models, (&sides, &pairs), &tensors)?;
+    models.iter().flatten().try_for_each(|opened| opened.files.refuse_changed())?;
     let layers = layers::layers(&tensors);
     let heat_map = b.and_then(|_| layers::heat_map(&tensors));
     let b = b.map(|b| surveyed(engine, b)).transpose()?;

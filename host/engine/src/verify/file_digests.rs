@@ -34,7 +34,7 @@ pub fn file_digests(engine: &Engine, opened: &OpenedModel) -> Result<Vec<FileDig
     files.retain(|file| !file.is_folder() && names.insert(file.name.clone()));
     let total = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.len));
     let done = AtomicU64::new(0);
-    map(engine.crew.as_ref(), files.len(), &|_, number| {
+    let digests = map(engine.crew.as_ref(), files.len(), &|_, number| {
         let file = &files[number];
         let (mut sum, mut piece, mut at) = (Sha256::new(), vec![0; PIECE], 0);
         while at < file.len {
@@ -47,5 +47,7 @@ pub fn file_digests(engine: &Engine, opened: &OpenedModel) -> Result<Vec<FileDig
             engine.progress.bytes(done, total, &file.name);
         }
         Ok(FileDigest { name: file.name.clone(), bytes: file.len, sha256: hex(&sum.finalize()) })
-    })
+    })?;
+    opened.files.refuse_changed()?;
+    Ok(digests)
 }

@@ -68,6 +68,7 @@ pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result
             bins[at].count += 1;
         }
     })?;
+    opened.files.refuse_changed()?;
     Ok(found)
 }
 

@@ -188,7 +188,7 @@ pub fn each_row_of(
             });
         }
     }
-    Ok(())
+    if options.sha256 || options.stats { opened.files.refuse_changed() } else { Ok(()) }
 }
 
 /// Where a tensor's bytes are, if they are contiguous and in the order of its elements.

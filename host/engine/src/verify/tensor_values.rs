@@ -45,7 +45,10 @@ pub fn values(
     axes: &[Vec<Range<u64>>],
 ) -> Result<Vec<Number>> {
     let decl = &opened.model.tensors[tensor];
-    read(engine, opened, (tensor, decl), axes).map_err(|e| opened.files.show(e.tensor(&decl.name)))
+    let read = read(engine, opened, (tensor, decl), axes);
+    let read = read.map_err(|e| opened.files.show(e.tensor(&decl.name)))?;
+    opened.files.refuse_changed()?;
+    Ok(read)
 }
 
 fn read(

@@ -73,6 +73,7 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
     if options.values {
         values(engine, opened, &mut findings)?;
     }
+    opened.files.refuse_changed()?;
     let worst = if options.strict { Severity::Warning } else { Severity::Error };
     let bad = |f: &Finding| f.severity == Severity::Error || f.severity == worst;
     Ok(Validation {

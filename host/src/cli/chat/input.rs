@@ -56,7 +56,7 @@ impl Input {
         let mut editor = made.map_err(|error| failed(&error))?;
         let history = keep.then(|| state_home(&process_env)).flatten();
         let history = history.map(|state| state.join("apr").join("chat-history"));
-        if let Some(path) = history.as_ref().filter(|path| path.exists())
+        if let Some(path) = history.as_ref().filter(|path| path.is_file())
             && let Err(error) = editor.load_history(path)
         {
             let shown = path.display();

@@ -85,6 +85,13 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// All of it, before it is divided.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the range is this mapping's, which lives as long as the borrow. Only regions write to it, and `regions`
+        // takes the mapping by value.
+        unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), self.len) }
+    }
+
     /// Divides the mapping into regions that may be used apart from each other.
     ///
     /// # Errors
@@ -118,7 +125,7 @@ impl Mapping {
     }
 
     /// Whether a part of the mapped file was missing when it was accessed.
-    fn is_cut(&self) -> bool {
+    pub fn is_cut(&self) -> bool {
         self.fault.as_ref().is_some_and(Watched::is_cut)
     }
 }

@@ -75,6 +75,11 @@ impl Affine {
             return Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true));
         }
         let (mut changes, _) = self.of.values(of, buffers)?;
+        if !of.counts_undone && matches!(self.map, Some(Map::Times(..) | Map::Over(..))) {
+            // Matrices: the search for a value's factor takes longer than everything else.
+            buffers.values.iter_mut().for_each(|value| *value = self.change(*value));
+            return Ok((changes, false));
+        }
         for value in &mut buffers.values {
             let changed = self.change(*value);
             changes.not_undone += u64::from(self.undo(changed).to_bits() != value.to_bits());
@@ -105,25 +110,30 @@ pub enum Map {
     Exp,
     /// ln(x), its inverse.
     Ln,
-    /// x times a number, given by its bits.
-    Times(u64),
-    /// x divided by a number, given by its bits.
-    Over(u64),
+    /// x times a number, and the product times another, each in F32 as converters have it.
+    Times(Constant, Constant),
+    /// Its inverse: the value whose product is x.
+    Over(Constant, Constant),
 }
 
-/// How far from the rounded logarithm the value may lie that the exponential of gives the stored one.
+/// How far from the rounded inverse the value may lie of which the function is the stored one.
 const NEIGHBOURS: u32 = 8;
 
-/// The F32 whose exponential, rounded, is `x`.
-#[allow(clippy::cast_possible_truncation, reason = "values are F32: this is the one rounding")]
-fn logarithm(x: f32) -> f32 {
-    let near = f64::from(x).ln() as f32;
-    // Several values have the same exponential, and the nearest logarithm need not be one of them.
-    let gives_back = |y: &f32| Map::Exp.of(*y).to_bits() == x.to_bits();
-    let steps =
-        (1..=NEIGHBOURS).flat_map(|n| [near.to_bits().wrapping_add(n), near.to_bits().wrapping_sub(n)]);
-    let tried = std::iter::once(near).chain(steps.map(f32::from_bits));
-    tried.filter(|y| y.is_finite()).find(gives_back).unwrap_or(near)
+/// How many of its lowest bits an F32 does not use if it is a BF16, and if it is an F16.
+const UNUSED: [u32; 2] = [16, 13];
+
+/// The F32 of which `map` gives `x`, among those near the rounded inverse, which need not be one of them; otherwise that.
+/// Several may be: then one that half of the bits can hold, as most files are made of those, or else the nearest.
+fn inverse(map: Map, near: f32, x: f32) -> f32 {
+    let gives_back = |y: &f32| y.is_finite() && map.of(*y).to_bits() == x.to_bits();
+    let bits = near.to_bits();
+    let short = UNUSED.into_iter().flat_map(|unused| {
+        let below = bits >> unused << unused;
+        [below, below.wrapping_add(1 << unused)]
+    });
+    let steps = (1..=NEIGHBOURS).flat_map(|n| [bits.wrapping_add(n), bits.wrapping_sub(n)]);
+    let mut tried = short.chain([bits]).chain(steps).map(f32::from_bits);
+    tried.find(gives_back).unwrap_or(near)
 }
 
 impl Map {
@@ -134,8 +144,8 @@ impl Map {
             Map::LnNeg => Map::NegExp,
             Map::Exp => Map::Ln,
             Map::Ln => Map::Exp,
-            Map::Times(bits) => Map::Over(bits),
-            Map::Over(bits) => Map::Times(bits),
+            Map::Times(a, b) => Map::Over(a, b),
+            Map::Over(a, b) => Map::Times(a, b),
         }
     }
 
@@ -146,10 +156,13 @@ impl Map {
         match self {
             Map::NegExp => -(wide.exp()) as f32,
             Map::Exp => wide.exp() as f32,
-            Map::LnNeg => logarithm(-x),
-            Map::Ln => logarithm(x),
-            Map::Times(bits) => (wide * f64::from_bits(bits)) as f32,
-            Map::Over(bits) => (wide / f64::from_bits(bits)) as f32,
+            Map::LnNeg => inverse(Map::Exp, (-wide).ln() as f32, -x),
+            Map::Ln => inverse(Map::Exp, wide.ln() as f32, x),
+            Map::Times(a, b) => x * a.get() * b.get(),
+            Map::Over(a, b) => {
+                let near = (wide / f64::from(a.get()) / f64::from(b.get())) as f32;
+                inverse(Map::Times(a, b), near, x)
+            }
         }
     }
 }
@@ -161,8 +174,8 @@ impl fmt::Display for Map {
             Map::LnNeg => f.write_str("ln_neg"),
             Map::Exp => f.write_str("exp"),
             Map::Ln => f.write_str("ln"),
-            Map::Times(bits) => write!(f, "times {}", f64::from_bits(*bits)),
-            Map::Over(bits) => write!(f, "over {}", f64::from_bits(*bits)),
+            Map::Times(a, b) => write!(f, "times {} {}", a.get(), b.get()),
+            Map::Over(a, b) => write!(f, "over {} {}", a.get(), b.get()),
         }
     }
 }
@@ -207,15 +220,31 @@ mod tests {
         let norm = change(None, Some(-1.0));
         assert!(restores(&norm, 1.25));
         assert!(!restores(&norm, 1e-9) && !restores(&norm, -0.0));
-        let scaled = |by: f64| change(Some(Map::Times(by.to_bits())), None);
+        let scaled = |by: f32| change(Some(Map::Times(by.into(), 1.0.into())), None);
         assert!(restores(&scaled(0.25), 3.7) && !restores(&scaled(0.25), f32::from_bits(3)));
     }
 
     #[test]
-    fn products_are_rounded_once() {
-        let third = (1.0f64 / 3.0).to_bits();
-        assert_eq!(Map::Times(third).of(3.0), 1.0);
-        assert_eq!(Map::Over(third).of(1.0), 3.0);
-        assert_eq!(Map::Times(0.1f64.to_bits()).of(10.0), 1.0);
+    fn products_are_those_of_f32_one_after_the_other() {
+        let (a, b) = (0.390_625_3_f32, 0.8_f32);
+        let (times, over) = (Map::Times(a.into(), b.into()), Map::Over(a.into(), b.into()));
+        let mut at = 0.001_f32;
+        while at < 9.0 {
+            let stored = times.of(at);
+            assert_eq!(stored.to_bits(), ((at * a) * b).to_bits(), "{at}");
+            assert_eq!(times.of(over.of(stored)).to_bits(), stored.to_bits(), "{at}");
+            at += 0.001_7;
+        }
+        let rounded_once = |x: f32| f64::from(x) * 0.1;
+        assert_ne!(f64::from(Map::Times(0.1f32.into(), 1.0f32.into()).of(3.0)), rounded_once(3.0));
+    }
+
+    #[test]
+    fn among_logarithms_of_one_value_the_one_of_half_the_bits_is_taken() {
+        for bits in (0x3c00u32..0x3f80).step_by(7) {
+            let short = f32::from_bits(bits << 16);
+            let back = Map::LnNeg.of(Map::NegExp.of(short));
+            assert_eq!(back.to_bits(), short.to_bits(), "{short}");
+        }
     }
 }

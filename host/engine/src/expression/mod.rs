@@ -35,7 +35,7 @@ pub use unpack::{Packed, Panel, Panels, Unpack, part_bytes};
 
 pub(crate) use source::Source;
 
-pub use affine::Map;
+pub use affine::{Constant, Map};
 
 use affine::Affine;
 use cast::Cast;

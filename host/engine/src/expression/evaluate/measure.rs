@@ -60,7 +60,8 @@ fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, criterion: Cr
     let granule = Granule::of(part)?;
     let (mut out, mut buffers, mut holds, mut at) = (Vec::new(), Buffers::default(), true, 0);
     let mut each = |bytes: &[u8]| {
-        let of = Evaluation::new(granule, &engine.registry, bytes, at)?;
+        let mut of = Evaluation::new(granule, &engine.registry, bytes, at)?;
+        of.counts_undone = matches!(criterion, Criterion::Undone);
         out.resize(usize::try_from(granule.after(bytes.len() as u64)).unwrap_or(usize::MAX), 0);
         let made = part.evaluate(&of, &mut buffers, &mut out)?;
         at += out.len() as u64;

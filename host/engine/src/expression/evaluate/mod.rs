@@ -68,6 +68,8 @@ pub struct Evaluation<'a> {
     /// Elements per granule.
     pub(super) row_len: u64,
     pub(super) elements: usize,
+    /// Whether values that the inverse of a product does not restore are counted.
+    pub(super) counts_undone: bool,
 }
 
 impl<'a> Evaluation<'a> {
@@ -80,7 +82,8 @@ impl<'a> Evaluation<'a> {
         let elements = elements.and_then(|n| usize::try_from(n).ok());
         let elements = elements.ok_or_else(|| Error::limit("a row does not fit memory"))?;
         let row = if granule.is_row { at / granule.after.max(1) } else { 0 };
-        Ok(Evaluation { registry, leaf, row, row_len: granule.elements, elements })
+        let row_len = granule.elements;
+        Ok(Evaluation { registry, leaf, row, row_len, elements, counts_undone: false })
     }
 
     pub(super) fn row_elements(&self) -> usize {

@@ -27,8 +27,8 @@ pub enum Operation {
     NegExp,
     /// exp of every value.
     Exp,
-    /// Multiplies every value.
-    Multiply(Expression),
+    /// Multiplies every value, and the products by a second number if there is one.
+    Multiply(Expression, Option<Expression>),
     /// Cuts along an axis into parts of these sizes, works on each, and joins them again, along another axis if that is
     /// stated second.
     Parts(usize, usize, Vec<Expression>, Vec<Vec<Operation>>),
@@ -83,7 +83,10 @@ impl Operation {
             }
             ("neg_exp", []) => Operation::NegExp,
             ("exp", []) => Operation::Exp,
-            ("multiply", [by]) => Operation::Multiply(Expression::parse(by)?),
+            ("multiply", [by]) => Operation::Multiply(Expression::parse(by)?, None),
+            ("multiply", [by, then]) => {
+                Operation::Multiply(Expression::parse(by)?, Some(Expression::parse(then)?))
+            }
             ("concat", [at]) => Operation::Concat(axis(at)?),
             ("stack", []) => Operation::Stack,
             ("regroup", [groups, queries]) => {
@@ -151,7 +154,7 @@ impl Operation {
             Operation::Add(_) => "add",
             Operation::NegExp => "neg_exp",
             Operation::Exp => "exp",
-            Operation::Multiply(_) => "multiply",
+            Operation::Multiply(..) => "multiply",
             Operation::Parts(..) => "parts",
             Operation::Split(..) => "split",
             Operation::Concat(_) => "concat",
@@ -166,7 +169,8 @@ impl Operation {
     /// The expressions among its arguments.
     pub fn expressions(&self) -> Vec<&Expression> {
         match self {
-            Operation::PermuteRope(one) | Operation::PadRows(one) | Operation::Multiply(one) => vec![one],
+            Operation::PermuteRope(one) | Operation::PadRows(one) => vec![one],
+            Operation::Multiply(one, other) => std::iter::once(one).chain(other).collect(),
             Operation::Parts(_, _, sizes, each) => {
                 sizes.iter().chain(each.iter().flatten().flat_map(Operation::expressions)).collect()
             }
@@ -189,7 +193,7 @@ impl Operation {
             | Operation::Add(_)
             | Operation::NegExp
             | Operation::Exp
-            | Operation::Multiply(_) => true,
+            | Operation::Multiply(..) => true,
             Operation::Permute(axes) => axes.last().is_some_and(|last| last + 1 != axes.len()),
             _ => false,
         }

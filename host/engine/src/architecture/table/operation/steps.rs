@@ -4,7 +4,7 @@ use super::Operation;
 use crate::architecture::table::array::Array;
 use crate::architecture::table::change::Change;
 use crate::architecture::table::expression::{Expression, Scalar, Scope};
-use crate::expression::Map;
+use crate::expression::{Constant, Map};
 use apr_sdk::{Error, Result};
 
 /// How to interpret the table's numbers: the configuration, and elements per block along the last axis.
@@ -107,9 +107,9 @@ fn forward(operation: &Operation, items: &[Array], view: View<'_>) -> Result<Vec
         Operation::Add(c) => each(&|array| array.changed(Change::adds(*c))),
         Operation::NegExp => each(&|array| array.changed(Change::maps(Map::NegExp))),
         Operation::Exp => each(&|array| array.changed(Change::maps(Map::Exp))),
-        Operation::Multiply(by) => {
-            let by = factor(by, view)?;
-            each(&|array| array.changed(times(by, Map::Times)))
+        Operation::Multiply(by, then) => {
+            let times = times(by, then.as_ref(), view, Map::Times)?;
+            each(&|array| array.changed(times))
         }
         Operation::Parts(axis, join, sizes, operations) => {
             let one = alone(items, operation)?;
@@ -166,9 +166,9 @@ fn backward(operation: &Operation, items: &[Array], met: &[Vec<u64>], view: View
         Operation::Add(c) => forward(&Operation::Add(-c), items, view),
         Operation::NegExp => each(&|array| array.changed(Change::maps(Map::LnNeg))),
         Operation::Exp => each(&|array| array.changed(Change::maps(Map::Ln))),
-        Operation::Multiply(by) => {
-            let by = factor(by, view)?;
-            each(&|array| array.changed(times(by, Map::Over)))
+        Operation::Multiply(by, then) => {
+            let over = times(by, then.as_ref(), view, Map::Over)?;
+            each(&|array| array.changed(over))
         }
         Operation::Parts(axis, join, sizes, operations) => {
             let one = alone(items, operation)?;
@@ -226,20 +226,29 @@ fn alone<'a>(items: &'a [Array], operation: &Operation) -> Result<&'a Array> {
     }
 }
 
-/// The number that `multiply` states.
-fn factor(by: &Expression, view: View<'_>) -> Result<f64> {
+/// A number that `multiply` states, as an F32.
+#[allow(clippy::cast_possible_truncation, reason = "the product is one of F32 numbers")]
+fn factor(by: &Expression, view: View<'_>) -> Result<f32> {
     let wrong = |what: String| Error::invalid_argument(format!("`multiply({by})` {what}"));
+    let undone = |x: &f32| x.is_finite() && *x != 0.0;
     match by.value(view.scope)? {
         Some(Scalar::Int(n)) if n != 0 => n.to_string().parse().map_err(|_| wrong("is no number".to_owned())),
-        Some(Scalar::Float(x)) if x.is_finite() && x != 0.0 => Ok(x),
+        Some(Scalar::Float(x)) if undone(&(x as f32)) => Ok(x as f32),
         Some(other) => Err(wrong(format!("is {other}, which cannot be undone"))),
         None => Err(wrong("asks for what the configuration does not state".to_owned())),
     }
 }
 
-/// A multiplication, or nothing: by 1, values keep their bits.
-fn times(by: f64, map: fn(u64) -> Map) -> Change {
-    if by == 1.0 { Change::default() } else { Change::maps(map(by.to_bits())) }
+/// A multiplication by one number or two, or nothing: by 1, values keep their bits.
+fn times(
+    by: &Expression,
+    then: Option<&Expression>,
+    view: View<'_>,
+    map: fn(Constant, Constant) -> Map,
+) -> Result<Change> {
+    let by = factor(by, view)?;
+    let then = then.map_or(Ok(1.0), |then| factor(then, view))?;
+    Ok(if by == 1.0 && then == 1.0 { Change::default() } else { Change::maps(map(by.into(), then.into())) })
 }
 
 fn permuted(array: &Array, axes: &[usize]) -> Result<Array> {

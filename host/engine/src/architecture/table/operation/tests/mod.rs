@@ -150,7 +150,17 @@ fn values_that_are_changed_come_back() {
         ("add(1)", Change::adds(1.0), Change::adds(-1.0)),
         ("neg_exp", Change::maps(Map::NegExp), Change::maps(Map::LnNeg)),
         ("exp", Change::maps(Map::Exp), Change::maps(Map::Ln)),
-        ("multiply(2)", Change::maps(Map::Times(2f64.to_bits())), Change::maps(Map::Over(2f64.to_bits()))),
+        (
+            "multiply(2)",
+            Change::maps(Map::Times(2f32.into(), 1f32.into())),
+            Change::maps(Map::Over(2f32.into(), 1f32.into())),
+        ),
+        (
+            "multiply(2, 3)",
+            Change::maps(Map::Times(2f32.into(), 3f32.into())),
+            Change::maps(Map::Over(2f32.into(), 3f32.into())),
+        ),
+        ("multiply(1, 1.0)", Change::default(), Change::default()),
         ("multiply(1)", Change::default(), Change::default()),
     ] {
         let (made, met) = forwards(&operations(&[text]), whole(), VIEW).unwrap();

@@ -18,6 +18,10 @@ const EXCEPT: &[&str] = &["general.quantization_version"];
 const MORE: &[&str] = &[
     // What GGUF has no key for and llama.cpp passes over: further ids that end a text, flags of added tokens.
     "tokenizer.apr.",
+    // What an architecture's keys do not say; llama.cpp passes over it too.
+    "phimoe.apr.",
+    "starcoder2.apr.",
+    "t5.apr.",
     // llama.cpp's loader asks for it; this converter writes `layer_norm_epsilon` alone.
     "exaone.attention.layer_norm_rms_epsilon",
 ];

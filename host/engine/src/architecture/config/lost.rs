@@ -8,6 +8,7 @@ use crate::architecture::table::{Dialect, Table};
 use apr_sdk::{Result, Value, escape};
 
 /// What was written in a dialect.
+#[derive(Clone, Copy)]
 pub struct Written<'a> {
     /// The target's dialect.
     pub dialect: &'a Dialect,
@@ -36,12 +37,17 @@ pub fn lost(
     written: &Written<'_>,
     dimensions: Dimensions<'_>,
 ) -> Result<Lost> {
-    let told = told(table, config, written, dimensions)?;
+    let whole = told(table, config, written, dimensions)?;
+    let untold = config.beyond(&ConfigScope::new(table, &whole, dimensions))?;
+    // What only apr reads is carried, but other programs compute without it.
+    let read = read_by_others(written);
+    let others = told(table, config, &Written { keys: &read, ..*written }, dimensions)?;
     let (mut lost, mut changes) = (Lost::default(), Vec::new());
-    for name in config.beyond(&ConfigScope::new(table, &told, dimensions))? {
+    for name in config.beyond(&ConfigScope::new(table, &others, dimensions))? {
+        let is_untold = untold.contains(&name);
         let entry = table.config.iter().find(|entry| entry.name == name);
         let (Some(entry), Some(value)) = (entry, config.get(&name)) else {
-            lost.names.push(name);
+            lost.names.extend(is_untold.then_some(name));
             continue;
         };
         let (shown, whose) = (escape(&name, 80), &written.dialect.id);
@@ -52,17 +58,25 @@ pub fn lost(
             (None, Some((effect, when))) => {
                 let scope = ConfigScope::new(table, config, dimensions);
                 if when.as_ref().map_or(Ok(true), |when| when.holds(&scope))? {
-                    lost.effects
-                        .push(format!("not carried: `{shown}` {value} of the configuration: {effect}"));
+                    let how = if is_untold { "not carried" } else { "carried for apr alone" };
+                    lost.effects.push(format!("{how}: `{shown}` {value} of the configuration: {effect}"));
                 } else {
-                    lost.names.push(name);
+                    lost.names.extend(is_untold.then_some(name));
                 }
             }
-            (None, None) => lost.names.push(name),
+            (None, None) => lost.names.extend(is_untold.then_some(name)),
         }
     }
     not_covered(table, changes)?;
     Ok(lost)
+}
+
+/// The keys that other programs read too.
+fn read_by_others(written: &Written<'_>) -> Vec<(String, Value)> {
+    let Written { dialect, keys, .. } = written;
+    let unread =
+        |path: &str| dialect.keys.iter().any(|key| key.unread && dialect.roots.path(&key.key) == path);
+    keys.iter().filter(|(path, _)| !unread(path)).cloned().collect()
 }
 
 /// The configuration that a reader would find.

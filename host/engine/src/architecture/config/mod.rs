@@ -4,6 +4,7 @@ pub(crate) mod base;
 pub(crate) mod codes;
 pub(crate) mod counts;
 pub(crate) mod generate;
+mod keys;
 pub(crate) mod lost;
 pub(crate) mod refusal;
 pub(crate) mod roots;
@@ -249,56 +250,6 @@ impl Config {
             }
         }
         Ok(names)
-    }
-
-    /// The keys of a dialect, in its order.
-    ///
-    /// # Errors
-    /// InvalidArgument for a value that its key's type cannot hold.
-    pub fn write(
-        &self,
-        table: &Table,
-        dialect: &Dialect,
-        dimensions: Dimensions<'_>,
-    ) -> Result<Vec<(String, Value)>> {
-        let scope = ConfigScope::new(table, self, dimensions);
-        let mut keys: Vec<(String, Value)> = Vec::new();
-        for key in &dialect.keys {
-            if let Some(when) = &key.when
-                && !when.holds(&scope)?
-            {
-                continue;
-            }
-            let value = match &key.value {
-                Source::Constant(value) => Some(value.clone()),
-                Source::Expression(value) => value.value(&scope)?,
-            };
-            let Some(value) = value else { continue };
-            let items = key.list_kind.filter(|_| matches!(value, Scalar::List(_))).map(|items| (items, true));
-            let typed = typed(&value, items.or(key.kind)).ok_or_else(|| {
-                let message =
-                    format!("`{}` would be {value}, which is not of its type", escape(&key.key, 120));
-                Error::invalid_argument(message)
-            })?;
-            let name = match key.value {
-                Source::Constant(_) => key.key.clone(),
-                Source::Expression(_) => dialect.roots.path(&key.key),
-            };
-            keys.push((name, typed));
-        }
-        if dialect.same_names {
-            for entry in &table.config {
-                let Some(value) = self.get(&entry.name) else { continue };
-                let Some(name) = names_in(entry, dialect).next() else { continue };
-                let name = dialect.roots.path(name);
-                if keys.iter().all(|(key, _)| *key != name)
-                    && let Some(value) = typed(value, None)
-                {
-                    keys.push((name, value));
-                }
-            }
-        }
-        Ok(keys)
     }
 }
 

@@ -172,6 +172,8 @@ pub struct Key {
     /// The configuration names that reading it states, with expressions over `it`; by default the value's own
     /// name.
     pub sets: Vec<(String, Option<Expression>)>,
+    /// Whether other programs that read the format pass over it.
+    pub unread: bool,
 }
 
 /// Where a key's value comes from.
@@ -495,7 +497,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
 }
 
 fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Key> {
-    only(toml, &["key", "type", "value", "const", "when", "sets", "from"], "`key`")?;
+    only(toml, &["key", "type", "value", "const", "when", "sets", "from", "unread"], "`key`")?;
     let read = |text: &str| {
         let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
         let kind = ValueType::from_name(inner.unwrap_or(text))
@@ -534,7 +536,8 @@ fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<
             None => own.map(|name| (name, None)).into_iter().collect(),
         },
     };
-    Ok(Key { key, kind, list_kind, value, when: expression(toml, "when")?, sets })
+    let (when, unread) = (expression(toml, "when")?, truth(toml, "unread")?);
+    Ok(Key { key, kind, list_kind, value, when, sets, unread })
 }
 
 fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {

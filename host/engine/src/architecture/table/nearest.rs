@@ -56,7 +56,7 @@ fn misfits(table: &Table, dialect: &str, lookup: Lookup<'_>) -> usize {
     let dialect = table.dialect(dialect).unwrap_or(&own);
     let Ok((config, _)) = Config::read(table, dialect, lookup, &nothing) else { return usize::MAX };
     let is_carried = |name: &str| {
-        let mut keys = table.dialects.iter().flat_map(|dialect| &dialect.keys);
+        let mut keys = table.dialects.iter().flat_map(|dialect| &dialect.keys).filter(|key| !key.unread);
         keys.any(|key| match &key.value {
             Source::Expression(value) => value.names().iter().any(|own| own == name),
             Source::Constant(_) => false,

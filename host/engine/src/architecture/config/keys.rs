@@ -1,0 +1,82 @@
+//! Writes a configuration as the keys of a dialect.
+
+use crate::architecture::config::{Config, ConfigScope, Dimensions, names_in, typed};
+use crate::architecture::table::expression::Scalar;
+use crate::architecture::table::{Dialect, Key, Source, Table};
+use apr_sdk::{Error, Result, Value, escape};
+
+impl Config {
+    /// The names whose values these keys do not say.
+    fn untold(
+        &self,
+        table: &Table,
+        dialect: &Dialect,
+        keys: &[(String, Value)],
+        dimensions: Dimensions<'_>,
+    ) -> Result<Vec<String>> {
+        let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        let (told, _) = Config::read(table, dialect, &lookup, dimensions)?;
+        self.beyond(&ConfigScope::new(table, &told, dimensions))
+    }
+
+    /// The keys of a dialect, in its order; those that other programs pass over come last, where the others leave something
+    /// unsaid.
+    ///
+    /// # Errors
+    /// InvalidArgument for a value that its key's type cannot hold.
+    pub fn write(
+        &self,
+        table: &Table,
+        dialect: &Dialect,
+        dimensions: Dimensions<'_>,
+    ) -> Result<Vec<(String, Value)>> {
+        let scope = ConfigScope::new(table, self, dimensions);
+        let (unread, read): (Vec<&Key>, Vec<&Key>) = dialect.keys.iter().partition(|key| key.unread);
+        let mut keys: Vec<(String, Value)> = Vec::new();
+        for key in read {
+            keys.extend(key.written(dialect, &scope)?);
+        }
+        if !unread.is_empty() {
+            let untold = self.untold(table, dialect, &keys, dimensions)?;
+            for key in unread.into_iter().filter(|key| key.sets.iter().any(|(name, _)| untold.contains(name)))
+            {
+                keys.extend(key.written(dialect, &scope)?);
+            }
+        }
+        if dialect.same_names {
+            for entry in &table.config {
+                let Some(value) = self.get(&entry.name) else { continue };
+                let Some(name) = names_in(entry, dialect).next() else { continue };
+                let name = dialect.roots.path(name);
+                if keys.iter().all(|(key, _)| *key != name)
+                    && let Some(value) = typed(value, None)
+                {
+                    keys.push((name, value));
+                }
+            }
+        }
+        Ok(keys)
+    }
+}
+
+impl Key {
+    /// The key's path and value in a file, if it is to be written.
+    fn written(&self, dialect: &Dialect, scope: &ConfigScope<'_>) -> Result<Option<(String, Value)>> {
+        if let Some(when) = &self.when
+            && !when.holds(scope)?
+        {
+            return Ok(None);
+        }
+        let (value, path) = match &self.value {
+            Source::Constant(value) => (Some(value.clone()), self.key.clone()),
+            Source::Expression(value) => (value.value(scope)?, dialect.roots.path(&self.key)),
+        };
+        let Some(value) = value else { return Ok(None) };
+        let items = self.list_kind.filter(|_| matches!(value, Scalar::List(_))).map(|items| (items, true));
+        let typed = typed(&value, items.or(self.kind)).ok_or_else(|| {
+            let message = format!("`{}` would be {value}, which is not of its type", escape(&self.key, 120));
+            Error::invalid_argument(message)
+        })?;
+        Ok(Some((path, typed)))
+    }
+}

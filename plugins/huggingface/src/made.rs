@@ -56,6 +56,13 @@ pub fn complete(config: &mut Map<String, Json>, model: &Model, tokenizer: Option
             config.entry(key).or_insert(Json::Null);
         }
     }
+    let of_class =
+        PADS.iter().find(|(kind, _)| config.get("model_type").and_then(Json::as_str) == Some(kind));
+    if let (Some((_, pad)), Some(rows)) = (of_class, config.get("vocab_size").and_then(Json::as_u64))
+        && rows <= *pad
+    {
+        config.entry("pad_token_id").or_insert(Json::Null);
+    }
     if !config.contains_key("dtype")
         && let Some(name) = usual(model.tensors.iter().map(|t| (t.dtype, &t.shape[..]))).and_then(name)
     {
@@ -63,6 +70,22 @@ pub fn complete(config: &mut Map<String, Json>, model: &Model, tokenizer: Option
         config.entry("torch_dtype").or_insert_with(|| name.into());
     }
 }
+
+/// The id that the library's class of a model pads with where none is stated. An embedding that has no such row does not load.
+const PADS: [(&str, u64); 12] = [
+    ("dots3_note", 151_659),
+    ("dots3_note_text", 151_659),
+    ("eurobert", 128_001),
+    ("glm", 151_329),
+    ("glm4", 151_329),
+    ("glm5_next", 154_820),
+    ("hy_v4", 120_002),
+    ("ministral3", 11),
+    ("modernbert", 50_283),
+    ("phi3", 32_000),
+    ("smollm3", 128_004),
+    ("whisper", 50_256),
+];
 
 /// Keys that mean something where they are not stated, and nothing where they are null: types of models, and the keys.
 const NULL: [(&str, &str); 2] = [("deepseek_v2", "q_lora_rank"), ("deepseek_v3", "q_lora_rank")];

@@ -16,6 +16,7 @@ mod back;
 mod biases;
 mod contract;
 mod coverage;
+mod fields;
 mod golden;
 mod identity;
 mod judges;

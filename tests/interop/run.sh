@@ -7,7 +7,7 @@
 #
 # --prepare          sets the judges up, and asks them nothing
 # CASES              some of the cases only: gguf safetensors numpy pytorch pytorch_scan onnx crossing fixture flip
-#                    flip_python whole quants mixture minilm running bom tables template
+#                    flip_python whole quants mixture minilm running bom tables families template
 # APR                the program to judge (target/release/apr); its plugins are loaded from beside it
 # APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
 # APR_INTEROP_SEED   another number makes other models (1)
@@ -41,6 +41,8 @@ torch=$(python_with_torch) || torch=
 [ -n "$torch" ] || echo "SKIPPED torch: it could not be installed (no network, no space, or not wanted); see $cache/golden.log"
 transformers=$(python_with_transformers) || transformers=
 [ -n "$transformers" ] || echo "SKIPPED transformers: they could not be installed (no network, no space, or not wanted); see $cache/golden.log"
+transformers_5=$(python_with_transformers_5) || transformers_5=
+[ -n "$transformers_5" ] || echo "SKIPPED transformers 5: it could not be installed (no network, no space, or not wanted); see $cache/transformers-5.log"
 asker=$(llama_asker) || asker=
 [ -n "$asker" ] || echo "SKIPPED llama.cpp: it could not be built (no network, no C++ compiler, or not wanted); see $cache/llama.log"
 minilm=$(minilm_folder) || minilm=
@@ -55,5 +57,5 @@ exec 9>&-
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-interop.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 APR=$apr APR_INTEROP_LOADER=$loader APR_INTEROP_TORCH_PYTHON=$torch \
-    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_ASKER=$asker APR_INTEROP_MINILM=$minilm APR_INTEROP_CYCLONEDX=$cyclonedx APR_INTEROP_TEMPLATES=$templates \
+    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_TRANSFORMERS_5_PYTHON=$transformers_5 APR_INTEROP_ASKER=$asker APR_INTEROP_MINILM=$minilm APR_INTEROP_CYCLONEDX=$cyclonedx APR_INTEROP_TEMPLATES=$templates \
     "$python" -B "$here/interop.py" "$scratch" "$@"

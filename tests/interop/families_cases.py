@@ -1,0 +1,84 @@
+"""Families as transformers 5 saves them (`families.py`), in F32 and BF16, with and without a tokenizer: folder -> GGUF -> folder, of which the
+library computes the same logits, or apr refuses the first step and says what GGUF cannot."""
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import program
+from families import FAMILIES, REFUSED, ROUNDED
+from judges import ROOT
+from report import Failure, Skipped
+
+PYTHON = os.environ.get("APR_INTEROP_TRANSFORMERS_5_PYTHON", "")
+TOKENIZERS = ROOT / "tests/golden/tokenizers"
+NEAR = 1e-5
+_worker = None
+
+
+def library(do, **request):
+    """The answer of transformers 5, in an interpreter of its own; what it raised is a Failure here."""
+    global _worker
+    if _worker is None:
+        if not PYTHON:
+            raise Skipped("there is no interpreter with transformers 5")
+        script = Path(__file__).parent / "families_worker.py"
+        _worker = subprocess.Popen([PYTHON, "-B", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        atexit.register(_worker.kill)
+        _worker.stdout.readline()
+    request = {key: str(value) if isinstance(value, Path) else value for key, value in request.items()}
+    print(json.dumps({"do": do} | request), file=_worker.stdin, flush=True)
+    answer = json.loads(_worker.stdout.readline() or '{"failed": "its interpreter ended"}')
+    if "failed" in answer:
+        raise Failure(f"transformers {do}: {answer['failed']}")
+    return answer["done"]
+
+
+def flags(dtype):
+    # Else a file of F32 becomes one of F16, as the converter has it.
+    return ("--precision", "f32") if dtype == "F32" else ()
+
+
+# The converter says of any tokenizer of Nemotron which token stands for what is unknown.
+NO_TOKENIZER = {"nemotron"}
+
+
+def there_and_back(name, dtype, tokenizer, at):
+    shutil.rmtree(at, ignore_errors=True)
+    at.mkdir(parents=True)
+    folder, file, back = at / "folder", at / "model.gguf", at / "back"
+    library("make", name=name, dtype=dtype, folder=folder)
+    if tokenizer:
+        kind = "t5-sp" if name.split("-")[0].endswith("t5") else "starcoder"
+        for path in (TOKENIZERS / kind).iterdir():
+            shutil.copy(path, folder)
+    program.must("convert", folder, file, *flags(dtype))
+    program.must("convert", file, back, "--to", "huggingface")
+    said = library("compare", before=folder, after=back)
+    if said["missing"] or said["unexpected"]:
+        raise Failure(f"transformers misses {said['missing']} and does not expect {said['unexpected']}")
+    if not said["difference"] <= NEAR:
+        raise Failure(f"logits differ by {said['difference']:.2g} of their RMS; the configuration: {said['config']}")
+    shutil.rmtree(at)
+
+
+def refused(name, reason, at):
+    library("make", name=name, dtype="BF16", folder=at / "folder")
+    said = program.refuses(4, "convert", at / "folder", at / "model.gguf")
+    if reason not in said:
+        raise Failure(f"it says {said.strip()}")
+
+
+def run(report, scratch):
+    scratch.mkdir()
+    for name in FAMILIES:
+        for dtype, tokenizer in (("F32", False), ("BF16", False), ("BF16", True)):
+            if dtype == "BF16" and name in ROUNDED or tokenizer and name in NO_TOKENIZER:
+                continue
+            how = f"{dtype}, {'with' if tokenizer else 'without'} a tokenizer"
+            report.step(f"{name} as transformers 5 saves it, {how}: the same logits behind GGUF", there_and_back, name, dtype, tokenizer, scratch / name)
+    for name, (_, reason) in REFUSED.items():
+        report.step(f"{name} as transformers 5 saves it is refused by name", refused, name, reason, scratch / name)

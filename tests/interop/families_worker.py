@@ -1,0 +1,115 @@
+"""transformers 5, as `families_cases.py` asks it: a line of JSON in, a line of JSON out. Makes tiny seeded models by the library's own classes
+(`families.py`) and compares what two folders compute."""
+
+import json
+import os
+import sys
+import zlib
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+
+import torch
+import transformers
+
+from families import FAMILIES, REFUSED
+
+COUNT = 64
+TYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
+AUTOS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText", "AutoModelForMaskedLM", "AutoModel")
+
+
+def auto_of(config):
+    """The library's class for a configuration: that of its head, if it has one."""
+    for name in AUTOS:
+        auto = getattr(transformers, name)
+        if type(config) in auto._model_mapping:
+            return auto
+    raise ValueError(f"no class takes a {config.model_type}")
+
+
+def seeded(model):
+    """Fills in weights for which every part of the model counts: logits have an RMS of about 1, and attention is far from even."""
+    ones = {name for name, value in model.named_parameters() if value.dim() == 1 and bool((value == 1).all())}
+    with torch.no_grad():
+        for name, value in list(model.named_parameters()) + [(n, b) for n, b in model.named_buffers() if n in model.state_dict()]:
+            if not value.is_floating_point():
+                continue
+            random = torch.randn(value.shape, generator=torch.Generator().manual_seed(zlib.crc32(name.encode())))
+            last = name.split(".")[-1]
+            if last in ("A_log", "D", "dt_bias") or "dt_proj.bias" in name:
+                value.add_(0.2 * random.to(value.dtype))
+            elif value.dim() < 2:
+                sharp = 2.0 if any(part in name for part in ("q_norm", "k_norm", "query_layernorm", "key_layernorm")) else 1.0
+                value.copy_(sharp * (1 + 0.3 * random) if name in ones else 0.3 * random)
+            elif "embed" in name or "wte" in name or "shared" in name.split("."):
+                value.copy_(random)
+            elif "relative_attention_bias" in name:
+                value.copy_(2 * random)
+            else:
+                sharp = 2.0 if any(part in name for part in ("q_proj", "k_proj", ".q.", ".k.", "qkv", "c_attn", "query", "key", "Wqkv", "q_a", "kv_a")) else 1.0
+                value.copy_(sharp * random / value.shape[-1] ** 0.5)
+
+
+def make(name, dtype, folder):
+    """Makes a family's folder."""
+    arguments = dict(FAMILIES.get(name) or REFUSED[name][0])
+    kind = arguments.pop("model_type", name.split("-")[0])
+    untied = arguments.pop("_untied", False)
+    torch.manual_seed(1)
+    config = transformers.AutoConfig.for_model(kind, **arguments)
+    model = auto_of(config).from_config(config, attn_implementation="eager")
+    if untied:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    seeded(model)
+    model.to(TYPES[dtype]).save_pretrained(folder)
+    return {"class": type(model).__name__}
+
+
+def logits(folder, ids):
+    config = transformers.AutoConfig.from_pretrained(folder)
+    model, told = auto_of(config).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    request = {"input_ids": ids}
+    if config.is_encoder_decoder:
+        request["decoder_input_ids"] = ids
+    with torch.no_grad():
+        out = model.eval()(**request)
+    return (out.logits if hasattr(out, "logits") else out.last_hidden_state).to(torch.float64), config, told
+
+
+def flat(value, path=""):
+    if not isinstance(value, dict):
+        return {path: value}
+    found = {}
+    for key, one in value.items():
+        found |= flat(one, f"{path}.{key}" if path else str(key))
+    return found
+
+
+def compare(before, after):
+    """How far apart two folders' logits are, over the RMS of the first's, and in what their filled-in configurations differ."""
+    text = transformers.AutoConfig.from_pretrained(before).get_text_config()
+    ids = torch.randint(3, text.vocab_size - 1, (1, COUNT), generator=torch.Generator().manual_seed(1))
+    one, config, _ = logits(before, ids)
+    two, other, told = logits(after, ids)
+    rms = one.pow(2).mean().sqrt().item()
+    was, now = flat(config.get_text_config().to_dict()), flat(other.get_text_config().to_dict())
+    return {"difference": (one - two).abs().max().item() / rms, "rms": rms, "class": [config.architectures, other.architectures],
+            "missing": sorted(told["missing_keys"]), "unexpected": sorted(told["unexpected_keys"]),
+            "config": {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key)}}
+
+
+def main():
+    print(json.dumps({"ready": f"transformers {transformers.__version__}, torch {torch.__version__}"}), flush=True)
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        try:
+            request = json.loads(line)
+            done = {"make": make, "compare": compare}[request.pop("do")](**request)
+            print(json.dumps({"done": done}), flush=True)
+        except Exception as error:
+            print(json.dumps({"failed": f"{type(error).__name__}: {error}"[:2000]}), flush=True)
+
+
+main()

@@ -265,6 +265,14 @@ fn work_that_is_cancelled_ends_at_once() {
 }
 
 #[test]
+fn what_was_begun_answers_nothing_else() {
+    let mut tokens = tokens(&[]);
+    tokens.prepare();
+    assert_eq!(tokens.encode("ab", Encoding::default()).unwrap(), [97, 98]);
+    assert_eq!(tokens.decode(&[98], false).unwrap(), "b");
+}
+
+#[test]
 fn a_program_that_is_no_worker_is_said_to_be_none() {
     for program in ["/bin/true", "/no/such/program"] {
         let error = Tokens::new(Program::at(program), tokenizer(&[]), Watch::default()).err().unwrap();

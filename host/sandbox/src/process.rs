@@ -45,6 +45,8 @@ pub struct Process {
     child: Child,
     to: ChildStdin,
     from: ChildStdout,
+    /// The length and the limits of a request whose answer nobody has waited for.
+    pending: Option<(usize, Limits)>,
     /// How the worker is confined, in words for `-v`; empty if in every way.
     pub remark: String,
 }
@@ -70,7 +72,7 @@ impl Process {
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::io("cannot start the worker process: it has no pipes"));
         };
-        let mut process = Process { child, to, from, remark: String::new() };
+        let mut process = Process { child, to, from, pending: None, remark: String::new() };
         for pipe in [process.to.as_fd(), process.from.as_fd()] {
             let set = fcntl_getfl(pipe).and_then(|flags| fcntl_setfl(pipe, flags | OFlags::NONBLOCK));
             set.map_err(|error| cannot_start(&error.into()))?;
@@ -96,11 +98,32 @@ impl Process {
         limits: Limits,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<u8>> {
-        let mut head = [limits.seconds, limits.memory, length(request)].map(u64::to_le_bytes).concat();
-        head.extend_from_slice(request);
-        self.send(&head, limits, is_cancelled)?;
-        drop(head);
+        if let Some((request, limits)) = self.pending.take() {
+            self.receive(request, limits, is_cancelled)?;
+        }
+        self.send_request(request, limits, is_cancelled)?;
         self.receive(request.len(), limits, is_cancelled)
+    }
+
+    /// Sends a request whose answer says nothing; the worker works meanwhile.
+    ///
+    /// # Errors
+    /// As [`Process::ask`].
+    pub fn begin(&mut self, request: &[u8], limits: Limits, is_cancelled: &dyn Fn() -> bool) -> Result<()> {
+        self.send_request(request, limits, is_cancelled)?;
+        self.pending = Some((request.len(), limits));
+        Ok(())
+    }
+
+    fn send_request(
+        &mut self,
+        request: &[u8],
+        limits: Limits,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let mut whole = [limits.seconds, limits.memory, length(request)].map(u64::to_le_bytes).concat();
+        whole.extend_from_slice(request);
+        self.send(&whole, limits, is_cancelled)
     }
 
     fn send(&mut self, bytes: &[u8], limits: Limits, is_cancelled: &dyn Fn() -> bool) -> Result<()> {

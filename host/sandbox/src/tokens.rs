@@ -61,6 +61,20 @@ impl Tokens {
         Ok(tokens)
     }
 
+    /// Has the worker make ready what texts are tokenized with, and does not wait for it: what is wrong with the tokenizer is an
+    /// error of the first text.
+    pub fn prepare(&mut self) {
+        let held = self.held.iter().map(Vec::len).sum();
+        let process = self.process.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(asked) = process {
+            let request = Request::Prepare.to_bytes(0);
+            let is_cancelled = || self.watch.cancel.load(Ordering::Relaxed);
+            if asked.begin(&request, Limits::of(request.len(), held), &is_cancelled).is_err() {
+                *process = None;
+            }
+        }
+    }
+
     /// What is known of the tokenizer.
     pub fn facts(&self) -> &Facts {
         &self.facts

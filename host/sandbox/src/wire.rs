@@ -27,6 +27,8 @@ pub enum Request<'a> {
     Render(Box<Rendering>),
     /// How the first two tokenizers read a text.
     Compare(&'a str, Encoding),
+    /// Make ready what texts are tokenized with.
+    Prepare,
 }
 
 /// A conversation, and the template by which it is rendered.
@@ -81,6 +83,7 @@ impl<'a> Request<'a> {
                 join(head(5, plain), &serde_json::to_vec(rendering).unwrap_or_default())
             }
             Request::Compare(text, how) => join(head(6, *how), text.as_bytes()),
+            Request::Prepare => head(7, plain),
         }
     }
 
@@ -102,6 +105,7 @@ impl<'a> Request<'a> {
             4 => Request::Pieces(ids_of(contents)?),
             5 => Request::Render(serde_json::from_slice(contents).map_err(|_| odd())?),
             6 => Request::Compare(text()?, how),
+            7 => Request::Prepare,
             _ => return Err(odd()),
         };
         Ok((request, usize::from(slot)))

@@ -74,7 +74,8 @@ const ALLOWED: [i64; 24] = [
     libc::SYS_gettid,
 ];
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::File;

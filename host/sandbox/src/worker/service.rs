@@ -100,6 +100,7 @@ fn answer(all: &mut Vec<Held>, request: &[u8]) -> Result<Vec<u8>> {
             let chosen = choose(parts, template.as_deref(), conversation.tools.is_some())?;
             Ok(render(chosen, parts, &conversation)?.into_bytes())
         }
+        Request::Prepare => held.ready().map(|_| Vec::new()),
         Request::Load(_) | Request::Compare(..) => Err(odd()),
     }
 }

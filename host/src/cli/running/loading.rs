@@ -122,8 +122,10 @@ fn all(
     context: &Context,
 ) -> Result<(Loaded, Tokens, Vec<String>)> {
     let opened = open_model(path, wishes.open, host)?;
-    let tokens = tokens_of(host, &opened, context)?;
+    let mut tokens = tokens_of(host, &opened, context)?;
     wishes.check_output(&opened, host, context)?;
+    // The worker makes the tokenizer ready while the weights are loaded.
+    tokens.prepare();
     Ok((load(host, &opened, options)?, tokens, opened.warnings.clone()))
 }
 

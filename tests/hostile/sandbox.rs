@@ -104,7 +104,9 @@ fn watched(folder: &Path, args: &[&str], input: &str) -> (Ended, u64) {
 fn templates_without_end_are_errors_of_every_verb() {
     let scratch = Scratch::new();
     for (what, template) in endless() {
-        for is_folder in [true, false] {
+        // Where the limit of time is what ends it, one form of the model is enough.
+        let is_slow = what.starts_with("lists");
+        for is_folder in [true, false].into_iter().filter(|is_folder| !(is_slow && *is_folder)) {
             let name = model(&scratch, &template, is_folder);
             for args in [
                 &["tokenizer", name, "--chat", "Hi"][..],

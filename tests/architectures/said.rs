@@ -106,7 +106,7 @@ fn factors_of_rotation_that_no_configuration_makes_are_written_and_not_made_up_o
     configure(
         &folder,
         "rope_scaling",
-        json!({"rope_type": "llama3", "factor": 2.5, "low_freq_factor": 0.5, "high_freq_factor": 8.0,
+        json!({"rope_type": "llama3", "factor": 2.5, "low_freq_factor": 0.37, "high_freq_factor": 7.7,
             "original_max_position_embeddings": 48}),
     );
     to(&host, "gguf", &folder, &file);

@@ -153,6 +153,49 @@ pub fn as_f32(dtype: DType, bytes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
+/// Where the divisors of Llama 3's frequencies begin to grow, and where they end.
+struct Bounds {
+    low: f64,
+    high: f64,
+    context: i64,
+}
+
+/// The lengths for which models were trained before their rotation was stretched.
+const USUAL_CONTEXTS: [i64; 12] =
+    [8192, 4096, 2048, 1024, 512, 256, 128, 64, 16_384, 32_768, 65_536, 131_072];
+
+/// What models state as the lower of two bounds; only their ratio to each other and to the context matters.
+const LOWER: [f64; 6] = [1.0, 2.0, 0.5, 4.0, 1.5, 0.25];
+
+/// The bounds between which divisors are what they are: 1 over them is a line over the frequency there.
+fn bounds(divisors: &[f32], factor: f32, scope: &dyn Scope) -> Result<Vec<Bounds>> {
+    let (Some(theta), Some(dim)) = (number(scope, "rope_theta")?, number(scope, "head_dim")?) else {
+        return Ok(Vec::new());
+    };
+    let whole = f64::from(factor);
+    let mut points = Vec::new();
+    for (divisor, exponent) in divisors.iter().zip((0u32..).step_by(2)) {
+        if *divisor > 1.0 && *divisor < factor {
+            let turns = theta.powf(-f64::from(exponent) / dim) / std::f64::consts::TAU;
+            let smooth = (1.0 / f64::from(*divisor) - 1.0 / whole) / (1.0 - 1.0 / whole);
+            points.push((turns, smooth));
+        }
+    }
+    let (Some((x, y)), Some((to_x, to_y))) = (points.first(), points.last()) else { return Ok(Vec::new()) };
+    let slope = (to_y - y) / (to_x - x);
+    let start = y - slope * x;
+    if !slope.is_finite() || slope <= 0.0 || start >= 0.0 {
+        return Ok(Vec::new());
+    }
+    let between = LOWER.map(|low| {
+        let high = (low * (1.0 - 1.0 / start) * 1000.0).round() / 1000.0;
+        #[allow(clippy::cast_possible_truncation, reason = "a length, or one that gives no such tensor")]
+        let context = (slope * (high - low)).round() as i64;
+        Bounds { low, high, context }
+    });
+    Ok(between.into_iter().filter(|one| one.high > one.low && one.context > 0).collect())
+}
+
 /// The configuration names and values that tensors of a rule's `generate` imply; `None` if they cannot be
 /// told.
 ///
@@ -192,15 +235,18 @@ pub fn recover(
         return Ok(gives(&stated)?.then_some(stated));
     }
     let named = |name: &str, value: Scalar| (name.to_owned(), value);
-    // The factor is the largest divisor. Files do not state the other three; those of Llama 3 are tried, and
-    // are right if they give the same tensor.
-    let factor = floats.fold(0.0, f32::max);
-    for context in [8192, 4096, 2048, 1024, 512, 256, 128, 64, 16_384, 32_768, 65_536, 131_072] {
+    let divisors: Vec<f32> = floats.collect();
+    // The factor is the largest divisor. Files do not state the other three; those of Llama 3 are tried first, then those that
+    // lie on the line between two divisors, and are right if they give the same tensor.
+    let factor = divisors.iter().copied().fold(0.0, f32::max);
+    let scope = ConfigScope::new(table, config, dimensions);
+    let usual = USUAL_CONTEXTS.map(|context| Bounds { low: 1.0, high: 4.0, context });
+    for Bounds { low, high, context } in usual.into_iter().chain(bounds(&divisors, factor, &scope)?) {
         let stated = vec![
             named("rope_scaling_type", Scalar::Text("llama3".to_owned())),
             named("rope_scaling_factor", Scalar::Float(factor.into())),
-            named("rope_scaling_low_freq_factor", Scalar::Float(1.0)),
-            named("rope_scaling_high_freq_factor", Scalar::Float(4.0)),
+            named("rope_scaling_low_freq_factor", Scalar::Float(low)),
+            named("rope_scaling_high_freq_factor", Scalar::Float(high)),
             named("rope_scaling_original_max_position_embeddings", Scalar::Int(context)),
         ];
         if gives(&stated)? {

@@ -126,7 +126,7 @@ FAMILIES = {
     "granite": decoder(turned(), GRANITE),
     # Others that the tables know.
     "llama": decoder(turned(**LLAMA3), head_dim=32, tie_word_embeddings=True),
-    "llama-other-bounds": decoder(turned(**LLAMA3 | {"low_freq_factor": 2.0, "high_freq_factor": 5.0, "original_max_position_embeddings": 100})),
+    "llama-other-bounds": decoder(turned(**LLAMA3 | {"low_freq_factor": 2.0, "high_freq_factor": 8.0, "original_max_position_embeddings": 100}), head_dim=32),
     "llama-linear": decoder(turned(**STRETCHED), attention_bias=True, mlp_bias=True),
     "llama-yarn": decoder(turned(**YARN, attention_factor=1.3)),
     "mistral": decoder(turned(), head_dim=32, sliding_window=None),

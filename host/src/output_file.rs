@@ -3,6 +3,7 @@
 
 use crate::overwrite::{self, Inputs, Outputs, refuse_existing};
 use crate::storage::error::io_error;
+use crate::storage::staged::keep_attributes;
 use crate::storage::target::followed;
 use apr_sdk::{Error, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -145,7 +146,7 @@ impl Staged {
         self.out.flush()?;
         let file = self.out.get_ref();
         if let Ok(old) = self.path.metadata() {
-            file.set_permissions(old.permissions())?;
+            keep_attributes(file, &old)?;
         }
         file.sync_all()?;
         if self.file.force {

@@ -329,6 +329,22 @@ fn a_terminal_that_cannot_move_its_cursor_is_refused() {
     assert!(said.contains("apr inspect model.safetensors") && !said.contains("\x1b[?"), "{said:?}");
 }
 
+#[test]
+fn a_terminal_of_any_size_is_drawn_or_refused() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
+    let scratch = models();
+    let args = ["tui", "model.safetensors"];
+    let (status, said) = Terminal::run(scratch.path(), &args, (65535, 65535)).ends_untaken();
+    assert_eq!(status.code(), Some(4), "{said:?}");
+    assert!(said.contains("65535 columns and 65535 rows") && !said.contains("\x1b[?1049h"), "{said:?}");
+    // One that becomes so large gives the terminal back.
+    let mut terminal = Terminal::run(scratch.path(), &args, (24, 80));
+    terminal.shows(&["[q]uit"]);
+    set_size(&terminal.theirs, (65535, 65535));
+    let (status, said) = terminal.ends();
+    assert_eq!(status.code(), Some(4), "{said:?}");
+}
+
 /// A chat with the trained model, with more arguments.
 fn chat(scratch: &Scratch, more: &[&str]) -> Terminal {
     let model = apr_tests::root().join("tests/model/weights");

@@ -31,6 +31,7 @@ mod memory;
 mod metadata;
 mod mixed;
 mod names;
+mod odd_machine;
 mod outputs;
 mod overwriting;
 mod overwritten;

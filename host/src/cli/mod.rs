@@ -55,7 +55,7 @@ mod usage;
 mod validate;
 mod version;
 
-use apr_sdk::Result;
+use apr_sdk::{Error, Result};
 use clap::{Parser, Subcommand};
 use context::Context;
 use globals::Globals;
@@ -155,7 +155,7 @@ pub fn run() -> ExitCode {
 fn work() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let before = Terminal::before_parsing(&args);
-    match parser::parse(args) {
+    match check_memory(&args).and_then(|()| parser::parse(args)) {
         Err(error) => before.fail(&error),
         Ok(Parsed::Text(text)) => before.text(&text),
         Ok(Parsed::Usage(text)) => before.usage(&text),
@@ -166,6 +166,24 @@ fn work() -> ExitCode {
                 context.terminal.finish(outcome)
             }
         },
+    }
+}
+
+/// Address space that every verb has room in, with all plugins mapped. Less was measured to be too little, and then the
+/// allocator can only abort. 192 MiB.
+const ADDRESS_SPACE: u64 = 192 << 20;
+
+/// Refuses a limit on address space in which not even plugins can be loaded.
+fn check_memory(args: &[OsString]) -> Result<()> {
+    let is_version = matches!(args, [_, only] if only == "--version" || only == "-V");
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    match limit {
+        Some(limit) if limit < ADDRESS_SPACE && !is_version => {
+            let message =
+                format!("the limit on address space is {limit} bytes, apr needs {ADDRESS_SPACE} or more");
+            Err(Error::io(message).hint("raise it (`ulimit -v`), or limit resident memory instead"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,12 +1,10 @@
 //! An architecture table in a file of its own: a plugin without code.
 
 use crate::storage::small_file::read_bytes;
+use apr_engine::architecture::check_len;
 use apr_engine::registry::Provider;
 use apr_sdk::{Error, Kernel, Manifest, Quantizer, Reader, Result, Writer, escape};
 use std::path::Path;
-
-/// Bytes of a table: our largest has a thirtieth.
-const LONGEST: u64 = 1 << 20;
 
 /// The text of a table.
 pub(super) struct TableFile {
@@ -22,10 +20,8 @@ impl TableFile {
     pub(super) fn read(path: &Path) -> Result<(Manifest, TableFile)> {
         let refused = |what: String| Error::plugin(what).code("E_NOT_A_PLUGIN");
         let text = read_bytes(path)?;
-        if text.len() as u64 > LONGEST {
-            return Err(refused(format!("the table has {} bytes, the limit is {LONGEST}", text.len())));
-        }
         let text = String::from_utf8(text).map_err(|_| refused("the table is not UTF-8".to_owned()))?;
+        check_len(&text).map_err(|error| refused(error.message().to_owned()))?;
         let toml: toml::Table = text
             .parse()
             .map_err(|e: toml::de::Error| refused(format!("the table is not valid TOML: {}", e.message())))?;

@@ -9,6 +9,7 @@
 //! looked at, so weights that changed, or a backend with another layout, lead to a new file. Every piece is compared with its
 //! checksum before the file is used: what a disk or another program did to it must not become an answer.
 
+use crate::storage::lock::untroubled;
 use crate::storage::mapping::Mapping;
 use crate::storage::open_file::is_at;
 use apr_engine::crew::{Crew, map};
@@ -184,7 +185,8 @@ impl Staged {
                 opened => opened?,
             };
             // Who sweeps may have come between.
-            if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && is_at(&file, &path) {
+            if !matches!(untroubled(|| file.try_lock()), Err(TryLockError::WouldBlock)) && is_at(&file, &path)
+            {
                 return Ok(Staged { file, path, target: target.to_owned(), end, is_finished: false });
             }
         }

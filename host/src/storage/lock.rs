@@ -59,7 +59,7 @@ impl Lock {
             if !file.metadata().is_ok_and(|meta| meta.is_file()) {
                 return Err(irregular());
             }
-            match locked(&file) {
+            match untroubled(|| file.try_lock()) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     let error = Error::io("another apr process is writing this output").in_file(output);
@@ -80,10 +80,12 @@ impl Lock {
     }
 }
 
-/// Locks a file, or says who is in the way. A signal that is handled meanwhile is none.
-fn locked(file: &File) -> std::result::Result<(), TryLockError> {
+/// Tries for a lock until no signal comes between: one that is handled is no reason to give up.
+pub(crate) fn untroubled(
+    try_lock: impl Fn() -> std::result::Result<(), TryLockError>,
+) -> std::result::Result<(), TryLockError> {
     loop {
-        match file.try_lock() {
+        match try_lock() {
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
             done => return done,
         }
@@ -101,5 +103,27 @@ impl Drop for Lock {
 pub(crate) fn sweep_lock(path: &Path) {
     if path.symlink_metadata().is_ok() {
         drop(Lock::at(path.to_owned(), "", ""));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_signal_does_not_end_the_try_and_an_error_does() {
+        let tries = Cell::new(0);
+        let interrupted = || {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                1 | 2 => Err(TryLockError::Error(ErrorKind::Interrupted.into())),
+                _ => Ok(()),
+            }
+        };
+        untroubled(interrupted).unwrap();
+        assert_eq!(tries.get(), 3);
+        assert!(untroubled(|| Err(TryLockError::WouldBlock)).is_err());
+        assert!(untroubled(|| Err(TryLockError::Error(ErrorKind::Unsupported.into()))).is_err());
     }
 }

@@ -4,7 +4,7 @@ pub mod disk;
 pub mod error;
 mod journal;
 mod journaling;
-mod lock;
+pub(crate) mod lock;
 pub mod mapping;
 pub mod model_folder;
 pub mod open_file;

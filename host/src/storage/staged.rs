@@ -5,7 +5,7 @@ use super::open_file::version;
 use super::publish::steps::{Step, Steps};
 use apr_engine::open::{Backing, Version};
 use apr_sdk::{Error, Result};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,20 +79,13 @@ impl StagedFile {
         synced.map_err(|e| self.wrong(&e, "write"))
     }
 
-    /// Copies the permissions of the file that it replaces, if there is one.
+    /// Copies owner and permissions of the file that it replaces, if there is one.
     ///
     /// # Errors
     /// Io, with the final path.
     pub fn keep_permissions(&self) -> Result<()> {
-        let Some(mode) = permissions_of(&self.published) else { return Ok(()) };
-        let kept = self.handle.metadata().and_then(|meta| {
-            // A file system without permissions reports the same for all files, and refuses to set them.
-            if meta.mode() & 0o777 == mode {
-                return Ok(());
-            }
-            self.handle.set_permissions(std::fs::Permissions::from_mode(mode))
-        });
-        kept.map_err(|e| self.wrong(&e, "keep the permissions"))
+        let Some(old) = regular(&self.published) else { return Ok(()) };
+        keep_attributes(&self.handle, &old).map_err(|e| self.wrong(&e, "keep owner and permissions"))
     }
 
     fn wrong(&self, error: &std::io::Error, verb: &str) -> Error {
@@ -119,8 +112,32 @@ impl Backing for StagedFile {
     }
 }
 
+/// Gives a new file the owner, group and permissions of the one that it replaces. Only root may give a file away; for others
+/// it stays theirs.
+///
+/// # Errors
+/// Io.
+pub fn keep_attributes(new: &File, old: &Metadata) -> std::io::Result<()> {
+    let meta = new.metadata()?;
+    if (meta.uid(), meta.gid()) != (old.uid(), old.gid()) {
+        let given = std::os::unix::fs::fchown(new, Some(old.uid()), Some(old.gid()));
+        if rustix::process::geteuid().is_root() {
+            given?;
+        }
+    }
+    // A file system without permissions reports the same for all files, and refuses to set them.
+    if meta.mode() & 0o777 == old.mode() & 0o777 {
+        return Ok(());
+    }
+    new.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o777))
+}
+
+/// What is known of the regular file at `path`, if there is one.
+fn regular(path: &Path) -> Option<Metadata> {
+    std::fs::symlink_metadata(path).ok().filter(Metadata::is_file)
+}
+
 /// The permission bits of the file at `path`, if it exists.
 pub fn permissions_of(path: &Path) -> Option<u32> {
-    let meta = std::fs::symlink_metadata(path).ok()?;
-    meta.is_file().then(|| meta.mode() & 0o777)
+    regular(path).map(|meta| meta.mode() & 0o777)
 }

@@ -343,6 +343,10 @@ impl Files {
             };
             Error::new(kind, format!("its data lies in `{shown}`: {}", escape(e.message(), 400)))
         })?;
+        if file == 0 {
+            let error = Error::malformed(format!("its data lies in `{shown}`, which is the model itself"));
+            return Err(error.hint("put the data into a file of its own, and name that"));
+        }
         let len = source.len(file)?;
         self.opened.insert(location.to_owned(), (file, len));
         self.lengths.push(len);

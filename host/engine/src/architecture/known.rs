@@ -97,6 +97,18 @@ pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -
     Ok(Some(known))
 }
 
+/// The same for those who cannot do without: two tables that fit equally well are an error that names both. `None` if no
+/// table fits.
+///
+/// # Errors
+/// As [`known`] and [`find_table`].
+pub(super) fn needed<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -> Result<Option<Known<'t>>> {
+    match known(engine, model, arch)? {
+        None if arch != Some("none") => find_table(engine.tables(), model, arch).map(|_| None),
+        known => Ok(known),
+    }
+}
+
 impl Known<'_> {
     /// Looks up dimensions of the model's tensors by their canonical names.
     pub(super) fn dimensions(&self, model: &Model) -> impl Fn(&str, usize) -> Option<u64> {

@@ -3,7 +3,7 @@
 
 use crate::architecture::config::refusal::Refusal;
 use crate::architecture::config::{from_value, names_in, to_json};
-use crate::architecture::known::known;
+use crate::architecture::known::needed;
 use crate::architecture::table::expression::{Expression, Scalar};
 use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::{Rule, Source, Table};
@@ -38,7 +38,7 @@ pub fn prune_layers(
     arch: Option<&str>,
     layers: &BTreeSet<u64>,
 ) -> Result<PrunedLayers> {
-    let Some(known) = known(engine, model, arch)? else {
+    let Some(known) = needed(engine, model, arch)? else {
         let message = "no table knows the model's architecture, which says what tensors a layer has";
         return Err(
             Error::unsupported(message).hint("name the architecture with --arch ID (`apr arch list`)")

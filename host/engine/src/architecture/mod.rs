@@ -20,6 +20,7 @@ mod translate;
 
 pub use check::{Findings, Tried, check, try_on, unused};
 pub use choices::{choices, is_float};
+pub use config::base::check_len;
 pub use decoder::{
     Attention, Decoder, Experts, FeedForward, Input, Layer, Norm, NormPlace, Output, QkNorm, Roles,
     Rope as Rotation, Section, Shared, decoder, decoder_rows, not_run,

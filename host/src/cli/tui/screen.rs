@@ -10,7 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
 };
 use ratatui::crossterm::{event, execute};
 use ratatui::layout::Size;
@@ -26,6 +26,9 @@ use std::time::Duration;
 /// How long a key, a signal or news may wait to be seen: while there is work, and while there is none.
 const TICKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
 
+/// Characters of a screen that is drawn. 512 Ki: four times what 8K shows in the smallest type; each takes some hundred bytes.
+const MOST_CELLS: u64 = 512 << 10;
+
 /// Whether the terminal is ours.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -39,8 +42,9 @@ impl Screen {
     /// Takes the terminal over.
     ///
     /// # Errors
-    /// Io, and the terminal is as it was.
+    /// Io, and the terminal is as it was; LimitExceeded for one that is too large.
     pub fn take() -> Result<Screen> {
+        check_size()?;
         let taken = || -> io::Result<Screen> {
             TAKEN.store(true, Ordering::Relaxed);
             enable_raw_mode()?;
@@ -53,6 +57,18 @@ impl Screen {
             unusable(&error)
         })
     }
+}
+
+/// Refuses a terminal of more characters than are drawn: memory for all of them is taken at once.
+fn check_size() -> Result<()> {
+    let (columns, rows) = size().map_err(|error| unusable(&error))?;
+    if u64::from(columns) * u64::from(rows) <= MOST_CELLS {
+        return Ok(());
+    }
+    let error = Error::limit(format!(
+        "the terminal says that it has {columns} columns and {rows} rows, more than {MOST_CELLS} characters"
+    ));
+    Err(error.hint("make it smaller, with `stty rows 50 columns 200` if it says so wrongly"))
 }
 
 impl Drop for Screen {
@@ -152,6 +168,7 @@ pub fn explore(app: &mut App, wires: &Wires<'_>, theme: Theme) -> Result<End> {
     let mut is_stale = true;
     let mut drawn = Size::default();
     loop {
+        check_size()?;
         let size = screen.terminal.size().map_err(|e| unusable(&e))?;
         is_stale |= size != drawn;
         drawn = size;

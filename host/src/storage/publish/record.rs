@@ -12,6 +12,7 @@
 //! the record can tell how far each file has come. Nothing in a record leads out of its folder.
 
 use crate::storage::error::io_error;
+use crate::storage::lock::untroubled;
 use crate::storage::publish::command;
 use crate::storage::publish::folder::Folder;
 use apr_sdk::{Error, Result, escape};
@@ -233,7 +234,7 @@ impl Held {
         }
         let file = folder.file(NAME)?;
         let wrong = |e: std::io::Error| io_error(&e, "read it").in_file(folder.show(NAME));
-        let locked = if to_finish { file.try_lock() } else { file.try_lock_shared() };
+        let locked = untroubled(|| if to_finish { file.try_lock() } else { file.try_lock_shared() });
         let busy = match locked {
             Ok(()) => false,
             Err(TryLockError::WouldBlock) => true,

@@ -42,17 +42,24 @@ impl<F: Fn(&str) -> Result<String>> Bases<F> {
     }
 }
 
+/// Refuses a text that is too long for a table, wherever it comes from.
+///
+/// # Errors
+/// LimitExceeded.
+pub fn check_len(text: &str) -> Result<()> {
+    if text.len() <= LONGEST {
+        return Ok(());
+    }
+    let (has, most) = (text.len(), LONGEST);
+    Err(Error::limit(format!("an architecture table has {has} bytes, of which at most {most} are read")))
+}
+
 /// The table's TOML merged with its base; `depth` counts the bases of bases.
 ///
 /// # Errors
 /// InvalidArgument for text that is not TOML, and for circular bases; any error from the bases' texts.
 pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, depth: u32) -> Result<Toml> {
-    if text.len() > LONGEST {
-        let (has, most) = (text.len(), LONGEST);
-        return Err(Error::limit(format!(
-            "an architecture table has {has} bytes, of which at most {most} are read"
-        )));
-    }
+    check_len(text)?;
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
         Error::invalid_argument(format!("an architecture table is not TOML: {e}"))
     })?;

@@ -15,8 +15,7 @@ pub use section::Section;
 
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
-use crate::architecture::known::{Known, known, stated};
-
+use crate::architecture::known::{Known, needed, stated};
 use crate::engine::Engine;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};
 
@@ -216,7 +215,7 @@ pub fn decoder(
     arch: Option<&str>,
     tensors: &[(String, Vec<u64>)],
 ) -> Result<Decoder> {
-    let known = known(engine, model, arch)?.ok_or_else(no_table)?;
+    let known = needed(engine, model, arch)?.ok_or_else(no_table)?;
     let section = section_of(known.table)?;
     refuse_what_is_not_covered(&known, model)?;
     resolve::resolve(known.table, section, &known.config, tensors).map_err(|error| {
@@ -250,7 +249,7 @@ fn refuse_what_is_not_covered(known: &Known<'_>, model: &Model) -> Result<()> {
 /// # Errors
 /// Unsupported for a model without a table, or whose table does not say how it computes.
 pub fn decoder_rows(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<String> {
-    let known = known(engine, model, arch)?.ok_or_else(no_table)?;
+    let known = needed(engine, model, arch)?.ok_or_else(no_table)?;
     section_of(known.table).map(|section| section.rows.clone())
 }
 

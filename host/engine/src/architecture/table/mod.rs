@@ -221,7 +221,7 @@ impl Table {
     /// Parses a table. `base` returns the text of another table, for this one to build on.
     ///
     /// # Errors
-    /// InvalidArgument, with the location.
+    /// InvalidArgument, with the location; LimitExceeded.
     pub fn parse(text: &str, base: &dyn Fn(&str) -> Result<String>) -> Result<Table> {
         Table::on(text, &Bases::new(base))
     }

@@ -104,7 +104,7 @@ pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -
 /// As [`known`] and [`find_table`].
 pub(super) fn needed<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -> Result<Option<Known<'t>>> {
     match known(engine, model, arch)? {
-        None if arch != Some("none") => find_table(engine.tables(), model, arch).map(|_| None),
+        None if arch != Some("none") => find_table(engine, model, arch).map(|_| None),
         known => Ok(known),
     }
 }

@@ -104,8 +104,11 @@ fn what_logits_depend_on_comes_back_of_a_gguf_file() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// Rows that are multiplied by the second of two factors: names in the folder and in GGUF, and the configuration's keys.
-const PRODUCTS: [(&str, &str, [(&str, Option<usize>); 2]); 4] = [
+/// A factor: its key in `config.json`, and its place in a list of them; without a key, 1.
+type Factor = (&'static str, Option<usize>);
+
+/// Tensors that are multiplied by two factors: their names in the folder and in GGUF.
+const PRODUCTS: [(&str, &str, [Factor; 2]); 4] = [
     ("self_attn.k_proj", "attn_k", [("key_multiplier", None), ("attention_in_multiplier", None)]),
     ("feed_forward.gate_proj", "ffn_gate", [("mlp_multipliers", Some(0)), ("", None)]),
     ("mamba.out_proj", "ssm_out", [("ssm_out_multiplier", None), ("", None)]),
@@ -141,7 +144,7 @@ fn products_are_those_of_the_converter_in_f32() {
         }
     };
     for (own, theirs, factors) in PRODUCTS {
-        let factor = |(key, at): (&str, Option<usize>)| match at {
+        let factor = |(key, at): Factor| match at {
             _ if key.is_empty() => 1.0,
             Some(at) => said[key][at].as_f64().unwrap() as f32,
             None => said[key].as_f64().unwrap() as f32,

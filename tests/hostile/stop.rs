@@ -70,7 +70,8 @@ fn ctrl_c_keeps_what_resume_needs_and_resume_gives_the_same_bytes() {
 
 /// Starts a conversion that hangs: half-way it wants to tell of its progress on a stderr that nobody reads.
 fn hanging(scratch: &Scratch) -> (Child, UnixStream) {
-    for _ in 0..10 {
+    // On a busy machine most conversions are done before they are seen.
+    for _ in 0..40 {
         let (unread, mut stderr) = UnixStream::pair().unwrap();
         stderr.set_nonblocking(true).unwrap();
         while stderr.write(&[b'x'; 4096]).is_ok() {}

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 ///
 ///   import numpy, torch, transformers; ids = list(range(3, 67))
 ///   model = transformers.AutoModelForCausalLM.from_pretrained("model/", dtype=torch.float32)
-///   numpy.savez("logits.npz", ids=ids, logits=model(torch.tensor([ids])).logits[0].detach())
+///   numpy.savez("logits.npz", ids=ids, logits=model(torch.tensor(ids).unsqueeze(0)).logits.squeeze(0).detach())
 ///
 /// Examples:
 ///   apr arch check mine.toml

@@ -9,10 +9,12 @@ pub const ITERATED: &str = "apr_iterated";
 pub const PLUS: &str = "apr_plus";
 /// The text for the library's parser. Marks around what a model generated (`{% generation %}`) go: transformers records
 /// their positions and prints what is between them. What a loop runs over passes a filter that fails for what Python does
-/// not iterate. Sums that have a text marked as safe at hand (`'a'|safe + b`) pass one that escapes the others.
+/// not iterate. Sums that have a text marked as safe at hand (`'a'|safe + b`) pass one that escapes the others. Lines end in
+/// a line feed alone, in strings too, as Jinja rewrites them before it looks for tags.
 pub fn prepared(template: &str) -> String {
+    let template = template.replace("\r\n", "\n").replace('\r', "\n");
     let mut out = String::with_capacity(template.len() + template.len() / 8);
-    for piece in pieces(template) {
+    for piece in pieces(&template) {
         match piece {
             Piece::Text(text) => out.push_str(text),
             Piece::Tag(Tag { open, inner, close }) => {

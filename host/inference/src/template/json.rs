@@ -130,9 +130,12 @@ impl Writer<'_> {
         for key in keys {
             self.next(any, depth + 1);
             any = true;
-            match key.as_str() {
-                Some(text) => self.text(text),
-                None => self.text(&key.to_string()),
+            match (key.as_str(), key.kind()) {
+                (Some(text), _) => self.text(text),
+                (_, ValueKind::None) => self.text("null"),
+                (_, ValueKind::Bool) => self.text(if key.is_true() { "true" } else { "false" }),
+                (_, ValueKind::Number) => self.text(&number(&key)),
+                _ => self.text(&key.to_string()),
             }
             self.out.push_str(&self.style.key);
             let item = value.get_item(&key)?;

@@ -1,6 +1,7 @@
 //! Methods of Python's texts, lists and maps that the library lacks.
 
-use minijinja::value::{Value, ValueKind, from_args};
+use super::python::is_space;
+use minijinja::value::{Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
 
@@ -33,6 +34,28 @@ pub fn call(state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Valu
                 return parts(text, text.rfind(mark), mark, |text| ["", "", text]);
             }
             "rsplit" => return split_from_the_end(text, args),
+            "split" => {
+                if let Ok((None, most)) = from_args::<(Option<&str>, Option<i64>)>(args) {
+                    return Ok(words(text, limit(most)).into_iter().map(Value::from).collect());
+                }
+            }
+            "splitlines" => {
+                let (keep,): (Option<bool>,) = from_args(args)?;
+                return Ok(lines(text, keep.unwrap_or(false)).into_iter().map(Value::from).collect());
+            }
+            "isspace" => {
+                let () = from_args(args)?;
+                return Ok(Value::from(!text.is_empty() && text.chars().all(is_space)));
+            }
+            "strip" | "lstrip" | "rstrip" => {
+                if let Ok((None,)) = from_args::<(Option<&str>,)>(args) {
+                    return Ok(Value::from(match method {
+                        "strip" => text.trim_matches(is_space),
+                        "lstrip" => text.trim_start_matches(is_space),
+                        _ => text.trim_end_matches(is_space),
+                    }));
+                }
+            }
             "index" | "rindex" => return found(pycompat_call(state, value, method, args)?),
             _ => {}
         }
@@ -75,13 +98,13 @@ fn parts(text: &str, at: Option<usize>, mark: &str, whole: fn(&str) -> [&str; 3]
         Some(at) => [&text[..at], mark, &text[at + mark.len()..]],
         None => whole(text),
     };
-    Ok(parts.into_iter().map(Value::from).collect())
+    Ok(Value::from(Tuple::from(parts.map(Value::from).to_vec())))
 }
 
 /// `rsplit`: at most so many cuts, from the end.
 fn split_from_the_end(text: &str, args: &[Value]) -> Result<Value, Error> {
     let (mark, most): (Option<&str>, Option<i64>) = from_args(args)?;
-    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX).saturating_add(1);
+    let most = limit(most);
     let mut found: Vec<&str> = match mark {
         Some("") => return Err(wrong("the separator is empty")),
         Some(mark) => text.rsplitn(most, mark).collect(),
@@ -91,14 +114,48 @@ fn split_from_the_end(text: &str, args: &[Value]) -> Result<Value, Error> {
     Ok(found.into_iter().map(Value::from).collect())
 }
 
+/// Number of parts that at most so many cuts leave; a negative number bounds nothing.
+fn limit(most: Option<i64>) -> usize {
+    most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX).saturating_add(1)
+}
+
+/// `split` without a separator: the last part keeps its white space once there may be no more parts.
+fn words(text: &str, most: usize) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start_matches(is_space);
+    while !rest.is_empty() {
+        let end = rest.find(is_space).filter(|_| found.len() + 1 < most).unwrap_or(rest.len());
+        found.push(&rest[..end]);
+        rest = rest[end..].trim_start_matches(is_space);
+    }
+    found
+}
+
 fn words_from_the_end(text: &str, most: usize) -> Vec<&str> {
     let mut found = Vec::new();
-    let mut rest = text.trim_end();
+    let mut rest = text.trim_end_matches(is_space);
     while !rest.is_empty() {
-        let cut = rest.rfind(char::is_whitespace).filter(|_| found.len() + 1 < most);
+        let cut = rest.rfind(is_space).filter(|_| found.len() + 1 < most);
         let start = cut.map_or(0, |at| at + rest[at..].chars().next().map_or(1, char::len_utf8));
-        found.push(if cut.is_some() { &rest[start..] } else { rest.trim_start() });
-        rest = rest[..cut.unwrap_or(0)].trim_end();
+        found.push(&rest[start..]);
+        rest = rest[..cut.unwrap_or(0)].trim_end_matches(is_space);
+    }
+    found
+}
+
+/// The lines of a text, each with what ends it if `keep`.
+fn lines(text: &str, keep: bool) -> Vec<&str> {
+    let ends = |c| matches!(c, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(ends) {
+        let mark = &rest[at..];
+        let len = if mark.starts_with("\r\n") { 2 } else { mark.chars().next().map_or(1, char::len_utf8) };
+        found.push(&rest[..if keep { at + len } else { at }]);
+        rest = &rest[at + len..];
+    }
+    if !rest.is_empty() {
+        found.push(rest);
     }
     found
 }

@@ -3,22 +3,29 @@
 
 use super::iterating::iterated;
 use super::source::{ITERATED, PLUS};
-use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Value, ValueKind, ValueOrKwargs, from_args};
-use minijinja::{Environment, Error, ErrorKind, State, filters};
+use minijinja::value::{
+    Kwargs, Object, ObjectRepr, Rest, StringInput, Value, ValueKind, ValueOrKwargs, from_args,
+};
+use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters};
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// Bytes written that cost a step.
 const BYTES_OF_STEP: usize = 64;
 
-/// A float that Python prints with an exponent.
+/// A float that Python prints with an exponent, or as `nan` or `inf`.
 #[derive(Debug)]
 pub struct Float(f64);
 
 impl Float {
     /// The value of a number of JSON.
     pub fn value(number: f64) -> Value {
-        if shown(number).contains('e') { Value::from_object(Float(number)) } else { Value::from(number) }
+        if shown(number).contains(['e', 'n']) {
+            Value::from_object(Float(number))
+        } else {
+            Value::from(number)
+        }
     }
 
     /// The number in a value that was made so.
@@ -43,6 +50,9 @@ impl Object for Float {
 
 /// A float as Python prints it: with the fewest digits, with an exponent from 17 digits on.
 pub fn shown(number: f64) -> String {
+    if !number.is_finite() {
+        return number.to_string().to_lowercase();
+    }
     let scientific = format!("{number:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     match exponent.parse::<i32>().unwrap_or(0) {
@@ -60,7 +70,10 @@ pub fn add(environment: &mut Environment<'_>) {
     environment.add_test("iterable", |value: &Value| is_iterable(value));
     environment.add_test("sequence", |value: &Value| is_sequence(value));
     environment.add_test("callable", is_callable);
-    environment.add_test("number", |value: &Value| is_float(value) || value.is_number());
+    // A bool of Python is a number.
+    environment.add_test("number", |value: &Value| {
+        is_float(value) || value.is_number() || value.kind() == ValueKind::Bool
+    });
     environment.add_test("float", |value: &Value| is_float(value));
     environment.add_test("even", |value: &Value| Ok::<_, Error>(remainder(value, &Value::from(2))? == 0));
     environment.add_test("odd", |value: &Value| Ok::<_, Error>(remainder(value, &Value::from(2))? == 1));
@@ -75,6 +88,36 @@ pub fn add(environment: &mut Environment<'_>) {
     }
     environment.add_filter("indent", indented);
     environment.add_filter("wordcount", |text: String| text.split_whitespace().count());
+    environment.add_filter("string", string);
+    environment.add_filter("trim", trim);
+    environment.set_formatter(|out, state, value| escape_formatter(out, state, &printed(value)));
+}
+
+/// Whether the character is white space, as `str.isspace` of Python has it.
+pub fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
+}
+
+/// A float of any origin as one that prints like Python's.
+fn printed(value: &Value) -> Cow<'_, Value> {
+    match f64::try_from(value.clone()) {
+        Ok(number) if value.is_number() && !value.is_integer() => Cow::Owned(Float::value(number)),
+        _ => Cow::Borrowed(value),
+    }
+}
+
+fn string(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
+    filters::string(state, &printed(value))
+}
+
+fn trim(value: StringInput<'_>, chars: Option<Cow<'_, str>>) -> Value {
+    match chars {
+        Some(chars) => filters::trim(value, Some(chars)),
+        None => {
+            let trimmed = value.as_str().trim_matches(is_space).to_owned();
+            value.preserve_safety(trimmed)
+        }
+    }
 }
 
 /// Whether Python iterates the value; asking takes nothing out of a generator.
@@ -237,6 +280,8 @@ mod tests {
             (1.25e-7, "1.25e-07"),
             (1e100, "1e+100"),
             (0.0, "0.0"),
+            (f64::NAN, "nan"),
+            (f64::NEG_INFINITY, "-inf"),
         ] {
             assert_eq!(shown(number), text);
         }

@@ -116,6 +116,22 @@ fn tokens_that_no_reader_of_gguf_makes_are_refused_by_name() {
     there_and_back("gpt2", whole);
 }
 
+/// The first token that is put before a text.
+fn first(tokenizer: &Tokenizer) -> Option<String> {
+    let step = tokenizer.post_processor.as_ref()?;
+    let template = step.pointer("/processors/1").unwrap_or(step);
+    Some(template.pointer("/single/0/SpecialToken/id")?.as_str()?.to_owned())
+}
+
+#[test]
+fn a_beginning_that_only_the_name_of_a_splitter_would_add_is_forbidden() {
+    let (all, warnings) = there_and_back("llama3", |json| json["post_processor"] = Json::Null);
+    assert_warned(&warnings, &[]);
+    assert_eq!(all.each_ref().map(first), [None, None, None]);
+    let (all, _) = there_and_back("llama3", |_| {});
+    assert!(all.iter().all(|tokenizer| first(tokenizer).is_some()));
+}
+
 /// What SentencePiece's model says of bytes: the flag, and how many of its pieces are such. It loads no model in which these differ.
 fn bytes_of(path: &Path) -> (bool, usize) {
     let (model, mut types) = (fs::read(path).unwrap(), 0);

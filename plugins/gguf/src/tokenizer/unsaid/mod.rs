@@ -2,6 +2,7 @@
 //! key of our own, which llama.cpp ignores and the reader restores.
 
 mod added;
+mod around;
 mod bytes;
 mod pieces;
 mod words;
@@ -18,6 +19,7 @@ const TEXT: &str = "tokenizer.apr.text";
 
 /// Adds to `keys` what llama.cpp would not do, with warnings. `name` is the model's.
 pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>, sink: &mut dyn LayoutSink) {
+    around::carry(tokenizer, keys);
     let mut text = Map::new();
     match (tokenizer.kind, tokenizer.spelling) {
         (_, Spelling::SentencePiece) => pieces::carry(tokenizer, keys, &mut text, sink),

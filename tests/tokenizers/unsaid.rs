@@ -132,6 +132,16 @@ fn a_beginning_that_only_the_name_of_a_splitter_would_add_is_forbidden() {
     assert!(all.iter().all(|tokenizer| first(tokenizer).is_some()));
 }
 
+#[test]
+fn a_space_that_bytes_put_before_a_text_comes_back_and_is_warned_of() {
+    let put = |tokenizer: &Tokenizer| tokenizer.pre_tokenizer.as_ref().unwrap()["add_prefix_space"].clone();
+    let ([before, file, back], warnings) =
+        there_and_back("gpt2", |json| json["pre_tokenizer"]["add_prefix_space"] = json!(true));
+    assert_warned(&warnings, &["puts no space before a text"]);
+    assert_eq!([&before, &file, &back].map(put), [json!(true), json!(true), json!(true)]);
+    assert_eq!(back.add_space_prefix, Some(true));
+}
+
 /// What SentencePiece's model says of bytes: the flag, and how many of its pieces are such. It loads no model in which these differ.
 fn bytes_of(path: &Path) -> (bool, usize) {
     let (model, mut types) = (fs::read(path).unwrap(), 0);

@@ -46,6 +46,9 @@ pub fn take_back(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
         pieces::take_back(scan, &json, parts);
         return Ok(());
     }
+    if parts.spelling == Spelling::Bytes {
+        bytes::take_back(&json, parts);
+    }
     let some = |value: &Json| Some(value.clone()).filter(|value| !value.is_null());
     if let Some(normalizer) = json.get("normalizer") {
         parts.normalizer = some(normalizer);

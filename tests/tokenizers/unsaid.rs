@@ -133,6 +133,19 @@ fn a_beginning_that_only_the_name_of_a_splitter_would_add_is_forbidden() {
 }
 
 #[test]
+fn a_second_token_before_or_behind_a_text_is_warned_of() {
+    for (at, side) in [(0, "before a text"), (1, "behind a text")] {
+        let (_, warnings) = there_and_back("llama3", |json| {
+            let single = json.pointer_mut("/post_processor/processors/1/single");
+            let single = single.unwrap().as_array_mut().unwrap();
+            let twice = single[0].clone();
+            (0..1 + at).for_each(|_| single.insert(2 * at, twice.clone()));
+        });
+        assert_warned(&warnings, &[side]);
+    }
+}
+
+#[test]
 fn a_space_that_bytes_put_before_a_text_comes_back_and_is_warned_of() {
     let put = |tokenizer: &Tokenizer| tokenizer.pre_tokenizer.as_ref().unwrap()["add_prefix_space"].clone();
     let ([before, file, back], warnings) =

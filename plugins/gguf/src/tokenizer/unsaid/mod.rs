@@ -19,7 +19,7 @@ const TEXT: &str = "tokenizer.apr.text";
 
 /// Adds to `keys` what llama.cpp would not do, with warnings. `name` is the model's.
 pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>, sink: &mut dyn LayoutSink) {
-    around::carry(tokenizer, keys);
+    around::carry(tokenizer, keys, sink);
     let mut text = Map::new();
     match (tokenizer.kind, tokenizer.spelling) {
         (_, Spelling::SentencePiece) => pieces::carry(tokenizer, keys, &mut text, sink),

@@ -155,6 +155,16 @@ fn a_space_that_bytes_put_before_a_text_comes_back_and_is_warned_of() {
     assert_eq!(back.add_space_prefix, Some(true));
 }
 
+#[test]
+fn a_role_of_a_token_that_is_not_an_added_one_comes_back() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = changed(&scratch, "gpt2", "tokenizer_config.json", |json| json["sep_token"] = json!("a"));
+    let (all, _) = through(&host, &scratch, &folder);
+    let [before, file, back] = all.map(|tokenizer| tokenizer.special_id("sep"));
+    assert!(before.is_some());
+    assert_eq!((file, back), (before, before));
+}
+
 /// What SentencePiece's model says of bytes: the flag, and how many of its pieces are such. It loads no model in which these differ.
 fn bytes_of(path: &Path) -> (bool, usize) {
     let (model, mut types) = (fs::read(path).unwrap(), 0);

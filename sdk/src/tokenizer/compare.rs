@@ -130,8 +130,8 @@ fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) ->
 }
 
 /// Roles of tokens that no tokenizer's file has to state: the beginning where none is added, the end of a turn, of a
-/// message, and what is unknown to tokenizers that know every byte.
-const LEFT_TO_PROGRAMS: [&str; 4] = ["bos", "eot", "eom", "unk"];
+/// message, what is unknown to tokenizers that know every byte, and what fills up a batch.
+const LEFT_TO_PROGRAMS: [&str; 5] = ["bos", "eot", "eom", "unk", "pad"];
 
 /// The tokens that a post-processor adds around a text; they stand in where no special id and no flag states
 /// them.
@@ -272,7 +272,7 @@ mod tests {
             ("its score of token 4 `b` is -3, -2 was planned", |p| p.scores.as_mut().unwrap()[4] = -3.0),
             ("its special id `bos` is 0, 1 was planned", |p| p.special[0].1 = 0),
             ("its special id `bos` is none, 1 was planned", |p| drop(p.special.remove(0))),
-            ("its special id `pad` is 0, none was planned", |p| p.special.push(("pad".into(), 0))),
+            ("its special id `mask` is 0, none was planned", |p| p.special.push(("mask".into(), 0))),
             ("its add flag `bos` is false, true was planned", |p| p.add[0].1 = false),
             ("its add flag `eos` is true, false was planned", |p| p.add.push(("eos".into(), true))),
             ("its chat template `default` is `y`, `x` was planned", |p| p.chat_templates[0].1 = "y".into()),

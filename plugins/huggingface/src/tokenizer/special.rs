@@ -40,6 +40,12 @@ pub fn read(parts: &mut Parts, fast: Option<&Json>, said: Option<&mut Json>, con
         let id = config.and_then(|config| number(config, name)).or_else(inner);
         set(parts, name, id.and_then(|id| u32::try_from(id).ok()));
     }
+    // The library finds any token by its text, llama.cpp's converter only added ones: they come first.
+    for name in finder.names.clone().iter().filter(|_| stated) {
+        let text = finder.token(name);
+        let id = text.and_then(|text| parts.each().find(|(_, t)| *t == text)).map(|(id, _)| id);
+        set(parts, name, id);
+    }
     parts.add = finder.add;
 }
 

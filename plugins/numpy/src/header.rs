@@ -30,11 +30,24 @@ impl Header {
     /// # Errors
     /// Malformed, Unsupported or LimitExceeded with the offset; any error from `fill`.
     pub fn read(
-        mut fill: impl FnMut(&mut [u8]) -> Result<()>,
+        fill: impl FnMut(&mut [u8]) -> Result<()>,
         start: u64,
         limits: &Limits,
         options: &Options,
     ) -> Result<Header> {
+        let (text, before) = Header::text(fill, start, limits)?;
+        Header::parse(&text, start + before, before + text.len() as u64, limits, options)
+    }
+
+    /// The header's text, and the bytes before it.
+    ///
+    /// # Errors
+    /// As [`Header::read`], of what stands before the text.
+    pub fn text(
+        mut fill: impl FnMut(&mut [u8]) -> Result<()>,
+        start: u64,
+        limits: &Limits,
+    ) -> Result<(Vec<u8>, u64)> {
         let mut prefix = [0; PREFIX_LEN];
         fill(&mut prefix)?;
         let version = prefix.strip_prefix(&MAGIC);
@@ -56,7 +69,7 @@ impl Header {
         limits.budget.charge(text_len)?;
         let mut text = vec![0; usize::try_from(text_len).unwrap_or_default()];
         fill(&mut text)?;
-        Header::parse(&text, at + width as u64, (PREFIX_LEN + width) as u64 + text_len, limits, options)
+        Ok((text, (PREFIX_LEN + width) as u64))
     }
 
     fn parse(text: &[u8], start: u64, len: u64, limits: &Limits, options: &Options) -> Result<Header> {

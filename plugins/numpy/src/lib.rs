@@ -19,6 +19,7 @@ mod layout;
 mod literal;
 mod reader;
 mod rearranged;
+mod scan;
 mod writer;
 
 apr_sdk::export_plugin! {
@@ -32,6 +33,7 @@ apr_sdk::export_plugin! {
         npy.one_tensor=yes
         npy.dtypes=BOOL I8 U8 I16 U16 F16 I32 U32 F32 C64 I64 U64 F64 C128
         npy.max_dims=8
+        npy.report.scan=List the arrays of Python objects, which are pickles
         npy.option.void1=read choice:bytes,f8_e4m3,f8_e5m2,f8_e4m3fnuz,f8_e5m2fnuz,f8_e8m0 bytes Read one-byte void elements (V1) as this type
         npy.option.void2=read choice:bytes,bf16 bytes Read two-byte void elements (V2) as this type
         npz.name=NumPy archive
@@ -39,6 +41,7 @@ apr_sdk::export_plugin! {
         npz.extensions=npz
         npz.dtypes=BOOL I8 U8 I16 U16 F16 I32 U32 F32 C64 I64 U64 F64 C128
         npz.max_dims=8
+        npz.report.scan=List the arrays of Python objects, which are pickles
         npz.max_name_bytes=65531
         npz.names=no-nul
         npz.foreign=keep

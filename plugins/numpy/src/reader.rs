@@ -3,12 +3,13 @@
 use crate::array::{Array, Place};
 use crate::layout::{FOREIGN, LONGEST_FOREIGN, MAGIC, NPY, NPZ, SUFFIX};
 use crate::rearranged;
+use crate::scan;
 use crate::writer;
 use apr_sdk::carried::Carried;
 use apr_sdk::manifest::name_after_file;
 use apr_sdk::{
     Bytes, DType, Error, ErrorKind, Extent, Fact, LayoutSink, Limits, Look, ModelSink, OpenModel, Options,
-    Reader, Result, Score, Source, Stream, escape,
+    Reader, Report, Result, Score, Source, Stream, escape,
 };
 use apr_zip::{Archive, HoleNumbers, Laid, Skeleton, is_zip};
 use std::collections::HashMap;
@@ -66,6 +67,13 @@ impl Reader for Numpy {
         };
         let opened = opened.map_err(|e| e.in_file(source.name(0)))?;
         Ok(Box::new(opened))
+    }
+
+    fn report(&self, id: &str, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Report> {
+        match id {
+            "scan" => scan::report(self.archive, source, limits, options),
+            _ => Err(Error::unsupported(format!("there is no report `{}`", escape(id, 80)))),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::open::probe;
 use crate::open::source::{CallSource, Root};
 use crate::open::{OpenOptions, check_options, option_values};
 use crate::registry::Format;
-use apr_sdk::{Error, Limits, Result, escape};
+use apr_sdk::{Error, ErrorKind, Limits, Result, escape};
 use serde_json::{Map, Value as Json};
 use std::path::Path;
 
@@ -28,8 +28,8 @@ pub struct FormatReport {
 
 /// Makes the report `id` about the file at `path`.
 ///
-/// A file that no format recognises goes to the only available format that declares such a report: files that
-/// do not load are just the ones people want a report about.
+/// A file that no format recognises goes to the formats that declare such a report, until one can make it: files
+/// that do not load are just the ones people want a report about.
 ///
 /// # Errors
 /// NotFound; Unsupported if the file's format does not declare such a report; any error from the reader.
@@ -42,10 +42,39 @@ fn make(engine: &Engine, files: &Files, id: &str, options: &OpenOptions) -> Resu
     let (format, warnings) = match probe::choose(engine, files, options.from.as_deref(), true) {
         Ok(choice) => (choice.format, choice.warnings),
         Err(error) if error.explicit_code() == Some("E001") => {
-            (only_one_with(engine, id).ok_or(error)?, Vec::new())
+            return make_of_unknown(engine, files, id, options, error);
         }
         Err(error) => return Err(error),
     };
+    make_with(engine, files, id, options, format, warnings)
+}
+
+/// The report of the first format that has one to make of a file that none recognises.
+fn make_of_unknown(
+    engine: &Engine,
+    files: &Files,
+    id: &str,
+    options: &OpenOptions,
+    unknown: Error,
+) -> Result<FormatReport> {
+    let mut failed = unknown;
+    for format in engine.registry.formats().iter().filter(|f| f.manifest.reads && declares(f, id)) {
+        match make_with(engine, files, id, options, format, Vec::new()) {
+            Err(error) if !matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => failed = error,
+            made => return made,
+        }
+    }
+    Err(failed)
+}
+
+fn make_with(
+    engine: &Engine,
+    files: &Files,
+    id: &str,
+    options: &OpenOptions,
+    format: &Format,
+    warnings: Vec<String>,
+) -> Result<FormatReport> {
     if !declares(format, id) {
         return Err(none_such(format, id));
     }
@@ -69,11 +98,6 @@ fn make(engine: &Engine, files: &Files, id: &str, options: &OpenOptions) -> Resu
 /// Whether a format declares the report `id`.
 pub fn declares(format: &Format, id: &str) -> bool {
     format.manifest.reports.iter().any(|(name, _)| name == id)
-}
-
-fn only_one_with<'a>(engine: &'a Engine, id: &str) -> Option<&'a Format> {
-    let mut all = engine.registry.formats().iter().filter(|f| f.manifest.reads && declares(f, id));
-    all.next().filter(|_| all.next().is_none())
 }
 
 fn none_such(format: &Format, id: &str) -> Error {

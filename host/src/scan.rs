@@ -101,6 +101,11 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
     for name in names {
         host.check_cancelled()?;
         let file = path.join(&name);
+        // A pipe or a device is no file: opening it may block for ever.
+        if !file.is_file() {
+            found.others.push(name);
+            continue;
+        }
         let format = match Probed::new(host, &file, None, true) {
             Ok(probed) => probed.format(),
             Err(error) if error.explicit_code() == Some("E001") => {
@@ -138,13 +143,10 @@ fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
             let shown = escape(&entry.file_name().to_string_lossy(), 120);
             return Err(Error::unsupported(format!("the name `{shown}` is not UTF-8")));
         };
-        if name.starts_with('.') {
-            continue;
-        }
         let name = format!("{prefix}{name}");
         if entry.file_type().map_err(failed)?.is_dir() {
             list(&entry.path(), &format!("{name}/"), names)?;
-        } else if entry.path().is_file() {
+        } else {
             names.push(name);
         }
         if names.len() > MOST_FILES {

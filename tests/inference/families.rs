@@ -2,11 +2,12 @@
 //! more with sharp attention, where masks, scales and soft caps show.
 
 use crate::golden::{Case, cases, folder, models};
-use crate::loading::{distance, exact, loaded, logits};
+use crate::loading::{distance, exact, loaded, logits, try_load};
 use apr_host::running::{LoadOptions, Loaded, Wanted};
+use apr_sdk::ErrorKind;
 use apr_testkit::Checkpoint;
-use apr_tests::{Scratch, program};
-use serde_json::Value as Json;
+use apr_tests::{Scratch, host, program};
+use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::process::Command;
 
@@ -52,6 +53,26 @@ fn every_family_computes_what_transformers_computes() {
     }
     assert!(complaints.is_empty(), "{complaints:#?}");
     assert!(count >= 40, "{count} cases");
+}
+
+#[test]
+fn what_changes_the_computation_and_is_not_followed_is_refused_by_name() {
+    for (model, key, value, word) in [
+        ("bloom", "apply_residual_connection_post_layernorm", json!(true), "`apply_residual_connection"),
+        ("falcon", "alibi", json!(true), "`alibi` true"),
+        ("falcon-40b", "alibi", json!(true), "`alibi` true"),
+    ] {
+        let scratch = Scratch::new();
+        let path = scratch.at(model);
+        Checkpoint::golden(&folder(model)).unwrap().write_to(&path).unwrap();
+        let file = path.join("config.json");
+        let mut config: Json = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        config[key] = value;
+        std::fs::write(&file, config.to_string()).unwrap();
+        let error = try_load(&host(), &path, &exact()).err().expect(model);
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{model}: {error}");
+        assert!(error.message().contains(word), "{model}: {error}");
+    }
 }
 
 #[test]

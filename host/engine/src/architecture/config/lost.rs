@@ -3,9 +3,10 @@
 use crate::architecture::config::generate::{Part, follows_from, recover};
 use crate::architecture::config::refusal::not_covered;
 use crate::architecture::config::{Config, ConfigScope, Dimensions};
-use crate::architecture::table::expression::same;
-use crate::architecture::table::{Dialect, Table};
+use crate::architecture::table::expression::{Scalar, same};
+use crate::architecture::table::{ConfigName, Dialect, Table};
 use apr_sdk::{Result, Value, escape};
+use std::collections::BTreeSet;
 
 /// What was written in a dialect.
 #[derive(Clone, Copy)]
@@ -69,6 +70,35 @@ pub fn lost(
     }
     not_covered(table, changes)?;
     Ok(lost)
+}
+
+/// Fails for what a dialect cannot say and nobody computes: `used` are the names that decide what is computed.
+///
+/// # Errors
+/// Unsupported, naming it; any error from reading, writing and evaluating.
+pub fn refuse_unused(
+    table: &Table,
+    config: &Config,
+    dialect: &Dialect,
+    used: &BTreeSet<String>,
+    dimensions: Dimensions<'_>,
+) -> Result<()> {
+    let open = |entry: &&ConfigName| entry.covers.is_some() && !used.contains(&entry.name);
+    let mut open =
+        table.config.iter().filter(open).filter(|entry| config.get(&entry.name).is_some()).peekable();
+    if open.peek().is_none() {
+        return Ok(());
+    }
+    let keys = config.write(table, dialect, dimensions)?;
+    let told = told(table, config, &Written { dialect, keys: &keys, computed: &[] }, dimensions)?;
+    let untold = config.beyond(&ConfigScope::new(table, &told, dimensions))?;
+    let is_covered = |covers: &[Scalar], value: &Scalar| covers.iter().any(|one| same(one, value));
+    let change = |entry: &ConfigName| {
+        let (value, covers) = (config.get(&entry.name)?, entry.covers.as_ref()?);
+        let is_lost = untold.contains(&entry.name) && !is_covered(covers, value);
+        is_lost.then(|| format!("`{}` {value} (nothing says how it computes)", escape(&entry.name, 80)))
+    };
+    not_covered(table, open.filter_map(change).collect())
 }
 
 /// The keys that other programs read too.

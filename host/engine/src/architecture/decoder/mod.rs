@@ -13,6 +13,7 @@ pub use roles::Roles;
 pub use rope::Rope;
 pub use section::Section;
 
+use crate::architecture::config::lost::refuse_unused;
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
 use crate::architecture::known::{Known, needed, stated};
@@ -218,6 +219,7 @@ pub fn decoder(
     let known = needed(engine, model, arch)?.ok_or_else(no_table)?;
     let section = section_of(known.table)?;
     refuse_what_is_not_covered(&known, model)?;
+    refuse_what_is_not_computed(&known, section, model)?;
     resolve::resolve(known.table, section, &known.config, tensors).map_err(|error| {
         let said = format!("architecture `{}`: {}", escape(&known.table.id, 80), error.message());
         error.with_message(said)
@@ -242,6 +244,14 @@ fn refuse_what_is_not_covered(known: &Known<'_>, model: &Model) -> Result<()> {
     let scope = ConfigScope::new(table, &config, &dimensions);
     let used = &used;
     refuse(table, &Stated { dialect, lookup: &lookup, used, scope: &scope, tensors: &tensors, names: &[] })
+}
+
+/// Refuses a model that states what neither `[decoder]` uses nor its dialect can say, as a translation to it would.
+fn refuse_what_is_not_computed(known: &Known<'_>, section: &Section, model: &Model) -> Result<()> {
+    let Some(rows) = known.table.dialect(&section.rows).filter(|rows| rows.id != known.dialect) else {
+        return Ok(());
+    };
+    refuse_unused(known.table, &known.config, rows, &section.names(), &known.dimensions(model))
 }
 
 /// The dialect over which a model's table says how it computes: tensors must be in it, names and rows.

@@ -138,6 +138,21 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
                 "short_factor": [1.0, 1.0], "long_factor": [2.0, 2.0]}}),
             &["`rope_scaling.long_factor`", "factors of its own"],
         ),
+        (
+            "llama",
+            json!({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.4}}),
+            &["`rope_scaling.mscale_all_dim` 0.4"],
+        ),
+        (
+            "qwen3",
+            json!({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "truncate": false}}),
+            &["`rope_parameters.truncate` false"],
+        ),
+        (
+            "hunyuan-dense",
+            json!({"rope_scaling": {"type": "yarn", "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.4}}),
+            &["`rope_scaling.mscale_all_dim` 0.4"],
+        ),
         ("llama", json!({"layer_types": ["sliding_attention", "full_attention"]}), &["`layer_types`"]),
         (
             "llama",

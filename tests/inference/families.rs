@@ -57,10 +57,13 @@ fn every_family_computes_what_transformers_computes() {
 
 #[test]
 fn what_changes_the_computation_and_is_not_followed_is_refused_by_name() {
+    let yarn = |key: &str, value: Json| json!({"rope_type": "yarn", "factor": 4.0, key: value});
     for (model, key, value, word) in [
         ("bloom", "apply_residual_connection_post_layernorm", json!(true), "`apply_residual_connection"),
         ("falcon", "alibi", json!(true), "`alibi` true"),
         ("falcon-40b", "alibi", json!(true), "`alibi` true"),
+        ("llama", "rope_scaling", yarn("mscale_all_dim", json!(0.4)), "`rope_scaling.mscale_all_dim` 0.4"),
+        ("qwen3", "rope_scaling", yarn("truncate", json!(false)), "`rope_scaling.truncate` false"),
     ] {
         let scratch = Scratch::new();
         let path = scratch.at(model);

@@ -9,20 +9,17 @@ use apr_sdk::{Payload, Result, Tensor, escape};
 impl Journey<'_> {
     /// The first place where the names or shapes that a conversion back gives differ from the source's, in words;
     /// `None` if it restores them all, or if the target does not keep the source's own keys, and so promises nothing.
-    ///
-    /// # Errors
-    /// LimitExceeded for a configuration that asks for too much.
     pub(super) fn lost_order(
         &self,
         request: &Request<'_>,
         translated: &Translated,
         wishes: Wishes<'_>,
-    ) -> Result<Option<String>> {
+    ) -> Option<String> {
         let is_whole = request.removed.is_empty() && wishes.precision.is_none();
         // Where the table's own names are the source's, files keep the spelling they have.
         let is_translated = !self.table.is_own(self.from) && self.is_preferred();
         if !is_whole || !is_translated || !self.carries_foreign(wishes.foreign) {
-            return Ok(None);
+            return None;
         }
         let called: Vec<Tensor> = translated
             .tensors
@@ -52,23 +49,23 @@ impl Journey<'_> {
         });
         let back = match back {
             Ok(back) => back.tensors,
-            Err(error) => return Ok(Some(format!("its tensors: {}", error.message()))),
+            Err(error) => return Some(format!("its tensors: {}", error.message())),
         };
         let sources = request.called;
         if let Some(lost) = sources.get(back.len()) {
-            return Ok(Some(format!("`{}`", escape(&lost.name, 120))));
+            return Some(format!("`{}`", escape(&lost.name, 120)));
         }
         let pairs = sources.iter().zip(&back);
         let mut different =
             pairs.filter(|(source, made)| source.name != made.name || source.shape != made.shape);
-        Ok(different.next().map(|(source, made)| match source.name == made.name {
+        different.next().map(|(source, made)| match source.name == made.name {
             true => format!("the shape of `{}`", escape(&source.name, 120)),
             false => format!(
                 "the order of tensors: `{}` would stand where `{}` does",
                 escape(&made.name, 120),
                 escape(&source.name, 120)
             ),
-        }))
+        })
     }
 
     /// A tensor whose values a conversion back would not restore to the bit, in words; `None` if it restores all.

@@ -55,6 +55,9 @@ impl Journey<'_> {
         if let Some(lost) = sources.get(back.len()) {
             return Some(format!("`{}`", escape(&lost.name, 120)));
         }
+        if let Some(added) = back.get(sources.len()) {
+            return Some(format!("the number of tensors: `{}` would be added", escape(&added.name, 120)));
+        }
         let pairs = sources.iter().zip(&back);
         let mut different =
             pairs.filter(|(source, made)| source.name != made.name || source.shape != made.shape);

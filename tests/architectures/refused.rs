@@ -153,6 +153,12 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
             json!({"rope_scaling": {"type": "yarn", "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.4}}),
             &["`rope_scaling.mscale_all_dim` 0.4"],
         ),
+        (
+            "hunyuan-dense",
+            json!({"rope_scaling": null, "rope_parameters": {
+                "rope_type": "yarn", "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.4}}),
+            &["`rope_parameters.mscale_all_dim` 0.4"],
+        ),
         ("llama", json!({"layer_types": ["sliding_attention", "full_attention"]}), &["`layer_types`"]),
         (
             "llama",
@@ -213,6 +219,12 @@ fn values_that_change_nothing_are_not_refused() {
         ("mpt", json!({"logit_scale": null})),
         ("gpt2", json!({"scale_attn_weights": true, "activation_function": "gelu"})),
         ("t5", json!({"relative_attention_max_distance": 128})),
+        (
+            "hunyuan-dense",
+            json!({"rope_theta": 10000.0, "max_position_embeddings": 262144, "rope_scaling": null, "rope_parameters": {
+                "rope_type": "dynamic", "factor": 1.0, "alpha": 1000.0, "beta_fast": 32, "beta_slow": 1,
+                "mscale": 1.0, "mscale_all_dim": 1.0}}),
+        ),
     ] {
         let scratch = Scratch::new();
         to(&host, "gguf", &folder(&scratch, golden, &keys), &scratch.at("out.gguf"));

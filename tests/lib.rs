@@ -10,6 +10,7 @@
 
 pub mod commands;
 pub mod counting;
+pub mod documents;
 pub mod kinds;
 pub mod runs;
 pub mod whisper;

@@ -23,7 +23,7 @@ fn host_of(threads: usize) -> Host {
 fn folder(scratch: &Scratch) -> PathBuf {
     let (folder, root) = (scratch.at("tiny"), root().join("tests"));
     std::fs::create_dir(&folder).unwrap();
-    let whole = root.join("cli/readme/whole_model");
+    let whole = root.join("cli/book/whole_model");
     let names = ["tokenizer.json", "tokenizer.model", "tokenizer_config.json"];
     let tokens = names.map(|name| root.join("golden/tokenizers/llama-sp").join(name));
     for file in [whole.join("config.json"), whole.join("model.safetensors")].iter().chain(&tokens) {

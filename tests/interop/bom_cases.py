@@ -11,7 +11,7 @@ import program
 from report import Failure, Skipped
 
 ROOT = Path(__file__).parent.parent.parent
-MODEL = ROOT / "tests/cli/readme/whole_model"
+MODEL = ROOT / "tests/cli/book/whole_model"
 JUDGE = """
 import sys
 from cyclonedx.schema import SchemaVersion

@@ -11,6 +11,6 @@
 mod expected;
 mod jidoka;
 mod liars;
+mod page;
 mod promises;
-mod readme;
 mod specification;

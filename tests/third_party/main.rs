@@ -99,7 +99,7 @@ fn the_commands_of_the_readme_work_as_written_slow() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let scratch = newcomer();
     let mut shell = Shell::new(&scratch);
-    let sections = blocks(&readme, "## Add a format", Some("## Figures"));
+    let sections = blocks(&readme, "## Write a plugin", Some("## Documentation"));
     assert_eq!(follow(&mut shell, &sections), 5, "the section has other commands");
     let made = fs::read(shell.folder.join("model.toy")).unwrap();
     assert!(made.starts_with(b"TOY1"), "the last command wrote something else");

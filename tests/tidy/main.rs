@@ -11,7 +11,6 @@
 
 mod dispatch;
 mod licences;
-mod readme;
 mod rooms;
 mod text;
 mod tree;

@@ -12,6 +12,7 @@ fn the_top_level_is_what_the_design_lists() {
         "CHANGELOG.md",
         "LICENSE-MIT",
         "LICENSE-APACHE",
+        "docs",
         "host",
         "sdk",
         "plugins",

@@ -44,7 +44,8 @@ fn collect(folder: &Path, below: &str, found: &mut Vec<String>) {
 pub fn assert_written(path: &str, room: &str, text: &str) {
     let begin = format!("<!-- written by `BLESS=1 cargo test -p apr-tests --test {room}` -->\n");
     let whole = page(path);
-    let (before, rest) = whole.split_once(&begin).unwrap_or_else(|| panic!("docs/src/{path} has no `{begin}`"));
+    let (before, rest) =
+        whole.split_once(&begin).unwrap_or_else(|| panic!("docs/src/{path} has no `{begin}`"));
     let (shown, after) = rest.split_once(END).unwrap_or_else(|| panic!("docs/src/{path} has no `{END}`"));
     if std::env::var_os("BLESS").is_some() {
         fs::write(book().join(path), [before, &begin, text, END, after].concat()).unwrap();

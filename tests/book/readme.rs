@@ -12,7 +12,10 @@ fn it_is_short() {
 fn the_test_command_is_the_one_that_ci_runs() {
     let ci = std::fs::read_to_string(apr_tests::root().join(".ci/run")).unwrap();
     let command = "cargo test --workspace";
-    assert!(readme().contains(command) && ci.contains(command), "README and .ci/run must both run `{command}`");
+    assert!(
+        readme().contains(command) && ci.contains(command),
+        "README and .ci/run must both run `{command}`"
+    );
 }
 
 #[test]

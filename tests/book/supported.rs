@@ -22,7 +22,8 @@ fn the_page_shows_every_row() {
     for row in rows() {
         let cell = |key: &str| row[key].as_str().unwrap().to_owned();
         let tests: Vec<String> = tests(&row).iter().map(|name| format!("`{name}`")).collect();
-        text += &format!("| {} | {} | {} | {} |\n", cell("what"), cell("read"), cell("write"), tests.join(", "));
+        text +=
+            &format!("| {} | {} | {} | {} |\n", cell("what"), cell("read"), cell("write"), tests.join(", "));
     }
     assert_written("reference/supported.md", "book", &text);
 }

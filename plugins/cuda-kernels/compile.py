@@ -1,7 +1,10 @@
 """Compiles the kernels of cuda/ to PTX, for each generation of devices, and checks what the assembler makes of them.
 
-    compile.py          writes ptx/ and ptx/lock.txt
-    compile.py --check  compiles again and compares: sources with the lock, kernels with those in ptx/; nothing is written
+    compile.py          writes the bundles of ptx/ and ptx/lock.txt
+    compile.py --check  compiles again and compares: sources with the lock, kernels with those of the bundles; nothing is written
+
+A bundle is the text of a generation's modules, one after the other in the order of the lock, compressed by zstd. The lock has the
+digest of each bundle, and the digest and the size of each module; build.rs unpacks them.
 
 NVRTC puts some instructions of large kernels in another order from run to run, depending on where its memory lies: so modules need
 not be the same to the byte, and how many are is printed.
@@ -18,6 +21,8 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import zstandard
 
 HERE = Path(__file__).resolve().parent
 SOURCES, PTX = HERE / "cuda", HERE / "ptx"
@@ -112,10 +117,30 @@ def digest(data):
     return hashlib.sha256(data).hexdigest()
 
 
+def bundle(texts, generation):
+    """The modules of a generation as one compressed text."""
+    text = "".join(text for (of, _), text in sorted(texts.items()) if of == generation)
+    return zstandard.ZstdCompressor(level=19).compress(text.encode())
+
+
+def unbundle(locked, generation):
+    """The modules of a generation's bundle, by name."""
+    packed = (PTX / f"{generation}.zst").read_bytes()
+    if f"{digest(packed)}  ptx/{generation}.zst" not in locked.splitlines():
+        sys.exit(f"ptx/{generation}.zst is not the one that the lock names: run compile.py")
+    text, at, texts = zstandard.ZstdDecompressor().decompress(packed), 0, {}
+    for name, size in re.findall(rf"  ptx/{generation}/(\w+)\.ptx  (\d+)$", locked, flags=re.MULTILINE):
+        texts[name] = text[at:at + int(size)].decode()
+        at += int(size)
+    return texts
+
+
 def lock(compiler, texts):
     lines = [f"compiler NVRTC {compiler}", f"options {' '.join(OPTIONS)}"]
     lines += [f"{digest(path.read_bytes())}  cuda/{path.name}" for path in sorted(SOURCES.iterdir())]
-    lines += [f"{digest(text.encode())}  ptx/{generation}/{name}.ptx" for (generation, name), text in sorted(texts.items())]
+    lines += [f"{digest(bundle(texts, generation))}  ptx/{generation}.zst" for generation in GENERATIONS]
+    lines += [f"{digest(text.encode())}  ptx/{generation}/{name}.ptx  {len(text.encode())}"
+              for (generation, name), text in sorted(texts.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -143,21 +168,21 @@ def main():
             print("\n".join(lines))
     locked = lock(nvrtc.version(), texts)
     if check:
-        made, there = without_modules(locked), without_modules((PTX / "lock.txt").read_text())
+        there_locked = (PTX / "lock.txt").read_text()
+        made, there = without_modules(locked), without_modules(there_locked)
         if made != there:
             sys.exit("ptx/ was made of other sources, or by another compiler: run compile.py")
-        same = 0
+        same, bundles = 0, {generation: unbundle(there_locked, generation) for generation in GENERATIONS}
         for (generation, name), text in texts.items():
-            held = (PTX / generation / f"{name}.ptx").read_text()
+            held = bundles[generation].get(name, "")
             same += held == text
             if entries(held) != entries(text):
-                sys.exit(f"ptx/{generation}/{name}.ptx has other kernels than cuda/{name}.cu: run compile.py")
+                sys.exit(f"{name} of ptx/{generation}.zst has other kernels than cuda/{name}.cu: run compile.py")
             assemble(held, GENERATIONS[generation][1])
         print(f"{same} of {len(texts)} modules are the same to the byte, and all have the same kernels")
         return
-    for (generation, name), text in texts.items():
-        (PTX / generation).mkdir(parents=True, exist_ok=True)
-        (PTX / generation / f"{name}.ptx").write_text(text)
+    for generation in GENERATIONS:
+        (PTX / f"{generation}.zst").write_bytes(bundle(texts, generation))
     (PTX / "lock.txt").write_text(locked)
 
 

@@ -6,7 +6,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 python=${APR_CUDA_PYTHON:-$here/../../target/cuda-python}
-if ! [ -x "$python/bin/python" ] || ! "$python/bin/python" -c 'import nvidia.cuda_nvrtc, nvidia.cuda_nvcc' 2>/dev/null; then
+if ! [ -x "$python/bin/python" ] || ! "$python/bin/python" -c 'import nvidia.cuda_nvrtc, nvidia.cuda_nvcc, zstandard' 2>/dev/null; then
     python3 -m venv "$python" && "$python/bin/pip" install -q -r "$here/requirements.txt" || {
         echo "SKIPPED: NVIDIA's compiler could not be fetched" >&2
         exit 3

@@ -28,7 +28,7 @@ pub use driver::{Driver, Graph, Launch, Queue};
 #[doc(hidden)]
 pub use kernel::{Cuda, Devices};
 #[doc(hidden)]
-pub use modules::NAMES;
+pub use modules::{NAMES, ptx};
 
 apr_sdk::export_plugin! {
     id: cuda_kernels,

@@ -1,17 +1,17 @@
 //! The compiled kernels: PTX for three generations of devices, which the driver compiles further when it loads a module.
-//! `compile.py` makes them from `cuda/`, and `ptx/lock.txt` says of what.
+//! `compile.py` makes them from `cuda/`, `ptx/lock.txt` says of what, and `build.rs` unpacks them.
 
 macro_rules! modules {
     ($($name:literal)*) => {
         /// The names of all modules.
         pub const NAMES: &[&str] = &[$($name),*];
 
-        /// A module's text for a device of compute capability `capability`.
-        pub(crate) fn text(name: &str, capability: (i32, i32)) -> Option<&'static str> {
+        /// PTX of a module for a device of compute capability `capability`.
+        pub fn ptx(name: &str, capability: (i32, i32)) -> Option<&'static str> {
             Some(match name {
-                $($name if capability >= (9, 0) => include_str!(concat!("../ptx/compute_90/", $name, ".ptx")),
-                $name if capability >= (8, 0) => include_str!(concat!("../ptx/compute_80/", $name, ".ptx")),
-                $name => include_str!(concat!("../ptx/compute_70/", $name, ".ptx")),)*
+                $($name if capability >= (9, 0) => include_str!(concat!(env!("OUT_DIR"), "/compute_90/", $name, ".ptx")),
+                $name if capability >= (8, 0) => include_str!(concat!(env!("OUT_DIR"), "/compute_80/", $name, ".ptx")),
+                $name => include_str!(concat!(env!("OUT_DIR"), "/compute_70/", $name, ".ptx")),)*
                 _ => return None,
             })
         }

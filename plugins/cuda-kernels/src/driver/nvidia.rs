@@ -98,7 +98,7 @@ impl Context {
     }
 
     fn load(&self, name: &str) -> Result<sys::CUmodule> {
-        let text = modules::text(name, self.capability)
+        let text = modules::ptx(name, self.capability)
             .ok_or_else(|| Error::plugin(format!("there is no module {name} for this device")))?;
         let text = CString::new(text).map_err(|_| Error::plugin("a module has a zero in it"))?;
         let mut log = vec![0u8; 4096];

@@ -112,8 +112,15 @@ fn flat(prefix: &str, object: &Map<String, Json>, into: &mut BTreeMap<String, Js
     }
 }
 
+/// `config.json`, in which Python's floats that JSON has not are texts.
+pub fn config_json(folder: &Path) -> Json {
+    let text = fs::read_to_string(folder.join("config.json")).unwrap();
+    let bare = |text: &str| text.replace(" Infinity", " \"Infinity\"");
+    serde_json::from_str(&text).or_else(|_| serde_json::from_str(&bare(&text))).unwrap()
+}
+
 pub fn config(folder: &Path) -> BTreeMap<String, Json> {
-    let json: Json = serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    let json = config_json(folder);
     let mut keys = BTreeMap::new();
     flat("", json.as_object().unwrap(), &mut keys);
     keys

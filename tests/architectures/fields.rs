@@ -1,7 +1,7 @@
 //! Values of `config.json` on which the logits depend, away from what the library's classes assume: each comes back of the GGUF file
 //! made of a folder, and through APR too. `fields.json` lists them by family; `tests/interop` has the library compute with such folders.
 
-use crate::back::{config, to};
+use crate::back::{config, config_json, to};
 use crate::models::{opened, payload};
 use apr_engine::plan::quantize::Quantization;
 use apr_host::convert::{ConvertOptions, convert};
@@ -47,8 +47,7 @@ impl Case {
 
     /// What the folder that came back says otherwise.
     fn differences(&self, way: &str, back: &Path) -> Vec<String> {
-        let (keys, text) = (config(back), fs::read(back.join("config.json")).unwrap());
-        let whole: Json = serde_json::from_slice(&text).unwrap();
+        let (keys, whole) = (config(back), config_json(back));
         let wanted = self.row["back"].as_object().unwrap();
         let differs = wanted.iter().filter_map(|(key, value)| {
             let is = match value {

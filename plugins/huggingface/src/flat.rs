@@ -6,10 +6,11 @@
 //! | `{"rope_scaling": {"factor": 8.0}}` | `rope_scaling.factor` = 8.0 (F64) |
 //! | `{"a.b": 1}` | `a\.b` = 1 (I64; U64 above 2^63) |
 //! | numbers that are not all integers: `[1, 0.5]` | an array of F64 |
+//! | `Infinity`, and as transformers 5 saves it: `{"__float__": "Infinity"}` | infinity (F64) |
 //! | other lists, `{}` | an array of one string, its JSON |
 //! | `null` | nothing; where its absence would change the model, an array of one string, its JSON |
 
-use crate::json::not_json;
+use crate::json::{not_json, of_word};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use serde_json::{Map, Number, Value as Json};
 use std::collections::{HashMap, HashSet};
@@ -39,7 +40,7 @@ fn members(
         let key = format!("{prefix}{}", name.replace('\\', "\\\\").replace('.', "\\."));
         match json {
             Json::Null if !says_off(&key) => {}
-            Json::Object(inner) if !inner.is_empty() => {
+            Json::Object(inner) if !inner.is_empty() && spelled_float(json).is_none() => {
                 members(&format!("{key}."), inner, says_off, typed);
             }
             _ => typed.push((key, value(json))),
@@ -47,11 +48,24 @@ fn members(
     }
 }
 
+/// The float that JSON has not and that stands here: as Python's own spelling was marked, or in an object, as transformers 5
+/// writes it.
+fn spelled_float(json: &Json) -> Option<f64> {
+    match json {
+        Json::String(text) => not_json(text),
+        Json::Object(members) if members.len() == 1 => of_word(members.get("__float__")?.as_str()?),
+        _ => None,
+    }
+}
+
 /// A value that is no object with members.
 fn value(json: &Json) -> Value {
+    if let Some(float) = spelled_float(json) {
+        return Value::from_f64(float);
+    }
     match json {
         Json::Bool(value) => Value::from_bool(*value),
-        Json::String(text) => not_json(text).map_or_else(|| Value::from_string(text), Value::from_f64),
+        Json::String(text) => Value::from_string(text),
         Json::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(whole), _) => Value::from_i64(whole),
             (None, Some(whole)) => Value::from_u64(whole),
@@ -71,16 +85,16 @@ fn list(items: &[Json]) -> Option<Value> {
     }
     let scalars: Vec<Value> = items
         .iter()
-        .map(|item| (!matches!(item, Json::Array(_) | Json::Object(_) | Json::Null)).then(|| value(item)))
+        .map(|item| {
+            let is_nested = matches!(item, Json::Array(_) | Json::Object(_) | Json::Null);
+            (!is_nested || spelled_float(item).is_some()).then(|| value(item))
+        })
         .collect::<Option<_>>()?;
     let kind = scalars.first().map_or(ValueType::STRING, |first| first.kind);
     if scalars.iter().all(|item| item.kind == kind) {
         return Some(array(kind, &scalars));
     }
-    let floats = items.iter().map(|item| match item {
-        Json::String(text) => not_json(text),
-        _ => item.as_f64(),
-    });
+    let floats = items.iter().map(|item| spelled_float(item).or_else(|| item.as_f64()));
     let floats: Vec<Value> = floats.map(|float| float.map(Value::from_f64)).collect::<Option<_>>()?;
     Some(array(ValueType::F64, &floats))
 }
@@ -220,6 +234,18 @@ mod tests {
         let clash = [("a".to_owned(), Value::from_i64(1)), ("a.b".to_owned(), Value::from_i64(1))];
         assert!(unflatten(clash.iter().map(|(key, value)| (key.as_str(), value))).is_err());
         assert_eq!(json_of(&Value::from_f32(0.1)).to_string(), "0.1");
+    }
+
+    #[test]
+    fn floats_that_json_has_not_are_read_as_both_versions_of_the_library_save_them() {
+        let object = |text: &str| crate::json::parse_object(text).unwrap();
+        let five = object(
+            r#"{"a": {"__float__": "-Infinity"}, "b": [0.0, {"__float__": "Infinity"}], "c": {"__float__": "x"}}"#,
+        );
+        let four = object(r#"{"a": -Infinity, "b": [0.0, Infinity], "c": {"__float__": "x"}}"#);
+        assert_eq!(flatten(&five), flatten(&four));
+        // What is not changed keeps its spelling.
+        assert_eq!(edited(five.clone(), &flatten(&four)).unwrap(), five);
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub fn not_json(text: &str) -> Option<f64> {
     NOT_JSON.iter().find(|(_, mark, _)| *mark == text).map(|(.., float)| *float)
 }
 
+/// The float that JSON has not and Python spells like this.
+pub fn of_word(text: &str) -> Option<f64> {
+    NOT_JSON.iter().find(|(word, ..)| *word == text).map(|(.., float)| *float)
+}
+
 /// The string that stands for a float that JSON has not.
 pub fn mark(float: f64) -> &'static str {
     let same = |known: f64| known == float || known.is_nan() && float.is_nan();

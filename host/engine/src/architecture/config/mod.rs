@@ -445,13 +445,24 @@ fn from_json(json: &Json) -> Option<Scalar> {
         Json::Number(n) => n.as_i64().map(Scalar::Int).or_else(|| n.as_f64().map(Scalar::Float))?,
         Json::String(text) => Scalar::Text(text.clone()),
         Json::Array(items) => Scalar::List(items.iter().map(from_json).collect::<Option<_>>()?),
-        Json::Null | Json::Object(_) => return None,
+        Json::Object(members) => Scalar::Float(match members.get(INFINITE)?.as_str()? {
+            "Infinity" => f64::INFINITY,
+            "-Infinity" => f64::NEG_INFINITY,
+            _ => return None,
+        }),
+        Json::Null => return None,
     })
 }
+
+/// The key of an object that stands for an infinite float, as transformers writes it where JSON has to be strict.
+const INFINITE: &str = "__float__";
 
 pub(in crate::architecture) fn to_json(value: &Scalar) -> Result<Json> {
     Ok(match value {
         Scalar::Int(n) => Json::from(*n),
+        Scalar::Float(x) if x.is_infinite() => {
+            serde_json::json!({INFINITE: if *x > 0.0 { "Infinity" } else { "-Infinity" }})
+        }
         Scalar::Float(x) => serde_json::Number::from_f64(*x).map(Json::Number).ok_or_else(|| {
             Error::unsupported(format!("the configuration holds {x}, which JSON cannot say"))
         })?,

@@ -1,7 +1,7 @@
 //! Writes a configuration as the keys of a dialect.
 
-use crate::architecture::config::{Config, ConfigScope, Dimensions, names_in, typed};
-use crate::architecture::table::expression::Scalar;
+use crate::architecture::config::{Config, ConfigScope, Dimensions, from_value, names_in, narrowed, typed};
+use crate::architecture::table::expression::{Scalar, Scope, same};
 use crate::architecture::table::{Dialect, Key, Source, Table};
 use apr_sdk::{Error, Result, Value, escape};
 
@@ -54,8 +54,32 @@ impl Config {
                     keys.push((name, value));
                 }
             }
+            keys.extend(self.unlike_class(table, dialect, &keys, &scope)?);
         }
         Ok(keys)
+    }
+
+    /// Keys for what is left to the table's defaults and the library's class would take for something else.
+    fn unlike_class(
+        &self,
+        table: &Table,
+        dialect: &Dialect,
+        keys: &[(String, Value)],
+        scope: &ConfigScope<'_>,
+    ) -> Result<Vec<(String, Value)>> {
+        let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        let mut more = Vec::new();
+        for entry in table.config.iter().filter(|entry| self.get(&entry.name).is_none()) {
+            let is_said = names_in(entry, dialect).any(|name| dialect.roots.stated(name, &lookup).is_some());
+            let class = names_in(entry, dialect)
+                .find_map(|name| Some((name, from_value(dialect.roots.of_class(name, &lookup)?)?)));
+            let Some((name, of_class)) = class.filter(|_| !is_said) else { continue };
+            let Some(own) = scope.value(&entry.name)? else { continue };
+            if !same(&narrowed(&own), &narrowed(&of_class)) {
+                more.extend(typed(&own, None).map(|value| (dialect.roots.path(name), value)));
+            }
+        }
+        Ok(more)
     }
 }
 

@@ -158,7 +158,8 @@ impl Refusal {
         }
         let stated = |key: &String| {
             let (path, value) = model.dialect.roots.find(key, model.lookup)?;
-            let is_left = !self.only_unknown || !model.reads(path.as_deref().unwrap_or(key));
+            // What the class says is listed only for keys that the table reads.
+            let is_left = !self.only_unknown || path.is_some_and(|path| !model.reads(&path));
             let value = Some(value).filter(|value| is_left && self.values.hold(value))?;
             let shown = from_value(&value).map_or_else(String::new, |value| format!(" {value}"));
             Some(format!("`{}`{shown} ({reason})", escape(key, 80)))

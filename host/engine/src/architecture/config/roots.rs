@@ -4,7 +4,7 @@
 use crate::architecture::config::from_value;
 use crate::architecture::table::expression::Scalar;
 use crate::architecture::table::members::{list, scalar, sub_table, words};
-use apr_sdk::{Error, Result, Value, escape};
+use apr_sdk::{Error, Result, Value, ValueType, escape};
 use toml::Table as Toml;
 
 /// Where a dialect's files state their configuration.
@@ -17,6 +17,9 @@ pub struct Roots {
     /// What the library's class says where a file is silent: by `model_type`, keys and values.
     classes: Vec<(String, Vec<(String, Value)>)>,
 }
+
+/// The key that names the library's class.
+const MODEL_TYPE: &str = "model_type";
 
 /// Looks up the value of a file's key by its full path.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<Value>;
@@ -82,16 +85,26 @@ impl Roots {
         nested.chain([key.to_owned()]).find_map(|path| lookup(&path).map(|value| (path, value)))
     }
 
-    /// What the library's class of a nested object says, where the file is silent. Files that state their configuration
-    /// at the root state all of it: the library writes them so.
+    /// What the library's class says of a key, where the file is silent: that of a nested object all that it has; that of a file which
+    /// states its configuration at the root floats and texts alone, since tensors tell sizes.
     pub fn of_class(&self, key: &str, lookup: Lookup<'_>) -> Option<&Value> {
-        let text = |root: &String| match from_value(&lookup(&format!("{root}.model_type"))?)? {
+        let kind = |path: &str| match from_value(&lookup(path)?)? {
             Scalar::Text(text) => Some(text),
             _ => None,
         };
-        let kind = self.nested.iter().find_map(text).filter(|_| !self.classes.is_empty())?;
-        let (_, values) = self.classes.iter().find(|(class, _)| *class == kind)?;
-        values.iter().find(|(own, _)| own == key).map(|(_, value)| value)
+        let says = |class: &str| {
+            let (_, values) = self.classes.iter().find(|(known, _)| known == class)?;
+            values.iter().find(|(own, _)| own == key).map(|(_, value)| value)
+        };
+        if self.classes.is_empty() {
+            return None;
+        }
+        let nested = self.nested.iter().find_map(|root| kind(&format!("{root}.{MODEL_TYPE}")));
+        match nested {
+            Some(class) => says(&class),
+            None => says(&kind(MODEL_TYPE)?)
+                .filter(|value| [ValueType::F64, ValueType::STRING].contains(&value.kind)),
+        }
     }
 
     /// The value of a key, stated or of the class, and the path where the file states it.
@@ -124,7 +137,7 @@ mod tests {
     use super::*;
 
     const TOML: &str = "roots = ['text_config', 'llm_config']\nwritten_root = 'text_config'\n\
-        [defaults.small_text]\nheads = 8\n";
+        [defaults.small_text]\nheads = 8\n[defaults.flat]\nheads = 4\nepsilon = 0.5\n";
 
     fn roots(text: &str) -> Result<Roots> {
         Roots::read(&text.parse().unwrap())
@@ -151,6 +164,10 @@ mod tests {
         assert_eq!(roots.find("a", &flat).unwrap().0.as_deref(), Some("a"));
         assert_eq!(roots.find("heads", &flat), None);
         assert_eq!(roots.find("heads", &file(&[("model_type", "other")])), None);
+        let silent = file(&[("model_type", "flat")]);
+        assert_eq!(roots.find("heads", &silent), None);
+        assert_eq!(roots.find("epsilon", &silent).unwrap(), (None, Value::from_f64(0.5)));
+        assert_eq!(roots.find("epsilon", &nested), None);
         assert_eq!(
             (roots.path("a"), roots.own("llm_config.a.b"), roots.own("other.a")),
             ("text_config.a".into(), "a.b", "other.a")

@@ -74,6 +74,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             let is_right = !is_pairs || model.tensor(at).dtype == DType::F8_E8M0;
             (SCALES.contains(&model.tensor(at).dtype) && found.is_free(at) && is_right).then_some(at)
         });
+        if let Some(config) = config {
+            check_kind(config, codes)?;
+        }
         let Some(scales) = beside else {
             // A matrix of 8 bits that nothing scales is what a model of small floats has.
             let is_weight = blocks.is_some() || codes.name.ends_with(".weight");
@@ -98,6 +101,20 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Fails for codes of another kind of float than the configuration says (`fmt`: `e4m3`, `e5m2`).
+fn check_kind(config: &Config<'_>, codes: &StoredTensor) -> Result<()> {
+    let Some(stated) = config.text("fmt").filter(|_| CODES.contains(&codes.dtype)) else { return Ok(()) };
+    let is_e5m2 = [DType::F8_E5M2, DType::F8_E5M2FNUZ].contains(&codes.dtype);
+    let own = if is_e5m2 { "e5m2" } else { "e4m3" };
+    if stated.to_lowercase().contains(own) {
+        return Ok(());
+    }
+    let stated: String = stated.chars().take(40).collect();
+    let message =
+        format!("the configuration says `fmt` {}, and its codes are {}", stated.escape_debug(), codes.dtype);
+    Err(Error::malformed(message).tensor(&codes.name))
 }
 
 /// What the configuration states as the size of blocks.

@@ -13,7 +13,59 @@ enum Change {
 use Change::{Gone, Said};
 
 /// The fixture, the change, and words of the error.
-const CASES: [(&str, Change, &str); 32] = [
+const CASES: [(&str, Change, &str); 44] = [
+    (
+        "ct-int8-tensor",
+        Said("\"type\":\"int\"", "\"type\":\"float\""),
+        "says `type` float, and its codes are of `int`",
+    ),
+    (
+        "ct-pack-int4",
+        Said("\"type\":\"int\"", "\"type\":\"float\""),
+        "says `type` float, and its codes are of `int`",
+    ),
+    (
+        "ct-float-channel",
+        Said("\"type\":\"float\"", "\"type\":\"int\""),
+        "says `type` int, and its codes are of `float`",
+    ),
+    (
+        "ct-nvfp4",
+        Said("\"type\":\"float\"", "\"type\":\"int\""),
+        "says `type` int, and its codes are of `float`",
+    ),
+    (
+        "ct-nvfp4",
+        Said("nvfp4-pack", "mxfp4-pack"),
+        "says `mxfp4-pack-quantized`, and its codes are those of `nvfp4-pack-quantized`",
+    ),
+    (
+        "ct-mxfp4",
+        Said("mxfp4-pack", "nvfp4-pack"),
+        "says `nvfp4-pack-quantized`, and its codes are those of `mxfp4-pack-quantized`",
+    ),
+    (
+        "ct-int8-channel",
+        Said("int-quantized", "float-quantized"),
+        "says `float-quantized`, and its codes are those of `int-quantized`",
+    ),
+    (
+        "ct-pack-int4-asym",
+        Said("\"symmetric\":false", "\"symmetric\":true"),
+        "says `symmetric`, which is without zero points",
+    ),
+    (
+        "ct-pack-int4",
+        Said("\"ignore\":[\"lm_head\"]", "\"ignore\":[\"model.layers.0.mlp.up_proj\"]"),
+        "`ignore` has `model.layers.0.mlp.up_proj`",
+    ),
+    (
+        "ct-int8-tensor",
+        Said("\"ignore\":[\"lm_head\"]", "\"ignore\":[\"re:.*up_proj\"]"),
+        "`ignore` has `.*up_proj`",
+    ),
+    ("fp8-block", Said("\"fmt\":\"e4m3\"", "\"fmt\":\"e5m2\""), "says `fmt` e5m2, and its codes are F8_E4M3"),
+    ("fp8-block", Said("\"fmt\":\"e4m3\"", "\"fmt\":\"foo\""), "says `fmt` foo, and its codes are F8_E4M3"),
     (
         "ct-nvfp4",
         Said("\"group_size\":16", "\"group_size\":32"),
@@ -189,4 +241,17 @@ fn a_part_of_low_rank_beside_a_weight_of_modelopt_is_not_left_out() {
     says(&beside, ErrorKind::Unsupported, "up_proj.svdquant_lora_a");
     let lost = changed("modelopt-nvfp4", |folder| configured(folder, "\"NVFP4\"", "\"NVFP4_SVD\""));
     says(&lost, ErrorKind::Unsupported, "a part of low rank");
+}
+
+#[test]
+fn zero_points_of_symmetric_codes_count_for_nothing_where_they_are_zero() {
+    for (bytes, is_right) in [(0, true), (3, false)] {
+        let folder = changed("ct-int8-tensor", |folder| {
+            add(folder, "weight_zero_point", DType::I8, &[1], vec![bytes]);
+        });
+        match is_right {
+            true => assert!(folder.understood().is_ok()),
+            false => says(&folder, ErrorKind::Malformed, "says `symmetric`, which is without zero points"),
+        }
+    }
 }

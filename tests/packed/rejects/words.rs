@@ -324,6 +324,7 @@ fn compressed_tensors_that_do_not_fit() {
     });
     says(&order, ErrorKind::Unsupported, "in the order of activations");
     let far = changed("ct-pack-int4", |folder| {
+        configured(folder, "\"symmetric\":true", "\"symmetric\":false");
         add(folder, "weight_zero_point", DType::I8, &[40, 3], vec![8; 40 * 3]);
     });
     says(&far, ErrorKind::Malformed, "a zero point is 8, which is beyond 4 bits");

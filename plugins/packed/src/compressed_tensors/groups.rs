@@ -4,7 +4,7 @@ use crate::model::Config;
 use crate::pattern::{Matches, Module, Pattern};
 use apr_sdk::{Error, Result};
 use serde_json::Value as Json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// How the weights of some modules are packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,12 @@ pub struct Weights {
     pub size: Option<u64>,
     /// Rows and columns of a block.
     pub block: Option<(u64, u64)>,
-    /// Whether there are no zero points.
-    pub symmetric: bool,
+    /// Whether there are no zero points, if stated.
+    pub symmetric: Option<bool>,
+    /// Whether codes are integers, `int`, or floats, `float`.
+    pub kind: Option<String>,
+    /// How codes are stored.
+    pub format: Option<String>,
     /// Whether columns are in the order of their activations, so that an index tells their groups.
     pub is_ordered: bool,
 }
@@ -29,6 +33,10 @@ pub struct Groups {
     all: Vec<Group>,
     /// For each module that a group names, the first that does.
     names: HashMap<String, usize>,
+    /// Modules that are not packed, by their names.
+    ignored_names: HashSet<String>,
+    /// Patterns of such modules.
+    ignored: Vec<Pattern>,
     /// How often patterns may still be matched.
     matches: Matches,
 }
@@ -57,6 +65,16 @@ impl Groups {
         }
         self.all.push(Group { classes, patterns, weights });
     }
+
+    /// What the configuration says by which a module is not packed, if it does.
+    pub fn ignores(&self, module: &str) -> Option<&str> {
+        if let Some(name) = self.ignored_names.get(module) {
+            return Some(name);
+        }
+        let name = Module::new(module);
+        let fits = |pattern: &&Pattern| pattern.matches(name, &self.matches) == Some(true);
+        self.ignored.iter().find(fits).map(|pattern| pattern.text.as_str())
+    }
 }
 
 /// The groups.
@@ -65,7 +83,16 @@ impl Groups {
 /// Malformed for bits or blocks that cannot be.
 pub fn groups(config: &Config<'_>) -> Result<Groups> {
     let mut found = Groups::default();
+    for text in
+        config.json.get("ignore").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
+    {
+        match text.strip_prefix("re:") {
+            Some(pattern) => found.ignored.push(Pattern::new(pattern)),
+            None => drop(found.ignored_names.insert(text.to_owned())),
+        }
+    }
     let Some(all) = config.json.get("config_groups").and_then(Json::as_object) else { return Ok(found) };
+    let whole = config.text("format").filter(|_| all.len() == 1);
     for (name, of) in all {
         let Some(weights) = of.get("weights").filter(|weights| weights.is_object()) else { continue };
         let number = |key: &str| weights.get(key).and_then(Json::as_u64);
@@ -87,7 +114,10 @@ pub fn groups(config: &Config<'_>) -> Result<Groups> {
             strategy: weights.get("strategy").and_then(Json::as_str).map(str::to_owned),
             size,
             block: block.map(|[rows, columns]| (rows, columns)),
-            symmetric: weights.get("symmetric").and_then(Json::as_bool).unwrap_or(true),
+            symmetric: weights.get("symmetric").and_then(Json::as_bool),
+            kind: weights.get("type").and_then(Json::as_str).map(str::to_owned),
+            // Of one group, the whole speaks too.
+            format: of.get("format").and_then(Json::as_str).or(whole).map(str::to_owned),
             is_ordered: weights.get("actorder").is_some_and(|order| match order {
                 Json::Bool(is_so) => *is_so,
                 // `weight` and `static` are orders only while quantizing.
@@ -163,9 +193,10 @@ mod tests {
         let mut groups = Groups::default();
         for (targets, bits) in all {
             let (bits, size, block) = (*bits, None, None);
-            let (strategy, symmetric, is_ordered) = (None, true, false);
-            groups
-                .add(targets.iter().copied(), Weights { bits, strategy, size, block, symmetric, is_ordered });
+            let (strategy, symmetric, is_ordered) = (None, None, false);
+            let (kind, format) = (None, None);
+            let weights = Weights { bits, strategy, size, block, symmetric, kind, format, is_ordered };
+            groups.add(targets.iter().copied(), weights);
         }
         groups
     }

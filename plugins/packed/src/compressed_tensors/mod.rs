@@ -13,6 +13,7 @@
 //! Source: compressed-tensors 0.20, `compressors/` and `quantization/lifecycle/forward.py`.
 
 mod groups;
+mod stated;
 
 use crate::fp8::boxes;
 use crate::model::{Config, Found, Model, matrices};
@@ -85,7 +86,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if !has_no_order(model, found, module)? {
             continue;
         }
-        let weight = whole_bytes(model, (number, module), &groups)?;
+        let Some(weight) = whole_bytes(model, found, (number, module), &groups)? else { continue };
         found.add(model, weight)?;
         is_any = true;
     }
@@ -192,6 +193,7 @@ fn in_words(
         is_right && weights.size.is_none_or(|size| row_len.div_ceil(size) == n_groups)
     };
     let group = group_of(model, groups, (number, module), &fits)?;
+    stated::check(model, groups, (number, module), (group, stated::Codes::Words))?;
     let bits = match group {
         Some(group) => group.bits,
         None if config.is_some() => {
@@ -211,8 +213,7 @@ fn in_words(
             return Err(wrong(model, number, &message));
         }
     };
-    let stated = group.and_then(|group| group.size);
-    let size = stated.unwrap_or(row_len.div_ceil(n_groups.max(1)));
+    let size = group.and_then(|group| group.size).unwrap_or(row_len.div_ceil(n_groups.max(1)));
     if (of_matrices, of_rows) != (stacked, matrix_rows)
         || row_len.div_ceil(size.max(1)) != n_groups
         || !group.is_none_or(|group| fits_strategy(group, is_one, n_groups))
@@ -224,7 +225,15 @@ fn in_words(
         return Err(wrong(model, at, &message));
     }
     let mut parts = vec![(number, "codes".to_owned()), (at, "scales".to_owned())];
-    let zeros = match part(model, module, "weight_zero_point") {
+    let mut at_zeros = part(model, module, "weight_zero_point");
+    if let Some(zeros) = at_zeros {
+        match stated::has_zeros(model, found, group, zeros)? {
+            Some(true) => {}
+            Some(false) => at_zeros = None,
+            None => return Ok(None),
+        }
+    }
+    let zeros = match at_zeros {
         Some(zeros) => {
             parts.push((zeros, "zero points".to_owned()));
             let tensor = model.tensor(zeros);
@@ -236,7 +245,7 @@ fn in_words(
                 _ => return Err(wrong(model, zeros, "its type or shape does not fit the scales")),
             }
         }
-        None if group.is_some_and(|group| !group.symmetric) => {
+        None if group.is_some_and(|group| group.symmetric == Some(false)) => {
             return Err(wrong(model, number, "its zero points are missing: `weight_zero_point`"));
         }
         None => Zeros::All(1 << (bits - 1)),
@@ -323,6 +332,7 @@ fn small_floats(
     // Types and shapes say it all: a group whose modules names do not tell is no hindrance.
     let group = group_of(model, groups, (number, module), &|_| true).ok().flatten();
     let bits = if is_six { 6 } else { 4 };
+    stated::check(model, groups, (number, module), (group, stated::Codes::Small(codes, scales.dtype)))?;
     if let Some(group) =
         group.filter(|group| group.bits != bits || group.size.is_some_and(|size| size != width))
     {
@@ -389,12 +399,18 @@ fn has_no_order(model: &Model<'_>, found: &mut Found, module: &str) -> Result<bo
 }
 
 /// Codes of a byte each.
-fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &Groups) -> Result<PackedTensor> {
+fn whole_bytes(
+    model: &Model<'_>,
+    found: &mut Found,
+    (number, module): (usize, &str),
+    groups: &Groups,
+) -> Result<Option<PackedTensor>> {
     let codes = model.tensor(number);
     let (stacked, rows, row_len) = matrices(codes)?;
     let at = needed(model, (number, module), "weight_scale")?;
     let scales = model.tensor(at);
     let group = group_of(model, groups, (number, module), &|weights| weights.bits == 8)?;
+    stated::check(model, groups, (number, module), (group, stated::Codes::Bytes(codes.dtype, scales.dtype)))?;
     let of = if scales.dtype == DType::U8 { DType::F8_E8M0 } else { scales.dtype };
     let by_group = || {
         let columns = *scales.shape.last()?;
@@ -426,7 +442,12 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &Grou
         grid.matrix_rows = stacked * rows;
     }
     let mut parts = vec![(number, "codes".to_owned()), (at, "scales".to_owned())];
-    if let Some(zeros) = part(model, module, "weight_zero_point") {
+    let at_zeros = part(model, module, "weight_zero_point");
+    let counts = at_zeros.map(|zeros| stated::has_zeros(model, found, group, zeros)).transpose()?;
+    if counts == Some(None) {
+        return Ok(None);
+    }
+    if let Some(zeros) = at_zeros.filter(|_| counts == Some(Some(true))) {
         let tensor = model.tensor(zeros);
         if tensor.shape != scales.shape || !(tensor.dtype == DType::I8 || tensor.dtype == codes.dtype) {
             return Err(wrong(model, zeros, "its type or shape does not fit the scales"));
@@ -440,7 +461,7 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &Grou
         (1, columns) => format!("groups of {columns}"),
         (of_rows, columns) => format!("scales of {of_rows} by {columns}"),
     };
-    Ok(PackedTensor {
+    Ok(Some(PackedTensor {
         name: codes.name.clone(),
         shape: codes.shape.clone(),
         strides: Vec::new(),
@@ -450,5 +471,5 @@ fn whole_bytes(model: &Model<'_>, (number, module): (usize, &str), groups: &Grou
         rows: grid.packed(),
         parts,
         panel: 1,
-    })
+    }))
 }

@@ -163,6 +163,7 @@ impl<'a> Lines<'a> {
             type_names: self.pairs(&key("type_names"))?,
             wide_activations: self.wide_activations(&key("wide_activations"))?,
             described_weights: self.get(&key("described_weights")).map(str::to_owned),
+            adapters: self.words(&key("adapters")),
             keys: self.typed_keys(&key("keys"))?,
             options: self.options(&id, false)?,
             reports: self
@@ -341,7 +342,8 @@ mod tests {
              toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\ntoy.keys=name:str of:it:[u8]\n\
              toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n\
              toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\ntoy.wide_activations=Q4_K of.name of.flag\n\
-             toy.described_weights=of names\n"
+             toy.described_weights=of names\n\
+             toy.adapters=adapter.json kind=adapter\n"
         ))
         .unwrap();
         let format = &manifest.formats[0];
@@ -359,6 +361,7 @@ mod tests {
         let (names, flags) = ("of.name".to_owned(), "of.flag".to_owned());
         assert_eq!(format.wide_activations, Some(WideActivations { dtype: DType::Q4_K, names, flags }));
         assert_eq!(format.described_weights.as_deref(), Some("of names"));
+        assert_eq!(format.adapters, ["adapter.json", "kind=adapter"]);
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
         assert_eq!(manifest.unknown, [""; 0]);
     }

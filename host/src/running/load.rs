@@ -11,7 +11,9 @@ use super::suggested::Suggested;
 use super::watched::Watched;
 use crate::host::Host;
 use crate::threads::Team;
-use apr_engine::architecture::{Decoder, Roles, decoder, decoder_rows, in_dialect, tensor_specs};
+use apr_engine::architecture::{
+    Decoder, Roles, decoder, decoder_rows, in_dialect, refuse_adapter, tensor_specs,
+};
 use apr_engine::expression::PlannedTensor;
 use apr_engine::open::OpenedModel;
 use apr_engine::plan::planned_model::PlannedModel;
@@ -125,6 +127,7 @@ pub fn load(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<
 }
 
 fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
+    refuse_adapter(&opened.model, &host.registry)?;
     let arch = options.arch.as_deref();
     let rows = decoder_rows(host, &opened.model, arch)?;
     let mut model = Translated::new(host, opened, &rows, arch)?;

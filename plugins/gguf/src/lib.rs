@@ -62,6 +62,7 @@ apr_sdk::export_plugin! {
         gguf.keys=general.type:str general.name:str general.author:str general.version:str general.organization:str general.finetune:str general.basename:str general.description:str general.quantized_by:str general.size_label:str general.license:str general.license.name:str general.license.link:str general.url:str general.doi:str general.uuid:str general.repo_url:str general.tags:[str] general.languages:[str] general.file_type:u32 tokenizer.chat_template:str tokenizer.ggml.bos_token_id:u32 tokenizer.ggml.eos_token_id:u32 tokenizer.ggml.eot_token_id:u32 tokenizer.ggml.eom_token_id:u32 tokenizer.ggml.unknown_token_id:u32 tokenizer.ggml.seperator_token_id:u32 tokenizer.ggml.padding_token_id:u32 tokenizer.ggml.mask_token_id:u32 tokenizer.ggml.add_bos_token:bool tokenizer.ggml.add_eos_token:bool tokenizer.ggml.add_space_prefix:bool
         gguf.wide_activations=NVFP4 general.tensor_extra.name general.tensor_extra.prec_a4
         gguf.foreign=keep
+        gguf.adapters=general.type=adapter
         gguf.option.pre=write text - Use this pre-tokenizer name instead of the one derived from the tokenizer
         gguf.option.be-payload=read choice:big,little big Byte order of BF16 and block data in big-endian files
     ",

@@ -1,6 +1,7 @@
 //! Architectures are data: tables give the name of each tensor and key in each dialect, and this engine
 //! translates models from one to another.
 
+mod adapter;
 mod check;
 mod choices;
 mod config;
@@ -18,6 +19,7 @@ mod table;
 mod tensor_spec;
 mod translate;
 
+pub use adapter::refuse_adapter;
 pub use check::{Findings, Tried, check, try_on, unused};
 pub use choices::{choices, is_float};
 pub use config::base::check_len;

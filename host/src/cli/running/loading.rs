@@ -6,6 +6,7 @@ use super::summary::show_time;
 use crate::cli::context::Context;
 use crate::cli::open_args::OpenArgs;
 use crate::cli::sandboxed::tokens_of;
+use apr_engine::architecture::refuse_adapter;
 use apr_engine::crew::Crew;
 use apr_engine::open::{OpenedModel, check_options};
 use apr_host::host::Host;
@@ -103,13 +104,16 @@ pub fn load_without_tokens(
     Ok(loaded)
 }
 
-/// Opens a model; options that its format does not have are refused.
+/// Opens a model; options that its format does not have are refused, and so are adapters.
 ///
 /// # Errors
-/// What opening raised; InvalidArgument for an option that is none.
+/// What opening raised; InvalidArgument for an option that is none; Unsupported for an adapter.
 pub fn open_model(path: &Path, open: &OpenArgs, host: &Host) -> Result<OpenedModel> {
     let opened = open.open(host, path)?;
     check_options(&host.registry, &[host.registry.format(&opened.format)?], &open.options)?;
+    // Before anything that it may lack, such as a tokenizer.
+    refuse_adapter(&opened.model, &host.registry)
+        .map_err(|error| error.in_file(path.display().to_string()))?;
     Ok(opened)
 }
 

@@ -6,6 +6,7 @@ mod tensors;
 
 pub(super) use tensors::planned;
 
+use crate::architecture::adapter::refuse_adapter;
 use crate::architecture::config::codes::refuse_codes;
 use crate::architecture::config::generate::{Part, as_f32, recover};
 use crate::architecture::config::lost::{Lost, Written, lost};
@@ -162,6 +163,7 @@ pub(super) struct Journey<'a> {
 
 impl Journey<'_> {
     fn translate(&self, model: &mut Model, writer: &dyn Writer, wishes: Wishes<'_>) -> Result<Translation> {
+        refuse_adapter(model, &self.engine.registry)?;
         let canonical = canonical();
         let from = self.table.dialect(self.from).unwrap_or(&canonical);
         let own = |tensor: &Tensor| match self.table.own_name(self.from, &tensor.name) {

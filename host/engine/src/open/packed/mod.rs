@@ -45,10 +45,7 @@ impl Unpacked {
 
     /// Lines for a summary.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        if !self.kinds.is_empty() {
-            lines.push(format!("packed weights: {}", self.words()));
-        }
+        let mut lines = vec![format!("packed weights: {}", self.words())];
         let mut unused: Vec<(&str, usize, &str)> = Vec::new();
         for (name, what) in &self.unused {
             match unused.iter_mut().find(|(known, ..)| known == what) {
@@ -124,8 +121,7 @@ impl OpenedModel {
                 unpacked.unused.push((take(number)?.name.clone(), what));
             }
         }
-        // A mark may speak of weights that are plain: it goes all the same.
-        if found.is_empty() && unpacked.unused.is_empty() {
+        if found.is_empty() {
             return Ok(false);
         }
         for Found { weight, .. } in &found {

@@ -1,0 +1,28 @@
+//! Adapters: models that only change another one. What marks them is data of their format's manifest (`F.adapters`).
+
+use crate::registry::Registry;
+use apr_sdk::{Error, Foreign, Model, Result, Value, escape};
+
+/// Refuses a model that is an adapter, or has one beside it: without it, something else would be computed.
+///
+/// # Errors
+/// Unsupported, with what says so.
+pub fn refuse_adapter(model: &Model, registry: &Registry) -> Result<()> {
+    let Some(mark) = model.foreign.iter().find_map(|foreign| mark_of(foreign, registry)) else {
+        return Ok(());
+    };
+    let mark = escape(&mark, 120);
+    let message = format!("`{mark}` says that this is an adapter of a model, and adapters are not applied");
+    let hint = "merge it into its model first (`merge_and_unload` of PEFT), or take that model without it";
+    Err(Error::unsupported(message).hint(hint))
+}
+
+/// What in a format's metadata marks an adapter: the name of a record, or a key with its value.
+fn mark_of(foreign: &Foreign, registry: &Registry) -> Option<String> {
+    let marks = &registry.format(&foreign.format).ok()?.manifest.adapters;
+    let holds = |mark: &&String| match mark.split_once('=') {
+        Some((key, value)) => foreign.get(key).and_then(Value::as_str) == Some(value),
+        None => foreign.files.iter().any(|file| file.name == **mark),
+    };
+    marks.iter().find(holds).cloned()
+}

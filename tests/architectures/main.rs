@@ -27,6 +27,7 @@ mod page;
 mod quality;
 mod raw_gguf;
 mod refused;
+mod rotation;
 mod said;
 mod summary;
 mod tables;

@@ -26,7 +26,12 @@ pub fn tried(host: &Host, format: &str, input: &Path, output: &Path) -> Result<C
 pub fn folder(scratch: &Scratch, golden: &str, keys: &Json) -> PathBuf {
     let folder = scratch.at(golden);
     Checkpoint::golden(&root().join("tests/golden").join(golden)).unwrap().write_to(&folder).unwrap();
-    for (key, value) in keys.as_object().unwrap() {
+    let keys = keys.as_object().unwrap();
+    // A folder has one of both.
+    if keys.get("rope_scaling").is_some_and(Json::is_object) && !keys.contains_key("rope_parameters") {
+        configure(&folder, "rope_parameters", Json::Null);
+    }
+    for (key, value) in keys {
         configure(&folder, key, value.clone());
     }
     folder
@@ -248,6 +253,7 @@ fn what_the_keys_of_a_gguf_file_state_beyond_the_table_is_refused_by_name() {
         ("llama", "llama.attention.scale", F32, one(0.0078)),
         ("llama", "llama.residual_scale", F32, one(0.22)),
         ("llama", "llama.pooling_type", U32, whole(1)),
+        ("llama", "llama.rope.scaling.attn_factor", F32, one(1.5)),
         ("gemma3", "gemma3.attention.sliding_window_pattern", U32, whole(4)),
     ] {
         let scratch = Scratch::new();

@@ -64,6 +64,7 @@ fn what_changes_the_computation_and_is_not_followed_is_refused_by_name() {
         ("falcon-40b", "alibi", json!(true), "`alibi` true"),
         ("llama", "rope_scaling", yarn("mscale_all_dim", json!(0.4)), "`rope_scaling.mscale_all_dim` 0.4"),
         ("qwen3", "rope_scaling", yarn("truncate", json!(false)), "`rope_scaling.truncate` false"),
+        ("qwen3", "rope_scaling", yarn("alpha", json!(3.0)), "`rope_scaling.alpha` 3"),
     ] {
         let scratch = Scratch::new();
         let path = scratch.at(model);

@@ -23,8 +23,8 @@ pub struct Engine {
     /// Receives progress and messages.
     pub progress: Arc<dyn Progress>,
     tables: OnceLock<Tables>,
-    /// The ids of drafts that the user was told of.
-    drafts_told: Mutex<BTreeSet<String>>,
+    /// What the user was warned of.
+    told: Mutex<BTreeSet<String>>,
 }
 
 impl Engine {
@@ -37,7 +37,7 @@ impl Engine {
             cancel: Arc::default(),
             progress: Arc::new(Silent),
             tables: OnceLock::new(),
-            drafts_told: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
@@ -48,9 +48,14 @@ impl Engine {
 
     /// Warns once that the table of an architecture, which is used, is still a draft.
     pub(crate) fn tell_of_draft(&self, id: &str) {
-        if self.drafts_told.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned()) {
-            let path = self.registry.table_provider(id).and_then(|plugin| plugin.path.as_deref());
-            self.progress.warn(&draft_warning(id, path));
+        let path = self.registry.table_provider(id).and_then(|plugin| plugin.path.as_deref());
+        self.warn_once(&draft_warning(id, path));
+    }
+
+    /// Warns of something that makes the result doubtful, unless the user was told already.
+    pub(crate) fn warn_once(&self, message: &str) {
+        if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(message.to_owned()) {
+            self.progress.warn(message);
         }
     }
 

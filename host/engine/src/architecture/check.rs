@@ -4,12 +4,13 @@ use crate::architecture::config::generate::follows_from;
 use crate::architecture::config::lost::{Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
+use crate::architecture::known::{stated, stated_keys};
 use crate::architecture::model::dimension;
 use crate::architecture::table::expression::Expression;
 use crate::architecture::table::nearest::knows;
 use crate::architecture::table::{CANONICAL, ConfigName, Generator, Source, Table};
 use crate::architecture::translate::{Request, images, translate};
-use apr_sdk::{Error, Payload, Result, Tensor, Value, escape};
+use apr_sdk::{Error, Model, Payload, Result, Tensor, escape};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
@@ -259,20 +260,14 @@ pub struct Tried {
     pub dropped: Vec<String>,
 }
 
-/// Translates a model's names and shapes from its dialect to every other in the table, and back. `lookup`
-/// returns the model's keys.
+/// Translates a model's names and shapes from its dialect to every other in the table, and back.
 ///
 /// # Errors
 /// Any error from the translation; Failed if the way back does not restore the model.
-pub fn try_on(
-    table: &Table,
-    tensors: &[Tensor],
-    dialect: &str,
-    lookup: &dyn Fn(&str) -> Option<Value>,
-) -> Result<Vec<Tried>> {
+pub fn try_on(table: &Table, model: &Model, dialect: &str) -> Result<Vec<Tried>> {
     let canonical = canonical();
     let from = table.dialect(dialect).unwrap_or(&canonical);
-    let mut tensors = tensors.to_vec();
+    let mut tensors = model.tensors.clone();
     for tensor in &mut tensors {
         if let Some(own) = table.own_name(dialect, &tensor.name) {
             tensor.name = own;
@@ -280,9 +275,19 @@ pub fn try_on(
     }
     let tensors = &tensors[..];
     let first = |name: &str, axis: usize| dimension(table, dialect, tensors, name, axis);
-    let (config, used) = Config::read(table, from, lookup, &first)?;
-    let scope = ConfigScope::new(table, &config, &first);
-    refuse(table, &Stated { dialect: from, lookup, used: &used, scope: &scope, tensors, names: &[] })?;
+    let lookup = |key: &str| stated(model, key);
+    let (config, used) = Config::read(table, from, &lookup, &first)?;
+    let (scope, keys) = (ConfigScope::new(table, &config, &first), stated_keys(model));
+    let stated = Stated {
+        dialect: from,
+        lookup: &lookup,
+        keys: &keys,
+        used: &used,
+        scope: &scope,
+        tensors,
+        names: &[],
+    };
+    refuse(table, &stated)?;
     let others = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
     let mut tried = Vec::new();
     for to in others.filter(|to| *to != dialect) {

@@ -6,6 +6,7 @@ use crate::architecture::known::{find_table, stated};
 use crate::architecture::model::{Journey, Stored, dimension, planned};
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{Source, Table};
+use crate::architecture::tied_head::tell_of_tied_head;
 use crate::architecture::translate::{Request, translate};
 use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor};
@@ -126,7 +127,7 @@ impl<'e> Known<'e> {
     }
 }
 
-/// A model as the dialect `to` has it, so that it can be computed; nothing is read of its weights. `arch` is the
+/// A model as the dialect `to` has it, so that it can be computed; nothing is read of its weights but a head that may be the embedding. `arch` is the
 /// architecture that the user named.
 ///
 /// # Errors
@@ -135,6 +136,9 @@ impl<'e> Known<'e> {
 pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<&str>) -> Result<InDialect> {
     let target = engine.registry.format(&opened.format)?;
     let known = Known::new(engine, opened, arch, (to, target))?;
+    if let Some(dialect) = known.table.dialect(&known.from) {
+        tell_of_tied_head(engine, opened, (known.table, dialect), &known.config, &known.names)?;
+    }
     let called = &opened.model.tensors;
     let tensors = if known.from == to {
         known.refuse_unknown(called)?;

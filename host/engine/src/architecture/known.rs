@@ -6,7 +6,7 @@ use crate::architecture::config::{Config, OF_TENSORS, canonical};
 use crate::architecture::table::Table;
 use crate::architecture::translate::images;
 use crate::engine::Engine;
-use apr_sdk::{Model, Result, Value};
+use apr_sdk::{Error, Model, Result, Value, escape};
 
 /// The table of the model's architecture, and the model's dialect: every use of a table for a model begins here. The user
 /// is told of one that is still a draft.
@@ -51,9 +51,21 @@ fn choose_table<'t>(
     Ok(tables.detect(&model.dialect, &marks)?.map(|table| (table, model.dialect.clone())))
 }
 
+/// The error for a model in a dialect that its table does not describe.
+pub(super) fn unknown_dialect(table: &Table, dialect: &str) -> Error {
+    let (id, dialect) = (&table.id, escape(dialect, 80));
+    Error::unsupported(format!("the table of architecture `{id}` says nothing of the dialect `{dialect}`"))
+}
+
 /// The value of a key in the model's own format.
 pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
     model.foreign_of(&model.format)?.get(key).cloned()
+}
+
+/// The keys that the model states in its own format.
+pub(super) fn stated_keys(model: &Model) -> Vec<&str> {
+    let files = model.foreign_of(&model.format).into_iter().flat_map(|foreign| &foreign.files);
+    files.flat_map(|file| &file.typed).map(|(key, _)| key.as_str()).collect()
 }
 
 pub(super) fn names_of(model: &Model) -> Vec<&str> {
@@ -104,7 +116,10 @@ pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -
 /// As [`known`] and [`find_table`].
 pub(super) fn needed<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -> Result<Option<Known<'t>>> {
     match known(engine, model, arch)? {
-        None if arch != Some("none") => find_table(engine, model, arch).map(|_| None),
+        None if arch != Some("none") => match find_table(engine, model, arch)? {
+            Some((table, dialect)) if !table.knows(&dialect) => Err(unknown_dialect(table, &dialect)),
+            _ => Ok(None),
+        },
         known => Ok(known),
     }
 }

@@ -17,6 +17,7 @@ mod removed;
 mod summary;
 mod table;
 mod tensor_spec;
+mod tied_head;
 mod translate;
 
 pub use adapter::refuse_adapter;

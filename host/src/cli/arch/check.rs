@@ -145,14 +145,14 @@ fn left_marks(table: &Table, text: &str) -> Vec<String> {
 }
 
 fn try_model(table: &Table, opened: &OpenedModel) -> TriedModel {
-    let (model, lookup) = (&opened.model, |key: &str| opened.stated(key));
+    let model = &opened.model;
     let names: Vec<&str> = model.tensors.iter().map(|t| t.name.as_str()).collect();
     let dialect = match model.dialect.as_str() {
         "none" => table.nearest_dialect(&names).to_owned(),
         known => known.to_owned(),
     };
     let path = opened.path.display().to_string();
-    match try_on(table, &model.tensors, &dialect, &lookup) {
+    match try_on(table, model, &dialect) {
         Ok(tried) => TriedModel { path, tried, failed: None },
         Err(error) => {
             let at = error.tensor_name().map(|name| format!(" ({})", escape(name, 200)));

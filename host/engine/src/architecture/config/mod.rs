@@ -2,6 +2,7 @@
 
 pub(crate) mod base;
 pub(crate) mod codes;
+pub(crate) mod contradiction;
 pub(crate) mod counts;
 pub(crate) mod generate;
 mod keys;

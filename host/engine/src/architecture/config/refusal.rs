@@ -1,6 +1,7 @@
 //! What a model states but its table does not cover: such models are refused by name, never translated into
 //! something that computes differently.
 
+use crate::architecture::config::contradiction::refuse_contradictions;
 use crate::architecture::config::{ConfigScope, from_value};
 use crate::architecture::table::expression::{Expression, Scalar, Scope, same};
 use crate::architecture::table::members::{expression, list, only, scalar, tables, truth, words};
@@ -13,8 +14,10 @@ use toml::{Table as Toml, Value as Item};
 /// Something that a dialect's files may state but the table does not cover. All of its parts must hold.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// Keys, any of which is sufficient.
+    /// Keys, any of which is sufficient; a trailing `*` stands for any rest.
     keys: Vec<String>,
+    /// Keys that such a rest leaves out; a leading `*` stands for any beginning.
+    except: Vec<String>,
     /// The values of these keys that it applies to.
     values: Values,
     /// Whether it excludes keys that the table reads or ignores.
@@ -87,8 +90,8 @@ impl Refusal {
     }
 
     fn entry(toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Refusal> {
-        const KNOWN: [&str; 9] =
-            ["keys", "values", "unless", "cycle", "unknown", "tensor", "named", "when", "reason"];
+        const KNOWN: [&str; 10] =
+            ["keys", "except", "values", "unless", "cycle", "unknown", "tensor", "named", "when", "reason"];
         only(toml, &KNOWN, "a refusal")?;
         let values = match (values(toml, "values")?, values(toml, "unless")?, values(toml, "cycle")?) {
             (None, None, None) => Values::Any,
@@ -99,6 +102,7 @@ impl Refusal {
         };
         let refusal = Refusal {
             keys: list(toml, "keys")?.iter().map(|key| named(key)).collect(),
+            except: list(toml, "except")?.iter().map(|key| named(key)).collect(),
             values,
             only_unknown: truth(toml, "unknown")?,
             tensor: words(toml, "tensor")?.map(|name| Pattern::parse(&name)).transpose()?,
@@ -123,7 +127,8 @@ impl Refusal {
 
     /// The reason why this key and value would be refused if the table did not read the key.
     pub(in crate::architecture) fn effect(&self, key: &str, value: &Value) -> Option<&str> {
-        let is_it = self.only_unknown && self.keys.iter().any(|own| own == key) && self.values.hold(value);
+        let is_key = |own: &String| own == key || own.ends_with('*') && self.is_open_to(own, key);
+        let is_it = self.only_unknown && self.keys.iter().any(is_key) && self.values.hold(value);
         is_it.then_some(self.reason.as_str())
     }
 
@@ -140,31 +145,65 @@ impl Refusal {
         if !self.named.is_empty() && !self.named.iter().any(is_named) {
             return Ok(Vec::new());
         }
-        if let Some(pattern) = &self.tensor {
-            for tensor in model.tensors {
-                let Some(numbers) = pattern.numbers(&tensor.name) else { continue };
-                let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
-                if self.holds(&model.scope.at(&numbers))? {
-                    return Ok(vec![format!("the tensor `{}` ({reason})", escape(&tensor.name, 120))]);
-                }
+        if self.tensor.is_none() && !self.holds(model.scope)? {
+            return Ok(Vec::new());
+        }
+        let stated = self.stated(model);
+        if !self.keys.is_empty() && stated.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(tensor) = self.tensor(model)? {
+            let beside = stated.iter().map(|key| format!("{key} beside ")).collect::<String>();
+            return Ok(vec![format!("{beside}the tensor `{}` ({reason})", escape(&tensor, 120))]);
+        }
+        Ok(match (&self.tensor, self.keys.is_empty()) {
+            (Some(_), _) => Vec::new(),
+            (None, true) => vec![reason.clone()],
+            (None, false) => stated.into_iter().map(|key| format!("{key} ({reason})")).collect(),
+        })
+    }
+
+    /// The first of the model's tensors that it is about.
+    fn tensor(&self, model: &Stated<'_>) -> Result<Option<String>> {
+        let Some(pattern) = &self.tensor else { return Ok(None) };
+        for tensor in model.tensors {
+            let Some(numbers) = pattern.numbers(&tensor.name) else { continue };
+            let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
+            if self.holds(&model.scope.at(&numbers))? {
+                return Ok(Some(tensor.name.clone()));
             }
-            return Ok(Vec::new());
         }
-        if !self.holds(model.scope)? {
-            return Ok(Vec::new());
-        }
-        if self.keys.is_empty() {
-            return Ok(vec![reason.clone()]);
-        }
-        let stated = |key: &String| {
+        Ok(None)
+    }
+
+    /// The keys that it is about, with their values, in words.
+    fn stated(&self, model: &Stated<'_>) -> Vec<String> {
+        let stated = |key: &str| {
             let (path, value) = model.dialect.roots.find(key, model.lookup)?;
             // What the class says is listed only for keys that the table reads.
             let is_left = !self.only_unknown || path.is_some_and(|path| !model.reads(&path));
             let value = Some(value).filter(|value| is_left && self.values.hold(value))?;
             let shown = from_value(&value).map_or_else(String::new, |value| format!(" {value}"));
-            Some(format!("`{}`{shown} ({reason})", escape(key, 80)))
+            Some(format!("`{}`{shown}", escape(key, 80)))
         };
-        Ok(self.keys.iter().filter_map(stated).collect())
+        let (open, exact): (Vec<&String>, Vec<&String>) =
+            self.keys.iter().partition(|key| key.ends_with('*'));
+        let fitting = open.into_iter().flat_map(|pattern| self.fitting(pattern, model));
+        exact.into_iter().map(String::as_str).chain(fitting).filter_map(stated).collect()
+    }
+
+    /// The keys of a model that a pattern with an open end stands for: those that no other refusal judges by their names.
+    fn fitting<'m>(&self, pattern: &str, model: &Stated<'m>) -> Vec<&'m str> {
+        let refused = &model.dialect.refused;
+        let is_judged = |key: &str| refused.iter().any(|other| other.keys.iter().any(|own| own == key));
+        let own = model.keys.iter().map(|path| model.dialect.roots.own(path));
+        own.filter(|key| self.is_open_to(pattern, key) && !is_judged(key)).collect()
+    }
+
+    /// Whether a pattern with an open end stands for a key.
+    fn is_open_to(&self, pattern: &str, key: &str) -> bool {
+        let is_left_out = |one: &String| one.strip_prefix('*').map_or(one == key, |end| key.ends_with(end));
+        key.starts_with(pattern.trim_end_matches('*')) && !self.except.iter().any(is_left_out)
     }
 
     fn holds(&self, scope: &dyn Scope) -> Result<bool> {
@@ -178,6 +217,8 @@ pub struct Stated<'a> {
     pub dialect: &'a Dialect,
     /// Looks up the value of a key.
     pub lookup: &'a dyn Fn(&str) -> Option<Value>,
+    /// All of its keys.
+    pub keys: &'a [&'a str],
     /// The keys that the table reads.
     pub used: &'a HashSet<String>,
     /// The configuration that they state.
@@ -208,17 +249,18 @@ impl Stated<'_> {
     }
 }
 
-/// Fails if a model states something that its table does not cover.
+/// Fails if a model states something that its table does not cover, or contradicts itself.
 ///
 /// # Errors
-/// Unsupported, naming all of it; any error from evaluating conditions.
+/// Unsupported, naming all that is not covered; Malformed for a contradiction; any error from evaluating conditions.
 pub fn refuse(table: &Table, model: &Stated<'_>) -> Result<()> {
     let mut found = Vec::new();
     for refusal in &model.dialect.refused {
         found.extend(refusal.found(model)?);
     }
     found.extend(model.dialect.keys.iter().filter_map(|key| model.other_constant(key)));
-    not_covered(table, found)
+    not_covered(table, found)?;
+    refuse_contradictions(table, model)
 }
 
 /// Fails for what a table does not cover.

@@ -16,7 +16,7 @@ pub use section::Section;
 use crate::architecture::config::lost::refuse_unused;
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
-use crate::architecture::known::{Known, needed, stated};
+use crate::architecture::known::{Known, needed, stated, stated_keys};
 use crate::engine::Engine;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};
 
@@ -242,8 +242,16 @@ fn refuse_what_is_not_covered(known: &Known<'_>, model: &Model) -> Result<()> {
     };
     let tensors: Vec<Tensor> = model.tensors.iter().map(own).collect();
     let scope = ConfigScope::new(table, &config, &dimensions);
-    let used = &used;
-    refuse(table, &Stated { dialect, lookup: &lookup, used, scope: &scope, tensors: &tensors, names: &[] })
+    let stated = Stated {
+        dialect,
+        lookup: &lookup,
+        keys: &stated_keys(model),
+        used: &used,
+        scope: &scope,
+        tensors: &tensors,
+        names: &[],
+    };
+    refuse(table, &stated)
 }
 
 /// Refuses a model that states what neither `[decoder]` uses nor its dialect can say, as a translation to it would.

@@ -68,7 +68,7 @@ pub fn draft(
     let text = draft.text(base_text)?;
     let table = Table::parse(&text, base_text)?;
     let own = table.nearest_dialect(&draft.names).to_owned();
-    Ok(match try_on(&table, &model.tensors, &own, lookup) {
+    Ok(match try_on(&table, model, &own) {
         Ok(_) => text,
         Err(error) => {
             let at = error.tensor_name().map(|name| format!(" ({name})")).unwrap_or_default();

@@ -13,11 +13,12 @@ use crate::architecture::config::lost::{Lost, Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value};
-use crate::architecture::known::{find_table, stated};
+use crate::architecture::known::{find_table, stated, stated_keys, unknown_dialect};
 use crate::architecture::ledger::Ledger;
 use crate::architecture::removed::Removed;
 use crate::architecture::table::expression::same;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
+use crate::architecture::tied_head::tell_of_tied_head;
 use crate::architecture::translate::{Made, OTHER_TABLE, Request, Translated, images, translate};
 use crate::engine::Engine;
 use crate::expression::PlannedTensor;
@@ -103,10 +104,8 @@ pub fn translate_model(
     };
     if !table.knows(want) || !table.knows(&from) {
         let missing = if table.knows(want) { &from } else { want };
-        let message =
-            format!("the table of architecture `{}` says nothing of the dialect `{missing}`", table.id);
         return if required {
-            Err(ways_out(Error::unsupported(message)))
+            Err(ways_out(unknown_dialect(table, missing)))
         } else {
             no_table(engine.tables(), model, target, want, false)
         };
@@ -186,12 +185,14 @@ impl Journey<'_> {
         let stated = Stated {
             dialect: from,
             lookup: &|key| stated(model, key),
+            keys: &stated_keys(model),
             used: &used,
             scope: &scope,
             tensors: &names,
             names: &self.names(model)?,
         };
         refuse(self.table, &stated)?;
+        tell_of_tied_head(self.engine, self.stored.source, (self.table, from), &config, &names)?;
         let came_from_target = model.foreign_of(self.target.id()).is_some();
         let request = Request {
             table: self.table,

@@ -88,6 +88,8 @@ pub struct ConfigName {
     /// Its names in dialects that store the configuration by name: (dialect, names, of which the first is
     /// written).
     pub names: Vec<(String, Vec<String>)>,
+    /// Whether the first of those that are stated counts, whatever the others say.
+    pub first_counts: bool,
 }
 
 /// The kind of a configuration value.
@@ -132,6 +134,8 @@ pub struct Dialect {
     pub refused: Vec<Refusal>,
     /// Keys whose lists have an entry for each layer.
     pub per_layer: Vec<String>,
+    /// Objects that state the same, of which a file has one.
+    pub either: Vec<String>,
 }
 
 impl Dialect {
@@ -403,7 +407,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
 }
 
 fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigName> {
-    const OWN: [&str; 5] = ["type", "default", "covers", "effect", "effect_when"];
+    const OWN: [&str; 6] = ["type", "default", "covers", "effect", "effect_when", "first_counts"];
     let empty = Toml::new();
     let (kind, inside) = match item {
         Item::String(kind) => (kind.clone(), &empty),
@@ -434,8 +438,8 @@ fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigNa
             return Err(Error::invalid_argument(format!("`{name}` has `effect_when` without `effect`")));
         }
     };
-    let default = expression(inside, "default")?;
-    Ok(ConfigName { name: name.to_owned(), kind, default, covers, effect, names })
+    let (default, first_counts) = (expression(inside, "default")?, truth(inside, "first_counts")?);
+    Ok(ConfigName { name: name.to_owned(), kind, default, covers, effect, names, first_counts })
 }
 
 pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
@@ -444,6 +448,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         "by_name",
         "defaults",
         "detect",
+        "either",
         "ignore",
         "key",
         "per_layer",
@@ -463,6 +468,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         by_name: truth(toml, "by_name")?,
         prefix: words(toml, "prefix")?.map(|prefix| named(&prefix)),
         roots: Roots::read(toml)?,
+        either: list(toml, "either")?,
         ..Dialect::default()
     };
     for condition in tables(toml, "detect")? {

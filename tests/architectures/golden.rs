@@ -19,6 +19,7 @@ const MORE: &[&str] = &[
     // What GGUF has no key for and llama.cpp passes over: further ids that end a text, flags of added tokens.
     "tokenizer.apr.",
     // What an architecture's keys do not say; llama.cpp passes over it too.
+    "bert.apr.",
     "mamba2.apr.",
     "phimoe.apr.",
     "starcoder2.apr.",

@@ -262,6 +262,34 @@ fn a_length_that_is_not_known_is_none() {
     }
 }
 
+/// The key in which apr says which of the models that GGUF calls a BERT one is.
+const OWN_KIND: &[u8] = b"bert.apr.model_type";
+
+#[test]
+fn models_that_gguf_calls_a_bert_come_back_as_what_they_were() {
+    let host = host();
+    let kinds = ["bert", "roberta", "xlm-roberta", "distilbert"];
+    for (kind, tokenizers) in kinds.iter().flat_map(|kind| kinds.map(|tokenizers| (*kind, tokenizers))) {
+        let scratch = Scratch::new();
+        let (mut model, other) = (golden(kind), golden(tokenizers));
+        let is_tokenizer =
+            |name: &str| name != "config.json" && !name.contains("ool") && name != "modules.json";
+        model.companions.retain(|(name, _)| !is_tokenizer(name));
+        model.companions.extend(other.companions.into_iter().filter(|(name, _)| is_tokenizer(name)));
+        let rows = 1200;
+        let tensors = model.shards.iter_mut().flat_map(|(_, tensors)| tensors);
+        let embedding = tensors.filter(|tensor| tensor.name.ends_with("word_embeddings.weight"));
+        embedding.for_each(|tensor| tensor.shape[0] = rows);
+        let (folder, file, back) = (scratch.at("folder"), scratch.at("m.gguf"), scratch.at("back"));
+        model.write_to(&folder).unwrap();
+        configure(&folder, "vocab_size", rows.into());
+        configure(&folder, "pad_token_id", i32::from(tokenizers.contains("roberta")).into());
+        to(&host, "gguf", &folder, &file);
+        to(&host, "huggingface", &file, &back);
+        assert_eq!(config(&back)["model_type"], kind, "with the tokenizer of {tokenizers}");
+    }
+}
+
 #[test]
 fn what_tells_two_architectures_apart_is_named_where_it_is_missing() {
     let (host, scratch) = (host(), Scratch::new());
@@ -270,6 +298,11 @@ fn what_tells_two_architectures_apart_is_named_where_it_is_missing() {
     let (folder, file, back) = (scratch.at("bert"), scratch.at("m.gguf"), scratch.at("back"));
     model.write_to(&folder).unwrap();
     to(&host, "gguf", &folder, &file);
+    // As other converters write it, under the name of no key.
+    let bytes = fs::read(&file).unwrap();
+    let at = bytes.windows(OWN_KIND.len()).position(|window| window == OWN_KIND).unwrap();
+    let renamed = [&bytes[..at], b"bert.xyz", &bytes[at + 8..]].concat();
+    fs::write(&file, renamed).unwrap();
     let mut options = ConvertOptions {
         input: file,
         output: Some(back.clone()),
@@ -277,10 +310,11 @@ fn what_tells_two_architectures_apart_is_named_where_it_is_missing() {
         ..ConvertOptions::default()
     };
     let error = convert(&host, &options).err().unwrap();
-    let said = "could be of architecture `bert` or `roberta` or `xlm-roberta`, since it states no `tokenizer.ggml.model`";
+    let said = "could be of architecture `bert` or `distilbert` or `roberta` or `xlm-roberta`, since it does not state \
+        `bert.apr.model_type`, `tokenizer.ggml.model`";
     assert!(error.message().contains(said), "{error:?}");
     assert!(
-        error.hint_text().unwrap().contains("--arch bert or --arch roberta or --arch xlm-roberta"),
+        error.hint_text().unwrap().contains("--arch bert or --arch distilbert or --arch roberta"),
         "{error:?}"
     );
     options.arch = Some("bert".to_owned());

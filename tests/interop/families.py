@@ -1,5 +1,6 @@
 """Families by transformers' `model_type`, with what is said behind a hyphen: the arguments of the library's class, away from its defaults, so
-that a value which does not come back shows in the logits. `_untied` gives the output a matrix of its own; OUT takes an argument out."""
+that a value which does not come back shows in the logits. `_untied` gives the output a matrix of its own, `_bare`
+makes a model without a head; OUT takes an argument out."""
 
 OUT = object()
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_hidden_layers": 4, "num_key_value_heads": 2,
@@ -10,6 +11,8 @@ EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
 QWEN = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 DEEPSEEK = {"kv_lora_rank": 32, "moe_intermediate_size": 32, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "q_lora_rank": 48,
             "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 24, "first_k_dense_replace": 1, "num_key_value_heads": 4}
+ENCODER = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_hidden_layers": 3, "max_position_embeddings": 256, "vocab_size": 544,
+           "layer_norm_eps": 3e-5}
 MAMBA = {"mamba_n_heads": 6, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_n_groups": 2, "mamba_d_ssm": 96, "mamba_expand": 2, "mamba_d_conv": 4}
 GRANITE = {"embedding_multiplier": 3.0, "logits_scaling": 2.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2}
 LINEAR_ATTENTION = {"linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
@@ -188,6 +191,10 @@ FAMILIES = {
     "falcon_mamba": {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 544, "state_size": 16, "mixer_rms_eps": 1e-5, "layer_norm_epsilon": 1e-5},
     "lfm2_moe-no-bias": decoder(turned(), QWEN, norm_eps=3e-5, rms_norm_eps=OUT, layer_types=["conv", "conv", "full_attention", "conv"], num_dense_layers=1,
                                 use_expert_bias=False),
+    "bert": ENCODER | {"_bare": True},
+    "roberta": ENCODER | {"_bare": True, "pad_token_id": 1},
+    "xlm-roberta": ENCODER | {"_bare": True, "pad_token_id": 1},
+    "distilbert": {"dim": 64, "hidden_dim": 96, "n_heads": 4, "n_layers": 3, "max_position_embeddings": 256, "vocab_size": 544, "_bare": True},
     "jais2": decoder(turned(), LAYER_NORMS),
 }
 

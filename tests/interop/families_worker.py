@@ -21,7 +21,9 @@ AUTOS = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageText
 
 
 def auto_of(config):
-    """The library's class for a configuration: that of its head, if it has one."""
+    """The library's class for a configuration: that of its head, unless it says that it has none."""
+    if config.architectures and config.architectures[0].endswith("Model"):
+        return transformers.AutoModel
     for name in AUTOS:
         auto = getattr(transformers, name)
         if type(config) in auto._model_mapping:
@@ -55,11 +57,15 @@ def seeded(model):
 def make(name, dtype, folder):
     """Makes a family's folder."""
     arguments = dict(FAMILIES.get(name) or REFUSED[name][0])
-    kind = arguments.pop("model_type", name.split("-")[0])
-    untied = arguments.pop("_untied", False)
+    kind = arguments.pop("model_type", name if name in transformers.CONFIG_MAPPING else name.split("-")[0])
+    untied, bare = arguments.pop("_untied", False), arguments.pop("_bare", False)
     torch.manual_seed(1)
     config = transformers.AutoConfig.for_model(kind, **arguments)
-    model = auto_of(config).from_config(config, attn_implementation="eager")
+    if bare:
+        config.architectures = [transformers.AutoModel._model_mapping[type(config)].__name__]
+    # GGUF holds no pooler, which the library does without.
+    without = {"add_pooling_layer": False} if bare and kind != "distilbert" else {}
+    model = auto_of(config).from_config(config, attn_implementation="eager", **without)
     if untied:
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     seeded(model)
@@ -91,12 +97,12 @@ def compare(before, after):
     """How far apart two folders' logits are, over the RMS of the first's, and in what their filled-in configurations differ."""
     text = transformers.AutoConfig.from_pretrained(before).get_text_config()
     ids = torch.randint(3, text.vocab_size - 1, (1, COUNT), generator=torch.Generator().manual_seed(1))
-    one, config, _ = logits(before, ids)
+    one, config, of_first = logits(before, ids)
     two, other, told = logits(after, ids)
     rms = one.pow(2).mean().sqrt().item()
     was, now = flat(config.get_text_config().to_dict()), flat(other.get_text_config().to_dict())
     return {"difference": (one - two).abs().max().item() / rms, "rms": rms, "class": [config.architectures, other.architectures],
-            "missing": sorted(told["missing_keys"]), "unexpected": sorted(told["unexpected_keys"]),
+            "missing": sorted(set(told["missing_keys"]) - set(of_first["missing_keys"])), "unexpected": sorted(told["unexpected_keys"]),
             "config": {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key)}}
 
 

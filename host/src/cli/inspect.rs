@@ -6,7 +6,7 @@ use crate::cli::declared_report;
 use crate::cli::metadata::{self, Entry};
 use crate::cli::open_args::{OpenArgs, host_and_model};
 use crate::cli::report::{Report, Streamed, boxed, with_schema, write_with_schema};
-use apr_engine::architecture::{Summary, called, summary};
+use apr_engine::architecture::{Summary, called, not_understood, summary};
 use apr_engine::open::OpenedModel;
 use apr_host::report::summary::lines as summary_lines;
 use apr_host::sizes::{show_count, show_number_of, show_size};
@@ -156,6 +156,8 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
     let architecture = called(&host, &opened.model);
     let n_items = context.settings.number("inspect.max_tokens_display");
     let metadata = metadata::entries(&mut opened, args.full, n_items)?;
+    let mut warnings = opened.warnings.clone();
+    warnings.extend(summary.not_understood.iter().map(not_understood));
     let model = &opened.model;
     let name = host.registry.format(&opened.format).map(|format| format.manifest.name.clone());
     let mut files: Vec<NamedSize> = Vec::new();
@@ -185,7 +187,7 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
         metadata,
         tensors,
         notes: model.notes.clone(),
-        warnings: opened.warnings.clone(),
+        warnings,
         header_bytes: opened.header_bytes(),
         format: opened.format,
         shows_metadata: args.full || args.metadata,

@@ -60,6 +60,12 @@ impl Treatment {
     fn take(&mut self, step: &Json, parts: &Parts) {
         let text = |pointer: &str| step.pointer(pointer).and_then(Json::as_str);
         match (text("/type").unwrap_or_default(), text("/content"), text("/pattern/String")) {
+            // Two steps put two spaces.
+            ("Prepend" | "Metaspace", ..)
+                if self.space_first != SpaceFirst::Never && scheme(step) != SpaceFirst::Never =>
+            {
+                self.others.push(step.clone());
+            }
             ("Prepend", ..) if text("/prepend").is_some_and(is_space) => {
                 self.space_first = SpaceFirst::Always
             }

@@ -35,7 +35,7 @@ pub use layers::{PrunedLayers, prune_layers};
 pub use ledger::Ledger;
 pub use model::{Stored, Translation, Wishes, translate_model};
 pub use removed::Removed;
-pub use summary::{KvCache, Rope, Summary, Tokenizer, summary, summary_of};
+pub use summary::{KvCache, Rope, Summary, Tokenizer, not_understood, summary, summary_of};
 pub use table::Table;
 pub use table::called::called;
 pub use table::expected::{Expected, Figure};

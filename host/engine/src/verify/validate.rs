@@ -1,5 +1,6 @@
 //! Judges one file: is it consistent, and are its stored checksums right?
 
+use crate::architecture::not_understood;
 use crate::contract::Severity;
 use crate::engine::Engine;
 use crate::open::reports::{declares, report};
@@ -7,7 +8,7 @@ use crate::open::stored_sums::{StoredSum, decoded};
 use crate::open::{OpenOptions, OpenedModel};
 use crate::verify::stats::{RowOptions, TensorRow, each_row};
 use crate::wording::n_of;
-use apr_sdk::{Coding, Extent, Result, escape};
+use apr_sdk::{Coding, ErrorKind, Extent, Result, escape};
 use crc32fast::Hasher;
 use serde::Serialize;
 
@@ -67,6 +68,11 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
         |message: &String| Finding { severity: Severity::Warning, code: None, message: message.clone() };
     findings.extend(opened.warnings.iter().chain(&opened.model.notes).map(warn));
     findings.extend(own_check(engine, opened)?);
+    match opened.tokenizer(engine) {
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
+        Err(error) => findings.push(warn(&not_understood(&error))),
+        Ok(_) => {}
+    }
     if options.checksum {
         checksums(engine, opened, &mut findings)?;
     }

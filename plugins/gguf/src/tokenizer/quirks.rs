@@ -130,7 +130,8 @@ pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
     }
     if merges_pieces(tokenizer, arch) {
         keys.set(ADD_SPACE_PREFIX, Value::from_bool(false));
-        keys.set(super::ADD[0].1, Value::from_bool(true));
+        // llama.cpp adds it whatever the key says.
+        keys.set(super::ADD[0].1, Value::from_bool(tokenizer.adds("bos").unwrap_or(true)));
     }
     if arch == "internlm2" && sentence_piece {
         keys.set(ADD_SPACE_PREFIX, Value::from_bool(tokenizer.add_space_prefix.unwrap_or(true)));
@@ -147,8 +148,15 @@ pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
             }
         }
     }
+    // Its loader wants none, and llama.cpp's converter never looks whether the tokenizer adds one; where it does, it counts.
+    if arch == "phi2" && tokenizer.adds("bos") != Some(true) {
+        keys.set(super::ADD[0].1, Value::from_bool(false));
+    }
+    if arch == "llada" && tokenizer.adds("bos") != Some(false) {
+        keys.set(super::ADD[0].1, Value::from_bool(true));
+    }
     // Granite's small models.
-    if arch == "llama" && tokenizer.vocab_size == 49152 {
+    if arch == "llama" && tokenizer.vocab_size == 49152 && tokenizer.adds("bos") != Some(true) {
         keys.set(super::ADD[0].1, Value::from_bool(false));
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::metadata::Key;
 use apr_sdk::tokenizer::{
-    AddedToken, Around, Kind, Parts, Spelling, TokenType, Tokenizer, before_bytes, fill_definitions,
+    AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer, before_bytes, byte_of, fill_definitions,
     post_processor,
 };
 use apr_sdk::{Error, FileId, Limits, Result, Source, escape};
@@ -36,6 +36,9 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     };
     let mut parts = Parts { kind, spelling, ..Parts::default() };
     tokens(&scan, &mut parts)?;
+    let carried = unsaid::carried(&scan)?;
+    // Merges go by them.
+    carried.iter().for_each(|json| unsaid::take_back_texts(json, &mut parts));
     flags(&scan, &mut parts)?;
     if model == MERGED_PIECES {
         // Such a file has one type for ordinary pieces and for those that SentencePiece finds whole.
@@ -44,19 +47,14 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     added(&mut parts);
     let said = |key: &str| Ok::<_, Error>(scan.text(key)?.unwrap_or_default());
     quirks::strips(&mut parts, &said("general.name")?, &said(PRE)?);
-    let mut around = Around::default();
-    let (mut bos, mut eos, mut sep) = match kind {
-        Kind::Bpe => (spelling == Spelling::SentencePiece, false, false),
-        Kind::Unigram => (false, true, false),
-        Kind::WordPiece => (true, true, true),
-    };
+    let mut splitter = None;
     if spelling == Spelling::Bytes {
         let name = scan.text(PRE)?.unwrap_or_else(|| "default".to_owned());
-        let splitter = pre::splitter(&name)?;
-        (bos, sep) = (splitter.bos, splitter.sep);
-        parts.pre_tokenizer = Some(splitter.pre_tokenizer);
-        parts.normalizer = splitter.normalizer;
-        parts.ignore_merges = splitter.ignore_merges;
+        let known = pre::splitter(&name)?;
+        parts.pre_tokenizer = Some(known.pre_tokenizer.clone());
+        parts.normalizer = known.normalizer.clone();
+        parts.ignore_merges = known.ignore_merges;
+        splitter = Some(known);
         parts.pre = Some(name);
         merges(&scan, &mut parts)?;
     } else if model == MERGED_PIECES {
@@ -68,23 +66,11 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         }
     }
     fill_definitions(&mut parts);
-    unsaid::take_back(&scan, &mut parts)?;
-    sep = parts.adds("sep").unwrap_or(sep);
-    // llama.cpp always adds begin and end tokens for BERT, whatever the keys say.
-    if kind != Kind::WordPiece {
-        (bos, eos) = (parts.adds("bos").unwrap_or(bos), parts.adds("eos").unwrap_or(eos));
-    }
-    let id = |name: &str, default: u32| parts.special_id(name).unwrap_or(default);
-    let (first, last, between) = match kind {
-        Kind::Bpe if spelling == Spelling::Bytes => (id("bos", 11), id("eos", 11), id("sep", u32::MAX)),
-        Kind::Bpe => (id("bos", 1), id("eos", 2), id("sep", u32::MAX)),
-        Kind::Unigram => (id("bos", u32::MAX), id("eos", 1), id("sep", u32::MAX)),
-        Kind::WordPiece => (id("bos", 101), id("sep", 102), id("sep", 102)),
-    };
-    around.bos = bos.then_some(first);
-    around.eos = eos.then_some(last);
-    around.sep = sep.then_some(between);
-    parts.post_processor = post_processor(&parts, around);
+    carried.iter().for_each(|json| unsaid::take_back(&scan, json, &mut parts));
+    let kept = carried.and_then(|json| unsaid::around::take_back(&json, &parts));
+    let usual = unsaid::around::Usual::of(kind, spelling, splitter.as_ref());
+    let around = usual.around(&parts, &|name| parts.adds(name), &|name| parts.special_id(name));
+    parts.post_processor = kept.or_else(|| post_processor(&parts, around));
     Tokenizer::new(parts).map(Some)
 }
 
@@ -206,7 +192,12 @@ fn added(parts: &mut Parts) {
     for (id, kind) in (0u32..).zip(&parts.types) {
         let special = matches!(kind, TokenType::Control | TokenType::Unknown);
         if special || *kind == TokenType::UserDefined {
-            parts.added.push(AddedToken { id, special, ..AddedToken::default() });
+            // A text that could be spelled in bytes is not: it is that of the input.
+            let text = parts.tokens.get(id as usize).and_then(Option::as_deref).unwrap_or_default();
+            let normalized = parts.spelling == Spelling::Bytes
+                && !text.is_ascii()
+                && text.chars().all(|c| byte_of(c).is_some());
+            parts.added.push(AddedToken { id, special, normalized, ..AddedToken::default() });
         }
     }
 }

@@ -90,11 +90,15 @@ fn model_name(tokenizer: &Tokenizer) -> Result<&'static str> {
 
 /// Fails for a kind of tokenization that no reader of the format knows.
 fn refuse(tokenizer: &Tokenizer) -> Result<()> {
-    if tokenizer.kind != Kind::Bpe {
+    let quoted = |text: &str| format!("`{}`", escape(text, 40));
+    let of_words = tokenizer.kind == Kind::WordPiece;
+    let other = tokenizer.continuing_prefix.as_deref().filter(|prefix| of_words && *prefix != "##");
+    if tokenizer.kind != Kind::Bpe && other.is_none() {
         return Ok(());
     }
-    let quoted = |text: &str| format!("`{}`", escape(text, 40));
-    let what = if let Some(suffix) = tokenizer.word_suffix.as_deref().filter(|text| !text.is_empty()) {
+    let what = if let Some(prefix) = other {
+        format!("marks what lies inside a word by {} (`continuing_subword_prefix`)", quoted(prefix))
+    } else if let Some(suffix) = tokenizer.word_suffix.as_deref().filter(|text| !text.is_empty()) {
         format!("marks the ends of words by {} (`end_of_word_suffix`)", quoted(suffix))
     } else if let Some(prefix) = tokenizer.continuing_prefix.as_deref().filter(|text| !text.is_empty()) {
         format!("marks what lies inside a word by {} (`continuing_subword_prefix`)", quoted(prefix))

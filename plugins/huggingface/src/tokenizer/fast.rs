@@ -64,7 +64,8 @@ fn kind(model: &Map<String, Json>) -> Result<Kind> {
     }
 }
 
-fn is(step: &Json, kind: &str) -> bool {
+/// Whether a step is of this kind.
+pub fn is(step: &Json, kind: &str) -> bool {
     step.get("type").and_then(Json::as_str) == Some(kind)
 }
 
@@ -236,7 +237,7 @@ pub fn ids_of_merges<'a>(
 }
 
 /// What the definitions do to a text, as far as formats have flags for it.
-fn normalization(parts: &mut Parts) {
+pub fn normalization(parts: &mut Parts) {
     let (mut lower, mut strip, mut charsmap) = (None, None, None);
     for step in steps(parts.normalizer.as_ref()) {
         if is(step, "Lowercase") {

@@ -2,6 +2,7 @@
 //! SentencePiece model are present, the former tells what is done to a text, the latter gives scores and
 //! types, as in llama.cpp's converter.
 
+mod class;
 mod fast;
 mod sentencepiece;
 mod slow;
@@ -45,6 +46,7 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
         // XLM-RoBERTa and its kin count the model's pieces from another number: `tokenizer.json` alone knows the ids.
         model = model.filter(|(_, model)| sentencepiece::has_ids_of(model, &parts));
         unknown(&mut parts, said.as_ref());
+        said.iter().for_each(|said| class::apply(&mut parts, said));
         // As transformers 5 saves a folder: without the model, whose scores are those of the merges.
         let made = || sentencepiece::of_fast(&parts, fast::own_tokens(fast, &parts));
         model = model.or_else(|| Some(("tokenizer.json", made()?)));
@@ -58,6 +60,7 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
     let flag = |key: &str| said.as_ref().and_then(|said| said.get(key)).and_then(Json::as_bool);
     if let Some(space) = flag("add_prefix_space")
         && parts.kind == Kind::Bpe
+        && fast.is_none()
     {
         parts.add_space_prefix = Some(space);
     }
@@ -145,6 +148,12 @@ fn size(parts: &mut Parts, config: Option<&Json>) -> Result<()> {
 
 fn templates(fetch: &mut Fetch<'_>, said: Option<&Json>) -> Result<Vec<(String, String)>> {
     let one = |text: &str| vec![("default".to_owned(), text.to_owned())];
+    // The file comes before the configuration. Python reads its lines as ended by a line feed alone.
+    if let Some(bytes) = fetch("chat_template.jinja")? {
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| Error::malformed("it is not UTF-8").in_file("chat_template.jinja"))?;
+        return Ok(one(&text.replace("\r\n", "\n").replace('\r', "\n")));
+    }
     match said.and_then(|said| said.get("chat_template")) {
         Some(Json::String(text)) => return Ok(one(text)),
         Some(Json::Array(list)) => {
@@ -153,11 +162,6 @@ fn templates(fetch: &mut Fetch<'_>, said: Option<&Json>) -> Result<Vec<(String, 
             return Ok(list.iter().filter_map(named).collect());
         }
         _ => {}
-    }
-    if let Some(bytes) = fetch("chat_template.jinja")? {
-        let text = String::from_utf8(bytes);
-        let text = text.map_err(|_| Error::malformed("it is not UTF-8").in_file("chat_template.jinja"))?;
-        return Ok(one(&text));
     }
     let json = json(fetch, "chat_template.json")?;
     let text = json.as_ref().and_then(|json| json.get("chat_template")).and_then(Json::as_str);

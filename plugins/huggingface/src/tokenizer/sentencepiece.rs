@@ -233,6 +233,10 @@ pub fn overlay(
             continue;
         }
         let kind = model.type_of(at);
+        // Without falling back to them, what is called a byte is a text like others.
+        if kind == TokenType::Byte && !parts.byte_fallback {
+            continue;
+        }
         // A piece that `tokenizer.json` cuts out first is no ordinary one.
         if kind != TokenType::Normal || parts.types[at] == TokenType::Normal {
             parts.types[at] = kind;

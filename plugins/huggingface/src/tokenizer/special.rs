@@ -1,7 +1,7 @@
 //! The begin, end and separator ids, and whether they are added: `SpecialVocab` of gguf-py, including its
 //! order.
 
-use apr_sdk::tokenizer::{Kind, Parts, Spelling};
+use apr_sdk::tokenizer::{Kind, Parts, Spelling, steps};
 use serde_json::{Map, Value as Json, json};
 
 const NAMES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
@@ -102,19 +102,27 @@ impl Finder {
         }
     }
 
-    /// A template without a token says that none is added. llama.cpp's converter leaves that unsaid, and its reader then adds
-    /// what SentencePiece's tokenizers usually have: transformers 5 has no other place for a false `add_bos_token`.
+    /// A side of a text on which nothing puts a token says that none is added, whatever a flag says: transformers 5 goes by the
+    /// post-processor alone. llama.cpp's converter leaves that unsaid, and its reader then adds what SentencePiece's tokenizers
+    /// usually have.
     fn bare(&mut self, step: &Json, parts: &Parts) {
         let usual = match (parts.kind, parts.spelling) {
             (Kind::Bpe, Spelling::SentencePiece) => "bos",
             (Kind::Unigram, _) => "eos",
-            _ => return,
+            _ => "",
         };
-        let single = step.get("single").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
-        let text_alone = single.len() == 1 && single.iter().all(|entry| entry.get("Sequence").is_some());
-        let stated = self.config.contains_key(&format!("add_{usual}_token"));
-        if text_alone && !stated && self.add.iter().all(|(name, _)| name != usual) {
-            self.put(usual, false);
+        let around = steps(Some(step)).into_iter().find_map(|step| {
+            let single = step.get("single").and_then(Json::as_array).map(Vec::as_slice);
+            let both = step.get("cls").is_some().then_some([true, true]);
+            let put = |entry: Option<&Json>| entry.is_some_and(|entry| entry.get("SpecialToken").is_some());
+            single.map(|single| [put(single.first()), put(single.last())]).or(both)
+        });
+        for (name, puts) in ["bos", "eos"].into_iter().zip(around.unwrap_or_default()) {
+            let stated = self.config.get(&format!("add_{name}_token")).and_then(Json::as_bool);
+            let unsaid = stated == Some(true) || stated.is_none() && name == usual;
+            if !puts && unsaid && self.add.iter().all(|(known, _)| known != name) {
+                self.put(name, false);
+            }
         }
     }
 

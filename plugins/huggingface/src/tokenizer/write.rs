@@ -1,7 +1,7 @@
 //! Writes the SDK's form as the files that the `tokenizers` library, transformers and SentencePiece read.
 
-use super::sentencepiece;
-use apr_sdk::tokenizer::{Kind, Tokenizer, added_token, library_form};
+use super::{class, sentencepiece};
+use apr_sdk::tokenizer::{Kind, Spelling, Tokenizer, added_token, library_form};
 use serde_json::{Map, Value as Json, json};
 
 /// The files of `tokenizer`: `tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and, for SentencePiece,
@@ -46,7 +46,11 @@ fn config(tokenizer: &Tokenizer) -> Json {
     for (name, yes) in &tokenizer.add {
         map.insert(format!("add_{name}_token"), (*yes).into());
     }
-    if let (Kind::Bpe, Some(yes)) = (tokenizer.kind, tokenizer.add_space_prefix) {
+    // Of bytes, what the step does: version 4 of the library sets the step by this flag.
+    let step = tokenizer.pre_tokenizer.as_ref().filter(|_| tokenizer.spelling == Spelling::Bytes);
+    let puts = step.map(class::puts_space_first);
+    let space = tokenizer.add_space_prefix.or(puts.filter(|puts| *puts)).map(|stated| puts.unwrap_or(stated));
+    if let (Kind::Bpe, Some(yes)) = (tokenizer.kind, space) {
         map.insert("add_prefix_space".to_owned(), yes.into());
     }
     let decoder: Map<String, Json> = tokenizer

@@ -12,7 +12,7 @@ use crate::architecture::table::expression::{Scalar, Scope};
 use crate::architecture::tensor_spec::tensor_specs;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
-use apr_sdk::{Bytes, ErrorKind, Model, Record, Result, checked_elements};
+use apr_sdk::{Bytes, Error, ErrorKind, Model, Record, Result, checked_elements, escape};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -70,6 +70,9 @@ pub struct Summary {
     pub tokenizer: Option<Tokenizer>,
     /// The family of its chat template, by its usual name, or `other`.
     pub chat_template: Option<String>,
+    /// Why the tokenizer could not be read, if there is one that could not.
+    #[serde(skip)]
+    pub not_understood: Option<Error>,
 }
 
 /// The rotary position embedding.
@@ -98,14 +101,22 @@ const TOKENS: u64 = 4096;
 /// Summarizes an opened model; `tokens` is the capacity of the cache.
 ///
 /// # Errors
-/// Any error from reading. A tokenizer, a card or a configuration that is not understood is left out:
-/// converting the model reports why.
+/// Any error from reading. A card or a configuration that is not understood is left out: converting the model reports why.
 pub fn summary(engine: &Engine, opened: &OpenedModel, tokens: Option<u64>) -> Result<Summary> {
     let tokenizer = match opened.tokenizer(engine) {
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
-        tokenizer => tokenizer.ok().flatten(),
+        tokenizer => tokenizer,
     };
-    summary_of(engine, &opened.model, tokenizer.as_ref(), &|bytes| opened.fetch(bytes), tokens)
+    let known = tokenizer.as_ref().ok().and_then(Option::as_ref);
+    let mut summary = summary_of(engine, &opened.model, known, &|bytes| opened.fetch(bytes), tokens)?;
+    summary.not_understood = tokenizer.err();
+    Ok(summary)
+}
+
+/// The warning for a tokenizer that cannot be read.
+pub fn not_understood(error: &Error) -> String {
+    let file = error.file().map(|file| format!(" ({})", escape(file, 400))).unwrap_or_default();
+    format!("the tokenizer is not understood: {}{file}", error.message())
 }
 
 /// Summarizes a model with this tokenizer. `fetch` reads what is in its files, `tokens` is the capacity of

@@ -1,10 +1,11 @@
-//! Which spaces added tokens absorb: no key says so, llama.cpp goes by names.
+//! How added tokens are found: no key says so. llama.cpp goes by names, types and texts.
 
 use super::super::{MERGED_PIECES, MODEL, PRE, quirks};
-use super::made;
-use apr_sdk::tokenizer::{AddedToken, Parts, TokenType, Tokenizer};
+use super::{kind, made};
+use apr_sdk::tokenizer::{AddedToken, Parts, Spelling, TokenType, Tokenizer, steps};
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
 
 const KEY: &str = "added_tokens";
 
@@ -22,7 +23,10 @@ const FLAGS: [Flag; 4] = [
     ("normalized", |added| &mut added.normalized),
 ];
 
-/// Adds the flags of added tokens to `text` where one has more than its name implies, with a warning; also if
+/// The text of a token that no other key gives back.
+const CONTENT: &str = "content";
+
+/// Adds to `text` what tells added tokens where one is not as its name, its type and its text imply, with a warning; also if
 /// anything else is carried.
 pub fn carry(
     tokenizer: &Tokenizer,
@@ -31,27 +35,43 @@ pub fn carry(
     text: &mut Map<String, Json>,
     sink: &mut dyn LayoutSink,
 ) {
-    let pre = made(keys, PRE).and_then(Value::as_str);
-    let more = |added: &&AddedToken| {
-        let (left, right) =
-            quirks::strip(tokenizer.token(added.id).unwrap_or_default(), name, pre.unwrap_or_default());
-        tokenizer.written(added.id) && (added.lstrip && !left || added.rstrip && !right || added.single_word)
-    };
+    let pre = made(keys, PRE).and_then(Value::as_str).unwrap_or_default();
     let merged = made(keys, MODEL).and_then(Value::as_str) == Some(MERGED_PIECES);
-    let lost: Vec<&AddedToken> = tokenizer.added.iter().filter(more).collect();
-    if let Some(first) = lost.first() {
-        sink.warn(&warning(tokenizer, first, lost.len()));
-    } else if text.is_empty() && !merged {
+    let surfaces = tokenizer.surfaces();
+    let normalizer = Normalizer::of(tokenizer);
+    let others = tokenizer.added.iter().filter(|added| tokenizer.written(added.id)).filter_map(|added| {
+        let own = tokenizer.token(added.id).unwrap_or_default();
+        let surface = surfaces.get(added.id as usize)?.as_deref().filter(|_| !merged).unwrap_or(own);
+        let other = Other {
+            strips: Some((added.lstrip, added.rstrip))
+                .filter(|strips| *strips != quirks::strip(own, name, pre)),
+            alone: added.single_word,
+            normalized: added.normalized && normalizer.moves(own),
+            hidden: !added.special && tokenizer.type_of(added.id) == TokenType::Control,
+            text: (came_back(tokenizer, added.id, surface) != own).then(|| surface.to_owned()),
+        };
+        other.is_any().then_some((added, other))
+    });
+    let others: Vec<(&AddedToken, Other)> = others.collect();
+    let told: Vec<_> = others.iter().filter(|(_, other)| other.is_heard()).collect();
+    if let Some((first, other)) = told.first() {
+        sink.warn(&warning(tokenizer, first, other, told.len()));
+    }
+    if others.is_empty() && text.is_empty() && !merged {
         return;
     }
     let entry = |added: &AddedToken| {
         let mut added = *added;
         let flags = FLAGS.iter().filter(|(_, flag)| *flag(&mut added));
         let mut entry: Map<String, Json> = flags.map(|(key, _)| ((*key).to_owned(), true.into())).collect();
-        let kind = tokenizer.type_of(added.id);
-        if merged && kind != quirks::type_of_merged(kind, tokenizer.token(added.id).unwrap_or_default()) {
+        let (kind, own) = (tokenizer.type_of(added.id), tokenizer.token(added.id).unwrap_or_default());
+        let other = others.iter().find(|(other, _)| other.id == added.id).map(|(_, other)| other);
+        if merged && kind != quirks::type_of_merged(kind, own) || other.is_some_and(|other| other.hidden) {
             entry.insert(SPECIAL.to_owned(), added.special.into());
             entry.insert(TYPE.to_owned(), kind.number().into());
+        }
+        if other.is_some_and(|other| other.text.is_some()) {
+            entry.insert(CONTENT.to_owned(), own.into());
         }
         (!entry.is_empty()).then(|| {
             entry.insert("id".to_owned(), added.id.into());
@@ -59,30 +79,101 @@ pub fn carry(
         })
     };
     let all: Vec<Json> = tokenizer.added.iter().filter_map(entry).collect();
-    if !all.is_empty() {
+    if !all.is_empty() || !others.is_empty() {
         text.insert(KEY.to_owned(), json!(all));
     }
 }
 
-fn warning(tokenizer: &Tokenizer, first: &AddedToken, count: usize) -> String {
+/// In which ways an added token is not what a reader takes it for.
+struct Other {
+    strips: Option<(bool, bool)>,
+    alone: bool,
+    normalized: bool,
+    hidden: bool,
+    text: Option<String>,
+}
+
+impl Other {
+    fn is_any(&self) -> bool {
+        self.is_heard() || self.hidden || self.strips.is_some()
+    }
+
+    /// Whether a text becomes other tokens by it.
+    fn is_heard(&self) -> bool {
+        // Where a name says more than the model does, all models of that name are so, and their texts have no such spaces.
+        let strips = self.strips.is_some_and(|(left, right)| left || right);
+        strips || self.alone || self.normalized || self.text.is_some()
+    }
+}
+
+/// What the normalizer may do to a text.
+struct Normalizer {
+    composes: bool,
+    does_more: bool,
+}
+
+impl Normalizer {
+    fn of(tokenizer: &Tokenizer) -> Normalizer {
+        let steps = steps(tokenizer.normalizer.as_ref());
+        let composes = steps.iter().any(|step| kind(step) == "NFC");
+        Normalizer { composes, does_more: steps.iter().any(|step| kind(step) != "NFC") }
+    }
+
+    /// Whether a token may be found elsewhere after it than before it. Composing joins letters with what follows them.
+    fn moves(&self, text: &str) -> bool {
+        let composed = !text.is_ascii() || text.ends_with(char::is_alphanumeric);
+        self.does_more || self.composes && composed
+    }
+}
+
+fn warning(tokenizer: &Tokenizer, first: &AddedToken, other: &Other, count: usize) -> String {
     let token = escape(tokenizer.token(first.id).unwrap_or_default(), 60);
-    let (takes, flags) = match (first.lstrip, first.rstrip) {
-        (true, true) => ("takes the spaces on both its sides", "`lstrip`, `rstrip`"),
-        (true, false) => ("takes the spaces before it", "`lstrip`"),
-        (false, true) => ("takes the spaces behind it", "`rstrip`"),
-        (false, false) => ("is only found as a word of its own", "`single_word`"),
-    };
     let others = match count {
         1 => String::new(),
         2 => ", nor so of 1 other".to_owned(),
         n => format!(", nor so of {} others", n - 1),
     };
+    let beside = other.strips.is_some_and(|(left, right)| left || right) || other.alone || other.normalized;
+    if let Some(text) = other.text.as_ref().filter(|_| !beside) {
+        let text = escape(text, 60);
+        return format!(
+            "llama.cpp finds the added token `{token}` where a text has `{text}`, this tokenizer does not{others}: such text becomes other tokens"
+        );
+    }
+    let (does, flags) = match (other.strips, other.alone) {
+        (Some((true, true)), _) => ("takes the spaces on both its sides", "`lstrip`, `rstrip`"),
+        (Some((true, false)), _) => ("takes the spaces before it", "`lstrip`"),
+        (Some((false, true)), _) => ("takes the spaces behind it", "`rstrip`"),
+        (_, true) => ("is only found as a word of its own", "`single_word`"),
+        (_, false) => ("is found after the text was normalized", "`normalized`"),
+    };
     format!(
-        "llama.cpp does not know that the added token `{token}` {takes} ({flags}){others}: the text beside it becomes other tokens"
+        "llama.cpp does not know that the added token `{token}` {does} ({flags}){others}: the text beside it becomes other tokens"
     )
 }
 
-/// Restores the flags; a token that is not listed has none. A token whose entry says whether it is special is an added one,
+/// The text that the reader makes of an added token's.
+fn came_back<'t>(tokenizer: &Tokenizer, id: u32, surface: &'t str) -> Cow<'t, str> {
+    let spaces = tokenizer.type_of(id) == TokenType::UserDefined && surface.bytes().all(|b| b == b' ');
+    match tokenizer.spelling {
+        Spelling::SentencePiece if spaces => surface.replace(' ', "\u{2581}").into(),
+        _ => surface.into(),
+    }
+}
+
+/// Restores the texts of tokens to `parts`.
+pub fn take_back_texts(json: &Json, parts: &mut Parts) {
+    for entry in json.get(KEY).and_then(Json::as_array).into_iter().flatten() {
+        let id = entry.get("id").and_then(Json::as_u64).and_then(|id| usize::try_from(id).ok());
+        let text = entry.get(CONTENT).and_then(Json::as_str);
+        let slot = id.and_then(|id| parts.tokens.get_mut(id)).filter(|slot| slot.is_some());
+        if let (Some(text), Some(slot)) = (text, slot) {
+            *slot = Some(text.to_owned());
+        }
+    }
+}
+
+/// Restores the flags; a token that is not listed has no flags. A token whose entry says whether it is special is an added one,
 /// whatever its type.
 pub fn take_back(json: &Json, parts: &mut Parts) {
     let Some(list) = json.get(KEY).and_then(Json::as_array) else { return };

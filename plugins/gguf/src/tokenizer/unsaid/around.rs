@@ -1,43 +1,176 @@
-//! The tokens around a text: llama.cpp adds at most one on either side, and one before it by the pre-tokenizer's name where no
-//! key says otherwise.
+//! The tokens around a text: llama.cpp adds at most one on either side, and goes by the kind of tokenizer and the name of the
+//! pre-tokenizer where no key says otherwise.
 
-use super::super::{ADD, PRE, pre};
+use super::super::{ADD, PRE, SPECIAL, pre};
 use super::made;
-use apr_sdk::tokenizer::{Spelling, Tokenizer};
+use apr_sdk::tokenizer::{Around, Kind, Parts, Spelling, Tokenizer, post_processor};
 use apr_sdk::{LayoutSink, Value, escape};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 
-/// Adds the key that keeps llama.cpp from adding a beginning that this tokenizer does not, and warns of tokens beyond one.
-pub fn carry(tokenizer: &Tokenizer, keys: &mut Vec<(String, Value)>, sink: &mut dyn LayoutSink) {
-    let single = single(tokenizer);
-    let text = single.iter().position(|entry| entry.get("Sequence").is_some()).unwrap_or(single.len());
+/// The member that is the post-processor, and the flags beside which it holds.
+const STEP: &str = "post_processor";
+const BESIDE: &str = "post_processor_beside";
+
+/// What llama.cpp adds if no key says otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usual {
+    pub bos: bool,
+    pub eos: bool,
+    pub sep: bool,
+}
+
+impl Usual {
+    /// By the kind, and for bytes by the pre-tokenizer, if it is known.
+    pub fn of(kind: Kind, spelling: Spelling, splitter: Option<&pre::Splitter>) -> Usual {
+        match (kind, spelling) {
+            (_, Spelling::Bytes) => Usual {
+                bos: splitter.is_some_and(|splitter| splitter.bos),
+                eos: false,
+                sep: splitter.is_some_and(|splitter| splitter.sep),
+            },
+            (Kind::Bpe, _) => Usual { bos: true, ..Usual::default() },
+            (Kind::Unigram, _) => Usual { eos: true, ..Usual::default() },
+            (Kind::WordPiece, _) => Usual { bos: true, eos: true, sep: true },
+        }
+    }
+
+    /// The tokens that are added, where `adds` and `id` say what keys state.
+    pub fn around(
+        self,
+        parts: &Parts,
+        adds: &dyn Fn(&str) -> Option<bool>,
+        id: &dyn Fn(&str) -> Option<u32>,
+    ) -> Around {
+        // llama.cpp always adds begin and end tokens for BERT, whatever the keys say.
+        let flag = |name: &str| adds(name).filter(|_| parts.kind != Kind::WordPiece);
+        let id = |name: &str, default: u32| id(name).unwrap_or(default);
+        let (first, last, between) = match (parts.kind, parts.spelling) {
+            (_, Spelling::Bytes) => (id("bos", 11), id("eos", 11), id("sep", u32::MAX)),
+            (Kind::Bpe, _) => (id("bos", 1), id("eos", 2), id("sep", u32::MAX)),
+            (Kind::Unigram, _) => (id("bos", u32::MAX), id("eos", 1), id("sep", u32::MAX)),
+            (Kind::WordPiece, _) => (id("bos", 101), id("sep", 102), id("sep", 102)),
+        };
+        Around {
+            bos: flag("bos").unwrap_or(self.bos).then_some(first),
+            eos: flag("eos").unwrap_or(self.eos).then_some(last),
+            sep: adds("sep").unwrap_or(self.sep).then_some(between),
+        }
+    }
+}
+
+/// Adds the keys that keep llama.cpp from adding what this tokenizer does not, and the post-processor to `text` where keys say
+/// another, with a warning if llama.cpp adds other tokens.
+pub fn carry(
+    tokenizer: &Tokenizer,
+    keys: &mut Vec<(String, Value)>,
+    text: &mut Map<String, Json>,
+    sink: &mut dyn LayoutSink,
+) {
+    let [single, pair] = templates(tokenizer, tokenizer.post_processor.as_ref());
+    warn_of_more(&single, sink);
+    let splitter = made(keys, PRE).and_then(Value::as_str).and_then(|name| pre::splitter(name).ok());
+    let usual = Usual::of(tokenizer.kind, tokenizer.spelling, splitter.as_ref());
+    if tokenizer.spelling == Spelling::Bytes {
+        let separates = pair.windows(2).any(|two| two[0].is_none() && two[1].is_some());
+        for ((_, key), forbid) in [
+            (ADD[0], usual.bos && single.first().is_some_and(Option::is_none)),
+            (ADD[2], usual.sep && !separates),
+        ] {
+            if forbid && made(keys, key).is_none() {
+                keys.push((key.to_owned(), Value::from_bool(false)));
+            }
+        }
+    }
+    let Some(step) = &tokenizer.post_processor else { return };
+    let stated = |names: &[(&str, &'static str)], name: &str| {
+        made(keys, names.iter().find(|(known, _)| *known == name)?.1).cloned()
+    };
+    let adds = |name: &str| stated(&ADD, name).as_ref().and_then(Value::as_bool);
+    let id = |name: &str| {
+        let id = stated(&SPECIAL, name)?.as_unsigned().and_then(|id| u32::try_from(id).ok())?;
+        (id < tokenizer.vocab_size).then_some(id)
+    };
+    let other = post_processor(tokenizer, usual.around(tokenizer, &adds, &id));
+    let other = templates(tokenizer, other.as_ref());
+    if other == [single.clone(), pair] {
+        return;
+    }
+    if other[0] != single && !has_more(&single) {
+        let (own, other) = (shown(&single), shown(&other[0]));
+        sink.warn(&format!("llama.cpp puts {other} around a text, this tokenizer {own}"));
+    }
+    text.insert(STEP.to_owned(), step.clone());
+    text.insert(BESIDE.to_owned(), json!(ADD.map(|(name, _)| adds(name))));
+}
+
+/// The post-processor that [`carry`] wrote, as long as keys say of what is added what they said then.
+pub fn take_back(json: &Json, parts: &Parts) -> Option<Json> {
+    let beside = json!(ADD.map(|(name, _)| parts.adds(name)));
+    json.get(STEP).filter(|_| json.get(BESIDE) == Some(&beside)).cloned()
+}
+
+/// The tokens around one text and around two; `None` stands for a text.
+type Template = Vec<Option<String>>;
+
+/// What a post-processor puts around one text, and around two.
+fn templates(parts: &Parts, step: Option<&Json>) -> [Template; 2] {
+    let inner = step.and_then(|step| step.get("processors")).and_then(Json::as_array);
+    let steps = inner.map(Vec::as_slice).or(step.map(std::slice::from_ref)).unwrap_or_default();
+    for step in steps {
+        let list = |key: &str| -> Template {
+            let entries = step.get(key).and_then(Json::as_array).into_iter().flatten();
+            entries.map(|entry| Some(entry.pointer("/SpecialToken/id")?.as_str()?.to_owned())).collect()
+        };
+        let token = |key: &str| {
+            let id = step.get(key)?.get(1)?.as_u64().and_then(|id| u32::try_from(id).ok())?;
+            parts.token(id).map(str::to_owned)
+        };
+        let (cls, sep) = (token("cls"), token("sep"));
+        match super::kind(step) {
+            "TemplateProcessing" => return [list("single"), list("pair")],
+            "BertProcessing" => {
+                return [vec![cls.clone(), None, sep.clone()], vec![cls, None, sep.clone(), None, sep]];
+            }
+            "RobertaProcessing" => {
+                let single = vec![cls.clone(), None, sep.clone()];
+                return [single, vec![cls, None, sep.clone(), sep.clone(), None, sep]];
+            }
+            _ => {}
+        }
+    }
+    [vec![None], vec![None, None]]
+}
+
+/// The tokens on either side of the text.
+fn sides(single: &Template) -> [(Vec<&str>, &'static str); 2] {
+    let text = single.iter().position(Option::is_none).unwrap_or(single.len());
     let behind = single.get(text + 1..).unwrap_or_default();
-    for (entries, side) in [(&single[..text], "before"), (behind, "behind")] {
-        let tokens: Vec<&str> = entries.iter().filter_map(token).collect();
+    [
+        (single[..text].iter().flatten().map(String::as_str).collect(), "before"),
+        (behind.iter().flatten().map(String::as_str).collect(), "behind"),
+    ]
+}
+
+fn has_more(single: &Template) -> bool {
+    sides(single).iter().any(|(tokens, _)| tokens.len() > 1)
+}
+
+/// Warns of tokens beyond one on a side.
+fn warn_of_more(single: &Template, sink: &mut dyn LayoutSink) {
+    for (tokens, side) in sides(single) {
         if tokens.len() > 1 {
-            let all: Vec<String> = tokens.iter().map(|text| format!("`{}`", escape(text, 40))).collect();
-            let all = all.join(", ");
+            let all = quoted(&tokens);
             sink.warn(&format!("llama.cpp adds at most one token {side} a text, this tokenizer {all}: the others are missing there"));
         }
     }
-    let name = made(keys, PRE).and_then(Value::as_str).filter(|_| tokenizer.spelling == Spelling::Bytes);
-    let usual = name.and_then(|name| pre::splitter(name).ok()).is_some_and(|splitter| splitter.bos);
-    let begins = single.first().and_then(token).is_some();
-    if usual && !begins && made(keys, ADD[0].1).is_none() {
-        keys.push((ADD[0].1.to_owned(), Value::from_bool(false)));
-    }
 }
 
-/// The template for one text.
-fn single(tokenizer: &Tokenizer) -> &[Json] {
-    let step = tokenizer.post_processor.as_ref();
-    let inner = step.and_then(|step| step.get("processors")).and_then(Json::as_array);
-    let steps = inner.map(Vec::as_slice).or(step.map(std::slice::from_ref)).unwrap_or_default();
-    let template = steps.iter().find_map(|step| step.get("single").and_then(Json::as_array));
-    template.map(Vec::as_slice).unwrap_or_default()
+fn quoted(tokens: &[&str]) -> String {
+    let all: Vec<String> = tokens.iter().map(|text| format!("`{}`", escape(text, 40))).collect();
+    all.join(", ")
 }
 
-/// The text of a template's special token.
-fn token(entry: &Json) -> Option<&str> {
-    entry.pointer("/SpecialToken/id")?.as_str()
+fn shown(single: &Template) -> String {
+    let tokens: Vec<&str> = single.iter().flatten().map(String::as_str).collect();
+    if tokens.is_empty() { "nothing".to_owned() } else { quoted(&tokens) }
 }

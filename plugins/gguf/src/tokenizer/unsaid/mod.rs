@@ -2,30 +2,37 @@
 //! key of our own, which llama.cpp ignores and the reader restores.
 
 mod added;
-mod around;
+pub mod around;
 mod bytes;
 mod pieces;
 mod words;
 
+pub use added::take_back_texts;
+
 use super::scan::Scan;
-use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer};
+use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer, steps};
 use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 
-/// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder` and `added_tokens` (ids and flags)
-/// as in `tokenizer.json`, `add_space_prefix` as in the SDK, and `space_first`, what llama.cpp does for the
-/// key of that name. Anything absent follows from the other keys.
+/// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
+/// and texts) as in `tokenizer.json`, `add_space_prefix` and `max_word_chars` as in the SDK, `space_first`, what llama.cpp does
+/// for the key of that name, and `post_processor_beside`, the flags of what is added. Anything absent follows from the other
+/// keys.
 const TEXT: &str = "tokenizer.apr.text";
+const DECODER: &str = "decoder";
 
 /// Adds to `keys` what llama.cpp would not do, with warnings. `name` is the model's.
 pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>, sink: &mut dyn LayoutSink) {
-    around::carry(tokenizer, keys, sink);
     let mut text = Map::new();
+    around::carry(tokenizer, keys, &mut text, sink);
     match (tokenizer.kind, tokenizer.spelling) {
         (_, Spelling::SentencePiece) => pieces::carry(tokenizer, keys, &mut text, sink),
         (Kind::Bpe, Spelling::Bytes) => bytes::carry(tokenizer, keys, &mut text, sink),
         (Kind::WordPiece, _) => words::carry(tokenizer, keys, &mut text, sink),
         _ => {}
+    }
+    if !is_usual(tokenizer) {
+        text.insert(DECODER.to_owned(), tokenizer.decoder.clone().unwrap_or_default());
     }
     added::carry(tokenizer, name, keys, &mut text, sink);
     if !text.is_empty() {
@@ -33,30 +40,53 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
     }
 }
 
-/// Restores to `parts` what [`carry`] wrote.
+/// Whether the decoder is one that tokenizers of its kind have.
+fn is_usual(tokenizer: &Tokenizer) -> bool {
+    let all: Vec<&str> = steps(tokenizer.decoder.as_ref()).into_iter().map(kind).collect();
+    match tokenizer.spelling {
+        Spelling::Bytes => all == ["ByteLevel"],
+        Spelling::SentencePiece => {
+            all.ends_with(&["Metaspace"])
+                || all.starts_with(&["Replace"]) && all.contains(&"Fuse")
+                || tokenizer.decoder.is_none() && tokenizer.normalizer.is_none()
+        }
+        Spelling::Plain => tokenizer.kind != Kind::WordPiece || all == ["WordPiece"],
+    }
+}
+
+/// What [`carry`] wrote, if it did.
 ///
 /// # Errors
 /// Malformed for a key with other contents.
-pub fn take_back(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
-    let Some(text) = scan.text(TEXT)? else { return Ok(()) };
-    let json: Json = serde_json::from_str(&text)
-        .map_err(|e| Error::malformed(format!("metadata key `{TEXT}` is not JSON: {e}")))?;
-    added::take_back(&json, parts);
-    if parts.spelling == Spelling::SentencePiece {
-        pieces::take_back(scan, &json, parts);
-        return Ok(());
-    }
-    if parts.spelling == Spelling::Bytes {
-        bytes::take_back(&json, parts);
-    }
+pub fn carried(scan: &Scan<'_>) -> Result<Option<Json>> {
+    let parse = |text: String| {
+        let json = serde_json::from_str(&text);
+        json.map_err(|e| Error::malformed(format!("metadata key `{TEXT}` is not JSON: {e}")))
+    };
+    scan.text(TEXT)?.map(parse).transpose()
+}
+
+/// Restores to `parts` what [`carry`] wrote, but for what is put around a text: [`around::take_back`].
+pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     let some = |value: &Json| Some(value.clone()).filter(|value| !value.is_null());
+    added::take_back(json, parts);
+    if let Some(decoder) = json.get(DECODER) {
+        parts.decoder = some(decoder);
+    }
+    if parts.spelling == Spelling::SentencePiece {
+        pieces::take_back(scan, json, parts);
+        return;
+    }
+    match parts.spelling {
+        Spelling::Bytes => bytes::take_back(json, parts),
+        _ => words::take_back(json, parts),
+    }
     if let Some(normalizer) = json.get("normalizer") {
         parts.normalizer = some(normalizer);
     }
     if let Some(pre_tokenizer) = json.get("pre_tokenizer").filter(|_| parts.kind == Kind::WordPiece) {
         parts.pre_tokenizer = some(pre_tokenizer);
     }
-    Ok(())
 }
 
 /// The value of `key` among the planned keys.

@@ -3,9 +3,20 @@
 
 use super::super::{LOWERCASE, STRIP_ACCENTS};
 use super::{kind, made, without};
-use apr_sdk::tokenizer::{Tokenizer, steps};
+use apr_sdk::tokenizer::{Parts, Tokenizer, steps};
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json};
+
+/// The member for the longest word, in characters, and how long it is where none says.
+const MOST: &str = "max_word_chars";
+const LONGEST: u64 = 100;
+
+/// Restores the longest word to `parts`.
+pub fn take_back(json: &Json, parts: &mut Parts) {
+    if let Some(most) = json.get(MOST).and_then(Json::as_u64) {
+        parts.max_word_chars = Some(most);
+    }
+}
 
 /// What is done to a text before it is split into words.
 struct Normalization {
@@ -77,8 +88,14 @@ pub fn carry(
         }
     }
     others.iter().for_each(|step| sink.warn(&without(step)));
-    if differ || !others.is_empty() {
+    // Two steps may do what one does but for a few characters.
+    let one = steps(tokenizer.normalizer.as_ref());
+    if differ || !others.is_empty() || one.iter().map(|step| kind(step)).ne(["BertNormalizer"]) {
         text.insert("normalizer".to_owned(), tokenizer.normalizer.clone().unwrap_or_default());
+    }
+    if let Some(most) = tokenizer.max_word_chars.filter(|most| *most != LONGEST) {
+        sink.warn(&format!("llama.cpp does not know that words of more than {most} characters are unknown to this tokenizer (`max_input_chars_per_word`): they become other tokens"));
+        text.insert(MOST.to_owned(), most.into());
     }
     let cuts = steps(tokenizer.pre_tokenizer.as_ref());
     if cuts.iter().map(|step| kind(step)).ne(["BertPreTokenizer"]) {

@@ -55,7 +55,8 @@ impl<'a> Checked<'a> {
             card: model.model_card.is_some(),
         };
         let restates = |format: &str, file: &str, key: &str| restated.has(format, file, key, ledger.as_ref());
-        let lost = model.with_rest(|rest| carries::prune(rest, target, options.foreign, &restates));
+        let lost =
+            model.with_rest(|rest| carries::prune(rest, &source.format, target, options.foreign, &restates));
         course.notes.extend(lost);
         if let Some((note, warning)) = course.packed.as_ref().map(|packed| packed.word(&model)) {
             course.notes.push(note);

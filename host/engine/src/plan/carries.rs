@@ -113,10 +113,11 @@ fn overlong_names(model: &mut Model) -> Vec<String> {
     lost
 }
 
-/// Removes from `model` what the target does not carry, and reports it. `restates` says which keys (by
-/// format, file and key) the output states in another form.
+/// Removes from `model`, which was of the format `source`, what the target does not carry, and reports it. `restates` says
+/// which keys (by format, file and key) the output states in another form.
 pub fn prune(
     model: &mut Model,
+    source: &str,
     target: &Format,
     policy: ForeignPolicy,
     restates: &dyn Fn(&str, &str, &str) -> bool,
@@ -128,6 +129,8 @@ pub fn prune(
         (ForeignCarrier::Keep, policy) => policy == ForeignPolicy::Keep,
         _ => true,
     };
+    let foreign = model.foreign.iter().map(|foreign| foreign.format.clone());
+    let formats: Vec<String> = foreign.chain([source.to_owned()]).collect();
     model.foreign.retain(|foreign| {
         // The formats of its parts write their own metadata.
         let own = foreign.format == target.id() || target.manifest.parts.contains(&foreign.format);
@@ -150,8 +153,13 @@ pub fn prune(
         model.foreign.iter_mut().flat_map(|f| &mut f.files).for_each(|file| file.verbatim = None);
     }
     if !carries.assets && !model.assets.is_empty() {
-        let names: Vec<_> = model.assets.drain(..).map(|a| escape(&a.name, 60)).collect();
-        lost.push(format!("not carried: the companion files {}", names.join(", ")));
+        // A file whose whole text the output states, as that of a chat template.
+        let is_said = |name: &str| formats.iter().any(|format| restates(format, name, ""));
+        let names = model.assets.drain(..).filter(|asset| !is_said(&asset.name));
+        let names: Vec<_> = names.map(|asset| escape(&asset.name, 60)).collect();
+        if !names.is_empty() {
+            lost.push(format!("not carried: the companion files {}", names.join(", ")));
+        }
     }
     if target.manifest.folder {
         lost.extend(overlong_names(model));

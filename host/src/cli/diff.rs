@@ -334,8 +334,12 @@ fn show_values(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
 }
 
 fn show_distances(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
-    write!(f, "max {:.4e} at {:?}", values.max_abs, values.max_at)?;
-    write!(f, "  mean {:.4e}  l2 {:.4e}", values.mean_abs, values.l2)?;
+    let shown = |distance: f64| match distance.is_finite() {
+        true => format!("{distance:.4e}"),
+        false => format!("over {:.4e}", f64::MAX),
+    };
+    write!(f, "max {} at {:?}", shown(values.max_abs), values.max_at)?;
+    write!(f, "  mean {}  l2 {}", shown(values.mean_abs), shown(values.l2))?;
     write!(f, "  relative {:.4e}", values.relative)?;
     if let Some(cosine) = values.cosine {
         write!(f, "  cosine {cosine:.6}")?;

@@ -6,6 +6,7 @@ use crate::cli::report::{Report, with_schema};
 use apr_engine::diff::{DiffOptions, Status, TensorSide, Values, diff};
 use apr_engine::open::{OpenedModel, check_options};
 use apr_engine::plan::packed::Packed;
+use apr_engine::values::wide::Wide;
 use apr_host::sizes::show_number_of;
 use apr_sdk::{DType, Error, Payload, Result, escape};
 use serde::Serialize;
@@ -81,7 +82,7 @@ struct Figures {
     /// How many of those differ.
     mismatched: u64,
     bits_per_weight: f64,
-    /// Absent without a pair of finite values, and where squares are too large to be added.
+    /// Absent without a pair of finite values, and beyond the range of a float.
     rmse: Option<f64>,
     max_abs_error: Option<f64>,
     snr_db: Option<f64>,
@@ -95,21 +96,15 @@ struct Sums {
     finite: u64,
     mismatched: u64,
     bytes: u64,
-    /// Squares of the values of A, and of B.
-    squares: [f64; 2],
-    product: f64,
-    error: f64,
+    of_values: apr_engine::diff::Sums,
     greatest: f64,
 }
 
 impl Sums {
     /// Of a pair of tensors; `bytes` are those that store the second.
     fn of(values: &Values, bytes: u64) -> Sums {
-        let squares = values.norms.map(|norm| norm * norm);
-        let error = values.l2 * values.l2;
-        let product = (squares[0] + squares[1] - error) / 2.0;
-        let Values { count, finite, mismatched, max_abs, .. } = *values;
-        Sums { values: count, finite, mismatched, bytes, squares, product, error, greatest: max_abs }
+        let Values { count, finite, mismatched, max_abs, sums: of_values, .. } = *values;
+        Sums { values: count, finite, mismatched, bytes, of_values, greatest: max_abs }
     }
 
     fn add(&mut self, more: Sums) {
@@ -117,26 +112,23 @@ impl Sums {
         self.finite += more.finite;
         self.mismatched += more.mismatched;
         self.bytes += more.bytes;
-        self.squares = [self.squares[0] + more.squares[0], self.squares[1] + more.squares[1]];
-        self.product += more.product;
-        self.error += more.error;
+        self.of_values.add(&more.of_values);
         self.greatest = self.greatest.max(more.greatest);
     }
 
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     fn figures(self) -> Figures {
-        let (n, lengths) = (self.finite.max(1) as f64, self.squares[0].sqrt() * self.squares[1].sqrt());
+        let (n, of) = (Wide::count(self.finite.max(1)), self.of_values);
         let known = |value: f64| Some(value).filter(|value| value.is_finite() && self.finite > 0);
         Figures {
             values: self.values,
             not_finite: self.values - self.finite,
             mismatched: self.mismatched,
             bits_per_weight: self.bytes as f64 * 8.0 / self.values.max(1) as f64,
-            rmse: known((self.error / n).sqrt()),
+            rmse: known((of.errors / n).sqrt().value()),
             max_abs_error: known(self.greatest),
-            snr_db: known(10.0 * (self.squares[0] / self.error).log10()).filter(|_| self.error > 0.0),
-            // A minimum with 1 would make 1 of what is no number.
-            cosine: known(self.product / lengths).map(|cosine| cosine.min(1.0)),
+            snr_db: known(10.0 * (of.squares[0].log10() - of.errors.log10())),
+            cosine: of.cosine().and_then(known),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod findings;
 mod found;
 mod judge;
+mod look;
 mod policy;
 mod report;
 mod rules;
@@ -19,6 +20,7 @@ pub(crate) use found::Found;
 pub use judge::{
     Finding, Severity, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
 };
+pub(crate) use look::found_in;
 pub use policy::{Quality, summary};
 pub use report::{ContractReport, Unexamined};
 pub use rules::{

@@ -1,8 +1,11 @@
 //! The streaming validator's statistics of one tensor: bytes arrive in pieces, in any order and from any
 //! thread, and only values that a piece's edge has cut in two are buffered.
 
-use super::found::{Found, Look, look_at};
+use super::found::Found;
+use super::look::{Look, look_at};
 use crate::values::exact_sum::ExactSum;
+use crate::values::moments::Moments;
+use crate::values::wide::Wide;
 use apr_sdk::{DType, DTypeKind, Error, Result, ScaleField, Tensor};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,9 +39,9 @@ pub struct Statistics {
     pub max: Option<f64>,
     /// The mean of the finite values.
     pub mean: Option<f64>,
-    /// Their standard deviation (of the population).
+    /// Their standard deviation (of the population); absent where it is too small, beside the mean, to be told.
     pub std: Option<f64>,
-    /// Their L2 norm.
+    /// Their L2 norm; infinite beyond the range of a float.
     pub l2: Option<f64>,
     /// Statistics of the rows, if they were tracked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,6 +50,9 @@ pub struct Statistics {
     /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bad_scales: Option<u64>,
+    /// The sums over the finite values.
+    #[serde(skip)]
+    pub moments: Moments,
 }
 
 /// Statistics of a tensor's rows.
@@ -61,19 +67,30 @@ pub struct Rows {
 }
 
 impl Statistics {
-    /// The statistics of all parts of a tensor together; `sum` and `squares` are exact sums over them.
-    pub(crate) fn new(found: &Found, sum: f64, squares: f64) -> Statistics {
+    /// The statistics of all parts of a tensor together; `moments` are sums over all of them.
+    pub(crate) fn new(found: &Found, moments: Moments) -> Statistics {
         let Found { values, zeros, nans, infs, min, max, .. } = *found;
-        let mut statistics = Statistics { values, zeros, nans, infs, ..Statistics::default() };
-        let finite = statistics.finite();
-        if finite > 0.0 {
-            let mean = sum / finite;
-            statistics.mean = Some(mean);
-            statistics.std = Some((squares / finite - mean * mean).max(0.0).sqrt());
+        let mut statistics = Statistics { values, zeros, nans, infs, moments, ..Statistics::default() };
+        if found.finite() > 0 {
             (statistics.min, statistics.max) = (Some(min), Some(max));
         }
-        statistics.l2 = Some(squares.sqrt());
+        statistics.derive(min == max && found.rests[0] == found.rests[1]);
         statistics
+    }
+
+    /// Works out the mean, the standard deviation and the norm from the sums; `equal` says that all values are.
+    pub(crate) fn derive(&mut self, equal: bool) {
+        /// Sums of squares are known to so many parts of themselves, 2^-100.
+        const RESOLUTION: f64 = f64::from_bits((1023 - 100) << 52);
+        let (finite, Moments { sum, squares }) = (self.values - self.nans - self.infs, self.moments);
+        self.l2 = Some(squares.sqrt().value());
+        if finite > 0 {
+            let mean = sum / Wide::count(finite);
+            let spread = (squares - sum * mean) / Wide::count(finite);
+            self.mean = Some(mean.value());
+            let is_told = (spread - mean * mean * Wide::from(RESOLUTION)).value() > 0.0;
+            self.std = if equal { Some(0.0) } else { is_told.then(|| spread.sqrt().value()) };
+        }
     }
 
     /// How many values are finite.
@@ -84,7 +101,9 @@ impl Statistics {
 
     /// The root of the mean square of the finite values.
     pub fn rms(&self) -> Option<f64> {
-        Some(self.l2? / self.finite().sqrt()).filter(|rms| !rms.is_nan())
+        self.l2?;
+        let finite = self.values - self.nans - self.infs;
+        (finite > 0).then(|| (self.moments.squares / Wide::count(finite)).sqrt().value())
     }
 
     /// Whether the values vary; a single value need not.
@@ -230,7 +249,7 @@ impl StatisticsBuilder {
                     let (now, later) =
                         rest.split_at(usize::try_from(to_end).unwrap_or(usize::MAX).min(rest.len()));
                     let found = look(now);
-                    share.energies.push((at / row, units_of(found.squares)));
+                    share.energies.push((at / row, units_of(found.moments.squares.value())));
                     share.found.add(&found);
                     at += now.len() as u64 / self.unit;
                     rest = later;
@@ -250,9 +269,8 @@ fn units_of(energy: f64) -> u64 {
 impl Sums {
     fn merge(&mut self, share: &Share) {
         self.found.add(&share.found);
-        self.sum.add(share.found.sum);
-        // Squares of F64 may overflow; such a tensor is anything but zero.
-        self.squares.add(share.found.squares.min(f64::MAX));
+        self.sum.add_wide(share.found.moments.sum);
+        self.squares.add_wide(share.found.moments.squares);
         for (row, energy) in &share.energies {
             if let Some(known) = usize::try_from(*row).ok().and_then(|row| self.energies.get_mut(row)) {
                 *known = known.saturating_add(*energy);
@@ -281,7 +299,8 @@ impl Sums {
             let Found { values, nans, .. } = self.found;
             return Statistics { values, bad_scales: Some(nans), ..Statistics::default() };
         }
-        let mut statistics = Statistics::new(&self.found, self.sum.value(), self.squares.value());
+        let mut statistics =
+            Statistics::new(&self.found, Moments { sum: self.sum.wide(), squares: self.squares.wide() });
         statistics.rows = (!self.energies.is_empty()).then(|| self.rows());
         statistics
     }

@@ -3,8 +3,11 @@
 //! Numbers are decoded into small buffers and summed in chunks whose boundaries depend on the tensor alone;
 //! sums are merged in chunk order. So the result does not depend on the number of threads.
 
+use crate::diff::sums::Sums;
 use crate::registry::Registry;
+use crate::values::moments::{is_plain, moments, products, squares};
 use crate::values::numbers::{CHUNK, Chunk, Numbers};
+use crate::values::wide::Wide;
 use apr_sdk::DType;
 use fearless_simd::{Level, dispatch};
 
@@ -22,7 +25,7 @@ pub struct Distance {
     pub differing: u64,
     /// Number of those pairs that have a non-finite side.
     pub mismatched: u64,
-    /// The greatest |a − b| over finite pairs.
+    /// The greatest |a − b| over finite pairs; infinite beyond the range of a float.
     pub max_abs: f64,
     /// The index of that pair, in numbers.
     pub max_at: u64,
@@ -31,11 +34,13 @@ pub struct Distance {
     /// Number of pairs with two finite sides; the sums are over these.
     pub finite: u64,
     /// Sum of |a − b|.
-    pub sum_abs: f64,
+    pub sum_abs: Wide,
     /// Sum of (a − b)².
-    pub sum_squares: f64,
+    pub sum_squares: Wide,
     /// Sums of a² and of b².
-    pub squares: [f64; 2],
+    pub squares: [Wide; 2],
+    /// Sum of a · b.
+    pub product: Wide,
     /// Number of NaN in a, and in b.
     pub nans: [u64; 2],
     /// Number of infinities in a, and in b.
@@ -55,6 +60,7 @@ impl Distance {
         self.finite += later.finite;
         self.sum_abs += later.sum_abs;
         self.sum_squares += later.sum_squares;
+        self.product += later.product;
         for side in 0..2 {
             self.squares[side] += later.squares[side];
             self.nans[side] += later.nans[side];
@@ -64,33 +70,29 @@ impl Distance {
 
     /// The mean of |a − b|.
     pub fn mean_abs(&self) -> f64 {
-        mean(self.sum_abs, self.finite)
+        if self.finite == 0 { 0.0 } else { (self.sum_abs / Wide::count(self.finite)).value() }
     }
 
     /// √Σ(a − b)².
     pub fn l2(&self) -> f64 {
-        self.sum_squares.sqrt()
+        self.sum_squares.sqrt().value()
     }
 
     /// The L2 distance divided by the greater norm: 0 for equal inputs or two zero vectors, at most 2.
     pub fn relative(&self) -> f64 {
-        let norm = self.squares[0].max(self.squares[1]).sqrt();
-        if norm == 0.0 { 0.0 } else { self.l2() / norm }
+        let squares = self.squares[0].max(self.squares[1]);
+        if squares.is_zero() { 0.0 } else { (self.sum_squares / squares).sqrt().value() }
     }
 
     /// The cosine of the angle between a and b; `None` if one of them is zero.
     pub fn cosine(&self) -> Option<f64> {
-        let [a, b] = self.squares;
-        let norms = a.sqrt() * b.sqrt();
-        // 2ab = a² + b² − (a − b)²: saves one sum.
-        (norms > 0.0).then(|| ((a + b - self.sum_squares) / (2.0 * norms)).clamp(-1.0, 1.0))
+        self.sums().cosine()
     }
-}
 
-fn mean(sum: f64, count: u64) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
-    let count = count as f64;
-    if count == 0.0 { 0.0 } else { sum / count }
+    /// The sums that most figures are made of.
+    pub fn sums(&self) -> Sums {
+        Sums { squares: self.squares, product: self.product, errors: self.sum_squares }
+    }
 }
 
 /// How to compare two dtypes.
@@ -171,13 +173,16 @@ impl Measure {
         // The buffers beyond `n` are equal and zero, so they only affect the count.
         values.iter_mut().for_each(|values| values[n..].fill(0.0));
         let [left, right] = values;
-        let sums = Sums::of(left, right, self.tolerance);
+        let sums = Lanes::of(left, right, self.tolerance);
         // Squares of finite f32 cannot overflow an f64: a sum that is not finite reveals a number that is
         // not.
         if !sums.all_finite() {
             return self.wide_chunk(a, b, n, &mut |_, _| ());
         }
-        let mut found = sums.into_distance(n as u64);
+        let mut found = sums.distance(n as u64);
+        if sums.is_lopsided() {
+            found.product = Wide::from(product(left, right));
+        }
         if found.max_abs > known {
             let far = |(l, r): (&f32, &f32)| (f64::from(*l) - f64::from(*r)).abs() == found.max_abs;
             found.max_at = left.iter().zip(right.iter()).position(far).unwrap_or(0) as u64;
@@ -195,6 +200,8 @@ impl Measure {
             see(side, Chunk::Wide(&high[side][..n], &low[side][..n]));
         }
         let mut found = Distance { count: n as u64, ..Distance::default() };
+        let (mut abs, mut errors, mut product) = (0.0, 0.0, 0.0);
+        let (mut squares, mut greatest) = ([0.0; 2], [0.0f64; 2]);
         for at in 0..n {
             let (a, b) = (high[0][at], high[1][at]);
             for (side, value) in [a, b].into_iter().enumerate() {
@@ -210,13 +217,20 @@ impl Measure {
             let away = ((a - b) + (low[0][at] - low[1][at])).abs();
             found.finite += 1;
             found.differing += u64::from(away > self.tolerance);
-            found.sum_abs += away;
-            found.sum_squares += away * away;
-            found.squares[0] += a * a;
-            found.squares[1] += b * b;
+            abs += away;
+            errors += away * away;
+            product += a * b;
+            squares = [squares[0] + a * a, squares[1] + b * b];
+            greatest = [greatest[0].max(a.abs()), greatest[1].max(b.abs())];
             if away > found.max_abs {
                 (found.max_abs, found.max_at) = (away, at as u64);
             }
+        }
+        if [found.max_abs, greatest[0], greatest[1]].into_iter().all(is_plain) {
+            (found.sum_abs, found.sum_squares) = (Wide::from(abs), Wide::from(errors));
+            (found.squares, found.product) = (squares.map(Wide::from), Wide::from(product));
+        } else {
+            found.sums_out_of_range(&mut high, &low, n, greatest);
         }
         if let Some(ulp) = self.ulp {
             found.max_ulp =
@@ -233,8 +247,47 @@ impl Measure {
     }
 }
 
+impl Distance {
+    /// The sums over pairs of which some are so large, or so small, that their squares leave the range of a float; sets to zero
+    /// those that are not finite.
+    fn sums_out_of_range(
+        &mut self,
+        high: &mut [[f64; CHUNK]; 2],
+        low: &[[f64; CHUNK]; 2],
+        n: usize,
+        greatest: [f64; 2],
+    ) {
+        let [a, b] = high;
+        for (a, b) in a.iter_mut().zip(b) {
+            if !(a.is_finite() && b.is_finite()) {
+                (*a, *b) = (0.0, 0.0);
+            }
+        }
+        let (mut away, mut most) = ([0.0; CHUNK], 0.0f64);
+        // The difference of halves cannot overflow.
+        let scale = if greatest[0].max(greatest[1]) > f64::MAX / 4.0 { 0.5 } else { 1.0 };
+        for at in 0..n {
+            let rest = low[0][at] - low[1][at];
+            away[at] = (high[0][at] * scale - high[1][at] * scale + rest).abs();
+            most = most.max(away[at]);
+        }
+        let (of_scale, low) = (Wide::from(1.0 / scale), [0.0; CHUNK]);
+        self.sum_abs = moments(&away[..n], &low[..n], most, 0.0).sum * of_scale;
+        self.sum_squares = squares(&away[..n], most) * of_scale * of_scale;
+        for side in 0..2 {
+            self.squares[side] = squares(&high[side][..n], greatest[side]);
+        }
+        self.product = products(&high[0][..n], &high[1][..n], greatest);
+    }
+}
+
+/// The sum of products of pairs.
+fn product(left: &[f32; CHUNK], right: &[f32; CHUNK]) -> f64 {
+    left.iter().zip(right).map(|(left, right)| f64::from(*left) * f64::from(*right)).sum()
+}
+
 /// The sums of one chunk, in lanes.
-struct Sums {
+struct Lanes {
     max: [f64; LANES],
     differing: [f64; LANES],
     abs: [f64; LANES],
@@ -243,14 +296,14 @@ struct Sums {
     b: [f64; LANES],
 }
 
-impl Sums {
-    fn of(left: &[f32; CHUNK], right: &[f32; CHUNK], tolerance: f64) -> Sums {
-        dispatch!(Level::new(), _ => Sums::add_up(left, right, tolerance))
+impl Lanes {
+    fn of(left: &[f32; CHUNK], right: &[f32; CHUNK], tolerance: f64) -> Lanes {
+        dispatch!(Level::new(), _ => Lanes::add_up(left, right, tolerance))
     }
 
     /// Inlined, so that it is compiled for each kind of processor.
     #[inline(always)]
-    fn add_up(left: &[f32; CHUNK], right: &[f32; CHUNK], tolerance: f64) -> Sums {
+    fn add_up(left: &[f32; CHUNK], right: &[f32; CHUNK], tolerance: f64) -> Lanes {
         let (mut max, mut differing, mut abs) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
         let (mut squares, mut a, mut b) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
         for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
@@ -265,15 +318,23 @@ impl Sums {
                 b[lane] += r * r;
             }
         }
-        Sums { max, differing, abs, squares, a, b }
+        Lanes { max, differing, abs, squares, a, b }
     }
 
     fn all_finite(&self) -> bool {
         (self.a.iter().sum::<f64>() + self.b.iter().sum::<f64>()).is_finite()
     }
 
-    fn into_distance(self, n: u64) -> Distance {
+    /// Whether one side is so much longer than the other that the difference of their squares hides their product.
+    fn is_lopsided(&self) -> bool {
+        const MOST: f64 = 1e4;
+        let [a, b] = [&self.a, &self.b].map(|lanes| lanes.iter().sum::<f64>());
+        a > MOST * b || b > MOST * a
+    }
+
+    fn distance(&self, n: u64) -> Distance {
         let sum = |lanes: [f64; LANES]| lanes.iter().sum::<f64>();
+        let [a, b, apart] = [self.a, self.b, self.squares].map(sum);
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -285,9 +346,11 @@ impl Sums {
             finite: n,
             differing,
             max_abs: self.max.into_iter().fold(0.0, f64::max),
-            sum_abs: sum(self.abs),
-            sum_squares: sum(self.squares),
-            squares: [sum(self.a), sum(self.b)],
+            sum_abs: Wide::from(sum(self.abs)),
+            sum_squares: Wide::from(apart),
+            squares: [a, b].map(Wide::from),
+            // 2ab = a² + b² − (a − b)²: saves one sum.
+            product: Wide::from((a + b - apart) / 2.0),
             ..Distance::default()
         }
     }
@@ -350,8 +413,8 @@ mod tests {
         let d = f32s(&[1.0, -2.0, 4.0, 0.0], &[1.0, -2.5, 3.0, -0.0], 0.0);
         assert_eq!((d.count, d.finite, d.differing), (4, 4, 2));
         assert_eq!((d.max_abs, d.max_at, d.mean_abs()), (1.0, 2, 0.375));
-        assert_eq!((d.l2(), d.squares), (1.25f64.sqrt(), [21.0, 16.25]));
-        assert_eq!(d.relative(), 1.25f64.sqrt() / 21f64.sqrt());
+        assert_eq!((d.l2(), d.squares.map(Wide::value)), (1.25f64.sqrt(), [21.0, 16.25]));
+        assert!((d.relative() - 1.25f64.sqrt() / 21f64.sqrt()).abs() < 1e-15);
         let cosine = (1.0 + 5.0 + 12.0) / (21f64.sqrt() * 16.25f64.sqrt());
         assert!((d.cosine().unwrap() - cosine).abs() < 1e-15);
         assert_eq!(f32s(&[0.0], &[0.0], 0.0).cosine(), None);

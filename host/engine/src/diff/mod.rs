@@ -9,6 +9,7 @@ mod facts;
 pub(crate) mod pair_tiles;
 mod pairs;
 mod rounding;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ pub(crate) use pairs::by_name;
 pub(crate) use rounding::Rounding;
 use serde::{Serialize, Serializer};
 use std::cmp::Ordering;
+pub use sums::Sums;
 
 /// What counts as equal.
 #[derive(Clone, Debug, Default)]
@@ -154,9 +156,9 @@ pub struct Values {
     /// The square root of the sum of squared differences.
     #[serde(serialize_with = "number")]
     pub l2: f64,
-    /// The norms of a, and of b.
+    /// What the distances are made of.
     #[serde(skip)]
-    pub norms: [f64; 2],
+    pub sums: Sums,
     /// The L2 distance divided by the greater norm.
     #[serde(serialize_with = "number")]
     pub relative: f64,
@@ -355,7 +357,7 @@ impl Values {
             max_at,
             mean_abs: distance.mean_abs(),
             l2: distance.l2(),
-            norms: distance.squares.map(f64::sqrt),
+            sums: distance.sums(),
             relative: distance.relative(),
             cosine: distance.cosine(),
             max_ulp: found.has_ulp.then_some(distance.max_ulp),
@@ -376,8 +378,7 @@ fn farther_first(one: &TensorDiff, two: &TensorDiff) -> Ordering {
     two.0.cmp(&one.0).then(two.1.total_cmp(&one.1)).then(two.2.total_cmp(&one.2))
 }
 
-/// Serializes a number; values that JSON lacks become their names. Sums of squares of huge F64 can be
-/// infinite.
+/// Serializes a number; values that JSON lacks become their names. A distance of huge F64 can leave the range of a float.
 fn number<S: Serializer>(value: &f64, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     match value {
         value if value.is_finite() => serializer.serialize_f64(*value),

@@ -111,8 +111,7 @@ fn error<'t>(tensors: impl Iterator<Item = &'t SurveyedTensor>) -> Option<f64> {
 
 impl LayerSide {
     fn new<'s>(all: impl Iterator<Item = &'s SurveyedSide>) -> LayerSide {
-        let mut layer = LayerSide::default();
-        let (mut sum, mut squares) = (0.0, 0.0);
+        let (mut layer, mut all_equal) = (LayerSide::default(), true);
         for side in all {
             layer.tensors += 1;
             layer.parameters = layer.parameters.saturating_add(side.parameters);
@@ -126,18 +125,12 @@ impl LayerSide {
             together.infs += of.infs;
             together.min = [together.min, of.min].into_iter().flatten().reduce(f64::min);
             together.max = [together.max, of.max].into_iter().flatten().reduce(f64::max);
-            sum += of.mean.unwrap_or(0.0) * of.finite();
-            squares += of.l2.unwrap_or(0.0).powi(2);
+            all_equal &= of.finite() == 0.0 || of.std == Some(0.0);
+            together.moments.sum += of.moments.sum;
+            together.moments.squares += of.moments.squares;
         }
-        let together = &mut layer.statistics;
-        let finite = together.finite();
-        if finite > 0.0 {
-            let mean = sum / finite;
-            together.mean = Some(mean);
-            together.std = Some((squares / finite - mean * mean).max(0.0).sqrt());
-        }
-        together.l2 = Some(squares.sqrt());
-        layer.rms = together.rms();
+        layer.statistics.derive(all_equal && layer.statistics.min == layer.statistics.max);
+        layer.rms = layer.statistics.rms();
         layer
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Counts are whole numbers and sums are exact: any number of threads, in whichever order they finish, gives the same.
 
-use crate::contract::{Found, Statistics};
+use crate::contract::{Found, Statistics, found_in};
 use crate::diff::pair_tiles::{BATCH, PairTiles, run_units};
 use crate::diff::side_by_side::{in_pieces, side_by_side};
 use crate::diff::sides::{Side, Sides};
@@ -11,6 +11,7 @@ use crate::diff::{Distance, Measure, check_in_order};
 use crate::engine::Engine;
 use crate::expression::Expression;
 use crate::values::exact_sum::ExactSum;
+use crate::values::moments::Moments;
 use crate::values::numbers::{Chunk, Numbers};
 use crate::values::spread::{Bins, Spread};
 use apr_sdk::{Error, Result, checked_elements};
@@ -160,7 +161,7 @@ impl Work {
         let n = self.tiles.n_numbers(tile);
         let mut found = [Found::default(), Found::default()];
         let mut see = |side: usize, chunk: Chunk<'_>| {
-            found[side].add(&Found::of(chunk));
+            found[side].add(&found_in(chunk));
             if self.has_bins {
                 spreads[side].add_all(chunk);
             }
@@ -177,14 +178,13 @@ impl Work {
         let mut state = self.state();
         for (side, found) in found.iter().enumerate() {
             state.found[side].add(found);
-            state.sums[side].add(found.sum);
-            // Squares of F64 may be too large for it; such a tensor is anything but zero.
-            state.squares[side].add(found.squares.min(f64::MAX));
+            state.sums[side].add_wide(found.moments.sum);
+            state.squares[side].add_wide(found.moments.squares);
         }
         if let Some(distance) = distance {
             state.n_same += u64::from(self.one_type && a == b);
             let squares = [distance.sum_squares, distance.squares[0], distance.squares[1]];
-            state.apart.iter_mut().zip(squares).for_each(|(sum, of)| sum.add(of.min(f64::MAX)));
+            state.apart.iter_mut().zip(squares).for_each(|(sum, of)| sum.add_wide(of));
             state.distance.merge(&distance, tile * self.tiles.tile_numbers);
         }
     }
@@ -208,12 +208,13 @@ impl Work {
         let mut measured = Measured::default();
         for (side, bins) in state.bins.into_iter().enumerate() {
             if self.numbers[side].is_some() {
-                let (sum, squares) = (state.sums[side].value(), state.squares[side].value());
-                measured.sides[side] = Some((Statistics::new(&state.found[side], sum, squares), bins));
+                let (sum, squares) = (state.sums[side].wide(), state.squares[side].wide());
+                let statistics = Statistics::new(&state.found[side], Moments { sum, squares });
+                measured.sides[side] = Some((statistics, bins));
             }
         }
         if self.measure.is_some() {
-            let [sum_squares, a, b] = state.apart.map(|sum| sum.value());
+            let [sum_squares, a, b] = state.apart.map(|sum| sum.wide());
             let distance = Distance { sum_squares, squares: [a, b], ..state.distance };
             let same_bytes = self.one_type && state.n_same == self.tiles.count;
             measured.apart = Some(Apart { same_bytes, distance });

@@ -15,6 +15,7 @@ use crate::diff::{Measure, by_name};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::values::spread::Bins;
+use crate::values::wide::Wide;
 use apr_sdk::{Payload, Result, checked_elements};
 use layers::place;
 use measure::{Apart, Together, measure};
@@ -144,8 +145,7 @@ pub struct SurveyedSide {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ValueError {
     /// The root of the sum of squared differences, over the greater norm of both: 0 if they are the same, at most 2. NaN,
-    /// which JSON writes as `null`, where some values differ that are not finite; absent where squares are too large to be
-    /// added.
+    /// which JSON writes as `null`, where some values differ that are not finite.
     pub relative: Option<f64>,
     /// The root of the mean of squared differences; absent without a pair of finite values.
     pub rmse: Option<f64>,
@@ -157,7 +157,7 @@ pub struct ValueError {
     pub mismatched: u64,
     /// Sums of squares: of differences, of the values of a and of b.
     #[serde(skip)]
-    squares: [f64; 3],
+    squares: [Wide; 3],
 }
 
 impl Survey {
@@ -293,12 +293,11 @@ impl ValueError {
     fn new(apart: &Apart) -> ValueError {
         let distance = &apart.distance;
         let finite = |value: f64| Some(value).filter(|value| value.is_finite() && distance.finite > 0);
-        #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
-        let n = distance.finite.max(1) as f64;
+        let n = Wide::count(distance.finite.max(1));
         let squares = [distance.sum_squares, distance.squares[0], distance.squares[1]];
         ValueError {
             relative: if distance.mismatched > 0 { Some(f64::NAN) } else { relative(squares) },
-            rmse: finite((distance.sum_squares / n).sqrt()),
+            rmse: finite((distance.sum_squares / n).sqrt().value()),
             max_abs: finite(distance.max_abs),
             differing: distance.differing,
             mismatched: distance.mismatched,
@@ -308,7 +307,7 @@ impl ValueError {
 }
 
 /// The relative error of sums of squares: of differences, of a and of b.
-fn relative([apart, a, b]: [f64; 3]) -> Option<f64> {
+fn relative([apart, a, b]: [Wide; 3]) -> Option<f64> {
     let distance = crate::diff::Distance { sum_squares: apart, squares: [a, b], ..Default::default() };
     Some(distance.relative()).filter(|relative| relative.is_finite())
 }

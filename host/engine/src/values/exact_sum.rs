@@ -1,9 +1,12 @@
 //! A sum of floats that does not depend on their order: parts of a tensor arrive from several threads.
 
+use crate::values::wide::Wide;
 use std::collections::BTreeMap;
 
 /// Bits of the exponent covered by one bin.
 const SPAN: i32 = 32;
+/// The bits of a digit, which a bin holds once all is carried.
+const DIGIT: i128 = (1 << SPAN) - 1;
 
 /// An exact sum: integers, each in units of another power of two. Integer addition is associative, so any
 /// order and grouping gives the same bins.
@@ -13,6 +16,11 @@ pub struct ExactSum(BTreeMap<i32, i128>);
 impl ExactSum {
     /// Adds a number; infinities and NaN are ignored.
     pub fn add(&mut self, value: f64) {
+        self.add_scaled(value, 0);
+    }
+
+    /// Adds `value` times 2^`scale`.
+    fn add_scaled(&mut self, value: f64, scale: i32) {
         if value == 0.0 || !value.is_finite() {
             return;
         }
@@ -20,25 +28,67 @@ impl ExactSum {
         let (fraction, exponent) = (bits & ((1 << 52) - 1), i32::try_from(bits >> 52 & 0x7ff).unwrap_or(0));
         // A subnormal number has no leading bit, and the exponent of the smallest normal one.
         let mantissa = if exponent == 0 { fraction } else { fraction | 1 << 52 };
-        let exponent = exponent.max(1) - 1075;
+        let exponent = exponent.max(1) - 1075 + scale;
         let magnitude = i128::from(mantissa) << exponent.rem_euclid(SPAN);
         let signed = if value < 0.0 { -magnitude } else { magnitude };
         *self.0.entry(exponent.div_euclid(SPAN)).or_default() += signed;
     }
 
-    /// The sum as a float, accurate to a few units in the last place.
+    /// Adds a number of twice the precision.
+    pub fn add_wide(&mut self, value: Wide) {
+        let (high, low, exponent) = value.parts();
+        self.add_scaled(high, exponent);
+        self.add_scaled(low, exponent);
+    }
+
+    /// The nearest float, but for a unit in the last place.
     pub fn value(&self) -> f64 {
-        #[allow(clippy::cast_precision_loss, reason = "rounded on purpose: a bin may hold more than 53 bits")]
-        let parts = self.0.iter().rev().map(|(bin, sum)| scaled(*sum as f64, bin * SPAN));
-        // An empty sum would otherwise be negative zero.
-        parts.fold(0.0, |sum, part| sum + part)
+        self.wide().value()
+    }
+
+    /// The sum, to 97 bits at least.
+    pub fn wide(&self) -> Wide {
+        match self.digits(1) {
+            Ok(wide) => wide,
+            Err(Negative) => -self.digits(-1).unwrap_or_default(),
+        }
+    }
+
+    /// The sum times `sign`, if that is not negative. What exceeds the span of a bin is carried to the next, until each
+    /// holds a digit.
+    fn digits(&self, sign: i128) -> Result<Wide, Negative> {
+        let bins = self.0.first_key_value().zip(self.0.last_key_value());
+        let Some(((&first, _), (&last, _))) = bins else { return Ok(Wide::default()) };
+        let (mut digits, mut carry) = (Vec::new(), 0i128);
+        for bin in first..=last {
+            let sum = self.0.get(&bin).copied().unwrap_or(0) * sign + carry;
+            digits.push((sum & DIGIT).cast_unsigned());
+            carry = sum >> SPAN;
+        }
+        if carry < 0 {
+            return Err(Negative);
+        }
+        while carry > 0 {
+            digits.push((carry & DIGIT).cast_unsigned());
+            carry >>= SPAN;
+        }
+        let n = digits.iter().rposition(|digit| *digit > 0).map_or(0, |at| at + 1);
+        let lowest = n.saturating_sub(4);
+        let leading = digits[lowest..n].iter().rev().fold(0u128, |all, digit| all << SPAN | digit);
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "rounded to an f64 and back on purpose: the rest is what the rounding lost"
+        )]
+        let (high, rest) = (leading as f64, leading.wrapping_sub(leading as f64 as u128).cast_signed());
+        #[allow(clippy::cast_precision_loss, reason = "rounded on purpose: the last of 128 bits")]
+        Ok(Wide::new(high, rest as f64, (first + i32::try_from(lowest).unwrap_or(0)) * SPAN))
     }
 }
 
-/// `value` times 2^`exponent`, even if that power alone would underflow.
-fn scaled(value: f64, exponent: i32) -> f64 {
-    value * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2)
-}
+/// A sum that is below zero.
+struct Negative;
 
 #[cfg(test)]
 mod tests {
@@ -74,5 +124,22 @@ mod tests {
         assert_eq!(sum([2f64.powi(-1074), 2f64.powi(-1074)].into_iter()).value(), 2f64.powi(-1073));
         assert_eq!(sum([f64::MAX, -f64::MAX].into_iter()).value(), 0.0);
         assert_eq!(ExactSum::default().value(), 0.0);
+        // Carried through many bins, and back.
+        assert_eq!(sum([1e300, 1e-300, -1e300, -2e-300].into_iter()).value(), -1e-300);
+        assert_eq!(
+            sum([-(2f64.powi(100)), 2f64.powi(100) - 2f64.powi(47), 1.0].into_iter()).value(),
+            1.0 - 2f64.powi(47)
+        );
+    }
+
+    #[test]
+    fn sums_of_squares_may_leave_the_range_of_a_float() {
+        let mut sum = ExactSum::default();
+        let square = Wide::from(f64::MAX) * Wide::from(f64::MAX);
+        (0..4).for_each(|_| sum.add_wide(square));
+        assert_eq!((sum.wide() / Wide::from(4.0)).sqrt().value(), f64::MAX);
+        sum.add_wide(-square);
+        sum.add_wide(Wide::from(5e-324) * Wide::from(5e-324));
+        assert_eq!((sum.wide() / Wide::from(3.0)).sqrt().value(), f64::MAX);
     }
 }

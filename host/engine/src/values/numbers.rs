@@ -44,6 +44,17 @@ pub enum Chunk<'n> {
     Wide(&'n [f64], &'n [f64]),
 }
 
+impl Chunk<'_> {
+    /// Calls `each` with the float nearest to each number.
+    #[inline]
+    pub fn each(self, each: &mut impl FnMut(f64)) {
+        match self {
+            Chunk::Narrow(values) => values.iter().for_each(|value| each(f64::from(*value))),
+            Chunk::Wide(high, low) => high.iter().zip(low).for_each(|(high, low)| each(high + low)),
+        }
+    }
+}
+
 /// Numbers read at once into a buffer on the stack. A multiple of 8, so that packed types start on whole
 /// bytes, and of every block size.
 pub const CHUNK: usize = 512;
@@ -146,8 +157,6 @@ pub struct Values {
     left: u64,
     /// Bytes of an incomplete chunk.
     rest: Vec<u8>,
-    high: [f64; CHUNK],
-    low: [f64; CHUNK],
 }
 
 impl Values {
@@ -157,11 +166,11 @@ impl Values {
     /// LimitExceeded for a shape with more elements than can be counted.
     pub fn new(numbers: Numbers, shape: &[u64]) -> Result<Values> {
         let left = checked_elements(shape)?.saturating_mul(numbers.per_element);
-        Ok(Values { numbers, left, rest: Vec::new(), high: [0.0; CHUNK], low: [0.0; CHUNK] })
+        Ok(Values { numbers, left, rest: Vec::new() })
     }
 
     /// Calls `each` with the values that are complete, except some that are left for [`Values::end`].
-    pub fn add(&mut self, mut bytes: &[u8], each: &mut impl FnMut(f64)) {
+    pub fn add(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Chunk<'_>)) {
         let chunk = self.numbers.bytes_of(CHUNK);
         while !bytes.is_empty() {
             if self.rest.is_empty() && bytes.len() >= chunk {
@@ -179,23 +188,21 @@ impl Values {
     }
 
     /// Calls `each` with the remaining values.
-    pub fn end(&mut self, each: &mut impl FnMut(f64)) {
+    pub fn end(&mut self, each: &mut dyn FnMut(Chunk<'_>)) {
         self.read_rest(each);
     }
 
-    fn read_rest(&mut self, each: &mut impl FnMut(f64)) {
+    fn read_rest(&mut self, each: &mut dyn FnMut(Chunk<'_>)) {
         let mut rest = std::mem::take(&mut self.rest);
         self.read(&rest, each);
         rest.clear();
         self.rest = rest;
     }
 
-    fn read(&mut self, bytes: &[u8], each: &mut impl FnMut(f64)) {
+    fn read(&mut self, bytes: &[u8], each: &mut dyn FnMut(Chunk<'_>)) {
         let whole = self.numbers.numbers_in(bytes.len());
         let n = usize::try_from(self.left.min(whole)).unwrap_or(usize::MAX).min(CHUNK);
-        let (high, low) = (&mut self.high[..n], &mut self.low[..n]);
-        self.numbers.read_wide(bytes, high, low);
-        high.iter().zip(low).for_each(|(high, low)| each(high + *low));
+        self.numbers.chunks(bytes, n, each);
         self.left -= n as u64;
     }
 }

@@ -59,10 +59,7 @@ impl Spread {
 
     /// Counts all numbers of a chunk.
     pub fn add_all(&mut self, chunk: Chunk<'_>) {
-        match chunk {
-            Chunk::Narrow(values) => values.iter().for_each(|value| self.add(f64::from(*value))),
-            Chunk::Wide(high, low) => high.iter().zip(low).for_each(|(high, low)| self.add(high + low)),
-        }
+        chunk.each(&mut |value| self.add(value));
     }
 
     /// Takes over what another has counted, and leaves it empty.

@@ -1,10 +1,12 @@
 //! Describes the tensors of a model: rows for `apr tensors`, optionally with digests and statistics.
 
+use crate::contract::Found;
 use crate::crew::map;
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
-use crate::values::numbers::{Numbers, Values};
+use crate::values::numbers::{Chunk, Numbers, Values};
+use crate::values::wide::Wide;
 use crate::verify::histogram::Histogram;
 use crate::wording::hex;
 use apr_sdk::{Error, Extent, Payload, Result, Tensor};
@@ -96,6 +98,37 @@ fn as_text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> std::result
     text.as_deref().serialize(serializer)
 }
 
+/// The least or the greatest value of a tensor. JSON: a number; an integer without a fraction where no 64-bit float holds it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct End {
+    /// The nearest 64-bit float.
+    pub value: f64,
+    /// What an integer exceeds it by.
+    rest: f64,
+}
+
+impl End {
+    /// The value `nearest + rest`.
+    pub fn new(nearest: f64, rest: f64) -> End {
+        End { value: nearest, rest }
+    }
+}
+
+impl Serialize for End {
+    #[allow(clippy::cast_possible_truncation, reason = "integers of 64 bits")]
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        if self.rest == 0.0 {
+            return serializer.serialize_f64(self.value);
+        }
+        let exact = self.value as i128 + self.rest as i128;
+        match (i64::try_from(exact), u64::try_from(exact)) {
+            (Ok(exact), _) => serializer.serialize_i64(exact),
+            (_, Ok(exact)) => serializer.serialize_u64(exact),
+            _ => serializer.serialize_f64(self.value),
+        }
+    }
+}
+
 /// Statistics of a tensor's values; a complex number counts as two. NaN and infinities are counted, and
 /// excluded from the rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -103,9 +136,9 @@ pub struct Stats {
     /// Number of values.
     pub count: u64,
     /// The smallest finite value; `None` if there is none.
-    pub min: Option<f64>,
+    pub min: Option<End>,
     /// The greatest finite value; `None` if there is none.
-    pub max: Option<f64>,
+    pub max: Option<End>,
     /// The mean of the finite values.
     pub mean: Option<f64>,
     /// Their standard deviation (of the population).
@@ -116,6 +149,14 @@ pub struct Stats {
     pub nans: u64,
     /// Number of infinities.
     pub infs: u64,
+}
+
+impl Stats {
+    /// The figures that are floats, with their names; of an integer, the nearest float.
+    pub fn figures(&self) -> [(&'static str, Option<f64>); 4] {
+        let value = |end: Option<End>| end.map(|end| end.value);
+        [("min", value(self.min)), ("max", value(self.max)), ("mean", self.mean), ("std", self.std)]
+    }
 }
 
 /// Rows computed at a time.
@@ -218,51 +259,46 @@ fn read_one(engine: &Engine, opened: &OpenedModel, number: usize, options: RowOp
             hasher.update(bytes);
         }
         if let Some(values) = &mut values {
-            values.add(bytes, &mut |value| running.add(value));
+            values.add(bytes, &mut |chunk| running.add(chunk));
         }
         Ok::<(), Error>(())
     })?;
     let stats = values.map(|mut values| {
-        values.end(&mut |value| running.add(value));
+        values.end(&mut |chunk| running.add(chunk));
         running.finish()
     });
     Ok(Read { sha256: hasher.map(|h| hex(&h.finalize())), stats })
 }
 
-/// Running statistics with Welford's method, which stays accurate where sums of squares cancel (Welford 1962,
-/// "Note on a method for calculating corrected sums of squares and products").
+/// Running statistics: sums of distances from the first number, so that nothing cancels that the numbers have in common.
 #[derive(Default)]
 struct Running {
-    stats: Stats,
-    finite: f64,
-    mean: f64,
-    squares: f64,
+    found: Found,
+    pivot: Option<f64>,
 }
 
 impl Running {
-    fn add(&mut self, value: f64) {
-        self.stats.count += 1;
-        if value.is_nan() {
-            self.stats.nans += 1;
-        } else if value.is_infinite() {
-            self.stats.infs += 1;
-        } else {
-            self.stats.zeros += u64::from(value == 0.0);
-            self.finite += 1.0;
-            let away = value - self.mean;
-            self.mean += away / self.finite;
-            self.squares += away * (value - self.mean);
-            self.stats.min = Some(self.stats.min.map_or(value, |min| min.min(value)));
-            self.stats.max = Some(self.stats.max.map_or(value, |max| max.max(value)));
+    fn add(&mut self, chunk: Chunk<'_>) {
+        if self.pivot.is_none() {
+            let mut first = None;
+            chunk.each(&mut |value| first = first.or(Some(value).filter(|value| value.is_finite())));
+            self.pivot = first;
         }
+        self.found.add(&Found::of(chunk, self.pivot.unwrap_or(0.0)));
     }
 
-    fn finish(mut self) -> Stats {
-        if self.finite > 0.0 {
-            self.stats.mean = Some(self.mean);
-            self.stats.std = Some((self.squares / self.finite).sqrt());
+    fn finish(self) -> Stats {
+        let Found { values, zeros, nans, infs, min, max, rests, moments } = self.found;
+        let mut stats = Stats { count: values, zeros, nans, infs, ..Stats::default() };
+        let n = self.found.finite();
+        if n > 0 {
+            let away = moments.sum / Wide::count(n);
+            let spread = (moments.squares - moments.sum * away) / Wide::count(n);
+            stats.mean = Some((Wide::from(self.pivot.unwrap_or(0.0)) + away).value());
+            stats.std = Some(spread.sqrt().value());
+            (stats.min, stats.max) = (Some(End::new(min, rests[0])), Some(End::new(max, rests[1])));
         }
-        self.stats
+        stats
     }
 }
 
@@ -275,9 +311,13 @@ mod tests {
     fn stats_of(dtype: DType, n: u64, pieces: [&[u8]; 2]) -> Stats {
         let mut values = Values::new(Numbers::new(dtype).unwrap(), &[n]).unwrap();
         let mut running = Running::default();
-        pieces.iter().for_each(|bytes| values.add(bytes, &mut |value| running.add(value)));
-        values.end(&mut |value| running.add(value));
+        pieces.iter().for_each(|bytes| values.add(bytes, &mut |chunk| running.add(chunk)));
+        values.end(&mut |chunk| running.add(chunk));
         running.finish()
+    }
+
+    fn ends(stats: &Stats) -> (Option<f64>, Option<f64>) {
+        (stats.min.map(|end| end.value), stats.max.map(|end| end.value))
     }
 
     #[test]
@@ -286,7 +326,7 @@ mod tests {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let s = stats_of(DType::F32, 5, [&bytes, &[]]);
         assert_eq!((s.count, s.zeros, s.nans, s.infs), (5, 1, 1, 1));
-        assert_eq!((s.min, s.max), (Some(-3.0), Some(1.0)));
+        assert_eq!(ends(&s), (Some(-3.0), Some(1.0)));
         assert!((s.mean.unwrap() + 2.0 / 3.0).abs() < 1e-12);
         assert!((s.std.unwrap() - (26.0f64 / 9.0).sqrt()).abs() < 1e-12);
     }
@@ -297,7 +337,7 @@ mod tests {
         for cut in [0, 1, 2, 3, 5, 2047, 2049, 2799, 2800] {
             let (one, other) = bytes.split_at(cut);
             let s = stats_of(DType::F32, 700, [one, other]);
-            assert_eq!((s.count, s.min, s.max), (700, Some(0.0), Some(699.0)), "cut at {cut}");
+            assert_eq!((s.count, ends(&s)), (700, (Some(0.0), Some(699.0))), "cut at {cut}");
             assert!((s.mean.unwrap() - 349.5).abs() < 1e-9, "cut at {cut}");
         }
     }
@@ -306,11 +346,11 @@ mod tests {
     fn packed_and_complex_types_have_statistics() {
         // Five elements in three bytes: the last half byte, -1, is not an element.
         let s = stats_of(DType::I4, 5, [&[0x21, 0x83], &[0xf4]]);
-        assert_eq!((s.count, s.min, s.max, s.mean), (5, Some(-8.0), Some(4.0), Some(0.4)));
+        assert_eq!((s.count, ends(&s), s.mean), (5, (Some(-8.0), Some(4.0)), Some(0.4)));
         let s = stats_of(DType::F8_E4M3, 2, [&[0x7e], &[0x7f]]);
-        assert_eq!((s.count, s.nans, s.max), (2, 1, Some(448.0)));
+        assert_eq!((s.count, s.nans, ends(&s).1), (2, 1, Some(448.0)));
         let parts: Vec<u8> = [1.0f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
         let s = stats_of(DType::C64, 1, [&parts, &[]]);
-        assert_eq!((s.count, s.min, s.max), (2, Some(-2.0), Some(1.0)));
+        assert_eq!((s.count, ends(&s)), (2, (Some(-2.0), Some(1.0))));
     }
 }

@@ -192,7 +192,7 @@ fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram) -> fmt::Re
 }
 
 fn write_stats(f: &mut fmt::Formatter<'_>, stats: &Stats) -> fmt::Result {
-    for (value, what) in [(stats.min, "min"), (stats.max, "max"), (stats.mean, "mean"), (stats.std, "std")] {
+    for (what, value) in stats.figures() {
         if let Some(value) = value {
             write!(f, "  {what} {}", show_value(value))?;
         }

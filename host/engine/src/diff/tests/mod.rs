@@ -3,6 +3,7 @@
 
 use crate::diff::distance::{Distance, Measure};
 use crate::registry::Registry;
+use crate::values::wide::Wide;
 use apr_sdk::DType;
 
 /// A float type: its bytes, and its exponent and mantissa bits.
@@ -77,10 +78,11 @@ impl Float {
                 (all.max_abs, all.max_at) = (away, at as u64);
             }
             all.max_ulp = all.max_ulp.max(self.place(a).abs_diff(self.place(b)));
+            let [a, b, away] = [values[0], values[1], away].map(Wide::from);
             all.sum_abs += away;
             all.sum_squares += away * away;
-            all.squares[0] += values[0] * values[0];
-            all.squares[1] += values[1] * values[1];
+            all.squares = [all.squares[0] + a * a, all.squares[1] + b * b];
+            all.product += a * b;
         }
         all
     }
@@ -90,10 +92,15 @@ impl Float {
 fn assert_same(found: &Distance, wanted: &Distance, what: &str) {
     let sums = |d: &Distance| [d.sum_abs, d.sum_squares, d.squares[0], d.squares[1]];
     for (one, other) in sums(found).into_iter().zip(sums(wanted)) {
-        assert!((one - other).abs() <= 1e-12 * other, "{what}: {one} {other}\n{found:?}\n{wanted:?}");
+        let near = (one - other).value().abs() <= 1e-12 * other.value();
+        assert!(near, "{what}: {one:?} {other:?}\n{found:?}\n{wanted:?}");
     }
-    let (sum_abs, sum_squares, squares) = (wanted.sum_abs, wanted.sum_squares, wanted.squares);
-    assert_eq!(&Distance { sum_abs, sum_squares, squares, ..found.clone() }, wanted, "{what}");
+    let (one, other) = (found.cosine(), wanted.cosine());
+    assert_eq!(one.is_some(), other.is_some(), "{what}");
+    let apart = one.zip(other).map_or(0.0, |(one, other)| (one - other).abs());
+    assert!(apart < 1e-11, "{what}: {one:?} {other:?}");
+    let Distance { sum_abs, sum_squares, squares, product, .. } = *wanted;
+    assert_eq!(&Distance { sum_abs, sum_squares, squares, product, ..found.clone() }, wanted, "{what}");
 }
 
 struct Random(u64);

@@ -46,7 +46,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
 
 /// The figures; counts of what is not there are left out, but for zeros and NaN.
 fn facts(stats: &Stats) -> Vec<String> {
-    let values = [("min", stats.min), ("max", stats.max), ("mean", stats.mean), ("std", stats.std)];
+    let values = stats.figures();
     let mut all: Vec<String> =
         values.iter().filter_map(|(what, value)| Some(format!("{what} {}", show_value((*value)?)))).collect();
     let counts = [("values", stats.count), ("zeros", stats.zeros), ("NaN", stats.nans), ("inf", stats.infs)];

@@ -43,8 +43,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
             "tensor" => Text::raw(name(&rows[numbers[at]].name, width)),
             "mean" => figure(|stats| stats.mean, *own),
             "std" => figure(|stats| stats.std, *own),
-            "min" => figure(|stats| stats.min, *own),
-            _ => figure(|stats| stats.max, *own),
+            "min" => figure(|stats| stats.min.map(|end| end.value), *own),
+            _ => figure(|stats| stats.max.map(|end| end.value), *own),
         }))
     });
     let selected = app.selected().and_then(|number| app.measured.get(&number));

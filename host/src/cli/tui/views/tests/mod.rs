@@ -9,7 +9,7 @@ use apr_engine::architecture::{Expected, Figure};
 use apr_engine::contract::{Finding, RANGE, Severity};
 use apr_engine::diff::{Counts, Diff, Status, TensorDiff, TensorSide, Values};
 use apr_engine::verify::histogram::{Bin, Histogram};
-use apr_engine::verify::stats::{Stats, TensorRow};
+use apr_engine::verify::stats::{End, Stats, TensorRow};
 use apr_sdk::Error;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -55,8 +55,8 @@ fn contents() -> Contents {
 fn measured(mean: f64) -> Measured {
     let stats = Stats {
         count: 4096,
-        min: Some(mean - 1.0),
-        max: Some(mean + 1.0),
+        min: Some(End::new(mean - 1.0, 0.0)),
+        max: Some(End::new(mean + 1.0, 0.0)),
         mean: Some(mean),
         std: Some(0.25),
         zeros: 3,
@@ -198,7 +198,7 @@ fn compare() {
             max_at: vec![3],
             mean_abs: max_abs / 10.0,
             l2: 1.0,
-            norms: [1.0; 2],
+            sums: apr_engine::diff::Sums::default(),
             relative: max_abs / 100.0,
             cosine: Some(0.99),
             max_ulp: None,

@@ -136,6 +136,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let decoder = decoder(host, &opened.model, arch, &shapes)?;
     model.choose_types(&decoder, options)?;
     let context = context_of(&decoder, options, &mut model.warnings)?;
+    model.warnings.extend(long_factors(&decoder, context));
     let built = model.build(&decoder, options, context)?;
     let specs = model.matrices(&built)?;
     let types: Vec<DType> = specs.iter().map(MatrixSpec::dtype).collect();
@@ -211,7 +212,18 @@ fn rows_of_a_step(built: &Built, options: &LoadOptions, context: u32) -> u32 {
     if is_whole(built) || options.wanted != Wanted::Logits {
         return context;
     }
-    context.min(if options.taps { TAPPED_ROWS } else { ROWS })
+    // Sequences that go on together have a row each, however short they are.
+    context.min(if options.taps { TAPPED_ROWS } else { ROWS }).max(options.sequences)
+}
+
+/// The remark on a rotation that is the one of long texts for short ones too, as in llama.cpp.
+fn long_factors(decoder: &Decoder, context: u32) -> Option<String> {
+    let mut ropes = decoder.layers.iter().filter_map(|layer| layer.attention.rope.as_ref());
+    let original = ropes.find_map(|rope| rope.original).filter(|original| context > *original)?;
+    Some(format!(
+        "there is room for {context} tokens, so the rotation takes the factors for long texts from the first token on, as in \
+         llama.cpp; transformers takes those for short ones up to {original} tokens: pass --context {original} for the same logits"
+    ))
 }
 
 /// The positions that there is room for.

@@ -76,6 +76,7 @@ FAMILIES = {
     "ministral3-two-factors": ministral(YARN, mscale_all_dim=0.5),
     "ministral3-no-factor": decoder(turned(**YARN, llama_4_scaling_beta=0.3), head_dim=32),
     "ministral3-class": SIZES | {"head_dim": 16},
+    "ministral3-window": ministral(YARN, mscale_all_dim=1.0) | {"sliding_window": 16},
     "mistral3": mistral3(decoder(turned(), model_type="mistral", head_dim=32, sliding_window=None)),
     "mistral3-yarn": mistral3(decoder(turned(**YARN), model_type="mistral", head_dim=32, sliding_window=None)),
     "mistral3-ministral3": mistral3(ministral(SHORT_YARN, mscale_all_dim=1.0) | {"model_type": "ministral3"}),
@@ -83,6 +84,7 @@ FAMILIES = {
     "phimoe-two-scales": phimoe(long_mscale=1.1, short_mscale=1.3),
     "phimoe-short": phimoe(long_mscale=1.0692, short_mscale=1.0692, original_max_position_embeddings=128),
     "phimoe-jitter": phimoe(long_mscale=1.1, short_mscale=1.3) | {"router_jitter_noise": 0.02},
+    "phimoe-no-biases": decoder(turned(), EXPERTS),
     "phimoe-plain": decoder(turned(), EXPERTS, attention_bias=True, lm_head_bias=True, sliding_window=256),
     "olmo3": olmo3(YARN | {"rope_theta": 30000.0, "attention_factor": 1.2}, {"rope_theta": 30000.0}),
     "olmo3-two-bases": olmo3({"rope_theta": 50000.0}, {"rope_theta": 10000.0}),
@@ -104,8 +106,11 @@ FAMILIES = {
     "t5-untied": T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "_untied": True},
     "t5-tied": T5 | {"feed_forward_proj": "relu", "tie_word_embeddings": True},
     "t5-class": {key: value for key, value in T5.items() if key != "layer_norm_epsilon"},
+    "t5-far": T5 | {"relative_attention_max_distance": 40},
+    "t5-silu": T5 | {"feed_forward_proj": "gated-silu"},
     "mt5": T5 | {"feed_forward_proj": "gated-gelu"},
     "mt5-untied": T5 | {"feed_forward_proj": "gated-gelu", "_untied": True},
+    "umt5-far": T5 | {"feed_forward_proj": "gated-gelu", "relative_attention_max_distance": 40},
     "umt5": T5 | {"feed_forward_proj": "gated-gelu"},
     "umt5-untied": T5 | {"feed_forward_proj": "gated-gelu", "_untied": True},
     "glm": decoder(turned(partial_rotary_factor=0.5), head_dim=16, attention_bias=True, pad_token_id=0),
@@ -202,9 +207,5 @@ FAMILIES = {
 ROUNDED = {"falcon_h1"}
 # Why apr refuses what GGUF cannot say, by words of the message.
 REFUSED = {
-    "ministral3-window": (ministral(YARN, mscale_all_dim=1.0) | {"sliding_window": 16}, "`sliding_window` 16"),
     "hunyuan_v1_dense-dynamic": (decoder(turned(10000.0, rope_type="dynamic", factor=2.0), head_dim=32, max_position_embeddings=32768), "as a text grows"),
-    "phimoe-no-biases": (decoder(turned(), EXPERTS), "`attention_bias` false"),
-    "t5-far": (T5 | {"relative_attention_max_distance": 40}, "`relative_attention_max_distance` 40"),
-    "t5-silu": (T5 | {"feed_forward_proj": "gated-silu"}, "`feed_forward_proj` \"gated-silu\""),
 }

@@ -54,6 +54,8 @@ pub fn lost(
         let (shown, whose) = (escape(&name, 80), &written.dialect.id);
         match (&entry.covers, &entry.effect) {
             (Some(covers), _) if covers.iter().any(|one| same(one, value)) => {}
+            // What follows from others that are carried for apr is their effect.
+            (Some(_), _) if !is_untold && follows(table, config, entry, value, dimensions)? => {}
             (Some(_), _) => changes
                 .push(format!("`{shown}` {value} (names and keys of the dialect `{whose}` cannot say it)")),
             (None, Some((effect, when))) => {
@@ -70,6 +72,19 @@ pub fn lost(
     }
     not_covered(table, changes)?;
     Ok(lost)
+}
+
+/// Whether a value is what the table's default makes of the other names.
+fn follows(
+    table: &Table,
+    config: &Config,
+    entry: &ConfigName,
+    value: &Scalar,
+    dimensions: Dimensions<'_>,
+) -> Result<bool> {
+    let Some(default) = &entry.default else { return Ok(false) };
+    let made = default.value(&ConfigScope::new(table, config, dimensions))?;
+    Ok(made.is_some_and(|made| same(&made, value)))
 }
 
 /// Fails for what a dialect cannot say and nobody computes: `used` are the names that decide what is computed.

@@ -510,7 +510,9 @@ pub fn unstated<'d>(dialect: &'d Dialect, lookup: &dyn Fn(&str) -> Option<Value>
     let lacks = |all: &'d Vec<Condition>| {
         let (stated, lacking): (Vec<_>, Vec<_>) =
             all.iter().partition(|(key, _)| !is_key(key) || lookup(key).is_some());
-        let marked = !stated.is_empty() && stated.into_iter().all(|one| holds(one, lookup));
+        // What a model has not says nothing alone.
+        let marked =
+            stated.iter().any(|(key, _)| is_key(key)) && stated.into_iter().all(|one| holds(one, lookup));
         (marked && !lacking.is_empty()).then(|| lacking.into_iter().map(|(key, _)| key.as_str()).collect())
     };
     dialect.detect.iter().filter_map(lacks).min_by_key(Vec::len)

@@ -355,7 +355,7 @@ fn stats(opened: &OpenedModel, host: &Host) -> (u64, Option<f64>) {
     let found = tensor_rows(host, opened, RowOptions { stats: true, ..RowOptions::default() }).unwrap();
     let row = found.iter().find(|row| row.name == "blk.0.ffn_up.weight").unwrap();
     let stats = row.stats.as_ref().unwrap();
-    (stats.count, stats.max)
+    (stats.count, stats.max.map(|end| end.value))
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use apr_engine::open::{OpenOptions, open};
 use apr_engine::verify::stats::{RowOptions, TensorRow, tensor_rows};
+use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::ForeignPolicy;
 use apr_tests::{Scratch, assert_same_file, fixtures, fixtures_with, host, must, names_in, options};
 use std::path::Path;
@@ -174,4 +175,57 @@ fn any_thread_count_gives_the_same_bytes() {
         assert_same_file(&outputs[0], &outputs[1]);
         assert_same_file(&outputs[0], &outputs[2]);
     }
+}
+
+/// Formats with a writer, and what their files end in.
+const WRITTEN: [(&str, &str); 8] = [
+    ("gguf", "gguf"),
+    ("numpy", "npy"),
+    ("numpy", "npz"),
+    ("onnx", "onnx"),
+    ("pytorch", "ckpt"),
+    ("pytorch", "pt"),
+    ("pytorch", "pth"),
+    ("safetensors", "safetensors"),
+];
+
+/// Words of the notes on what makes a file another one when it is written again.
+const SAID: [&str; 6] = [
+    "written again",
+    "not carried",
+    "lies beside the model",
+    "taken as plain values",
+    "left out, since",
+    "not part of the model",
+];
+
+#[test]
+fn every_fixture_of_every_format_comes_back_to_the_byte_or_a_note_says_why_not() {
+    let (host, mut same, mut told, mut silent) = (host(), 0, 0, Vec::new());
+    for path in WRITTEN.into_iter().flat_map(|(plugin, extension)| fixtures_with(plugin, extension)) {
+        let scratch = Scratch::new();
+        // Under its own name, which is a tensor's in some formats.
+        std::fs::create_dir(scratch.at("back")).unwrap();
+        let middle = scratch.at("m.apr");
+        let back = scratch.at("back").join(path.file_name().unwrap());
+        // What is refused is said as well.
+        let Ok(there) = convert(&host, &options(&path, &middle)) else { continue };
+        let to = Some(there.from.clone());
+        let Ok(again) = convert(&host, &ConvertOptions { to, ..options(&middle, &back) }) else { continue };
+        let notes: Vec<String> = there.notes.into_iter().chain(again.notes).collect();
+        if std::fs::read(&path).unwrap() == std::fs::read(&back).unwrap() {
+            same += 1;
+        } else if notes.iter().any(|note| SAID.iter().any(|words| note.contains(words))) {
+            told += 1;
+        } else {
+            silent.push(format!("{}: {notes:?}", path.display()));
+        }
+    }
+    assert!(
+        silent.is_empty(),
+        "{} came back as other files in silence:\n{}",
+        silent.len(),
+        silent.join("\n")
+    );
+    assert!(same > 60 && told > 15, "{same} came back, of {told} a note says why they do not");
 }

@@ -42,6 +42,8 @@ pub struct Data {
     pub end: u64,
     /// Where a padded file would end.
     pub padded_end: u64,
+    /// Whether each payload begins where the one before it ends, padded.
+    pub is_in_order: bool,
 }
 
 /// Reads the records at the cursor.
@@ -89,7 +91,7 @@ pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<
     let far = || cursor.error_at(header_end, "the data begins past 2^64");
     let start = align_up(header_end, alignment).ok_or_else(far)?;
     let mut end = start;
-    let mut sorted = true;
+    let (mut sorted, mut is_in_order) = (true, true);
     for info in infos.iter_mut() {
         let wrong = |message: String| cursor.error_at(info.offset_at, message).tensor(&info.name);
         if info.offset & (alignment - 1) != 0 {
@@ -102,6 +104,7 @@ pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<
         };
         info.offset = at;
         if info.len > 0 {
+            is_in_order &= align_up(end, alignment) == Some(at);
             sorted &= at >= end;
             end = end.max(past);
         }
@@ -110,7 +113,7 @@ pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<
         refuse_overlap(cursor, infos)?;
     }
     let padded_end = align_up(end, alignment).ok_or_else(far)?;
-    Ok(Data { header_end, start, end, padded_end })
+    Ok(Data { header_end, start, end, padded_end, is_in_order })
 }
 
 /// Offsets may be in any order, but no two payloads may overlap.

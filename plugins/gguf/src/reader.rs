@@ -134,7 +134,16 @@ impl File {
     /// Only what the writer produces, little-endian version 3, can be reproduced byte for byte.
     fn find_remainder(&mut self, source: &dyn Source, limits: &Limits, data: &Data) -> Result<()> {
         if self.header.version != VERSION || self.header.endian == Endian::Big {
+            let order = if self.header.endian == Endian::Big { "big-endian " } else { "" };
+            let version = self.header.version;
+            self.notes.push(format!(
+                "{order}file of version {version}: written again as GGUF, it is a little-endian one of version {VERSION}"
+            ));
             return Ok(());
+        }
+        if !data.is_in_order {
+            let note = "payloads lie in another order, or with gaps: written again they are equal, the file is another one";
+            self.notes.push(note.to_owned());
         }
         let has_payload = self.infos.iter().any(|info| info.len > 0);
         match Remainder::find(source, limits, data, has_payload)? {

@@ -7,11 +7,11 @@ use crate::reader::File;
 use crate::writer::{own_values, write_file};
 use apr_sdk::carried::Carried;
 use apr_sdk::{
-    Bytes, Extent, FileId, ForeignPolicy, LayoutSink, Limits, Model, ModelBuilder, Payload, Result, Source,
-    Tensor, Value,
+    Bytes, Endian, Extent, FileId, ForeignPolicy, LayoutSink, Limits, Model, ModelBuilder, Payload, Result,
+    Source, Tensor, Value,
 };
 use apr_zip::{Archive, HoleNumbers, Laid, Skeleton, ZipLayout};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The extents of a model's payloads, if each is plain bytes as they are written.
 fn plain(model: &Model) -> Option<Vec<Extent>> {
@@ -22,20 +22,49 @@ fn plain(model: &Model) -> Option<Vec<Extent>> {
     model.tensors.iter().map(extent).collect()
 }
 
-/// The verbatim form of the file that described `model`; `None` where the writer would make the same bytes anyway, or
-/// could not place the payloads as they are.
+/// How a file comes back.
+pub enum Kept {
+    /// As the writer lays it out: the same bytes, or it says what differs.
+    Own,
+    /// By its verbatim form.
+    Form(Bytes),
+    /// As another file with the same tensors, because these are like this.
+    Not(&'static str),
+}
+
+/// The verbatim form of the file that described `model`, if it needs one and the writer can place the payloads as they are.
 ///
 /// # Errors
 /// LimitExceeded; any error from the source.
-pub fn of_file(source: &dyn Source, file: FileId, model: &Model, limits: &Limits) -> Result<Option<Bytes>> {
-    let Some(extents) = plain(model) else { return Ok(None) };
-    let Some(skeleton) = Skeleton::take(source, file, &extents, limits)? else { return Ok(None) };
+pub fn of_file(source: &dyn Source, file: FileId, model: &Model, limits: &Limits) -> Result<Kept> {
+    let Some(extents) = plain(model) else { return Ok(Kept::Not(unlike(model))) };
+    let Some(skeleton) = Skeleton::take(source, file, &extents, limits)? else {
+        // The writer tells of tensors with the very same bytes.
+        let mut seen = HashSet::new();
+        let is_tied = extents.iter().any(|extent| !seen.insert((extent.offset, extent.len)));
+        return Ok(if is_tied { Kept::Own } else { Kept::Not("see parts of the same bytes") });
+    };
     if is_own(model, &skeleton)? {
-        return Ok(None);
+        return Ok(Kept::Own);
     }
     let bytes = skeleton.to_bytes();
     limits.budget.charge(bytes.len() as u64)?;
-    Ok(Some(bytes.into()))
+    Ok(Kept::Form(bytes.into()))
+}
+
+/// In which way payloads are not plain bytes as they are written.
+fn unlike(model: &Model) -> &'static str {
+    let is_swapped = |tensor: &Tensor| match &tensor.payload {
+        Payload::Extent { view: Some(view), .. } => view.endian == Endian::Big,
+        _ => false,
+    };
+    if model.tensors.iter().any(|tensor| !matches!(tensor.payload, Payload::Extent { .. })) {
+        "are compressed"
+    } else if model.tensors.iter().any(is_swapped) {
+        "are big-endian"
+    } else {
+        "are views of storages in another order"
+    }
 }
 
 /// Whether the writer would lay `model` out as this very file.

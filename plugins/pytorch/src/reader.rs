@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{Checkpoint, Layout};
 use crate::index_file::{self, IndexFile};
-use crate::kept;
+use crate::kept::{self, Kept};
 use crate::layout::{APR_RECORD, FORMAT, ZIP_MAGIC};
 use crate::names::{self, LeftOut, Walked};
 use crate::plan::{FLAT_DICT, TIED, TREE};
@@ -329,7 +329,14 @@ impl File {
             None => Ok(()),
         });
         match described {
-            Ok(()) => self.verbatim = kept::of_file(source, file, &builder.finish(), limits)?,
+            Ok(()) => match kept::of_file(source, file, &builder.finish(), limits)? {
+                Kept::Own => {}
+                Kept::Form(form) => self.verbatim = Some(form),
+                Kept::Not(why) => self
+                    .walked
+                    .notes
+                    .push(format!("tensors {why}: written again they are equal, the file is another one")),
+            },
             Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
             // What is wrong is said when it is described to the host.
             Err(_) => {}

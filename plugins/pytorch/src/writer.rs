@@ -3,7 +3,7 @@
 use crate::kept::{self, Wanted};
 use crate::layout::{APR_RECORD, BYTEORDER, DATA, DATA_PKL, FORMAT, UNMARKED};
 use crate::pickle_writer::{self, Source};
-use crate::plan::Plan;
+use crate::plan::{Plan, TIED};
 use crate::shards::{self, Output};
 use apr_sdk::carried::Carried;
 use apr_sdk::{
@@ -44,6 +44,9 @@ impl Writer for PyTorch {
                 if kept::lay_out(&wanted, form, zip.holes(), sink)? {
                     continue;
                 }
+            }
+            if typed.iter().any(|(key, _)| key == TIED) {
+                sink.note("tensors that share bytes are each stored: written again they are equal, the file is another one");
             }
             let plan = Plan::new(model, &output.tensors, typed, carried, sink)?;
             write_file(model, &plan, &mut zip, sink)?;

@@ -282,3 +282,31 @@ fn a_program_that_is_no_worker_is_said_to_be_none() {
         assert!(error.message().contains("cannot start the worker process"), "{error:?}");
     }
 }
+
+/// As on a kernel without it: the program inherits a filter that denies the system call.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_kernel_that_does_not_confine_the_worker_is_told_of() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+    let scratch = Scratch::new();
+    model(&scratch, "{{ messages[0].content }}", true);
+    let folder = scratch.at("");
+    // The filter holds for the thread that asked for it, and what it starts.
+    let without = std::thread::spawn(move || {
+        let rules = std::iter::once((libc::SYS_seccomp, Vec::new())).collect();
+        let denied = SeccompAction::Errno(u32::try_from(libc::ENOSYS).unwrap());
+        let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, arch).unwrap();
+        apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+        let args = ["tokenizer", "model", "--chat", "Hello"];
+        (run(&folder, &args), run(&folder, &[&args[..], &["-v"]].concat()))
+    });
+    let (plain, verbose) = without.join().unwrap();
+    let remark =
+        "the tokenizer's worker process may open files: the kernel does not restrict its system calls";
+    assert_eq!((plain.code, verbose.code), (0, 0), "{}{}", plain.stderr, verbose.stderr);
+    assert!(!plain.stderr.contains(remark) && verbose.stderr.contains(remark), "{}", verbose.stderr);
+    let args = ["tokenizer", "model", "--chat", "Hello", "-v"];
+    let with = run(&scratch.at(""), &args);
+    assert!(with.code == 0 && !with.stderr.contains(remark), "{}", with.stderr);
+}

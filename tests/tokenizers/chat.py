@@ -70,7 +70,12 @@ def main():
         rendered[path.stem] = {name: render(template, given) for name, given in conversations.items()}
     expressions = json.loads((HERE / "expressions.json").read_text())
     for text in expressions["rendered"]:
-        expressions["rendered"][text] = render(environment().from_string(text), {"messages": [], "variables": expressions["variables"]})
+        try:
+            template = environment().from_string(text)
+        except jinja2.exceptions.TemplateSyntaxError as error:
+            expressions["rendered"][text] = {"error": type(error).__name__}
+            continue
+        expressions["rendered"][text] = render(template, {"messages": [], "variables": expressions["variables"]})
     for name, found in (("rendered.json", rendered), ("expressions.json", expressions)):
         text, path = json.dumps(found, ensure_ascii=False, indent=1) + "\n", HERE / name
         if sys.argv[1:] != ["--check"]:

@@ -54,6 +54,11 @@ pub fn pieces(template: &str) -> Vec<Piece<'_>> {
         }
         let tag = tag(&template[open..end]);
         if tag.open.starts_with("{%") && tag.inner.trim() == "raw" {
+            // Jinja keeps a line feed behind this tag, which the library takes off as behind any block.
+            if tag.close == "%}" && template[end..].starts_with('\n') {
+                all.extend([Piece::Text(&template[start..end]), Piece::Text("\n")]);
+                start = end;
+            }
             at = end_of_raw(template, end);
             continue;
         }

@@ -4,6 +4,9 @@
 use crate::json::not_json;
 use serde_json::{Map, Number, Value as Json};
 
+/// The key of tokenizers whose value "no limit" is a whole number that no 64 bits hold: 1000000000000000019884624838656.
+const NO_LIMIT: &str = "model_max_length";
+
 /// The text of a file that holds something else than an object.
 pub fn any(json: &Json) -> String {
     let mut out = String::new();
@@ -54,7 +57,10 @@ fn members(out: &mut String, map: &Map<String, Json>, depth: usize) {
         line(out, depth);
         out.push_str(&Json::from(key.as_str()).to_string());
         out.push_str(": ");
-        push(out, value, depth + 1);
+        match value.as_f64().filter(|limit| key == NO_LIMIT && value.is_f64() && *limit >= 2f64.powi(64)) {
+            Some(limit) => out.push_str(&format!("{limit:.0}")),
+            None => push(out, value, depth + 1),
+        }
         before = ',';
     }
     line(out, depth - 1);
@@ -66,13 +72,9 @@ fn line(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// A number as Python's `repr` has it: the shortest digits, an exponent of two digits below 1e-4 and from 1e16. Whole
-/// numbers that no 64 bits hold are written out: tokenizers have 1000000000000000019884624838656 for "no limit".
+/// A number as Python's `repr` has it: the shortest digits, an exponent of two digits below 1e-4 and from 1e16.
 fn spelled(number: &Number) -> String {
     let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
-    if float.abs() >= 2f64.powi(64) && float.fract() == 0.0 && float.abs() < 1e31 {
-        return format!("{float:.0}");
-    }
     let size = float.abs();
     if size != 0.0 && !(1e-4..1e16).contains(&size) {
         let text = format!("{float:e}");
@@ -116,7 +118,11 @@ mod tests {
     -Infinity,
     NaN
   ],
-  "long": 1000000000000000019884624838656
+  "time_step_limit": [
+    0.0,
+    1e+30
+  ],
+  "model_max_length": 1000000000000000019884624838656
 }
 "#;
         assert_eq!(file(&crate::json::parse_object(text).unwrap()), text);

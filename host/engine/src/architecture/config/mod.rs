@@ -212,6 +212,7 @@ impl Config {
                 Source::Expression(_) => roots.find(&key.key, lookup),
             };
             let Some((path, it)) = found else { continue };
+            let is_stated = path.is_some();
             used.extend(path);
             let Some(it) = from_value(&it) else { continue };
             if computed(&key) && matches!(it, Scalar::List(_)) {
@@ -219,6 +220,10 @@ impl Config {
             }
             for (name, from) in &key.sets {
                 let Some(entry) = table.config.iter().find(|entry| entry.name == *name) else { continue };
+                // What the class says of this key is not said of the name where the file states it elsewhere.
+                if !is_stated && config.get(name).is_some() {
+                    continue;
+                }
                 let value = match from {
                     None => Some(it.clone()),
                     Some(from) => {

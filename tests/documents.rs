@@ -23,21 +23,23 @@ pub fn page(path: &str) -> String {
 
 /// Paths of all pages below the book's folder, sorted.
 pub fn pages() -> Vec<String> {
-    let mut found = Vec::new();
-    collect(&book(), "", &mut found);
-    found.sort();
-    found
+    let below = |path: &PathBuf| path.strip_prefix(book()).unwrap().to_str().unwrap().to_owned();
+    files_below(&book(), "md").iter().map(below).collect()
 }
 
-fn collect(folder: &Path, below: &str, found: &mut Vec<String>) {
+/// Files below a folder whose names end in this extension, sorted; build output is left out.
+pub fn files_below(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for name in crate::names_in(folder) {
         let path = folder.join(&name);
-        if path.is_dir() {
-            collect(&path, &format!("{below}{name}/"), found);
-        } else if name.ends_with(".md") {
-            found.push(format!("{below}{name}"));
+        if path.is_dir() && name != "target" {
+            found.extend(files_below(&path, extension));
+        } else if path.extension().is_some_and(|own| own == extension) {
+            found.push(path);
         }
     }
+    found.sort();
+    found
 }
 
 /// Compares the written part of a page with `text`, or writes it if `BLESS` is set. `room` is the test program that does so.

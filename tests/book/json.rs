@@ -1,9 +1,8 @@
 //! The page on JSON: what the source says of each document that a verb prints.
 
-use apr_tests::documents::assert_written;
+use apr_tests::documents::{assert_written, files_below};
 use apr_tests::root;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// Names of the schemas in a file, in order of appearance.
 fn schemas(text: &str) -> Vec<&str> {
@@ -63,23 +62,10 @@ fn described<'t>(text: &'t str, said: &'t str) -> Option<&'t str> {
     behind.split_once("struct ")?.1.split([' ', '<', '(']).next()
 }
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for name in apr_tests::names_in(folder) {
-        let path = folder.join(&name);
-        if path.is_dir() {
-            sources(&path, found);
-        } else if name.ends_with(".rs") {
-            found.push(path);
-        }
-    }
-}
-
 #[test]
 fn the_page_on_json_says_what_the_source_says() {
-    let mut files = Vec::new();
-    sources(&root().join("host/src"), &mut files);
     let mut entries = Vec::new();
-    for file in files {
+    for file in files_below(&root().join("host/src"), "rs") {
         let text = fs::read_to_string(&file).unwrap();
         let (schemas, documented) = (schemas(&text), documented(&text));
         if schemas.is_empty() || documented.is_empty() {

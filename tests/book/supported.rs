@@ -1,9 +1,8 @@
 //! What is supported: every row of `tests/supported.toml` names tests that exist, and every format has a row.
 
-use apr_tests::documents::assert_written;
+use apr_tests::documents::{assert_written, files_below};
 use apr_tests::root;
 use std::fs;
-use std::path::Path;
 use toml::Table;
 
 fn rows() -> Vec<Table> {
@@ -32,7 +31,9 @@ fn the_page_shows_every_row() {
 fn every_row_names_tests_that_exist() {
     let mut sources = String::new();
     for folder in ["host", "plugins", "sdk", "tests"] {
-        collect(&root().join(folder), &mut sources);
+        for file in files_below(&root().join(folder), "rs") {
+            sources += &fs::read_to_string(file).unwrap();
+        }
     }
     let rows = rows();
     assert!(rows.len() > 20, "the rows are gone");
@@ -49,17 +50,6 @@ fn every_row_names_tests_that_exist() {
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
-}
-
-fn collect(folder: &Path, sources: &mut String) {
-    for name in apr_tests::names_in(folder) {
-        let path = folder.join(&name);
-        if path.is_dir() && name != "target" {
-            collect(&path, sources);
-        } else if name.ends_with(".rs") {
-            *sources += &fs::read_to_string(&path).unwrap();
-        }
-    }
 }
 
 #[test]

@@ -137,7 +137,7 @@ pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<
     let target = engine.registry.format(&opened.format)?;
     let known = Known::new(engine, opened, arch, (to, target))?;
     if let Some(dialect) = known.table.dialect(&known.from) {
-        tell_of_tied_head(engine, opened, (known.table, dialect), &known.config, &known.names)?;
+        tell_of_tied_head(engine, opened, known.table, dialect, &known.config, &known.names)?;
     }
     let called = &opened.model.tensors;
     let tensors = if known.from == to {

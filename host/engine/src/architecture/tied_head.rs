@@ -18,11 +18,12 @@ const PIECE: u64 = 1 << 20;
 pub(super) fn tell_of_tied_head(
     engine: &Engine,
     opened: &OpenedModel,
-    (table, from): (&Table, &Dialect),
+    table: &Table,
+    from: &Dialect,
     config: &Config,
     tensors: &[Tensor],
 ) -> Result<()> {
-    let Some(Denied { key, stated, tensor }) = denied_head(table, from, config, tensors)? else {
+    let Some(Denied { key, stated, tensor, .. }) = denied_head(table, from, config, tensors)? else {
         return Ok(());
     };
     let rule = table.rules.iter().find(|rule| rule.role.as_deref() == Some("embedding"));

@@ -6,9 +6,9 @@
 //! tables: `architecture::contract`.
 
 mod findings;
+mod float_statistics;
 mod found;
 mod judge;
-mod look;
 mod policy;
 mod report;
 mod rules;
@@ -16,11 +16,11 @@ mod statistics;
 mod validated;
 
 pub use findings::{Examined, findings_of, findings_of_tensor};
+pub(crate) use float_statistics::found_in;
 pub(crate) use found::Found;
 pub use judge::{
     Finding, Severity, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
 };
-pub(crate) use look::found_in;
 pub use policy::{Quality, summary};
 pub use report::{ContractReport, Unexamined};
 pub use rules::{

@@ -1,8 +1,8 @@
 //! The streaming validator's statistics of one tensor: bytes arrive in pieces, in any order and from any
 //! thread, and only values that a piece's edge has cut in two are buffered.
 
+use super::float_statistics::{Look, look_at};
 use super::found::Found;
-use super::look::{Look, look_at};
 use crate::values::exact_sum::ExactSum;
 use crate::values::moments::Moments;
 use crate::values::wide::Wide;

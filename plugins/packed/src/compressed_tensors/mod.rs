@@ -193,7 +193,7 @@ fn in_words(
         is_right && weights.size.is_none_or(|size| row_len.div_ceil(size) == n_groups)
     };
     let group = group_of(model, groups, (number, module), &fits)?;
-    stated::check(model, groups, (number, module), (group, stated::Codes::Words))?;
+    stated::check(model, groups, number, module, group, stated::Codes::Words)?;
     let bits = match group {
         Some(group) => group.bits,
         None if config.is_some() => {
@@ -332,7 +332,7 @@ fn small_floats(
     // Types and shapes say it all: a group whose modules names do not tell is no hindrance.
     let group = group_of(model, groups, (number, module), &|_| true).ok().flatten();
     let bits = if is_six { 6 } else { 4 };
-    stated::check(model, groups, (number, module), (group, stated::Codes::Small(codes, scales.dtype)))?;
+    stated::check(model, groups, number, module, group, stated::Codes::Small(codes, scales.dtype))?;
     if let Some(group) =
         group.filter(|group| group.bits != bits || group.size.is_some_and(|size| size != width))
     {
@@ -410,7 +410,7 @@ fn whole_bytes(
     let at = needed(model, (number, module), "weight_scale")?;
     let scales = model.tensor(at);
     let group = group_of(model, groups, (number, module), &|weights| weights.bits == 8)?;
-    stated::check(model, groups, (number, module), (group, stated::Codes::Bytes(codes.dtype, scales.dtype)))?;
+    stated::check(model, groups, number, module, group, stated::Codes::Bytes(codes.dtype, scales.dtype))?;
     let of = if scales.dtype == DType::U8 { DType::F8_E8M0 } else { scales.dtype };
     let by_group = || {
         let columns = *scales.shape.last()?;

@@ -44,8 +44,10 @@ impl Codes {
 pub fn check(
     model: &Model<'_>,
     groups: &Groups,
-    (number, module): (usize, &str),
-    (group, codes): (Option<&Weights>, Codes),
+    number: usize,
+    module: &str,
+    group: Option<&Weights>,
+    codes: Codes,
 ) -> Result<()> {
     if let Some(ignored) = groups.ignores(module) {
         let message = format!("it is packed, and the configuration's `ignore` has `{ignored}`");

@@ -25,8 +25,8 @@ pub(in crate::architecture) fn refuse_contradictions(table: &Table, model: &Stat
         }
     }
     for entry in &table.config {
-        let denied = denied(entry, (table, model.dialect), model.scope.config, model.tensors)?;
-        if let Some((Denied { key, stated, tensor }, false)) = denied {
+        let denied = denied(entry, table, model.dialect, model.scope.config, model.tensors)?;
+        if let Some(Denied { key, stated, tensor, is_head: false }) = denied {
             found.push(format!("`{key}` is {stated}, but the model has `{}`", escape(&tensor.name, 120)));
         }
     }
@@ -99,6 +99,8 @@ pub(in crate::architecture) struct Denied<'m> {
     pub stated: Scalar,
     /// The tensor.
     pub tensor: &'m Tensor,
+    /// Whether the tensor is the head.
+    pub is_head: bool,
 }
 
 /// A flag that denies a head which the model has: it may repeat the embedding that it is tied to.
@@ -112,21 +114,22 @@ pub(in crate::architecture) fn denied_head<'m>(
     tensors: &'m [Tensor],
 ) -> Result<Option<Denied<'m>>> {
     for entry in &table.config {
-        if let Some((denied, true)) = denied(entry, (table, dialect), config, tensors)? {
-            return Ok(Some(denied));
+        let denied = denied(entry, table, dialect, config, tensors)?;
+        if denied.as_ref().is_some_and(|denied| denied.is_head) {
+            return Ok(denied);
         }
     }
     Ok(None)
 }
 
-/// The tensor that a flag denies, and whether it is the head: the flag's default follows from such tensors, and it is stated as it
-/// would be without them.
+/// The tensor that a flag denies: the flag's default follows from such tensors, and it is stated as it would be without them.
 fn denied<'m>(
     entry: &ConfigName,
-    (table, dialect): (&Table, &Dialect),
+    table: &Table,
+    dialect: &Dialect,
     config: &Config,
     tensors: &'m [Tensor],
-) -> Result<Option<(Denied<'m>, bool)>> {
+) -> Result<Option<Denied<'m>>> {
     let stated = config.get(&entry.name).filter(|_| entry.kind == Kind::Bool);
     let (Some(default), Some(stated)) = (&entry.default, stated) else { return Ok(None) };
     let there = RefCell::new(None);
@@ -148,5 +151,5 @@ fn denied<'m>(
     let tensor = tensors.iter().find(|tensor| image.numbers(&tensor.name).is_some());
     let key = escape(key_of(table, &dialect.id, &entry.name), 80).to_string();
     let is_head = rule.role.as_deref() == Some("output");
-    Ok(tensor.map(|tensor| (Denied { key, stated: stated.clone(), tensor }, is_head)))
+    Ok(tensor.map(|tensor| Denied { key, stated: stated.clone(), tensor, is_head }))
 }

@@ -192,7 +192,7 @@ impl Journey<'_> {
             names: &self.names(model)?,
         };
         refuse(self.table, &stated)?;
-        tell_of_tied_head(self.engine, self.stored.source, (self.table, from), &config, &names)?;
+        tell_of_tied_head(self.engine, self.stored.source, self.table, from, &config, &names)?;
         let came_from_target = model.foreign_of(self.target.id()).is_some();
         let request = Request {
             table: self.table,

@@ -61,12 +61,13 @@ pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{Foreign, ForeignFile};
 pub use kernel::{
-    Activate, Activation, Append, Attention, Barrier, Batch, Binary, BinaryKind, Combine, Device, DeviceInfo,
-    DeviceSink, Embed, ExpertLinear, ExpertScore, FixedState, HeadLinear, ImageMemory, ImageSink, ImageSpec,
-    KERNEL_NUMBERS, Kernel, Linear, Mask, MatrixSpec, Memory, Norm, NormKind, OpCode, OpSpec, Operation,
-    PagedState, Pool, Pooling, Program, Rope, RopeStyle, Route, RowIndex, Rows, RowsOf, RowsSink, Sample,
-    Sampler, SamplerCode, Session, SessionLimits, Slice, State, StateCode, StateCommand, StateVerb, StepSink,
-    Support, TimingSink, Unary, UnaryKind, ValueSpec, Weight, WeightPart, Workers,
+    Activate, Activation, Append, Attention, Barrier, Batch, Binary, BinaryKind, CheckedProgram, Columns,
+    Combine, Device, DeviceInfo, DeviceSink, Embed, ExpertLinear, ExpertScore, FixedState, HeadLinear,
+    ImageMemory, ImageSink, ImageSpec, KERNEL_NUMBERS, Kernel, Linear, Mask, MatrixSpec, Memory, Norm,
+    NormKind, OpCode, OpSpec, Operation, PagedState, Pool, Pooling, Program, Rope, RopeStyle, Route,
+    RowIndex, Rows, RowsOf, RowsSink, Sample, Sampler, SamplerCode, Session, SessionLimits, Slice, State,
+    StateCode, StateCommand, StateVerb, StepSink, Support, TimingSink, Unary, UnaryKind, ValueSpec, Weight,
+    WeightPart, WeightShape, Workers,
 };
 pub use layout::{
     Encoding, LayoutSink, PartRequest, PatchSink, Written, WrittenFile, WrittenHole, WrittenInput,

@@ -3,7 +3,6 @@
 use crate::device::Device;
 use crate::level::Level;
 use crate::matrix::Matrix;
-use crate::operations;
 use apr_sdk::{
     DType, DeviceInfo, DeviceSink, Error, Kernel, MatrixSpec, OpSpec, Operation, Options, Result, Support,
 };
@@ -27,7 +26,7 @@ impl Kernel for Cpu {
     fn supports(&self, device: u32, op: &OpSpec<'_>) -> Result<Support> {
         exists(device)?;
         let known = Operation::read(op.code, op.version, op.fields)
-            .and_then(|operation| operations::check(&operation))
+            .and_then(|operation| operation.check_kinds())
             .and_then(|()| op.weights.iter().try_for_each(|dtype| matrix_type(*dtype)));
         Ok(match known {
             Ok(()) => Support::Yes,

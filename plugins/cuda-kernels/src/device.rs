@@ -5,7 +5,7 @@ use crate::layout::Layout;
 use crate::session::Session;
 use apr_sdk::{
     Error, ImageMemory, ImageSink, ImageSpec, MatrixSpec, Memory, Result, Rows, RowsSink, SessionLimits,
-    Weight,
+    Weight, WeightShape,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +23,11 @@ impl Matrix {
     /// Its address.
     pub(crate) fn at(&self) -> u64 {
         self.buffer.at()
+    }
+
+    /// Its dimensions.
+    pub(crate) fn shape(&self) -> WeightShape {
+        WeightShape { rows: self.layout.rows, columns: self.layout.columns }
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::layout::Type;
-use crate::operations;
 use apr_sdk::{DeviceInfo, DeviceSink, Error, Kernel, OpSpec, Operation, Options, Result, Support};
 use std::sync::Arc;
 
@@ -70,7 +69,7 @@ impl<D: Devices> Kernel for Cuda<D> {
             return Err(no_device(device, &listed));
         }
         let known = Operation::read(op.code, op.version, op.fields)
-            .and_then(|operation| operations::check(&operation))
+            .and_then(|operation| operation.check_kinds())
             .and_then(|()| op.weights.iter().try_for_each(|dtype| Type::of(*dtype).map(|_| ())));
         Ok(match known {
             Ok(()) => Support::Yes,

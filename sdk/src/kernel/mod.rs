@@ -6,6 +6,9 @@
 //! plain rows, and compiles a program over the resulting [`Weight`] handles. The [`Session`] then takes steps.
 //! A backend starts no threads: it is lent [`Workers`]. It opens no files: the host gives it rows.
 
+mod checked_program;
+mod checks;
+mod columns;
 mod fields;
 mod matrix;
 mod numbers;
@@ -13,6 +16,8 @@ mod operations;
 mod program;
 mod step;
 
+pub use checked_program::{CheckedProgram, WeightShape};
+pub use columns::Columns;
 pub use matrix::{ImageMemory, ImageSink, ImageSpec, MatrixSpec, Rows, RowsSink, Weight};
 pub use numbers::{
     Activation, BinaryKind, ExpertScore, KERNEL_NUMBERS, Mask, NormKind, OpCode, Pooling, RopeStyle,

@@ -1,32 +1,20 @@
 //! Rows into a cache.
 
 use crate::session::compile::Compiler;
-use crate::session::step::{Division, Step, Task};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, RowsOf};
+use crate::session::step::{Division, Step, Task, index};
+use apr_sdk::{Columns, Result, RowsOf};
 
 struct Append {
     cache: usize,
-    key: Place,
-    value: Option<Place>,
+    key: Columns,
+    value: Option<Columns>,
 }
 
-pub(super) fn compile(operation: &apr_sdk::Append, compiler: &mut Compiler<'_>) -> Result<()> {
-    let number = compiler.cache(operation.state)?;
-    let cache = &compiler.caches[number];
-    let (heads, key, value) = (cache.heads, cache.key, cache.value);
-    let key = compiler.place_of(&operation.key, heads * key, "the key")?;
-    let place = operation.value.as_ref().map(|place| compiler.place_of(place, heads * value, "the value"));
-    let value = place.transpose()?;
-    if key.rows != RowsOf::BATCH || value.is_some_and(|value| value.rows != RowsOf::BATCH) {
-        return Err(Error::invalid_argument("only the rows of a batch have positions"));
-    }
-    if !compiler.caches[number].claim(value.is_none()) {
-        return Err(Error::invalid_argument("another operation stores the keys of this state"));
-    }
+pub(super) fn compile(operation: &apr_sdk::Append, compiler: &mut Compiler<'_>) {
+    let key = compiler.columns(&operation.key);
+    let value = operation.value.as_ref().map(|value| compiler.columns(value));
     compiler.plan.cached = true;
-    compiler.push(Append { cache: number, key, value });
-    Ok(())
+    compiler.push(Append { cache: index(operation.state), key, value });
 }
 
 impl Task for Append {

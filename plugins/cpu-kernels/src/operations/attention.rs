@@ -8,10 +8,9 @@ use super::functions::{count, exp, narrow};
 use super::vector;
 use crate::level::Level;
 use crate::session::cache::{Cache, PAGE};
-use crate::session::compile::{Compiler, apart, same_rows};
+use crate::session::compile::Compiler;
 use crate::session::step::{BLOCK_ROWS, Block, Division, Step, Task, index, lock};
-use crate::session::values::Place;
-use apr_sdk::{Error, Mask, Result, RowsOf};
+use apr_sdk::{Columns, Error, Mask, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,8 +27,8 @@ const HEADS: usize = 8;
 /// A checked attention.
 pub(crate) struct Attention {
     cache: usize,
-    query: Place,
-    out: Place,
+    query: Columns,
+    out: Columns,
     /// Query heads, and how many of them share a key head.
     heads: usize,
     group: usize,
@@ -122,43 +121,12 @@ impl Unit {
     }
 }
 
-/// Checks the mask.
-pub(super) fn check(operation: &apr_sdk::Attention) -> Result<()> {
-    let all = [Mask::CAUSAL, Mask::FULL, Mask::WINDOW, Mask::CHUNK, Mask::PREFIX];
-    super::known(operation.mask, &all, &operation.mask.name())
-}
-
-pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_>) -> Result<()> {
-    let cache = compiler.cache(operation.state)?;
+pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_>) {
+    let cache = index(operation.state);
     let Cache { heads: key_heads, key, value, .. } = compiler.caches[cache];
+    let (query, out) = (compiler.columns(&operation.query), compiler.columns(&operation.out));
     let heads = index(operation.heads);
-    if heads == 0 || !heads.is_multiple_of(key_heads) {
-        return Err(Error::invalid_argument(format!("{heads} heads cannot share {key_heads} key heads")));
-    }
-    let query = compiler.place_of(&operation.query, heads * key, "the query")?;
-    let out = compiler.place_of(&operation.out, heads * value, "the result")?;
-    if same_rows(&[&query, &out])? != RowsOf::BATCH {
-        return Err(Error::invalid_argument("only the rows of a batch have positions"));
-    }
-    apart(&out, &query, "the query")?;
-    let view = index(operation.value_first);
-    let Some(views) = compiler.caches[cache].views() else {
-        return Err(Error::invalid_argument("no operation before it stores the keys of its state"));
-    };
-    if views && view.checked_add(value).is_none_or(|end| end > key) {
-        return Err(Error::invalid_argument(format!(
-            "values of {value} elements from {view} on are not within keys of {key}"
-        )));
-    }
-    if ![0, heads].contains(&operation.slopes.len()) {
-        let slopes = operation.slopes.len();
-        return Err(Error::invalid_argument(format!("there are {slopes} slopes for {heads} heads")));
-    }
-    let window = index(operation.window);
-    if window == 0 && [Mask::WINDOW, Mask::CHUNK].contains(&operation.mask) {
-        return Err(Error::invalid_argument(format!("the mask `{}` needs a window", operation.mask.name())));
-    }
-    let sinks = operation.sinks.map(|sinks| compiler.vector(sinks, &[heads], "the sinks")).transpose()?;
+    let sinks = operation.sinks.map(|sinks| compiler.floats(sinks));
     compiler.written(&out);
     let attention = Arc::new(Attention {
         cache,
@@ -168,10 +136,10 @@ pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_
         group: heads / key_heads,
         key,
         value,
-        view,
+        view: index(operation.value_first),
         scale: operation.scale,
         mask: operation.mask,
-        window,
+        window: index(operation.window),
         soft_cap: operation.soft_cap,
         sinks,
         slopes: operation.slopes.clone(),
@@ -179,7 +147,6 @@ pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_
     compiler.plan.attentions.push(Arc::clone(&attention));
     compiler.push(Arc::clone(&attention));
     compiler.push(Merge(attention));
-    Ok(())
 }
 
 impl Attention {
@@ -449,10 +416,11 @@ impl Task for Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apr_sdk::RowsOf;
 
     #[test]
     fn what_is_exchanged_follows_from_the_rows_of_a_step_and_is_bounded() {
-        let place = Place { value: 0, first: 0, width: 4096, rows: RowsOf::BATCH };
+        let place = Columns { value: 0, first: 0, width: 4096, rows: RowsOf::BATCH };
         let attention = Attention {
             cache: 0,
             query: place,

@@ -1,36 +1,24 @@
 //! The weighted sum over the chosen experts.
 
 use super::vector;
-use crate::session::compile::{Compiler, apart, divided, same_or_apart, same_rows};
+use crate::session::compile::Compiler;
 use crate::session::step::{Division, Step, Task, index};
-use crate::session::values::Place;
-use apr_sdk::Result;
+use apr_sdk::{Columns, Result};
 
 struct Combine {
-    x: Place,
-    route: Place,
+    x: Columns,
+    route: Columns,
     used: usize,
-    out: Place,
-    residual: Option<Place>,
+    out: Columns,
+    residual: Option<Columns>,
 }
 
-pub(super) fn compile(operation: &apr_sdk::Combine, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let width = divided(x.width, operation.used, "choices")?;
-    let used = index(operation.used);
-    let route = compiler.place_of(&operation.route, 2 * used, "the route")?;
-    let out = compiler.place_of(&operation.out, width, "the result")?;
-    let residual = operation.residual.as_ref().map(|place| compiler.place_of(place, width, "the residual"));
-    let residual = residual.transpose()?;
-    same_rows(&[&x, &route, &out, residual.as_ref().unwrap_or(&out)])?;
-    apart(&out, &x, "the input")?;
-    apart(&out, &route, "the route")?;
-    if let Some(residual) = &residual {
-        same_or_apart(&out, residual, "the residual")?;
-    }
+pub(super) fn compile(operation: &apr_sdk::Combine, compiler: &mut Compiler<'_>) {
+    let (x, route) = (compiler.columns(&operation.x), compiler.columns(&operation.route));
+    let out = compiler.columns(&operation.out);
+    let residual = operation.residual.as_ref().map(|residual| compiler.columns(residual));
     compiler.written(&out);
-    compiler.push(Combine { x, route, used, out, residual });
-    Ok(())
+    compiler.push(Combine { x, route, used: index(operation.used), out, residual });
 }
 
 impl Task for Combine {

@@ -4,8 +4,7 @@ use super::vector;
 use crate::matrix::Matrix;
 use crate::session::compile::{Compiler, shape};
 use crate::session::step::{Division, Step, Task, index};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, RowIndex, RowsOf};
+use apr_sdk::{Columns, Error, Result, RowIndex, RowsOf};
 use std::sync::Arc;
 
 struct Embed {
@@ -13,25 +12,15 @@ struct Embed {
     index: RowIndex,
     offset: usize,
     scale: f32,
-    out: Place,
+    out: Columns,
 }
 
-/// Checks the kind of index.
-pub(super) fn check(operation: &apr_sdk::Embed) -> Result<()> {
-    let all = [RowIndex::TOKEN, RowIndex::POSITION, RowIndex::CONSTANT];
-    super::known(operation.index, &all, &operation.index.name())
-}
-
-pub(super) fn compile(operation: &apr_sdk::Embed, compiler: &mut Compiler<'_>) -> Result<()> {
-    let table = compiler.matrix(operation.table)?;
-    let out = compiler.place_of(&operation.out, shape(&table).1, "the result")?;
-    if out.rows != RowsOf::BATCH {
-        return Err(Error::invalid_argument("the result is not one row for each of the batch"));
-    }
+pub(super) fn compile(operation: &apr_sdk::Embed, compiler: &mut Compiler<'_>) {
+    let table = compiler.matrix(operation.table);
+    let out = compiler.columns(&operation.out);
     compiler.written(&out);
     let (index, offset, scale) = (operation.index, index(operation.offset), operation.scale);
     compiler.push(Embed { table, index, offset, scale, out });
-    Ok(())
 }
 
 impl Task for Embed {
@@ -63,7 +52,7 @@ impl Task for Embed {
                 RowIndex::POSITION => step.position(row),
                 _ => 0,
             };
-            let (wanted, rows) = (at.saturating_add(self.offset), shape(&self.table).0);
+            let (wanted, rows) = (at.saturating_add(self.offset), shape(&self.table).rows);
             if wanted >= rows {
                 let of = self.index.name();
                 return Err(Error::invalid_argument(format!(

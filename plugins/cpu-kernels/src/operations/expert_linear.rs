@@ -4,15 +4,14 @@
 use super::linear::{Divided, runs};
 use super::route::expert;
 use crate::matrix::Matrix;
-use crate::session::compile::{Compiler, all_apart, apart, divided, same_rows, shape};
+use crate::session::compile::{Compiler, shape};
 use crate::session::step::{Division, Step, Task, index};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, RowsOf};
+use apr_sdk::{Columns, Error, Result, RowsOf};
 use std::sync::{Arc, PoisonError};
 
 /// Orders the choices by expert: (expert, row · used + choice).
 struct Order {
-    route: Place,
+    route: Columns,
     experts: usize,
     used: usize,
     list: usize,
@@ -20,7 +19,7 @@ struct Order {
 
 /// Rounds each choice's input, in that order.
 struct Fill {
-    x: Place,
+    x: Columns,
     used: usize,
     shared: bool,
     list: usize,
@@ -38,47 +37,27 @@ struct Multiply {
     width: usize,
     /// A row for each expert.
     bias: Option<Arc<[f32]>>,
-    out: Place,
+    out: Columns,
     rows: RowsOf,
     used: usize,
     list: usize,
     slot: usize,
 }
 
-pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler<'_>) -> Result<()> {
+pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler<'_>) {
     let (experts, used) = (index(operation.experts), index(operation.used));
-    if experts == 0 || used == 0 || used > experts {
-        return Err(Error::invalid_argument(format!("cannot choose {used} of {experts} experts")));
-    }
-    let x = compiler.place(&operation.x)?;
-    let route = compiler.place_of(&operation.route, 2 * used, "the route")?;
-    let rows = same_rows(&[&x, &route])?;
+    let (x, route) = (compiler.columns(&operation.x), compiler.columns(&operation.route));
     let shared = operation.shared_input;
-    let given = if shared { x.width } else { divided(x.width, operation.used, "choices")? };
+    let given = if shared { x.width } else { x.width / used };
     let list = compiler.plan.assignments;
     compiler.plan.assignments += 1;
     compiler.push(Order { route, experts, used, list });
     let mut filled: Vec<(crate::matrix::Rounding, usize)> = Vec::new();
-    let mut outs: Vec<Place> = Vec::new();
     for part in &operation.parts {
-        let out = compiler.place(&part.out)?;
-        same_rows(&[&x, &out])?;
-        apart(&out, &x, "the input")?;
-        apart(&out, &route, "the route")?;
-        let width = divided(out.width, operation.used, "choices")?;
-        let matrix = compiler.matrix(part.weight)?;
-        let (all, columns) = shape(&matrix);
-        let (stride, first) = (all / experts, index(part.first_row));
-        if !all.is_multiple_of(experts)
-            || columns != given
-            || first.checked_add(width).is_none_or(|end| end > stride)
-        {
-            return Err(Error::invalid_argument(format!(
-                "a matrix of {all} x {columns} does not hold {width} rows from {first} on of {given} elements for \
-                 each of {experts} experts"
-            )));
-        }
-        let bias = part.bias.map(|bias| expert_bias(compiler, bias, experts, width)).transpose()?;
+        let out = compiler.columns(&part.out);
+        let matrix = compiler.matrix(part.weight);
+        let (stride, first) = (shape(&matrix).rows / experts, index(part.first_row));
+        let bias = part.bias.map(|bias| compiler.floats(bias));
         let rounding = matrix.rounding();
         let known = filled.iter().find(|(known, _)| *known == rounding).map(|(_, slot)| *slot);
         let slot = known.unwrap_or_else(|| {
@@ -87,24 +66,13 @@ pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler
             filled.push((rounding, slot));
             slot
         });
-        outs.push(out);
-        compiler.push(Multiply { matrix, stride, first, width, bias, out, rows, used, list, slot });
+        let width = out.width / used;
+        compiler.push(Multiply { matrix, stride, first, width, bias, out, rows: x.rows, used, list, slot });
     }
-    all_apart(&outs)?;
-    outs.iter().for_each(|out| compiler.written(out));
-    Ok(())
-}
-
-/// The rows of a bias, one after the other.
-fn expert_bias(compiler: &mut Compiler<'_>, weight: u32, experts: usize, width: usize) -> Result<Arc<[f32]>> {
-    let matrix = compiler.matrix(weight)?;
-    let (rows, columns) = shape(&matrix);
-    if (rows, columns) != (experts, width) {
-        return Err(Error::invalid_argument(format!(
-            "the bias has {rows} x {columns} elements instead of {experts} x {width}"
-        )));
+    for part in &operation.parts {
+        let out = compiler.columns(&part.out);
+        compiler.written(&out);
     }
-    compiler.floats(weight)
 }
 
 /// Checks that the indices of a step's expert choices fit a `u32`.

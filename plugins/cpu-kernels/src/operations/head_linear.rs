@@ -2,10 +2,9 @@
 
 use super::linear::{Divided, runs};
 use crate::matrix::Matrix;
-use crate::session::compile::{Compiler, apart, divided, same_rows, shape};
+use crate::session::compile::Compiler;
 use crate::session::step::{Division, Step, Task, index};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Columns, Result};
 use std::sync::Arc;
 
 struct HeadLinear {
@@ -14,28 +13,16 @@ struct HeadLinear {
     /// Rows of a head's matrix.
     width: usize,
     slot: usize,
-    out: Place,
+    out: Columns,
 }
 
-pub(super) fn compile(operation: &apr_sdk::HeadLinear, compiler: &mut Compiler<'_>) -> Result<()> {
-    let (x, out) = (compiler.place(&operation.x)?, compiler.place(&operation.out)?);
-    same_rows(&[&x, &out])?;
-    apart(&out, &x, "the input")?;
-    let given = divided(x.width, operation.heads, "heads")?;
-    let width = divided(out.width, operation.heads, "heads")?;
-    let matrix = compiler.matrix(operation.weight)?;
-    let (rows, columns) = shape(&matrix);
-    if (rows, columns) != (out.width, given) {
-        return Err(Error::invalid_argument(format!(
-            "the matrix has {rows} x {columns} elements instead of {} x {given}",
-            out.width
-        )));
-    }
+pub(super) fn compile(operation: &apr_sdk::HeadLinear, compiler: &mut Compiler<'_>) {
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
+    let matrix = compiler.matrix(operation.weight);
     let heads = index(operation.heads);
     let slot = compiler.rounded(&x, heads, matrix.rounding());
     compiler.written(&out);
-    compiler.push(HeadLinear { matrix, heads, width, slot, out });
-    Ok(())
+    compiler.push(HeadLinear { matrix, heads, width: out.width / heads, slot, out });
 }
 
 impl Task for HeadLinear {

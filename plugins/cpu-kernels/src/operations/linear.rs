@@ -1,10 +1,9 @@
 //! Matrices times rows. Workers take runs of whole tiles, balanced by bytes over all matrices of an operation.
 
 use crate::matrix::Matrix;
-use crate::session::compile::{Compiler, all_apart, apart, same_or_apart, same_rows, shape};
+use crate::session::compile::Compiler;
 use crate::session::step::{Division, Step, Task, index};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, RowsOf, WeightPart};
+use apr_sdk::{Columns, Result, RowsOf, WeightPart};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ pub(crate) struct Fill {
     /// Where they go.
     pub(crate) slot: usize,
     /// What is rounded.
-    pub(crate) x: Place,
+    pub(crate) x: Columns,
     /// How many rows of activations each row makes; those of the first part come first.
     pub(crate) parts: usize,
 }
@@ -34,73 +33,38 @@ pub(super) struct Piece {
     /// What is added, indexed as the result.
     pub(super) bias: Option<Arc<[f32]>>,
     /// Where the result goes.
-    pub(super) out: Place,
+    pub(super) out: Columns,
 }
 
 /// A linear operation.
 pub(crate) struct Linear {
     pieces: Vec<Piece>,
-    residual: Option<Place>,
+    residual: Option<Columns>,
     scale: f32,
     rows: RowsOf,
     /// Its place among all linear operations.
     number: usize,
 }
 
-pub(super) fn compile(operation: &apr_sdk::Linear, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let outs = operation.parts.iter().map(|part| compiler.place(&part.out)).collect::<Result<Vec<_>>>()?;
-    let Some(first) = outs.first() else {
-        return Err(Error::invalid_argument("it has no matrix"));
-    };
-    for out in &outs {
-        same_rows(&[&x, out])?;
-        apart(out, &x, "the input")?;
-    }
-    all_apart(&outs)?;
-    let residual =
-        operation.residual.as_ref().map(|place| compiler.place_of(place, first.width, "the residual"));
-    let residual = residual.transpose()?;
-    if let Some(residual) = &residual {
-        if outs.len() > 1 {
-            return Err(Error::invalid_argument("a residual is only added to the result of a single matrix"));
-        }
-        same_rows(&[&x, residual])?;
-        same_or_apart(first, residual, "the residual")?;
-    }
-    let mut pieces = Vec::new();
-    for (part, out) in operation.parts.iter().zip(&outs) {
-        pieces.push(piece(part, &x, *out, compiler)?);
-    }
-    outs.iter().for_each(|out| compiler.written(out));
+pub(super) fn compile(operation: &apr_sdk::Linear, compiler: &mut Compiler<'_>) {
+    let x = compiler.columns(&operation.x);
+    let pieces: Vec<Piece> = operation.parts.iter().map(|part| piece(part, &x, compiler)).collect();
+    let residual = operation.residual.as_ref().map(|residual| compiler.columns(residual));
+    pieces.iter().for_each(|piece| compiler.written(&piece.out));
     let number = compiler.plan.linears.len();
     let linear = Arc::new(Linear { pieces, residual, scale: operation.scale, rows: x.rows, number });
     compiler.plan.linears.push(Arc::clone(&linear));
     compiler.push(linear);
-    Ok(())
 }
 
-/// A checked part over the input `x`.
-fn piece(part: &WeightPart, x: &Place, out: Place, compiler: &mut Compiler<'_>) -> Result<Piece> {
-    let matrix = compiler.matrix(part.weight)?;
-    let (rows, columns) = shape(&matrix);
-    if columns != x.width {
-        return Err(Error::invalid_argument(format!(
-            "a matrix of {rows} x {columns} is given an input of {} elements",
-            x.width
-        )));
-    }
+/// A part over the input `x`.
+fn piece(part: &WeightPart, x: &Columns, compiler: &mut Compiler<'_>) -> Piece {
+    let matrix = compiler.matrix(part.weight);
+    let out = compiler.columns(&part.out);
     let first = index(part.first_row);
-    let end = first.checked_add(out.width).filter(|end| *end <= rows);
-    let end = end.ok_or_else(|| {
-        Error::invalid_argument(format!(
-            "{} rows from {first} on are not within a matrix of {rows} rows",
-            out.width
-        ))
-    })?;
-    let bias = part.bias.map(|bias| compiler.vector(bias, &[out.width], "the bias")).transpose()?;
+    let bias = part.bias.map(|bias| compiler.floats(bias));
     let slot = compiler.rounded(x, 1, matrix.rounding());
-    Ok(Piece { matrix, rows: first..end, slot, bias, out })
+    Piece { matrix, rows: first..first + out.width, slot, bias, out }
 }
 
 /// Rows of a matrix that are divided among workers.

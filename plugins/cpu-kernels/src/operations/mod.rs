@@ -1,4 +1,4 @@
-//! The operations, a file for each: its checks, and the tasks that it becomes.
+//! The operations, a file for each: the tasks that it becomes.
 
 pub(crate) mod activate;
 pub(crate) mod append;
@@ -24,9 +24,8 @@ use apr_sdk::{Error, Operation, Result};
 /// Adds an operation's tasks.
 ///
 /// # Errors
-/// InvalidArgument for one that does not fit the program; Unsupported for one that is not known here.
+/// Unsupported for one that is not known here or is larger than this backend's limits.
 pub(crate) fn compile(operation: &Operation, compiler: &mut Compiler<'_>) -> Result<()> {
-    check(operation)?;
     match operation {
         Operation::Embed(operation) => embed::compile(operation, compiler),
         Operation::Norm(operation) => norm::compile(operation, compiler),
@@ -36,50 +35,17 @@ pub(crate) fn compile(operation: &Operation, compiler: &mut Compiler<'_>) -> Res
         Operation::Rope(operation) => rope::compile(operation, compiler),
         Operation::Append(operation) => append::compile(operation, compiler),
         Operation::Attention(operation) => attention::compile(operation, compiler),
-        Operation::Route(operation) => route::compile(operation, compiler),
+        Operation::Route(operation) => route::compile(operation, compiler)?,
         Operation::ExpertLinear(operation) => expert_linear::compile(operation, compiler),
         Operation::Combine(operation) => combine::compile(operation, compiler),
         Operation::Binary(operation) => binary::compile(operation, compiler),
         Operation::Unary(operation) => unary::compile(operation, compiler),
         Operation::Pool(operation) => pool::compile(operation, compiler),
         Operation::Sample(operation) => sample::compile(operation, compiler),
-        _ => Err(unknown(operation)),
+        _ => {
+            let name = operation.code().0.name();
+            return Err(Error::unsupported(format!("the operation `{name}` is not known here")));
+        }
     }
-}
-
-/// Checks the numbers in an operation that name a kind, whatever the program around it.
-///
-/// # Errors
-/// Unsupported for a kind that is not known here.
-pub(crate) fn check(operation: &Operation) -> Result<()> {
-    match operation {
-        Operation::Embed(operation) => embed::check(operation),
-        Operation::Norm(operation) => norm::check(operation),
-        Operation::Activate(operation) => activate::check(operation),
-        Operation::Rope(operation) => rope::check(operation),
-        Operation::Attention(operation) => attention::check(operation),
-        Operation::Route(operation) => route::check(operation),
-        Operation::Binary(operation) => binary::check(operation),
-        Operation::Unary(operation) => unary::check(operation),
-        Operation::Pool(operation) => pool::check(operation),
-        Operation::Linear(_)
-        | Operation::HeadLinear(_)
-        | Operation::Append(_)
-        | Operation::ExpertLinear(_)
-        | Operation::Combine(_)
-        | Operation::Sample(_) => Ok(()),
-        _ => Err(unknown(operation)),
-    }
-}
-
-fn unknown(operation: &Operation) -> Error {
-    Error::unsupported(format!("the operation `{}` is not known here", operation.code().0.name()))
-}
-
-/// Checks that a number is one of those known here.
-fn known<T: PartialEq>(number: T, all: &[T], name: &str) -> Result<()> {
-    if all.contains(&number) {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!("`{name}` is not known here")))
+    Ok(())
 }

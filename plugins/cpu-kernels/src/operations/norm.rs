@@ -3,16 +3,15 @@
 use super::functions::{count, narrow};
 use super::vector::sum_by;
 use crate::level::versions;
-use crate::session::compile::{Compiler, divided, same_or_apart, same_rows};
-use crate::session::step::{Division, Step, Task};
-use crate::session::values::Place;
-use apr_sdk::{NormKind, Result};
+use crate::session::compile::Compiler;
+use crate::session::step::{Division, Step, Task, index};
+use apr_sdk::{Columns, NormKind, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
 struct Norm {
-    x: Place,
-    out: Place,
+    x: Columns,
+    out: Columns,
     centred: bool,
     /// As wide as all parts or as one, which is then the same for all.
     gain: Option<Arc<[f32]>>,
@@ -22,25 +21,14 @@ struct Norm {
     width: usize,
 }
 
-/// Checks the kind.
-pub(super) fn check(operation: &apr_sdk::Norm) -> Result<()> {
-    super::known(operation.kind, &[NormKind::RMS, NormKind::LAYER], &operation.kind.name())
-}
-
-pub(super) fn compile(operation: &apr_sdk::Norm, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let out = compiler.place_of(&operation.out, x.width, "the result")?;
-    same_rows(&[&x, &out])?;
-    same_or_apart(&out, &x, "the input")?;
-    let width = divided(x.width, operation.heads, "heads")?;
-    let mut vector = |weight: Option<u32>, what| {
-        weight.map(|weight| compiler.vector(weight, &[x.width, width], what)).transpose()
-    };
-    let (gain, bias) = (vector(operation.gain, "the gain")?, vector(operation.bias, "the bias")?);
+pub(super) fn compile(operation: &apr_sdk::Norm, compiler: &mut Compiler<'_>) {
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
+    let gain = operation.gain.map(|gain| compiler.floats(gain));
+    let bias = operation.bias.map(|bias| compiler.floats(bias));
+    let width = x.width / index(operation.heads);
     let (centred, epsilon) = (operation.kind == NormKind::LAYER, operation.epsilon);
     compiler.written(&out);
     compiler.push(Norm { x, out, centred, gain, bias, epsilon, width });
-    Ok(())
 }
 
 /// What of a vector belongs to a head.

@@ -2,10 +2,9 @@
 
 use super::functions::narrow;
 use crate::level::versions;
-use crate::session::compile::{Angles, Compiler, divided, same_or_apart, same_rows};
+use crate::session::compile::{Angles, Compiler};
 use crate::session::step::{Division, Step, Task, index};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, RopeStyle, RowsOf};
+use apr_sdk::{Columns, Result, RopeStyle, RowsOf};
 
 /// Computes cosines and sines: for each row all cosines, then all sines.
 pub(crate) struct Turn {
@@ -16,8 +15,8 @@ pub(crate) struct Turn {
 }
 
 struct Rope {
-    x: Place,
-    out: Place,
+    x: Columns,
+    out: Columns,
     /// Elements of a head.
     width: usize,
     /// The first that rotates.
@@ -28,31 +27,15 @@ struct Rope {
     table: usize,
 }
 
-/// Checks the style.
-pub(super) fn check(operation: &apr_sdk::Rope) -> Result<()> {
-    super::known(operation.style, &[RopeStyle::HALF, RopeStyle::INTERLEAVED], &operation.style.name())
-}
-
-pub(super) fn compile(operation: &apr_sdk::Rope, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let out = compiler.place_of(&operation.out, x.width, "the result")?;
-    if same_rows(&[&x, &out])? != RowsOf::BATCH {
-        return Err(Error::invalid_argument("only the rows of a batch have positions"));
-    }
-    same_or_apart(&out, &x, "the input")?;
-    let width = divided(x.width, operation.heads, "heads")?;
+pub(super) fn compile(operation: &apr_sdk::Rope, compiler: &mut Compiler<'_>) {
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
     let (first, pairs) = (index(operation.first), operation.frequencies.len());
-    if pairs == 0 || first.checked_add(2 * pairs).is_none_or(|end| end > width) {
-        return Err(Error::invalid_argument(format!(
-            "{pairs} pairs from element {first} on are not within a head of {width} elements"
-        )));
-    }
     let frequencies = operation.frequencies.clone();
     let table = compiler.angles(Angles { frequencies, magnitude: operation.magnitude });
     compiler.written(&out);
+    let width = x.width / index(operation.heads);
     let interleaved = operation.style == RopeStyle::INTERLEAVED;
     compiler.push(Rope { x, out, width, first, pairs, interleaved, table });
-    Ok(())
 }
 
 impl Task for Turn {

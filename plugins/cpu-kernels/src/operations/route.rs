@@ -1,16 +1,15 @@
 //! The choice of experts.
 
 use super::functions::{exp, sigmoid};
-use crate::session::compile::{Compiler, apart, divided, same_rows};
+use crate::session::compile::Compiler;
 use crate::session::step::{Division, Step, Task, index};
-use crate::session::values::Place;
-use apr_sdk::{Error, ExpertScore, Result};
+use apr_sdk::{Columns, Error, ExpertScore, Result};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 struct Route {
-    scores: Place,
-    out: Place,
+    scores: Columns,
+    out: Columns,
     score: ExpertScore,
     normalize: bool,
     scale: f32,
@@ -22,32 +21,14 @@ struct Route {
 /// The most experts, whose numbers must be exact as floats.
 const MOST: usize = 1 << 16;
 
-/// Checks the kind of score.
-pub(super) fn check(operation: &apr_sdk::Route) -> Result<()> {
-    let all = [ExpertScore::SOFTMAX, ExpertScore::SIGMOID, ExpertScore::SOFTMAX_OF_CHOSEN];
-    super::known(operation.score, &all, &operation.score.name())
-}
-
 pub(super) fn compile(operation: &apr_sdk::Route, compiler: &mut Compiler<'_>) -> Result<()> {
-    let (scores, out) = (compiler.place(&operation.scores)?, compiler.place(&operation.out)?);
-    same_rows(&[&scores, &out])?;
-    apart(&out, &scores, "the scores")?;
-    let used = out.width / 2;
-    let size = divided(scores.width, operation.groups, "groups")?;
-    let (groups, groups_used) = (index(operation.groups), index(operation.groups_used));
-    let reachable = if groups_used == 0 { scores.width } else { groups_used.min(groups) * size };
-    if !out.width.is_multiple_of(2)
-        || used == 0
-        || used > reachable
-        || scores.width > MOST
-        || groups_used > groups
-    {
-        return Err(Error::invalid_argument(format!(
-            "a result of {} elements does not fit {} experts in {groups_used} of {groups} groups",
-            out.width, scores.width
-        )));
+    let (scores, out) = (compiler.columns(&operation.scores), compiler.columns(&operation.out));
+    if scores.width > MOST {
+        let experts = scores.width;
+        return Err(Error::unsupported(format!("{experts} experts: at most {MOST} can be told apart")));
     }
-    let bias = operation.bias.map(|bias| compiler.vector(bias, &[scores.width], "the bias")).transpose()?;
+    let (groups, groups_used) = (index(operation.groups), index(operation.groups_used));
+    let bias = operation.bias.map(|bias| compiler.floats(bias));
     compiler.written(&out);
     compiler.push(Route {
         scores,

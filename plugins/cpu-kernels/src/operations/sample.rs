@@ -5,13 +5,8 @@ use crate::level::Level;
 use crate::session::compile::Compiler;
 use apr_sdk::{Error, Result};
 
-pub(super) fn compile(operation: &apr_sdk::Sample, compiler: &mut Compiler<'_>) -> Result<()> {
-    let logits = compiler.place(&operation.logits)?;
-    if u32::try_from(logits.width).is_err() {
-        return Err(Error::invalid_argument("there are more logits than token ids"));
-    }
-    compiler.plan.logits = Some(logits);
-    Ok(())
+pub(super) fn compile(operation: &apr_sdk::Sample, compiler: &mut Compiler<'_>) {
+    compiler.plan.logits = Some(compiler.columns(&operation.logits));
 }
 
 /// The largest logit's id; the lowest of equal ones.

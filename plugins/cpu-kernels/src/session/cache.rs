@@ -7,7 +7,7 @@ use super::shared::Shared;
 use super::step::index;
 use crate::level::Level;
 use crate::level::versions;
-use apr_sdk::{DType, Error, PagedState, Result, half};
+use apr_sdk::{DType, PagedState, Result, half};
 use std::sync::Arc;
 
 /// Positions of a page.
@@ -143,55 +143,32 @@ pub(crate) struct Cache {
     /// Elements of a value.
     pub(crate) value: usize,
     cells: CellType,
-    /// Whether values are parts of keys.
-    views: bool,
-    /// Whether an operation stores keys.
-    claimed: bool,
+    /// Whether values are parts of keys; `None` if no operation stores any.
+    pub(crate) views: Option<bool>,
     /// Each sequence's pages; none for sequences beyond those that were ever written.
     pages: Vec<Pages>,
 }
 
 impl Cache {
     /// An empty cache.
-    ///
-    /// # Errors
-    /// InvalidArgument for a state without elements; Unsupported for a type in which nothing can be kept.
-    pub(crate) fn new(state: &PagedState) -> Result<Cache> {
+    pub(crate) fn new(state: &PagedState, views: Option<bool>) -> Cache {
         let (heads, key, value) = (index(state.heads), index(state.key), index(state.value));
-        if heads == 0 || key == 0 || value == 0 {
-            return Err(Error::invalid_argument(
-                "a cache needs heads, keys and values of at least one element",
-            ));
-        }
         let cells = if state.dtype == DType::F32 {
             CellType::F32
         } else if state.dtype == DType::F16 {
             CellType::F16
-        } else if state.dtype == DType::Q8_0 {
-            CellType::Q8_0
         } else {
-            let dtype = state.dtype;
-            return Err(Error::unsupported(format!("a cache cannot keep {dtype}, only F32, F16 or Q8_0")));
+            // A checked program has no other.
+            CellType::Q8_0
         };
-        Ok(Cache { heads, key, value, cells, views: false, claimed: false, pages: Vec::new() })
-    }
-
-    /// Takes note that an operation stores keys, with values or without. Only one may.
-    pub(crate) fn claim(&mut self, views: bool) -> bool {
-        let first = !self.claimed;
-        (self.claimed, self.views) = (true, views);
-        first
-    }
-
-    /// Whether values are parts of keys; `None` while no operation stores any.
-    pub(crate) fn views(&self) -> Option<bool> {
-        self.claimed.then_some(self.views)
+        Cache { heads, key, value, cells, views, pages: Vec::new() }
     }
 
     /// A page of zeros.
     fn page(&self) -> Result<Page> {
         let keys = Cells::new(self.cells, self.heads * PAGE, self.key)?;
-        let values = (!self.views).then(|| Cells::new(self.cells, self.heads * PAGE, self.value));
+        let values =
+            (self.views != Some(true)).then(|| Cells::new(self.cells, self.heads * PAGE, self.value));
         Ok(Page { keys, values: values.transpose()? })
     }
 

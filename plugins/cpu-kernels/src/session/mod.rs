@@ -12,8 +12,8 @@ use crate::matrix::{Activations, Matrix};
 use crate::operations::attention::Scratch;
 use crate::operations::sample;
 use apr_sdk::{
-    Batch, Error, Program, Result, RowsOf, Sampler, SessionLimits, StateCommand, StateVerb, StepSink,
-    TimingSink, Workers,
+    Batch, CheckedProgram, Error, Result, RowsOf, Sampler, SessionLimits, StateCommand, StateVerb, StepSink,
+    TimingSink, WeightShape, Workers,
 };
 use cache::{Cache, Pages};
 use compile::Plan;
@@ -81,7 +81,8 @@ impl Session {
             ))
             .hint("open several sessions"));
         }
-        let program = Program::from_bytes(program)?;
+        let shapes: Vec<WeightShape> = weights.iter().map(|matrix| compile::shape(matrix)).collect();
+        let program = CheckedProgram::from_bytes(program, &shapes)?;
         let (values, caches, plan) = compile::compile(&program, weights)?;
         Ok(Session {
             level,
@@ -136,7 +137,7 @@ impl Session {
             }
         }
         if self.plan.cached {
-            for cache in self.caches.iter_mut().filter(|cache| cache.views().is_some()) {
+            for cache in self.caches.iter_mut().filter(|cache| cache.views.is_some()) {
                 for sequence in &self.rows.sequences {
                     cache.reserve(*sequence, self.lengths[*sequence], self.rows.lengths[*sequence])?;
                 }

@@ -1,39 +1,9 @@
 //! The values of a program: rows of floats, kept from one step to the next so that they can be read afterwards.
 
 use super::shared::Shared;
-use apr_sdk::{Error, Result, RowsOf, ValueSpec};
+use super::step::index;
+use apr_sdk::{Columns, Result, RowsOf, ValueSpec};
 use std::ops::Range;
-
-/// A checked part of each row of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The value's number.
-    pub(crate) value: usize,
-    /// The first element.
-    pub(crate) first: usize,
-    /// How many elements.
-    pub(crate) width: usize,
-    /// Which rows the value has.
-    pub(crate) rows: RowsOf,
-}
-
-impl Place {
-    /// Whether both have an element in common.
-    pub(crate) fn meets(&self, other: &Place) -> bool {
-        self.value == other.value
-            && self.first < other.first + other.width
-            && other.first < self.first + self.width
-    }
-
-    /// `width` elements of this place from `first` on, which the caller knows to lie within it.
-    pub(crate) fn part(&self, first: usize, width: usize) -> Place {
-        Place { first: self.first + first, width, ..*self }
-    }
-}
-
-/// The most elements that the rows of all values have together: 1 GiB for each row of a step. No model comes near, and
-/// below it no product of a width and a number of rows is beyond what can be counted.
-const MOST_ELEMENTS: usize = 1 << 28;
 
 /// One value's rows.
 struct Rows {
@@ -49,28 +19,12 @@ impl Values {
     /// Values without any rows yet.
     ///
     /// # Errors
-    /// InvalidArgument for a value without elements; Unsupported for rows of an unknown kind; LimitExceeded if a row of
-    /// all values is larger than any that a model has.
+    /// Io if there is no memory left.
     pub(crate) fn new(specs: &[ValueSpec]) -> Result<Values> {
-        let mut all = 0usize;
-        let rows = specs.iter().enumerate().map(|(number, spec)| {
-            if ![RowsOf::BATCH, RowsOf::OUTPUTS].contains(&spec.rows) {
-                let of = spec.rows.name();
-                return Err(Error::unsupported(format!("value {number} has rows of `{of}`, unknown here")));
-            }
-            let width = usize::try_from(spec.width).unwrap_or(usize::MAX);
-            if width == 0 {
-                return Err(Error::invalid_argument(format!("value {number} has no elements")));
-            }
-            all = all.saturating_add(width);
-            if all > MOST_ELEMENTS {
-                return Err(Error::limit(format!(
-                    "a row of values 0 to {number} has {all} elements in total; the limit is {MOST_ELEMENTS}"
-                )));
-            }
-            Ok(Rows { width, of: spec.rows, cells: Shared::zeroed(0)? })
-        });
-        Ok(Values(rows.collect::<Result<_>>()?))
+        let rows = |spec: &ValueSpec| {
+            Ok(Rows { width: index(spec.width), of: spec.rows, cells: Shared::zeroed(0)? })
+        };
+        Ok(Values(specs.iter().map(rows).collect::<Result<_>>()?))
     }
 
     /// Makes room for a step with so many rows. Memory grows only where a step is larger than all before.
@@ -101,7 +55,7 @@ impl Values {
     }
 
     /// Where a row of a place lies in its value.
-    fn range(&self, place: &Place, row: usize) -> (&Shared<f32>, Range<usize>) {
+    fn range(&self, place: &Columns, row: usize) -> (&Shared<f32>, Range<usize>) {
         let rows = &self.0[place.value];
         let first = row * rows.width + place.first;
         (&rows.cells, first..first + place.width)
@@ -111,7 +65,7 @@ impl Values {
     ///
     /// # Safety
     /// Nothing may write these elements while the slice lives.
-    pub(crate) unsafe fn read(&self, place: &Place, row: usize) -> &[f32] {
+    pub(crate) unsafe fn read(&self, place: &Columns, row: usize) -> &[f32] {
         let (cells, range) = self.range(place, row);
         // SAFETY: as the caller vouches.
         unsafe { cells.read(range) }
@@ -122,7 +76,7 @@ impl Values {
     /// # Safety
     /// Nothing else may read or write these elements while the slice lives.
     #[allow(clippy::mut_from_ref, reason = "as `Shared::write`")]
-    pub(crate) unsafe fn write(&self, place: &Place, row: usize) -> &mut [f32] {
+    pub(crate) unsafe fn write(&self, place: &Columns, row: usize) -> &mut [f32] {
         let (cells, range) = self.range(place, row);
         // SAFETY: as the caller vouches.
         unsafe { cells.write(range) }

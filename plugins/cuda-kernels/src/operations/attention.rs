@@ -2,10 +2,9 @@
 
 use crate::driver::{Buffer, Launch};
 use crate::parameters;
-use crate::session::compile::{Compiler, apart, rounded, same_rows};
+use crate::session::compile::{Compiler, rounded};
 use crate::session::step::{self, List, Node, Step, index, short};
-use crate::session::values::Place;
-use apr_sdk::{Error, Mask, Result, RowsOf};
+use apr_sdk::{Columns, Mask, Result, RowsOf};
 use std::sync::Arc;
 
 /// Positions whose scores a block computes at a time, and threads of a block, as in `attention.cuh`.
@@ -20,8 +19,8 @@ const SHARED_ELEMENTS: usize = 4096;
 /// A checked attention.
 pub(crate) struct Attention {
     cache: usize,
-    query: Place,
-    out: Place,
+    query: Columns,
+    out: Columns,
     key_heads: usize,
     /// Query heads of a key head, how many of them a block takes, and how many blocks that makes.
     group: usize,
@@ -44,12 +43,6 @@ struct Attend {
     slot: Option<usize>,
 }
 
-/// Checks the mask.
-pub(super) fn check(operation: &apr_sdk::Attention) -> Result<()> {
-    let all = [Mask::CAUSAL, Mask::FULL, Mask::WINDOW, Mask::CHUNK, Mask::PREFIX];
-    super::known(operation.mask, &all, &operation.mask.name())
-}
-
 /// The module and the kernel for cells of a type and so many heads at a time.
 fn kernel(cells: &str, heads: usize) -> (&'static str, &'static str) {
     macro_rules! kernels {
@@ -70,36 +63,12 @@ fn kernel(cells: &str, heads: usize) -> (&'static str, &'static str) {
 }
 
 pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_>) -> Result<()> {
-    let number = compiler.cache(operation.state)?;
+    let number = index(operation.state);
     let cache = compiler.plan.caches[number];
     let (key_heads, key, value) = (cache.heads, cache.key, cache.value);
+    let (query, out) = (compiler.columns(&operation.query), compiler.columns(&operation.out));
     let heads = index(operation.heads);
-    if heads == 0 || !heads.is_multiple_of(key_heads) {
-        return Err(Error::invalid_argument(format!("{heads} heads cannot share {key_heads} key heads")));
-    }
-    let query = compiler.place_of(&operation.query, heads * key, "the query")?;
-    let out = compiler.place_of(&operation.out, heads * value, "the result")?;
-    if same_rows(&[&query, &out])? != RowsOf::BATCH {
-        return Err(Error::invalid_argument("only the rows of a batch have positions"));
-    }
-    apart(&out, &query, "the query")?;
-    let view = index(operation.value_first);
-    let Some(views) = cache.views else {
-        return Err(Error::invalid_argument("no operation before it stores the keys of its state"));
-    };
-    if views && view.checked_add(value).is_none_or(|end| end > key) {
-        return Err(Error::invalid_argument(format!(
-            "values of {value} elements from {view} on are not within keys of {key}"
-        )));
-    }
-    if ![0, heads].contains(&operation.slopes.len()) {
-        let slopes = operation.slopes.len();
-        return Err(Error::invalid_argument(format!("there are {slopes} slopes for {heads} heads")));
-    }
-    if operation.window == 0 && [Mask::WINDOW, Mask::CHUNK].contains(&operation.mask) {
-        return Err(Error::invalid_argument(format!("the mask `{}` needs a window", operation.mask.name())));
-    }
-    let sinks = operation.sinks.map(|sinks| compiler.vector(sinks, &[heads], "the sinks")).transpose()?;
+    let sinks = operation.sinks.map(|sinks| compiler.floats(sinks)).transpose()?;
     let slopes: Vec<u8> = operation.slopes.iter().flat_map(|slope| slope.to_le_bytes()).collect();
     let slopes = if slopes.is_empty() { None } else { Some(compiler.upload(&slopes)?) };
     let group = heads / key_heads;
@@ -124,12 +93,12 @@ pub(super) fn compile(operation: &apr_sdk::Attention, compiler: &mut Compiler<'_
         per_block,
         sets: group.div_ceil(per_block),
         value,
-        view: if views { operation.value_first } else { 0 },
+        view: if cache.views == Some(true) { operation.value_first } else { 0 },
         scale: operation.scale,
         mask: operation.mask,
         window: operation.window,
         soft_cap: operation.soft_cap,
-        sinks: sinks.map(|(buffer, _)| buffer),
+        sinks,
         slopes,
         kernel: kernel(cache.cells, per_block),
     });

@@ -2,36 +2,22 @@
 
 use crate::driver::Launch;
 use crate::parameters;
-use crate::session::compile::{Compiler, same_or_apart, same_rows};
+use crate::session::compile::Compiler;
 use crate::session::step::{self, Node, Step};
-use crate::session::values::Place;
-use apr_sdk::{BinaryKind, Result};
+use apr_sdk::{BinaryKind, Columns};
 
 struct Binary {
     kind: BinaryKind,
-    a: Place,
-    b: Place,
-    out: Place,
+    a: Columns,
+    b: Columns,
+    out: Columns,
 }
 
-/// Checks the kind.
-pub(super) fn check(operation: &apr_sdk::Binary) -> Result<()> {
-    let all = [BinaryKind::ADD, BinaryKind::MULTIPLY, BinaryKind::SUBTRACT];
-    super::known(operation.kind, &all, &operation.kind.name())
-}
-
-pub(super) fn compile(operation: &apr_sdk::Binary, compiler: &mut Compiler<'_>) -> Result<()> {
-    let (a, b) = (compiler.place(&operation.a)?, compiler.place(&operation.b)?);
-    let out = compiler.place_of(&operation.out, a.width, "the result")?;
-    if b.width != 1 {
-        compiler.place_of(&operation.b, a.width, "the second")?;
-    }
-    same_rows(&[&a, &b, &out])?;
-    same_or_apart(&out, &a, "the first")?;
-    same_or_apart(&out, &b, "the second")?;
+pub(super) fn compile(operation: &apr_sdk::Binary, compiler: &mut Compiler<'_>) {
+    let (a, b) = (compiler.columns(&operation.a), compiler.columns(&operation.b));
+    let out = compiler.columns(&operation.out);
     compiler.written(&out);
     compiler.push(Binary { kind: operation.kind, a, b, out });
-    Ok(())
 }
 
 impl Node for Binary {

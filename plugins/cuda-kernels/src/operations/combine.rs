@@ -2,36 +2,24 @@
 
 use crate::driver::Launch;
 use crate::parameters;
-use crate::session::compile::{Compiler, apart, divided, same_or_apart, same_rows};
+use crate::session::compile::Compiler;
 use crate::session::step::{self, Node, Step};
-use crate::session::values::Place;
-use apr_sdk::Result;
+use apr_sdk::Columns;
 
 struct Combine {
-    x: Place,
-    route: Place,
+    x: Columns,
+    route: Columns,
     used: u32,
-    out: Place,
-    residual: Option<Place>,
+    out: Columns,
+    residual: Option<Columns>,
 }
 
-pub(super) fn compile(operation: &apr_sdk::Combine, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let width = divided(x.width, operation.used, "choices")?;
-    let used = operation.used;
-    let route = compiler.place_of(&operation.route, 2 * step::index(used), "the route")?;
-    let out = compiler.place_of(&operation.out, width, "the result")?;
-    let residual = operation.residual.as_ref().map(|place| compiler.place_of(place, width, "the residual"));
-    let residual = residual.transpose()?;
-    same_rows(&[&x, &route, &out, residual.as_ref().unwrap_or(&out)])?;
-    apart(&out, &x, "the input")?;
-    apart(&out, &route, "the route")?;
-    if let Some(residual) = &residual {
-        same_or_apart(&out, residual, "the residual")?;
-    }
+pub(super) fn compile(operation: &apr_sdk::Combine, compiler: &mut Compiler<'_>) {
+    let (x, route) = (compiler.columns(&operation.x), compiler.columns(&operation.route));
+    let out = compiler.columns(&operation.out);
+    let residual = operation.residual.as_ref().map(|residual| compiler.columns(residual));
     compiler.written(&out);
-    compiler.push(Combine { x, route, used, out, residual });
-    Ok(())
+    compiler.push(Combine { x, route, used: operation.used, out, residual });
 }
 
 impl Node for Combine {

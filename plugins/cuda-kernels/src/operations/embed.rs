@@ -5,8 +5,7 @@ use crate::driver::Launch;
 use crate::parameters;
 use crate::session::compile::Compiler;
 use crate::session::step::{self, List, Node, Step, index, short};
-use crate::session::values::Place;
-use apr_sdk::{Batch, Error, Result, RowIndex, RowsOf};
+use apr_sdk::{Batch, Columns, Error, Result, RowIndex};
 use std::sync::Arc;
 
 struct Embed {
@@ -14,25 +13,15 @@ struct Embed {
     index: RowIndex,
     offset: u32,
     scale: f32,
-    out: Place,
+    out: Columns,
 }
 
-/// Checks the kind of index.
-pub(super) fn check(operation: &apr_sdk::Embed) -> Result<()> {
-    let all = [RowIndex::TOKEN, RowIndex::POSITION, RowIndex::CONSTANT];
-    super::known(operation.index, &all, &operation.index.name())
-}
-
-pub(super) fn compile(operation: &apr_sdk::Embed, compiler: &mut Compiler<'_>) -> Result<()> {
-    let table = compiler.matrix(operation.table)?;
-    let out = compiler.place_of(&operation.out, table.layout.columns, "the result")?;
-    if out.rows != RowsOf::BATCH {
-        return Err(Error::invalid_argument("the result is not one row for each of the batch"));
-    }
+pub(super) fn compile(operation: &apr_sdk::Embed, compiler: &mut Compiler<'_>) {
+    let table = compiler.matrix(operation.table);
+    let out = compiler.columns(&operation.out);
     compiler.written(&out);
     let (index, offset, scale) = (operation.index, operation.offset, operation.scale);
     compiler.push(Embed { table, index, offset, scale, out });
-    Ok(())
 }
 
 /// The kernel that takes rows of a table: of a list of indices, or always the one at the offset.

@@ -4,10 +4,9 @@ use super::product::{self, MOST_PARTS, Mode, Piece};
 use crate::device::Matrix;
 use crate::driver::{Buffer, Launch};
 use crate::parameters::{self, Part};
-use crate::session::compile::{Compiler, Source, all_apart, apart, divided, same_rows};
+use crate::session::compile::{Compiler, Source};
 use crate::session::step::{Node, Step, index, short};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Columns, Result};
 use std::sync::Arc;
 
 struct Rows {
@@ -21,11 +20,11 @@ struct Rows {
     /// A row for each expert.
     bias: Option<Arc<Buffer>>,
     source: Source,
-    out: Place,
+    out: Columns,
 }
 
 struct ExpertLinear {
-    route: Place,
+    route: Columns,
     experts: u32,
     used: u32,
     is_shared: bool,
@@ -34,60 +33,21 @@ struct ExpertLinear {
 
 pub(super) fn compile(operation: &apr_sdk::ExpertLinear, compiler: &mut Compiler<'_>) -> Result<()> {
     let (experts, used) = (index(operation.experts), index(operation.used));
-    if experts == 0 || used == 0 || used > experts {
-        return Err(Error::invalid_argument(format!("cannot choose {used} of {experts} experts")));
-    }
-    let x = compiler.place(&operation.x)?;
-    let route = compiler.place_of(&operation.route, 2 * used, "the route")?;
-    same_rows(&[&x, &route])?;
+    let (x, route) = (compiler.columns(&operation.x), compiler.columns(&operation.route));
     let is_shared = operation.shared_input;
-    let given = if is_shared { x.width } else { divided(x.width, operation.used, "choices")? };
-    let (mut parts, mut outs) = (Vec::new(), Vec::new());
+    let mut parts = Vec::new();
     for part in &operation.parts {
-        let out = compiler.place(&part.out)?;
-        same_rows(&[&x, &out])?;
-        apart(&out, &x, "the input")?;
-        apart(&out, &route, "the route")?;
-        let width = divided(out.width, operation.used, "choices")?;
-        let matrix = compiler.matrix(part.weight)?;
-        let (all, columns) = (matrix.layout.rows, matrix.layout.columns);
-        let (stride, first) = (all / experts, index(part.first_row));
-        if !all.is_multiple_of(experts)
-            || columns != given
-            || first.checked_add(width).is_none_or(|end| end > stride)
-        {
-            return Err(Error::invalid_argument(format!(
-                "a matrix of {all} x {columns} does not hold {width} rows from {first} on of {given} elements for \
-                 each of {experts} experts"
-            )));
-        }
-        let bias = part.bias.map(|bias| expert_bias(compiler, bias, experts, width)).transpose()?;
+        let out = compiler.columns(&part.out);
+        let matrix = compiler.matrix(part.weight);
+        let (stride, first) = (matrix.layout.rows / experts, index(part.first_row));
+        let bias = part.bias.map(|bias| compiler.floats(bias)).transpose()?;
         let source = compiler.activations(&x, if is_shared { 1 } else { used }, &matrix, true);
-        outs.push(out);
-        parts.push(Rows { matrix, stride, first, width, bias, source, out });
+        parts.push(Rows { matrix, stride, first, width: out.width / used, bias, source, out });
     }
-    all_apart(&outs)?;
-    outs.iter().for_each(|out| compiler.written(out));
+    parts.iter().for_each(|part| compiler.written(&part.out));
     let (experts, used) = (operation.experts, operation.used);
     compiler.push(ExpertLinear { route, experts, used, is_shared, parts });
     Ok(())
-}
-
-/// The rows of a bias, one after the other.
-fn expert_bias(
-    compiler: &mut Compiler<'_>,
-    weight: u32,
-    experts: usize,
-    width: usize,
-) -> Result<Arc<Buffer>> {
-    let layout = &compiler.matrix(weight)?.layout;
-    if (layout.rows, layout.columns) != (experts, width) {
-        return Err(Error::invalid_argument(format!(
-            "the bias has {} x {} elements instead of {experts} x {width}",
-            layout.rows, layout.columns
-        )));
-    }
-    compiler.floats(weight)
 }
 
 impl Node for ExpertLinear {

@@ -4,10 +4,9 @@ use super::product::{self, Mode, Piece};
 use crate::device::Matrix;
 use crate::driver::Launch;
 use crate::parameters::{self, Part};
-use crate::session::compile::{Compiler, Source, apart, divided, same_rows};
+use crate::session::compile::{Compiler, Source};
 use crate::session::step::{Node, Step, index, short};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Columns, Result};
 use std::sync::Arc;
 
 struct HeadLinear {
@@ -16,27 +15,17 @@ struct HeadLinear {
     /// Rows of a head's matrix.
     width: usize,
     source: Source,
-    out: Place,
+    out: Columns,
 }
 
 pub(super) fn compile(operation: &apr_sdk::HeadLinear, compiler: &mut Compiler<'_>) -> Result<()> {
-    let (x, out) = (compiler.place(&operation.x)?, compiler.place(&operation.out)?);
-    same_rows(&[&x, &out])?;
-    apart(&out, &x, "the input")?;
-    let given = divided(x.width, operation.heads, "heads")?;
-    let width = divided(out.width, operation.heads, "heads")?;
-    let matrix = compiler.matrix(operation.weight)?;
-    let (rows, columns) = (matrix.layout.rows, matrix.layout.columns);
-    if (rows, columns) != (out.width, given) {
-        return Err(Error::invalid_argument(format!(
-            "the matrix has {rows} x {columns} elements instead of {} x {given}",
-            out.width
-        )));
-    }
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
+    let matrix = compiler.matrix(operation.weight);
     super::launchable(operation.heads, "heads")?;
-    let source = compiler.activations(&x, index(operation.heads), &matrix, true);
+    let heads = index(operation.heads);
+    let source = compiler.activations(&x, heads, &matrix, true);
     compiler.written(&out);
-    compiler.push(HeadLinear { matrix, heads: operation.heads, width, source, out });
+    compiler.push(HeadLinear { matrix, heads: operation.heads, width: out.width / heads, source, out });
     Ok(())
 }
 

@@ -4,10 +4,9 @@ use super::product::{self, MOST_PARTS, Mode, Piece};
 use crate::device::Matrix;
 use crate::driver::{Buffer, Launch};
 use crate::parameters::{self, Part};
-use crate::session::compile::{Compiler, Source, all_apart, apart, same_or_apart, same_rows};
+use crate::session::compile::{Compiler, Source};
 use crate::session::step::{self, Node, Step, index, short};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, RowsOf, WeightPart};
+use apr_sdk::{Columns, Result, RowsOf, WeightPart};
 use std::sync::Arc;
 
 /// Rows and tokens of a tile on tensor cores, and of a large one.
@@ -33,7 +32,7 @@ pub(crate) struct Fill {
     /// Where they go.
     pub(crate) slot: usize,
     /// What is rounded.
-    pub(crate) x: Place,
+    pub(crate) x: Columns,
     /// How many rows of activations each row makes.
     pub(crate) parts: usize,
     /// Columns of each.
@@ -80,43 +79,22 @@ struct Rows {
     first: usize,
     source: Source,
     bias: Option<Arc<Buffer>>,
-    out: Place,
+    out: Columns,
 }
 
 struct Linear {
-    x: Place,
+    x: Columns,
     parts: Vec<Rows>,
-    residual: Option<Place>,
+    residual: Option<Columns>,
     scale: f32,
     rows: RowsOf,
 }
 
 pub(super) fn compile(operation: &apr_sdk::Linear, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let outs = operation.parts.iter().map(|part| compiler.place(&part.out)).collect::<Result<Vec<_>>>()?;
-    let Some(first) = outs.first() else {
-        return Err(Error::invalid_argument("it has no matrix"));
-    };
-    for out in &outs {
-        same_rows(&[&x, out])?;
-        apart(out, &x, "the input")?;
-    }
-    all_apart(&outs)?;
-    let residual =
-        operation.residual.as_ref().map(|place| compiler.place_of(place, first.width, "the residual"));
-    let residual = residual.transpose()?;
-    if let Some(residual) = &residual {
-        if outs.len() > 1 {
-            return Err(Error::invalid_argument("a residual is only added to the result of a single matrix"));
-        }
-        same_rows(&[&x, residual])?;
-        same_or_apart(first, residual, "the residual")?;
-    }
-    let mut parts = Vec::new();
-    for (part, out) in operation.parts.iter().zip(&outs) {
-        parts.push(rows(part, &x, *out, compiler)?);
-    }
-    outs.iter().for_each(|out| compiler.written(out));
+    let x = compiler.columns(&operation.x);
+    let parts = operation.parts.iter().map(|part| rows(part, &x, compiler)).collect::<Result<Vec<_>>>()?;
+    let residual = operation.residual.as_ref().map(|residual| compiler.columns(residual));
+    parts.iter().for_each(|part| compiler.written(&part.out));
     let linear = Linear { x, parts, residual, scale: operation.scale, rows: x.rows };
     let cut_bytes = linear.wide() * MOST_CUTS * 2;
     compiler.plan.cut_bytes = compiler.plan.cut_bytes.max(cut_bytes);
@@ -124,26 +102,12 @@ pub(super) fn compile(operation: &apr_sdk::Linear, compiler: &mut Compiler<'_>) 
     Ok(())
 }
 
-/// A checked part over the input `x`.
-fn rows(part: &WeightPart, x: &Place, out: Place, compiler: &mut Compiler<'_>) -> Result<Rows> {
-    let matrix = compiler.matrix(part.weight)?;
-    let (rows, columns) = (matrix.layout.rows, matrix.layout.columns);
-    if columns != x.width {
-        return Err(Error::invalid_argument(format!(
-            "a matrix of {rows} x {columns} is given an input of {} elements",
-            x.width
-        )));
-    }
-    let first = index(part.first_row);
-    if first.checked_add(out.width).is_none_or(|end| end > rows) {
-        return Err(Error::invalid_argument(format!(
-            "{} rows from {first} on are not within a matrix of {rows} rows",
-            out.width
-        )));
-    }
-    let bias = part.bias.map(|bias| compiler.vector(bias, &[out.width], "the bias")).transpose()?;
+/// Rows of a matrix over the input `x`.
+fn rows(part: &WeightPart, x: &Columns, compiler: &mut Compiler<'_>) -> Result<Rows> {
+    let matrix = compiler.matrix(part.weight);
+    let bias = part.bias.map(|bias| compiler.floats(bias)).transpose()?;
     let source = compiler.activations(x, 1, &matrix, false);
-    Ok(Rows { matrix, first, source, bias: bias.map(|(buffer, _)| buffer), out })
+    Ok(Rows { matrix, first: index(part.first_row), source, bias, out: compiler.columns(&part.out) })
 }
 
 impl Linear {

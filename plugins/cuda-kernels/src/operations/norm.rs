@@ -2,18 +2,17 @@
 
 use crate::driver::{Buffer, Launch};
 use crate::parameters;
-use crate::session::compile::{Compiler, divided, rounded, same_or_apart, same_rows};
-use crate::session::step::{self, Node, Step, short};
-use crate::session::values::Place;
-use apr_sdk::{NormKind, Result};
+use crate::session::compile::{Compiler, rounded};
+use crate::session::step::{self, Node, Step, index, short};
+use apr_sdk::{Columns, NormKind, Result};
 use std::sync::Arc;
 
 /// The most threads of a part that is normalized on its own.
 const MOST_THREADS: usize = 512;
 
 struct Norm {
-    x: Place,
-    out: Place,
+    x: Columns,
+    out: Columns,
     is_centred: bool,
     /// A vector, and by how many elements the next part's lies further.
     gain: Option<(Arc<Buffer>, usize)>,
@@ -24,28 +23,22 @@ struct Norm {
     slot: Option<usize>,
 }
 
-/// Checks the kind.
-pub(super) fn check(operation: &apr_sdk::Norm) -> Result<()> {
-    super::known(operation.kind, &[NormKind::RMS, NormKind::LAYER], &operation.kind.name())
-}
-
 pub(super) fn compile(operation: &apr_sdk::Norm, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let out = compiler.place_of(&operation.out, x.width, "the result")?;
-    same_rows(&[&x, &out])?;
-    same_or_apart(&out, &x, "the input")?;
-    let width = divided(x.width, operation.heads, "heads")?;
-    let mut vector = |weight: Option<u32>, what| {
-        let Some(weight) = weight else { return Ok(None) };
-        let (buffer, columns) = compiler.vector(weight, &[x.width, width], what)?;
-        // A vector as wide as a part is the same for all.
-        Ok(Some((buffer, if columns == width { 0 } else { width })))
-    };
-    let (gain, bias) = (vector(operation.gain, "the gain")?, vector(operation.bias, "the bias")?);
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
+    let width = x.width / index(operation.heads);
+    let gain = operation.gain.map(|gain| vector(gain, width, compiler)).transpose()?;
+    let bias = operation.bias.map(|bias| vector(bias, width, compiler)).transpose()?;
     let (is_centred, epsilon) = (operation.kind == NormKind::LAYER, operation.epsilon);
     compiler.written(&out);
     compiler.push_maker(&out, Norm { x, out, is_centred, gain, bias, epsilon, width, slot: None });
     Ok(())
+}
+
+/// A vector's elements, and how many of them lie between those of one part and of the next.
+fn vector(weight: u32, width: usize, compiler: &mut Compiler<'_>) -> Result<(Arc<Buffer>, usize)> {
+    // A vector as wide as a part is the same for all.
+    let step = if compiler.matrix(weight).layout.columns == width { 0 } else { width };
+    Ok((compiler.floats(weight)?, step))
 }
 
 impl Node for Norm {

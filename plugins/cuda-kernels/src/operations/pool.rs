@@ -4,32 +4,19 @@ use crate::driver::Launch;
 use crate::parameters;
 use crate::session::compile::Compiler;
 use crate::session::step::{self, List, Node, Step};
-use crate::session::values::Place;
-use apr_sdk::{Error, Pooling, Result, RowsOf};
+use apr_sdk::{Columns, Pooling};
 
 struct Pool {
     kind: Pooling,
-    x: Place,
-    out: Place,
+    x: Columns,
+    out: Columns,
     normalize: bool,
 }
 
-/// Checks the kind.
-pub(super) fn check(operation: &apr_sdk::Pool) -> Result<()> {
-    let all = [Pooling::OUTPUTS, Pooling::MEAN, Pooling::FIRST, Pooling::LAST];
-    super::known(operation.kind, &all, &operation.kind.name())
-}
-
-pub(super) fn compile(operation: &apr_sdk::Pool, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let out = compiler.place_of(&operation.out, x.width, "the result")?;
-    if (x.rows, out.rows) != (RowsOf::BATCH, RowsOf::OUTPUTS) {
-        return Err(Error::invalid_argument("it makes rows of outputs from rows of the batch alone"));
-    }
-    compiler.outputs(operation.kind == Pooling::OUTPUTS)?;
+pub(super) fn compile(operation: &apr_sdk::Pool, compiler: &mut Compiler<'_>) {
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
     compiler.written(&out);
     compiler.push(Pool { kind: operation.kind, x, out, normalize: operation.normalize });
-    Ok(())
 }
 
 impl Node for Pool {

@@ -2,10 +2,9 @@
 
 use crate::driver::Launch;
 use crate::parameters;
-use crate::session::compile::{Compiler, divided, same_or_apart, same_rows};
+use crate::session::compile::Compiler;
 use crate::session::step::{self, List, Node, Step, index, short};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, RopeStyle, RowsOf};
+use apr_sdk::{Columns, Result, RopeStyle};
 
 /// Cosines and sines for each row's position.
 pub(crate) struct Turn {
@@ -31,8 +30,8 @@ impl Node for Turn {
 /// Heads that turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Heads {
-    pub(crate) x: Place,
-    pub(crate) out: Option<Place>,
+    pub(crate) x: Columns,
+    pub(crate) out: Option<Columns>,
     pub(crate) heads: usize,
     pub(crate) first: usize,
     pub(crate) pairs: usize,
@@ -48,36 +47,21 @@ pub(crate) struct Rotate {
     /// What turns, and is stored if there is a state.
     pub(crate) key: Option<Heads>,
     /// What is stored as it is, and its heads.
-    pub(crate) value: Option<(Place, usize)>,
+    pub(crate) value: Option<(Columns, usize)>,
     /// The state.
     pub(crate) cache: Option<usize>,
 }
 
-/// Checks the style.
-pub(super) fn check(operation: &apr_sdk::Rope) -> Result<()> {
-    super::known(operation.style, &[RopeStyle::HALF, RopeStyle::INTERLEAVED], &operation.style.name())
-}
-
 pub(super) fn compile(operation: &apr_sdk::Rope, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let out = compiler.place_of(&operation.out, x.width, "the result")?;
-    if same_rows(&[&x, &out])? != RowsOf::BATCH {
-        return Err(Error::invalid_argument("only the rows of a batch have positions"));
-    }
-    same_or_apart(&out, &x, "the input")?;
-    let width = divided(x.width, operation.heads, "heads")?;
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
     let (first, pairs) = (index(operation.first), operation.frequencies.len());
-    if pairs == 0 || first.checked_add(2 * pairs).is_none_or(|end| end > width) {
-        return Err(Error::invalid_argument(format!(
-            "{pairs} pairs from element {first} on are not within a head of {width} elements"
-        )));
-    }
-    super::held(width)?;
+    let heads = index(operation.heads);
+    super::held(x.width / heads)?;
     let nodes = compiler.plan.nodes.len();
     let table = compiler.angles(&operation.frequencies, operation.magnitude)?;
     let is_new = compiler.plan.nodes.len() > nodes;
     compiler.written(&out);
-    let (heads, is_interleaved) = (index(operation.heads), operation.style == RopeStyle::INTERLEAVED);
+    let is_interleaved = operation.style == RopeStyle::INTERLEAVED;
     let turning = Heads { x, out: Some(out), heads, first, pairs, is_interleaved, table };
     let rotate = Rotate { query: Some(turning), ..Rotate::default() };
     if is_new || !compiler.join(&rotate) {
@@ -126,9 +110,9 @@ impl Node for Rotate {
         let written = || self.query.iter().chain(&self.key).filter_map(|heads| heads.out);
         match (rotate.query, rotate.key, rotate.cache) {
             (Some(next), None, None) => {
-                let is_apart =
-                    written().all(|out| !out.meets(&next.x) && next.out.is_none_or(|to| !out.meets(&to)));
-                let reads = self.query.is_some_and(|query| next.out.is_none_or(|to| !to.meets(&query.x)));
+                let is_apart = written()
+                    .all(|out| !out.overlaps(&next.x) && next.out.is_none_or(|to| !out.overlaps(&to)));
+                let reads = self.query.is_some_and(|query| next.out.is_none_or(|to| !to.overlaps(&query.x)));
                 let can = self.key.is_none() && self.cache.is_none() && is_apart && reads;
                 if can {
                     self.key = Some(next);
@@ -138,7 +122,8 @@ impl Node for Rotate {
             (None, Some(stored), Some(cache)) => {
                 let is_key =
                     self.key.is_some_and(|key| key.out == Some(stored.x) && key.heads == stored.heads);
-                let is_apart = rotate.value.is_none_or(|(value, _)| written().all(|out| !out.meets(&value)));
+                let is_apart =
+                    rotate.value.is_none_or(|(value, _)| written().all(|out| !out.overlaps(&value)));
                 let can = self.cache.is_none() && is_key && is_apart;
                 if can {
                     (self.cache, self.value) = (Some(cache), rotate.value);

@@ -4,8 +4,7 @@ use crate::driver::{Buffer, Driver, Launch, Queue};
 use crate::parameters;
 use crate::session::compile::Compiler;
 use crate::session::step::{self, List, Step};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, RowsOf};
+use apr_sdk::{Columns, Error, Result, RowsOf};
 use std::sync::Arc;
 
 /// Blocks that look through a row of logits, as in `rows.cu`.
@@ -13,13 +12,8 @@ const BLOCKS: usize = 64;
 /// What the kernel gives for a row with a logit that is no number.
 const NOT_A_NUMBER: u32 = u32::MAX;
 
-pub(super) fn compile(operation: &apr_sdk::Sample, compiler: &mut Compiler<'_>) -> Result<()> {
-    let logits = compiler.place(&operation.logits)?;
-    if u32::try_from(logits.width).is_err() {
-        return Err(Error::invalid_argument("there are more logits than token ids"));
-    }
-    compiler.plan.logits = Some(logits);
-    Ok(())
+pub(super) fn compile(operation: &apr_sdk::Sample, compiler: &mut Compiler<'_>) {
+    compiler.plan.logits = Some(compiler.columns(&operation.logits));
 }
 
 /// Memory for the choice of tokens.
@@ -67,7 +61,7 @@ impl Room {
 }
 
 /// The kernel that chooses the largest logit of some rows.
-pub(crate) fn greedy(step: &Step<'_>, logits: &Place, room: &Room, rows: usize) -> Launch {
+pub(crate) fn greedy(step: &Step<'_>, logits: &Columns, room: &Room, rows: usize) -> Launch {
     let parameters = parameters::Greedy {
         logits: step.place(logits),
         candidates: room.candidates.at(),

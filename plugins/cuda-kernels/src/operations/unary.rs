@@ -2,37 +2,22 @@
 
 use crate::driver::Launch;
 use crate::parameters;
-use crate::session::compile::{Compiler, same_or_apart, same_rows};
+use crate::session::compile::Compiler;
 use crate::session::step::{self, Node, Step};
-use crate::session::values::Place;
-use apr_sdk::{Error, Result, UnaryKind};
+use apr_sdk::{Columns, UnaryKind};
 
 struct Unary {
     kind: UnaryKind,
-    x: Place,
-    out: Place,
+    x: Columns,
+    out: Columns,
     a: f32,
     b: f32,
 }
 
-/// Checks the kind.
-pub(super) fn check(operation: &apr_sdk::Unary) -> Result<()> {
-    let all = [UnaryKind::AFFINE, UnaryKind::SOFT_CAP, UnaryKind::CLAMP, UnaryKind::SIGMOID];
-    super::known(operation.kind, &all, &operation.kind.name())
-}
-
-pub(super) fn compile(operation: &apr_sdk::Unary, compiler: &mut Compiler<'_>) -> Result<()> {
-    let x = compiler.place(&operation.x)?;
-    let out = compiler.place_of(&operation.out, x.width, "the result")?;
-    same_rows(&[&x, &out])?;
-    same_or_apart(&out, &x, "the input")?;
-    let (kind, a, b) = (operation.kind, operation.a, operation.b);
-    if kind == UnaryKind::SOFT_CAP && (a == 0.0 || a.is_nan()) {
-        return Err(Error::invalid_argument(format!("{a} is no bound for a soft cap")));
-    }
+pub(super) fn compile(operation: &apr_sdk::Unary, compiler: &mut Compiler<'_>) {
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
     compiler.written(&out);
-    compiler.push(Unary { kind, x, out, a, b });
-    Ok(())
+    compiler.push(Unary { kind: operation.kind, x, out, a: operation.a, b: operation.b });
 }
 
 impl Node for Unary {

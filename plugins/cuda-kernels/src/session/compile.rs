@@ -1,12 +1,12 @@
-//! From a program to nodes: every number, width and type is checked here once, so that steps need not.
+//! From a checked program to nodes.
 
-use super::values::{Place, Values};
+use super::values::Values;
 use crate::device::Matrix;
 use crate::driver::{Buffer, Driver, Launch};
 use crate::operations::{self, attention::Attention};
 use crate::parameters::{self, Rounded};
 use crate::session::step::{Node, Step, index, short};
-use apr_sdk::{DType, Error, Operation, PagedState, Program, Result, RowsOf, Slice, State};
+use apr_sdk::{CheckedProgram, Columns, DType, Error, PagedState, Result, RowsOf, Slice};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) struct Slot {
     /// Whether steps of many rows need it, whose usual products do not.
     pub(crate) is_always: bool,
     /// What it holds at this place in the program: a part of a value, cut into so many rows.
-    holds: Option<(Place, usize)>,
+    holds: Option<(Columns, usize)>,
     /// Nodes from this one on that round into it come after all that read it so far.
     free_from: usize,
 }
@@ -38,7 +38,7 @@ pub(crate) enum Source {
     /// In a slot.
     Slot(usize),
     /// In the value itself.
-    Value(Place),
+    Value(Columns),
 }
 
 /// The angles of one rope.
@@ -89,7 +89,7 @@ pub(crate) struct Plan {
     /// Whether outputs are the batch's sequences, for they were pooled.
     pub(crate) pooled: bool,
     /// What is given to the sink at the end.
-    pub(crate) logits: Option<Place>,
+    pub(crate) logits: Option<Columns>,
     /// Whether keys are stored.
     pub(crate) cached: bool,
 }
@@ -97,7 +97,7 @@ pub(crate) struct Plan {
 /// A program on its way to a [`Plan`].
 pub(crate) struct Compiler<'c> {
     pub(crate) plan: Plan,
-    pub(crate) values: &'c Values,
+    program: &'c CheckedProgram,
     driver: &'c Arc<dyn Driver>,
     weights: &'c [Arc<Matrix>],
     /// The weights that were asked for as floats.
@@ -105,78 +105,60 @@ pub(crate) struct Compiler<'c> {
     /// Indices of the tables of angles, keyed by the bits of their parameters.
     turning: BTreeMap<Vec<u32>, usize>,
     /// What the last nodes wrote, as long as nothing overwrote it.
-    made: Vec<(Place, usize)>,
+    made: Vec<(Columns, usize)>,
     operation: usize,
-    by_row: bool,
 }
 
 /// Makes a program's values and nodes.
 ///
 /// # Errors
-/// Unsupported or InvalidArgument, naming the operation; Io if the device has no memory left.
+/// Unsupported or LimitExceeded for what this backend cannot run, naming the operation; Io if the device has no memory left.
 pub(crate) fn compile(
     driver: &Arc<dyn Driver>,
-    program: &Program,
+    program: &CheckedProgram,
     weights: &[Arc<Matrix>],
 ) -> Result<(Values, Plan)> {
-    let values = Values::new(&program.values)?;
+    let values = Values::new(program.values());
     let mut page_bytes = 0;
     let mut caches = Vec::new();
-    for (number, state) in program.states.iter().enumerate() {
-        let made = match state {
-            State::Paged(state) => Cache::new(state, &mut page_bytes),
-            _ => Err(Error::unsupported("a state of this kind is kept by no operation here")),
-        };
-        caches.push(made.map_err(|error| prefixed(&error, &format!("state {number}")))?);
+    for (number, state) in program.states().iter().enumerate() {
+        caches.push(Cache::new(state, program.values_are_views(number), &mut page_bytes)?);
     }
     let plan = Plan {
         nodes: Vec::new(),
-        operations: program.operations.len(),
+        operations: program.operations().len(),
         slots: Vec::new(),
         cut_bytes: 0,
         angles: Vec::new(),
         attentions: Vec::new(),
         caches,
         page_bytes,
-        pooled: false,
+        pooled: program.is_pooled(),
         logits: None,
         cached: false,
     };
     let mut compiler = Compiler {
         plan,
-        values: &values,
+        program,
         driver,
         weights,
         floats: BTreeMap::new(),
         turning: BTreeMap::new(),
         made: Vec::new(),
         operation: 0,
-        by_row: false,
     };
-    for (number, operation) in program.operations.iter().enumerate() {
+    program.for_each_operation(|number, operation| {
         compiler.operation = number;
-        compiler.add(operation).map_err(|error| {
-            prefixed(&error, &format!("operation {number} ({})", operation.code().0.name()))
-        })?;
-    }
+        operations::compile(operation, &mut compiler)
+    })?;
     let plan = compiler.plan;
     Ok((values, plan))
 }
 
-/// The error with its place in front.
-fn prefixed(error: &Error, place: &str) -> Error {
-    error.clone().with_message(format!("{place}: {}", error.message()))
-}
-
 impl Cache {
     /// A state behind those that a page holds already.
-    fn new(state: &PagedState, page_bytes: &mut usize) -> Result<Cache> {
+    fn new(state: &PagedState, views: Option<bool>, page_bytes: &mut usize) -> Result<Cache> {
         let (heads, key, value) = (index(state.heads), index(state.key), index(state.value));
-        if heads == 0 || key == 0 || value == 0 {
-            return Err(Error::invalid_argument(
-                "a cache needs heads, keys and values of at least one element",
-            ));
-        }
         if key > MOST_HEAD || value > MOST_HEAD {
             return Err(Error::unsupported(format!(
                 "keys of {key} and values of {value} elements are more than {MOST_HEAD}"
@@ -186,11 +168,9 @@ impl Cache {
             (0, "f32", |width| width * 4)
         } else if state.dtype == DType::F16 {
             (1, "f16", |width| width * 2)
-        } else if state.dtype == DType::Q8_0 {
-            (2, "q8_0", |width| width.next_multiple_of(32) + width.div_ceil(32) * 2)
         } else {
-            let dtype = state.dtype;
-            return Err(Error::unsupported(format!("a cache cannot keep {dtype}, only F32, F16 or Q8_0")));
+            // A checked program has no other.
+            (2, "q8_0", |width| width.next_multiple_of(32) + width.div_ceil(32) * 2)
         };
         let row = |width| bytes(width).next_multiple_of(16);
         let keys = *page_bytes;
@@ -209,25 +189,18 @@ impl Cache {
             value_bytes: short(row(value)),
             ..Default::default()
         };
-        Ok(Cache { parameters, heads, key, value, cells, views: None })
+        Ok(Cache { parameters, heads, key, value, cells, views })
     }
 }
 
 impl Compiler<'_> {
-    fn add(&mut self, operation: &Operation) -> Result<()> {
-        if self.plan.logits.is_some() {
-            return Err(Error::invalid_argument("nothing may follow the choice of tokens"));
-        }
-        operations::compile(operation, self)
-    }
-
     /// Appends a node.
     pub(crate) fn push(&mut self, node: impl Node + 'static) {
         self.plan.nodes.push((self.operation, Box::new(node)));
     }
 
     /// Appends a node that writes a place, and may round it as well.
-    pub(crate) fn push_maker(&mut self, out: &Place, node: impl Node + 'static) {
+    pub(crate) fn push_maker(&mut self, out: &Columns, node: impl Node + 'static) {
         self.push(node);
         self.made.push((*out, self.plan.nodes.len() - 1));
     }
@@ -243,88 +216,35 @@ impl Compiler<'_> {
         joined
     }
 
-    /// A checked slice.
-    ///
-    /// # Errors
-    /// InvalidArgument if it is empty or not within a value.
-    pub(crate) fn place(&self, slice: &Slice) -> Result<Place> {
-        let (value, first, width) = (index(slice.value), index(slice.first), index(slice.width));
-        let Some((whole, rows)) = self.values.shape(value) else {
-            return Err(Error::invalid_argument(format!("there is no value {value}")));
-        };
-        if width == 0 || first.checked_add(width).is_none_or(|end| end > whole) {
-            return Err(Error::invalid_argument(format!(
-                "elements {first} to {first} + {width} are not within value {value} of {whole} elements"
-            )));
-        }
-        Ok(Place { value, first, width, rows })
+    /// The columns of a slice of an operation.
+    pub(crate) fn columns(&self, slice: &Slice) -> Columns {
+        self.program.columns(slice)
     }
 
-    /// A checked slice of a given width.
-    ///
-    /// # Errors
-    /// As [`Compiler::place`], and InvalidArgument for another width.
-    pub(crate) fn place_of(&self, slice: &Slice, width: usize, what: &str) -> Result<Place> {
-        let place = self.place(slice)?;
-        if place.width != width {
-            let is = place.width;
-            return Err(Error::invalid_argument(format!("{what} has {is} elements instead of {width}")));
-        }
-        Ok(place)
-    }
-
-    /// Takes note that an operation writes a place.
-    pub(crate) fn written(&mut self, place: &Place) {
+    /// Takes note that an operation writes these columns.
+    pub(crate) fn written(&mut self, columns: &Columns) {
         for slot in &mut self.plan.slots {
-            if slot.holds.is_some_and(|(held, _)| held.meets(place)) {
+            if slot.holds.is_some_and(|(held, _)| held.overlaps(columns)) {
                 slot.holds = None;
             }
         }
-        self.made.retain(|(made, _)| !made.meets(place));
+        self.made.retain(|(made, _)| !made.overlaps(columns));
     }
 
     /// A weight.
-    ///
-    /// # Errors
-    /// InvalidArgument if there is none of this number.
-    pub(crate) fn matrix(&self, weight: u32) -> Result<Arc<Matrix>> {
-        self.weights
-            .get(index(weight))
-            .cloned()
-            .ok_or_else(|| Error::invalid_argument(format!("there is no weight {weight}")))
-    }
-
-    /// A vector as floats on the device.
-    ///
-    /// # Errors
-    /// InvalidArgument if the weight is no vector, or its length is none of those allowed; Io as [`Compiler::floats`].
-    pub(crate) fn vector(
-        &mut self,
-        weight: u32,
-        lengths: &[usize],
-        what: &str,
-    ) -> Result<(Arc<Buffer>, usize)> {
-        let matrix = self.matrix(weight)?;
-        let (rows, columns) = (matrix.layout.rows, matrix.layout.columns);
-        if rows != 1 || !lengths.contains(&columns) {
-            let wanted: Vec<String> = lengths.iter().map(ToString::to_string).collect();
-            return Err(Error::invalid_argument(format!(
-                "{what} is a matrix of {rows} x {columns} instead of a vector of {} elements",
-                wanted.join(" or ")
-            )));
-        }
-        Ok((self.floats(weight)?, columns))
+    pub(crate) fn matrix(&self, weight: u32) -> Arc<Matrix> {
+        Arc::clone(&self.weights[index(weight)])
     }
 
     /// A weight's rows as floats, one after the other. They are kept once, however many operations name them.
     ///
     /// # Errors
-    /// As [`Compiler::matrix`]; Io if the device has no memory left.
+    /// Io if the device has no memory left.
     pub(crate) fn floats(&mut self, weight: u32) -> Result<Arc<Buffer>> {
         if let Some(known) = self.floats.get(&weight) {
             return Ok(Arc::clone(known));
         }
-        let matrix = self.matrix(weight)?;
+        let matrix = self.matrix(weight);
         let (rows, columns) = (matrix.layout.rows, matrix.layout.columns);
         let bytes = rows.checked_mul(columns * 4).ok_or_else(|| Error::limit("a bias is too large"))?;
         let buffer = Arc::new(Buffer::new(self.driver, bytes)?);
@@ -359,14 +279,14 @@ impl Compiler<'_> {
     /// The activations `x`, cut into `parts` rows, for a matrix. Nodes that make them are added if they are not there yet.
     pub(crate) fn activations(
         &mut self,
-        x: &Place,
+        x: &Columns,
         parts: usize,
         matrix: &Matrix,
         is_always: bool,
     ) -> Source {
         let (of, columns) = (matrix.layout.of, x.width / parts);
         let is_aligned = |elements: usize| elements.is_multiple_of(of.unit);
-        let whole = self.values.shape(x.value).map_or(0, |(width, _)| width);
+        let whole = index(self.program.values()[x.value].width);
         if !of.is_blocks
             && is_aligned(columns)
             && x.first.is_multiple_of(4)
@@ -435,31 +355,6 @@ impl Compiler<'_> {
         }
         Ok(buffer)
     }
-
-    /// Takes note of what the rows of outputs are: those that want output, or the batch's sequences.
-    ///
-    /// # Errors
-    /// Unsupported if both are asked for.
-    pub(crate) fn outputs(&mut self, by_row: bool) -> Result<()> {
-        self.by_row |= by_row;
-        self.plan.pooled |= !by_row;
-        if self.by_row && self.plan.pooled {
-            return Err(Error::unsupported("outputs by row and by sequence in one program"));
-        }
-        Ok(())
-    }
-
-    /// The number of a cache.
-    ///
-    /// # Errors
-    /// InvalidArgument if there is none.
-    pub(crate) fn cache(&self, state: u32) -> Result<usize> {
-        let state = index(state);
-        if state >= self.plan.caches.len() {
-            return Err(Error::invalid_argument(format!("there is no state {state}")));
-        }
-        Ok(state)
-    }
 }
 
 /// What a node is to round its rows into.
@@ -468,61 +363,4 @@ pub(crate) fn rounded(step: &Step<'_>, slot: Option<usize>, rows: RowsOf) -> Rou
         Some(slot) if step.needs(slot, rows) => step.slot(slot),
         _ => Rounded::default(),
     }
-}
-
-/// Checks that places have the same kind of rows.
-///
-/// # Errors
-/// InvalidArgument if they do not.
-pub(crate) fn same_rows(places: &[&Place]) -> Result<RowsOf> {
-    let rows = places.first().map_or(RowsOf::BATCH, |place| place.rows);
-    if places.iter().any(|place| place.rows != rows) {
-        return Err(Error::invalid_argument("its values have different rows"));
-    }
-    Ok(rows)
-}
-
-/// Checks that a result has no element in common with an input.
-///
-/// # Errors
-/// InvalidArgument if it has.
-pub(crate) fn apart(out: &Place, input: &Place, what: &str) -> Result<()> {
-    if out.meets(input) {
-        return Err(Error::invalid_argument(format!("the result overlaps {what}")));
-    }
-    Ok(())
-}
-
-/// Checks that results have no element in common with each other.
-///
-/// # Errors
-/// InvalidArgument if they have.
-pub(crate) fn all_apart(results: &[Place]) -> Result<()> {
-    // In order of where they begin: if any two meet, so do two neighbours.
-    let mut sorted = results.to_vec();
-    sorted.sort_unstable_by_key(|place| (place.value, place.first));
-    if sorted.is_sorted_by(|a, b| !a.meets(b)) {
-        return Ok(());
-    }
-    Err(Error::invalid_argument("the result overlaps another result"))
-}
-
-/// Checks that a result is an input itself, or has no element in common with it.
-///
-/// # Errors
-/// InvalidArgument if it overlaps it in another way.
-pub(crate) fn same_or_apart(out: &Place, input: &Place, what: &str) -> Result<()> {
-    if out == input { Ok(()) } else { apart(out, input, what) }
-}
-
-/// Divides a width into equal parts.
-///
-/// # Errors
-/// InvalidArgument if there are none, or they are not equal.
-pub(crate) fn divided(width: usize, parts: u32, what: &str) -> Result<usize> {
-    let parts = index(parts);
-    if parts == 0 || !width.is_multiple_of(parts) {
-        return Err(Error::invalid_argument(format!("{width} elements are not divided into {parts} {what}")));
-    }
-    Ok(width / parts)
 }

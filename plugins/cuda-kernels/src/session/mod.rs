@@ -10,8 +10,8 @@ use crate::device::Matrix;
 use crate::driver::{Buffer, Driver, Launch, Queue};
 use crate::operations::{attention, linear::SUMS_BYTES, sample};
 use apr_sdk::{
-    Batch, Error, Program, Result, RowsOf, Sampler, SessionLimits, StateCommand, StateVerb, StepSink,
-    TimingSink, Workers,
+    Batch, CheckedProgram, Error, Result, RowsOf, Sampler, SessionLimits, StateCommand, StateVerb, StepSink,
+    TimingSink, WeightShape, Workers,
 };
 use compile::Plan;
 use graphs::{Form, Graphs};
@@ -96,7 +96,8 @@ impl Session {
                 return Err(Error::limit(format!("a session can have at most {most} {what}, not {limit}")));
             }
         }
-        let program = Program::from_bytes(program)?;
+        let shapes: Vec<WeightShape> = weights.iter().map(|matrix| matrix.shape()).collect();
+        let program = CheckedProgram::from_bytes(program, &shapes)?;
         let (values, plan) = compile::compile(driver, &program, weights)?;
         let (sequences, positions) = (index(limits.sequences), index(limits.positions));
         let page_bytes = if plan.cached { plan.page_bytes } else { 0 };

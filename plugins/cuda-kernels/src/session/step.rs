@@ -1,10 +1,10 @@
 //! What the nodes of a step are given, and what they make of it.
 
 use super::compile::{Cache, Plan};
-use super::values::{Place, Values};
+use super::values::Values;
 use crate::driver::{Buffer, Launch};
 use crate::parameters::{self, Rounded};
-use apr_sdk::{Batch, Error, Result, RowsOf};
+use apr_sdk::{Batch, Columns, Error, Result, RowsOf};
 
 /// A piece of a program: one kernel, or several.
 pub(crate) trait Node: Send {
@@ -205,7 +205,7 @@ impl Step<'_> {
     }
 
     /// A place as the kernels take it.
-    pub(crate) fn place(&self, place: &Place) -> parameters::Place {
+    pub(crate) fn place(&self, place: &Columns) -> parameters::Place {
         let (at, width) = self.values.at(place.value);
         parameters::Place {
             at: at + (place.first * 4) as u64,
@@ -215,7 +215,7 @@ impl Step<'_> {
     }
 
     /// A place that need not be there.
-    pub(crate) fn place_or_none(&self, place: Option<&Place>) -> parameters::Place {
+    pub(crate) fn place_or_none(&self, place: Option<&Columns>) -> parameters::Place {
         place.map(|place| self.place(place)).unwrap_or_default()
     }
 

@@ -1,33 +1,9 @@
 //! The values of a program: rows of floats on the device, kept from one step to the next so that they can be read.
 
+use super::step::index;
 use crate::driver::{Buffer, Driver, Queue};
-use apr_sdk::{Error, Result, RowsOf, ValueSpec};
+use apr_sdk::{Result, RowsOf, ValueSpec};
 use std::sync::Arc;
-
-/// A checked part of each row of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The value's number.
-    pub(crate) value: usize,
-    /// The first element.
-    pub(crate) first: usize,
-    /// How many elements.
-    pub(crate) width: usize,
-    /// Which rows the value has.
-    pub(crate) rows: RowsOf,
-}
-
-impl Place {
-    /// Whether both have an element in common.
-    pub(crate) fn meets(&self, other: &Place) -> bool {
-        self.value == other.value
-            && self.first < other.first + other.width
-            && other.first < self.first + self.width
-    }
-}
-
-/// The most elements that the rows of all values have together: 1 GiB for each row of a step.
-const MOST_ELEMENTS: usize = 1 << 28;
 
 /// One value's rows.
 struct Rows {
@@ -41,30 +17,9 @@ pub(crate) struct Values(Vec<Rows>);
 
 impl Values {
     /// Values without any rows yet.
-    ///
-    /// # Errors
-    /// InvalidArgument for a value without elements; Unsupported for rows of an unknown kind; LimitExceeded if a row of
-    /// all values is larger than any that a model has.
-    pub(crate) fn new(specs: &[ValueSpec]) -> Result<Values> {
-        let mut all = 0usize;
-        let rows = specs.iter().enumerate().map(|(number, spec)| {
-            if ![RowsOf::BATCH, RowsOf::OUTPUTS].contains(&spec.rows) {
-                let of = spec.rows.name();
-                return Err(Error::unsupported(format!("value {number} has rows of `{of}`, unknown here")));
-            }
-            let width = usize::try_from(spec.width).unwrap_or(usize::MAX);
-            if width == 0 {
-                return Err(Error::invalid_argument(format!("value {number} has no elements")));
-            }
-            all = all.saturating_add(width);
-            if all > MOST_ELEMENTS {
-                return Err(Error::limit(format!(
-                    "a row of values 0 to {number} has {all} elements in total; the limit is {MOST_ELEMENTS}"
-                )));
-            }
-            Ok(Rows { width, of: spec.rows, buffer: None })
-        });
-        Ok(Values(rows.collect::<Result<_>>()?))
+    pub(crate) fn new(specs: &[ValueSpec]) -> Values {
+        let rows = |spec: &ValueSpec| Rows { width: index(spec.width), of: spec.rows, buffer: None };
+        Values(specs.iter().map(rows).collect())
     }
 
     /// Makes room for a step with so many rows; says whether any value moved for it.

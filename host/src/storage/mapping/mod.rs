@@ -11,8 +11,9 @@ pub use fault::absorb;
 
 use apr_sdk::{Error, ImageMemory, Result};
 use fault::Watched;
-use rustix::mm::{self, Advice, MapFlags, ProtFlags};
-use std::ffi::c_void;
+#[cfg(target_os = "linux")]
+use memmap2::Advice;
+use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,18 +25,11 @@ const HUGE: usize = 2 << 20;
 
 /// Mapped memory, unmapped when dropped.
 pub struct Mapping {
-    start: *mut c_void,
-    len: usize,
-    writable: bool,
-    /// A mapped file's watch over accesses behind its end.
+    /// A mapped file's watch over accesses behind its end. It ends before the range can be anyone else's.
     fault: Option<Watched>,
+    map: MmapRaw,
+    writable: bool,
 }
-
-// SAFETY: the memory belongs to the mapping alone and stays where it is until the drop; it is reached only through
-// `Region`s, whose ranges `regions` checked to be disjoint.
-unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`; a shared `Mapping` gives out no reference by itself.
-unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Memory of `len` bytes, at first zero, in huge pages where the system has them.
@@ -44,22 +38,13 @@ impl Mapping {
     /// Io if the system gives none.
     pub fn memory(len: u64) -> Result<Mapping> {
         let len = size(len)?;
-        // SAFETY: a new anonymous mapping at an address that the system chooses overlaps nothing.
-        let start = unsafe {
-            mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )
-        };
-        let start = start.map_err(|error| no_memory(len, error))?;
+        let map = MmapOptions::new().len(len).map_anon().map_err(|error| no_memory(len, &error))?;
         #[cfg(target_os = "linux")]
         if len >= HUGE {
-            // SAFETY: the range was mapped just now. A refusal leaves ordinary pages, which work as well.
-            unsafe { mm::madvise(start, len, Advice::LinuxHugepage) }.ok();
+            // A refusal leaves ordinary pages, which work as well.
+            map.advise(Advice::HugePage).ok();
         }
-        Ok(Mapping { start, len, writable: true, fault: None })
+        Ok(Mapping { fault: None, map: map.into(), writable: true })
     }
 
     /// The first `len` bytes of a file, to be read, or to be written through to it.
@@ -71,25 +56,21 @@ impl Mapping {
         if has < len {
             return Err(Error::io(format!("it has {has} bytes, {len} are needed")));
         }
-        let len = size(len)?;
-        let (protection, flags) = match writable {
-            true => (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED),
-            false => (ProtFlags::READ, MapFlags::SHARED),
-        };
-        // SAFETY: a new mapping at an address that the system chooses overlaps nothing. The file may be changed by
-        // others; what is read then is wrong numbers, never wrong references: images hold no addresses.
-        let start = unsafe { mm::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
-        let start = start.map_err(|error| Error::io(format!("it cannot be mapped: {error}")))?;
-        let mut mapping = Mapping { start, len, writable, fault: None };
-        mapping.fault = Some(Watched::new(start as usize, len)?);
-        Ok(mapping)
+        let mut options = MmapOptions::new();
+        options.len(size(len)?);
+        // The file may be changed by others; what is read then is wrong numbers, never wrong references: images hold no
+        // addresses.
+        let map = if writable { options.map_raw(file) } else { options.map_raw_read_only(file) };
+        let map = map.map_err(|error| Error::io(format!("it cannot be mapped: {error}")))?;
+        let fault = Watched::new(map.as_ptr() as usize, map.len())?;
+        Ok(Mapping { fault: Some(fault), map, writable })
     }
 
     /// All of it, before it is divided.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the range is this mapping's, which lives as long as the borrow. Only regions write to it, and `regions`
         // takes the mapping by value.
-        unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr(), self.map.len()) }
     }
 
     /// Divides the mapping into regions that may be used apart from each other.
@@ -105,7 +86,7 @@ impl Mapping {
                 return Err(Error::invalid_argument("regions of a mapping overlap, or are not aligned"));
             }
             end = range.end;
-            if end > mapping.len as u64 {
+            if end > mapping.map.len() as u64 {
                 return Err(Error::invalid_argument("a region reaches beyond the end of its mapping"));
             }
             let (start, len) = (size_of(range.start)?, size_of(range.end - range.start)?);
@@ -119,23 +100,12 @@ impl Mapping {
     /// # Errors
     /// Io if that fails.
     fn sync(&self) -> Result<()> {
-        // SAFETY: the range is this mapping's.
-        let done = unsafe { mm::msync(self.start, self.len, mm::MsyncFlags::SYNC) };
-        done.map_err(|error| Error::io(format!("it cannot be written: {error}")))
+        self.map.flush().map_err(|error| Error::io(format!("it cannot be written: {error}")))
     }
 
     /// Whether a part of the mapped file was missing when it was accessed.
     pub fn is_cut(&self) -> bool {
         self.fault.as_ref().is_some_and(Watched::is_cut)
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // Before the range can be anyone else's.
-        self.fault = None;
-        // SAFETY: the range is this mapping's, and nothing refers to it any more: regions hold the mapping.
-        unsafe { mm::munmap(self.start, self.len) }.ok();
     }
 }
 
@@ -150,7 +120,7 @@ impl ImageMemory for Region {
     fn bytes(&self) -> &[u8] {
         // SAFETY: `regions` checked that the range lies in the mapping, which lives as long as `self.mapping`; only
         // this region refers to it, so nothing writes to it while it is borrowed.
-        unsafe { std::slice::from_raw_parts(self.mapping.start.cast::<u8>().add(self.start), self.len) }
+        unsafe { std::slice::from_raw_parts(self.mapping.map.as_ptr().add(self.start), self.len) }
     }
 
     fn bytes_mut(&mut self) -> Result<&mut [u8]> {
@@ -158,9 +128,7 @@ impl ImageMemory for Region {
             return Err(Error::invalid_argument("an image that was kept in a file is only read"));
         }
         // SAFETY: as in `bytes`; the region is borrowed mutably, and the mapping may be written.
-        Ok(unsafe {
-            std::slice::from_raw_parts_mut(self.mapping.start.cast::<u8>().add(self.start), self.len)
-        })
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.mapping.map.as_mut_ptr().add(self.start), self.len) })
     }
 }
 
@@ -198,7 +166,7 @@ fn size_of(len: u64) -> Result<usize> {
     usize::try_from(len).map_err(|_| Error::limit("a mapping does not fit the address space"))
 }
 
-fn no_memory(len: usize, error: rustix::io::Errno) -> Error {
+fn no_memory(len: usize, error: &std::io::Error) -> Error {
     Error::io(format!("there is no memory for {len} bytes: {error}"))
         .hint("close other programs, or use a smaller model or type")
 }

@@ -4,6 +4,7 @@ use super::decoder::Step;
 use super::machine::Machine;
 use super::value::{DictKind, Id, Node};
 use apr_sdk::Result;
+use apr_sdk::half::from_f16;
 
 /// The longest array that is taken as a value. 64 KiB: states of random generators have a twentieth. Longer ones are
 /// weights, and belong into tensors.
@@ -123,13 +124,13 @@ impl Machine<'_, '_, '_> {
             u64::from_le_bytes(raw)
         };
         let float = |at: usize, len: usize| match len {
+            2 => u16::try_from(part(at, 2)).map_or(f64::NAN, |bits| f64::from(from_f16(bits))),
             4 => u32::try_from(part(at, 4)).map_or(f64::NAN, |bits| f64::from(f32::from_bits(bits))),
             _ => f64::from_bits(part(at, 8)),
         };
         Ok(match (dtype.kind, dtype.width) {
             (b'b', 1) => Node::Bool(bytes.iter().any(|&byte| byte != 0)),
-            (b'f', 2) => Node::Float(half(part(0, 2))),
-            (b'f', len @ (4 | 8)) => Node::Float(float(0, len)),
+            (b'f', len @ (2 | 4 | 8)) => Node::Float(float(0, len)),
             (b'c', len @ (8 | 16)) => Node::Complex(Box::new((float(0, len / 2), float(len / 2, len / 2)))),
             (b'i', len @ (1 | 2 | 4 | 8)) => {
                 let unused = 64 - 8 * len;
@@ -155,36 +156,9 @@ impl Machine<'_, '_, '_> {
     }
 }
 
-/// A binary16.
-fn half(bits: u64) -> f64 {
-    let (sign, exponent, fraction) = (bits >> 15 & 1, bits >> 10 & 0x1f, bits & 0x3ff);
-    // Its exponents are 1,008 less than those of binary64; below the least it counts in 2^-24.
-    let magnitude = match exponent {
-        #[allow(clippy::cast_precision_loss, reason = "ten bits")]
-        0 => fraction as f64 / 16_777_216.0,
-        0x1f => f64::from_bits(0x7ff << 52 | fraction << 42),
-        _ => f64::from_bits((exponent + 1008) << 52 | fraction << 42),
-    };
-    if sign == 1 { -magnitude } else { magnitude }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn halves_are_read() {
-        for (bits, value) in [
-            (0x3c00, 1.0),
-            (0xc000, -2.0),
-            (1, 2f64.powi(-24)),
-            (0x7bff, 65504.0),
-            (0xfc00, f64::NEG_INFINITY),
-        ] {
-            assert_eq!(half(bits).to_bits(), f64::to_bits(value), "{bits:#x}");
-        }
-        assert!(half(0x7e00).is_nan());
-    }
 
     #[test]
     fn types_have_codes() {

@@ -13,6 +13,7 @@
 mod carried;
 mod conformance;
 mod fixture;
+mod peer;
 mod read;
 mod rejects;
 mod round_trip;

@@ -15,10 +15,12 @@
 
 mod bounds;
 mod decode;
+mod encode;
 mod extremes;
 mod fp4;
 mod grids;
 mod importance;
+mod legacy;
 mod nibbles;
 mod nonlinear;
 pub mod number;

@@ -8,14 +8,15 @@
 //! Source: the OCP Microscaling Formats specification 1.0; `block_mxfp4` and `quantize_row_mxfp4_ref` of ggml. Importance
 //! is not looked at.
 
-use super::{BlockType, Rows};
+use super::BlockType;
 use crate::decode::{Decode, decode};
+use crate::encode::{Encode, encode_each_block};
 use crate::extremes::largest_magnitude;
 use crate::fp4::{VALUES, floor_log2, nearest};
 use crate::nibbles::{ELEMENTS, lanes as in_vectors, pack, unpack};
 use crate::number::low_byte;
-use crate::simd::{Body, Lanes, compiled};
-use apr_sdk::{DType, Result};
+use crate::simd::Lanes;
+use apr_sdk::DType;
 
 /// Bytes of a block.
 const BYTES: usize = 17;
@@ -25,7 +26,7 @@ pub static MXFP4: BlockType = BlockType {
     dtype: DType::MXFP4,
     needs_importance: false,
     decode: decode::<Mxfp4, BYTES, ELEMENTS>,
-    encode,
+    encode: encode_each_block::<Mxfp4, BYTES, ELEMENTS>,
 };
 
 /// Half of the scale: the values of the codes are doubled.
@@ -54,30 +55,9 @@ impl Decode<BYTES, ELEMENTS> for Mxfp4 {
     }
 }
 
-fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    // What follows is element by element: the compiler makes vectors of it.
-    compiled(rows.level, Encode { values: rows.values, out });
-    Ok(())
-}
-
-/// The work on all blocks.
-struct Encode<'a> {
-    values: &'a [f32],
-    out: &'a mut [u8],
-}
-
-impl Body for Encode<'_> {
-    type Output = ();
-
+impl Encode<BYTES, ELEMENTS> for Mxfp4 {
     #[inline(always)]
-    fn run(self) {
-        encode_blocks(self.values, self.out);
-    }
-}
-
-#[inline(always)]
-fn encode_blocks(values: &[f32], out: &mut [u8]) {
-    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    fn block(values: &[f32; ELEMENTS], block: &mut [u8; BYTES]) {
         let [e, codes @ ..] = block;
         let amax = largest_magnitude(values);
         // Below 2^-125 this is negative, and what is stored is its low byte.

@@ -7,11 +7,12 @@
 //!
 //! Source: `block_nvfp4` and `quantize_row_nvfp4_ref` of ggml. Importance is not looked at.
 
-use super::{BlockType, Rows};
+use super::BlockType;
+use crate::encode::{Encode, encode_each_block};
 use crate::extremes::largest_magnitude;
 use crate::fp4::{VALUES, nearest};
-use crate::simd::{Body, Level, compiled};
-use apr_sdk::{DType, Result};
+use crate::simd::Level;
+use apr_sdk::DType;
 
 /// Elements of a block.
 const ELEMENTS: usize = 64;
@@ -25,7 +26,12 @@ const LARGEST: u8 = 0x7e;
 const LAST_BINADE: u32 = 0x78;
 
 /// The type.
-pub static NVFP4: BlockType = BlockType { dtype: DType::NVFP4, needs_importance: false, decode, encode };
+pub static NVFP4: BlockType = BlockType {
+    dtype: DType::NVFP4,
+    needs_importance: false,
+    decode,
+    encode: encode_each_block::<Nvfp4, BYTES, ELEMENTS>,
+};
 
 /// Half of a scale: the values of the codes are doubled.
 fn half_scale(scale: u8) -> f32 {
@@ -69,30 +75,12 @@ fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     }
 }
 
-fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    // What follows is element by element: the compiler makes vectors of it.
-    compiled(rows.level, Encode { values: rows.values, out });
-    Ok(())
-}
+/// How it is encoded.
+struct Nvfp4;
 
-/// The work on all blocks.
-struct Encode<'a> {
-    values: &'a [f32],
-    out: &'a mut [u8],
-}
-
-impl Body for Encode<'_> {
-    type Output = ();
-
+impl Encode<BYTES, ELEMENTS> for Nvfp4 {
     #[inline(always)]
-    fn run(self) {
-        encode_blocks(self.values, self.out);
-    }
-}
-
-#[inline(always)]
-fn encode_blocks(values: &[f32], out: &mut [u8]) {
-    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    fn block(values: &[f32; ELEMENTS], block: &mut [u8; BYTES]) {
         let (scales, codes) = block.split_at_mut(4);
         let sub_blocks = values.as_chunks::<SUB_BLOCK>().0.iter();
         for ((values, bytes), d) in sub_blocks.zip(codes.as_chunks_mut::<8>().0).zip(scales) {

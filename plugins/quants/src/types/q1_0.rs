@@ -7,10 +7,11 @@
 //!
 //! Source: `block_q1_0` and `quantize_row_q1_0_ref` of ggml. Importance is not looked at.
 
-use super::{BlockType, Rows};
+use super::BlockType;
+use crate::encode::{Encode, encode_each_block};
 use crate::number::{from_f16, half};
-use crate::simd::{Body, Level, compiled};
-use apr_sdk::{DType, Result};
+use crate::simd::Level;
+use apr_sdk::DType;
 
 /// Elements of a block.
 const ELEMENTS: usize = 128;
@@ -18,7 +19,12 @@ const ELEMENTS: usize = 128;
 const BYTES: usize = 18;
 
 /// The type.
-pub static Q1_0: BlockType = BlockType { dtype: DType::Q1_0, needs_importance: false, decode, encode };
+pub static Q1_0: BlockType = BlockType {
+    dtype: DType::Q1_0,
+    needs_importance: false,
+    decode,
+    encode: encode_each_block::<Q10, BYTES, ELEMENTS>,
+};
 
 fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
@@ -31,30 +37,12 @@ fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     }
 }
 
-fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    // What follows is element by element: the compiler makes vectors of it.
-    compiled(rows.level, Encode { values: rows.values, out });
-    Ok(())
-}
+/// How it is encoded.
+struct Q10;
 
-/// The work on all blocks.
-struct Encode<'a> {
-    values: &'a [f32],
-    out: &'a mut [u8],
-}
-
-impl Body for Encode<'_> {
-    type Output = ();
-
+impl Encode<BYTES, ELEMENTS> for Q10 {
     #[inline(always)]
-    fn run(self) {
-        encode_blocks(self.values, self.out);
-    }
-}
-
-#[inline(always)]
-fn encode_blocks(values: &[f32], out: &mut [u8]) {
-    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    fn block(values: &[f32; ELEMENTS], block: &mut [u8; BYTES]) {
         let sum = values.iter().fold(0.0, |sum, value| sum + value.abs());
         block[..2].copy_from_slice(&half(sum / 128.0).to_le_bytes());
         for (byte, values) in block[2..].iter_mut().zip(values.as_chunks::<8>().0) {

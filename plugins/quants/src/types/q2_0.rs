@@ -7,11 +7,12 @@
 //!
 //! Source: `block_q2_0` and `quantize_row_q2_0_ref` of ggml. Importance is not looked at.
 
-use super::{BlockType, Rows};
+use super::BlockType;
+use crate::encode::{Encode, encode_each_block};
 use crate::extremes::largest_magnitude;
 use crate::number::{from_f16, half, nearest_digit};
-use crate::simd::{Body, Level, compiled};
-use apr_sdk::{DType, Result};
+use crate::simd::Level;
+use apr_sdk::DType;
 
 /// Elements of a block.
 const ELEMENTS: usize = 64;
@@ -19,7 +20,12 @@ const ELEMENTS: usize = 64;
 const BYTES: usize = 18;
 
 /// The type.
-pub static Q2_0: BlockType = BlockType { dtype: DType::Q2_0, needs_importance: false, decode, encode };
+pub static Q2_0: BlockType = BlockType {
+    dtype: DType::Q2_0,
+    needs_importance: false,
+    decode,
+    encode: encode_each_block::<Q20, BYTES, ELEMENTS>,
+};
 
 fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
@@ -32,37 +38,19 @@ fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     }
 }
 
-fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    // What follows is element by element: the compiler makes vectors of it.
-    compiled(rows.level, Encode { values: rows.values, out });
-    Ok(())
-}
+/// How it is encoded.
+struct Q20;
 
-/// The work on all blocks.
-struct Encode<'a> {
-    values: &'a [f32],
-    out: &'a mut [u8],
-}
-
-impl Body for Encode<'_> {
-    type Output = ();
-
+impl Encode<BYTES, ELEMENTS> for Q20 {
     #[inline(always)]
-    fn run(self) {
-        encode_blocks(self.values, self.out);
-    }
-}
-
-#[inline(always)]
-fn encode_blocks(values: &[f32], out: &mut [u8]) {
-    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    fn block(values: &[f32; ELEMENTS], block: &mut [u8; BYTES]) {
         let d = largest_magnitude(values);
         let inverse = if d > 0.0 { 1.0 / d } else { 0.0 };
         block[..2].copy_from_slice(&half(d).to_le_bytes());
         // An infinite one, of the smallest scales, leaves no number: the least integer on x86-64, which becomes code 0.
         if inverse.is_infinite() {
             block[2..].fill(0);
-            continue;
+            return;
         }
         for (byte, values) in block[2..].iter_mut().zip(values.as_chunks::<4>().0) {
             let [a, b, c, d] = values.map(|value| nearest_digit(value * inverse));

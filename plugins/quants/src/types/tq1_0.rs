@@ -11,11 +11,12 @@
 //!
 //! Source: `block_tq1_0` and `quantize_row_tq1_0_ref` of ggml. Importance is not looked at.
 
-use super::{BlockType, Rows};
+use super::BlockType;
+use crate::encode::{Encode, encode_each_block};
 use crate::extremes::largest_magnitude;
 use crate::number::{from_f16, half, nearest_digit};
-use crate::simd::{Body, Level, compiled};
-use apr_sdk::{DType, Result};
+use crate::simd::Level;
+use apr_sdk::DType;
 
 /// Elements of a block.
 const ELEMENTS: usize = 256;
@@ -25,7 +26,12 @@ const BYTES: usize = 54;
 const RUNS: [(usize, usize, usize); 3] = [(0, 32, 5), (32, 16, 5), (48, 4, 4)];
 
 /// The type.
-pub static TQ1_0: BlockType = BlockType { dtype: DType::TQ1_0, needs_importance: false, decode, encode };
+pub static TQ1_0: BlockType = BlockType {
+    dtype: DType::TQ1_0,
+    needs_importance: false,
+    decode,
+    encode: encode_each_block::<TQ10, BYTES, ELEMENTS>,
+};
 
 fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<ELEMENTS>().0) {
@@ -47,30 +53,12 @@ fn decode(_: Level, blocks: &[u8], out: &mut [f32]) {
     }
 }
 
-fn encode(rows: &Rows<'_>, out: &mut [u8]) -> Result<()> {
-    // What follows is element by element: the compiler makes vectors of it.
-    compiled(rows.level, Encode { values: rows.values, out });
-    Ok(())
-}
+/// How it is encoded.
+struct TQ10;
 
-/// The work on all blocks.
-struct Encode<'a> {
-    values: &'a [f32],
-    out: &'a mut [u8],
-}
-
-impl Body for Encode<'_> {
-    type Output = ();
-
+impl Encode<BYTES, ELEMENTS> for TQ10 {
     #[inline(always)]
-    fn run(self) {
-        encode_blocks(self.values, self.out);
-    }
-}
-
-#[inline(always)]
-fn encode_blocks(values: &[f32], out: &mut [u8]) {
-    for (values, block) in values.as_chunks::<ELEMENTS>().0.iter().zip(out.as_chunks_mut::<BYTES>().0) {
+    fn block(values: &[f32; ELEMENTS], block: &mut [u8; BYTES]) {
         let d = largest_magnitude(values);
         // An infinite one, of the smallest scales, leaves no number, which `lroundf` makes 0 on x86-64.
         let inverse = if d == 0.0 || (1.0 / d).is_infinite() { 0.0 } else { 1.0 / d };

@@ -4,6 +4,7 @@ use crate::header::{Header, length};
 use crate::layout::{MAX_DIMS, align_up};
 use crate::{metadata, types};
 use apr_sdk::{Cursor, DType, Error, Result, checked_payload_len, escape};
+use std::ops::Range;
 
 /// A tensor record.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ impl Info {
 }
 
 /// The data section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
     /// One past the last record.
     pub header_end: u64,
@@ -44,6 +45,8 @@ pub struct Data {
     pub padded_end: u64,
     /// Whether each payload begins where the one before it ends, padded.
     pub is_in_order: bool,
+    /// The padding between payloads, in the order of the records; complete if they are in order.
+    pub gaps: Vec<Range<u64>>,
 }
 
 /// Reads the records at the cursor.
@@ -91,6 +94,7 @@ pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<
     let far = || cursor.error_at(header_end, "the data begins past 2^64");
     let start = align_up(header_end, alignment).ok_or_else(far)?;
     let mut end = start;
+    let mut gaps = Vec::new();
     let (mut sorted, mut is_in_order) = (true, true);
     for info in infos.iter_mut() {
         let wrong = |message: String| cursor.error_at(info.offset_at, message).tensor(&info.name);
@@ -103,9 +107,13 @@ pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<
             return Err(wrong(format!("its offset {} lies past 2^64", info.offset)));
         };
         info.offset = at;
+        is_in_order &= align_up(end, alignment) == Some(at);
         if info.len > 0 {
-            is_in_order &= align_up(end, alignment) == Some(at);
             sorted &= at >= end;
+            if end < at {
+                cursor.limits().budget.charge(size_of::<Range<u64>>() as u64)?;
+                gaps.push(end..at);
+            }
             end = end.max(past);
         }
     }
@@ -113,7 +121,7 @@ pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<
         refuse_overlap(cursor, infos)?;
     }
     let padded_end = align_up(end, alignment).ok_or_else(far)?;
-    Ok(Data { header_end, start, end, padded_end, is_in_order })
+    Ok(Data { header_end, start, end, padded_end, is_in_order, gaps })
 }
 
 /// Offsets may be in any order, but no two payloads may overlap.

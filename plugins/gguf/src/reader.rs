@@ -4,7 +4,7 @@ use crate::header::{Header, version_of};
 use crate::index::{self, Data, Info};
 use crate::layout::{CARRIED_KEY, MAGIC, VERSION};
 use crate::metadata::{self, Key};
-use crate::remainder::{Found, Remainder};
+use crate::remainder::Remainder;
 use crate::split::{self, Place};
 use crate::{Gguf, ID, card, carried, tokenizer, types};
 use apr_sdk::{
@@ -146,13 +146,9 @@ impl File {
             self.notes.push(note.to_owned());
         }
         let has_payload = self.infos.iter().any(|info| info.len > 0);
-        match Remainder::find(source, limits, data, has_payload)? {
-            Found::Usual => {}
-            Found::Unusual(remainder) => self.remainder = Some(remainder),
-            Found::TooLong(len) => {
-                self.notes.push(format!("{len} bytes behind the last tensor are not part of the model"));
-            }
-        }
+        let found = Remainder::find(source, limits, data, has_payload)?;
+        self.remainder = found.remainder;
+        self.notes.extend(found.notes);
         Ok(())
     }
 

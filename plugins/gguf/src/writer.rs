@@ -46,13 +46,36 @@ fn write_file(model: &Model, file: &PlannedFile, sink: &mut dyn LayoutSink) -> R
         Some(padding) => sink.inline(padding)?,
         None => sink.pad_to(alignment)?,
     }
-    for number in file.tensors.clone() {
-        sink.payload(number as u64, alignment, Encoding::Raw)?;
-    }
+    let between = remainder.as_ref().and_then(|remainder| remainder.between.as_deref());
+    write_payloads(file, tensors, alignment, between.unwrap_or_default(), sink)?;
     match remainder.as_ref().and_then(|remainder| remainder.tail.as_ref()) {
         Some(tail) => sink.inline(tail),
         None => sink.pad_to(alignment),
     }
+}
+
+/// Writes the payloads, each after its part of the bytes `between` them; after zeros, when none are left.
+fn write_payloads(
+    file: &PlannedFile,
+    tensors: &[Tensor],
+    alignment: u64,
+    mut between: &[u8],
+    sink: &mut dyn LayoutSink,
+) -> Result<()> {
+    let mut gap = 0;
+    for (number, tensor) in file.tensors.clone().zip(tensors) {
+        let len = tensor.payload_len()?;
+        if len > 0 {
+            let (now, later) = between.split_at(usize::try_from(gap).unwrap_or(0).min(between.len()));
+            if !now.is_empty() {
+                sink.inline(now)?;
+            }
+            between = later;
+            gap = len.wrapping_neg() & (alignment - 1);
+        }
+        sink.payload(number as u64, alignment, Encoding::Raw)?;
+    }
+    Ok(())
 }
 
 /// The specification allows arrays of arrays, and files contain them; llama.cpp refuses the whole file.

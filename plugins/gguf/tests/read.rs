@@ -53,7 +53,7 @@ fn reads_old_versions_and_unusual_files() {
         let model = check_file(name, &Options::new()).model;
         assert!(model.foreign[0].files[0].verbatim.is_none(), "{name}");
     }
-    for name in ["unpadded", "odd-padding", "no-tensors-unpadded"] {
+    for name in ["unpadded", "odd-padding", "no-tensors-unpadded", "filled-padding"] {
         let model = check_file(name, &Options::new()).model;
         assert!(model.foreign[0].files[0].verbatim.is_some(), "{name}");
     }

@@ -45,7 +45,7 @@ fn files_are_repeated_byte_for_byte() {
 
 #[test]
 fn unusual_padding_is_repeated_or_dropped_with_the_verbatim_form() {
-    for name in ["unpadded.gguf", "odd-padding.gguf", "no-tensors-unpadded.gguf"] {
+    for name in ["unpadded.gguf", "odd-padding.gguf", "no-tensors-unpadded.gguf", "filled-padding.gguf"] {
         let source = fixture::source(&[name]);
         let files = fixture::rewrite(&source, &request(ForeignPolicy::Default)).unwrap();
         assert!(files[0].1 == fixture::bytes(name), "{name} differs");

@@ -88,12 +88,12 @@ class File:
         self.golden["tensors"].append({"name": name, "dtype": type_name, "shape": shape,
                                        "sha256": hashlib.sha256(golden).hexdigest()})
 
-    def write(self, name, padding=None, tail=None):
+    def write(self, name, padding=None, tail=None, between=b"\0"):
         head = b"GGUF" + self.pack("I", self.version) + self.length(len(self.infos)) + self.length(len(self.keys))
         head += b"".join(self.keys) + b"".join(self.infos)
         zeros = b"\0" * (-len(head) % self.alignment)
         head += zeros if padding is None else (padding * len(zeros))[:len(zeros) if padding else 0]
-        data = bytearray(max((o + len(d) for o, d in self.data), default=0))
+        data = bytearray(between * max((o + len(d) for o, d in self.data), default=0))
         for offset, raw in self.data:
             data[offset:offset + len(raw)] = raw
         data += b"\0" * (-len(data) % self.alignment) if tail is None else tail
@@ -156,6 +156,10 @@ def main():
     blocks(File(version=3, order=">")).write("version-3-big-endian")
     small(File()).write("unpadded", tail=b"")
     small(File()).write("odd-padding", padding=b"\1\2\3", tail=b"trailing bytes")
+    # The last payload, of 5 bytes, is followed by 27.
+    file = small(File())
+    file.tensor("last", 24, [5])
+    file.write("filled-padding", tail=bytes(range(1, 28)), between=b"\x5a")
     file = File()
     all_keys(file)
     file.key("test.length", 8, "makes the header end between two multiples of 32")

@@ -19,5 +19,6 @@ mod faults;
 mod golden;
 mod loading;
 mod lost;
+mod pooled;
 mod together;
 mod trained;

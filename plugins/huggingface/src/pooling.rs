@@ -16,15 +16,19 @@ pub const KINDS: &str = "modules";
 const MODULE: &str = "1_Pooling";
 const MODULE_CONFIG: &str = "1_Pooling/config.json";
 
-/// Switches of the module's older form, and the words that say the same.
+/// Switches of the module's older form, and the words that say the same, in the order in which their vectors are
+/// joined.
 const SWITCHES: [(&str, &str); 6] = [
-    ("pooling_mode_mean_tokens", "mean"),
     ("pooling_mode_cls_token", "cls"),
-    ("pooling_mode_lasttoken", "lasttoken"),
     ("pooling_mode_max_tokens", "max"),
+    ("pooling_mode_mean_tokens", "mean"),
     ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"),
     ("pooling_mode_weightedmean_tokens", "weightedmean"),
+    ("pooling_mode_lasttoken", "lasttoken"),
 ];
+
+/// How a module pools whose configuration does not say.
+const USUAL: &str = "mean";
 
 /// A short JSON file of the folder; `None` for one that is not there, or is long.
 ///
@@ -56,7 +60,7 @@ pub fn stated(source: &dyn Source) -> Result<Vec<(String, Value)>> {
     let mut typed = vec![(KINDS.to_owned(), Value::from_strings(&kinds))];
     let config =
         pooling_path(&modules).map(|path| short(source, &format!("{path}/config.json"))).transpose()?;
-    let mode = config.flatten().and_then(|config| mode(&config));
+    let mode = config.flatten().map(|config| mode(&config));
     typed.extend(mode.map(|mode| (KEY.to_owned(), Value::from_string(&mode))));
     Ok(typed)
 }
@@ -69,13 +73,17 @@ fn pooling_path(modules: &Json) -> Option<&str> {
     modules.as_array()?.iter().find(is_pooling)?.get("path")?.as_str()
 }
 
-/// How the module with this configuration pools.
-fn mode(config: &Json) -> Option<String> {
-    let on = |(key, _): &&(&str, &str)| config.get(key).and_then(Json::as_bool) == Some(true);
-    Some(match SWITCHES.iter().find(on) {
-        Some((_, mode)) => (*mode).to_owned(),
-        None => config.get(KEY)?.as_str()?.to_owned(),
-    })
+/// How the module with this configuration pools: `cls+mean` if it joins the vectors of several ways.
+fn mode(config: &Json) -> String {
+    let ways: Vec<&str> = match config.get(KEY) {
+        Some(Json::Array(ways)) => ways.iter().filter_map(Json::as_str).collect(),
+        Some(Json::String(way)) => vec![way],
+        _ => {
+            let is_on = |key: &str| config.get(key).and_then(Json::as_bool) == Some(true);
+            SWITCHES.iter().filter(|(key, _)| is_on(key)).map(|(_, way)| *way).collect()
+        }
+    };
+    if ways.is_empty() { USUAL.to_owned() } else { ways.join("+") }
 }
 
 /// The files that say so, for a model of this configuration: of the modules, and of the one that pools.

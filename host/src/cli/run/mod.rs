@@ -45,7 +45,7 @@ pub struct Args {
     /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "MODEL")]
     file: PathBuf,
-    /// Print the embedding of the prompt instead of an answer
+    /// Print the embedding of the prompt, normalized to length 1, instead of an answer
     #[arg(long, conflicts_with_all = ["logits_out", "max_tokens", "stop"])]
     embed: bool,
     /// Write the logits after every token to FILE, as a NumPy array of tokens x vocabulary in 32-bit floats

@@ -262,6 +262,19 @@ fn a_length_that_is_not_known_is_none() {
     }
 }
 
+#[test]
+fn a_mistral_without_windows_says_so_where_the_library_would_take_one() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = folder(&scratch, "mistral3");
+    let (file, back) = (scratch.at("m.gguf"), scratch.at("back"));
+    to(&host, "gguf", &folder, &file);
+    to(&host, "huggingface", &file, &back);
+    let config = fs::read_to_string(back.join("config.json")).unwrap();
+    assert!(config.contains(r#""model_type": "mistral""#), "{config}");
+    // `MistralConfig` has a window of 4096 where none is stated.
+    assert!(config.contains(r#""sliding_window": null"#), "{config}");
+}
+
 /// The key in which apr says which of the models that GGUF calls a BERT one is.
 const OWN_KIND: &[u8] = b"bert.apr.model_type";
 

@@ -55,6 +55,35 @@ fn every_family_computes_what_transformers_computes() {
     assert!(count >= 40, "{count} cases");
 }
 
+/// The configuration of a folder, changed.
+fn configure(folder: &Path, change: impl FnOnce(&mut Json)) {
+    let file = folder.join("config.json");
+    let mut config: Json = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    change(&mut config);
+    std::fs::write(&file, config.to_string()).unwrap();
+}
+
+#[test]
+fn a_model_that_sees_has_the_windows_of_its_side_of_text() {
+    let ids: Vec<u32> = (0..24).map(|n| 5 + n * 37 % 400).collect();
+    for class in ["LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration"] {
+        let scratch = Scratch::new();
+        let (alone, seeing) = (scratch.at("alone"), scratch.at("seeing"));
+        for path in [&alone, &seeing] {
+            Checkpoint::golden(&folder("mistral")).unwrap().write_to(path).unwrap();
+            configure(path, |config| config["sliding_window"] = json!(8));
+        }
+        configure(&seeing, |config| {
+            *config = json!({"architectures": [class], "model_type": "llava", "text_config": config, "vision_config": {}});
+        });
+        let mut all = [&alone, &seeing].map(|path| logits(&mut loaded(path, &exact()), &ids).concat());
+        assert!(distance(&all[1], &all[0]) < 1e-6, "{class}");
+        configure(&alone, |config| config["sliding_window"] = json!(null));
+        all[0] = logits(&mut loaded(&alone, &exact()), &ids).concat();
+        assert!(distance(&all[1], &all[0]) > 1e-3, "{class}: a window shows");
+    }
+}
+
 #[test]
 fn what_changes_the_computation_and_is_not_followed_is_refused_by_name() {
     let yarn = |key: &str, value: Json| json!({"rope_type": "yarn", "factor": 4.0, key: value});

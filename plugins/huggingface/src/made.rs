@@ -88,7 +88,8 @@ const PADS: [(&str, u64); 12] = [
 ];
 
 /// Keys that mean something where they are not stated, and nothing where they are null: types of models, and the keys.
-const NULL: [(&str, &str); 2] = [("deepseek_v2", "q_lora_rank"), ("deepseek_v3", "q_lora_rank")];
+const NULL: [(&str, &str); 3] =
+    [("deepseek_v2", "q_lora_rank"), ("deepseek_v3", "q_lora_rank"), ("mistral", "sliding_window")];
 
 /// Ids that are not stated. The words of WordPiece have no begin and end that a model would go on from.
 fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {

@@ -85,6 +85,31 @@ fn a_model_that_sees_has_the_windows_of_its_side_of_text() {
 }
 
 #[test]
+fn a_head_with_values_of_its_own_counts_whatever_ties_it() {
+    let (scratch, ids) = (Scratch::new(), [5, 17, 3, 40]);
+    let (tied, untied) = (scratch.at("tied"), scratch.at("untied"));
+    for path in [&tied, &untied] {
+        Checkpoint::golden(&folder("llama")).unwrap().write_to(path).unwrap();
+    }
+    configure(&untied, |config| config["tie_word_embeddings"] = json!(false));
+    configure(&tied, |config| config["tie_word_embeddings"] = json!(true));
+    // What version 5 of transformers takes, and says.
+    let all = [&tied, &untied].map(|path| logits(&mut loaded(path, &exact()), &ids).concat());
+    assert_eq!(all[0], all[1]);
+    let output = Command::new(program())
+        .args(["convert", "tied", "m.gguf"])
+        .current_dir(scratch.at(""))
+        .env_clear()
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("`lm_head.weight` has other values than `model.embed_tokens.weight`"), "{said}");
+    let have = logits(&mut loaded(&scratch.at("m.gguf"), &exact()), &ids).concat();
+    assert!(distance(&have, &all[0]) < 1e-2);
+}
+
+#[test]
 fn what_changes_the_computation_and_is_not_followed_is_refused_by_name() {
     let yarn = |key: &str, value: Json| json!({"rope_type": "yarn", "factor": 4.0, key: value});
     for (model, key, value, word) in [

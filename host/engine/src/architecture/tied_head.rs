@@ -35,7 +35,7 @@ pub(super) fn tell_of_tied_head(
     }
     let (head, embedding) = (escape(&tensor.name, 120), escape(&embedding.name, 120));
     engine.warn_once(&format!(
-        "`{key}` is {stated}, but `{head}` has other values than `{embedding}`: `{head}` counts here, and some programs pass over it"
+        "`{key}` is {stated}, but `{head}` has other values than `{embedding}`: `{head}` counts here, as in version 5 of transformers; version 4 takes `{embedding}`"
     ));
     Ok(())
 }

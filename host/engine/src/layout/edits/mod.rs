@@ -18,7 +18,7 @@ use apr_sdk::{
 };
 use std::path::Path;
 pub use understood::Understood;
-use values::{known_type, type_of, typed};
+use values::{BEYOND, beyond_64_bits, known_type, type_of, typed};
 
 /// One change, of one key.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct Edit {
 
 #[derive(Debug)]
 enum Change {
-    Set { text: Vec<u8>, stated: Option<String> },
+    Set { text: String, stated: Option<String> },
     Unset,
 }
 
@@ -48,7 +48,7 @@ impl Edits {
     /// The edits of `--unset` and `--set`, in that order; reads `@FILE`.
     ///
     /// # Errors
-    /// InvalidArgument for a `--set` without a key; any error from reading a file.
+    /// InvalidArgument for a `--set` without a key, and for a file that is no text; any error from reading a file.
     pub fn new(places: &dyn Places, set: &[(String, String)], unset: &[String]) -> Result<Edits> {
         let edit = |key: &str, change| Edit { key: key.to_owned(), change, done: Vec::new() };
         let mut edits: Vec<Edit> = unset.iter().map(|key| edit(key, Change::Unset)).collect();
@@ -61,8 +61,11 @@ impl Edits {
                 return Err(Error::invalid_argument("--set needs a key before the `=`"));
             }
             let text = match text.strip_prefix('@') {
-                Some(path) => places.read(Path::new(path))?,
-                None => text.as_bytes().to_vec(),
+                Some(path) => {
+                    let bytes = places.read(Path::new(path))?;
+                    String::from_utf8(bytes).map_err(|error| not_text(path, &error.utf8_error()))?
+                }
+                None => text.clone(),
             };
             edits.push(edit(key, Change::Set { text, stated }));
         }
@@ -80,7 +83,7 @@ impl Edits {
             let message = format!("{flag} changes `{}` itself", escape(&edit.key, 120));
             return Err(Error::invalid_argument(message).hint("leave it out of --set and --unset"));
         }
-        let change = Change::Set { text: text.as_bytes().to_vec(), stated: None };
+        let change = Change::Set { text: text.to_owned(), stated: None };
         self.edits.push(Edit { key: key.to_owned(), change, done: Vec::new() });
         Ok(())
     }
@@ -406,15 +409,18 @@ fn apply_to_config(
             format!("removed `{shown}` ({format})")
         }
         Change::Set { text, .. } => {
-            let given = String::from_utf8_lossy(text);
             let value = match old {
-                serde_json::Value::String(_) => serde_json::Value::from(given.as_ref()),
-                _ => serde_json::from_slice(text).unwrap_or(serde_json::Value::Null),
+                serde_json::Value::String(_) => serde_json::Value::from(text.as_str()),
+                _ => serde_json::from_str(text).unwrap_or(serde_json::Value::Null),
             };
             let kind = word_of(old);
+            if let Some(number) = beyond_64_bits(text).filter(|_| !value.is_string()) {
+                let message = format!("`{shown}` cannot be `{}`: `{number}` {BEYOND}", escape(text, 80));
+                return Err(Error::invalid_argument(message));
+            }
             // An integer is a number too.
             if word_of(&value) != kind {
-                let message = format!("`{shown}` cannot be `{}`: it is of type {kind}", escape(&given, 80));
+                let message = format!("`{shown}` cannot be `{}`: it is of type {kind}", escape(text, 80));
                 return Err(Error::invalid_argument(message));
             }
             config.insert(key.to_owned(), value);
@@ -423,6 +429,11 @@ fn apply_to_config(
     };
     architecture.config = Bytes::from(serde_json::Value::Object(config).to_string().into_bytes());
     Ok(Some(note))
+}
+
+fn not_text(path: &str, error: &std::str::Utf8Error) -> Error {
+    let message = format!("the file is not UTF-8 from byte {} on, and metadata is text", error.valid_up_to());
+    Error::invalid_argument(message).in_file(path).hint("save it as UTF-8")
 }
 
 fn word_of(json: &serde_json::Value) -> &'static str {

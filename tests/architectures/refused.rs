@@ -280,6 +280,15 @@ fn positions_of_every_layer_are_umt5_s() {
 }
 
 #[test]
+fn an_id_that_the_configuration_states_otherwise_than_the_tokenizer_is_named() {
+    let (host, scratch) = (host(), Scratch::new());
+    let model = folder(&scratch, "roberta", &json!({"pad_token_id": 13}));
+    let done = tried(&host, "gguf", &model, &scratch.at("out.gguf"));
+    let words = ["`pad` is 1 by the tokenizer's files and 13 by the model's configuration"];
+    assert_eq!(refused(done, &words, "roberta"), None);
+}
+
+#[test]
 fn modules_beside_a_model_are_carried_or_refused() {
     let host = host();
     let modules = |kinds: &[&str]| {

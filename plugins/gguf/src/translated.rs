@@ -75,6 +75,7 @@ pub fn complete(
     let made = match held(model.tokenizer.as_ref(), sink)? {
         Some(text) => {
             let tokenizer = Tokenizer::from_json(&text)?;
+            tokenizer::refuse_other_ids(&tokenizer, &tokens)?;
             tokenizer::note_beyond_scores(&tokenizer, sink);
             let name = keys.iter().find(|(key, _)| key == NAME_KEY).and_then(|(_, value)| value.as_str());
             let mut made = tokenizer::keys(&tokenizer, &arch, request.options.get("pre"))?;

@@ -13,7 +13,7 @@ pub use unsaid::carry;
 pub use write::keys;
 
 use apr_sdk::tokenizer::{Tokenizer, beyond_scores};
-use apr_sdk::{LayoutSink, Value, escape};
+use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 
 /// Notes merges that scores cannot express: for SentencePiece, the format has scores only.
 pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
@@ -21,6 +21,27 @@ pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
         let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
         sink.note(&format!("no merge of the scores gives token {id} `{text}`: llama.cpp may split text that contains it differently"));
     }
+}
+
+/// Refuses ids that the architecture's configuration states otherwise than the tokenizer: a file has one key for both.
+///
+/// # Errors
+/// Unsupported, naming the key and both ids.
+pub fn refuse_other_ids(tokenizer: &Tokenizer, given: &[(String, Value)]) -> Result<()> {
+    for (name, key) in SPECIAL {
+        let Some((_, stated)) = given.iter().find(|(other, _)| other == key) else { continue };
+        let own = tokenizer.special_id(name).filter(|own| stated.as_unsigned() != Some(u64::from(*own)));
+        if let (Some(own), Some(stated)) = (own, stated.as_unsigned()) {
+            let message = format!(
+                "token `{name}` is {own} by the tokenizer's files and {stated} by the model's configuration or its architecture, \
+                 and a file has one key for both, `{key}`"
+            );
+            let hint =
+                format!("make both agree: `{name}_token_id` in config.json, and the tokenizer's files");
+            return Err(Error::unsupported(message).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// Merges generated keys with those from the host, which replace generated ones in their place.

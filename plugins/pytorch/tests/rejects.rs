@@ -363,6 +363,31 @@ fn streams_whose_storages_do_not_fit() {
 }
 
 #[test]
+fn modules_saved_as_a_whole_are_named_in_streams_too() {
+    let id =
+        [text("storage"), global("torch", "FloatStorage"), text("0"), text("cpu"), int(4), b"N".to_vec()];
+    let weight = tensor([tuple(&id), b"Q".to_vec()].concat(), 0, &[4], &[1]);
+    // The class lies beside its source text, and is instantiated without arguments.
+    let module =
+        [text("module"), global("models.resnet", "ResNet"), text("resnet.py"), text("class ResNet: pass")];
+    let object = [tuple(&module), b"Q)\x81}".to_vec(), text("weight"), weight, b"sb".to_vec()].concat();
+    let whole = |object: &[u8]| {
+        let head = stream(&pickle(object));
+        let keys = [&b"\x80\x02]"[..], &text("0"), b"a."].concat();
+        [&head[..head.len() - 4], &keys, &4u64.to_le_bytes(), &[0; 16]].concat()
+    };
+    let error = refuse(&whole(&object));
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.message().contains("what was saved is made by `models.resnet.ResNet`"), "{error}");
+    assert!(error.message().contains(NOTHING), "{error}");
+    assert!(error.hint_text().unwrap().contains("torch.save(model.state_dict(), OUT)"), "{error:?}");
+    // What stands for nothing known is still no storage.
+    let other = [text("modules"), global("models.resnet", "ResNet"), text("resnet.py"), text("")];
+    let error = refuse(&stream(&named(&[tuple(&other), b"Q".to_vec()].concat())));
+    assert!(error.message().contains("a persistent id of 4 values, 6 are wanted"), "{error}");
+}
+
+#[test]
 fn tensors_whose_paths_make_one_name_are_no_fault_of_the_file() {
     let value = || tensor(storage("FloatStorage", 4), 0, &[4], &[1]);
     let inner = [b"}".to_vec(), text("b"), value(), b"s".to_vec()].concat();

@@ -15,7 +15,7 @@ pub enum Persistent<'p> {
     None,
     /// `("storage", type, key, location, numel)`.
     Zip,
-    /// The same, and a view's `None` or `(key, offset, size)`.
+    /// The same, and a view's `None` or `(key, offset, size)`; also the class of a module that was saved as a whole.
     Legacy,
     /// Numbers of tensors that were read before.
     Tar(&'p HashMap<i64, u32>),
@@ -34,8 +34,19 @@ impl Machine<'_, '_, '_> {
                 }
             }
             Persistent::Zip => self.storage(step, id, 5),
-            Persistent::Legacy => self.storage(step, id, 6),
+            Persistent::Legacy => match self.module_class(id) {
+                Some(class) => Ok(class),
+                None => self.storage(step, id, 6),
+            },
         }
+    }
+
+    /// The class that a stream names along with its source text: `("module", class, file, source)`. What is made of it is
+    /// unknown, as in other layouts.
+    fn module_class(&self, id: Id) -> Option<Node> {
+        let Node::Tuple(items) = self.arena.node(id) else { return None };
+        let &[kind, class, ..] = &items[..] else { return None };
+        self.arena.is(kind, "module").then(|| self.arena.node(class).clone())
     }
 
     fn storage(&mut self, step: &Step, id: Id, arity: usize) -> Result<Node> {

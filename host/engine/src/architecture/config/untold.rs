@@ -52,7 +52,7 @@ pub fn no_table(
         {
             let (id, known, all) = (&near.table.id, near.known, names.len());
             hint = format!(
-                "pass --arch {id} to convert it as the nearest one, which knows {known} of its {all} names; "
+                "`{id}` knows {known} of its {all} names, which do not say what a model computes: pass --arch {id} only if this one computes the same; "
             );
         }
         hint += "run `apr arch draft IN` to begin a table for it, or pass --arch none to keep every name";

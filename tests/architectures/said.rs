@@ -2,7 +2,7 @@
 
 use crate::altered::configure;
 use crate::back::{config, to};
-use crate::models::opened;
+use crate::models::{opened, payload};
 use crate::refused::tried;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
@@ -114,6 +114,41 @@ fn factors_of_rotation_that_no_configuration_makes_are_written_and_not_made_up_o
     let error = tried(&host, "huggingface", &file, &scratch.at("back")).unwrap_err();
     assert_eq!(error.tensor_name(), Some("rope_freqs.weight"), "{error}");
     assert!(error.message().contains("no configuration of this architecture"), "{error}");
+}
+
+/// The bytes of a file's factors of rotation.
+fn factors(host: &Host, file: &Path) -> Vec<u8> {
+    let opened = opened(host, file);
+    let tensor = opened.model.tensors.iter().find(|tensor| tensor.name == "rope_freqs.weight").unwrap();
+    payload(&opened, tensor)
+}
+
+#[test]
+fn factors_of_rotation_with_other_bounds_come_back_as_the_same_factors() {
+    let host = host();
+    for (factor, low, high, context) in [
+        (4.0, 0.5, 3.0, 64),
+        (32.0, 1.0, 2.0, 128),
+        (8.0, 1.0, 4.0, 100),
+        (8.0, 2.0, 8.0, 64),
+        (8.0, 1.0, 1.5, 64),
+    ] {
+        let scratch = Scratch::new();
+        let folder = folder(&scratch, "llama3");
+        configure(
+            &folder,
+            "rope_scaling",
+            json!({"rope_type": "llama3", "factor": factor, "low_freq_factor": low, "high_freq_factor": high,
+                "original_max_position_embeddings": context}),
+        );
+        // So few factors that they do not lie on a line.
+        configure(&folder, "rope_theta", 1_000_000.into());
+        let (file, back, again) = (scratch.at("m.gguf"), scratch.at("back"), scratch.at("again.gguf"));
+        to(&host, "gguf", &folder, &file);
+        to(&host, "huggingface", &file, &back);
+        to(&host, "gguf", &back, &again);
+        assert_eq!(factors(&host, &again), factors(&host, &file), "{factor} {low} {high} {context}");
+    }
 }
 
 #[test]

@@ -181,7 +181,9 @@ fn bounds(divisors: &[f32], factor: f32, scope: &dyn Scope) -> Result<Vec<Bounds
             points.push((turns, smooth));
         }
     }
-    let (Some((x, y)), Some((to_x, to_y))) = (points.first(), points.last()) else { return Ok(Vec::new()) };
+    let (Some((x, y)), Some((to_x, to_y)), 2..) = (points.first(), points.last(), points.len()) else {
+        return Ok(usual_bounds(points.first().copied()));
+    };
     let slope = (to_y - y) / (to_x - x);
     let start = y - slope * x;
     if !slope.is_finite() || slope <= 0.0 || start >= 0.0 {
@@ -194,6 +196,27 @@ fn bounds(divisors: &[f32], factor: f32, scope: &dyn Scope) -> Result<Vec<Bounds
         Bounds { low, high, context }
     });
     Ok(between.into_iter().filter(|one| one.high > one.low && one.context > 0).collect())
+}
+
+/// Bounds with a lower one and a context that models state, where a line cannot be told: between them lies one divisor, of
+/// this frequency and place between the bounds, or none.
+fn usual_bounds(point: Option<(f64, f64)>) -> Vec<Bounds> {
+    /// What models state as the upper bound, in units of the lower one.
+    const UPPER: [f64; 6] = [4.0, 2.0, 8.0, 3.0, 1.5, 16.0];
+    let mut found = Vec::new();
+    for (low, context) in LOWER.into_iter().flat_map(|low| USUAL_CONTEXTS.map(|context| (low, context))) {
+        #[allow(clippy::cast_precision_loss, reason = "the length of a text")]
+        let length = context as f64;
+        match point {
+            Some((turns, smooth)) => {
+                let high = low + (turns * length - low) / smooth;
+                found.push(Bounds { low, high: (high * 1000.0).round() / 1000.0, context });
+            }
+            None => found.extend(UPPER.map(|upper| Bounds { low, high: low * upper, context })),
+        }
+    }
+    found.retain(|one| one.high > one.low);
+    found
 }
 
 /// The configuration names and values that tensors of a rule's `generate` imply; `None` if they cannot be

@@ -12,7 +12,7 @@ pub use read::read;
 pub use unsaid::carry;
 pub use write::keys;
 
-use apr_sdk::tokenizer::{Tokenizer, beyond_scores};
+use apr_sdk::tokenizer::{Kind, Spelling, Tokenizer, beyond_scores};
 use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 
 /// Notes merges that scores cannot express: for SentencePiece, the format has scores only.
@@ -88,11 +88,23 @@ const MERGED_PIECES: &str = "gemma4";
 /// The key for further ids that end a text: the format has one, and llama.cpp goes by the tokens' names.
 const ENDS: &str = "tokenizer.apr.ends";
 
+const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
+
+/// The unknown token's id where no key says it.
+fn usual_unknown(kind: Kind, spelling: Spelling) -> Option<u32> {
+    match (kind, spelling) {
+        (Kind::Bpe, Spelling::Bytes) => None,
+        (Kind::Bpe, _) => Some(0),
+        (Kind::Unigram, _) => Some(2),
+        (Kind::WordPiece, _) => Some(100),
+    }
+}
+
 /// Keys of special ids: (the SDK's name, the format's); `seperator` is indeed spelled that way.
 const SPECIAL: [(&str, &str); 14] = [
     ("bos", "tokenizer.ggml.bos_token_id"),
     ("eos", "tokenizer.ggml.eos_token_id"),
-    ("unk", "tokenizer.ggml.unknown_token_id"),
+    ("unk", UNKNOWN),
     ("sep", "tokenizer.ggml.seperator_token_id"),
     ("pad", "tokenizer.ggml.padding_token_id"),
     ("mask", "tokenizer.ggml.mask_token_id"),

@@ -5,7 +5,7 @@ use super::scan::Scan;
 use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGED_PIECES, MERGES,
     MODEL, PRE, REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
-    unsaid,
+    unsaid, usual_unknown,
 };
 use crate::metadata::Key;
 use apr_sdk::tokenizer::{
@@ -172,12 +172,7 @@ fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
     parts.strip_accents = scan.flag(STRIP_ACCENTS);
     let stated = parts.special_id("unk").filter(|id| parts.token(*id).is_some());
     let typed = parts.types.iter().position(|kind| *kind == TokenType::Unknown);
-    let default = match parts.kind {
-        Kind::Bpe if parts.spelling == Spelling::Bytes => None,
-        Kind::Bpe => Some(0),
-        Kind::Unigram => Some(2),
-        Kind::WordPiece => Some(100),
-    };
+    let default = usual_unknown(parts.kind, parts.spelling);
     parts.unk = match parts.spelling {
         // Bytes are never unknown.
         Spelling::Bytes => None,

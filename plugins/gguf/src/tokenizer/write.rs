@@ -3,7 +3,8 @@
 
 use super::{
     ADD, ADD_SPACE_PREFIX, CHARSMAP, CHAT_TEMPLATE, CHAT_TEMPLATES, ENDS, LOWERCASE, MERGED_PIECES, MERGES,
-    MODEL, PRE, REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, pre, quirks,
+    MODEL, PRE, REMOVE_EXTRA_WHITESPACES, SCORES, SPECIAL, STRIP_ACCENTS, TOKEN_TYPE, TOKENS, UNKNOWN, pre,
+    quirks, usual_unknown,
 };
 use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, byte_of, scores_of_merges};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
@@ -221,6 +222,12 @@ fn special(keys: &mut Keys, tokenizer: &Tokenizer) {
         if let Some((_, key)) = SPECIAL.iter().find(|(known, _)| known == name) {
             keys.set(key, Value::from_u32(*id));
         }
+    }
+    // A model of words or pieces may know its unknown token without a purpose being stated: readers would take another for it.
+    let unknown = tokenizer.unk.filter(|id| Some(*id) != usual_unknown(tokenizer.kind, tokenizer.spelling));
+    let is_stated = tokenizer.special_id("unk").is_some();
+    if let Some(id) = unknown.filter(|_| !is_stated && tokenizer.spelling != Spelling::Bytes) {
+        keys.set(UNKNOWN, Value::from_u32(id));
     }
     for (name, yes) in &tokenizer.add {
         if let Some((_, key)) = ADD.iter().find(|(known, _)| known == name) {

@@ -3,7 +3,7 @@
 
 use crate::pieces::{through, tried};
 use crate::saved::tokenizer;
-use crate::unsaid::{assert_warned, changed, edit, there_and_back};
+use crate::unsaid::{assert_warned, changed, edit, of_no_class, there_and_back};
 use apr_sdk::ErrorKind;
 use apr_sdk::tokenizer::{Tokenizer, steps};
 use apr_tests::{Scratch, host};
@@ -192,7 +192,7 @@ fn words_are_normalized_as_their_class_says() {
 #[test]
 fn a_limit_on_words_comes_back_and_another_mark_inside_them_is_refused() {
     let ([before, file, back], warnings) =
-        there_and_back("bert", |json| json["model"]["max_input_chars_per_word"] = json!(5));
+        of_no_class("bert", |json| json["model"]["max_input_chars_per_word"] = json!(5));
     assert_warned(&warnings, &["words of more than 5 characters"]);
     assert_eq!([&before, &file, &back].map(|tokenizer| tokenizer.max_word_chars), [Some(5); 3]);
     let (host, scratch) = (host(), Scratch::new());
@@ -208,7 +208,7 @@ fn a_limit_on_words_comes_back_and_another_mark_inside_them_is_refused() {
 fn another_decoder_comes_back() {
     for golden in ["gpt2", "llama", "t5", "bert"] {
         for decoder in [json!({"type": "Fuse"}), Json::Null] {
-            let ([_, file, back], _) = there_and_back(golden, |json| json["decoder"] = decoder.clone());
+            let ([_, file, back], _) = of_no_class(golden, |json| json["decoder"] = decoder.clone());
             let expected = Some(&decoder).filter(|decoder| !decoder.is_null());
             assert_eq!((file.decoder.as_ref(), back.decoder.as_ref()), (expected, expected), "{golden}");
         }

@@ -11,6 +11,7 @@
 
 mod around;
 mod chat;
+mod configured;
 mod flags;
 mod ids;
 mod pieces;
@@ -66,6 +67,11 @@ fn of_folder(files: &[(String, Vec<u8>)]) -> Tokenizer {
 
 /// A GGUF file of the golden's architecture keys and tensors, with this tokenizer and card.
 fn gguf(golden: &Json, tokenizer: &Tokenizer, card: Option<&Json>) -> Vec<u8> {
+    tried_gguf(golden, tokenizer, card).unwrap()
+}
+
+/// As [`gguf`], if the format can say it.
+fn tried_gguf(golden: &Json, tokenizer: &Tokenizer, card: Option<&Json>) -> apr_sdk::Result<Vec<u8>> {
     let mut fixture = ModelFixture::new();
     for tensor in golden["tensors"].as_array().unwrap() {
         let dtype = DType::from_name(tensor["type"].as_str().unwrap()).unwrap();
@@ -93,7 +99,8 @@ fn gguf(golden: &Json, tokenizer: &Tokenizer, card: Option<&Json>) -> Vec<u8> {
     let request = LayoutRequest::file("model.gguf");
     let payload = |n: usize| fixture.payload(n);
     let carries = apr_testkit::carries(&apr_plugin_gguf::PLUGIN, "gguf").unwrap();
-    apr_testkit::write(&*writer, &carries, &model, &source, &payload, &request).unwrap().remove(0).1
+    let files = apr_testkit::write(&*writer, &carries, &model, &source, &payload, &request);
+    files.map(|mut files| files.remove(0).1)
 }
 
 /// A golden's key as a value.

@@ -35,6 +35,9 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
     if !parts.ends.is_empty() {
         put("ends", parts.ends.iter().copied().map(Json::from).collect());
     }
+    if !parts.notes.is_empty() {
+        put("notes", parts.notes.iter().map(|note| Json::from(note.as_str())).collect());
+    }
     let object = |list: Map<String, Json>| (!list.is_empty()).then_some(Json::Object(list));
     let ids = parts.special.iter().map(|(name, id)| (name.clone(), Json::from(*id))).collect();
     let add = parts.add.iter().map(|(name, yes)| (name.clone(), Json::from(*yes))).collect();
@@ -55,6 +58,8 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
         ("remove_extra_whitespaces", parts.remove_extra_whitespaces.map(Json::from)),
         ("lowercase", parts.lowercase.map(Json::from)),
         ("strip_accents", parts.strip_accents.map(Json::from)),
+        ("split_special_tokens", flag(parts.split_special_tokens)),
+        ("clean_up_spaces", parts.clean_up_spaces.map(Json::from)),
         ("charsmap", parts.charsmap.as_ref().map(|bytes| BASE64_STANDARD.encode(bytes).into())),
         ("normalizer", parts.normalizer.clone()),
         ("pre_tokenizer", parts.pre_tokenizer.clone()),
@@ -136,6 +141,8 @@ pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
         remove_extra_whitespaces: keys.flag("remove_extra_whitespaces")?,
         lowercase: keys.flag("lowercase")?,
         strip_accents: keys.flag("strip_accents")?,
+        split_special_tokens: keys.flag("split_special_tokens")?.unwrap_or(false),
+        clean_up_spaces: keys.flag("clean_up_spaces")?,
         charsmap: keys.get("charsmap", |v| BASE64_STANDARD.decode(v.as_str()?).ok())?,
         normalizer: keys.take("normalizer"),
         pre_tokenizer: keys.take("pre_tokenizer"),
@@ -144,6 +151,12 @@ pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
         truncation: keys.take("truncation"),
         padding: keys.take("padding"),
         pre: keys.text("pre")?,
+        notes: keys
+            .list("notes", |v| match v {
+                Json::String(text) => Some(text),
+                _ => None,
+            })?
+            .unwrap_or_default(),
         chat_templates: keys.named("chat_templates", |v| v.as_str().map(str::to_owned))?,
     };
     Tokenizer::new(parts)

@@ -25,8 +25,11 @@
 //! | `max_word_chars` | longer words, in characters, become the unknown token | none |
 //! | `add_space_prefix`, `remove_extra_whitespaces`, `lowercase`, `strip_accents` | what is done to a text before tokenization, if the source says so | none |
 //! | `charsmap` | SentencePiece's compiled normalization rules, in base64 | none |
+//! | `split_special_tokens` | whether special tokens that a text spells out are read as other text is | `false` |
+//! | `clean_up_spaces` | whether spaces before punctuation are taken out of a text that ids give, if the source says so | none |
 //! | `normalizer`, `pre_tokenizer`, `decoder`, `post_processor`, `truncation`, `padding` | as in `tokenizer.json` | none |
 //! | `pre` | the pre-tokenizer's name in formats that know it only by name | none |
+//! | `notes` | what the source says in two ways, or in a way that programs read in two | `[]` |
 //! | `chat_templates` | an object from a name (`default` for the main one) to a template; its order is kept | `{}` |
 
 mod check;
@@ -187,6 +190,10 @@ pub struct Parts {
     pub lowercase: Option<bool>,
     /// Whether accents are removed.
     pub strip_accents: Option<bool>,
+    /// Whether special tokens that a text spells out are read as other text is.
+    pub split_special_tokens: bool,
+    /// Whether spaces before punctuation are taken out of a text that ids give.
+    pub clean_up_spaces: Option<bool>,
     /// SentencePiece's compiled normalization rules.
     pub charsmap: Option<Vec<u8>>,
     /// The `normalizer` of `tokenizer.json`.
@@ -203,6 +210,8 @@ pub struct Parts {
     pub padding: Option<Json>,
     /// The pre-tokenizer's name in formats that know it only by name.
     pub pre: Option<String>,
+    /// What the source says in two ways, or in a way that programs read in two: warnings for whoever converts it.
+    pub notes: Vec<String>,
     /// Chat templates by name, in the source's order; `default` is the main one.
     pub chat_templates: Vec<(String, String)>,
 }

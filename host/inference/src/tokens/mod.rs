@@ -6,7 +6,7 @@ mod windows;
 
 pub use check::{Comparison, Divergence, compare};
 
-use apr_sdk::tokenizer::{Tokenizer, library_form};
+use apr_sdk::tokenizer::{Kind, Tokenizer, library_form};
 use apr_sdk::{Error, Result, escape};
 use patterns::Patterns;
 use std::borrow::Cow;
@@ -97,7 +97,7 @@ impl Tokens {
             return Err(Error::limit(format!("the text has {n} bytes, the limit is {MAX_TEXT}"))
                 .hint("split it into several parts"));
         }
-        self.library.set_encode_special_tokens(how.plain);
+        self.library.set_encode_special_tokens(how.plain || self.parts.split_special_tokens);
         windows::each(self, text, how.add_special, put)
     }
 
@@ -122,10 +122,13 @@ impl Tokens {
         if let Some(id) = ids.iter().find(|id| self.piece(**id).is_none()) {
             return Err(self.no_token(*id));
         }
-        guarded(|| self.library.decode(ids, skip_special))?.map_err(|error| {
+        let text = guarded(|| self.library.decode(ids, skip_special))?.map_err(|error| {
             let why = escape(&error.to_string(), 300);
             Error::unsupported(format!("the tokenizer cannot make text of these ids: {why}"))
-        })
+        })?;
+        // Of what is merged, transformers leaves the spaces where they are: it would spoil the text.
+        let cleans = self.parts.clean_up_spaces == Some(true) && self.parts.kind != Kind::Bpe;
+        Ok(if cleans { cleaned(&text) } else { text })
     }
 
     /// The error for an id without a text.
@@ -138,6 +141,23 @@ impl Tokens {
         Error::invalid_argument(format!("no token has the id {id}: {why}"))
             .hint("check that the ids come from this model's tokenizer")
     }
+}
+
+/// A text without the spaces before punctuation, and inside of what English contracts.
+fn cleaned(text: &str) -> String {
+    const BETWEEN: [(&str, &str); 10] = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
+    BETWEEN.iter().fold(text.to_owned(), |text, (spaced, bare)| text.replace(spaced, bare))
 }
 
 /// Calls the library; turns a panic into an error.

@@ -35,21 +35,27 @@ const OF_WORDS: [&str; 8] = [
 ];
 
 /// Changes what `tokenizer.json` said to what the class makes of it.
-pub fn apply(parts: &mut Parts, said: &Json) {
-    let class = said.get("tokenizer_class").and_then(Json::as_str).unwrap_or_default();
-    let class = class.trim_end_matches("Fast");
+pub fn apply(parts: &mut Parts, said: &Json, class: &str) {
     let flag = |key: &str| said.get(key).and_then(Json::as_bool);
     let space = flag("add_prefix_space");
     match (parts.kind, parts.spelling) {
         (Kind::Bpe, Spelling::Bytes) => {
-            if OF_BYTES.contains(&class) {
-                let put = space.unwrap_or(false);
-                let is_other = parts.pre_tokenizer.as_ref().is_some_and(|step| puts_space_first(step) != put);
-                parts
-                    .pre_tokenizer
-                    .iter_mut()
-                    .filter(|_| is_other)
-                    .for_each(|step| put_space_first(step, put));
+            let is_own = OF_BYTES.contains(&class);
+            let put = space.unwrap_or(false);
+            let is_other = parts.pre_tokenizer.as_ref().is_some_and(|step| puts_space_first(step) != put);
+            // Version 4 changes a lone step alone, but of every class.
+            let is_lone = parts.pre_tokenizer.as_ref().is_some_and(|step| fast::is(step, "ByteLevel"));
+            if is_other && is_own != is_lone && (is_own || space.is_some()) {
+                let (five, four) = if is_own { ("flag", "step") } else { ("step", "flag") };
+                parts.notes.push(format!(
+                    "`add_prefix_space` of tokenizer_config.json is {put}, that of tokenizer.json is {}: version 5 of transformers and \
+                     this conversion go by the {five} of the {}, version 4 by the {four}",
+                    !put,
+                    if is_own { "configuration" } else { "tokenizer" },
+                ));
+            }
+            if is_own && is_other {
+                parts.pre_tokenizer.iter_mut().for_each(|step| put_space_first(step, put));
             }
             parts.add_space_prefix = space;
         }
@@ -60,15 +66,89 @@ pub fn apply(parts: &mut Parts, said: &Json) {
             parts.add_space_prefix = space.map(|_| fast::space_first(parts));
         }
         (Kind::WordPiece, _) if OF_WORDS.contains(&class) => {
-            if let Some(step) = parts.normalizer.as_mut().filter(|step| fast::is(step, "BertNormalizer")) {
-                step["lowercase"] = flag("do_lower_case").unwrap_or(true).into();
-                step["strip_accents"] = flag("strip_accents").map_or(Json::Null, Json::from);
-                step["handle_chinese_chars"] = flag("tokenize_chinese_chars").unwrap_or(true).into();
-            }
+            words(parts, said, class);
             fast::normalization(parts);
         }
         _ => {}
     }
+}
+
+/// Puts in place of what `tokenizer.json` says of words what the class does with them, as transformers 5 does. Version 4 changes
+/// the normalizer's flags alone.
+fn words(parts: &mut Parts, said: &Json, class: &str) {
+    let flag = |key: &str| said.get(key).and_then(Json::as_bool);
+    let unknown = token(parts, said, "unk");
+    let clean = parts.normalizer.as_ref().filter(|step| fast::is(step, "BertNormalizer"));
+    let clean = clean.and_then(|step| step.get("clean_text")).and_then(Json::as_bool).unwrap_or(true);
+    let mut others = Vec::new();
+    let normalizer = json!({
+        "type": "BertNormalizer", "clean_text": true,
+        "handle_chinese_chars": flag("tokenize_chinese_chars").unwrap_or(true),
+        "strip_accents": flag("strip_accents"), "lowercase": flag("do_lower_case").unwrap_or(true),
+    });
+    if !clean || parts.normalizer.as_ref().is_none_or(|step| !fast::is(step, "BertNormalizer")) {
+        others.push("`normalizer`");
+    }
+    parts.normalizer = Some(normalizer);
+    if parts.pre_tokenizer.as_ref().is_none_or(|step| !fast::is(step, "BertPreTokenizer")) {
+        others.push("`pre_tokenizer`");
+        parts.pre_tokenizer = Some(json!({"type": "BertPreTokenizer"}));
+    }
+    if parts.decoder.as_ref().is_none_or(|step| !fast::is(step, "WordPiece")) {
+        others.push("`decoder`");
+        parts.decoder = Some(json!({"type": "WordPiece", "prefix": "##", "cleanup": true}));
+    }
+    if parts.max_word_chars.is_some_and(|most| most != LONGEST) {
+        others.push("`max_input_chars_per_word`");
+        parts.max_word_chars = Some(LONGEST);
+    }
+    if let Some((id, _)) = unknown.filter(|(id, _)| parts.unk != Some(*id)) {
+        others.push("`unk_token`");
+        parts.unk = Some(id);
+    }
+    if let Some(usual) = around_words(parts, said) {
+        let same = |key: &str| parts.post_processor.as_ref().and_then(|step| step.get(key)) == usual.get(key);
+        if !["single", "pair"].into_iter().all(same) {
+            others.push("`post_processor`");
+            parts.post_processor = Some(usual);
+        }
+    }
+    if !others.is_empty() {
+        let others = others.join(", ");
+        parts.notes.push(format!(
+            "tokenizer.json has another {others} than the class `{class}` that tokenizer_config.json names: transformers 5 goes by \
+             the class, and so does this conversion, version 4 by tokenizer.json"
+        ));
+    }
+}
+
+/// The longest word, in characters, where nothing says another.
+const LONGEST: u64 = 100;
+
+/// The special token that the configuration has for a purpose, if the vocabulary has it.
+fn token(parts: &Parts, said: &Json, name: &str) -> Option<(u32, String)> {
+    let entry = said.get(format!("{name}_token"))?;
+    let text = entry.as_str().or_else(|| entry.get("content")?.as_str())?;
+    let id = parts.each().find(|(_, token)| *token == text)?.0;
+    Some((id, text.to_owned()))
+}
+
+/// The template of BERT and its kin.
+pub fn around_words(parts: &Parts, said: &Json) -> Option<Json> {
+    let (first, last) = (token(parts, said, "cls")?, token(parts, said, "sep")?);
+    let (first, last) = (&first, &last);
+    let token = |(_, text): &(u32, String), kind: u32| json!({"SpecialToken": {"id": text, "type_id": kind}});
+    let text = |name: &str, kind: u32| json!({"Sequence": {"id": name, "type_id": kind}});
+    let tokens: serde_json::Map<_, _> = [first, last]
+        .into_iter()
+        .map(|(id, text)| (text.clone(), json!({"id": text, "ids": [id], "tokens": [text]})))
+        .collect();
+    Some(json!({
+        "type": "TemplateProcessing",
+        "single": [token(first, 0), text("A", 0), token(last, 0)],
+        "pair": [token(first, 0), text("A", 0), token(last, 0), text("B", 1), token(last, 1)],
+        "special_tokens": tokens,
+    }))
 }
 
 /// The flag of `ByteLevel`, which is true where it is left out.
@@ -80,7 +160,8 @@ pub fn puts_space_first(step: &Json) -> bool {
     steps(Some(step)).iter().filter(|step| fast::is(step, "ByteLevel")).any(puts)
 }
 
-fn put_space_first(step: &mut Json, put: bool) {
+/// Sets whether a pre-tokenizer over bytes puts a space before a text.
+pub fn put_space_first(step: &mut Json, put: bool) {
     if fast::is(step, "ByteLevel") {
         step[PREFIX] = put.into();
     }

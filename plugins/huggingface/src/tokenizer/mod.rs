@@ -7,6 +7,7 @@ mod fast;
 mod sentencepiece;
 mod slow;
 mod special;
+mod stated;
 mod write;
 
 pub use write::files;
@@ -29,10 +30,12 @@ pub type Fetch<'a> = dyn FnMut(&str) -> Result<Option<Vec<u8>>> + 'a;
 pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
     let fast = json(fetch, "tokenizer.json")?;
     let config = json(fetch, "config.json")?;
-    let mut said = json(fetch, "tokenizer_config.json")?;
+    let own = json(fetch, "tokenizer_config.json")?;
+    // The library would not load the tokenizer without understanding it.
+    let map = json(fetch, "special_tokens_map.json")?;
     let mut model = model(fetch, fast.is_some())?;
     if fast.is_none() && model.is_some() {
-        refuse_shifted(said.as_ref())?;
+        refuse_shifted(own.as_ref())?;
     }
     let mut parts = match (&fast, &model) {
         (Some(json), _) => fast::read(json).map_err(|e| e.in_file("tokenizer.json"))?,
@@ -42,20 +45,29 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
             None => return Ok(None),
         },
     };
+    let class = stated::class(own.as_ref(), config.as_ref());
+    let said = stated::whole(own.as_ref(), map.as_ref(), &class, &parts);
+    let rows = size(&parts, config.as_ref())?;
     if let Some(fast) = &fast {
         // XLM-RoBERTa and its kin count the model's pieces from another number: `tokenizer.json` alone knows the ids.
         model = model.filter(|(_, model)| sentencepiece::has_ids_of(model, &parts));
         unknown(&mut parts, said.as_ref());
-        said.iter().for_each(|said| class::apply(&mut parts, said));
+        if let Some(said) = &said {
+            stated::note(&mut parts, said, config.as_ref(), &class);
+            class::apply(&mut parts, said, &class);
+        }
         // As transformers 5 saves a folder: without the model, whose scores are those of the merges.
         let made = || sentencepiece::of_fast(&parts, fast::own_tokens(fast, &parts));
         model = model.or_else(|| Some(("tokenizer.json", made()?)));
+    }
+    if let Some(said) = said.as_ref().filter(|_| fast.is_some() || model.is_none()) {
+        stated::add(&mut parts, said, rows)?;
     }
     if let Some((_, model)) = &model
         && parts.spelling == Spelling::SentencePiece
     {
         let added = json(fetch, "added_tokens.json")?;
-        sentencepiece::overlay(&mut parts, model, added.as_ref(), said.as_ref(), fast.is_none())?;
+        sentencepiece::overlay(&mut parts, model, added.as_ref(), own.as_ref(), fast.is_none())?;
     }
     let flag = |key: &str| said.as_ref().and_then(|said| said.get(key)).and_then(Json::as_bool);
     if let Some(space) = flag("add_prefix_space")
@@ -72,15 +84,25 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
         words.into_iter().for_each(|said| slow::configure(&mut parts, said));
         fill_definitions_with(&mut parts, space_first);
         words.into_iter().for_each(|said| slow::redefine(&mut parts, said));
+        match (parts.kind, parts.spelling) {
+            (Kind::WordPiece, _) => {
+                parts.post_processor = said.as_ref().and_then(|said| class::around_words(&parts, said));
+            }
+            (_, Spelling::Bytes) => stated::bytes(&mut parts, &class, flag("add_prefix_space")),
+            _ => {}
+        }
     }
-    size(&mut parts, config.as_ref())?;
-    special::read(&mut parts, fast.as_ref(), said.as_mut(), config.as_ref());
+    parts.split_special_tokens = flag("split_special_tokens").unwrap_or(false);
+    parts.clean_up_spaces = flag("clean_up_tokenization_spaces");
+    parts.vocab_size = rows.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX));
+    special::read(&mut parts, fast.is_some(), said.as_ref(), config.as_ref());
+    if fast.is_none() {
+        stated::around(&mut parts, &class);
+    }
     // It may list more ends than the others do: without it, texts would run on.
     let generation = json(fetch, GENERATION)?;
-    // The library would not load the tokenizer without understanding it.
-    json(fetch, "special_tokens_map.json")?;
     special::ends(&mut parts, [config.as_ref(), generation.as_ref()]);
-    parts.chat_templates = templates(fetch, said.as_ref())?;
+    parts.chat_templates = templates(fetch, own.as_ref())?;
     Tokenizer::new(parts).map(Some)
 }
 
@@ -134,16 +156,15 @@ fn model(fetch: &mut Fetch<'_>, optional: bool) -> Result<Option<(&'static str, 
 pub(super) const INSIDE: [&str; 4] =
     ["/text_config", "/llm_config", "/language_config", "/thinker_config/text_config"];
 
-/// The model's own size, if the configuration states one that is not too small.
-fn size(parts: &mut Parts, config: Option<&Json>) -> Result<()> {
+/// How many ids the model has: what the configuration states, if that is not too small.
+fn size(parts: &Parts, config: Option<&Json>) -> Result<u32> {
     let stated = |config: &Json| config.get("vocab_size").and_then(Json::as_u64);
     let inside = |config: &Json| INSIDE.iter().find_map(|path| stated(config.pointer(path)?));
     let size = config.and_then(|config| stated(config).or_else(|| inside(config))).unwrap_or(0);
     let size = u32::try_from(size).map_err(|_| {
         Error::limit(format!("a vocabulary of {size} ids, the limit is 2^24")).in_file("config.json")
     })?;
-    parts.vocab_size = size.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX));
-    Ok(())
+    Ok(size.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX)))
 }
 
 fn templates(fetch: &mut Fetch<'_>, said: Option<&Json>) -> Result<Vec<(String, String)>> {

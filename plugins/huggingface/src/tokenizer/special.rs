@@ -7,22 +7,23 @@ use serde_json::{Map, Value as Json, json};
 const NAMES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
 
 /// Fills in `special` and `add` of `parts`.
-pub fn read(parts: &mut Parts, fast: Option<&Json>, said: Option<&mut Json>, config: Option<&Json>) {
+pub fn read(parts: &mut Parts, is_fast: bool, said: Option<&Json>, config: Option<&Json>) {
     let mut finder = Finder {
         config: said.and_then(|said| said.as_object().cloned()).unwrap_or_default(),
         names: NAMES.iter().map(|name| (*name).to_owned()).collect(),
         add: Vec::new(),
     };
     let stated = !finder.config.is_empty();
-    if let Some(fast) = fast {
-        let step = fast.get("post_processor").unwrap_or(&Json::Null);
-        finder.post_processor(step);
-        finder.bare(step, parts);
+    // Words are always put between tokens, in whatever file they are listed.
+    if is_fast || parts.kind == Kind::WordPiece {
+        let step = parts.post_processor.clone().unwrap_or_default();
+        finder.post_processor(&step);
+        finder.bare(&step, parts);
     }
-    let added: Vec<(String, u32)> = match fast {
-        Some(_) => parts.added.iter().filter_map(|a| Some((parts.token(a.id)?.to_owned(), a.id))).collect(),
+    let added: Vec<(String, u32)> = match is_fast {
+        true => parts.added.iter().filter_map(|a| Some((parts.token(a.id)?.to_owned(), a.id))).collect(),
         // Without `tokenizer.json`, any token may be meant.
-        None => parts.each().map(|(id, text)| (text.to_owned(), id)).collect(),
+        false => parts.each().map(|(id, text)| (text.to_owned(), id)).collect(),
     };
     for name in finder.names.clone().iter().filter(|_| stated) {
         if let Some(yes) = finder.config.get(&format!("add_{name}_token")).and_then(Json::as_bool)

@@ -70,7 +70,11 @@ fn config(tokenizer: &Tokenizer) -> Json {
             map.insert("chat_template".to_owned(), all.collect());
         }
     }
-    map.insert("clean_up_tokenization_spaces".to_owned(), false.into());
+    let cleans = tokenizer.clean_up_spaces.unwrap_or(false);
+    map.insert("clean_up_tokenization_spaces".to_owned(), cleans.into());
+    if tokenizer.split_special_tokens {
+        map.insert("split_special_tokens".to_owned(), true.into());
+    }
     if tokenizer.kind != Kind::WordPiece {
         // Else the library gives models a third list, which only BERT's relatives take.
         map.insert("model_input_names".to_owned(), json!(["input_ids", "attention_mask"]));

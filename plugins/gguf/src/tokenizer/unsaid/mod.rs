@@ -15,15 +15,22 @@ use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 
 /// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
-/// and texts) as in `tokenizer.json`, `add_space_prefix` and `max_word_chars` as in the SDK, `space_first`, what llama.cpp does
+/// and texts) as in `tokenizer.json`, `add_space_prefix`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK, `space_first`, what llama.cpp does
 /// for the key of that name, and `post_processor_beside`, the flags of what is added. Anything absent follows from the other
 /// keys.
 const TEXT: &str = "tokenizer.apr.text";
 const DECODER: &str = "decoder";
 
+const SPLITS: &str = "split_special_tokens";
+const CLEANS: &str = "clean_up_spaces";
+
+/// The longest note that is shown, in characters. 600: those of the plugins are shorter.
+const MAX_NOTE: usize = 600;
+
 /// Adds to `keys` what llama.cpp would not do, with warnings. `name` is the model's.
 pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>, sink: &mut dyn LayoutSink) {
     let mut text = Map::new();
+    tokenizer.notes.iter().for_each(|note| sink.warn(&escape(note, MAX_NOTE)));
     around::carry(tokenizer, keys, &mut text, sink);
     match (tokenizer.kind, tokenizer.spelling) {
         (_, Spelling::SentencePiece) => pieces::carry(tokenizer, keys, &mut text, sink),
@@ -33,6 +40,13 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
     }
     if !is_usual(tokenizer) {
         text.insert(DECODER.to_owned(), tokenizer.decoder.clone().unwrap_or_default());
+    }
+    if tokenizer.split_special_tokens {
+        sink.warn("llama.cpp may take special tokens that a text spells out for what they are, this tokenizer reads them as other text is read (`split_special_tokens`)");
+        text.insert(SPLITS.to_owned(), true.into());
+    }
+    if let Some(cleans) = tokenizer.clean_up_spaces.filter(|cleans| *cleans) {
+        text.insert(CLEANS.to_owned(), cleans.into());
     }
     added::carry(tokenizer, name, keys, &mut text, sink);
     if !text.is_empty() {
@@ -69,6 +83,9 @@ pub fn carried(scan: &Scan<'_>) -> Result<Option<Json>> {
 /// Restores to `parts` what [`carry`] wrote, but for what is put around a text: [`around::take_back`].
 pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     let some = |value: &Json| Some(value.clone()).filter(|value| !value.is_null());
+    let flag = |key: &str| json.get(key).and_then(Json::as_bool);
+    parts.split_special_tokens = flag(SPLITS).unwrap_or(false);
+    parts.clean_up_spaces = flag(CLEANS);
     added::take_back(json, parts);
     if let Some(decoder) = json.get(DECODER) {
         parts.decoder = some(decoder);

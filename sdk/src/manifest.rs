@@ -27,7 +27,7 @@
 //! | `F.metadata` | the value types its own metadata can hold (`str u32 ...`), `*`, or `none` (the default) |
 //! | `F.keys` | well-known keys of its own metadata with their types (`NAME:TYPE`, `NAME:[TYPE]`), so that `--set` can add one the model lacks |
 //! | `F.bookkeeping` | keys of its own metadata that describe how a model is laid out in its files, not what it is; `apr diff` ignores them between models with different layouts |
-//! | `F.tokenizer_keys`, `F.card_keys` | keys of its own metadata about the tokenizer, and about the model card and sampling: a target that holds those writes them in its own form (`FILE:KEY`, or `KEY` in any file; a trailing `*` matches any rest) |
+//! | `F.tokenizer_keys`, `F.card_keys` | keys of its own metadata about the tokenizer, and about the model card and sampling: a target that holds those writes them in its own form (`FILE:KEY`, or `KEY` in any file; a trailing `*` of either matches any rest) |
 //! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the dtype of the weights, and the names they use (`DTYPE:NAME`): updated when the weights' dtype changes |
 //! | `F.wide_activations` | `DTYPE NAMES FLAGS`: keys of two lists of its own metadata, the names of weights of this type whose activations must not be narrowed to it, and `false` for each |
 //! | `F.described_weights` | a key of its own metadata: a list of names as JSON, each of which is a key as well, under which the tool that packed the weight describes it |
@@ -141,12 +141,15 @@ pub struct WideActivations {
 }
 
 impl FormatManifest {
-    /// Whether `key` of `file` matches one of `patterns`: `FILE:KEY`, or `KEY` in any file; a trailing `*`
+    /// Whether `key` of `file` matches one of `patterns`: `FILE:KEY`, or `KEY` in any file; a trailing `*` of either
     /// matches any rest.
     pub fn speaks(patterns: &[String], file: &str, key: &str) -> bool {
+        let is = |wanted: &str, name: &str| {
+            wanted.strip_suffix('*').map_or(wanted == name, |start| name.starts_with(start))
+        };
         patterns.iter().any(|pattern| {
             let (of, wanted) = pattern.split_once(':').unwrap_or((file, pattern));
-            of == file && wanted.strip_suffix('*').map_or(wanted == key, |start| key.starts_with(start))
+            is(of, file) && is(wanted, key)
         })
     }
 }

@@ -131,22 +131,46 @@ fn held(file: FileId, bytes: Vec<u8>) -> Bytes {
     if len > Bytes::INLINE_LIMIT { Extent::new(file, 0, len).into() } else { bytes.into() }
 }
 
-/// The bytes of a file of the folder, if it is there.
-fn fetch(source: &dyn Source, entries: &[String], name: &str, limits: &Limits) -> Result<Option<Vec<u8>>> {
-    if entries.iter().all(|entry| entry != name) {
-        return Ok(None);
+/// The files of the folder for its tokenizer.
+struct Entries<'s> {
+    source: &'s dyn Source,
+    names: Vec<String>,
+    limits: Limits,
+}
+
+impl Entries<'_> {
+    fn has_folder(&self, folder: &str) -> bool {
+        self.names.iter().any(|name| name.strip_suffix('/') == Some(folder))
     }
-    let file = source.sibling(name)?;
-    let mut left = source.len(file)?;
-    let mut cursor = Cursor::new(source, file, 0, limits)?;
-    let mut bytes = Vec::new();
-    while left > 0 {
-        // What reading earns pays for the next piece.
-        let piece = left.min(1 << 20);
-        bytes.extend_from_slice(&cursor.bytes(piece)?);
-        left -= piece;
+}
+
+impl tokenizer::Files for Entries<'_> {
+    fn fetch(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        let is_there = match name.split_once('/') {
+            Some((folder, file)) => {
+                self.has_folder(folder) && self.source.entries_of(folder)?.iter().any(|entry| entry == file)
+            }
+            None => self.names.iter().any(|entry| entry == name),
+        };
+        if !is_there {
+            return Ok(None);
+        }
+        let file = self.source.sibling(name)?;
+        let mut left = self.source.len(file)?;
+        let mut cursor = Cursor::new(self.source, file, 0, &self.limits)?;
+        let mut bytes = Vec::new();
+        while left > 0 {
+            // What reading earns pays for the next piece.
+            let piece = left.min(1 << 20);
+            bytes.extend_from_slice(&cursor.bytes(piece)?);
+            left -= piece;
+        }
+        Ok(Some(bytes))
     }
-    Ok(Some(bytes))
+
+    fn names(&mut self, folder: &str) -> Result<Vec<String>> {
+        if self.has_folder(folder) { self.source.entries_of(folder) } else { Ok(Vec::new()) }
+    }
 }
 
 /// An opened folder.
@@ -187,9 +211,7 @@ impl OpenModel for Folder {
     }
 
     fn tokenizer(&self, source: &dyn Source) -> Result<Option<Vec<u8>>> {
-        let entries = source.entries()?;
-        let limits = Limits::default();
-        let mut fetch = |name: &str| fetch(source, &entries, name, &limits);
-        Ok(tokenizer::read(&mut fetch)?.map(|tokenizer| tokenizer.to_json()))
+        let mut files = Entries { source, names: source.entries()?, limits: Limits::default() };
+        Ok(tokenizer::read(&mut files)?.map(|tokenizer| tokenizer.to_json()))
     }
 }

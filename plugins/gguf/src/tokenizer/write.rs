@@ -247,21 +247,35 @@ fn special(keys: &mut Keys, tokenizer: &Tokenizer) {
     }
 }
 
-fn chat_templates(keys: &mut Keys, tokenizer: &Tokenizer) {
+/// Names of the templates beside the main one, as keys have them: of letters and digits, and no two the same.
+pub fn template_names(tokenizer: &Tokenizer) -> Vec<(String, &str)> {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let mut names = Vec::new();
-    for (name, template) in tokenizer.chat_templates.iter().filter(|(name, _)| name != "default") {
-        let name: String = name.chars().map(plain).collect();
-        if !name.is_empty() && !template.is_empty() && !names.contains(&name) {
-            keys.set(&format!("{CHAT_TEMPLATE}.{name}"), Value::from_string(template));
-            names.push(name);
+    let mut names: Vec<(String, &str)> = Vec::new();
+    let others = tokenizer.chat_templates.iter();
+    for (name, _) in others.filter(|(name, text)| name != "default" && !name.is_empty() && !text.is_empty()) {
+        let bare: String = name.chars().map(plain).collect();
+        let mut written = bare.clone();
+        let mut n = 2;
+        while names.iter().any(|(other, _)| *other == written) {
+            written = format!("{bare}_{n}");
+            n += 1;
         }
+        names.push((written, name));
+    }
+    names
+}
+
+fn chat_templates(keys: &mut Keys, tokenizer: &Tokenizer) {
+    let text = |name: &str| tokenizer.chat_templates.iter().find(|(other, _)| other == name);
+    let names = template_names(tokenizer);
+    for (written, name) in &names {
+        let template = text(name).map_or("", |(_, text)| text);
+        keys.set(&format!("{CHAT_TEMPLATE}.{written}"), Value::from_string(template));
     }
     if !names.is_empty() {
-        keys.set(CHAT_TEMPLATES, strings(names.iter().map(String::as_str)));
+        keys.set(CHAT_TEMPLATES, strings(names.iter().map(|(written, _)| written.as_str())));
     }
-    let usual = tokenizer.chat_templates.iter().find(|(name, _)| name == "default");
-    if let Some((_, template)) = usual.filter(|(_, template)| !template.is_empty()) {
+    if let Some((_, template)) = text("default").filter(|(_, template)| !template.is_empty()) {
         keys.set(CHAT_TEMPLATE, Value::from_string(template));
     }
 }

@@ -20,27 +20,49 @@ use serde_json::Value as Json;
 /// Names of SentencePiece's model, the first that is there counts.
 const MODELS: [&str; 3] = ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model"];
 
-/// What gives the bytes of a file of the folder, or `None` if it is not there.
-pub type Fetch<'a> = dyn FnMut(&str) -> Result<Option<Vec<u8>>> + 'a;
+/// The files of a folder.
+pub trait Files {
+    /// The bytes of a file, or `None` if it is not there.
+    ///
+    /// # Errors
+    /// Any error from reading it.
+    fn fetch(&mut self, name: &str) -> Result<Option<Vec<u8>>>;
+
+    /// The names in a folder of it; none if it is not there.
+    ///
+    /// # Errors
+    /// Any error from listing it.
+    fn names(&mut self, folder: &str) -> Result<Vec<String>>;
+}
+
+impl<F: FnMut(&str) -> Result<Option<Vec<u8>>>> Files for F {
+    fn fetch(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        self(name)
+    }
+
+    fn names(&mut self, _: &str) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
 
 /// The tokenizer of a folder; `None` if it has none.
 ///
 /// # Errors
 /// Malformed or Unsupported, naming the file.
-pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
-    let fast = json(fetch, "tokenizer.json")?;
-    let config = json(fetch, "config.json")?;
-    let own = json(fetch, "tokenizer_config.json")?;
+pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
+    let fast = json(files, "tokenizer.json")?;
+    let config = json(files, "config.json")?;
+    let own = json(files, "tokenizer_config.json")?;
     // The library would not load the tokenizer without understanding it.
-    let map = json(fetch, "special_tokens_map.json")?;
-    let mut model = model(fetch, fast.is_some())?;
+    let map = json(files, "special_tokens_map.json")?;
+    let mut model = model(files, fast.is_some())?;
     if fast.is_none() && model.is_some() {
         refuse_shifted(own.as_ref())?;
     }
     let mut parts = match (&fast, &model) {
         (Some(json), _) => fast::read(json).map_err(|e| e.in_file("tokenizer.json"))?,
         (None, Some((name, model))) => sentencepiece::parts(model).map_err(|e| e.in_file(*name))?,
-        (None, None) => match slow::read(fetch)? {
+        (None, None) => match slow::read(files)? {
             Some(parts) => parts,
             None => return Ok(None),
         },
@@ -66,7 +88,7 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
     if let Some((_, model)) = &model
         && parts.spelling == Spelling::SentencePiece
     {
-        let added = json(fetch, "added_tokens.json")?;
+        let added = json(files, "added_tokens.json")?;
         sentencepiece::overlay(&mut parts, model, added.as_ref(), own.as_ref(), fast.is_none())?;
     }
     let flag = |key: &str| said.as_ref().and_then(|said| said.get(key)).and_then(Json::as_bool);
@@ -100,9 +122,9 @@ pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Tokenizer>> {
         stated::around(&mut parts, &class);
     }
     // It may list more ends than the others do: without it, texts would run on.
-    let generation = json(fetch, GENERATION)?;
+    let generation = json(files, GENERATION)?;
     special::ends(&mut parts, [config.as_ref(), generation.as_ref()]);
-    parts.chat_templates = templates(fetch, own.as_ref())?;
+    parts.chat_templates = templates(files, own.as_ref())?;
     Tokenizer::new(parts).map(Some)
 }
 
@@ -133,16 +155,16 @@ fn unknown(parts: &mut Parts, said: Option<&Json>) {
 }
 
 /// A JSON file, if it is there.
-fn json(fetch: &mut Fetch<'_>, name: &str) -> Result<Option<Json>> {
-    let Some(bytes) = fetch(name)? else { return Ok(None) };
+fn json(files: &mut dyn Files, name: &str) -> Result<Option<Json>> {
+    let Some(bytes) = files.fetch(name)? else { return Ok(None) };
     let parsed = strict_json::text(&bytes).and_then(crate::json::parse);
     parsed.map(Some).map_err(|error| error.in_file(name))
 }
 
 /// SentencePiece's model. Other programs name files so too: one that is not is passed over if there is a `tokenizer.json`.
-fn model(fetch: &mut Fetch<'_>, optional: bool) -> Result<Option<(&'static str, sentencepiece::Model)>> {
+fn model(files: &mut dyn Files, optional: bool) -> Result<Option<(&'static str, sentencepiece::Model)>> {
     for name in MODELS {
-        let Some(bytes) = fetch(name)? else { continue };
+        let Some(bytes) = files.fetch(name)? else { continue };
         return match sentencepiece::parse(&bytes) {
             Ok(model) => Ok(Some((name, model))),
             Err(_) if optional => Ok(None),
@@ -167,13 +189,27 @@ fn size(parts: &Parts, config: Option<&Json>) -> Result<u32> {
     Ok(size.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX)))
 }
 
-fn templates(fetch: &mut Fetch<'_>, said: Option<&Json>) -> Result<Vec<(String, String)>> {
+/// The folder of templates beside the main one.
+const TEMPLATES: &str = "additional_chat_templates";
+
+/// The chat templates, by name. The files come before the configuration, whichever of them are there.
+fn templates(files: &mut dyn Files, said: Option<&Json>) -> Result<Vec<(String, String)>> {
     let one = |text: &str| vec![("default".to_owned(), text.to_owned())];
-    // The file comes before the configuration. Python reads its lines as ended by a line feed alone.
-    if let Some(bytes) = fetch("chat_template.jinja")? {
-        let text = String::from_utf8(bytes);
-        let text = text.map_err(|_| Error::malformed("it is not UTF-8").in_file("chat_template.jinja"))?;
-        return Ok(one(&text.replace("\r\n", "\n").replace('\r', "\n")));
+    let mut found = Vec::new();
+    if let Some(text) = template(files, "chat_template.jinja")? {
+        found.extend(one(&text));
+    }
+    let mut names = files.names(TEMPLATES)?;
+    names.sort();
+    for (file, name) in names.iter().filter_map(|file| Some((file, file.strip_suffix(".jinja")?))) {
+        if let Some(text) = template(files, &format!("{TEMPLATES}/{file}"))?
+            && found.iter().all(|(known, _)| known != name)
+        {
+            found.push((name.to_owned(), text));
+        }
+    }
+    if !found.is_empty() {
+        return Ok(found);
     }
     match said.and_then(|said| said.get("chat_template")) {
         Some(Json::String(text)) => return Ok(one(text)),
@@ -182,11 +218,31 @@ fn templates(fetch: &mut Fetch<'_>, said: Option<&Json>) -> Result<Vec<(String, 
             let named = |entry| Some((text(entry, "name")?, text(entry, "template")?));
             return Ok(list.iter().filter_map(named).collect());
         }
+        Some(Json::Object(map)) => {
+            return Ok(map
+                .iter()
+                .filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())))
+                .collect());
+        }
         _ => {}
     }
-    let json = json(fetch, "chat_template.json")?;
-    let text = json.as_ref().and_then(|json| json.get("chat_template")).and_then(Json::as_str);
-    Ok(text.map(one).unwrap_or_default())
+    let json = json(files, "chat_template.json")?;
+    match json.as_ref().and_then(|json| json.get("chat_template")) {
+        Some(Json::String(text)) => Ok(one(text)),
+        Some(Json::Object(map)) => Ok(map
+            .iter()
+            .filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())))
+            .collect()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// A template of a file of its own. Python reads its lines as ended by a line feed alone.
+fn template(files: &mut dyn Files, name: &str) -> Result<Option<String>> {
+    let Some(bytes) = files.fetch(name)? else { return Ok(None) };
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| Error::malformed("it is not UTF-8").in_file(name))?;
+    Ok(Some(text.replace("\r\n", "\n").replace('\r', "\n")))
 }
 
 /// Whether an added token that is not called special looks so (`does_token_look_special` of llama.cpp's converter).

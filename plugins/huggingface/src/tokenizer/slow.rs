@@ -1,6 +1,6 @@
 //! Tokenizers from before `tokenizer.json`: GPT-2's `vocab.json` and `merges.txt`, BERT's `vocab.txt`.
 
-use super::{Fetch, fast, json};
+use super::{Files, fast, json};
 use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType};
 use apr_sdk::{Error, Result, escape};
 use serde_json::{Value as Json, json};
@@ -9,20 +9,20 @@ use serde_json::{Value as Json, json};
 ///
 /// # Errors
 /// Malformed, naming the file.
-pub fn read(fetch: &mut Fetch<'_>) -> Result<Option<Parts>> {
-    if let Some(vocabulary) = json(fetch, "vocab.json")? {
-        return merged(fetch, &vocabulary).map(Some);
+pub fn read(files: &mut dyn Files) -> Result<Option<Parts>> {
+    if let Some(vocabulary) = json(files, "vocab.json")? {
+        return merged(files, &vocabulary).map(Some);
     }
-    match fetch("vocab.txt")? {
+    match files.fetch("vocab.txt")? {
         Some(bytes) => words(bytes).map(Some).map_err(|e| e.in_file("vocab.txt")),
         None => Ok(None),
     }
 }
 
-fn merged(fetch: &mut Fetch<'_>, vocabulary: &Json) -> Result<Parts> {
+fn merged(files: &mut dyn Files, vocabulary: &Json) -> Result<Parts> {
     let mut parts = Parts { kind: Kind::Bpe, spelling: Spelling::Bytes, ..Parts::default() };
     put(&mut parts, vocabulary).map_err(|e| e.in_file("vocab.json"))?;
-    if let Some(added) = json(fetch, "added_tokens.json")? {
+    if let Some(added) = json(files, "added_tokens.json")? {
         put(&mut parts, &added).map_err(|e| e.in_file("added_tokens.json"))?;
         for id in added.as_object().into_iter().flat_map(|map| map.values()) {
             add(&mut parts, id.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(u32::MAX));
@@ -30,7 +30,7 @@ fn merged(fetch: &mut Fetch<'_>, vocabulary: &Json) -> Result<Parts> {
     }
     let name = "merges.txt";
     let missing = || Error::malformed("`vocab.json` needs the merges of `merges.txt`, which is not there");
-    let bytes = fetch(name)?.ok_or_else(missing)?;
+    let bytes = files.fetch(name)?.ok_or_else(missing)?;
     let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not UTF-8").in_file(name))?;
     let lines =
         text.lines().enumerate().filter(|(n, line)| !(line.trim().is_empty() || *n == 0 && is_version(line)));

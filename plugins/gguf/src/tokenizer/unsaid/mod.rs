@@ -10,12 +10,14 @@ mod words;
 pub use added::take_back_texts;
 
 use super::scan::Scan;
+use super::write::template_names;
 use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer, steps};
 use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 
 /// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
-/// and texts) as in `tokenizer.json`, `add_space_prefix`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK, `space_first`, what llama.cpp does
+/// and texts) as in `tokenizer.json`, `add_space_prefix`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK, `chat_template_names` for those that
+/// keys have otherwise, `space_first`, what llama.cpp does
 /// for the key of that name, and `post_processor_beside`, the flags of what is added. Anything absent follows from the other
 /// keys.
 const TEXT: &str = "tokenizer.apr.text";
@@ -23,6 +25,7 @@ const DECODER: &str = "decoder";
 
 const SPLITS: &str = "split_special_tokens";
 const CLEANS: &str = "clean_up_spaces";
+const TEMPLATES: &str = "chat_template_names";
 
 /// The longest note that is shown, in characters. 600: those of the plugins are shorter.
 const MAX_NOTE: usize = 600;
@@ -48,9 +51,28 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
     if let Some(cleans) = tokenizer.clean_up_spaces.filter(|cleans| *cleans) {
         text.insert(CLEANS.to_owned(), cleans.into());
     }
+    templates(tokenizer, &mut text, sink);
     added::carry(tokenizer, name, keys, &mut text, sink);
     if !text.is_empty() {
         keys.push((TEXT.to_owned(), Value::from_string(Json::Object(text).to_string())));
+    }
+}
+
+/// Adds to `text` the names of chat templates that a key has otherwise, with a warning for templates that have no key.
+fn templates(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn LayoutSink) {
+    let named = template_names(tokenizer);
+    for (name, _) in tokenizer.chat_templates.iter().filter(|(name, _)| name != "default") {
+        if named.iter().all(|(_, other)| other != name) {
+            let name = escape(name, 60);
+            sink.warn(&format!(
+                "the chat template `{name}` is left out: the format has no empty names and templates"
+            ));
+        }
+    }
+    let others = named.into_iter().filter(|(written, name)| written != name);
+    let others: Map<String, Json> = others.map(|(written, name)| (written, name.into())).collect();
+    if !others.is_empty() {
+        text.insert(TEMPLATES.to_owned(), Json::Object(others));
     }
 }
 
@@ -86,6 +108,12 @@ pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     let flag = |key: &str| json.get(key).and_then(Json::as_bool);
     parts.split_special_tokens = flag(SPLITS).unwrap_or(false);
     parts.clean_up_spaces = flag(CLEANS);
+    for (written, name) in json.get(TEMPLATES).and_then(Json::as_object).into_iter().flatten() {
+        let slot = parts.chat_templates.iter_mut().find(|(other, _)| other == written);
+        if let (Some((slot, _)), Some(name)) = (slot, name.as_str()) {
+            name.clone_into(slot);
+        }
+    }
     added::take_back(json, parts);
     if let Some(decoder) = json.get(DECODER) {
         parts.decoder = some(decoder);

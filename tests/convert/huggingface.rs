@@ -4,6 +4,7 @@ use apr_engine::open::{OpenOptions, open};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::{ErrorKind, ForeignPolicy};
 use apr_tests::{Scratch, fixtures, host, must, options};
+use serde_json::Value as Json;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -70,6 +71,25 @@ fn huggingface_folders_come_back_to_the_byte_alone_and_through_apr() {
     must(&host, &to("apr", &source, &scratch.at("m.apr")));
     must(&host, &to("huggingface", &scratch.at("m.apr"), &scratch.at("back")));
     assert_eq!(contents(&scratch.at("back")), contents(&source));
+}
+
+#[test]
+fn an_ordinary_token_that_pads_stays_an_ordinary_token() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (source, back) = (scratch.at("source"), scratch.at("back"));
+    std::fs::create_dir(&source).unwrap();
+    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("model/weights");
+    for name in apr_tests::names_in(&weights) {
+        std::fs::copy(weights.join(&name), source.join(&name)).unwrap();
+    }
+    let read = |at: &Path| -> Json { serde_json::from_slice(&std::fs::read(at).unwrap()).unwrap() };
+    let mut config = read(&source.join("config.json"));
+    config["pad_token_id"] = 0.into();
+    std::fs::write(source.join("config.json"), config.to_string()).unwrap();
+    must(&host, &to("gguf", &source, &scratch.at("m.gguf")));
+    must(&host, &to("huggingface", &scratch.at("m.gguf"), &back));
+    assert_eq!(read(&back.join("config.json"))["pad_token_id"], 0);
+    assert_eq!(read(&back.join("tokenizer_config.json")).get("pad_token"), None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Writes the SDK's form as the files that the `tokenizers` library, transformers and SentencePiece read.
 
 use super::{class, sentencepiece};
-use apr_sdk::tokenizer::{Kind, Spelling, Tokenizer, added_token, library_form};
+use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, added_token, library_form};
 use serde_json::{Map, Value as Json, json};
 
 /// The files of `tokenizer`: `tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and, for SentencePiece,
@@ -27,6 +27,11 @@ fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
     let mut map = Map::new();
     for (name, id) in &tokenizer.special {
         let Some(text) = tokenizer.token(*id) else { continue };
+        // The library makes a special token of whatever is named here. An ordinary piece that also pads, say, stays in texts;
+        // its id stands in `config.json`.
+        if tokenizer.type_of(*id) == TokenType::Normal {
+            continue;
+        }
         map.insert(format!("{name}_token"), text.into());
         // WordPiece begins and ends texts with the tokens that classify and separate; other formats have one name for both.
         let other = match &**name {

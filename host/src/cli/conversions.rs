@@ -3,8 +3,9 @@
 use crate::cli::context::Context;
 use crate::cli::convert::{Detail, write_report};
 use crate::cli::converted::Shown;
+use crate::cli::exit_code::exit_code;
 use crate::cli::report::plain;
-use crate::cli::terminal::{error_json, exit_code};
+use crate::cli::terminal::error_json;
 use apr_engine::plan::Plan;
 use apr_host::convert::{ConvertOptions, Converted, convert_all, plan_all};
 use apr_host::host::Host;

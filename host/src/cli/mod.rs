@@ -17,6 +17,7 @@ mod declared_report;
 mod diff;
 mod edit;
 mod error_codes;
+mod exit_code;
 mod explain;
 mod export;
 mod folders;

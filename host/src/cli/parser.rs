@@ -1,6 +1,7 @@
 //! The parser: the verbs' own definitions, and around them what is planned and what every help page ends with.
 
 use crate::cli::declared::{self, Declared};
+use crate::cli::exit_code::EXIT_CODES;
 use crate::cli::{Cli, Verb, planned_verbs, usage, version};
 use apr_sdk::{Error, Result};
 use clap::error::ErrorKind;
@@ -16,15 +17,6 @@ pub enum Parsed {
     /// A verb.
     Verb(Box<Cli>),
 }
-
-const EXIT_CODES: &str = "Exit codes:
-  0    done
-  1    general error: disk full, not writable, output exists, plugin refused
-  2    invalid arguments
-  3    file not found
-  4    invalid or unsupported file
-  5    validation or verification failed, or the models differ
-  130  interrupted (Ctrl-C)";
 
 /// The whole parser: help, completions, manual pages and parsing all come from it.
 pub fn command() -> Command {

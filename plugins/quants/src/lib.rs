@@ -4,7 +4,7 @@
 //! rows of F32 --encode--> blocks        types/q4_k.rs, ...: one file each, a line of `types::TYPES`
 //! blocks --decode--> rows of F32
 //! names, shapes --assign--> types       recipes/
-//! a file --importance--> values         importance/
+//! a file --importance--> values         imatrix/
 //! ```
 //!
 //! Every encoder and decoder has a scalar form, which follows the published definition in its order of operations, and may have
@@ -19,7 +19,7 @@ mod encode;
 mod extremes;
 mod fp4;
 mod grids;
-mod importance;
+mod imatrix;
 mod legacy;
 mod nibbles;
 mod nonlinear;

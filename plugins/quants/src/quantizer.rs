@@ -2,7 +2,7 @@
 
 use crate::simd::{Level, rounding};
 use crate::types::{Rows, TYPES, block_type};
-use crate::{bounds, importance, recipes, repack};
+use crate::{bounds, imatrix, recipes, repack};
 use apr_sdk::{
     Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Record, Result,
     Source, TensorFacts,
@@ -81,7 +81,7 @@ impl Quantizer for Quants {
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
-        importance::read(source, sink)
+        imatrix::read(source, sink)
     }
 }
 

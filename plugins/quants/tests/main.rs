@@ -14,6 +14,6 @@ mod alone;
 mod data;
 mod ggml;
 mod golden;
-mod importance;
+mod imatrix;
 mod levels;
 mod recipes;

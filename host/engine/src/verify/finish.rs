@@ -13,7 +13,7 @@ use crate::tiles::{TileSink, WrittenPayload};
 use crate::verify::changed::{self, ChangedTensor, changed, findings};
 use crate::verify::input_checksums::Witness;
 use crate::verify::output_checksums::Summer;
-use crate::verify::second_read::FirstRead;
+use crate::verify::unchanged_inputs::FirstRead;
 use crate::verify::verify;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor};

@@ -7,10 +7,10 @@ pub mod finish;
 pub mod histogram;
 mod input_checksums;
 pub mod output_checksums;
-mod second_read;
 pub mod stats;
 pub mod tensor_values;
 pub mod tree;
+mod unchanged_inputs;
 pub mod validate;
 
 use crate::engine::Engine;

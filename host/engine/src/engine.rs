@@ -23,7 +23,7 @@ pub struct Engine {
     /// Receives progress and messages.
     pub progress: Arc<dyn Progress>,
     tables: OnceLock<Tables>,
-    /// What the user was warned of.
+    /// Warnings already given to the user.
     told: Mutex<BTreeSet<String>>,
 }
 
@@ -66,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// Whether the user wants to stop.
+    /// Returns whether the user wants to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }

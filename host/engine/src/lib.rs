@@ -1,5 +1,6 @@
-//! What apr does with models, without an operating system: bytes come from a [`Place`](open::Place) and go to
-//! a [`TileSink`](tiles::TileSink), and loops run on a [`Crew`](crew::Crew). It compiles for the browser.
+//! The work that apr does with models, without an operating system: bytes come from a [`Place`](open::Place)
+//! and go to a [`TileSink`](tiles::TileSink), and loops run on a [`Crew`](crew::Crew). It compiles for the
+//! browser.
 //!
 //! Modules are listed in import order: each may import only those before it.
 

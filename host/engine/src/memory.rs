@@ -13,11 +13,11 @@ use apr_sdk::{Error, LayoutRequest, Result};
 pub struct Converted {
     /// The output's files, each with its name.
     pub files: Vec<(String, Vec<u8>)>,
-    /// What was verified.
+    /// The facts that were verified.
     pub verified: Vec<String>,
-    /// What was assumed, changed or not carried.
+    /// Assumptions, changes, and content that was not carried.
     pub notes: Vec<String>,
-    /// What the user should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub fn convert(engine: &Engine, options: &ConvertOptions) -> Result<Converted> {
     Ok(Converted { files, verified, notes, warnings })
 }
 
-/// What was verified, notes, warnings.
+/// Verified facts, notes, warnings.
 type Said = (Vec<String>, Vec<String>, Vec<String>);
 
 /// Creates the sink for a layout.

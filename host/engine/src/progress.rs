@@ -1,4 +1,4 @@
-//! How long-running work reports its progress. The library never prints.
+//! Progress reports of long-running work. The library never prints.
 
 use apr_sdk::LogLevel;
 

@@ -17,7 +17,7 @@ pub fn refuse_adapter(model: &Model, registry: &Registry) -> Result<()> {
     Err(Error::unsupported(message).hint(hint))
 }
 
-/// What in a format's metadata marks an adapter: the name of a record, or a key with its value.
+/// The mark of an adapter in a format's metadata: the name of a record, or a key with its value.
 fn mark_of(foreign: &Foreign, registry: &Registry) -> Option<String> {
     let marks = &registry.format(&foreign.format).ok()?.manifest.adapters;
     let holds = |mark: &&String| match mark.split_once('=') {

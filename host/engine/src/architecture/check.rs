@@ -157,7 +157,8 @@ fn circles(table: &Table, found: &mut Findings) {
     }
 }
 
-/// What a table's own text reads of models and nothing uses: another dialect could not tell two such models apart.
+/// The names that a table's own text reads from models without using them: another dialect could not tell two such models
+/// apart.
 ///
 /// # Errors
 /// InvalidArgument for text that is not TOML.

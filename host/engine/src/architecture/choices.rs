@@ -56,7 +56,7 @@ pub(super) fn choices_of(
     Ok(all)
 }
 
-/// Whether a type is a float type.
+/// Returns whether a type is a float type.
 pub fn is_float(dtype: DType) -> bool {
     dtype.info().is_some_and(|info| info.kind == DTypeKind::Float)
 }

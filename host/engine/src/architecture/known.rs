@@ -72,7 +72,7 @@ pub(super) fn names_of(model: &Model) -> Vec<&str> {
     model.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
 }
 
-/// What a table tells about a model.
+/// The table's knowledge of a model.
 pub(super) struct Known<'t> {
     /// The table of its architecture.
     pub(super) table: &'t Table,
@@ -82,8 +82,8 @@ pub(super) struct Known<'t> {
     pub(super) config: Config,
 }
 
-/// What is known about a model; `arch` is the architecture that the user named. Nothing for `none`, or
-/// without a table.
+/// Looks up the known facts about a model; `arch` is the architecture that the user named. Nothing for
+/// `none`, or without a table.
 ///
 /// # Errors
 /// Any error from parsing the tables, and a configuration that contradicts itself.

@@ -16,18 +16,18 @@ use std::collections::BTreeSet;
 /// The place of a layer's number in names.
 const LAYER: &str = "layer";
 
-/// What leaving out layers makes of a model.
+/// A model's tensor names and keys once layers are left out.
 #[derive(Debug)]
 pub struct PrunedLayers {
-    /// What each tensor is called then; `None` for one of a layer that is left out.
+    /// The new name of each tensor; `None` for one of a layer that is left out.
     pub names: Vec<Option<String>>,
     /// Keys that count or list layers, as `FORMAT.KEY`, and what they say then: a number, or a list as JSON.
     pub keys: Vec<(String, String)>,
-    /// How many layers the model has.
+    /// Number of layers the model has.
     pub layers: u64,
 }
 
-/// What leaving out `layers`, counted from 0, makes of a model. `arch` is the user's word on the architecture.
+/// Computes a model's tensor names and keys without `layers`, counted from 0. `arch` is the user's word on the architecture.
 ///
 /// # Errors
 /// InvalidArgument for a layer that the model does not have, or if none is left; Unsupported if no table says which tensors
@@ -100,7 +100,8 @@ fn count_of_layers(table: &Table) -> Result<&str> {
     }
 }
 
-/// Whether anything but the number of layers itself is made of it: a key, directly or by a default, or numbers in names.
+/// Returns whether anything but the number of layers itself depends on it: a key, directly or by a default, or numbers in
+/// names.
 fn follows(table: &Table, count_name: &str) -> bool {
     let asks = |expression: &Expression, name: &str| expression.names().iter().any(|own| own == name);
     let by_default =
@@ -117,7 +118,7 @@ fn follows(table: &Table, count_name: &str) -> bool {
     in_keys || sides.into_iter().any(|(_, side)| !side.offsets.is_empty())
 }
 
-/// What a tensor is called without these layers; `None` for one that belongs to them.
+/// The name of a tensor without these layers; `None` for one that belongs to them.
 fn after(table: &Table, dialect: &str, layers: &BTreeSet<u64>, name: &str) -> Result<Option<String>> {
     let own = table.own_name(dialect, name).unwrap_or_else(|| name.to_owned());
     let images = table.rules.iter().flat_map(|rule| images(rule, dialect).0);

@@ -61,28 +61,28 @@ impl Ledger {
         }
     }
 
-    /// Why the table drops a tensor.
+    /// The reason for which the table drops a tensor.
     pub fn dropped_tensor(&self, name: &str) -> Option<&str> {
         self.tensors.get(name).map(String::as_str)
     }
 
-    /// Whether a key states part of the configuration.
+    /// Returns whether a key states part of the configuration.
     pub fn is_used(&self, key: &str) -> bool {
         self.used.contains(key) && !self.from.ignores(key)
     }
 
-    /// Whether the configuration has this canonical name.
+    /// Returns whether the configuration has this canonical name.
     pub fn is_known(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// Whether a key in any of the table's dialects states something that the table translates into the
-    /// output, or that says nothing about the model.
+    /// Returns whether a key in any of the table's dialects states something that the table translates into
+    /// the output, or that says nothing about the model.
     pub fn is_said(&self, key: &str) -> bool {
         self.said.contains(key) || self.dialects.iter().any(|dialect| dialect.ignores(key))
     }
 
-    /// Whether a key was dropped only because of the source's form, as far as is known.
+    /// Returns whether a key was dropped only because of the source's form, as far as is known.
     pub fn is_of_form(rule: &str) -> bool {
         rule == OF_FORM
     }
@@ -92,7 +92,7 @@ impl Ledger {
         format!("the table of `{}` does not know it", self.table)
     }
 
-    /// Why a key that states nothing is dropped; `first` says that it is in the file with the configuration.
+    /// The reason for dropping a key that states nothing; `first` says that it is in the file with the configuration.
     pub fn rule_of_key(&self, first: bool, key: &str) -> String {
         let own = self.from.prefix.as_deref().is_some_and(|prefix| key.starts_with(prefix));
         match self.from.reason(key).filter(|_| first) {

@@ -1,4 +1,4 @@
-//! Where in a table's text the cause of an error lies. Tables are merged with their bases before they are read, so that what is
+//! The line of a table's text that causes an error. Tables are merged with their bases before they are read, so that what is
 //! read has no position; messages name what they are about, in the order from the outside to the inside.
 
 /// The line that a message is about, counted from 1: where the last of the words stands that it quotes and that the text has in
@@ -26,12 +26,12 @@ pub fn line_of(text: &str, message: &str) -> Option<usize> {
     found.map(|at| at + 1)
 }
 
-/// What stands between the backquotes of a message.
+/// The words between the backquotes of a message.
 fn quoted(message: &str) -> impl Iterator<Item = &str> {
     message.split('`').skip(1).step_by(2).filter(|word| !word.is_empty())
 }
 
-/// Whether a line has a word as a whole, outside of comments.
+/// Returns whether a line has a word as a whole, outside of comments.
 fn has(line: &str, word: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || c == '_';
     let line = if line.trim_start().starts_with('#') { "" } else { line };

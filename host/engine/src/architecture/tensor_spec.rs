@@ -1,4 +1,4 @@
-//! What the table of a model's architecture says about each of its tensors: role, shape, expected values.
+//! The facts that the table of an architecture states about each tensor of a model: role, shape, expected values.
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::known::{Known, known};
@@ -10,7 +10,7 @@ use crate::architecture::translate::images;
 use crate::engine::Engine;
 use apr_sdk::{Model, Result, Tensor};
 
-/// What is known about one tensor; empty if no table knows it.
+/// The known facts about one tensor; empty if no table knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorSpec {
     /// Its role in the architecture.
@@ -25,19 +25,19 @@ pub struct TensorSpec {
 
 static NOTHING: TensorSpec = TensorSpec { role: None, shape: None, expected: None, names: Vec::new() };
 
-/// What is known about each tensor of a model, in model order.
+/// The known facts about each tensor of a model, in model order.
 #[derive(Clone, Debug, Default)]
 pub struct TensorSpecs(Vec<TensorSpec>);
 
 impl TensorSpecs {
-    /// What is known about this tensor.
+    /// The known facts about this tensor.
     pub fn of(&self, tensor: usize) -> &TensorSpec {
         self.0.get(tensor).unwrap_or(&NOTHING)
     }
 }
 
-/// What is known about each tensor of a model in any dialect, in model order. `arch` is the architecture that
-/// the user named; nothing is known for `none`, or without a table.
+/// The known facts about each tensor of a model in any dialect, in model order. `arch` is the architecture
+/// that the user named; nothing is known for `none`, or without a table.
 ///
 /// # Errors
 /// Any error from parsing the tables, and a configuration that contradicts itself.
@@ -115,13 +115,13 @@ fn find<'t>(
     Ok(first)
 }
 
-/// Whether tensors of a side have the canonical shapes.
+/// Returns whether tensors of a side have the canonical shapes.
 fn is_canonical_shape(side: Option<&Side>) -> bool {
     let keeps = |operation: &Operation| matches!(operation, Operation::PermuteRope(_) | Operation::Add(_));
     side.is_none_or(|side| side.operations.iter().chain(side.each.iter().flatten()).all(keeps))
 }
 
-/// What a side adds to the values of its tensor `at`.
+/// The constant that a side adds to the values of its tensor `at`.
 fn added(side: &Side, at: usize) -> f64 {
     let each = side.each.get(at).into_iter().flatten();
     let constant = |operation: &Operation| if let Operation::Add(c) = operation { *c } else { 0.0 };
@@ -141,7 +141,7 @@ pub struct ContractTensor {
     pub canonical_shape: Vec<String>,
     /// The shape innermost first, as ggml counts dimensions (F-LAYOUT-CONTRACT-001: the reverse).
     pub reversed_shape: Vec<String>,
-    /// Whether the two differ, which holds for every two-dimensional tensor.
+    /// True if the two differ, which holds for every two-dimensional tensor.
     pub reversed: bool,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn tell_of_tied_head(
     Ok(())
 }
 
-/// Whether two tensors have the same values; `None` for payload that does not lie in the same form.
+/// Returns whether two tensors have the same values; `None` for payload that does not lie in the same form.
 fn is_same(opened: &OpenedModel, one: &Tensor, other: &Tensor) -> Result<Option<bool>> {
     let (Payload::Extent { extent: a, view: None }, Payload::Extent { extent: b, view: None }) =
         (&one.payload, &other.payload)

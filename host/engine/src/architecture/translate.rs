@@ -30,12 +30,12 @@ pub struct Made {
     pub bytes: Option<Vec<u8>>,
     /// The operations, in words.
     pub words: Vec<&'static str>,
-    /// What writers and recipes are told about it.
+    /// The facts passed to writers and recipes.
     pub facts: TensorFacts,
 }
 
 impl Made {
-    /// Whether any of its values are changed, not only moved.
+    /// Returns whether any of its values are changed, not only moved.
     pub fn is_changed(&self) -> bool {
         self.boxes.iter().any(|one| !one.change.is_none())
     }
@@ -52,7 +52,7 @@ pub struct Translated {
     pub padded: Vec<String>,
 }
 
-/// What to translate.
+/// The input of a translation.
 pub struct Request<'a> {
     /// The architecture's table.
     pub table: &'a Table,
@@ -68,7 +68,7 @@ pub struct Request<'a> {
     pub from: &'a str,
     /// The target's dialect.
     pub to: &'a str,
-    /// Whether tensors keep the source's order, regardless of the target's dialect.
+    /// True if tensors keep the source's order, regardless of the target's dialect.
     pub keep_order: bool,
 }
 
@@ -228,11 +228,11 @@ fn match_names(
     }
 }
 
-/// What can be done where a table does not fit.
+/// Advice for a table that does not fit.
 pub(super) const OTHER_TABLE: &str =
     "name the architecture with --arch ID (`apr arch list`), or pass --arch none to keep every name";
 
-/// Where a name is in the table.
+/// The place of a name in the table.
 pub(super) struct Place<'a> {
     pub(super) rule: usize,
     image: usize,
@@ -309,7 +309,7 @@ fn taken_back(side: &Side, pattern: &Pattern, scope: &dyn Scope, numbers: &mut [
     Ok(true)
 }
 
-/// Whether a number in a name is not below the count of its place.
+/// Returns whether a number in a name is not below the count of its place.
 fn is_beyond(request: &Request<'_>, found: &Place<'_>) -> Result<bool> {
     for (place, number) in found.pattern.places().iter().zip(&found.numbers) {
         if count_of(request, place)?.is_some_and(|count| *number >= count) {
@@ -319,7 +319,7 @@ fn is_beyond(request: &Request<'_>, found: &Place<'_>) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a model has a rule's tensors with these numbers: two rules may share a name.
+/// Returns whether a model has a rule's tensors with these numbers: two rules may share a name.
 fn exists(request: &Request<'_>, rule: &Rule, pattern: &Pattern, numbers: &[u64]) -> Result<bool> {
     let Some(when) = &rule.when else { return Ok(true) };
     let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers.iter().copied()).collect();
@@ -354,8 +354,8 @@ fn other(
     Ok(None)
 }
 
-/// Whether a rule's tensors keep their names: both dialects use the members' names, whatever a file calls
-/// them.
+/// Returns whether a rule's tensors keep their names: both dialects use the members' names, whatever a file
+/// calls them.
 pub(super) fn is_kept(request: &Request<'_>, rule: &Rule) -> bool {
     let own = |dialect: &str| request.table.is_own(dialect) && rule.side(dialect).is_none();
     own(request.from) && own(request.to)

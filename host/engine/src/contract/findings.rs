@@ -54,14 +54,14 @@ pub fn findings_of(
     Ok(looked)
 }
 
-/// What came of examining one tensor.
+/// The result of examining one tensor.
 #[derive(Clone, Debug)]
 pub enum Examined {
     /// Its type is not examined, for this reason.
     No(Error),
     /// It was examined.
     Yes {
-        /// Whether only the scales of its blocks were.
+        /// True if only the scales of its blocks were.
         by_scales: bool,
         /// The problems with its values.
         findings: Vec<Finding>,

@@ -1,4 +1,4 @@
-//! How the floats of a tensor are looked at: those that fit 32 bits in lanes, the fast way, where it is exact enough.
+//! Statistics of a tensor's floats: those that fit 32 bits in lanes, the fast way, where it is exact enough.
 //!
 //! The loops are plain and branch-free, so that the compiler vectorizes them, once per kind of processor. The
 //! number of lanes is the same on all of them, so all give the same sums.
@@ -18,7 +18,7 @@ const LANES: usize = 16;
 /// Examines whole little-endian elements.
 pub type Look = fn(&[u8]) -> Found;
 
-/// How to examine a float type; `None` for types that are not floats of whole bytes.
+/// The function that examines a float type; `None` for types that are not floats of whole bytes.
 pub fn look_at(dtype: DType) -> Option<Look> {
     let info = dtype.info().filter(|info| info.kind == DTypeKind::Float && info.block_elements == 1)?;
     if let Some((_, look)) = FAST.iter().find(|row| row.0 == dtype) {
@@ -145,7 +145,7 @@ const BLOCK: usize = 512;
 /// The same as a count.
 const BLOCK_LEN: u32 = 512;
 
-/// What became of a block.
+/// The result of adding a block.
 #[derive(PartialEq)]
 enum Added {
     Yes,
@@ -155,8 +155,8 @@ enum Added {
     No,
 }
 
-/// Whether a sum in 32 bits tells `n` values and how they differ: no square overflowed, none vanished, and they do not lie so
-/// close together, away from zero, that the squares hide it.
+/// Returns whether a sum in 32 bits tells `n` values and how they differ: no square overflowed, none vanished, and they do not
+/// lie so close together, away from zero, that the squares hide it.
 fn is_sound(sum: f32, squares: f32, n: u32) -> bool {
     /// The smallest sum of squares none of which was rounded for being small.
     const LEAST: f32 = 1e-25;
@@ -212,7 +212,7 @@ fn exact<S: Source<N, Wide = f32>, const N: usize>(elements: &[[u8; N]]) -> Foun
     Found::of_wide(&values[..elements.len()], &low[..elements.len()], 0.0)
 }
 
-/// What is found in numbers of any type, as they were read; where it is exact enough, the fast way.
+/// The statistics of numbers of any type, as they were read; where it is exact enough, the fast way.
 pub(crate) fn found_in(chunk: Chunk<'_>) -> Found {
     let Chunk::Narrow(values) = chunk else { return Found::of(chunk, 0.0) };
     let mut bytes = [[0; 4]; CHUNK];

@@ -25,7 +25,7 @@ pub struct Found {
     pub min: f64,
     /// The greatest finite value; minus infinity if there is none.
     pub max: f64,
-    /// What an integer of 64 bits exceeds `min` and `max` by, which are the nearest floats.
+    /// Excess of 64-bit integers over `min` and `max`, which are the nearest floats.
     pub rests: [f64; 2],
     /// The sums over the finite values.
     pub moments: Moments,
@@ -63,7 +63,7 @@ impl Found {
 }
 
 impl Found {
-    /// What is found in numbers of any type, as they were read; the sums are over their distances from `pivot`. Sums are as
+    /// The statistics of numbers of any type, as they were read; the sums are over their distances from `pivot`. Sums are as
     /// accurate as those of 64-bit floats, whatever cancels.
     pub fn of(chunk: Chunk<'_>, pivot: f64) -> Found {
         match chunk {
@@ -77,7 +77,7 @@ impl Found {
         }
     }
 
-    /// What is found in at most [`CHUNK`] numbers, each `high + low`.
+    /// The statistics of at most [`CHUNK`] numbers, each `high + low`.
     #[inline(always)]
     pub(super) fn of_wide(high: &[f64], low: &[f64], pivot: f64) -> Found {
         let mut found = Found { values: high.len() as u64, ..Found::default() };

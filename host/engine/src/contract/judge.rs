@@ -7,7 +7,7 @@ use crate::architecture::{Expected, Figure, TensorSpec, TensorSpecs};
 use apr_sdk::{Model, Tensor};
 use serde::Serialize;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
@@ -31,7 +31,7 @@ pub struct Finding {
     pub role: Option<String>,
     /// The stable code of the broken rule.
     pub code: &'static str,
-    /// How bad it is.
+    /// The severity.
     #[serde(rename = "standing")]
     pub severity: Severity,
     /// The measured value and the expected one.

@@ -21,7 +21,7 @@ impl Quality {
         Quality { relaxed: self.relaxed || force && !self.strict, ..self }
     }
 
-    /// Whether a cast continues after values that are not finite.
+    /// Returns whether a cast continues after values that are not finite.
     pub fn passes_nonfinite(self) -> bool {
         self.allow_nonfinite || self.relaxed
     }

@@ -1,16 +1,16 @@
-//! What was examined in a model, and what was found.
+//! The examination of a model: its extent, and its findings.
 
 use super::judge::{Finding, Severity};
 use super::statistics::{by_scales, refusal};
 use apr_sdk::{Error, Model, Result};
 use serde::Serialize;
 
-/// What was examined, and what was found.
+/// The extent of an examination, and its findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ContractReport {
-    /// How many tensors were examined.
+    /// Number of tensors examined.
     pub tensors: usize,
-    /// How many of those only by the scales of their blocks.
+    /// Number of those examined only by the scales of their blocks.
     pub by_scales: usize,
     /// Tensors that were not examined.
     pub not_looked: Vec<Unexamined>,
@@ -25,7 +25,7 @@ pub struct ContractReport {
 pub struct Unexamined {
     /// The tensor's name.
     pub tensor: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 

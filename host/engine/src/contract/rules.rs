@@ -14,7 +14,7 @@ const EMBEDDING_DEAD_ROWS: u64 = 25;
 /// The smallest L2 norm of a tensor.
 const LEAST_L2: f64 = 1e-6;
 
-/// How the rules classify a tensor.
+/// The class that the rules give a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One row per token.
@@ -97,7 +97,7 @@ pub fn judge(kind: Kind, statistics: &Statistics) -> Vec<Broken> {
     broken
 }
 
-/// Whether `part` is at least `percent` percent of `whole`, without rounding.
+/// Returns whether `part` is at least `percent` percent of `whole`, without rounding.
 fn at_least(part: u64, whole: u64, percent: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
 }

@@ -93,7 +93,7 @@ impl Statistics {
         }
     }
 
-    /// How many values are finite.
+    /// Number of finite values.
     #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
     pub fn finite(&self) -> f64 {
         (self.values - self.nans - self.infs) as f64
@@ -106,13 +106,13 @@ impl Statistics {
         (finite > 0).then(|| (self.moments.squares / Wide::count(finite)).sqrt().value())
     }
 
-    /// Whether the values vary; a single value need not.
+    /// Returns whether the values vary; a single value need not.
     pub fn vary(&self) -> bool {
         self.values < 2 || self.min != self.max
     }
 }
 
-/// How to examine a payload.
+/// The way to examine a payload.
 #[derive(Clone, Copy)]
 enum Form {
     /// Value by value, as floats.
@@ -157,7 +157,7 @@ fn form_of(dtype: DType) -> Option<Form> {
     look_at(dtype).map(Form::Floats).or_else(|| dtype.scales().map(Form::Blocks))
 }
 
-/// Whether a type is examined only by the scales of its blocks; `None` if it is not examined at all.
+/// Returns whether a type is examined only by the scales of its blocks; `None` if it is not examined at all.
 pub fn by_scales(dtype: DType) -> Option<bool> {
     form_of(dtype).map(|form| matches!(form, Form::Blocks(_)))
 }
@@ -211,7 +211,7 @@ impl StatisticsBuilder {
         !bytes.is_empty() && sums.seen == self.len
     }
 
-    /// Whether only the scales of its blocks are known.
+    /// Returns whether only the scales of its blocks are known.
     pub fn by_scales(&self) -> bool {
         matches!(self.form, Form::Blocks(_))
     }

@@ -29,11 +29,11 @@ pub struct Pair {
 /// The result of comparing two tensors.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Whether all bytes are equal; never true for two types.
+    /// True if all bytes are equal; never true for two types.
     pub same_bytes: bool,
     /// The distance between the values; `None` if they cannot be read, or need not be.
     pub distance: Option<Box<Distance>>,
-    /// Whether distances in representable values were computed.
+    /// True if distances in representable values were computed.
     pub has_ulp: bool,
     /// Numbers per element: 2 for complex types.
     pub per_element: u64,
@@ -68,11 +68,11 @@ pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f6
 /// A pair of tensors, cut into tiles.
 struct Job {
     pair: Pair,
-    /// How to read each side; `None` for sequential payload.
+    /// The expression that reads each side; `None` for sequential payload.
     made_of: Option<[Expression; 2]>,
     measure: Option<Measure>,
     rounding: Option<Rounding>,
-    /// Whether equal bytes mean equal values.
+    /// True if equal bytes mean equal values.
     one_type: bool,
     tiles: PairTiles,
     /// Bytes of an element or block, for types whose values cannot be read.
@@ -183,14 +183,14 @@ impl Job {
         }
     }
 
-    /// Whether the second pass must measure this tile: it was equal, but others of its tensor were not.
+    /// Returns whether the second pass must measure this tile: it was equal, but others of its tensor were not.
     fn is_left(&self, tile: u64) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let word = usize::try_from(tile / 64).ok().and_then(|n| state.same.get(n)).copied().unwrap_or(0);
         word >> (tile % 64) & 1 == 1
     }
 
-    /// Whether a second pass is needed.
+    /// Returns whether a second pass is needed.
     fn has_more(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.measure.is_some() && state.n_same > 0 && state.n_same < self.tiles.count

@@ -95,7 +95,7 @@ impl Distance {
     }
 }
 
-/// How to compare two dtypes.
+/// The way to compare two dtypes.
 pub struct Measure {
     /// Decoders for both sides.
     pub sides: [Numbers; 2],
@@ -118,7 +118,7 @@ impl Measure {
         Some(Measure { sides, tolerance, ulp })
     }
 
-    /// Whether distances in representable values make sense.
+    /// Returns whether distances in representable values make sense.
     pub fn has_ulp(&self) -> bool {
         self.ulp.is_some()
     }
@@ -325,7 +325,7 @@ impl Lanes {
         (self.a.iter().sum::<f64>() + self.b.iter().sum::<f64>()).is_finite()
     }
 
-    /// Whether one side is so much longer than the other that the difference of their squares hides their product.
+    /// Returns whether one side is so much longer than the other that the difference of their squares hides their product.
     fn is_lopsided(&self) -> bool {
         const MOST: f64 = 1e4;
         let [a, b] = [&self.a, &self.b].map(|lanes| lanes.iter().sum::<f64>());

@@ -248,7 +248,7 @@ impl Facts<'_> {
     }
 }
 
-/// Whether two models have the same number of files, with equally many tensors in each.
+/// Returns whether two models have the same number of files, with equally many tensors in each.
 fn cut_alike(a: Option<&Foreign>, b: Option<&Foreign>) -> bool {
     let counts = |of: Option<&Foreign>| -> Vec<u64> {
         of.iter().flat_map(|foreign| &foreign.files).map(|file| file.n_tensors).collect()
@@ -260,7 +260,7 @@ fn n_files(of: Option<&Foreign>) -> usize {
     of.map_or(0, |foreign| foreign.files.len())
 }
 
-/// Whether two byte strings of any length are equal.
+/// Returns whether two byte strings of any length are equal.
 fn same(a: &OpenedModel, one: &Bytes, b: &OpenedModel, two: &Bytes) -> Result<bool> {
     if one.len() != two.len() {
         return Ok(false);

@@ -26,7 +26,7 @@ use serde::{Serialize, Serializer};
 use std::cmp::Ordering;
 pub use sums::Sums;
 
-/// What counts as equal.
+/// The conditions for equality.
 #[derive(Clone, Debug, Default)]
 pub struct DiffOptions {
     /// Tensors to pair although their names differ: (name in a, name in b).
@@ -39,7 +39,7 @@ pub struct DiffOptions {
 /// The result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Diff {
-    /// Whether nothing that counts differs.
+    /// True if nothing that counts differs.
     pub same: bool,
     /// The number of tensors with each status.
     pub counts: Counts,
@@ -47,7 +47,7 @@ pub struct Diff {
     pub tensors: Vec<TensorDiff>,
     /// Every other difference.
     pub facts: Vec<Fact>,
-    /// What was assumed, or not compared.
+    /// Assumptions, and content that was not compared.
     pub notes: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct Counts {
     pub only_in_b: u64,
 }
 
-/// How a tensor of one model compares with its counterpart.
+/// The result of comparing a tensor of one model with its counterpart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -116,7 +116,7 @@ pub struct TensorSide {
 pub struct TensorDiff {
     /// The result of the comparison.
     pub status: Status,
-    /// Whether this makes the models different.
+    /// True if this makes the models different.
     pub matters: bool,
     /// The tensor in a, if it has one.
     pub a: Option<TensorSide>,
@@ -128,7 +128,7 @@ pub struct TensorDiff {
     /// The type that one side's values were rounded to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounded_to: Option<String>,
-    /// Why there is no distance.
+    /// The reason why there is no distance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values_missing: Option<String>,
 }
@@ -156,7 +156,7 @@ pub struct Values {
     /// The square root of the sum of squared differences.
     #[serde(serialize_with = "number")]
     pub l2: f64,
-    /// What the distances are made of.
+    /// The sums that the distances are made of.
     #[serde(skip)]
     pub sums: Sums,
     /// The L2 distance divided by the greater norm.
@@ -205,11 +205,11 @@ pub struct Fact {
     pub file: String,
     /// The key or name; empty if there is none.
     pub key: String,
-    /// What a says; `None` if nothing.
+    /// The value in a; `None` if it has none.
     pub a: Option<FactValue>,
-    /// What b says; `None` if nothing.
+    /// The value in b; `None` if it has none.
     pub b: Option<FactValue>,
-    /// Whether this makes the models different: both could have said it.
+    /// True if this makes the models different: both could have said it.
     pub matters: bool,
 }
 
@@ -310,7 +310,7 @@ fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -
     TensorDiff { status, matters, a, b, values, rounded_to, values_missing }
 }
 
-/// Why values could not be compared.
+/// The reason why values could not be compared.
 fn missing(one: &apr_sdk::Tensor, two: &apr_sdk::Tensor, found: &Found) -> Option<String> {
     if found.distance.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! How payloads that are read side by side are cut into tiles, and how the tiles of many pairs are shared among threads.
+//! Cuts payloads that are read side by side into tiles, and shares the tiles of many pairs among threads.
 
 use crate::crew::run_at_most;
 use crate::diff::sides;
@@ -25,7 +25,7 @@ pub struct PairTiles {
     /// Length of a tile on each side, in bytes: whole blocks on both sides, and multiples of eight, so that packed types
     /// start on whole bytes.
     pub tile_len: [u64; 2],
-    /// How many tiles there are; 0 where nothing is to be read.
+    /// Number of tiles; 0 where nothing is to be read.
     pub count: u64,
     /// Numbers in a tile.
     pub tile_numbers: u64,

@@ -11,7 +11,7 @@ use apr_sdk::{DType, Error, Result};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
-/// How the tensors of two models correspond.
+/// The correspondence between the tensors of two models.
 pub struct Matched {
     /// By name or by the user's mapping, in the order of a.
     pub pairs: Vec<Pair>,

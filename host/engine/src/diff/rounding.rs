@@ -17,7 +17,7 @@ pub struct Rounding {
 
 struct Way {
     cast: CastKernel,
-    /// Whether some value was not the nearest.
+    /// True if some value was not the nearest.
     broken: AtomicBool,
 }
 

@@ -26,11 +26,11 @@ pub struct Sides<'a> {
     pub a: Side<'a>,
     /// The second model.
     pub b: Side<'a>,
-    /// Whether one is read in the other's dialect.
+    /// True if one is read in the other's dialect.
     pub translated: bool,
     /// Configuration values that both state, but differently: (name, a's value, b's value).
     pub differing: Vec<(String, String, String)>,
-    /// What was assumed or left out.
+    /// Assumptions, and content that was left out.
     pub notes: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Side<'a> {
         Side { opened, translated: None }
     }
 
-    /// Whether it is read as the other's dialect has it.
+    /// Returns whether it is read as the other's dialect has it.
     pub fn is_translated(&self) -> bool {
         self.translated.is_some()
     }
@@ -157,7 +157,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// How a tensor is computed.
+    /// The expression that computes a tensor.
     ///
     /// # Errors
     /// Unsupported for an unknown kind of payload.
@@ -168,8 +168,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// How a tensor is computed, if its bytes are available at any offset; `None` for sequential payload,
-    /// whose index in the model is [`Side::in_order`].
+    /// The expression that computes a tensor, if its bytes are available at any offset; `None` for sequential
+    /// payload, whose index in the model is [`Side::in_order`].
     ///
     /// # Errors
     /// Unsupported for sequential payload that is needed in another order.
@@ -216,7 +216,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Whether any part of it is gathered from many places.
+/// Returns whether any part of it is gathered from many places.
 pub fn is_gathered(expression: &Expression) -> bool {
     expression.parts().iter().any(|part| matches!(part.access(), Ok(Access::Gather(_))))
 }

@@ -116,10 +116,11 @@ pub enum Map {
     Over(Constant, Constant),
 }
 
-/// How far from the rounded inverse the value may lie of which the function is the stored one.
+/// Limit on the distance, in representable values, between the rounded inverse and the value that the
+/// function maps to the stored one.
 const NEIGHBOURS: u32 = 8;
 
-/// How many of its lowest bits an F32 does not use if it is a BF16, and if it is an F16.
+/// Number of low bits that an F32 leaves unused if it is a BF16, and if it is an F16.
 const UNUSED: [u32; 2] = [16, 13];
 
 /// The F32 of which `map` gives `x`, among those near the rounded inverse, which need not be one of them; otherwise that.

@@ -16,7 +16,7 @@ pub struct Encode {
     pub to: DType,
     /// Elements per row.
     pub row_len: u64,
-    /// How much each column matters, if known.
+    /// Importance of each column, if known.
     pub importance: Option<ColumnImportance>,
 }
 
@@ -59,7 +59,7 @@ impl Hash for ColumnImportance {
     }
 }
 
-/// Whether importance carries no information, and counts as missing.
+/// Returns whether importance carries no information, and counts as missing.
 pub fn is_all_zero(importance: &[f32]) -> bool {
     importance.iter().all(|value| *value == 0.0)
 }
@@ -140,8 +140,8 @@ pub(super) fn again(
     Ok(Loss::between(&buffers.values, &buffers.again))
 }
 
-/// How many finite values became infinite in their blocks. Values that were not finite are an error in the
-/// caller, unless allowed: then they are encoded as they are.
+/// Number of finite values that became infinite in their blocks. Values that were not finite are an error in
+/// the caller, unless allowed: then they are encoded as they are.
 pub(super) fn became_infinite(buffers: &Buffers) -> u64 {
     let became = |(before, after): (&f32, &f32)| before.is_finite() && !after.is_finite();
     buffers.values.iter().zip(&buffers.again).filter(|(x, y)| became((x, y))).count() as u64

@@ -1,5 +1,5 @@
-//! How a tensor of the planned model is computed, as pure data: the only way in which a value is ever moved
-//! or changed. A closed set of nodes; each has its own file with its operands and its evaluation.
+//! The computation of a planned tensor, as pure data: the only way in which a value is ever moved or changed.
+//! A closed set of nodes; each has its own file with its operands and its evaluation.
 //!
 //! *Normal form*, maintained by the constructors: a `Concat` is outermost; a `Region` applies only to a
 //! `Source` or a `Spool`; conversions are in a fixed order, from `Source` to floats (`Cast`, `Decode`) to
@@ -54,7 +54,7 @@ use apr_sdk::{DType, Error, Result, Tensor, checked_payload_len};
 /// Bytes per tile, unless something demands another size.
 pub const TILE: u64 = 1 << 20;
 
-/// How a tensor's bytes, row-major and little-endian, are computed.
+/// The computation of a tensor's bytes, row-major and little-endian.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expression {
     /// Stored bytes, unchanged.
@@ -122,7 +122,7 @@ impl Expression {
         }
     }
 
-    /// Where the values of an expression other than a `Concat` come from: a source, a region, a fill, or a
+    /// The origin of the values of an expression other than a `Concat`: a source, a region, a fill, or a
     /// spool.
     pub fn leaf(&self) -> &Expression {
         let mut at = self;
@@ -146,7 +146,7 @@ impl Expression {
         }
     }
 
-    /// Whether it is stored bytes, or regions of them, with unchanged values.
+    /// Returns whether it is stored bytes, or regions of them, with unchanged values.
     pub fn is_leaf(&self) -> bool {
         self.operand().is_none()
     }
@@ -193,7 +193,7 @@ impl Expression {
         self.parts().first().map_or(DType::U8, |part| part.leaf().dtype())
     }
 
-    /// Whether any of it is read from scratch.
+    /// Returns whether any of it is read from scratch.
     pub fn is_spooled(&self) -> bool {
         let mut is_spooled = false;
         self.below(&mut |below| is_spooled |= matches!(below, Expression::Spool(_)));
@@ -341,17 +341,17 @@ impl Expression {
         Ok(())
     }
 
-    /// Whether values are changed by a function or an addition.
+    /// Returns whether values are changed by a function or an addition.
     pub fn is_affine(&self) -> bool {
         self.parts().iter().any(|part| part.any(&|one| matches!(one, Expression::Affine(_))))
     }
 
-    /// Whether it converts to a type with fewer values, so that the loss is measured along the way.
+    /// Returns whether it converts to a type with fewer values, so that the loss is measured along the way.
     pub fn is_quantized(&self) -> bool {
         matches!(self, Expression::Encode(_) | Expression::Repack(_) | Expression::RowCodes(_))
     }
 
-    /// Whether values are encoded as blocks.
+    /// Returns whether values are encoded as blocks.
     pub fn is_encoded(&self) -> bool {
         self.parts().iter().any(|part| matches!(part, Expression::Encode(_)))
     }
@@ -388,7 +388,7 @@ impl Expression {
         words
     }
 
-    /// Whether any of the expressions that change its values satisfies `is_one`.
+    /// Returns whether any of the expressions that change its values satisfies `is_one`.
     fn any(&self, is_one: &dyn Fn(&Expression) -> bool) -> bool {
         is_one(self) || self.operand().is_some_and(|operand| operand.any(is_one))
     }

@@ -11,9 +11,9 @@ use apr_sdk::{DType, Tensor};
 pub struct PlannedTensor {
     /// The declaration: name, type and shape in the output.
     pub tensor: Tensor,
-    /// How it is computed; has the tensor's type.
+    /// The expression that computes it; has the tensor's type.
     pub expression: Expression,
-    /// What a table does to it, in words: `rename`, `stack 4`.
+    /// A table's operations on it, in words: `rename`, `stack 4`.
     pub words: Vec<String>,
     /// The type it becomes if that holds every value exactly.
     pub narrow_if_exact: Option<DType>,
@@ -25,7 +25,7 @@ impl PlannedTensor {
         PlannedTensor { tensor, expression, words: Vec::new(), narrow_if_exact: None }
     }
 
-    /// Whether its type differs from the stored one.
+    /// Returns whether its type differs from the stored one.
     pub fn is_retyped(&self) -> bool {
         self.tensor.dtype != self.expression.stored_dtype()
     }
@@ -81,7 +81,7 @@ impl Expression {
         }
     }
 
-    /// Whether its bytes are stored in this type, and its values only undergo changes of type.
+    /// Returns whether its bytes are stored in this type, and its values only undergo changes of type.
     pub fn is_stored_as(&self, dtype: DType) -> bool {
         self.parts().iter().all(|part| match part {
             Expression::Affine(_) => false,

@@ -32,7 +32,7 @@ pub fn merged(dims: &[(u64, u64)]) -> Vec<(u64, u64)> {
     out
 }
 
-/// Whether a box is within so many units.
+/// Returns whether a box is within so many units.
 fn fits(start: u64, dims: &[(u64, u64)], units: u64) -> bool {
     let steps = dims
         .iter()
@@ -232,7 +232,7 @@ struct Axis {
     step: u64,
     /// Distance between indices in the underlying expression, in units.
     stride: u64,
-    /// How far the inner box can still go along this axis, in indices.
+    /// Remaining room of the inner box along this axis, in indices.
     room: u64,
 }
 

@@ -20,11 +20,11 @@ pub struct Source {
     pub dtype: DType,
     /// Length in bytes.
     pub len: u64,
-    /// How the bytes are stored.
+    /// Storage of the bytes.
     pub storage: Storage,
 }
 
-/// How bytes are stored.
+/// Storage of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
     /// In a byte range of a file.
@@ -101,7 +101,7 @@ impl Source {
     }
 }
 
-/// How to obtain a leaf's bytes.
+/// The way to obtain a leaf's bytes.
 #[derive(Clone, Debug)]
 pub enum Access<'e> {
     /// Copy the bytes.
@@ -129,7 +129,7 @@ pub enum Access<'e> {
 }
 
 impl Expression {
-    /// How to obtain the bytes of its leaf; for an expression other than a `Concat`.
+    /// The way to obtain the bytes of its leaf; for an expression other than a `Concat`.
     ///
     /// # Errors
     /// Unsupported for an unknown dtype.
@@ -211,7 +211,7 @@ impl Access<'_> {
         }
     }
 
-    /// Whether its bytes are available at any offset, in any order.
+    /// Returns whether its bytes are available at any offset, in any order.
     pub fn is_random(&self) -> bool {
         !matches!(self, Access::Decode { .. } | Access::Stream { .. })
     }

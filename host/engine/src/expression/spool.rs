@@ -11,7 +11,7 @@ pub const SPOOL: FileId = FileId::MAX;
 /// An expression that is written to scratch before it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spool {
-    /// What is written.
+    /// The expression that is written.
     pub of: Expression,
     /// Offset in the scratch file, once [`Spools::place`] has assigned it.
     pub at: u64,
@@ -74,7 +74,7 @@ impl Expression {
 /// Everything that is spooled for a model, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct Spools {
-    /// What is spooled, with its offset.
+    /// The spooled expressions, each with its offset.
     all: Vec<(Expression, u64)>,
     /// The offset of each spooled expression.
     places: HashMap<Expression, u64>,
@@ -121,12 +121,12 @@ impl Spools {
         Ok(at)
     }
 
-    /// Whether any of it is gathered from this source file.
+    /// Returns whether any of it is gathered from this source file.
     pub fn gathers(&self, file: FileId) -> bool {
         self.files.contains(&file)
     }
 
-    /// What is written to the scratch file, and where. A spool comes after those that it is computed from.
+    /// The expressions written to the scratch file, with their offsets. A spool comes after those that it is computed from.
     pub fn all(&self) -> &[(Expression, u64)] {
         &self.all
     }

@@ -1,5 +1,5 @@
-//! What a format's own reader says about a layout before any of it is written: metadata, tokenizer, model
-//! card, companions. So the host knows which keys an output will have, and what edited keys of a source mean,
+//! Metadata, tokenizer, model card and companions that a format's own reader finds in a layout before any of
+//! it is written. So the host knows which keys an output will have, and what edited keys of a source mean,
 //! without knowing any format.
 
 use crate::layout::{Collector, Layout, OutputFile, Segment};
@@ -11,7 +11,7 @@ use apr_sdk::{
     LogLevel, ModelBuilder, Result, Source,
 };
 
-/// What a reader says about a model that is not written yet; all values are in memory.
+/// A reader's answer about a model that is not written yet; all values are in memory.
 #[derive(Debug)]
 pub struct Foretold {
     /// The metadata of the format itself.

@@ -26,23 +26,23 @@ pub struct LaidOut<'a> {
     pub source: Arc<OpenedModel>,
     /// The model to write; only `expressions` tells where payload comes from.
     pub model: Model,
-    /// Where it is written.
+    /// The output that it is written to.
     pub output: Output<'a>,
     /// The target's writer.
     pub writer: Arc<dyn Writer>,
     /// The writer's answer: files made of segments.
     pub layout: Layout,
-    /// What will be done, except for the list of tensors.
+    /// The work to be done, except for the list of tensors.
     pub plan: Plan,
-    /// How each tensor of `model` is computed.
+    /// The computation of each tensor of `model`.
     pub expressions: Vec<Expression>,
     /// A hash of the expressions.
     pub hash: u64,
-    /// What must be spooled for the expressions.
+    /// The expressions that must be spooled first.
     pub spools: Spools,
-    /// What is done to each tensor, in words; only for a plan.
+    /// The operations on each tensor, in words; only for a plan.
     pub spelled: OpLists,
-    /// What the architecture's table says about each tensor of `model`.
+    /// The architecture table's facts about each tensor of `model`.
     pub specs: TensorSpecs,
     /// Problems with shapes that do not stop the work.
     pub findings: Vec<Finding>,
@@ -161,7 +161,7 @@ impl<'a> LaidOut<'a> {
     }
 }
 
-/// What the architecture's table says about each tensor, by the names the table knows: those before the user
+/// The architecture table's facts about each tensor, by the names the table knows: those before the user
 /// renamed some.
 fn specs_of(
     engine: &Engine,

@@ -31,7 +31,7 @@ pub use selected::{Output, Selected};
 use std::collections::{HashMap, HashSet};
 pub use translated::{Make, Translate, Translated};
 
-/// What fills a range of an output file.
+/// The content of a range of an output file.
 #[derive(Clone, Debug)]
 pub enum Segment {
     /// These bytes.
@@ -42,7 +42,7 @@ pub enum Segment {
     Payload {
         /// Index of the tensor in the planned model.
         tensor: usize,
-        /// How it is encoded; `None` for raw payload.
+        /// The encoding; `None` for raw payload.
         encoded: Option<Box<Encoded>>,
     },
     /// Zeros up to the next multiple.
@@ -64,7 +64,7 @@ pub struct Placed {
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// What fills it.
+    /// The content.
     pub segment: Segment,
 }
 
@@ -97,15 +97,15 @@ pub struct Layout {
     pub notes: Vec<String>,
     /// Warnings from the writer.
     pub warnings: Vec<String>,
-    /// What each writer laid out: the target's own first, then those of the parts.
+    /// The layout of each writer: the target's own first, then those of the parts.
     pub scopes: Vec<Scope>,
-    /// Where each hole is: file, offset, length.
+    /// The place of each hole: file, offset, length.
     pub(crate) holes: HashMap<u32, (usize, u64, u64)>,
     /// The next unused hole id.
     pub(crate) next_hole: u32,
 }
 
-/// What one writer laid out. Each writer numbers files, tensors and holes by itself.
+/// The layout of one writer. Each writer numbers files, tensors and holes by itself.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// The format's id, for a part; `None` for the target's own writer.
@@ -191,7 +191,7 @@ impl Layout {
         file.len = places.last().map_or(file.len, |(offset, len)| offset + len);
     }
 
-    /// Where hole `id` is: file, offset, length.
+    /// The place of hole `id`: file, offset, length.
     pub fn hole(&self, id: u32) -> Option<(usize, u64, u64)> {
         self.holes.get(&id).copied()
     }
@@ -207,11 +207,11 @@ pub struct Collector<'a> {
     pub(crate) request: &'a LayoutRequest,
     /// The options that the user gave, for the writers of parts.
     pub(crate) given: &'a [GivenOption],
-    /// Whether to keep names even if a format needs another dialect.
+    /// True to keep names even if a format needs another dialect.
     pub(crate) any_dialect: bool,
-    /// Which flags would give tensors other types.
+    /// The flags that would give tensors other types.
     pub(crate) casting: Casting,
-    /// Whether this is the layout of a part.
+    /// True if this is the layout of a part.
     pub(crate) is_part: bool,
     budget: Budget,
     pub(crate) layout: Layout,
@@ -220,7 +220,7 @@ pub struct Collector<'a> {
     own: Scope,
     /// The file that the writer marked as the entry.
     entry: Option<usize>,
-    /// Whether the current file is the writer's own, so that segments belong to it.
+    /// True if the current file is the writer's own, so that segments belong to it.
     pub(crate) in_file: bool,
 }
 

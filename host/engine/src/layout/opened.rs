@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Opened<'e> {
     /// The opened model, shared by all outputs.
     pub source: Arc<OpenedModel>,
-    /// What it was opened from.
+    /// The file or folder that it was opened from.
     pub(super) probed: Probed<'e>,
-    /// How it was opened.
+    /// The options it was opened with.
     pub(super) options: OpenOptions,
     /// The remainder of the requested renaming.
     pub(super) renaming: Renaming,
-    /// Whether the reader left tensors out.
+    /// True if the reader left tensors out.
     pub(super) left_by_reader: bool,
     /// The source with its packed weights understood, once an output needs them.
     unpacked: Arc<Mutex<Option<Understood>>>,

@@ -1,4 +1,4 @@
-//! What a writer fills in after its payload is written.
+//! Patches that a writer fills in after its payload is written.
 
 use super::{Layout, Scope};
 use apr_sdk::{Error, PatchSink, Result, Sum};
@@ -24,14 +24,14 @@ pub enum Patch {
         start: u64,
         /// End of the range, in bytes.
         end: u64,
-        /// How the value is written.
+        /// Encoding of the value.
         sum: Sum,
     },
     /// Bytes to append to a file.
     Append {
         /// Index of the file.
         file: usize,
-        /// What to append.
+        /// The bytes to append.
         bytes: Vec<u8>,
     },
 }

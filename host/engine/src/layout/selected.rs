@@ -22,39 +22,39 @@ pub struct Output<'a> {
     pub format: &'a Format,
     /// The request to the writer.
     pub request: LayoutRequest,
-    /// Whether it may consist of several files with any names.
+    /// True if it may consist of several files with any names.
     pub takes_many: bool,
     /// Its path, for messages.
     pub shown: String,
 }
 
-/// What every stage after the first works with.
+/// The context of every stage after the first.
 pub struct PlanContext<'a> {
     /// The context: plugins, workers, paths.
     pub engine: &'a Engine,
-    /// What the user asked for.
+    /// The user's request.
     pub options: &'a ConvertOptions,
-    /// Whether payload may be read while planning.
+    /// True if payload may be read while planning.
     pub look: bool,
     /// The model to convert.
     pub source: Arc<OpenedModel>,
-    /// Where the model is written.
+    /// The output that the model is written to.
     pub output: Output<'a>,
     /// The target's writer.
     pub writer: Arc<dyn Writer>,
-    /// What shows that weights are packed.
+    /// The evidence that weights are packed.
     pub(super) packed: Option<Packed>,
     /// Metadata changes that are still to be made.
     pub(super) edits: Edits,
     /// Lines for the summary.
     pub(super) notes: Vec<String>,
-    /// What the user should look at.
+    /// Warnings for the user.
     pub(super) warnings: Vec<String>,
     /// The selected tensors of the source, if some are left out by name or by the reader.
     pub(super) selected: Option<Vec<usize>>,
     /// Numbers of the source's files, excluding folders.
     pub(super) inputs: Vec<u32>,
-    /// What became of each tensor of the source, if any is left out or renamed.
+    /// The fate of each tensor of the source, if any is left out or renamed.
     pub(super) fates: Option<Vec<Fate>>,
 }
 
@@ -64,7 +64,7 @@ impl PlanContext<'_> {
         error.in_file(self.options.input.display().to_string())
     }
 
-    /// Which flags would give tensors types that the target holds.
+    /// The flags that would give tensors types that the target holds.
     pub(super) fn casting(&self) -> Casting {
         match (&self.packed, &self.source.unpacked) {
             (Some(_), _) => Casting::No,
@@ -88,7 +88,7 @@ pub struct Selected<'a> {
     pub(super) kept: Option<Vec<usize>>,
     /// The tensors that the user's patterns leave out.
     pub(super) removed: Vec<Removed>,
-    /// Why its tokenizer was not understood.
+    /// The reason why its tokenizer was not understood.
     pub(super) not_understood: Option<Error>,
 }
 
@@ -193,7 +193,8 @@ impl<'a> Selected<'a> {
 /// Changes of keys, each with its new value, and a line for the summary.
 type KeyChanges = (Vec<(String, String)>, String);
 
-/// What becomes of a model's tensors without the layers that `--prune-layers` names, and of the keys that speak of them.
+/// The fates of a model's tensors without the layers that `--prune-layers` names, and the changes of the keys that speak of
+/// them.
 ///
 /// # Errors
 /// As [`prune_layers`]; InvalidArgument with an importance matrix, whose names are those of all layers.

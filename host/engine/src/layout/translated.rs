@@ -19,7 +19,7 @@ pub type Make<'m> = dyn Fn(&OpenedModel) -> Result<Vec<PlannedTensor>> + 'm;
 pub struct Translated<'a> {
     pub(super) course: PlanContext<'a>,
     pub(super) planned: PlannedModel,
-    /// What was done with each key and tensor, if names were translated.
+    /// The record of each key and tensor, if names were translated.
     pub(super) ledger: Option<Ledger>,
     /// Tokens that were dropped because the embedding has no row for them.
     pub(super) rowless: Vec<Dropped>,

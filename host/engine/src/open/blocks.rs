@@ -13,11 +13,11 @@ pub const SHARED: u64 = 4 << 20;
 
 /// The blocks of a tensor.
 pub struct BlockList {
-    /// Where each block is stored, and the offset of its raw bytes in the tensor.
+    /// The stored place of each block, and the offset of its raw bytes in the tensor.
     blocks: Vec<(Extent, u64)>,
     /// Length of the tensor in bytes.
     len: u64,
-    /// Whether every block has at most [`SHARED`] bytes, raw and stored.
+    /// True if every block has at most [`SHARED`] bytes, raw and stored.
     pub small: bool,
 }
 
@@ -41,7 +41,7 @@ impl BlockList {
         Ok(taker.list)
     }
 
-    /// Where each block is stored, and its raw length.
+    /// The stored place of each block, and its raw length.
     pub fn blocks(&self) -> impl Iterator<Item = (Extent, u64)> {
         (0..self.blocks.len()).map(|block| {
             let (begin, end) = self.raw(block);

@@ -27,7 +27,7 @@ impl ModelFile {
         ModelFile { shown, name, len, version: version.unwrap_or_default(), backing }
     }
 
-    /// Whether it is a folder.
+    /// Returns whether it is a folder.
     pub fn is_folder(&self) -> bool {
         self.backing.is_none()
     }
@@ -56,7 +56,7 @@ impl ModelFile {
         backing.read_at(offset, out).map_err(placed)
     }
 
-    /// What about it has changed since it was opened.
+    /// The change to it since it was opened.
     pub fn changed(&self) -> Change {
         match self.backing.as_ref().and_then(|backing| backing.version()) {
             Some(now) if (now.len, now.modified) != (self.version.len, self.version.modified) => {
@@ -68,7 +68,7 @@ impl ModelFile {
     }
 }
 
-/// What about a file has changed since it was opened.
+/// A change to a file since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing visible.
@@ -150,12 +150,12 @@ impl Files {
         self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many bytes were read with [`Files::read_at`].
+    /// Number of bytes read with [`Files::read_at`].
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Whether the user wants to stop.
+    /// Returns whether the user wants to stop.
     pub fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }

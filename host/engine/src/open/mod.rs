@@ -35,16 +35,16 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How to open a model.
+/// Options for opening a model.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The format's id, if the user forces one (`--from`).
     pub from: Option<String>,
     /// `-O [format.]name=value`.
     pub options: Vec<GivenOption>,
-    /// Whether to open the file by itself, without the folder around it (`--bare`).
+    /// Opens the file by itself, without the folder around it (`--bare`).
     pub bare: bool,
-    /// Whether to record what is read ([`Files::seen`]).
+    /// Records what is read ([`Files::seen`]).
     pub witnessed: bool,
 }
 
@@ -56,9 +56,9 @@ pub struct OpenedModel {
     pub format: String,
     /// The path as the user typed it.
     pub path: PathBuf,
-    /// What the user should know, such as a wrong extension or an assumption.
+    /// Warnings for the user, such as a wrong extension or an assumption.
     pub warnings: Vec<String>,
-    /// What became of packed weights, if they were unpacked.
+    /// The outcome for packed weights, if they were unpacked.
     pub unpacked: Option<Unpacked>,
     /// The files that were opened.
     pub files: Files,
@@ -72,20 +72,20 @@ pub struct OpenedModel {
 pub(crate) struct Origin {
     /// The reader's object.
     pub open: Box<dyn OpenModel>,
-    /// Where its file 0 is.
+    /// The place of its file 0.
     pub root: Root,
     /// Index of its first tensor in the merged model.
     pub first: usize,
-    /// How many tensors it provides.
+    /// Number of tensors it provides.
     pub count: usize,
     /// Index of its first checksum in the merged model.
     pub first_checksum: usize,
-    /// How many checksums it provides.
+    /// Number of checksums it provides.
     pub n_checksums: usize,
 }
 
 impl Origin {
-    /// Whether it provides tensor number `number` of the merged model as it was opened.
+    /// Returns whether it provides tensor number `number` of the merged model as it was opened.
     fn provides(&self, number: usize) -> bool {
         number >= self.first && number - self.first < self.count
     }
@@ -185,7 +185,7 @@ impl OpenedModel {
     }
 }
 
-/// What a path leads to, opened once, with its format: nothing has been read except for a bounded look.
+/// The file or folder behind a path, opened once, with its format: nothing has been read except for a bounded look.
 #[derive(Clone)]
 pub struct Probed<'e> {
     engine: &'e Engine,
@@ -225,7 +225,7 @@ impl<'e> Probed<'e> {
         self.choice.format
     }
 
-    /// What the user should know about the choice.
+    /// Warnings for the user about the choice.
     pub fn warnings(&self) -> &[String] {
         &self.choice.warnings
     }

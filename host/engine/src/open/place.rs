@@ -1,6 +1,5 @@
-//! Where bytes come from: a [`Backing`] is a run of bytes, a [`Place`] a folder of these, and [`Places`]
-//! resolves the user's paths. The engine knows neither files nor networks; whoever has them implements these
-//! traits.
+//! Sources of bytes: a [`Backing`] is a run of bytes, a [`Place`] a folder of these, and [`Places`] resolves
+//! the user's paths. The engine knows neither files nor networks; whoever has them implements these traits.
 
 use apr_sdk::{Error, Result, escape, has_controls};
 use std::path::{Component, Path};
@@ -11,9 +10,9 @@ use std::sync::Arc;
 pub struct Version {
     /// Length in bytes.
     pub len: u64,
-    /// When the bytes last changed, as far as known; in nanoseconds since 1970 if it is a time.
+    /// Time of the last change of the bytes, as far as known; in nanoseconds since 1970 if it is a time.
     pub modified: i128,
-    /// When anything about them last changed, which nobody can reset.
+    /// Time of the last change of anything about them, which nobody can reset.
     pub status: i128,
 }
 
@@ -42,18 +41,18 @@ pub trait Backing: Send + Sync {
         None
     }
 
-    /// Whether the name they were opened by now leads elsewhere, or nowhere.
+    /// Returns whether the name they were opened by now leads elsewhere, or nowhere.
     fn is_replaced(&self) -> bool {
         false
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What a name in a place leads to.
+/// The target of a name in a place.
 #[derive(Clone)]
 pub enum Found {
     /// A file, with its bytes.
@@ -105,7 +104,7 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a user's path leads to: a file with the place around it, or the place itself.
+/// The target of a user's path: a file with the place around it, or the place itself.
 #[derive(Clone)]
 pub struct Entry {
     /// The folder, or the file's folder.

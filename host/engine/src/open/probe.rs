@@ -10,9 +10,9 @@ use apr_sdk::{Error, ErrorKind, LogLevel, Look, Result, Score, escape};
 pub struct Choice<'a> {
     /// The format to open it with.
     pub format: &'a Format,
-    /// What the user should know, such as a wrong extension.
+    /// Warnings for the user, such as a wrong extension.
     pub warnings: Vec<String>,
-    /// Whether to open the whole folder around the file as the model.
+    /// True to open the whole folder around the file as the model.
     pub claimed: bool,
 }
 
@@ -128,7 +128,7 @@ struct Claim<'a> {
     by: &'a Format,
     /// The name of its own file.
     file: &'a str,
-    /// Whether it takes the folder for its model.
+    /// True if it takes the folder for its model.
     is_sure: bool,
 }
 

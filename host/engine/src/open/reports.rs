@@ -20,9 +20,9 @@ pub struct FormatReport {
     pub text: String,
     /// For programs: a JSON object with a `schema`.
     pub json: Map<String, Json>,
-    /// Whether all is well.
+    /// True if all is well.
     pub passed: bool,
-    /// What the user should know, such as a wrong extension.
+    /// Warnings for the user, such as a wrong extension.
     pub warnings: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ fn make_with(
     Ok(FormatReport { format: format.id().to_owned(), text, json, passed, warnings })
 }
 
-/// Whether a format declares the report `id`.
+/// Returns whether a format declares the report `id`.
 pub fn declares(format: &Format, id: &str) -> bool {
     format.manifest.reports.iter().any(|(name, _)| name == id)
 }

@@ -16,7 +16,7 @@ pub const LONG: u64 = 64 << 10;
 /// Bytes read at once where something has not been read before.
 const PIECE: u64 = 1 << 20;
 
-/// What an offset refers to.
+/// The space that an offset refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ByteSpace {
     /// A file of the source.
@@ -106,12 +106,12 @@ impl Seen {
         Ok(all.finalize())
     }
 
-    /// Whether any byte of a range was read.
+    /// Returns whether any byte of a range was read.
     pub fn any(&self, place: ByteSpace, range: Range<u64>) -> bool {
         gaps(&self.runs(), place, &range) != [range]
     }
 
-    /// Whether every byte of a range was read.
+    /// Returns whether every byte of a range was read.
     pub fn has(&self, place: ByteSpace, range: Range<u64>) -> bool {
         gaps(&self.runs(), place, &range).is_empty()
     }
@@ -123,7 +123,7 @@ impl Seen {
     }
 }
 
-/// Whether adjacent runs are merged: both are long, or the sum of both is short.
+/// Returns whether adjacent runs are merged: both are long, or the sum of both is short.
 fn alike(left: &SeenRange, right: &SeenRange) -> bool {
     (left.len >= LONG && right.len >= LONG) || left.len + right.len < LONG
 }

@@ -1,5 +1,5 @@
-//! What a plugin is lent to read from: one [`Source`] per call, over the files of a model or a range of one
-//! file.
+//! The source that a plugin is lent to read from: one [`Source`] per call, over the files of a model or a
+//! range of one file.
 
 use crate::open::files::Files;
 use crate::progress::Progress;
@@ -7,12 +7,12 @@ use apr_sdk::{Budget, Error, Extent, FileId, LogLevel, Result, Source};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where file 0 of a call is in the model's table: all of file 0, or a part.
+/// The place of a call's file 0 in the model's table: all of file 0, or a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// The file's number in the table.
     pub file: FileId,
-    /// Where it begins in that file.
+    /// Its offset in that file.
     pub offset: u64,
     /// Its length; `None` for the whole file.
     pub len: Option<u64>,

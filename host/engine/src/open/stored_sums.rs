@@ -70,7 +70,7 @@ impl StoredSum {
         Ok(StoredSum { covers: checksum.covers, file, computed, stored, is_decoded })
     }
 
-    /// Whether they are equal.
+    /// Returns whether they are equal.
     pub fn is_right(&self) -> bool {
         self.stored == Some(self.computed)
     }

@@ -7,7 +7,7 @@ use apr_sdk::{
     CheckedModel, DType, DTypeKind, Error, ForeignFile, ForeignPolicy, Model, Obstacle, Result, escape,
 };
 
-/// Which flags would give tensors types that the target holds.
+/// The flags that would give tensors types that the target holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Casting {
     /// None: packed weights are copied, and a cast would take codes for values.
@@ -62,7 +62,7 @@ pub fn name_after(model: &mut Model, target: &Format, file: &str) -> Option<Stri
         .then(|| format!("not carried: the name `{was}`; the tensor is called after its file, `{is}`"))
 }
 
-/// What to do about a type that the target lacks, in types that it has.
+/// Advice about a type that the target lacks, in types that it has.
 fn ways_out(dtype: DType, target: &Format, casting: Casting) -> String {
     const ANOTHER: &str = "write a format that has this type";
     let kind = dtype.info().map(|row| row.kind);

@@ -13,7 +13,7 @@ use apr_sdk::{Error, Model, Result, escape};
 use serde::Serialize;
 use std::collections::HashSet;
 
-/// Where the tensors and keys of a source went.
+/// The destinations of a source's tensors and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     /// The source's tensors.
@@ -28,10 +28,10 @@ pub struct Coverage {
     pub renamed: Vec<Renamed>,
 }
 
-/// Where all tensors, or all keys, went. The four lists together have `total` entries.
+/// The destinations of all tensors, or all keys. The four lists together have `total` entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// How many the source has.
+    /// Number in the source.
     pub total: usize,
     /// Those that an architecture's table translates into the output.
     pub mapped: Vec<String>,
@@ -98,7 +98,7 @@ impl Coverage {
     }
 }
 
-/// Whether the output states a key (by format, file and key) in its own form.
+/// Tells whether the output states a key (by format, file and key) in its own form.
 pub type Restates<'a> = &'a dyn Fn(&str, &str, &str) -> bool;
 
 /// Decides what an output states in its own form.
@@ -109,15 +109,15 @@ pub struct Restated<'a> {
     pub source: &'a str,
     /// The format that is written.
     pub target: &'a Format,
-    /// Whether the model has a tokenizer that was understood.
+    /// True if the model has a tokenizer that was understood.
     pub tokenizer: bool,
-    /// Whether the model has a card.
+    /// True if the model has a card.
     pub card: bool,
 }
 
 impl Restated<'_> {
-    /// Whether the output states the key of this format's file in its own form; `ledger` records what a
-    /// translation did.
+    /// Returns whether the output states the key of this format's file in its own form; `ledger` records what
+    /// a translation did.
     pub fn has(&self, format: &str, file: &str, key: &str, ledger: Option<&Ledger>) -> bool {
         let Ok(format) = self.engine.registry.format(format) else { return false };
         let manifest = &format.manifest;

@@ -10,7 +10,7 @@ const LARGEST: u64 = 256 << 20;
 /// The most that a block may grow: a factor, plus room for its own header.
 const GROWTH: (u64, u64) = (16, 64 << 10);
 
-/// How a payload is encoded.
+/// The encoding of a payload.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The method and its options.
@@ -21,7 +21,7 @@ pub struct Encoded {
     pub raw_len: u64,
     /// Raw bytes per block; the last one may be shorter.
     pub block_size: u64,
-    /// Whether the writer is told the encoded length of each block.
+    /// True if the writer is told the encoded length of each block.
     pub lengths: bool,
     /// Upper bound for the encoded payload, in bytes.
     pub bound: u64,

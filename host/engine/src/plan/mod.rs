@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a conversion will do. `--plan` prints it as text or JSON.
+/// The plan of a conversion. `--plan` prints it as text or JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// `apr.plan/1`.
@@ -39,7 +39,7 @@ pub struct Plan {
     pub files: Vec<PlanFile>,
     /// Total size of all files in bytes; exact, unless a file's size is an upper bound.
     pub bytes: u64,
-    /// Whether the total is an upper bound.
+    /// True if the total is an upper bound.
     #[serde(skip_serializing_if = "is_exact")]
     pub is_bound: bool,
     /// Upper bound for the memory that payload takes, in bytes: tiles, boxes or blocks per thread. The header's
@@ -49,13 +49,13 @@ pub struct Plan {
     /// A summary of the output model; `None` if the plan is not to be shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// What will be done to each tensor.
+    /// The plan for each tensor.
     pub tensors: Vec<PlanTensor>,
-    /// Where everything in the source goes.
+    /// The destination of everything in the source.
     pub coverage: Coverage,
-    /// What will not be carried, and what was assumed.
+    /// Content that will not be carried, and assumptions.
     pub notes: Vec<String>,
-    /// What the user should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -66,12 +66,12 @@ pub struct PlanFile {
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Whether the length is an upper bound, because payload is encoded.
+    /// True if the length is an upper bound, because payload is encoded.
     #[serde(skip_serializing_if = "is_exact")]
     pub is_bound: bool,
 }
 
-/// What will be done to one tensor.
+/// The plan for one tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanTensor {
     /// The tensor's name in the output.
@@ -87,7 +87,7 @@ pub struct PlanTensor {
     pub file: Arc<str>,
     /// Offset in that file, in bytes.
     pub offset: u64,
-    /// Whether offset and length are upper bounds, because payload is encoded.
+    /// True if offset and length are upper bounds, because payload is encoded.
     #[serde(skip_serializing_if = "is_exact")]
     pub is_bound: bool,
     /// The operations, in order.

@@ -8,7 +8,7 @@ use apr_sdk::{Error, Model, Result, escape};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// How to rename the source's tensors.
+/// Rules for renaming the source's tensors.
 #[derive(Clone, Debug, Default)]
 pub struct Renaming {
     /// Select only tensors below this path, and strip it.
@@ -17,18 +17,18 @@ pub struct Renaming {
     pub mapping: Vec<(String, String)>,
 }
 
-/// What remains of a model, and what became of everything else.
+/// The remainder of a model, and the fate of everything else.
 #[derive(Debug)]
 pub struct Taken {
     /// The former index of each remaining tensor.
     pub kept: Vec<usize>,
-    /// What became of each tensor of the source.
+    /// The fate of each tensor of the source.
     pub fates: Vec<Fate>,
     /// The tensors that patterns left out.
     pub removed: Vec<Removed>,
 }
 
-/// What became of a tensor of the source.
+/// The fate of a tensor of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Selected, under this name.

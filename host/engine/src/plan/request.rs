@@ -9,7 +9,7 @@ use apr_sdk::ForeignPolicy;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// How much to verify after writing.
+/// Extent of the verification after writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum VerifyMode {
     /// Re-read the header through the reader, check stored checksums, re-read three tiles per file.
@@ -36,45 +36,45 @@ pub struct ConvertOptions {
     pub options: Vec<GivenOption>,
     /// The architecture; `none` keeps all names.
     pub arch: Option<String>,
-    /// Whether the model must have an architecture with a table, even if the target does not need one.
+    /// True if the model must have an architecture with a table, even if the target does not need one.
     pub wants_architecture: bool,
-    /// How to rename the source's tensors.
+    /// Rules for renaming the source's tensors.
     pub renaming: Renaming,
-    /// Which of the source's tensors to convert.
+    /// The choice of the source's tensors to convert.
     pub choice: Choice,
     /// Layers that are left out, counted from 0: those behind them move down.
     pub prune_layers: BTreeSet<u64>,
     /// New names for tensors of the output: (pattern, replacement).
     pub renames: Vec<(String, String)>,
-    /// What to do with foreign metadata.
+    /// The policy for foreign metadata.
     pub foreign: ForeignPolicy,
     /// The most payload bytes per file.
     pub max_shard_size: Option<u64>,
     /// The types requested for the weights.
     pub quantization: Quantization,
-    /// How much to verify after writing.
+    /// Extent of the verification after writing.
     pub verify: VerifyMode,
     /// Metadata to set.
     pub set: Vec<(String, String)>,
     /// Metadata to remove.
     pub unset: Vec<String>,
-    /// Where to write a report of the conversion afterwards.
+    /// The path for a report of the conversion afterwards.
     pub report: Option<PathBuf>,
     /// Files that are read besides the model: no output may replace them.
     pub reads: Vec<PathBuf>,
-    /// Whether to replace an existing output.
+    /// Replaces an existing output.
     pub force: bool,
-    /// Whether the output replaces the input, file by file.
+    /// Replaces the input with the output, file by file.
     pub in_place: bool,
-    /// Whether to continue an interrupted conversion.
+    /// Continues an interrupted conversion.
     pub resume: bool,
-    /// Whether to cast values that are not finite, instead of failing.
+    /// Casts values that are not finite, instead of failing.
     pub allow_nonfinite: bool,
-    /// Whether findings that would be warnings are errors.
+    /// Treats findings that would be warnings as errors.
     pub strict: bool,
-    /// Whether to continue after findings that would be errors; `force` without `strict` does so too.
+    /// Continues after findings that would be errors; `force` without `strict` does so too.
     pub relaxed: bool,
-    /// Whether to open the input by itself, without the folder around it.
+    /// Opens the input by itself, without the folder around it.
     pub bare: bool,
 }
 

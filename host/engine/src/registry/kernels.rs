@@ -10,7 +10,7 @@ pub(super) struct KernelSlot {
     pub(super) id: String,
     /// Index of the plugin in [`Registry::plugins`].
     pub(super) plugin: usize,
-    /// What a device can be opened with.
+    /// The options that a device can be opened with.
     options: Vec<OptionSpec>,
     provider: Arc<dyn Provider>,
     made: OnceLock<Result<Arc<dyn Kernel>>>,
@@ -62,7 +62,7 @@ impl Registry {
         found.map_or_else(|| Err(self.no_kernel(id)), KernelSlot::make)
     }
 
-    /// What a backend's device is opened with: the defaults of its options, and what the user gave.
+    /// The options that a backend's device is opened with: the defaults, and those that the user gave.
     ///
     /// # Errors
     /// InvalidArgument for an option that the backend does not declare, or a value that it does not accept.

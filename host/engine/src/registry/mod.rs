@@ -57,7 +57,7 @@ pub trait Provider: Send + Sync {
     }
 }
 
-/// Where a plugin was found, which decides how far it is trusted.
+/// The place where a plugin was found, which decides how far it is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// Linked into the program.
@@ -70,7 +70,7 @@ pub enum Tier {
     Named,
 }
 
-/// How a plugin was found: who named it, or which folder holds it.
+/// The way a plugin was found: who named it, or which folder holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Linked into the program.
@@ -92,7 +92,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// How far plugins found this way are trusted.
+    /// The level of trust in plugins found this way.
     pub fn tier(self) -> Tier {
         match self {
             Origin::Bundled => Tier::Bundled,
@@ -102,7 +102,7 @@ impl Origin {
         }
     }
 
-    /// Whether the plugin may belong to the executable's owner, because it is beside the executable.
+    /// Returns whether the plugin may belong to the executable's owner, because it is beside the executable.
     pub fn beside_executable(self) -> bool {
         matches!(self, Origin::Beside | Origin::Built)
     }
@@ -114,7 +114,7 @@ pub struct Plugin {
     pub manifest: Option<Manifest>,
     /// The library's path; `None` for a bundled plugin.
     pub path: Option<PathBuf>,
-    /// How it was found.
+    /// The way it was found.
     pub origin: Origin,
     /// The version of the interface it was built for, if that could be read.
     pub abi: Option<(u32, u32)>,
@@ -123,7 +123,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Whether it is refused because a plugin found earlier provides the same id or format.
+    /// Returns whether it is refused because a plugin found earlier provides the same id or format.
     pub fn gives_way(&self) -> bool {
         self.state.as_ref().err().is_some_and(|error| error.explicit_code() == Some(DUPLICATE))
     }
@@ -217,7 +217,7 @@ impl Registry {
         Registry::default()
     }
 
-    /// Whether a format, and the one that writes its weights, hold tensors of a type.
+    /// Returns whether a format, and the one that writes its weights, hold tensors of a type.
     pub fn holds(&self, format: &Format, dtype: DType) -> bool {
         let parts = &format.manifest.parts;
         let is_of_weights = |of: &&Format| of.manifest.writes && parts.iter().any(|part| part == of.id());
@@ -343,7 +343,7 @@ impl Registry {
         })
     }
 
-    /// Whether a fault has not been reported yet; one fault may affect many calls. Marks it as reported.
+    /// Returns whether a fault has not been reported yet; one fault may affect many calls. Marks it as reported.
     pub fn is_news(&self, fault: &Error) -> bool {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(fault.to_string())
     }

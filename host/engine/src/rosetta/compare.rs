@@ -23,7 +23,7 @@ pub struct Finding {
     pub code: &'static str,
     /// The tensor, if it is about one.
     pub tensor: Option<String>,
-    /// What differs, with both sides.
+    /// The difference, with both sides.
     pub message: String,
 }
 
@@ -32,14 +32,14 @@ pub struct Finding {
 pub struct FactPair {
     /// The fact's name.
     pub name: &'static str,
-    /// What the source says.
+    /// The source's statement.
     pub source: Option<Stated>,
-    /// What the result says.
+    /// The result's statement.
     pub result: Option<Stated>,
 }
 
 impl FactPair {
-    /// Whether both sides state it, and agree.
+    /// Returns whether both sides state it, and agree.
     pub fn agrees(&self) -> bool {
         self.source.as_ref().zip(self.result.as_ref()).is_some_and(|(a, b)| a.value == b.value)
     }
@@ -62,7 +62,7 @@ pub struct Comparison {
     pub worst: Option<String>,
     /// Architecture, sizes, vocabulary: compared if both state them.
     pub facts: Vec<FactPair>,
-    /// What was assumed or not compared.
+    /// Assumptions, and content that was not compared.
     pub notes: Vec<String>,
 }
 
@@ -262,7 +262,7 @@ impl Comparison {
     }
 }
 
-/// How to decode each side, with the bytes of as many elements as are taken together.
+/// The decoder of each side, with the bytes of as many elements as are taken together.
 type Values = ((Numbers, usize), (Numbers, usize));
 
 /// Measures two payloads piece by piece.

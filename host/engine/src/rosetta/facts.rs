@@ -55,7 +55,7 @@ pub const FACTS: [Fact; 4] = [
     },
 ];
 
-/// How keys begin that describe what a model sees, hears or speaks with.
+/// Prefixes of keys that describe what a model sees, hears or speaks with.
 const OTHER_SIDES: [&str; 5] = ["vision_", "audio_", "talker_", "token2wav_", "code2wav_"];
 
 /// Layers that predict further tokens, which `block_count` counts with the others in files that state this key.
@@ -74,12 +74,12 @@ fn without_next_token(key: &str, count: String, keys: &[(String, Value)]) -> Str
 }
 
 impl Fact {
-    /// Whether a configuration name states this fact.
+    /// Returns whether a configuration name states this fact.
     pub fn is_called(&self, name: &str) -> bool {
         self.words.contains(&last_word(name))
     }
 
-    /// What the model states, or `None`.
+    /// The model's statement, or `None`.
     ///
     /// # Errors
     /// Any error from reading a value in the file.

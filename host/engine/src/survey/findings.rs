@@ -1,5 +1,5 @@
-//! What is odd about the models of a survey: what opening said, what breaks the rules for a tensor's values and shape, and
-//! where two models are not the same.
+//! Findings about the models of a survey: what opening said, what breaks the rules for a tensor's values and shape, and where
+//! two models are not the same.
 
 use super::measure::Together;
 use super::{Status, SurveyedSide, SurveyedTensor};
@@ -15,7 +15,7 @@ use serde::Serialize;
 /// One thing that is odd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The model that it is about, `a` or `b`; absent if it is about both.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub fn findings(
     Ok(found)
 }
 
-/// What is wrong with the values of a tensor.
+/// Problems with the values of a tensor.
 fn judged(
     model: &'static str,
     name: &str,
@@ -107,7 +107,7 @@ fn judged(
     found
 }
 
-/// How a tensor of both models differs, unless by its values alone.
+/// Differences of a tensor between both models, unless in its values alone.
 fn between(tensor: &SurveyedTensor) -> Vec<Finding> {
     let finding = |message: String| Finding::new(None, message).of(&tensor.name);
     let shape = |side: &Option<SurveyedSide>| side.as_ref().map_or(&[][..], |side| &side.shape).to_vec();
@@ -134,7 +134,7 @@ fn between(tensor: &SurveyedTensor) -> Vec<Finding> {
     found
 }
 
-/// How many tensors differ in value, and which the most.
+/// The number of tensors that differ in value, and which differs the most.
 fn compared(tensors: &[SurveyedTensor]) -> Option<Finding> {
     let errors = || tensors.iter().filter_map(|tensor| Some((tensor, tensor.error.as_ref()?)));
     let n = errors().count();

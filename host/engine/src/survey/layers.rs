@@ -12,27 +12,26 @@ const MOST_KINDS: usize = 40;
 /// The tensors of a layer, together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Layer {
-    /// What their names begin with; `None` for those outside of layers.
+    /// The prefix of their names; `None` for those outside of layers.
     pub layer: Option<String>,
     /// In a.
     pub a: LayerSide,
     /// In b.
     pub b: LayerSide,
-    /// How far the values of b lie from those of a, as [`ValueError::relative`](super::ValueError::relative) over all of
-    /// them.
+    /// Distance of the values of b from those of a, as [`ValueError::relative`](super::ValueError::relative) over all of them.
     pub relative_error: Option<f64>,
 }
 
 /// The tensors of a layer in one model.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LayerSide {
-    /// How many tensors.
+    /// Number of tensors.
     pub tensors: u64,
-    /// How many elements.
+    /// Number of elements.
     pub parameters: u64,
     /// Bytes of their payload.
     pub bytes: u64,
-    /// How many tensors there are of each type.
+    /// Number of tensors of each type.
     pub types: BTreeMap<&'static str, u64>,
     /// Statistics over all values of those whose values are known.
     pub statistics: Statistics,
@@ -40,12 +39,12 @@ pub struct LayerSide {
     pub rms: Option<f64>,
 }
 
-/// How far two models lie apart.
+/// Distances between two models.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeatMap {
     /// The kinds of tensors in layers: those with the most elements, in a's order.
     pub kinds: Vec<String>,
-    /// How many kinds are left out.
+    /// Number of kinds left out.
     pub left_out: usize,
     /// A row for each layer.
     pub rows: Vec<HeatRow>,
@@ -56,7 +55,7 @@ pub struct HeatMap {
 /// The tensors of a layer in a heat map.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeatRow {
-    /// What their names begin with.
+    /// The prefix of their names.
     pub layer: String,
     /// The relative error of each kind; `None` where the layer has none, or its values cannot be compared.
     pub relative_errors: Vec<Option<f64>>,

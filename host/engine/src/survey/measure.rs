@@ -21,10 +21,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bins of a histogram.
 const BINS: usize = 32;
 
-/// What is read at once: a tensor of a, of b, or one of each, of the same shape and with a common measure.
+/// The tensors that are read at once: one of a, of b, or one of each, of the same shape and with a common measure.
 pub type Together = [Option<usize>; 2];
 
-/// What was found.
+/// The result of a measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Of each side that was read.
@@ -33,12 +33,12 @@ pub struct Measured {
     pub apart: Option<Apart>,
 }
 
-/// How far two tensors lie apart.
+/// The distance between two tensors.
 #[derive(Clone, Debug, Default)]
 pub struct Apart {
-    /// Whether both have the same bytes of the same type.
+    /// True if both have the same bytes of the same type.
     pub same_bytes: bool,
-    /// What else was found; of its sums, those of squares.
+    /// The other distances; of the sums, those of squares.
     pub distance: Distance,
 }
 
@@ -76,7 +76,7 @@ pub fn measure(
 /// Tensors that are read together, cut into tiles.
 struct Work {
     of: Together,
-    /// How each is read; `None` where payload only comes in order.
+    /// The expression that reads each; `None` where payload only comes in order.
     made_of: Option<[Option<Expression>; 2]>,
     numbers: [Option<Numbers>; 2],
     measure: Option<Measure>,
@@ -86,7 +86,7 @@ struct Work {
     state: Mutex<State>,
 }
 
-/// What is known so far.
+/// The results so far.
 #[derive(Default)]
 struct State {
     found: [Found; 2],
@@ -102,11 +102,11 @@ struct State {
     apart: [ExactSum; 3],
 }
 
-/// What belongs to one worker.
+/// The state of one worker.
 #[derive(Default)]
 struct Slot {
     buffers: [Vec<u8>; 2],
-    /// What it counted of the work that it is at, and in how many tiles.
+    /// Its counts of the current work, and the number of tiles they cover.
     spreads: [Spread; 2],
     work: Option<usize>,
     n_tiles: u64,

@@ -1,5 +1,5 @@
-//! What is in a model, measured: every tensor's statistics and histogram, layer by layer; and beside another model how far
-//! the tensors of both lie apart. All payload is read once.
+//! Measurements of a model: every tensor's statistics and histogram, layer by layer; and beside another model, the distances
+//! between the tensors of both. All payload is read once.
 
 mod findings;
 mod layers;
@@ -29,16 +29,16 @@ pub struct Survey {
     /// The second, if there are two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<SurveyedModel>,
-    /// What is odd, in a's order: the whole model first.
+    /// Oddities, in a's order: the whole model first.
     pub findings: Vec<Finding>,
     /// Sums over the tensors of each layer, in a's order; what belongs to no layer is the first.
     pub layers: Vec<Layer>,
-    /// How far a and b lie apart, by layer and kind of tensor.
+    /// Distances between a and b, by layer and kind of tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heat_map: Option<HeatMap>,
     /// Every tensor, in a's order; those of b alone follow.
     pub tensors: Vec<SurveyedTensor>,
-    /// What was assumed, or not compared.
+    /// Assumptions, and content that was not compared.
     pub notes: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct SurveyedModel {
     pub bytes: u64,
     /// Bytes of its files that lie between payloads: what aligns them, and what else the format has there.
     pub between_payloads: u64,
-    /// How many tensors it has.
+    /// Number of tensors it has.
     pub tensors: usize,
     /// The naming world of its tensors (`hf`, `none`, ...).
     pub dialect: String,
@@ -67,12 +67,12 @@ pub struct SurveyedModel {
     pub types: Vec<TypeCount>,
 }
 
-/// What a model has of one element type.
+/// Number and size of a model's tensors of one element type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TypeCount {
     /// Its name.
     pub dtype: &'static str,
-    /// How many tensors.
+    /// Number of tensors.
     pub tensors: u64,
     /// Bytes of their payload.
     pub bytes: u64,
@@ -87,21 +87,21 @@ pub struct SurveyedTensor {
     pub layer: Option<String>,
     /// The rest of its name, with `*` for further numbers; all of it outside of layers.
     pub kind: String,
-    /// How the tensors of both compare; absent if there is one model.
+    /// The result of comparing the tensors of both; absent if there is one model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// What it is in a.
+    /// The tensor in a.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<SurveyedSide>,
-    /// What it is in b.
+    /// The tensor in b.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<SurveyedSide>,
-    /// How far both lie apart, if values can be compared.
+    /// The distance between both, if values can be compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ValueError>,
 }
 
-/// How the tensors of two models compare.
+/// The result of comparing the tensors of two models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -128,7 +128,7 @@ pub struct SurveyedSide {
     pub dtype: &'static str,
     /// Its dimensions, outermost first.
     pub shape: Vec<u64>,
-    /// How many elements.
+    /// Number of elements.
     pub parameters: u64,
     /// Bytes of its payload.
     pub bytes: u64,
@@ -136,12 +136,12 @@ pub struct SurveyedSide {
     pub statistics: Option<Statistics>,
     /// The root of the mean square of its finite values.
     pub rms: Option<f64>,
-    /// How its finite values are spread; absent without one, and where there are too many tensors to show.
+    /// Distribution of its finite values; absent without one, and where there are too many tensors to show.
     pub histogram: Option<Bins>,
 }
 
-/// How far the values of a tensor in b lie from those in a. Pairs with a side that is not finite are counted, and left out
-/// of all else.
+/// Distance of the values of a tensor in b from those in a. Pairs with a side that is not finite are counted, and left out of
+/// all else.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ValueError {
     /// The root of the sum of squared differences, over the greater norm of both: 0 if they are the same, at most 2. NaN,
@@ -151,9 +151,9 @@ pub struct ValueError {
     pub rmse: Option<f64>,
     /// The greatest difference, likewise.
     pub max_abs: Option<f64>,
-    /// How many values differ.
+    /// Number of values that differ.
     pub differing: u64,
-    /// How many of those have a side that is not finite.
+    /// Number of those that have a side that is not finite.
     pub mismatched: u64,
     /// Sums of squares: of differences, of the values of a and of b.
     #[serde(skip)]
@@ -161,7 +161,7 @@ pub struct ValueError {
 }
 
 impl Survey {
-    /// How many findings are more than notes.
+    /// Number of findings that are more than notes.
     pub fn odd(&self) -> usize {
         self.findings.iter().filter(|finding| finding.severity > Severity::Ok).count()
     }
@@ -209,7 +209,7 @@ fn paired(sides: &Sides<'_>, both: bool) -> Result<Vec<Together>> {
     Ok(pairs)
 }
 
-/// Whether two tensors can be read side by side.
+/// Returns whether two tensors can be read side by side.
 fn comparable(engine: &Engine, sides: &Sides<'_>, a: usize, b: usize) -> bool {
     let (a, b) = (sides.a.tensor(a), sides.b.tensor(b));
     a.shape == b.shape && Measure::new(a.dtype, b.dtype, 0.0, &engine.registry).is_some()

@@ -31,7 +31,7 @@ pub struct Job<'a> {
     pub model: &'a Model,
     /// The payload, cut into tiles.
     pub tiles: &'a Tiles,
-    /// Where the tiles go.
+    /// Destination of the tiles.
     pub sink: &'a dyn TileSink,
     /// The checksums of finished tiles.
     pub sums: &'a TileSums,
@@ -43,7 +43,7 @@ pub struct Job<'a> {
     pub losses: Option<&'a Losses>,
     /// The scratch file with spooled payload.
     pub spool: Option<Spooled<'a>>,
-    /// Whether values that are not finite are cast like others.
+    /// True if values that are not finite are cast like others.
     pub allow_nonfinite: bool,
 }
 
@@ -175,7 +175,7 @@ pub struct Common {
 pub struct Shared<'a> {
     /// The context: plugins, workers, cancellation.
     pub engine: &'a Engine,
-    /// What to do.
+    /// The work to do.
     pub job: Job<'a>,
     /// The state shared with the other outputs.
     pub common: &'a Common,
@@ -256,7 +256,7 @@ impl Shared<'_> {
         self.stop();
     }
 
-    /// Whether a tile, and the one computed beside it, is finished.
+    /// Returns whether a tile, and the one computed beside it, is finished.
     pub fn is_done(&self, run: usize, tile: usize) -> bool {
         let Job { tiles, sums, .. } = self.job;
         let beside = tiles.beside(run, tile);
@@ -314,7 +314,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Whether this output has stopped.
+    /// Returns whether this output has stopped.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

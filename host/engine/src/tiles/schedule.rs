@@ -13,7 +13,7 @@ pub struct Member {
     pub output: usize,
     /// Index of the run in that output.
     pub run: usize,
-    /// Whether it gives the same result as the member before it.
+    /// True if it gives the same result as the member before it.
     pub repeats: bool,
 }
 
@@ -109,7 +109,7 @@ impl Together<'_> {
     }
 }
 
-/// Whether two runs compute the same result from the same bytes, and so do the runs beside them.
+/// Returns whether two runs compute the same result from the same bytes, and so do the runs beside them.
 fn is_alike(outputs: &[&Tiles], (one, own): (&Member, &Run), (output, other): (usize, &Run)) -> bool {
     let beside = |output: usize, run: &Run| run.beside.map(|beside| &outputs[output].runs[beside].expression);
     own.expression == other.expression

@@ -1,12 +1,12 @@
-//! Where tiles go: storage behind a trait. What a file is, when its bytes are durable, what is kept of an
-//! interrupted job and how output is published is up to storage; the engine hands over bytes and opaque
+//! Destination of tiles: storage behind a trait. What a file is, when its bytes are durable, what is kept of
+//! an interrupted job and how output is published is up to storage; the engine hands over bytes and opaque
 //! records.
 
 use crate::open::{Backing, Version};
 use apr_sdk::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a resumed run needs to know about a finished tile, or a finished unit of encoded payload; opaque to storage.
+/// The data that a resumed run needs about a finished tile, or a finished unit of encoded payload; opaque to storage.
 pub type TileRecord = Box<[u8]>;
 
 /// The files of an output that is being written, by index. From the start, they have the greatest length they

@@ -34,7 +34,7 @@ pub struct Spot {
 pub struct Run {
     /// Index of the tensor in the planned model; `None` for other bytes of the source.
     pub tensor: Option<usize>,
-    /// How its bytes are computed.
+    /// The computation of its bytes.
     pub expression: Expression,
     /// The smallest part that can be evaluated separately; `None` if its values are unchanged.
     pub granule: Option<Box<Granule>>,
@@ -52,14 +52,14 @@ pub struct Run {
     pub tile_len: u64,
     /// Index of its first tile.
     pub first: usize,
-    /// How it is divided into units.
+    /// Its division into units.
     cut: Cut,
     /// The run whose tiles correspond to this one's and come from the same values: both are computed
     /// together.
     pub beside: Option<usize>,
 }
 
-/// How a run is divided into units, which one worker evaluates at a time.
+/// The division of a run into units, which one worker evaluates at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     /// Units of so many tiles.
@@ -90,7 +90,7 @@ impl Run {
         }
     }
 
-    /// Whether a run of another output, with the same leaf, has the same units and tiles, so that
+    /// Returns whether a run of another output, with the same leaf, has the same units and tiles, so that
     /// corresponding tiles come from the same bytes. Runs that are committed in order or gathered in boxes
     /// are computed separately, and each output has its own scratch file.
     pub fn goes_with(&self, other: &Run) -> bool {
@@ -108,19 +108,19 @@ impl Run {
             && tiles(self) == tiles(other)
     }
 
-    /// Whether it needs whole rows, so that it is computed tile by tile even if reading would be faster
-    /// otherwise.
+    /// Returns whether it needs whole rows, so that it is computed tile by tile even if reading would be
+    /// faster otherwise.
     pub fn is_rows(&self) -> bool {
         self.granule.as_ref().is_some_and(|granule| granule.is_row)
     }
 
-    /// Whether it is gathered from many places of a file, box by box.
+    /// Returns whether it is gathered from many places of a file, box by box.
     pub fn is_boxed(&self) -> bool {
         matches!(self.cut, Cut::Boxes(_))
     }
 
-    /// Where the source bytes for `len` bytes at offset `at` are, if they are contiguous: in which file or
-    /// decoded payload, at which offset, and how many.
+    /// The place of the source bytes for `len` bytes at offset `at`, if they are contiguous: the file or
+    /// decoded payload, the offset there, and the length.
     pub fn read_from(&self, at: u64, len: u64) -> Option<(ByteSpace, u64, u64)> {
         let (at, len) = (self.before(at), self.before(len));
         match self.expression.access().ok()? {
@@ -179,7 +179,7 @@ pub struct Tiles {
     of_tensor: Vec<Range<usize>>,
     /// Indices of the runs, in the order of their units.
     by_unit: Vec<usize>,
-    /// How many threads compute them. Units depend on it, tiles do not.
+    /// Number of threads that compute them. Units depend on it, tiles do not.
     threads: usize,
 }
 

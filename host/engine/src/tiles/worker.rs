@@ -24,7 +24,7 @@ pub struct Lists {
 /// Fills a tile or fails; returns the CRC-32 of the source's bytes if it differs from that of the tile.
 type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> + 'f;
 
-/// What one thread keeps from unit to unit.
+/// The state that one thread keeps from unit to unit.
 pub struct Worker<'a> {
     outputs: &'a [Shared<'a>],
     buffer: Vec<u8>,
@@ -320,7 +320,7 @@ impl<'a> Together<'a, '_> {
         self.outputs[member.output].job.tiles.runs[member.run].first + (tile - self.lead().1.first)
     }
 
-    /// Whether no output needs a tile any more.
+    /// Returns whether no output needs a tile any more.
     fn is_done(self, tile: usize) -> bool {
         self.members.iter().all(|member| self.has(member, tile))
     }

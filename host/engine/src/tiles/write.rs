@@ -43,7 +43,7 @@ pub struct OutputWork<'w, 'e> {
     pub expressions: Vec<Expression>,
     /// The policy for findings.
     pub quality: Quality,
-    /// Where to write.
+    /// Destination of the output.
     pub sink: &'w dyn TileSink,
     /// The records of an earlier run that wrote these files: a tile is trusted if its bytes still have the
     /// recorded checksum.

@@ -30,17 +30,17 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether every value was finite and unchanged.
+    /// Returns whether every value was finite and unchanged.
     pub fn is_exact(&self) -> bool {
         self.rounded + self.overflowed + self.nonfinite == 0
     }
 
-    /// Whether the way back restores every value to the bit.
+    /// Returns whether the way back restores every value to the bit.
     pub fn is_undone(&self) -> bool {
         self.rounded + self.overflowed + self.not_undone == 0
     }
 
-    /// Whether any value was, or became, infinite or NaN.
+    /// Returns whether any value was, or became, infinite or NaN.
     pub fn is_bad(&self) -> bool {
         self.overflowed + self.nonfinite > 0
     }
@@ -58,7 +58,7 @@ impl AddAssign for Changes {
 /// Casts whole little-endian elements; both slices hold the same number of them.
 type Convert = fn(from: &[u8], to: &mut [u8], add: Option<f32>) -> Changes;
 
-/// What is done to each element of a tensor: an optional addition, then a cast.
+/// The operations on each element of a tensor: an optional addition, then a cast.
 #[derive(Clone, Copy, Debug)]
 pub struct CastKernel {
     /// The source type.

@@ -1,5 +1,5 @@
-//! How far values have moved: sums that are collected while values are quantized, and the figures derived
-//! from them.
+//! Errors of quantization: sums that are collected while values are quantized, and the figures derived from
+//! them.
 
 use fearless_simd::{Level, dispatch};
 use serde::Serialize;
@@ -60,7 +60,7 @@ impl Loss {
         }
     }
 
-    /// Whether F32 sums are as good as wider ones: no square overflowed, and none vanished.
+    /// Returns whether F32 sums are as good as wider ones: no square overflowed, and none vanished.
     #[inline(always)]
     fn is_sound(&self) -> bool {
         let sums = [self.square, self.square_after, self.product, self.square_error];
@@ -151,12 +151,12 @@ fn add(lanes: &mut [[f32; LANES]; 5], x: &[f32; LANES], y: &[f32; LANES]) {
     }
 }
 
-/// What quantization did to one tensor, or to all.
+/// The effect of quantization on one tensor, or on all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// How many values were compared: those that are finite before and after.
+    /// Number of values compared: those that are finite before and after.
     pub values: u64,
-    /// How many were not, because one side is not finite.
+    /// Number of values not compared, because one side is not finite.
     #[serde(skip_serializing_if = "is_none")]
     pub not_finite: u64,
     /// Root mean square error.
@@ -171,7 +171,7 @@ pub struct Measured {
     pub bits_per_weight: f64,
 }
 
-/// Whether a count is zero, for serde.
+/// Returns whether a count is zero, for serde.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 pub(crate) fn is_none<T: Default + PartialEq>(count: &T) -> bool {
     *count == T::default()

@@ -8,7 +8,7 @@ const LANES: usize = 8;
 /// Magnitudes up to 2^400, and from 2^-400, whose squares and sums neither overflow nor vanish.
 const PLAIN: std::ops::Range<f64> = f64::from_bits((1023 - 400) << 52)..f64::from_bits((1023 + 400) << 52);
 
-/// Whether squares of numbers up to this magnitude can be summed as they are.
+/// Returns whether squares of numbers up to this magnitude can be summed as they are.
 pub fn is_plain(greatest: f64) -> bool {
     greatest == 0.0 || PLAIN.contains(&greatest)
 }
@@ -118,7 +118,7 @@ fn about_mean(high: &[f64], low: &[f64], exponent: i32, pivot: f64) -> Moments {
 #[derive(Default)]
 struct Away {
     sum: [f64; LANES],
-    /// What rounding `sum` lost.
+    /// The part that rounding `sum` lost.
     lost: [f64; LANES],
     squares: [f64; LANES],
 }

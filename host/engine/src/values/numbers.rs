@@ -14,7 +14,7 @@ pub type ReadNarrow = fn(bytes: &[u8], out: &mut [f32]);
 /// `low` is 0 except for integers above 2^53.
 pub type ReadWide = fn(bytes: &[u8], high: &mut [f64], low: &mut [f64]);
 
-/// How a type's elements are read.
+/// The way a type's elements are read.
 #[derive(Clone)]
 enum Form {
     /// Every value fits an `f32`.
@@ -92,13 +92,13 @@ impl Numbers {
         usize::try_from((count as u64 * bits).div_ceil(8 * numbers)).unwrap_or(usize::MAX)
     }
 
-    /// How many numbers so many bytes hold.
+    /// Count of numbers that so many bytes hold.
     fn numbers_in(&self, bytes: usize) -> u64 {
         let (bits, numbers) = self.block;
         bytes as u64 * 8 / bits * numbers + bytes as u64 * 8 % bits * numbers / bits
     }
 
-    /// Whether every value fits an `f32`.
+    /// Returns whether every value fits an `f32`.
     pub fn is_narrow(&self) -> bool {
         !matches!(self.form, Form::Wide(_))
     }
@@ -291,7 +291,7 @@ fn split(n: i128) -> (f64, f64) {
     (high, rest as f64)
 }
 
-/// What the codes with the greatest exponent, and the code of minus zero, mean.
+/// The meaning of the codes with the greatest exponent, and of the code of minus zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Odd {
     /// Infinity and NaN, as in IEEE 754.

@@ -9,19 +9,19 @@ pub struct Slice {
     axes: Vec<Axis>,
 }
 
-/// What is selected along one dimension; negative numbers count from its end.
+/// The selection along one dimension; negative numbers count from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Index(i64),
     Range(Option<i64>, Option<i64>),
 }
 
-/// What is selected along one dimension of known size.
+/// The selection along one dimension of known size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picked {
     /// The selected indices.
     pub range: Range<u64>,
-    /// Whether it is a single index, which removes the dimension.
+    /// True if it is a single index, which removes the dimension.
     pub is_index: bool,
 }
 
@@ -110,8 +110,8 @@ impl Axis {
     }
 }
 
-/// Which indices to show along each dimension: all, if they give at most `most` values; otherwise equally
-/// many at both ends of long dimensions, as few as necessary.
+/// The indices to show along each dimension: all, if they give at most `most` values; otherwise equally many
+/// at both ends of long dimensions, as few as necessary.
 pub fn shown(picked: &[Picked], most: u64) -> Vec<Vec<Range<u64>>> {
     let all = |one: &Picked| vec![one.range.clone()];
     let count = |axes: &[Vec<Range<u64>>]| {

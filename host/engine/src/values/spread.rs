@@ -1,6 +1,6 @@
-//! How numbers are spread, known after one reading, in which their range is not known yet: they are counted in steps of 1/256
-//! of a power of two, and of those counts come bins of almost equal width. Counts are whole numbers: those of several
-//! threads add up to the same in any order.
+//! Distribution of numbers, known after one reading, in which their range is not known yet: they are counted in steps of 1/256
+//! of a power of two, and of those counts come bins of almost equal width. Counts are whole numbers: those of several threads
+//! add up to the same in any order.
 
 use crate::values::numbers::Chunk;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 const STEP_BITS: u32 = 8;
 /// Steps of an octave, which is all numbers of one sign and one power of two.
 const STEPS: usize = 1 << STEP_BITS;
-/// How far a number's bits are moved to be that of its step.
+/// Number of bits by which a number is shifted to give its step.
 const SHIFT: u32 = 52 - STEP_BITS;
 
 /// The counts of one octave.
@@ -28,7 +28,7 @@ pub struct Bins {
     /// One more than there are counts, ascending: the least number, edges between bins, the greatest number. A number on an
     /// edge between two bins counts in the one that lies farther from zero.
     pub edges: Vec<f64>,
-    /// How many numbers lie in each bin.
+    /// Count of numbers in each bin.
     pub counts: Vec<u64>,
 }
 

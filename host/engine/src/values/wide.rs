@@ -91,7 +91,7 @@ impl Wide {
         if (self - other).high < 0.0 { other } else { self }
     }
 
-    /// Whether it is zero.
+    /// Returns whether it is zero.
     pub fn is_zero(self) -> bool {
         self.high == 0.0
     }

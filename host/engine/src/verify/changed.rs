@@ -19,7 +19,7 @@ pub struct ChangedTensor {
     pub dtype: String,
     /// Number of values.
     pub values: u64,
-    /// How many of them changed, and how.
+    /// Counts of changed values, by kind of change.
     #[serde(flatten)]
     pub changes: Changes,
 }

@@ -1,4 +1,4 @@
-//! What the files of a model are to the byte: a SHA-256 of each, as `sha256sum` prints it.
+//! Digests of a model's files: a SHA-256 of each, as `sha256sum` prints it.
 
 use crate::crew::map;
 use crate::engine::Engine;
@@ -20,7 +20,7 @@ pub struct FileDigest {
     pub sha256: String,
 }
 
-/// How much is read at once.
+/// Number of bytes read at once.
 const PIECE: usize = 1 << 20;
 
 /// The digests of all files that a model was opened from, each file once. They are read side by side, a piece at a time.

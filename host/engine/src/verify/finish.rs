@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub struct WrittenOutput {
     /// The length of each file, in layout order.
     pub lengths: Vec<u64>,
-    /// What verify has proved.
+    /// The facts that verify has proved.
     pub proved: Vec<String>,
     /// Metadata keys that are missing from the output.
     pub dropped: Vec<String>,

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 pub struct Witness<'a> {
     engine: &'a Engine,
     source: &'a OpenedModel,
-    /// Where the requested payload is, and what only the rest contains, as runs in file order.
+    /// The place of the requested payload, and of what only the rest contains, as runs in file order.
     asked: Vec<Extent>,
     left: Vec<Extent>,
     /// The requested tensors, unless all are.
@@ -41,7 +41,7 @@ impl<'a> Witness<'a> {
         Witness { engine, source, asked, left: united(left), selected, nothing: Seen::default() }
     }
 
-    /// Whether a tensor is requested.
+    /// Returns whether a tensor is requested.
     fn asks(&self, tensor: usize) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.contains(&tensor))
     }
@@ -50,8 +50,8 @@ impl<'a> Witness<'a> {
         self.source.files.seen().unwrap_or(&self.nothing)
     }
 
-    /// Whether a conversion of a subset reads what a checksum covers: some of it was read, and none of it is
-    /// payload that is left out.
+    /// Returns whether a conversion of a subset reads what a checksum covers: some of it was read, and none
+    /// of it is payload that is left out.
     fn reads(&self, checksum: &Checksum) -> bool {
         let covers = &checksum.covers;
         match checksum.coding {
@@ -65,7 +65,7 @@ impl<'a> Witness<'a> {
         !touches(&self.left, covers) && self.seen().any(ByteSpace::File(covers.file), range)
     }
 
-    /// Whether a tensor's stream was followed to its end, where it compares the checksum itself.
+    /// Returns whether a tensor's stream was followed to its end, where it compares the checksum itself.
     fn has_followed(&self, tensor: u64) -> bool {
         let number = usize::try_from(tensor).unwrap_or(usize::MAX);
         let len = self.source.model.tensors.get(number).and_then(|tensor| tensor.payload_len().ok());
@@ -176,14 +176,14 @@ fn united(mut extents: Vec<Extent>) -> Vec<Extent> {
     out
 }
 
-/// Whether merged extents contain all of `extent`.
+/// Returns whether merged extents contain all of `extent`.
 fn holds(united: &[Extent], extent: &Extent) -> bool {
     let before = united.partition_point(|run| (run.file, run.offset) <= (extent.file, extent.offset));
     let run = before.checked_sub(1).map(|number| united[number]);
     run.is_some_and(|run| run.file == extent.file && run.end() >= extent.end())
 }
 
-/// Whether merged extents contain any byte of `extent`.
+/// Returns whether merged extents contain any byte of `extent`.
 fn touches(united: &[Extent], extent: &Extent) -> bool {
     let before =
         united.partition_point(|run| (run.file, run.offset + run.len) <= (extent.file, extent.offset));

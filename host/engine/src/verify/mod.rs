@@ -32,7 +32,7 @@ use std::path::Path;
 
 /// The verdict in words, for the summary.
 pub struct Verdict {
-    /// What was proved.
+    /// The facts that were proved.
     pub proved: Vec<String>,
     /// Metadata that the output lacks although nothing refused it.
     pub dropped: Vec<String>,

@@ -75,7 +75,7 @@ impl Summer<'_> {
         self.combined(self.tiles.of_tensor(tensor))
     }
 
-    /// What was committed in order to a file, if anything.
+    /// The units that were committed in order to a file, if any.
     pub fn committed(&self, file: usize) -> Option<&CommittedFile> {
         self.committed.files.get(file).and_then(Option::as_ref)
     }

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// What to include for each tensor beyond its header.
+/// Content to include for each tensor beyond its header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowOptions {
     /// SHA-256 of the payload in decoded form: row-major, little-endian.
@@ -40,7 +40,7 @@ pub struct TensorRow {
     /// Offset of the payload in that file, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// How it is packed, and where.
+    /// The scheme it is packed with, and the tensors that it is stored in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packed: Option<PackedRow>,
     /// SHA-256 in lower-case hexadecimal digits.
@@ -49,7 +49,7 @@ pub struct TensorRow {
     /// Statistics, if requested and the type's values can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats: Option<Stats>,
-    /// Why there are no statistics.
+    /// The reason why there are no statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats_missing: Option<String>,
     /// The distribution of its values, if requested.
@@ -57,7 +57,7 @@ pub struct TensorRow {
     pub histogram: Option<Histogram>,
 }
 
-/// How a weight is packed.
+/// The storage of a packed weight.
 #[derive(Clone, Debug, Serialize)]
 pub struct PackedRow {
     /// The scheme in a few words.
@@ -74,7 +74,7 @@ pub struct PackedRow {
 pub struct PackedPart {
     /// Its name.
     pub name: String,
-    /// What it holds, in words.
+    /// Its content, in words.
     pub holds: String,
     /// Its dtype.
     pub dtype: String,
@@ -103,7 +103,7 @@ fn as_text<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> std::result
 pub struct End {
     /// The nearest 64-bit float.
     pub value: f64,
-    /// What an integer exceeds it by.
+    /// The excess of an integer over it.
     rest: f64,
 }
 
@@ -232,7 +232,7 @@ pub fn each_row_of(
     if options.sha256 || options.stats { opened.files.refuse_changed() } else { Ok(()) }
 }
 
-/// Where a tensor's bytes are, if they are contiguous and in the order of its elements.
+/// The place of a tensor's bytes, if they are contiguous and in the order of its elements.
 fn contiguous(tensor: &Tensor) -> Option<Extent> {
     match &tensor.payload {
         Payload::Extent { extent, view } if view.as_ref().is_none_or(|view| view.strides.is_empty()) => {

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-/// How many dots of a name are used: the rest is one part.
+/// Number of dots of a name that are used: the rest is one part.
 const DEEPEST: usize = 24;
 
 /// Tensors whose names share a prefix, or a single tensor.

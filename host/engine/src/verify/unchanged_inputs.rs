@@ -14,7 +14,7 @@ use crate::tiles::tile::{Run, Tiles};
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Extent, FileId, Result};
 
-/// What a conversion read, and how to read it again.
+/// The first read of a conversion, and the means to repeat it.
 pub struct FirstRead<'a> {
     /// The context, for cancellation and workers.
     pub engine: &'a Engine,
@@ -24,7 +24,7 @@ pub struct FirstRead<'a> {
     pub tiles: &'a Tiles,
     /// The CRC-32 of the source bytes of each tile.
     pub sums: &'a TileSums,
-    /// What was spooled.
+    /// The spooled expressions.
     pub spools: &'a Spools,
 }
 
@@ -51,7 +51,7 @@ impl FirstRead<'_> {
         Ok(())
     }
 
-    /// Whether a second read gives the same as the first, and nothing changed meanwhile.
+    /// Returns whether a second read gives the same as the first, and nothing changed meanwhile.
     fn is_the_same(&self, number: FileId, input: &ModelFile) -> Result<bool> {
         let before = input.changed();
         let shown = |e: Error| self.source.files.show(e);

@@ -12,26 +12,26 @@ use apr_sdk::{Coding, ErrorKind, Extent, Result, escape};
 use crc32fast::Hasher;
 use serde::Serialize;
 
-/// What to check beyond what opening has proved.
+/// Checks to make beyond what opening has proved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ValidateOptions {
     /// Compute the checksums that the files store, which reads everything they cover.
     pub checksum: bool,
     /// Examine the values, which reads all payload.
     pub values: bool,
-    /// Whether warnings count as failures.
+    /// Count warnings as failures.
     pub strict: bool,
 }
 
 /// Something that was found, good or bad.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The stable code, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// What was found, in one sentence.
+    /// The finding, in one sentence.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ pub struct Validation {
     pub format: String,
     /// Everything that was found, including what is right.
     pub findings: Vec<Finding>,
-    /// Whether the file passed.
+    /// True if the file passed.
     pub ok: bool,
 }
 
@@ -94,7 +94,7 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
 /// The report of formats that can say more about a file than opening reveals.
 const CHECK: &str = "check";
 
-/// What the format's own report says about the file, if it has one.
+/// The findings of the format's own report on the file, if it has one.
 fn own_check(engine: &Engine, opened: &OpenedModel) -> Result<Vec<Finding>> {
     if !declares(engine.registry.format(&opened.format)?, CHECK) {
         return Ok(Vec::new());

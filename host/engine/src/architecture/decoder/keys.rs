@@ -1,6 +1,6 @@
 //! The keys of a table's `[decoder]`, with their kinds and defaults. LANGUAGE.md explains each.
 
-/// What a key's value is.
+/// The kind of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An expression: a number.
@@ -43,7 +43,7 @@ const ACTIVATIONS: &[&str] = &[
 ];
 /// Ways of pooling, and what sentence-transformers calls them.
 const POOLING: &[&str] = &["none", "mean", "first", "cls", "last", "lasttoken"];
-/// How frequencies of the rotation are stretched, as configurations say it.
+/// Ways of stretching the frequencies of the rotation, by their names in configurations.
 const SCALINGS: &[&str] =
     &["none", "default", "linear", "llama3", "longrope", "su", "yarn", "mrope", "dynamic"];
 

@@ -1,5 +1,5 @@
-//! What a model computes, as numbers: a table's `[decoder]` applied to a model's configuration. Nothing of the
-//! table's language is left, so that whoever builds a program asks for nothing more.
+//! The computation of a model, as numbers: a table's `[decoder]` applied to a model's configuration. Nothing
+//! of the table's language is left, so that whoever builds a program asks for nothing more.
 
 mod keys;
 mod resolve;
@@ -20,7 +20,7 @@ use crate::architecture::known::{Known, needed, stated, stated_keys};
 use crate::engine::Engine;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};
 
-/// What a model computes. Widths are elements.
+/// The computation of a model. Widths are elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoder {
     /// The id of the architecture.
@@ -29,17 +29,17 @@ pub struct Decoder {
     pub rows: String,
     /// The width of the hidden state.
     pub width: u32,
-    /// How many tokens there are.
+    /// Number of tokens in the vocabulary.
     pub vocabulary: u32,
     /// The positions that it was trained for; `None` if the model does not state it.
     pub context: Option<u32>,
     /// Its norms.
     pub norm: Norm,
-    /// What becomes of tokens before the first layer.
+    /// The computation from tokens to the first layer's input.
     pub input: Input,
     /// The layers, in order.
     pub layers: Vec<Layer>,
-    /// What becomes of the last layer's hidden state.
+    /// The computation on the last layer's hidden state.
     pub output: Output,
     /// The tensors that belong to no layer.
     pub roles: Roles,
@@ -50,15 +50,15 @@ pub struct Decoder {
 pub struct Norm {
     /// The kind.
     pub kind: NormKind,
-    /// What is added under the root.
+    /// Added under the root.
     pub epsilon: f32,
-    /// Where they stand.
+    /// Their place.
     pub place: NormPlace,
-    /// Whether they multiply by a gain.
+    /// True if they multiply by a gain.
     pub has_gain: bool,
 }
 
-/// Where norms stand around attention and around the feed-forward network.
+/// The place of norms around attention and around the feed-forward network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormPlace {
     /// Before each: x + f(norm(x)).
@@ -71,20 +71,20 @@ pub enum NormPlace {
     AfterSum,
 }
 
-/// What becomes of tokens before the first layer.
+/// The computation from tokens to the first layer's input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Input {
     /// Multiplies the embeddings of tokens.
     pub scale: f32,
-    /// Whether embeddings of positions are added.
+    /// True if embeddings of positions are added.
     pub positions: bool,
-    /// Whether the embedding of the first token type is added.
+    /// True if the embedding of the first token type is added.
     pub types: bool,
-    /// Whether a norm follows.
+    /// True if a norm follows.
     pub norm: bool,
 }
 
-/// What one layer computes.
+/// The computation of one layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
     /// Attention.
@@ -93,7 +93,7 @@ pub struct Layer {
     pub feed_forward: FeedForward,
     /// Experts in its place.
     pub experts: Option<Experts>,
-    /// Whether attention and feed-forward network have the same input instead of following one another.
+    /// True if attention and feed-forward network have the same input instead of following one another.
     pub parallel: bool,
     /// Multiplies what each of them adds to the hidden state.
     pub branch_scale: f32,
@@ -101,12 +101,12 @@ pub struct Layer {
     pub roles: Roles,
 }
 
-/// What attention computes.
+/// The computation of attention.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attention {
-    /// How many heads of queries.
+    /// Number of query heads.
     pub heads: u32,
-    /// How many heads of keys and values.
+    /// Number of key and value heads.
     pub key_heads: u32,
     /// The width of a key.
     pub key: u32,
@@ -114,9 +114,9 @@ pub struct Attention {
     pub value: u32,
     /// Multiplies scores.
     pub scale: f32,
-    /// Which positions are seen.
+    /// The positions that are seen.
     pub mask: Mask,
-    /// How many, for a mask that is a window.
+    /// Number of positions seen, for a mask that is a window.
     pub window: u32,
     /// Bounds scores; 0 for none.
     pub soft_cap: f32,
@@ -126,15 +126,15 @@ pub struct Attention {
     pub within: u32,
     /// ALiBi's slope of each head; empty for none.
     pub slopes: Vec<f32>,
-    /// What a norm of queries and keys spans.
+    /// The span of a norm of queries and keys.
     pub qk_norm: QkNorm,
-    /// Whether that norm comes after the rotation.
+    /// True if that norm comes after the rotation.
     pub norm_after_rotation: bool,
     /// The rotation, if there is one.
     pub rope: Option<Rope>,
 }
 
-/// What a norm of queries and keys spans.
+/// The span of a norm of queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QkNorm {
     /// There is none.
@@ -145,12 +145,12 @@ pub enum QkNorm {
     All,
 }
 
-/// What a feed-forward network computes.
+/// The computation of a feed-forward network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeedForward {
     /// Its width.
     pub width: u32,
-    /// Whether there is a gate.
+    /// True if there is a gate.
     pub gated: bool,
     /// The activation function.
     pub activation: Activation,
@@ -160,24 +160,24 @@ pub struct FeedForward {
     pub limit: f32,
 }
 
-/// What experts compute. Each is a feed-forward network of the layer's form.
+/// The computation of experts. Each is a feed-forward network of the layer's form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Experts {
-    /// How many there are.
+    /// Number of experts.
     pub count: u32,
-    /// How many a token uses.
+    /// Number of experts that a token uses.
     pub used: u32,
     /// The width of each.
     pub width: u32,
-    /// How scores become weights.
+    /// The function that turns scores into weights.
     pub score: ExpertScore,
-    /// Whether the weights of the chosen are divided by their sum.
+    /// True if the weights of the chosen are divided by their sum.
     pub normalize: bool,
     /// Multiplies the weights.
     pub scale: f32,
-    /// How many groups they fall into.
+    /// Number of groups that the experts fall into.
     pub groups: u32,
-    /// How many groups the chosen come from; 0 for all.
+    /// Number of groups that the chosen come from; 0 for all.
     pub groups_used: u32,
     /// The expert that every token uses.
     pub shared: Option<Shared>,
@@ -188,24 +188,24 @@ pub struct Experts {
 pub struct Shared {
     /// Its width.
     pub width: u32,
-    /// Whether the sigmoid of a score of its own multiplies it.
+    /// True if the sigmoid of a score of its own multiplies it.
     pub gated: bool,
 }
 
-/// What becomes of the last layer's hidden state.
+/// The computation on the last layer's hidden state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Output {
     /// Multiplies logits.
     pub scale: f32,
     /// Bounds logits, after scaling; 0 for none.
     pub soft_cap: f32,
-    /// How a text's hidden states become one, for models that embed texts.
+    /// The way a text's hidden states become one, for models that embed texts.
     pub pooling: Option<Pooling>,
 }
 
-/// What a model computes. `tensors` are the names and shapes of its tensors in the dialect that the table's
-/// `[decoder]` speaks of (see [`decoder_rows`]); the model itself may be in another. `arch` is the architecture that the
-/// user named.
+/// Resolves the computation of a model. `tensors` are the names and shapes of its tensors in the dialect that the table's
+/// `[decoder]` speaks of (see [`decoder_rows`]); the model itself may be in another. `arch` is the architecture that the user
+/// named.
 ///
 /// # Errors
 /// Unsupported for a model without a table, or whose table does not say how it computes, or which computes something that
@@ -278,7 +278,7 @@ fn no_table() -> Error {
     .hint("name its architecture with --arch ID; `apr arch list` shows which there are")
 }
 
-/// Why models of a table cannot be run; `None` if they can.
+/// The reason why models of a table cannot be run; `None` if they can.
 pub fn not_run(table: &crate::architecture::Table) -> Option<&str> {
     match &table.decoder {
         None => Some("its table has no [decoder], which says what its models compute"),

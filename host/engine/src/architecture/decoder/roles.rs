@@ -1,4 +1,4 @@
-//! Which tensor of a model has which role.
+//! The roles of a model's tensors.
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::table::Table;

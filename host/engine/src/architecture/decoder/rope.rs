@@ -5,19 +5,19 @@ use apr_sdk::{Error, Result, RopeStyle};
 /// A rotation of queries and keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
-    /// Which elements of a head rotate together.
+    /// The pairing of a head's elements: which of them rotate together.
     pub style: RopeStyle,
     /// The angle of each pair, in radians per position.
     pub frequencies: Vec<f64>,
     /// Multiplies sine and cosine.
     pub magnitude: f64,
-    /// Whether frequencies are divided by the model's tensor of factors, if it has one.
+    /// True if frequencies are divided by the model's tensor of factors, if it has one.
     pub takes_factors: bool,
     /// The positions of the training before the context was extended: beyond these the long factors apply.
     pub original: Option<u32>,
 }
 
-/// How a configuration stretches a rotation. Whatever it does not state is `None`.
+/// The stretching of a rotation, as a configuration states it. Whatever it does not state is `None`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scaling {
     pub(super) kind: String,
@@ -28,11 +28,11 @@ pub(super) struct Scaling {
     pub(super) extrapolation_factor: Option<f64>,
     pub(super) beta_fast: Option<f64>,
     pub(super) beta_slow: Option<f64>,
-    /// Whether the bounds of YaRN's ramp are taken as they are, and not rounded.
+    /// True if the bounds of YaRN's ramp are taken as they are, and not rounded.
     pub(super) is_ramp_exact: bool,
-    /// Whether the model has long and short factors.
+    /// True if the model has long and short factors.
     pub(super) has_long_factors: bool,
-    /// Whether the model has factors.
+    /// True if the model has factors.
     pub(super) has_factors: bool,
 }
 

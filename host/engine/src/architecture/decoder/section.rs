@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use toml::{Table as Toml, Value as Item};
 
-/// How the architecture computes, in expressions.
+/// The computation of the architecture, in expressions.
 #[derive(Clone, Debug)]
 pub struct Section {
     /// The dialect over whose names and rows it speaks.
     pub(super) rows: String,
-    /// Why models of this architecture cannot be run, although its base says how.
+    /// The reason why models of this architecture cannot be run, although its base says how.
     pub(super) refused: Option<String>,
     /// A value for each of [`KEYS`].
     pub(super) values: Vec<Stated>,
@@ -138,7 +138,7 @@ impl Section {
         parts.into_iter().map(|(section, all)| format!("{} {}", called(section), all.join(", "))).collect()
     }
 
-    /// Whether a key says nothing, because there are no experts.
+    /// Returns whether a key says nothing, because there are no experts.
     fn is_unused(&self, key: &Key) -> bool {
         let count =
             KEYS.iter().zip(&self.values).find(|(key, _)| (key.section, key.name) == ("experts", "count"));

@@ -41,7 +41,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// What the nearest table takes for granted where the model states nothing, of the names that decide what is computed.
+    /// The nearest table's defaults where the model states nothing, of the names that decide what is computed.
     fn defaults(&self, near: &Near<'_>) -> Result<Vec<(String, Scalar)>> {
         let Some(section) = &near.table.decoder else { return Ok(Vec::new()) };
         let own = canonical();

@@ -75,8 +75,8 @@ impl Draft<'_> {
         Ok(sizes)
     }
 
-    /// How a key that the nearest table does not know affects the model, as far as its name or that table
-    /// tells.
+    /// The effect on the model of a key that the nearest table does not know, as far as its name or that
+    /// table tells.
     fn effect(&self, key: &str, kind: &str) -> Option<String> {
         const WORDS: [&str; 5] = ["multiplier", "scal", "softcap", "clip", "clamp"];
         let value = (self.lookup)(key)?;

@@ -6,7 +6,7 @@ use apr_sdk::{Error, Result};
 use serde::Serialize;
 use std::path::Path;
 
-/// How a comment begins that marks a guess.
+/// The start of a comment that marks a guess.
 const MARK: &str = "# ?";
 
 /// Something that a table guesses about its models.
@@ -14,7 +14,7 @@ const MARK: &str = "# ?";
 pub struct Guess {
     /// The line of the mark; `None` for what the table takes over from its base.
     pub line: Option<usize>,
-    /// What is guessed, or to be found out.
+    /// The subject: guessed, or to be found out.
     pub about: String,
     /// The table's statement.
     pub stated: String,
@@ -52,7 +52,7 @@ pub fn taken_over(table: &Table, text: &str) -> Result<Vec<Guess>> {
     Ok(parts.map(|stated| Guess { line: None, about: about.clone(), stated }).collect())
 }
 
-/// Whether a table's own text has the mark of a draft.
+/// Returns whether a table's own text has the mark of a draft.
 pub fn is_draft(text: &str) -> bool {
     // Most tables have none, and need not be parsed.
     let may_be = text.lines().any(|line| line.trim_start().starts_with("draft"));

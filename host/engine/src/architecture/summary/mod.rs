@@ -70,7 +70,7 @@ pub struct Summary {
     pub tokenizer: Option<Tokenizer>,
     /// The family of its chat template, by its usual name, or `other`.
     pub chat_template: Option<String>,
-    /// Why the tokenizer could not be read, if there is one that could not.
+    /// The reason why the tokenizer could not be read, if there is one that could not.
     #[serde(skip)]
     pub not_understood: Option<Error>,
 }
@@ -267,7 +267,7 @@ fn repository(url: &str) -> Option<&str> {
     (!host.is_empty() && path.matches('/').count() == 1 && !path.ends_with('/')).then_some(path)
 }
 
-/// Whether it generates tokens one after another: it has a head, and no encoder.
+/// Returns whether it generates tokens one after another: it has a head, and no encoder.
 fn is_decoder(known: &Known<'_>) -> bool {
     let mut roles = known.table.rules.iter().filter_map(|rule| rule.role.as_deref());
     roles.clone().any(|role| role == "output") && !roles.any(|role| role.starts_with("encoder."))

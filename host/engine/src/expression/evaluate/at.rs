@@ -6,7 +6,7 @@ use crate::registry::Registry;
 use apr_sdk::Result;
 
 impl Expression {
-    /// Whether its bytes are available at any offset, as opposed to those of a stream.
+    /// Returns whether its bytes are available at any offset, as opposed to those of a stream.
     ///
     /// # Errors
     /// Unsupported for an unknown kind of payload.

@@ -16,7 +16,7 @@ pub struct Granule {
     pub after: u64,
     /// Number of elements.
     pub elements: u64,
-    /// Whether it is a whole row.
+    /// True if it is a whole row.
     pub is_row: bool,
 }
 

@@ -13,15 +13,15 @@ use std::ops::ControlFlow;
 /// A question about the values of an expression.
 #[derive(Clone, Debug)]
 pub enum Measure<'e> {
-    /// Whether every value is finite and exactly representable in a type.
+    /// Asks whether every value is finite and exactly representable in a type.
     ExactIn(&'e Expression, DType),
-    /// Whether every value is zero, of either sign.
+    /// Asks whether every value is zero, of either sign.
     IsZero(&'e Expression),
-    /// Whether the inverse restores every stored value to the bit.
+    /// Asks whether the inverse restores every stored value to the bit.
     IsUndone(&'e Expression),
 }
 
-/// What the values of an expression are judged by.
+/// The criterion by which the values of an expression are judged.
 #[derive(Clone, Copy)]
 enum Criterion {
     Exact,
@@ -83,7 +83,7 @@ fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, criterion: Cr
     Ok(holds)
 }
 
-/// Whether all values are zero, of either sign if they are F32.
+/// Returns whether all values are zero, of either sign if they are F32.
 fn is_zero(bytes: &[u8], part: &Expression) -> bool {
     let sign = if part.dtype() == DType::F32 { 0x7f } else { 0xff };
     bytes.chunks(4).all(|value| match value {

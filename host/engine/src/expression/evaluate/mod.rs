@@ -22,17 +22,17 @@ pub struct Buffers {
     pub(super) values: Vec<f32>,
     /// The values decoded again after encoding.
     pub(super) again: Vec<f32>,
-    /// Whether this evaluation filled `again`.
+    /// True if this evaluation filled `again`.
     pub(super) has_again: bool,
     /// If `values` are the operand of the last expression: the changes from computing them.
     held: Option<Changes>,
-    /// Whether the next expression uses them too.
+    /// True if the next expression uses them too.
     keeps: bool,
 }
 
 impl Buffers {
-    /// Whether the operand of the last expression is still in `values`, so that another expression with the
-    /// same operand and leaf need not compute it again.
+    /// Returns whether the operand of the last expression is still in `values`, so that another expression
+    /// with the same operand and leaf need not compute it again.
     pub fn holds_values(&self) -> bool {
         self.held.is_some()
     }
@@ -68,7 +68,7 @@ pub struct Evaluation<'a> {
     /// Elements per granule.
     pub(super) row_len: u64,
     pub(super) elements: usize,
-    /// Whether values that the inverse of a product does not restore are counted.
+    /// True if values that the inverse of a product does not restore are counted.
     pub(super) counts_undone: bool,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// How many of these are not finite.
+/// Number of these that are not finite.
 pub(super) fn not_finite(values: &[f32]) -> u64 {
     values.iter().map(|value| u64::from(!value.is_finite())).sum()
 }

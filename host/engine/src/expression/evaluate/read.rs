@@ -151,7 +151,7 @@ pub struct InPieces<'a> {
     windows: Windows<'a>,
     opened: &'a OpenedModel,
     tensor: usize,
-    /// How much of the window was handed out.
+    /// Bytes of the window that were handed out.
     taken: usize,
     piece: Vec<u8>,
 }

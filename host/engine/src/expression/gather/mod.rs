@@ -10,7 +10,7 @@ use crate::values::swap;
 use apr_sdk::{DTypeInfo, Endian, Extent, Result, View};
 use scatter::{Plane, scatter};
 
-/// How much to hold and read at once.
+/// Sizes to hold and read at once.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     /// Bytes of a box.
@@ -28,7 +28,7 @@ struct Sizes {
 /// A box of F32 is 512 × 4096: read 2 KiB and written 16 KiB at a time, or all 8 MiB if a row has no more.
 const SIZES: Sizes = Sizes { part: 8 << 20, strip: 1 << 20, gap: 4 << 10, runs: 32, long: 512 << 10 };
 
-/// How many times longer the output's runs may be than the file's: threads read in parallel but wait for each
+/// Limit on the ratio of the output's run length to the file's: threads read in parallel but wait for each
 /// other to write, and a write costs several reads.
 const LONGER: u64 = 8;
 
@@ -104,7 +104,7 @@ impl Gather {
         SIZES.part + SIZES.strip
     }
 
-    /// What it reads: the extent, from the first element on.
+    /// The extent it reads, from the first element on.
     pub fn extent(&self) -> Extent {
         let skipped = self.start * self.element;
         Extent::new(self.extent.file, self.extent.offset + skipped, self.extent.len.saturating_sub(skipped))
@@ -163,8 +163,8 @@ impl Gather {
         &self.by_stride[..joined.count()]
     }
 
-    /// Whether consecutive tiles read about as much as they contain: its runs follow the output's order, or
-    /// it is at most a tile.
+    /// Returns whether consecutive tiles read about as much as they contain: its runs follow the output's
+    /// order, or it is at most a tile.
     pub fn is_ascending(&self) -> bool {
         let total = self.dims.iter().fold(self.element, |bytes, (size, _)| bytes.saturating_mul(*size));
         let is_run = |(size, stride): &(u64, u64)| *stride == 1 && size * self.element >= self.sizes.gap;
@@ -192,7 +192,7 @@ impl Gather {
         part
     }
 
-    /// Where the bytes of a box go: the length of each run in the output, and where each begins, in bytes.
+    /// The destination of a box's bytes: the length of each run in the output, and the offset of each, in bytes.
     pub fn runs_of(&self, part: &Part) -> (u64, impl Iterator<Item = u64>) {
         let n_dims = self.dims.len();
         // Dimensions that the box covers completely are part of the run.

@@ -23,7 +23,7 @@ pub struct Packed {
     pub weight: Arc<PackedWeight>,
     /// Decodes the blocks that rows become, in order to compare the values; `None` for F32.
     pub decoder: Option<Arc<dyn Quantizer>>,
-    /// Whether the values are those without the weight's factor, which is stored beside them.
+    /// True if the values are those without the weight's factor, which is stored beside them.
     pub is_factored: bool,
     /// Pieces of its rows begin and end at multiples of so many columns; 0 if the scheme gives only whole rows.
     column_unit: u64,
@@ -87,7 +87,7 @@ const MOST_PANELS: u64 = 64 << 20;
 pub struct Unpack<'e> {
     /// The weight.
     pub of: &'e Packed,
-    /// What its rows become.
+    /// The type that its rows become.
     pub dtype: DType,
     /// Index of the first unit.
     pub start: u64,
@@ -110,7 +110,7 @@ impl Unpack<'_> {
         (self.of.weight.tensor.rows.row_len / self.unit().0).max(1)
     }
 
-    /// Whether every run of the box is a good part of a row, or several rows.
+    /// Returns whether every run of the box is a good part of a row, or several rows.
     fn is_in_rows(&self) -> bool {
         match self.dims.last() {
             None => self.row_units() <= WORTH,
@@ -118,7 +118,7 @@ impl Unpack<'_> {
         }
     }
 
-    /// Whether it can be read in order without unpacking rows again and again.
+    /// Returns whether it can be read in order without unpacking rows again and again.
     pub fn is_ascending(&self) -> bool {
         self.is_in_rows() || Transposed::of(self).is_some()
     }
@@ -144,8 +144,8 @@ impl Unpack<'_> {
         }
     }
 
-    /// How many tiles a thread computes one after the other if there are `threads` threads: all those of a panel; or fewer, so that
-    /// several threads share each panel, where one panel for each thread would take too much memory.
+    /// Number of tiles that a thread computes one after the other if there are `threads` threads: all those of a panel; or
+    /// fewer, so that several threads share each panel, where one panel for each thread would take too much memory.
     pub fn together(&self, threads: usize) -> usize {
         let (tiles, held) = self.panel();
         let sharers = held.saturating_mul(threads as u64).div_ceil(MOST_PANELS).max(1);

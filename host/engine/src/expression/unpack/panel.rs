@@ -12,7 +12,7 @@ pub struct Panels {
     held: Mutex<Vec<(Key, Weak<Slot>)>>,
 }
 
-/// Which weight, by its address, and which of its rows.
+/// A weight, by its address, and a range of its rows.
 type Key = (usize, Range<u64>);
 
 /// A panel, once it has been read.
@@ -38,7 +38,7 @@ impl Panels {
 struct Held {
     /// Those of each part.
     parts: Vec<Arc<Vec<u8>>>,
-    /// Which parts are there as a whole.
+    /// True for each part that is there as a whole.
     is_whole: Vec<bool>,
 }
 
@@ -82,7 +82,7 @@ pub struct Panel {
     weight: Option<Arc<PackedWeight>>,
     rows: Range<u64>,
     held: Held,
-    /// Where the rows are shared with other threads.
+    /// The slot that shares the rows with other threads.
     slot: Option<Arc<Slot>>,
     panels: Arc<Panels>,
     pub(super) values: Vec<f32>,

@@ -181,7 +181,7 @@ struct Strip<'v> {
     values: &'v [f32],
     /// From a row's piece to the next.
     pitch: usize,
-    /// Which rows of the matrix they are.
+    /// The rows of the matrix that they belong to.
     rows: Range<u64>,
 }
 

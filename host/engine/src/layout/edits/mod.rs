@@ -25,7 +25,7 @@ use values::{BEYOND, beyond_64_bits, known_type, type_of, typed};
 struct Edit {
     /// The key as given, without a type.
     key: String,
-    /// What to do with it.
+    /// The change to make.
     change: Change,
     /// Formats of the source whose key was changed already, before anything was derived from it.
     done: Vec<String>,
@@ -340,7 +340,7 @@ fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String
     found.next().map_or((None, key), |(id, key)| (Some(id.to_owned()), key))
 }
 
-/// What the target would say about the model; `None` if only the finished file can show it.
+/// The target's statements about the model; `None` if only the finished file can show them.
 fn look(
     engine: &Engine,
     source: &OpenedModel,

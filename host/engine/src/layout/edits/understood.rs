@@ -1,5 +1,5 @@
-//! What a source means after its keys were changed: the tokenizer and the model card, as its own format reads
-//! them.
+//! The meaning of a source after its keys were changed: the tokenizer and the model card, as its own format
+//! reads them.
 
 use crate::engine::Engine;
 use crate::layout::foretold::foretell;

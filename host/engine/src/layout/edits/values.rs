@@ -12,7 +12,7 @@ pub fn type_of(value: &Value) -> String {
     }
 }
 
-/// Whether a word names a type: `u32`, `[str]`.
+/// Returns whether a word names a type: `u32`, `[str]`.
 pub fn known_type(kind: &str) -> bool {
     let kind = kind.strip_prefix('[').and_then(|k| k.strip_suffix(']')).unwrap_or(kind);
     ValueType::from_name(kind).is_some_and(|k| k != ValueType::ARRAY)
@@ -47,7 +47,7 @@ pub fn typed(key: &str, kind: &str, text: &str) -> Result<Value> {
     Ok(Value::from_items(item, items.len() as u64, &bytes))
 }
 
-/// Why a number beyond 64 bits is not taken, as the end of a sentence.
+/// The reason for refusing a number beyond 64 bits, as the end of a sentence.
 pub const BEYOND: &str = "is a whole number of more than 64 bits, which would be rounded: write it with a point or an exponent for that";
 
 /// The first whole number outside of JSON's strings that neither an i64 nor a u64 holds: a parser would round it.
@@ -72,13 +72,13 @@ pub fn beyond_64_bits(json: &str) -> Option<&str> {
     None
 }
 
-/// Whether a text is digits alone, behind a sign or none.
+/// Returns whether a text is digits alone, with or without a sign.
 fn is_whole(text: &str) -> bool {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What keeps a text from being of this type, behind `it is`; `otherwise` of that type.
+/// The reason why a text is not of this type, to follow `it is`; `otherwise` comes before the type's name.
 fn why_not(kind: &str, text: &str, otherwise: &str) -> String {
     match (is_too_large(kind, text), is_rounded(kind, text)) {
         (true, _) => format!("out of the range of {kind}"),
@@ -112,7 +112,7 @@ fn scalar(kind: &str, text: &str) -> Option<Value> {
     })
 }
 
-/// Whether a text is a finite number that a float of this type cannot hold.
+/// Returns whether a text is a finite number that a float of this type cannot hold.
 fn is_too_large(kind: &str, text: &str) -> bool {
     let text = text.trim();
     let is_infinite = match kind {
@@ -124,7 +124,7 @@ fn is_too_large(kind: &str, text: &str) -> bool {
     is_infinite && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a text is a whole number that becomes another one as a float of this type.
+/// Returns whether a text is a whole number that becomes another one as a float of this type.
 fn is_rounded(kind: &str, text: &str) -> bool {
     let text = text.trim();
     let held = match kind {

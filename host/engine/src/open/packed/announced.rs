@@ -1,4 +1,4 @@
-//! What a model's own configuration says about packed weights.
+//! Announcements of packed weights in a model's own configuration.
 
 use crate::open::OpenedModel;
 use apr_sdk::{
@@ -33,7 +33,7 @@ pub struct Announcement {
     pub file: String,
     /// The key of the announcing object; `None` for a whole companion file.
     pub key: Option<String>,
-    /// Whether it is what the format itself says of derived weights, and no file.
+    /// True if it is the format's own statement about derived weights, and no file.
     pub is_own: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Announcement {
 /// takes a tenth.
 const LONGEST: u64 = 1 << 20;
 
-/// What two files of a model say of derived weights, in one.
+/// Merges the statements of two files of a model about derived weights.
 ///
 /// # Errors
 /// Plugin for what says nothing.
@@ -68,7 +68,7 @@ pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
     Ok(one.to_json().as_bytes().into())
 }
 
-/// Whether two descriptions of one weight say the same: white space and the order of members say nothing.
+/// Returns whether two descriptions of one weight say the same: white space and the order of members say nothing.
 fn is_same(one: &DerivedStated, other: &DerivedStated) -> bool {
     let json = |stated: &DerivedStated| serde_json::from_str::<Json>(&stated.json).ok();
     one.json == other.json || json(one).is_some_and(|said| Some(said) == json(other))
@@ -92,7 +92,7 @@ pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
     found
 }
 
-/// What the format itself says of derived weights.
+/// The format's own statement about derived weights.
 fn own(model: &Model) -> Option<Announcement> {
     let derived = Derived::from_json(model.derived.as_ref()?.inline()?).ok()?;
     let unknown = || derived.unknown.first().map(|unknown| &unknown.by);
@@ -131,12 +131,12 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
     found
 }
 
-/// What messages call a file.
+/// The name of a file in messages.
 fn shown<'m>(foreign: &'m Foreign, file: &'m ForeignFile) -> &'m str {
     if file.name.is_empty() { &foreign.format } else { &file.name }
 }
 
-/// What announcements say, as JSON.
+/// The contents of announcements, as JSON.
 ///
 /// # Errors
 /// Malformed, with the file, for one that cannot be read: without it, tensors would be taken for what they look like.
@@ -189,7 +189,7 @@ impl<'m> Objects<'m> {
         objects
     }
 
-    /// What the object called `key` in a file says.
+    /// The content of the object called `key` in a file.
     fn json(&self, file: &str, key: &str) -> Option<String> {
         let (file, members) = self.members.get(&(file, key))?;
         if let ([("", text)], true) = (members.as_slice(), TEXTS.contains(&key)) {
@@ -226,7 +226,7 @@ impl Announcement {
         Ok(objects.json(&self.file, key))
     }
 
-    /// Whether it says nothing of a model any more in which the weights called `unpacked` were unpacked.
+    /// Returns whether it no longer says anything about a model in which the weights called `unpacked` were unpacked.
     pub fn is_over(&self, model: &Model, unpacked: &HashSet<String>) -> bool {
         if !self.is_own {
             return true;
@@ -268,7 +268,7 @@ pub fn remove(announced: &[&Announcement], model: &mut Model) {
     }
 }
 
-/// That of these objects which a key is, or is in.
+/// The one of these objects that a key is, or is in.
 fn within<'k>(key: &'k str, objects: &HashSet<&str>) -> Option<&'k str> {
     let ends = key.match_indices('.').map(|(end, _)| end).chain([key.len()]);
     ends.map(|end| &key[..end]).find(|object| objects.contains(object))
@@ -359,7 +359,7 @@ fn named(json: &Json) -> Option<String> {
     own.or_else(|| object.values().find_map(|inner| inner.is_object().then(|| named(inner))?))
 }
 
-/// Whether a value is an object without members, which announces nothing.
+/// Returns whether a value is an object without members, which announces nothing.
 fn is_empty_object(value: &Value) -> bool {
     value.array_head().is_some_and(|(_, n)| n == 1)
         && value.items().first().and_then(Value::as_str) == Some("{}")

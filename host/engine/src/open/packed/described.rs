@@ -1,4 +1,4 @@
-//! What a file's metadata says of each packed weight, in the words of the tool that packed it. The format's manifest names the key
+//! A file's metadata about each packed weight, in the words of the tool that packed it. The format's manifest names the key
 //! that lists such keys (`F.described_weights`), so that they are known also where another format carries them along.
 
 use crate::registry::Registry;

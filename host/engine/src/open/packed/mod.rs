@@ -14,7 +14,7 @@ use apr_sdk::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// How often a plugin may ask for contents before it must know: a scheme asks once, for all it needs.
+/// Limit on a plugin's requests for contents before it must know: a scheme asks once, for all it needs.
 const ROUNDS: usize = 4;
 
 /// A weight that a plugin's schemes know.
@@ -25,14 +25,14 @@ struct Found {
     wide_activations: bool,
 }
 
-/// What became of a model's packed weights.
+/// The outcome for a model's packed weights.
 #[derive(Clone, Debug, Default)]
 pub struct Unpacked {
-    /// How many weights were packed in each way, in words, with the tensors they were stored in.
+    /// Number of weights packed in each way, in words, with the tensors they were stored in.
     pub kinds: Vec<(String, usize)>,
     /// Tensors that no weight depends on, with what they are.
     pub unused: Vec<(String, String)>,
-    /// What plugins want to be known.
+    /// Notes from plugins.
     pub notes: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ impl OpenedModel {
         Err(Error::plugin("asks for the contents of more and more tensors"))
     }
 
-    /// What a factored type's tensors say; `None` for numbers that cannot be multiplied by.
+    /// The values of a factored type's tensors; `None` for numbers that cannot be multiplied by.
     fn factored(&self, of: &FactoredType) -> Result<Option<Factored>> {
         let number = |(tensor, is_divisor): (usize, bool)| {
             let bytes = self.contents(tensor)?;

@@ -9,9 +9,9 @@ use regex_lite::Regex;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// How many similar names a message lists.
+/// Number of similar names that a message lists.
 const NEAREST: usize = 3;
-/// How many characters of a name are compared for similarity: names in files may have any length.
+/// Number of characters of a name that are compared for similarity: names in files may have any length.
 const COMPARED: usize = 200;
 
 /// A tensor that a pattern matches.
@@ -19,8 +19,8 @@ const COMPARED: usize = 200;
 pub struct Match<'n> {
     /// Its index among the names.
     pub number: usize,
-    /// What each `*` of the pattern matches in the name, except inside braces. Each takes as little as
-    /// possible.
+    /// The text that each `*` of the pattern matches in the name, except inside braces. Each takes as little
+    /// as possible.
     pub stars: Vec<&'n str>,
 }
 
@@ -52,7 +52,7 @@ pub fn matches<'n>(flag: &str, pattern: &str, names: &[&'n str]) -> Result<Vec<M
     if found.is_empty() { Err(unmatched(flag, pattern, names)) } else { Ok(found) }
 }
 
-/// How many `*` of a pattern can be used in a replacement.
+/// Number of `*` of a pattern that can be used in a replacement.
 pub fn n_stars(pattern: &str) -> usize {
     compile(pattern).map_or(0, |regex| regex.captures_len() - 1)
 }

@@ -21,7 +21,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     pub fn is_everything(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty() && self.drop.is_empty()
     }

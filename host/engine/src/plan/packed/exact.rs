@@ -127,7 +127,7 @@ impl Chosen {
     }
 }
 
-/// How a tensor is packed, and how many bytes its share of the parts has.
+/// The scheme of a packed tensor, in words, and the size in bytes of its share of the parts.
 fn stored(expression: &Expression) -> Result<(String, u64)> {
     let (mut about, mut bytes) = (String::new(), 0u64);
     for part in expression.parts() {
@@ -152,7 +152,7 @@ struct Judge<'a> {
     engine: &'a Engine,
     source: &'a OpenedModel,
     look: bool,
-    /// What was decided: several tensors may be parts of one weight.
+    /// Earlier decisions: several tensors may be parts of one weight.
     known: HashMap<(usize, DType), bool>,
 }
 
@@ -257,7 +257,7 @@ impl Judge<'_> {
         Ok(true)
     }
 
-    /// Whether a type holds all values of a weight.
+    /// Returns whether a type holds all values of a weight.
     fn holds(&self, weight: &PackedWeight, dtype: DType) -> Result<bool> {
         let Some(exact) = weight.tensor.exact.iter().find(|exact| exact.dtype == dtype) else {
             return Ok(false);
@@ -265,7 +265,7 @@ impl Judge<'_> {
         self.rows_hold(weight, &weight.tensor.rows, (dtype, &exact.evidence))
     }
 
-    /// Whether a type holds all values of a weight's rows, or of them without a factor.
+    /// Returns whether a type holds all values of a weight's rows, or of them without a factor.
     fn rows_hold(
         &self,
         weight: &PackedWeight,

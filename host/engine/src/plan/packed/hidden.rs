@@ -9,10 +9,10 @@ use std::collections::HashSet;
 /// The option that makes a reader open only some of a file's tensors.
 const PREFIX: &str = "prefix";
 
-/// What to call 8-bit floats if the rest of the file cannot be opened.
+/// Description of 8-bit floats if the rest of the file cannot be opened.
 const OUTSIDE: &str = "floats of 8 bits, whose scales may lie outside of the prefix";
 
-/// What the whole file reveals about the opened tensors, if they are not all of them.
+/// The evidence in the whole file about the opened tensors, if they are not all of them.
 pub fn look(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {
     let taken = &source.model.tensors;
     let is_part = options.options.iter().any(|(_, name, _)| name == PREFIX);
@@ -34,7 +34,7 @@ pub fn look(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) ->
     Packed::shown(announcements(&whole), signed, taken)
 }
 
-/// Whether a tensor of the whole file is one of those that were opened below a path, with the path stripped.
+/// Returns whether a tensor of the whole file is one of those that were opened below a path, with the path stripped.
 fn is_below(name: &str, names: &HashSet<&str>) -> bool {
     let ends = name.match_indices('.').map(|(at, _)| &name[at + 1..]);
     std::iter::once(name).chain(ends).any(|end| names.contains(end))

@@ -22,26 +22,26 @@ use apr_sdk::{DType, DTypeKind, Error, Model, Result, Tensor, escape};
 use schemes::{SCALES, SIGNS, Sign};
 use std::collections::HashMap;
 
-/// What is known about a model with packed weights.
+/// The known facts about a model with packed weights.
 #[derive(Clone, Debug)]
 pub struct Packed {
     announced: Vec<Announcement>,
     signed: Option<Signed>,
-    /// Whether every tensor with two or more dimensions is a float of 16 bits or more.
+    /// True if every tensor with two or more dimensions is a float of 16 bits or more.
     is_plain: bool,
 }
 
-/// Why a conversion needs the true values of packed weights.
+/// The reason why a conversion needs the true values of packed weights.
 #[derive(Clone, Debug)]
 pub struct Need {
     why: String,
-    /// What to do instead.
+    /// The alternative.
     otherwise: String,
     /// The type to cast to, if that is asked for.
     cast: Option<DType>,
 }
 
-/// What tensors reveal.
+/// The evidence in tensors.
 #[derive(Clone, Debug)]
 struct Signed {
     scheme: &'static str,
@@ -51,11 +51,11 @@ struct Signed {
     scale: Option<String>,
 }
 
-/// How many announcements a warning names.
+/// Number of announcements that a warning names.
 const MOST_SHOWN: usize = 3;
 
 impl Packed {
-    /// What shows that a model's weights are packed; `None` if nothing does.
+    /// The evidence that a model's weights are packed; `None` if there is none.
     pub fn of(source: &OpenedModel) -> Option<Packed> {
         let tensors = &source.model.tensors;
         let alone = || LonePart::of(&source.files).and_then(|_| unseen(tensors, IN_OTHER_PARTS));
@@ -76,7 +76,7 @@ impl Packed {
         Some(Packed { announced, signed, is_plain })
     }
 
-    /// Why a conversion needs the true values; `None` if it copies what is stored.
+    /// The reason why a conversion needs the true values; `None` if it copies what is stored.
     pub fn needs_values(
         &self,
         registry: &Registry,
@@ -204,7 +204,7 @@ impl Packed {
     }
 }
 
-/// What to call 8-bit floats if the model's other parts are missing.
+/// Description of 8-bit floats if the model's other parts are missing.
 const IN_OTHER_PARTS: &str = "floats of 8 bits, whose scales may lie in the missing parts";
 
 /// The first matrix of floats of 8 bits or fewer, which may be codes if not all tensors are visible.
@@ -213,7 +213,7 @@ fn unseen(tensors: &[Tensor], scheme: &'static str) -> Option<Signed> {
     Some(Signed { scheme, tensor: tensor.name.clone(), scale: None })
 }
 
-/// What tensors reveal: a sign in the table, which names its scheme, or otherwise codes beside scales.
+/// The evidence in tensors: a sign in the table, which names its scheme, or otherwise codes beside scales.
 fn signed(tensors: &[Tensor]) -> Option<Signed> {
     let beside = || {
         scaled::first(tensors).map(|found| Signed {

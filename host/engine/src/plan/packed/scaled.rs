@@ -51,7 +51,7 @@ fn each(tensors: &[Tensor]) -> impl Iterator<Item = (usize, usize)> + '_ {
 }
 
 impl Scaled<'_> {
-    /// What messages call such weights.
+    /// The name of such weights in messages.
     pub fn scheme(&self) -> &'static str {
         match (self.scale.dtype, self.codes.dtype) {
             (DType::F8_E8M0, _) => "codes with scales of powers of two",
@@ -71,7 +71,7 @@ fn bits(dtype: DType) -> Option<(DTypeKind, u32)> {
     Some((info.kind, info.block_bytes * 8 / info.block_elements))
 }
 
-/// Whether a tensor may hold the codes of a matrix, or of stacked matrices.
+/// Returns whether a tensor may hold the codes of a matrix, or of stacked matrices.
 pub(super) fn is_code(tensor: &Tensor) -> bool {
     tensor.shape.len() > 1
         && match bits(tensor.dtype) {
@@ -81,12 +81,12 @@ pub(super) fn is_code(tensor: &Tensor) -> bool {
         }
 }
 
-/// Whether a tensor is a matrix, or stacked matrices, of floats of 8 bits or fewer.
+/// Returns whether a tensor is a matrix, or stacked matrices, of floats of 8 bits or fewer.
 pub(super) fn is_small_float(tensor: &Tensor) -> bool {
     is_code(tensor) && bits(tensor.dtype).is_some_and(|(kind, _)| kind == DTypeKind::Float)
 }
 
-/// Whether a name ends in a word for weights.
+/// Returns whether a name ends in a word for weights.
 pub(super) fn is_called_weight(name: &str) -> bool {
     stem(name).len() < name.len()
 }
@@ -119,7 +119,7 @@ fn candidates(name: &str) -> impl Iterator<Item = (String, bool)> {
     before.chain(behind).chain(top)
 }
 
-/// Whether a part of a name mentions scaling or shifting.
+/// Returns whether a part of a name mentions scaling or shifting.
 fn speaks_of_scales(part: &str) -> bool {
     let mut word = String::new();
     let mut letters = part.chars().peekable();
@@ -143,7 +143,7 @@ fn speaks_of_scales(part: &str) -> bool {
     false
 }
 
-/// Whether a tensor named like the scales of codes really scales them.
+/// Returns whether a tensor named like the scales of codes really scales them.
 fn belongs(codes: &Tensor, scale: &Tensor) -> bool {
     let is_itself = codes.name == scale.name;
     // If the whole model was cast to one small type, a tensor called a scale is a weight as well.
@@ -152,8 +152,8 @@ fn belongs(codes: &Tensor, scale: &Tensor) -> bool {
     !is_itself && !is_cast_alike && fits_over(codes, &scale.shape)
 }
 
-/// Whether a shape fits that of codes: one value; or one per row, per column, or per block of a grid. An
-/// element of the codes may hold several codes.
+/// Returns whether a shape fits that of codes: one value; or one per row, per column, or per block of a grid.
+/// An element of the codes may hold several codes.
 fn fits_over(codes: &Tensor, scale: &[u64]) -> bool {
     let held = u64::from(bits(codes.dtype).map_or(1, |(_, bits)| bits.max(1)));
     let scale: Vec<u64> = scale.iter().copied().filter(|n| *n != 1).collect();
@@ -172,8 +172,8 @@ fn fits_over(codes: &Tensor, scale: &[u64]) -> bool {
     matches!((all.and_then(|all| all.checked_mul(held)), &scale[..]), (Some(all), [n]) if *n > 0 && all % n == 0)
 }
 
-/// Whether an axis of `size` elements, each holding up to `held` codes, divides into `n` equal blocks, the
-/// last of which may be shorter.
+/// Returns whether an axis of `size` elements, each holding up to `held` codes, divides into `n` equal
+/// blocks, the last of which may be shorter.
 fn cuts_into(size: u64, held: u64, n: u64) -> bool {
     let widths =
         std::iter::successors(Some(1u64), |width| Some(width * 2)).take_while(|width| *width <= held);

@@ -9,7 +9,7 @@ use apr_sdk::DType;
 /// A tensor that does not occur in a model with plain weights.
 #[derive(Debug)]
 pub struct Sign {
-    /// What messages call the scheme.
+    /// The name of the scheme in messages.
     pub scheme: &'static str,
     /// The suffix of the tensor's name, after `X`.
     pub suffix: &'static str,

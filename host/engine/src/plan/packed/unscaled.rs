@@ -31,13 +31,13 @@ pub fn warning(tensors: &[PlannedTensor], dialect: &str, target: &Format) -> Opt
     Some(format!("{what}, and readers of {} may take the codes for weights", target.manifest.name))
 }
 
-/// Whether a tensor may be the codes of a weight, by its type and its name.
+/// Returns whether a tensor may be the codes of a weight, by its type and its name.
 fn is_unscaled(tensor: &Tensor) -> bool {
     is_integers(tensor) && scaled::is_called_weight(&tensor.name)
 }
 
-/// Whether a tensor is a matrix, or stacked matrices, of integers that may be codes. Positions and indices are I64; masks, which have one
-/// dimension, are none.
+/// Returns whether a tensor is a matrix, or stacked matrices, of integers that may be codes. Positions and indices are I64;
+/// masks, which have one dimension, are none.
 pub fn is_integers(tensor: &Tensor) -> bool {
     let kind = tensor.dtype.info().map(|info| info.kind);
     matches!(kind, Some(DTypeKind::Int | DTypeKind::Uint))

@@ -60,7 +60,7 @@ pub fn list(
     Ok(())
 }
 
-/// Whether all weights that a tensor is made of are such.
+/// Returns whether all weights that a tensor is made of have wide activations.
 fn is_wide(one: &PlannedTensor) -> bool {
     let parts = one.expression.parts();
     let is_wide =
@@ -68,13 +68,13 @@ fn is_wide(one: &PlannedTensor) -> bool {
     !parts.is_empty() && parts.iter().all(|part| is_wide(part.packed().map(|packed| &*packed.weight)))
 }
 
-/// What becomes of the tensors that a list may name.
+/// The fates of the tensors that a list may name.
 struct Fates<'a> {
     /// By a tensor's former names, its new one; `None` if it no longer has the type that the list is about.
     written: HashMap<String, Option<String>>,
     /// All names of the source.
     stored: HashSet<&'a str>,
-    /// Whether names were translated: a list that was carried along then has none of the source's.
+    /// True if names were translated: a list that was carried along then has none of the source's.
     is_translated: bool,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Fates<'a> {
         }
     }
 
-    /// What a list calls a tensor from now on; `None` if the entry is no longer true.
+    /// The name that a list gives a tensor from now on; `None` if the entry is no longer true.
     fn of_name(&self, name: String) -> Option<String> {
         match self.written.get(&name) {
             Some(to) => to.clone(),
@@ -114,7 +114,7 @@ impl<'a> Fates<'a> {
     }
 }
 
-/// Whether a tensor of the source is stored in a type, or its codes are.
+/// Returns whether a tensor of the source is stored in a type, or its codes are.
 fn was_of(tensor: &Tensor, dtype: DType) -> bool {
     match &tensor.payload {
         Payload::Packed(weight) => weight.parts.iter().any(|part| part.dtype == dtype),

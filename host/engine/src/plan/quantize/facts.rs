@@ -1,4 +1,4 @@
-//! What recipes are told about a model and its tensors.
+//! The facts about a model and its tensors that recipes get.
 
 use crate::architecture::TensorSpec;
 use apr_sdk::{Bytes, Model, ModelFacts, Tensor, TensorFacts, Value, ValueType};

@@ -18,7 +18,7 @@ pub struct ImportanceMatrix {
     /// Values by (dialect, tensor name).
     tensors: HashMap<(String, String), Arc<[f32]>>,
     values: usize,
-    /// What a model quantized with the matrix records: (format, key, value).
+    /// The records kept by a model quantized with the matrix: (format, key, value).
     pub records: Vec<(String, String, Value)>,
 }
 

@@ -6,7 +6,7 @@ use crate::plan::packed::unscaled;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result};
 
-/// What `--precision` and `--dequantize` leave unchanged although a user would not expect it.
+/// Warnings about tensors that `--precision` and `--dequantize` leave unchanged although a user would not expect it.
 ///
 /// # Errors
 /// InvalidArgument if `--precision` changes nothing although there are tensors of types that it does not

@@ -36,9 +36,9 @@ pub struct Quantization {
     pub precision: Option<DType>,
     /// The type for tensors that are blocks (`--dequantize`).
     pub dequantize: Option<DType>,
-    /// Whether tensors that are already blocks stay unchanged.
+    /// True if tensors that are already blocks stay unchanged.
     pub keep_quantization: bool,
-    /// Whether blocks may become blocks of another type.
+    /// True if blocks may become blocks of another type.
     pub allow_requantize: bool,
     /// The file with the importance matrix.
     pub importance: Option<PathBuf>,
@@ -46,12 +46,12 @@ pub struct Quantization {
     pub include_weights: Vec<String>,
     /// Do not use it for tensors whose names contain one of these.
     pub exclude_weights: Vec<String>,
-    /// How small the weights should be; decides on the recipe.
+    /// The size of the weights to aim for; decides on the recipe.
     pub target: Option<Target>,
 }
 
 impl Quantization {
-    /// Whether nothing is requested.
+    /// Returns whether nothing is requested.
     pub fn is_nothing(&self) -> bool {
         self.recipe.is_none()
             && self.precision.is_none()
@@ -60,22 +60,22 @@ impl Quantization {
             && self.importance.is_none()
     }
 
-    /// Whether a recipe chooses the types.
+    /// Returns whether a recipe chooses the types.
     pub fn has_recipe(&self) -> bool {
         self.recipe.is_some() || self.target.is_some()
     }
 }
 
-/// What to tell the user about the chosen types.
+/// Notes and warnings for the user about the chosen types.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// Lines for the summary.
     pub notes: Vec<String>,
-    /// What the user should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// What the choice of types depends on.
+/// The inputs that the choice of types depends on.
 pub struct TypeChooser<'a> {
     /// The context: plugins and workers.
     pub engine: &'a Engine,
@@ -83,7 +83,7 @@ pub struct TypeChooser<'a> {
     pub target: &'a Format,
     /// The target's writer, unless it has been asked for types already.
     pub writer: Option<&'a dyn Writer>,
-    /// What the architecture says about each tensor.
+    /// The architecture's facts about each tensor.
     pub specs: &'a TensorSpecs,
 }
 

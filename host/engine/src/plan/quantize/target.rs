@@ -4,7 +4,7 @@ use crate::expression::PlannedTensor;
 use apr_sdk::{Assignment, Error, ErrorKind, Quantizer, Result, checked_elements, checked_payload_len};
 use std::sync::Arc;
 
-/// How small the weights should be.
+/// The size of the weights to aim for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
     /// At most so many bytes of weights.
@@ -25,9 +25,9 @@ struct Candidate {
 pub struct Room<'a> {
     /// The planned tensors.
     pub tensors: &'a [PlannedTensor],
-    /// Whether there is an importance matrix.
+    /// True if there is an importance matrix.
     pub has_importance: bool,
-    /// Whether the target can hold integers with one scale per row.
+    /// True if the target can hold integers with one scale per row.
     pub row_scales: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What was committed in order, and where it was written.
+//! Units that were committed in order, and their places in the files.
 
 use crate::tiles::sink::TileRecord;
 
@@ -17,14 +17,14 @@ pub struct Unit {
     pub blocks: Box<[u32]>,
 }
 
-/// What was committed in order, by file.
+/// Units that were committed in order, by file.
 #[derive(Clone, Debug, Default)]
 pub struct Committed {
     /// `None` for a file whose offsets were known in advance.
     pub files: Vec<Option<CommittedFile>>,
 }
 
-/// What was committed in order to one file.
+/// Units that were committed in order to one file.
 #[derive(Clone, Debug)]
 pub struct CommittedFile {
     /// Index of the first segment committed this way.
@@ -46,7 +46,7 @@ impl CommittedFile {
         Some((self.units.get(begin..end)?, len))
     }
 
-    /// Where the unit ends in the file.
+    /// Offset in the file at which the last segment ends.
     pub fn end(&self) -> u64 {
         self.places.last().map_or(0, |(offset, len)| offset + len)
     }

@@ -44,7 +44,7 @@ pub struct Committer<'a> {
     names: Vec<&'a str>,
     /// The number of units.
     pub n_units: usize,
-    /// How many units may be started but not committed.
+    /// Limit on the number of units that are started but not committed.
     window: usize,
     /// Index of its first unit in the journal.
     base: usize,
@@ -57,11 +57,11 @@ pub struct Committer<'a> {
 struct State {
     /// The unit to commit next.
     next: usize,
-    /// How many units an earlier run committed.
+    /// Number of units that an earlier run committed.
     kept: usize,
     /// The offset of the next byte.
     offset: u64,
-    /// Whether some thread is committing.
+    /// True if some thread is committing.
     is_writing: bool,
     /// Units of which some bytes have arrived.
     filling: HashMap<usize, Filling>,
@@ -327,7 +327,7 @@ impl<'a> Committer<'a> {
         fits.then_some(unit)
     }
 
-    /// Where everything was written.
+    /// The places that everything was written to.
     ///
     /// # Errors
     /// Plugin if something was never computed.

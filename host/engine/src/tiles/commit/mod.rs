@@ -94,7 +94,7 @@ impl<'a> Commits<'a> {
         }
     }
 
-    /// Where everything was written.
+    /// The places that everything was written to.
     ///
     /// # Errors
     /// Plugin if something was never computed.

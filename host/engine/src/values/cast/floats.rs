@@ -4,11 +4,11 @@ use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 
 /// An intermediate value: wide enough for everything that is done to it.
 pub trait Wide: Copy + PartialEq {
-    /// Whether it is neither infinite nor NaN.
+    /// Returns whether it is neither infinite nor NaN.
     fn finite(self) -> bool;
     /// The sum, rounded to the nearest value.
     fn plus(self, c: f32) -> Self;
-    /// Whether the bits are the same: zeros of both signs differ.
+    /// Returns whether the bits are the same: zeros of both signs differ.
     fn same_bits(self, other: Self) -> bool;
 }
 

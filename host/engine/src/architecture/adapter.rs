@@ -6,7 +6,7 @@ use apr_sdk::{Error, Foreign, Model, Result, Value, escape};
 /// Refuses a model that is an adapter, or has one beside it: without it, something else would be computed.
 ///
 /// # Errors
-/// Unsupported, with what says so.
+/// Unsupported for an adapter, with its mark.
 pub fn refuse_adapter(model: &Model, registry: &Registry) -> Result<()> {
     let Some(mark) = model.foreign.iter().find_map(|foreign| mark_of(foreign, registry)) else {
         return Ok(());

@@ -19,7 +19,7 @@ impl Removed {
     /// The groups that tensors were taken from: index of the rule, and numbers of its outer places.
     ///
     /// # Errors
-    /// What evaluating the table's conditions raises.
+    /// Any error from evaluating the table's conditions.
     pub(super) fn groups(request: &Request<'_>) -> Result<HashSet<(usize, Outer)>> {
         let mut groups = HashSet::new();
         for removed in request.removed {

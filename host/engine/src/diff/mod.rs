@@ -1,4 +1,4 @@
-//! Are two models the same, and if not, where and by how much do they differ? Across formats and dtypes.
+//! Finds whether two models are the same, and if not, where and by how much they differ. Across formats and dtypes.
 
 pub mod side_by_side;
 pub mod sides;

@@ -45,7 +45,7 @@ pub struct Apart {
 /// Measures these tensors. Histograms are made of the first `histograms`; the bins of others are empty.
 ///
 /// # Errors
-/// What reading raises, with the file as the user typed it; Cancelled.
+/// Any error from reading, with the file as the user typed it; Cancelled.
 pub fn measure(
     engine: &Engine,
     sides: &Sides<'_>,

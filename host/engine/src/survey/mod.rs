@@ -171,7 +171,7 @@ impl Survey {
 /// hundred bytes.
 ///
 /// # Errors
-/// What reading raises; Cancelled.
+/// Any error from reading; Cancelled.
 pub fn survey(
     engine: &Engine,
     a: &OpenedModel,

@@ -44,7 +44,7 @@ const LONGEST: u64 = 1 << 20;
 /// Merges the statements of two files of a model about derived weights.
 ///
 /// # Errors
-/// Plugin for what says nothing.
+/// Plugin for bytes that are no such statement.
 pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
     // Each shard may repeat what is said of the whole model.
     if one == other {

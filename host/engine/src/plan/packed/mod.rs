@@ -1,7 +1,7 @@
 //! Packed weights: tensors that are codes and scales of a scheme. They are copied unchanged, unpacked by a plugin that
 //! knows the scheme, or refused: a cast, another dialect or reordered rows would treat codes as weights.
 //!
-//! What announces a scheme, and which tensors identify it, is data: `schemes.rs`.
+//! The announcements of a scheme, and the tensors that identify it, are data: `schemes.rs`.
 
 pub mod companions;
 pub mod descriptions;

@@ -2,7 +2,7 @@
 
 use super::request::ConvertOptions;
 use crate::engine::Engine;
-use crate::open::lone_part;
+use crate::open::parts::lone;
 use crate::registry::Format;
 use apr_sdk::{Error, Result};
 use std::path::Path;
@@ -79,7 +79,7 @@ pub fn stem_of(path: &Path) -> String {
         None => name,
     };
     let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
-    lone_part::numbered(stem).map_or(stem, |(model, _, _)| model).to_owned()
+    lone::numbered(stem).map_or(stem, |(model, _, _)| model).to_owned()
 }
 
 #[cfg(test)]

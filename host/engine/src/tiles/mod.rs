@@ -3,6 +3,7 @@
 pub mod commit;
 pub mod losses;
 pub mod pipeline;
+mod resume;
 mod schedule;
 mod sink;
 mod spooling;

@@ -12,8 +12,8 @@ mod schemes;
 pub mod unscaled;
 pub mod wide;
 
-use crate::open::lone_part::LonePart;
 use crate::open::packed::announced::{Announcement, announcements, gone};
+use crate::open::parts::lone::LonePart;
 use crate::open::{OpenOptions, OpenedModel, Probed};
 use crate::plan::request::ConvertOptions;
 use crate::registry::{Format, Registry};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// Whether the wire is frozen: true from the first tagged release on, in the same commit that adds the frozen copy.
+/// True if the wire is frozen: from the first tagged release on, set in the commit that adds the frozen copy.
 const FROZEN: bool = false;
 
 /// FNV-1a, 32 bits: small, and the same everywhere. It goes on from the hash of `apr-sdk`.

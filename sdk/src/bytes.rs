@@ -1,4 +1,4 @@
-//! Where bytes live: in memory, or in one of the model's files.
+//! The place of bytes: in memory, or in one of the model's files.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ pub type FileId = u32;
 /// A byte range in one of the model's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Extent {
-    /// Which file.
+    /// The file.
     pub file: FileId,
     /// Absolute offset in that file, in bytes.
     pub offset: u64,
@@ -51,7 +51,7 @@ impl Bytes {
         }
     }
 
-    /// Whether the length is 0.
+    /// Returns whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

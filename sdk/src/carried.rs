@@ -27,7 +27,7 @@ pub enum Member {
     Order,
 }
 
-/// What a file carried, or what is to be carried.
+/// The record that a file carried, or that is to be carried.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Carried {
     /// The model's dialect, unless it is one that needs no record.
@@ -198,7 +198,7 @@ pub fn describe_formats(formats: &[Foreign], sink: &mut dyn ModelSink) -> Result
     Ok(())
 }
 
-/// Whether the record holds anything beyond a single file without metadata, which every reader pushes.
+/// Returns whether the record holds anything beyond a single file without metadata, which every reader pushes.
 pub fn says_something(foreign: &Foreign) -> bool {
     let files = &foreign.files;
     files.len() > 1 || files.iter().any(|file| !file.typed.is_empty() || file.verbatim.is_some())

@@ -48,16 +48,16 @@ impl Deref for CheckedModel {
     }
 }
 
-/// Why a format cannot hold a model.
+/// The reason why a format cannot hold a model.
 #[derive(Debug)]
 pub struct Refusal {
-    /// What stands in the way.
+    /// The obstacle.
     pub obstacle: Obstacle,
     /// The refused tensor; `None` if the model as a whole is refused.
     pub tensor: Option<String>,
 }
 
-/// What a format cannot hold about a model or one of its tensors.
+/// A property of the model or of one of its tensors that a format cannot hold.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Obstacle {
@@ -109,7 +109,7 @@ impl Refusal {
 }
 
 impl fmt::Display for Obstacle {
-    /// What the format cannot do, without the format's name: `cannot hold F64`.
+    /// Writes the obstacle without the format's name: `cannot hold F64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::Count(1) => f.write_str("holds exactly one tensor, the model has 1 tensor"),
@@ -202,7 +202,7 @@ mod tests {
         Model { tensors: tensors.to_vec(), ..Model::default() }
     }
 
-    /// How `carries` refuses `tensors`: kind, message and tensor, without the hint.
+    /// The refusal of `tensors` by `carries`: kind, message and tensor, without the hint.
     fn refused(tensors: &[Tensor], carries: &Carries) -> (ErrorKind, String, Option<String>) {
         let error = CheckedModel::new(model(tensors), carries).unwrap_err().error("Toy");
         (error.kind(), error.message().to_owned(), error.tensor_name().map(str::to_owned))

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 /// The key under which schemes find the description among what announces packed weights ([`crate::Announced`]).
 pub const DERIVED: &str = "derived";
 
-/// What a reader says of the derived weights of a model, as one fact.
+/// A reader's description of a model's derived weights, as one fact.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Derived {
     /// The weights.
@@ -26,12 +26,12 @@ pub struct Derived {
     pub stated: Vec<DerivedStated>,
 }
 
-/// What a file's metadata says of a weight, in the words of the tool that packed it.
+/// A file's metadata about a weight, in the words of the tool that packed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DerivedStated {
     /// The weight's name.
     pub name: String,
-    /// What the description calls the way it is packed, for messages; empty if it does not say.
+    /// The description's name for the packing, for messages; empty if it gives none.
     pub by: String,
     /// The description as it stands there; empty if the file names the weight and does not describe it.
     pub json: String,
@@ -42,14 +42,14 @@ pub struct DerivedStated {
 pub struct DerivedUnknown {
     /// The tensor of the codes.
     pub codes: String,
-    /// What reads them in the format, in a few words: `MatMulInteger`.
+    /// The format's operation that reads them, in a few words: `MatMulInteger`.
     pub by: String,
-    /// Why their values are unknown, as the end of a sentence: `its scales are computed while the model runs`.
+    /// The reason why their values are unknown, as the end of a sentence: `its scales are computed while the model runs`.
     pub why: String,
 }
 
-/// How codes lie in a tensor of bytes, where the format has no type for them: the lowest bits of a byte first, and each row
-/// from a byte of its own. Zero points that are bytes lie likewise, each row filled up to a whole byte.
+/// Layout of codes in a tensor of bytes, where the format has no type for them: the lowest bits of a byte first, and
+/// each row from a byte of its own. Zero points that are bytes lie likewise, each row filled up to a whole byte.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedPacking {
     /// The type of the codes.
@@ -58,16 +58,16 @@ pub struct DerivedPacking {
     pub shape: Vec<u64>,
     /// Codes in a stored row, with those at its end that mean nothing.
     pub stored: u64,
-    /// Whether the weight has rows and columns of its codes exchanged.
+    /// True if the weight has rows and columns of its codes exchanged.
     pub is_transposed: bool,
 }
 
-/// How a weight is computed.
+/// The computation of a weight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DerivedWeight {
     /// The weight's name.
     pub name: String,
-    /// What computes it in the format, in a few words: `DequantizeLinear`.
+    /// The format's operation that computes it, in a few words: `DequantizeLinear`.
     pub by: String,
     /// The tensor of the codes.
     pub codes: String,
@@ -77,11 +77,11 @@ pub struct DerivedWeight {
     pub zeros: Option<DerivedNumbers>,
     /// The axis of the codes that scales run along; `None` if there is one scale for all. Negative from the end.
     pub axis: Option<i64>,
-    /// How many codes along the axis share a scale, whose shape is then that of the codes with the axis divided.
+    /// Number of codes along the axis that share a scale, whose shape is then that of the codes with the axis divided.
     pub block: Option<u64>,
     /// Tensors that hold nothing but what is said here: their names.
     pub beside: Vec<String>,
-    /// How the codes lie in bytes; `None` if they are the elements of their tensor.
+    /// Layout of the codes in bytes; `None` if they are the elements of their tensor.
     pub packing: Option<DerivedPacking>,
 }
 
@@ -224,7 +224,7 @@ impl Derived {
             .to_string()
     }
 
-    /// What [`Derived::to_json`] wrote.
+    /// Reads the output of [`Derived::to_json`].
     ///
     /// # Errors
     /// Plugin for anything else.

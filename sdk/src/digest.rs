@@ -15,7 +15,7 @@ pub enum Digest {
     Sha256,
 }
 
-/// How a digest is written down.
+/// Notation of a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DigestForm {
@@ -33,7 +33,7 @@ pub enum DigestForm {
 pub struct Sum {
     /// The algorithm.
     pub digest: Digest,
-    /// How the value is written.
+    /// Notation of the value.
     pub form: DigestForm,
 }
 

@@ -8,7 +8,7 @@ use crate::{Error, Result, dtype_table::TABLE};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DType(pub u32);
 
-/// How elements are packed into a payload.
+/// Packing of elements into a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// Every row (the last dimension) is a whole number of blocks; anything else is refused.
@@ -42,7 +42,7 @@ pub struct SwapField {
     pub offset: u16,
     /// Width of each field, in bytes (2, 4 or 8).
     pub width: u16,
-    /// How many such fields follow one another.
+    /// Number of such fields that follow one another.
     pub count: u16,
 }
 
@@ -59,7 +59,7 @@ pub struct DTypeInfo {
     pub block_bytes: u32,
     /// The kind of value an element is.
     pub kind: DTypeKind,
-    /// How elements are packed.
+    /// Packing of the elements.
     pub packing: Packing,
     /// The multi-byte fields of a block.
     pub swap: &'static [SwapField],
@@ -94,7 +94,7 @@ impl DType {
         self.info().map_or("?", |row| row.name)
     }
 
-    /// Whether this is a quantized block type.
+    /// Returns whether this is a quantized block type.
     pub fn is_block(self) -> bool {
         self.info().is_some_and(|row| row.kind == DTypeKind::Block)
     }

@@ -7,7 +7,7 @@ use std::fmt;
 /// The result of every fallible call in the SDK.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What sort of thing went wrong. The host derives the exit code from it.
+/// The kind of an error. The host derives the exit code from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -171,7 +171,7 @@ impl Error {
         self
     }
 
-    /// What sort of thing went wrong.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }

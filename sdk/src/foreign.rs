@@ -12,14 +12,14 @@ pub struct Foreign {
     pub files: Vec<ForeignFile>,
 }
 
-/// What one source file said.
+/// The foreign metadata of one source file.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ForeignFile {
     /// Path relative to the model's folder; empty for a single-file model, whose name is not part of the
     /// model.
     pub name: String,
-    /// How many tensors are in this file. Files hold consecutive tensors of the model; if the counts no
-    /// longer add up to the model's, the split into files is void and writers ignore it.
+    /// Number of tensors in this file. Files hold consecutive tensors of the model; if the counts no longer add up to
+    /// the model's, the split into files is void and writers ignore it.
     pub n_tensors: u64,
     /// The typed form: ordered and complete. Used by `--set`, `apr diff` and other formats' writers.
     pub typed: Vec<(String, Value)>,
@@ -40,7 +40,7 @@ impl Foreign {
         self.files.iter().find_map(|file| file.get(key))
     }
 
-    /// Whether the files' tensor counts add up to `n_tensors`, so that the split into files still applies.
+    /// Returns whether the files' tensor counts add up to `n_tensors`, so that the split into files still applies.
     pub fn describes(&self, n_tensors: usize) -> bool {
         let sum = self.files.iter().try_fold(0u64, |n, file| n.checked_add(file.n_tensors));
         sum == Some(n_tensors as u64)

@@ -2,7 +2,7 @@
 
 use crate::{Bytes, Codec, Digests, Options, Result, Sum};
 
-/// How a payload is stored in the output.
+/// Storage of a payload in the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
@@ -14,7 +14,7 @@ pub enum Encoding {
         codec: Codec,
         /// Raw bytes per block; the last block may be shorter.
         block_size: u64,
-        /// Whether [`WrittenTensor::blocks`] should report each block's encoded length.
+        /// True if [`WrittenTensor::blocks`] should report each block's encoded length.
         lengths: bool,
     },
 }
@@ -32,7 +32,7 @@ pub struct PartRequest<'a> {
     pub options: Options,
 }
 
-/// Where a writer pushes its layout: file by file, segment by segment, in byte order.
+/// The receiver of a writer's layout: file by file, segment by segment, in byte order.
 pub trait LayoutSink {
     /// Begins a file, named relative to the output folder. If a single file was asked for, that name is
     /// [`crate::LayoutRequest::file_name`]; further files with that name plus a suffix (`model.x.data`) are
@@ -109,7 +109,7 @@ pub trait LayoutSink {
     }
 }
 
-/// Where a writer fills its holes.
+/// The receiver of the bytes for a writer's holes.
 pub trait PatchSink {
     /// Fills hole `id`; `bytes` must be exactly as long as the hole.
     ///
@@ -132,7 +132,7 @@ pub trait PatchSink {
     fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()>;
 }
 
-/// What was written, as input to [`crate::Writer::finish`].
+/// The files and tensors written, as input to [`crate::Writer::finish`].
 #[derive(Clone, Debug, Default)]
 pub struct Written {
     /// The files, in layout order.
@@ -154,7 +154,7 @@ pub struct WrittenFile {
     pub len: u64,
 }
 
-/// Where and how one tensor was stored.
+/// Place and encoding of one tensor as it was stored.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenTensor {
     /// The number of the file it was written to.
@@ -178,7 +178,7 @@ pub struct WrittenInput {
     pub digests: Digests,
 }
 
-/// Where one hole of the layout is.
+/// Place of one hole of the layout.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenHole {
     /// The hole's id, as the writer chose it.

@@ -77,7 +77,7 @@ impl Manifest {
     }
 }
 
-/// What the manifest declares about one format.
+/// The manifest's declarations about one format.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct FormatManifest {
@@ -85,9 +85,9 @@ pub struct FormatManifest {
     pub id: String,
     /// The display name.
     pub name: String,
-    /// Whether the plugin reads it.
+    /// True if the plugin reads it.
     pub reads: bool,
-    /// Whether the plugin writes it.
+    /// True if the plugin writes it.
     pub writes: bool,
     /// Byte patterns that identify the format; one match is enough.
     pub magic: Vec<Magic>,
@@ -97,13 +97,13 @@ pub struct FormatManifest {
     pub claims: Vec<String>,
     /// Ids of the formats that hold the payload of its models, as parts.
     pub parts: Vec<String>,
-    /// Whether its models are always folders.
+    /// True if its models are always folders.
     pub folder: bool,
     /// Other ids that `--from` and `--to` accept.
     pub aliases: Vec<String>,
-    /// Which dialect it uses for tensor names and keys.
+    /// The dialect it uses for tensor names and keys.
     pub dialect: DialectRule,
-    /// What its writer can hold.
+    /// The contents its writer can hold.
     pub carries: Carries,
     /// Keys of its own metadata that describe how a model is laid out in its files, not what it is.
     pub bookkeeping: Vec<String>,
@@ -113,13 +113,13 @@ pub struct FormatManifest {
     pub card_keys: Vec<String>,
     /// Keys of its own metadata that name the dtype of the weights.
     pub type_keys: Vec<String>,
-    /// What those keys call each dtype: (dtype, name).
+    /// The names those keys use for each dtype: (dtype, name).
     pub type_names: Vec<(String, String)>,
-    /// How its metadata lists weights whose activations must not be narrowed.
+    /// The way its metadata lists weights whose activations must not be narrowed.
     pub wide_activations: Option<WideActivations>,
     /// The key of its own metadata that lists which of its other keys describe packed weights.
     pub described_weights: Option<String>,
-    /// What marks a model as an adapter of another: names of records, and keys with their texts (`KEY=TEXT`).
+    /// Marks of a model that is an adapter of another: names of records, and keys with their texts (`KEY=TEXT`).
     pub adapters: Vec<String>,
     /// Well-known keys of its own metadata with the names of their types.
     pub keys: Vec<(String, String)>,
@@ -141,8 +141,8 @@ pub struct WideActivations {
 }
 
 impl FormatManifest {
-    /// Whether `key` of `file` matches one of `patterns`: `FILE:KEY`, or `KEY` in any file; a trailing `*` of either
-    /// matches any rest.
+    /// Returns whether `key` of `file` matches one of `patterns`: `FILE:KEY`, or `KEY` in any file; a trailing `*` of
+    /// either matches any rest.
     pub fn speaks(patterns: &[String], file: &str, key: &str) -> bool {
         let is = |wanted: &str, name: &str| {
             wanted.strip_suffix('*').map_or(wanted == name, |start| name.starts_with(start))
@@ -157,14 +157,14 @@ impl FormatManifest {
 /// A byte pattern at a fixed offset.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Magic {
-    /// Where the pattern begins, in bytes.
+    /// Offset of the pattern, in bytes.
     pub offset: usize,
     /// The bytes to match; `None` matches any byte.
     pub bytes: Vec<Option<u8>>,
 }
 
 impl Magic {
-    /// Whether a file that begins with `head` matches.
+    /// Returns whether a file that begins with `head` matches.
     pub fn matches(&self, head: &[u8]) -> bool {
         let Some(there) =
             self.offset.checked_add(self.bytes.len()).and_then(|end| head.get(self.offset..end))
@@ -175,7 +175,7 @@ impl Magic {
     }
 }
 
-/// Which dialect a format uses for tensor names and keys.
+/// The dialect that a format uses for tensor names and keys.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DialectRule {
@@ -190,7 +190,7 @@ pub enum DialectRule {
     Prefers(String),
 }
 
-/// Whether a format's files can carry other formats' metadata.
+/// A format's ability to carry other formats' metadata in its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ForeignCarrier {
@@ -205,7 +205,7 @@ pub enum ForeignCarrier {
     All,
 }
 
-/// Which tensor names a format can hold.
+/// The tensor names that a format can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum NameRule {
@@ -218,14 +218,13 @@ pub enum NameRule {
     NoControl,
 }
 
-/// What a format's writer can hold. The host refuses anything else before work starts.
+/// The contents a format's writer can hold. The host refuses anything else before work starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Carries {
-    /// Whether a file holds exactly one tensor, named after the file ([`name_after_file`]).
+    /// True if a file holds exactly one tensor, named after the file ([`name_after_file`]).
     pub one_tensor: bool,
-    /// Whether an integer tensor `NAME` beside an F32 tensor `NAME.scale`, one value per row, stands for
-    /// their product.
+    /// True if an integer tensor `NAME` beside an F32 tensor `NAME.scale`, one value per row, stands for their product.
     pub row_scales: bool,
     /// Names of the supported dtypes; `None` for all.
     pub dtypes: Option<Vec<String>>,
@@ -233,27 +232,27 @@ pub struct Carries {
     pub max_dims: usize,
     /// The most bytes a tensor's name may have.
     pub max_name_bytes: usize,
-    /// Which tensor names are allowed.
+    /// The tensor names that are allowed.
     pub names: NameRule,
-    /// Whether a dimension may be 0.
+    /// True if a dimension may be 0.
     pub zero_size: bool,
-    /// Whether a tensor may have no dimensions.
+    /// True if a tensor may have no dimensions.
     pub scalars: bool,
-    /// Whether two tensors may share bytes.
+    /// True if two tensors may share bytes.
     pub shared_storage: bool,
     /// Names of the value types its own metadata can hold; `None` for all. Empty if it has no metadata.
     pub metadata: Option<Vec<String>>,
-    /// Whether it holds the whole tokenizer.
+    /// True if it holds the whole tokenizer.
     pub tokenizer: bool,
-    /// Whether its own keys express the core of a tokenizer, for models whose names are translated.
+    /// True if its own keys express the core of a tokenizer, for models whose names are translated.
     pub tokenizer_core: bool,
-    /// Whether each token needs a row of the embedding, in models whose names are translated.
+    /// True if each token needs a row of the embedding, in models whose names are translated.
     pub token_rows: bool,
-    /// Whether it holds companion files (assets).
+    /// True if it holds companion files (assets).
     pub assets: bool,
-    /// Whether it holds a graph.
+    /// True if it holds a graph.
     pub graph: bool,
-    /// Whether it carries other formats' metadata.
+    /// Its ability to carry other formats' metadata.
     pub foreign: ForeignCarrier,
 }
 
@@ -281,17 +280,17 @@ impl Default for Carries {
 }
 
 impl Carries {
-    /// Whether the writer can hold the dtype called `name`.
+    /// Returns whether the writer can hold the dtype called `name`.
     pub fn dtype(&self, name: &str) -> bool {
         self.dtypes.as_ref().is_none_or(|names| names.iter().any(|n| n == name))
     }
 
-    /// Whether its own metadata can hold values of the type called `name`.
+    /// Returns whether its own metadata can hold values of the type called `name`.
     pub fn metadata_type(&self, name: &str) -> bool {
         self.metadata.as_ref().is_none_or(|names| names.iter().any(|n| n == name))
     }
 
-    /// Whether the format has metadata of its own.
+    /// Returns whether the format has metadata of its own.
     pub fn has_metadata(&self) -> bool {
         self.metadata.as_ref().is_none_or(|names| !names.is_empty())
     }

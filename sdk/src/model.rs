@@ -23,12 +23,12 @@ pub struct Model {
     pub architecture: Option<Architecture>,
     /// The tokenizer as JSON (see [`crate::tokenizer`]), if the source has one that was understood.
     pub tokenizer: Option<Bytes>,
-    /// What its makers say about it, as the JSON object of [`crate::model_card`], for formats that can repeat
-    /// it in their keys.
+    /// Its makers' description of it, as the JSON object of [`crate::model_card`], for formats that can repeat it in
+    /// their keys.
     pub model_card: Option<Bytes>,
     /// Companion files: README, licence, chat template, ...
     pub assets: Vec<Asset>,
-    /// What only one format can express; at most one entry per format.
+    /// Metadata that only one format can express; at most one entry per format.
     pub foreign: Vec<Foreign>,
     /// Models inside this one, which the host opens and merges.
     pub parts: Vec<Part>,
@@ -36,11 +36,11 @@ pub struct Model {
     pub recipe: Option<String>,
     /// The provenance record as JSON: where the payload came from. Formats that carry everything keep it.
     pub provenance: Option<Bytes>,
-    /// Which tensors are the codes of weights, as the JSON of [`crate::Derived`], until they are replaced by these.
+    /// The tensors that are the codes of weights, as the JSON of [`crate::Derived`], until they are replaced by these.
     pub derived: Option<Bytes>,
     /// Checksums stored in its files, for `validate --checksum` and verify. Opening computes none of them.
     pub checksums: Vec<Checksum>,
-    /// What the reader assumed or left out, for the summary.
+    /// Notes on what the reader assumed or left out, for the summary.
     pub notes: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct Tensor {
     pub dtype: DType,
     /// Dimensions, outermost first (row-major); empty for a scalar.
     pub shape: Vec<u64>,
-    /// Where the payload is and how to read it.
+    /// The payload's place, and the way to read it.
     pub payload: Payload,
 }
 
@@ -75,7 +75,7 @@ impl Tensor {
         weight.parts.iter().try_fold(0u64, |sum, part| Ok(sum.saturating_add(part.payload_len()?)))
     }
 
-    /// How it is packed, in words; `None` if it is not.
+    /// Its packing, in words; `None` if it is not packed.
     pub fn packed_as(&self) -> Option<&str> {
         match &self.payload {
             Payload::Packed(weight) => Some(&weight.tensor.about),
@@ -84,15 +84,15 @@ impl Tensor {
     }
 }
 
-/// Where a tensor's payload is and how to read it.
+/// The place of a tensor's payload, and the way to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Payload {
     /// Raw bytes in a file, with a [`View`] unless they are plain row-major little-endian.
     Extent {
-        /// Where the bytes are.
+        /// The extent of the bytes.
         extent: Extent,
-        /// How to gather the elements; `None` for a plain copy.
+        /// The gathering of the elements; `None` for a plain copy.
         view: Option<View>,
     },
     /// Compressed blocks, which the host lists with [`crate::OpenModel::blocks`] when it first reads the
@@ -124,7 +124,7 @@ impl From<u32> for Codec {
     }
 }
 
-/// How the host gathers a tensor from an extent that is not plain.
+/// The way the host gathers a tensor from an extent that is not plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// Distance between neighbours along each dimension, in elements (blocks for block types), outermost
@@ -170,11 +170,11 @@ pub struct Checksum {
     pub stored: Bytes,
     /// The digest algorithm and how its value is written.
     pub sum: Sum,
-    /// Which bytes are hashed: the stored or the decoded ones.
+    /// The bytes that are hashed: the stored or the decoded ones.
     pub coding: Coding,
 }
 
-/// Which bytes a checksum is computed from: the bytes it covers, or what they decode to.
+/// The bytes that a checksum is computed from: the bytes it covers, or what they decode to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Coding {

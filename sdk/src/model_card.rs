@@ -1,4 +1,4 @@
-//! What a model's makers say about it: the JSON object in [`crate::Model::model_card`].
+//! The makers' description of a model: the JSON object in [`crate::Model::model_card`].
 //!
 //! | key | value |
 //! | --- | --- |

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result, escape};
 
-/// Which values an option accepts.
+/// The values an option accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionKind {
@@ -20,7 +20,7 @@ pub enum OptionKind {
 }
 
 impl OptionKind {
-    /// Which values it accepts, in words.
+    /// The values it accepts, in words.
     pub fn takes(&self) -> String {
         match self {
             OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
@@ -37,11 +37,11 @@ impl OptionKind {
 pub struct OptionSpec {
     /// The name in `-O [format.]name=value`.
     pub name: String,
-    /// Whether it applies to reading.
+    /// True if it applies to reading.
     pub read: bool,
-    /// Whether it applies to writing.
+    /// True if it applies to writing.
     pub write: bool,
-    /// Which values it accepts.
+    /// The values it accepts.
     pub kind: OptionKind,
     /// The value if the user gives none; empty for no default.
     pub default: String,
@@ -50,7 +50,7 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
-    /// Whether this option accepts `value`.
+    /// Returns whether this option accepts `value`.
     pub fn accepts(&self, value: &str) -> bool {
         match &self.kind {
             OptionKind::Flag | OptionKind::Refuse => matches!(value, "true" | "false"),
@@ -114,7 +114,7 @@ impl Options {
         self.values.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// Whether the flag `name` is on.
+    /// Returns whether the flag `name` is on.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }
@@ -124,7 +124,7 @@ impl Options {
         self.get(name)?.parse().ok()
     }
 
-    /// Whether the file is opened as a part (see [`Options::PART`]).
+    /// Returns whether the file is opened as a part (see [`Options::PART`]).
     pub fn is_part(&self) -> bool {
         self.flag(Options::PART)
     }

@@ -9,13 +9,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a scheme gets to know about a model.
+/// A scheme's view of a model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StoredModel {
     /// Its tensors as they are stored, in the source's order.
     pub tensors: Vec<StoredTensor>,
-    /// What its configuration says about packed weights.
+    /// Its configuration's statements about packed weights.
     pub announced: Vec<Announced>,
     /// The type that the configuration states for the weights before they were packed.
     pub dtype: Option<DType>,
@@ -58,7 +58,7 @@ pub struct Announced {
     pub json: String,
 }
 
-/// What a scheme found in a model.
+/// A scheme's findings in a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Understood {
     /// The weights, each with the tensors that it is stored in.
@@ -69,7 +69,7 @@ pub struct Understood {
     /// Numbers of small tensors, at most [`MOST_CONTENTS`] bytes each, whose contents are needed for an
     /// answer. If there are any, the rest of the answer does not count, and the host asks again.
     pub wanted: Vec<usize>,
-    /// What the user should know, such as an assumption.
+    /// Notes for the user, such as an assumption.
     pub notes: Vec<String>,
     /// Types that hold weights but for a factor.
     pub factored: Vec<FactoredType>,
@@ -95,7 +95,7 @@ pub struct FactoredType {
     pub input: Option<(usize, bool)>,
 }
 
-/// What the host read for a [`FactoredType`].
+/// The host's reading of a [`FactoredType`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Factored {
     /// The type of the blocks.
@@ -104,9 +104,9 @@ pub struct Factored {
     pub rows: PackedRows,
     /// Numbers of the parts that decide whether blocks hold them.
     pub evidence: Vec<usize>,
-    /// What values are multiplied by.
+    /// Multiplier of the values.
     pub factor: f32,
-    /// What activations are multiplied by, if that is stored.
+    /// Multiplier of the activations, if one is stored.
     pub input: Option<f32>,
 }
 
@@ -120,18 +120,18 @@ pub struct PackedTensor {
     pub name: String,
     /// Its dimensions, outermost first.
     pub shape: Vec<u64>,
-    /// Where the weight's elements are among the packed rows: the stride of each dimension in elements;
-    /// empty if the rows, one after the other, are the weight.
+    /// Layout of the weight's elements among the packed rows: the stride of each dimension in elements; empty if the
+    /// rows, one after the other, are the weight.
     pub strides: Vec<u64>,
     /// The type of the weight before it was packed, as far as the model says.
     pub dtype: DType,
     /// The scheme in a few words, for the user: `GPTQ, 4 bits, groups of 128`.
     pub about: String,
-    /// How the rows are packed.
+    /// Packing of the rows.
     pub rows: PackedRows,
     /// The tensors it is stored in, in the scheme's own order: the tensor's number, and what it is, in words.
     pub parts: Vec<(usize, String)>,
-    /// How many rows are best read together: 1 if each row lies in one place.
+    /// Number of rows that are best read together: 1 if each row lies in one place.
     pub panel: u64,
     /// Types other than F32 that may hold every value, best first.
     pub exact: Vec<ExactType>,
@@ -146,20 +146,20 @@ pub struct ExactType {
     pub evidence: Vec<usize>,
 }
 
-/// How the rows of a weight are packed: what a scheme needs in order to unpack them.
+/// Packing of the rows of a weight: what a scheme needs in order to unpack them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PackedRows {
     /// The scheme, by the plugin's own name for it.
     pub scheme: String,
     /// The scheme's own parameters.
     pub numbers: Vec<u64>,
-    /// How many rows there are, those of all stacked matrices together.
+    /// Number of rows, those of all stacked matrices together.
     pub rows: u64,
     /// Elements per row.
     pub row_len: u64,
 }
 
-/// Where some rows are in a part.
+/// Place of some rows in a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartRange {
     /// They need all of it, whatever the rows are: the host reads it once. At most [`MOST_WHOLE`] bytes.
@@ -205,7 +205,7 @@ pub trait Schemes: Send + Sync {
     /// recognised and not known.
     fn understand(&self, model: &StoredModel) -> Result<Understood>;
 
-    /// Where rows `rows` lie in each part.
+    /// Returns the places of rows `rows` in each part.
     ///
     /// # Errors
     /// Plugin for rows that there are not.
@@ -248,7 +248,7 @@ pub trait Schemes: Send + Sync {
         Err(Error::plugin(format!("`{}` gives no pieces of rows", packed.scheme)))
     }
 
-    /// Whether `dtype`, one of the weight's exact types, holds every value of the rows held. Only the parts
+    /// Returns whether `dtype`, one of the weight's exact types, holds every value of the rows held. Only the parts
     /// that are evidence have bytes.
     ///
     /// # Errors
@@ -278,13 +278,13 @@ pub trait Schemes: Send + Sync {
 /// Made by the host.
 #[derive(Clone)]
 pub struct PackedWeight {
-    /// What the scheme says.
+    /// The scheme's description.
     pub tensor: PackedTensor,
     /// The parts as they are stored, in the scheme's order.
     pub parts: Vec<Tensor>,
     /// Blocks that hold it but for a factor.
     pub factored: Option<Factored>,
-    /// Whether its activations must not be narrowed to the weight's own type.
+    /// True if its activations must not be narrowed to the weight's own type.
     pub wide_activations: bool,
     /// The quantizer that knows the scheme.
     pub by: Arc<dyn Quantizer>,

@@ -1,4 +1,4 @@
-//! What a plugin declares, and the macro that exports it.
+//! Declarations of a plugin, and the macro that exports it.
 
 use crate::{Kernel, NameMapper, Quantizer, Reader, Writer};
 
@@ -64,7 +64,7 @@ inventory::collect!(&'static PluginDecl);
 #[macro_export]
 macro_rules! export_plugin {
     (id: $id:ident, manifest: $manifest:expr, $($role:ident: $make:expr),+ $(,)?) => {
-        /// What this plugin declares. A build that bundles the plugin links to it.
+        /// The declarations of this plugin. A build that bundles the plugin links to it.
         pub static PLUGIN: $crate::PluginDecl = $crate::PluginDecl {
             manifest: concat!(
                 "id=", stringify!($id), "\n",

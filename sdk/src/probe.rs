@@ -1,8 +1,7 @@
 //! Format detection: data first (the manifest's magic and extensions), then code that sees a bounded part of
 //! the file.
 
-/// How sure a format is that a file is its own. The host compares scores; a tie is an error naming both
-/// formats.
+/// A format's confidence that a file is its own. The host compares scores; a tie is an error naming both formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score(pub u32);
 
@@ -32,19 +31,19 @@ pub struct Look<'a> {
     pub head: &'a [u8],
     /// The last bytes, at most [`Look::TAIL`].
     pub tail: &'a [u8],
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub is_folder: bool,
     /// The names in the folder, sorted; empty for a file, whose neighbours no probe sees.
     pub entries: &'a [String],
 }
 
 impl Look<'_> {
-    /// How many leading bytes a probe sees.
+    /// Number of leading bytes that a probe sees.
     pub const HEAD: usize = 16 * 1024;
-    /// How many trailing bytes a probe sees.
+    /// Number of trailing bytes that a probe sees.
     pub const TAIL: usize = 1024;
 
-    /// Whether the file begins with `magic`.
+    /// Returns whether the file begins with `magic`.
     pub fn head_is(&self, magic: &[u8]) -> bool {
         self.head.starts_with(magic)
     }

@@ -3,7 +3,7 @@
 
 use crate::{DType, Error, Options, Result, Schemes, Source, Value};
 
-/// What a recipe gets to know about a tensor.
+/// A recipe's view of a tensor.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TensorFacts {
@@ -17,7 +17,7 @@ pub struct TensorFacts {
     pub shape: Vec<u64>,
     /// Its dtype in the source, if known.
     pub dtype: Option<DType>,
-    /// Whether the importance matrix has values for it.
+    /// True if the importance matrix has values for it.
     pub has_importance: bool,
 }
 
@@ -29,7 +29,7 @@ impl TensorFacts {
     }
 }
 
-/// What a recipe gets to know about the model.
+/// A recipe's view of the model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ModelFacts {
@@ -37,7 +37,7 @@ pub struct ModelFacts {
     pub architecture: Option<String>,
     /// The canonical configuration, as JSON.
     pub config: String,
-    /// Whether an importance matrix was given.
+    /// True if an importance matrix was given.
     pub has_importance: bool,
 }
 
@@ -56,9 +56,9 @@ pub struct RecipeDecl {
 pub struct Assignment {
     /// The type to write; `None` keeps the current one.
     pub dtype: Option<DType>,
-    /// Whether it may only be written with importance values.
+    /// True if it may only be written with importance values.
     pub needs_importance: bool,
-    /// What the user should know about the choice, e.g. why another type had to be used.
+    /// A note for the user about the choice, e.g. why another type had to be used.
     pub note: Option<String>,
 }
 
@@ -178,8 +178,8 @@ pub trait Quantizer: Send + Sync {
         Err(Error::invalid_argument(format!("there is no recipe `{recipe}`")))
     }
 
-    /// What a model quantized with `recipe` records about itself. Empty if `recipe` is not one of its own:
-    /// the host also asks for the names of float types.
+    /// Records that a model quantized with `recipe` stores about itself. Empty if `recipe` is not one of its own: the
+    /// host also asks for the names of float types.
     ///
     /// # Errors
     /// Any error that prevents an answer.

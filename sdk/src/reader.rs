@@ -7,7 +7,7 @@ use crate::{
 
 /// Turns a file's header into a model. One object serves all threads and all files of its format.
 pub trait Reader: Send + Sync {
-    /// How sure the format is that the file is its own. "Not mine" is a score, not an error.
+    /// The format's confidence that the file is its own. "Not mine" is a score, not an error.
     fn probe(&self, look: &Look<'_>) -> Score;
 
     /// Reads the header, and none of the payload.
@@ -114,7 +114,7 @@ pub struct TensorDecl<'a> {
     pub dtype: DType,
     /// Dimensions, outermost first; empty for a scalar.
     pub shape: &'a [u64],
-    /// Where the payload is and how to read it.
+    /// The payload's place, and the way to read it.
     pub payload: Payload,
 }
 
@@ -164,17 +164,17 @@ pub enum Fact<'a> {
     Architecture(&'a str, Bytes),
     /// The tokenizer, as the JSON of [`crate::tokenizer`].
     Tokenizer(Bytes),
-    /// What the model's makers say about it, as the JSON object of [`crate::model_card`].
+    /// The makers' description of the model, as the JSON object of [`crate::model_card`].
     ModelCard(Bytes),
     /// The name of the quantization recipe that produced the tensors.
     Recipe(&'a str),
     /// The provenance record, as JSON.
     Provenance(Bytes),
-    /// Which tensors are the codes of weights, as [`crate::Derived::to_json`] says it.
+    /// The tensors that are the codes of weights, as [`crate::Derived::to_json`] writes them.
     Derived(Bytes),
     /// A checksum stored in the model's files; may be pushed any number of times.
     Checksum(Checksum),
-    /// What was assumed or left out, for the summary.
+    /// An assumption or omission, for the summary.
     Note(&'a str),
 }
 

@@ -8,6 +8,6 @@ pub struct Report {
     pub text: String,
     /// For programs: a JSON object whose `schema` names the report and its version (`toy.scan/1`).
     pub json: String,
-    /// Whether all is well; if not, the exit code is 5.
+    /// True if all is well; if not, the exit code is 5.
     pub passed: bool,
 }

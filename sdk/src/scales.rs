@@ -1,5 +1,5 @@
-//! Where the scales of quantized blocks are, so that a block's health can be judged without decoding it.
-//! Offsets are those of ggml's published block structs, as in the dtype table.
+//! Places of the scales of quantized blocks, so that a block's health can be judged without decoding it. Offsets are
+//! those of ggml's published block structs, as in the dtype table.
 
 use crate::DType;
 
@@ -23,7 +23,7 @@ pub struct ScaleField {
     pub offset: u16,
     /// The number format of each scale.
     pub kind: ScaleKind,
-    /// How many there are.
+    /// Number of scales.
     pub count: u16,
 }
 
@@ -37,7 +37,7 @@ impl ScaleKind {
         }
     }
 
-    /// Whether these bytes, exactly one scale, encode infinity or NaN.
+    /// Returns whether these bytes, exactly one scale, encode infinity or NaN.
     pub fn is_bad(self, scale: &[u8]) -> bool {
         match (self, scale) {
             (ScaleKind::F16, [.., high]) => high & 0x7c == 0x7c,
@@ -50,7 +50,7 @@ impl ScaleKind {
 }
 
 impl ScaleField {
-    /// How many of these scales are infinite or NaN in `block`.
+    /// Number of these scales that are infinite or NaN in `block`.
     pub fn bad(&self, block: &[u8]) -> u64 {
         let width = self.kind.width();
         let from = usize::from(self.offset);

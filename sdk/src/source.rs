@@ -1,4 +1,4 @@
-//! What the host lends a plugin to read from.
+//! The source that the host lends a plugin to read from.
 
 use crate::{Error, Extent, FileId, Result, escape};
 
@@ -58,12 +58,12 @@ pub trait Source: Send + Sync {
         Err(Error::not_found(format!("no folder `{}`", escape(folder, 200))))
     }
 
-    /// Whether file 0 is a folder.
+    /// Returns whether file 0 is a folder.
     fn is_folder(&self) -> bool {
         false
     }
 
-    /// Whether the user wants to stop. Poll it in long loops.
+    /// Returns whether the user wants to stop. Poll it in long loops.
     fn cancelled(&self) -> bool {
         false
     }

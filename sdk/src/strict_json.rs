@@ -9,14 +9,14 @@ use std::fmt;
 /// Any JSON value, none of whose objects has a duplicate key. Deserializes inside any other type.
 pub struct Strict(pub Json);
 
-/// What files begin with that are text of another encoding, or say which one they are: the bytes, and what is wrong with them.
+/// Beginnings of files that are text of another encoding, or say which one they are: the bytes, and what is wrong with them.
 const MARKS: [(&[u8], &str); 3] = [
     (b"\xef\xbb\xbf", "it begins with a byte order mark, which JSON does not allow"),
     (b"\xff\xfe", "it is UTF-16, and JSON is UTF-8"),
     (b"\xfe\xff", "it is UTF-16, and JSON is UTF-8"),
 ];
 
-/// Whether bytes begin with a byte order mark.
+/// Returns whether bytes begin with a byte order mark.
 pub fn is_marked(bytes: &[u8]) -> bool {
     MARKS.iter().any(|(mark, _)| bytes.starts_with(mark))
 }

@@ -1,12 +1,11 @@
-//! What text from a file may do: which characters reach a terminal unescaped, and which file names are
-//! allowed.
+//! Rules for text from a file: the characters that reach a terminal unescaped, and the file names that are allowed.
 
 use crate::{Error, Result};
 
-/// Whether `c` may be printed unescaped. Everything else is escaped wherever a file's text is shown, in text
-/// and JSON alike: characters that terminals obey (control characters), that break lines (U+2028, U+2029),
-/// that change the text direction, and that are invisible, so that two names would look the same. A space is
-/// printable; a line feed and a tab are not.
+/// Returns whether `c` may be printed unescaped. Everything else is escaped wherever a file's text is shown, in text
+/// and JSON alike: characters that terminals obey (control characters), that break lines (U+2028, U+2029), that change
+/// the text direction, and that are invisible, so that two names would look the same. A space is printable; a line feed
+/// and a tab are not.
 pub fn is_printable(c: char) -> bool {
     !matches!(c,
         // Controls: C0, DEL, C1.
@@ -89,8 +88,8 @@ pub fn check_file_name(what: &str, name: &str) -> Result<()> {
     }
 }
 
-/// Whether a name has characters that no file name should: controls, and characters that break lines or
-/// change the text direction. Joiners and variation selectors are fine: languages and emoji need them.
+/// Returns whether a name has characters that no file name should: controls, and characters that break lines or change
+/// the text direction. Joiners and variation selectors are fine: languages and emoji need them.
 pub fn has_controls(name: &str) -> bool {
     name.chars().any(|c| {
         let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}');

@@ -76,7 +76,7 @@ impl ValueType {
 /// A metadata value: its type and its wire bytes, in memory or in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// How to interpret the bytes.
+    /// The type of the value.
     pub kind: ValueType,
     /// The wire bytes: a little-endian scalar; u64 length and bytes; or u32 element type, u64 count and items.
     pub bytes: Bytes,
@@ -221,7 +221,7 @@ fn push_string(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend_from_slice(text);
 }
 
-/// How many of `bytes` one value of type `kind` takes up.
+/// Number of `bytes` that one value of type `kind` takes up.
 fn wire_len(kind: ValueType, bytes: &[u8], depth: u32) -> Result<usize> {
     let cut = || Error::malformed("a metadata value ends too early");
     if depth > Limits::default().nesting {

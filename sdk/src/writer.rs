@@ -61,7 +61,7 @@ pub enum DTypeChoice {
     NarrowIfExact(DType),
 }
 
-/// What to do with foreign metadata (`--foreign`).
+/// The treatment of foreign metadata (`--foreign`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ForeignPolicy {
@@ -76,7 +76,7 @@ pub enum ForeignPolicy {
     Drop,
 }
 
-/// What the host asks of [`Writer::layout`], besides the model.
+/// The host's request to [`Writer::layout`], besides the model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LayoutRequest {
@@ -84,12 +84,11 @@ pub struct LayoutRequest {
     pub stem: String,
     /// The file name of a single-file output (`model.gguf`).
     pub file_name: String,
-    /// Whether the output is a folder. If so, the model's original split into files is kept if it still
-    /// applies.
+    /// True if the output is a folder. If so, the model's original split into files is kept if it still applies.
     pub folder: bool,
     /// The most payload bytes per file (`--max-shard-size`).
     pub max_shard_size: Option<u64>,
-    /// What to do with foreign metadata.
+    /// The treatment of foreign metadata.
     pub foreign: ForeignPolicy,
     /// Values of the write options that the manifest declares.
     pub options: Options,

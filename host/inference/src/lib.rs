@@ -1,5 +1,5 @@
-//! What running a model needs: its tokens and its chat templates. Texts and tokens are passed as values; no
-//! file, no terminal, no clock.
+//! The means to run a model: its tokens and its chat templates. Texts and tokens are passed as values; no file, no
+//! terminal, no clock.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ use apr_sdk::{
 };
 use std::sync::Arc;
 
-/// What a runner is made of.
+/// The parts of a runner.
 pub struct Parts {
     /// The compiled program with its states.
     pub session: Box<dyn Session>,
@@ -19,7 +19,7 @@ pub struct Parts {
     pub sequences: u32,
     /// Elements of an output: the vocabulary, or the width of a hidden state.
     pub width: u32,
-    /// Whether every row attends to all others, so that a text must be one step.
+    /// True if every row attends to all others, so that a text must be one step.
     pub whole: bool,
     /// The value that holds hidden states, for a program that gives these instead of logits.
     pub hidden: Option<u32>,
@@ -29,9 +29,9 @@ pub struct Parts {
 /// ([`Runner::feed_together`]).
 pub struct Runner {
     parts: Parts,
-    /// How many positions each sequence has seen, its own before the others.
+    /// Number of positions that each sequence has seen, its own before the others.
     positions: Vec<u32>,
-    /// What the last step gave, one output after the other.
+    /// The results of the last step, one output after the other.
     outputs: Outputs,
 }
 
@@ -68,17 +68,17 @@ impl Runner {
         Runner { parts, positions, outputs: Outputs { width, ..Outputs::default() } }
     }
 
-    /// How many tokens it has seen.
+    /// Number of tokens it has seen.
     pub fn position(&self) -> u32 {
         self.positions[0]
     }
 
-    /// How many tokens it can see at most.
+    /// Number of tokens it can see at most.
     pub fn context(&self) -> u32 {
         self.parts.context
     }
 
-    /// How many tokens it takes in a step at most.
+    /// Number of tokens it takes in a step at most.
     pub fn rows(&self) -> usize {
         usize::try_from(self.parts.rows).unwrap_or(usize::MAX)
     }
@@ -218,7 +218,7 @@ impl Runner {
         self.parts.session.read(value, out)
     }
 
-    /// How long each operation of the last step took.
+    /// Gives the duration of each operation of the last step.
     ///
     /// # Errors
     /// Any error from the sink.
@@ -245,7 +245,7 @@ impl Runner {
         Ok(())
     }
 
-    /// How many of so many tokens go into one step.
+    /// Number of so many tokens that go into one step.
     fn step_rows(&self, count: usize) -> usize {
         let most = self.rows().max(1);
         if self.parts.whole { count.min(most) } else { most }

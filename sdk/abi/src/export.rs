@@ -1,5 +1,5 @@
-//! What `apr_sdk::export_plugin!` expands to on native targets: the manifest section, and the header symbol
-//! through which the host reaches the plugin's functions.
+//! Expansion of `apr_sdk::export_plugin!` on native targets: the manifest section, and the header symbol through which
+//! the host reaches the plugin's functions.
 
 use crate::adapt::kernel::ToWireKernel;
 use crate::adapt::quantizer::ToWireQuantizer;

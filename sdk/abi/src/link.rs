@@ -1,4 +1,4 @@
-//! How the host gets in: from the address of a header symbol to plain traits. Steps 11 to 13 of loading.
+//! The host's way into a plugin: from the address of a header symbol to plain traits. Steps 11 to 13 of loading.
 
 use crate::adapt::error::from_wire;
 use crate::adapt::kernel::FromWireKernel;

@@ -127,9 +127,9 @@ impl<const N: usize> Section<N> {
 pub struct Head {
     /// The interface version the plugin was built for: major, minor.
     pub abi: (u32, u32),
-    /// Whether panics unwind.
+    /// True if panics unwind.
     pub unwinds: bool,
-    /// Whether it was built with debug assertions.
+    /// True if it was built with debug assertions.
     pub debug_assertions: bool,
     /// The hash of the wire sources; 0: frozen.
     pub wire_hash: u32,

@@ -11,7 +11,7 @@ pub struct Columns {
     pub first: usize,
     /// Number of elements, at least one.
     pub width: usize,
-    /// Which rows the value has.
+    /// The rows of the value.
     pub rows: RowsOf,
 }
 

@@ -1,5 +1,5 @@
-//! How the fields of a record are written: in a fixed order, little-endian, each by its type. A record's version
-//! says which fields there are, so that an unknown one is never skipped: it might change every result.
+//! Encoding of a record's fields: in a fixed order, little-endian, each by its type. A record's version says which
+//! fields there are, so that an unknown one is never skipped: it might change every result.
 
 use crate::{Error, Result};
 

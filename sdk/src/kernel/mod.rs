@@ -40,7 +40,7 @@ pub trait Kernel: Send + Sync {
     /// Any error that prevents an answer. A missing driver is not one: it makes an unusable device.
     fn devices(&self, sink: &mut dyn DeviceSink) -> Result<()>;
 
-    /// Whether a device can run an operation over weights of the given types.
+    /// Returns whether a device can run an operation over weights of the given types.
     ///
     /// # Errors
     /// InvalidArgument if there is no such device.
@@ -54,7 +54,7 @@ pub trait Kernel: Send + Sync {
     fn open(&self, device: u32, options: &Options) -> Result<Box<dyn Device>>;
 }
 
-/// Whether an operation can run.
+/// A device's answer whether an operation can run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
     /// It can.
@@ -69,12 +69,12 @@ pub enum Support {
 pub struct DeviceInfo {
     /// Its name, e.g. the processor's or the card's.
     pub name: String,
-    /// What the backend makes use of, e.g. instruction sets, in words.
+    /// Features that the backend makes use of, e.g. instruction sets, in words.
     pub features: String,
     /// Its memory in bytes; 0 if unknown.
     pub memory: u64,
-    /// Why it cannot be used; `None` if it can. If it says how much memory it has, it is there, and its owner is told why others
-    /// compute in its place.
+    /// The reason why it cannot be used; `None` if it can. If it says how much memory it has, it is there, and its
+    /// owner is told why others compute in its place.
     pub unusable: Option<String>,
 }
 
@@ -92,7 +92,7 @@ pub trait DeviceSink {
 pub struct Memory {
     /// All of it.
     pub total: u64,
-    /// What is free now.
+    /// Memory that is free now.
     pub free: u64,
 }
 
@@ -104,8 +104,8 @@ pub trait Device: Send + Sync {
     /// Io if the device does not answer.
     fn memory(&self) -> Result<Memory>;
 
-    /// How large a matrix's image is, and the id of its layout. The id changes whenever the layout does, so that a
-    /// cached image is never taken for another's. Neither depends on the number of threads.
+    /// Returns the size of a matrix's image, and the id of its layout. The id changes whenever the layout does, so that
+    /// a cached image is never taken for another's. Neither depends on the number of threads.
     ///
     /// # Errors
     /// Unsupported for a type that the device does not know.

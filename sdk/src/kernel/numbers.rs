@@ -39,7 +39,7 @@ macro_rules! kernel_numbers {
 }
 
 kernel_numbers! {
-    /// What a record of a program holds: an operation, or one of the declarations that come first.
+    /// The kind of a program's record: an operation, or one of the declarations that come first.
     OpCode {
         /// The widths of all values.
         VALUES = 1,
@@ -84,7 +84,7 @@ kernel_numbers! {
         /// Reserved: RWKV's recurrence.
         WKV = 34,
     }
-    /// How many rows a value has.
+    /// Number of rows of a value.
     RowsOf {
         /// One for each row of the batch.
         BATCH = 0,
@@ -98,7 +98,7 @@ kernel_numbers! {
         /// A fixed number of elements for each sequence.
         FIXED = 1,
     }
-    /// Which row of a table an embedding takes.
+    /// The row of a table that an embedding takes.
     RowIndex {
         /// The token's id.
         TOKEN = 0,
@@ -135,14 +135,14 @@ kernel_numbers! {
         /// tanh(x).
         TANH = 8,
     }
-    /// Which elements of a head rotate together.
+    /// The elements of a head that rotate together.
     RopeStyle {
         /// i and i + n/2.
         HALF = 0,
         /// 2i and 2i + 1.
         INTERLEAVED = 1,
     }
-    /// Which positions a query sees; never those of other sequences.
+    /// The positions a query sees; never those of other sequences.
     Mask {
         /// Those up to its own.
         CAUSAL = 0,
@@ -155,7 +155,7 @@ kernel_numbers! {
         /// All below `window`, and those up to its own.
         PREFIX = 4,
     }
-    /// How the scores of experts become weights.
+    /// The way the scores of experts become weights.
     ExpertScore {
         /// A softmax over all experts; the largest are chosen.
         SOFTMAX = 0,
@@ -184,7 +184,7 @@ kernel_numbers! {
         /// sigmoid(x).
         SIGMOID = 3,
     }
-    /// Which rows remain.
+    /// The rows that remain.
     Pooling {
         /// Those that want output, in the batch's order.
         OUTPUTS = 0,
@@ -195,12 +195,12 @@ kernel_numbers! {
         /// The last of each sequence's rows.
         LAST = 3,
     }
-    /// How a token is chosen on the device.
+    /// The way a token is chosen on the device.
     SamplerCode {
         /// The largest logit; the lowest id of equal ones.
         GREEDY = 0,
     }
-    /// What is done to the states of a sequence.
+    /// An action on the states of a sequence.
     StateVerb {
         /// The target becomes a copy.
         COPY = 0,
@@ -210,7 +210,7 @@ kernel_numbers! {
         CLEAR = 2,
         /// The states are kept under the target's number.
         SNAPSHOT = 3,
-        /// What was kept under the target's number comes back.
+        /// The states kept under the target's number come back.
         RESTORE = 4,
     }
 }

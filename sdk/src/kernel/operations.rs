@@ -90,7 +90,7 @@ pub struct Slice {
     pub value: u32,
     /// The first element.
     pub first: u32,
-    /// How many elements.
+    /// Number of elements.
     pub width: u32,
 }
 
@@ -113,7 +113,7 @@ pub struct WeightPart {
     pub first_row: u32,
     /// A vector to add, indexed as the output; for experts, a matrix with a row for each.
     pub bias: Option<u32>,
-    /// Where the result goes.
+    /// Destination of the result.
     pub out: Slice,
 }
 
@@ -137,7 +137,7 @@ operations! {
     EMBED 1 Embed {
         /// The table.
         table: u32,
-        /// What indexes it.
+        /// The index into the table.
         index: RowIndex,
         /// Added to the index.
         offset: u32,
@@ -160,7 +160,7 @@ operations! {
         bias: Option<u32>,
         /// ε.
         epsilon: f32,
-        /// How many parts are normalized apart; 1 for the whole row.
+        /// Number of parts that are normalized apart; 1 for the whole row.
         heads: u32,
     }
     /// out = scale · (W x + bias) + residual, for one or several matrices over the same input.
@@ -180,7 +180,7 @@ operations! {
         x: Slice,
         /// The result, `heads` equal parts.
         out: Slice,
-        /// How many heads.
+        /// Number of heads.
         heads: u32,
         /// The matrix.
         weight: u32,
@@ -191,7 +191,7 @@ operations! {
         kind: Activation,
         /// Its argument.
         gate: Slice,
-        /// What is multiplied.
+        /// The other factor.
         up: Option<Slice>,
         /// The result; may be either input.
         out: Slice,
@@ -206,11 +206,11 @@ operations! {
         x: Slice,
         /// The result; may be the input.
         out: Slice,
-        /// How many heads.
+        /// Number of heads.
         heads: u32,
         /// The first element of a head that rotates.
         first: u32,
-        /// Which elements rotate together.
+        /// The elements that rotate together.
         style: RopeStyle,
         /// The angle for each pair, in radians per position.
         frequencies: Vec<f32>,
@@ -234,11 +234,11 @@ operations! {
         query: Slice,
         /// The result: all heads, each as wide as a value.
         out: Slice,
-        /// How many query heads.
+        /// Number of query heads.
         heads: u32,
         /// Multiplies the scores.
         scale: f32,
-        /// Which positions are seen.
+        /// The positions that are seen.
         mask: Mask,
         /// The mask's parameter.
         window: u32,
@@ -248,7 +248,7 @@ operations! {
         sinks: Option<u32>,
         /// ALiBi's slope for each head, times the distance and subtracted; empty for none.
         slopes: Vec<f32>,
-        /// Where values are views of keys: the first element in each key.
+        /// The first element in each key, where values are views of keys.
         value_first: u32,
     }
     /// Chooses experts for each row: out has the numbers of the chosen, then their weights, as floats.
@@ -257,9 +257,9 @@ operations! {
         scores: Slice,
         /// The result, twice as many elements as are chosen.
         out: Slice,
-        /// How scores become weights.
+        /// The way scores become weights.
         score: ExpertScore,
-        /// Whether the weights of the chosen are divided by their sum.
+        /// True if the weights of the chosen are divided by their sum.
         normalize: bool,
         /// Multiplies the weights.
         scale: f32,
@@ -267,20 +267,20 @@ operations! {
         bias: Option<u32>,
         /// Into how many groups the experts fall.
         groups: u32,
-        /// How many groups the chosen come from; 0 for all.
+        /// Number of groups that the chosen come from; 0 for all.
         groups_used: u32,
     }
     /// The matrices of each row's chosen experts. The result has one part for each chosen expert.
     EXPERT_LINEAR 1 ExpertLinear {
         /// The input: one for all the chosen, or one part for each.
         x: Slice,
-        /// What [`Route`] made.
+        /// The result of [`Route`].
         route: Slice,
-        /// How many experts the matrices hold.
+        /// Number of experts that the matrices hold.
         experts: u32,
-        /// How many are chosen.
+        /// Number of experts that are chosen.
         used: u32,
-        /// Whether all chosen experts have the same input.
+        /// True if all chosen experts have the same input.
         shared_input: bool,
         /// The matrices.
         parts: Vec<WeightPart>,
@@ -289,9 +289,9 @@ operations! {
     COMBINE 1 Combine {
         /// One part for each chosen expert.
         x: Slice,
-        /// What [`Route`] made.
+        /// The result of [`Route`].
         route: Slice,
-        /// How many are chosen.
+        /// Number of experts that are chosen.
         used: u32,
         /// The result.
         out: Slice,
@@ -300,7 +300,7 @@ operations! {
     }
     /// Two values, element by element; `b` may be a single element for the whole row.
     BINARY 1 Binary {
-        /// What is done.
+        /// The kind.
         kind: BinaryKind,
         /// The first.
         a: Slice,
@@ -311,7 +311,7 @@ operations! {
     }
     /// One value, element by element.
     UNARY 1 Unary {
-        /// What is done.
+        /// The kind.
         kind: UnaryKind,
         /// The input.
         x: Slice,
@@ -324,13 +324,13 @@ operations! {
     }
     /// Some rows of many, or their means.
     POOL 1 Pool {
-        /// Which.
+        /// The kind.
         kind: Pooling,
         /// The input, a row for each of the batch's.
         x: Slice,
         /// The result, of [`super::RowsOf::OUTPUTS`] rows.
         out: Slice,
-        /// Whether each result is divided by its Euclidean norm.
+        /// True if each result is divided by its Euclidean norm.
         normalize: bool,
     }
     /// Gives each row of logits to the step's sink, or a token chosen by the batch's sampler.
@@ -365,7 +365,7 @@ impl Operation {
         }
     }
 
-    /// What it reads, but for weights and states, in the order of its fields.
+    /// The slices it reads, but for weights and states, in the order of its fields.
     pub fn reads(&self) -> Vec<Slice> {
         match self {
             Operation::Embed(_) => Vec::new(),
@@ -388,7 +388,7 @@ impl Operation {
         }
     }
 
-    /// Where its results go, but for states, in the order of its fields.
+    /// The slices its results go to, but for states, in the order of its fields.
     pub fn writes(&self) -> Vec<Slice> {
         let parts = |parts: &[WeightPart]| parts.iter().map(|part| part.out).collect();
         match self {

@@ -11,14 +11,14 @@ use crate::{DType, Error, Result};
 pub struct ValueSpec {
     /// Elements per row.
     pub width: u32,
-    /// How many rows.
+    /// Number of rows.
     pub rows: RowsOf,
 }
 
 /// A cache of keys and values, for each sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagedState {
-    /// How many key heads.
+    /// Number of key heads.
     pub heads: u32,
     /// Elements of a key.
     pub key: u32,
@@ -37,7 +37,7 @@ pub struct FixedState {
     pub shape: Vec<u32>,
 }
 
-/// What a sequence leaves behind between steps.
+/// The state that a sequence leaves behind between steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
@@ -89,7 +89,7 @@ impl Field for State {
     }
 }
 
-/// What a model computes in a step.
+/// The computation of a model in a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// Its values, by number.

@@ -1,10 +1,10 @@
-//! What goes into a step and comes out of it, and the threads that a step runs on.
+//! Inputs and outputs of a step, and the threads that a step runs on.
 
 use super::fields::Field;
 use super::numbers::{SamplerCode, StateVerb};
 use crate::{Error, Options, Result};
 
-/// What a session has room for.
+/// The capacity of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionLimits {
@@ -25,7 +25,7 @@ impl SessionLimits {
     }
 }
 
-/// How a device chooses tokens.
+/// The way a device chooses tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Sampler {
@@ -135,7 +135,7 @@ impl<'a> Batch<'a> {
         self.outputs
     }
 
-    /// How tokens are chosen; `None` if logits are wanted.
+    /// The choice of tokens; `None` if logits are wanted.
     pub fn sampler(&self) -> Option<Sampler> {
         self.sampler
     }
@@ -159,7 +159,7 @@ pub trait StepSink {
 /// A change of a sequence's states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateCommand {
-    /// What is done.
+    /// The action.
     pub verb: StateVerb,
     /// The sequence.
     pub sequence: u32,
@@ -180,7 +180,7 @@ pub trait TimingSink {
 
 /// Threads that the host lends for a step.
 pub trait Workers: Sync {
-    /// How many there are, the caller included.
+    /// Number of workers, the caller included.
     fn width(&self) -> usize;
 
     /// Runs `body` once for each worker, all at the same time, with the worker's number below the width.
@@ -190,7 +190,7 @@ pub trait Workers: Sync {
     fn run(&self, body: &(dyn Fn(usize, &dyn Barrier) -> Result<()> + Sync)) -> Result<()>;
 }
 
-/// Where the workers of a region wait for each other.
+/// The point where the workers of a region wait for each other.
 pub trait Barrier: Sync {
     /// Returns when every worker has called it as often as this one.
     ///

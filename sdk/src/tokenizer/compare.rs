@@ -11,9 +11,9 @@ use std::fmt::{self, Debug, Display};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Which field differs: `text`, `type`, `score`, `merge`, `special id`, ...
+    /// The field that differs: `text`, `type`, `score`, `merge`, `special id`, ...
     pub field: &'static str,
-    /// Which item of that field: `of token 5 ...`, a merge's index, a name; may be empty.
+    /// The item of that field: `of token 5 ...`, a merge's index, a name; may be empty.
     pub of: String,
     /// The planned value, for display.
     pub planned: String,

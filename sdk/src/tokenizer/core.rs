@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Core {
     /// The tokenization algorithm.
     pub kind: Kind,
-    /// How token texts are spelled.
+    /// Spelling of the token texts.
     pub spelling: Spelling,
     /// Every id's text, as it appears in input, and its type. An id without a token is unused and named after
     /// its number; so is an empty text, which not every format can express.
@@ -25,11 +25,11 @@ pub struct Core {
     pub merges: Vec<(u32, u32)>,
     /// Ids by purpose (`bos`, `eos`, ...), limited to those that every format can name.
     pub special: BTreeMap<String, u32>,
-    /// Which special tokens are added to every text.
+    /// The special tokens that are added to every text.
     pub add: BTreeMap<String, bool>,
     /// SentencePiece's compiled normalization rules.
     pub charsmap: Option<Vec<u8>>,
-    /// What is done to a text before tokenization, for SentencePiece-style tokenizers.
+    /// The treatment of a text before tokenization, for SentencePiece-style tokenizers.
     pub treatment: Option<Treatment>,
     /// Chat templates, by names reduced to letters, digits and `_`.
     pub chat_templates: BTreeMap<String, String>,
@@ -86,7 +86,7 @@ fn scores_of(tokenizer: &Tokenizer, scores: &[f64]) -> Vec<Option<f32>> {
     (0..tokenizer.vocab_size).map(one).collect()
 }
 
-/// Whether an add flag counts. "No separator" is the same as no statement.
+/// Returns whether an add flag counts. "No separator" is the same as no statement.
 fn adds(name: &str, yes: bool) -> bool {
     ADD.contains(&name) && (yes || name != "sep")
 }

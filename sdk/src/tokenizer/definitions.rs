@@ -28,8 +28,7 @@ fn bytes() -> Json {
     json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true})
 }
 
-/// What SentencePiece does to a text first: its character rules, then (if `squeezes`) trimming and collapsing
-/// spaces.
+/// SentencePiece's first rules for a text: its character rules, then (if `squeezes`) trimming and collapsing spaces.
 fn rules(parts: &Parts, squeezes: bool) -> Vec<Json> {
     let mut rules = Vec::new();
     if let Some(charsmap) = &parts.charsmap {
@@ -76,7 +75,7 @@ fn pieces(parts: &mut Parts, space_first: SpaceFirst) {
     parts.fuse_unk = true;
 }
 
-/// Whether there are byte tokens to fall back to.
+/// Returns whether there are byte tokens to fall back to.
 fn has_bytes(parts: &Parts) -> bool {
     parts.types.contains(&TokenType::Byte)
 }

@@ -69,7 +69,7 @@ pub enum Kind {
     WordPiece,
 }
 
-/// How token texts are spelled.
+/// Spelling of token texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Spelling {
     /// As they appear in the text.
@@ -129,15 +129,15 @@ impl TokenType {
 pub struct AddedToken {
     /// The token's id, which also gives its text.
     pub id: u32,
-    /// Whether it is dropped when decoding ids to text.
+    /// True if it is dropped when decoding ids to text.
     pub special: bool,
-    /// Whether it absorbs whitespace to its left.
+    /// True if it absorbs whitespace to its left.
     pub lstrip: bool,
-    /// Whether it absorbs whitespace to its right.
+    /// True if it absorbs whitespace to its right.
     pub rstrip: bool,
-    /// Whether it is matched after normalization instead of in the raw text.
+    /// True if it is matched after normalization instead of in the raw text.
     pub normalized: bool,
-    /// Whether it is matched only as a whole word.
+    /// True if it is matched only as a whole word.
     pub single_word: bool,
 }
 
@@ -146,11 +146,11 @@ pub struct AddedToken {
 pub struct Parts {
     /// The tokenization algorithm.
     pub kind: Kind,
-    /// How token texts are spelled.
+    /// Spelling of the token texts.
     pub spelling: Spelling,
-    /// How many ids the model has, at least the length of `tokens`; 0 stands for exactly that length.
+    /// Number of ids that the model has, at least the length of `tokens`; 0 stands for exactly that length.
     pub vocab_size: u32,
-    /// How many ids the SentencePiece model behind a unigram tokenizer has.
+    /// Number of ids that the SentencePiece model behind a unigram tokenizer has.
     pub n_pieces: Option<u32>,
     /// Token texts by id; `None` for an id without a token.
     pub tokens: Vec<Option<String>>,
@@ -166,33 +166,33 @@ pub struct Parts {
     pub special: Vec<(String, u32)>,
     /// Ids other than `eos` that end a text.
     pub ends: Vec<u32>,
-    /// Which special tokens are added to every text, in the source's order.
+    /// The special tokens that are added to every text, in the source's order.
     pub add: Vec<(String, bool)>,
     /// The id for text that no token covers.
     pub unk: Option<u32>,
-    /// Whether text that no token covers becomes byte tokens.
+    /// True if text that no token covers becomes byte tokens.
     pub byte_fallback: bool,
-    /// Whether consecutive unknown tokens become one.
+    /// True if consecutive unknown tokens become one.
     pub fuse_unk: bool,
-    /// Whether a word that is itself a token is used without merging.
+    /// True if a word that is itself a token is used without merging.
     pub ignore_merges: bool,
-    /// What marks a token as continuing a word (`##`).
+    /// The mark of a token that continues a word (`##`).
     pub continuing_prefix: Option<String>,
-    /// What marks a token as ending a word (`</w>`).
+    /// The mark of a token that ends a word (`</w>`).
     pub word_suffix: Option<String>,
     /// Longer words, in characters, become the unknown token.
     pub max_word_chars: Option<u64>,
-    /// Whether a space is put before a text.
+    /// True if a space is put before a text.
     pub add_space_prefix: Option<bool>,
-    /// Whether spaces are trimmed and runs of them collapsed.
+    /// True if spaces are trimmed and runs of them collapsed.
     pub remove_extra_whitespaces: Option<bool>,
-    /// Whether texts are lower-cased.
+    /// True if texts are lower-cased.
     pub lowercase: Option<bool>,
-    /// Whether accents are removed.
+    /// True if accents are removed.
     pub strip_accents: Option<bool>,
-    /// Whether special tokens that a text spells out are read as other text is.
+    /// True if special tokens that a text spells out are read as other text is.
     pub split_special_tokens: bool,
-    /// Whether spaces before punctuation are taken out of a text that ids give.
+    /// True if spaces before punctuation are taken out of a text that ids give.
     pub clean_up_spaces: Option<bool>,
     /// SentencePiece's compiled normalization rules.
     pub charsmap: Option<Vec<u8>>,
@@ -210,7 +210,7 @@ pub struct Parts {
     pub padding: Option<Json>,
     /// The pre-tokenizer's name in formats that know it only by name.
     pub pre: Option<String>,
-    /// What the source says in two ways, or in a way that programs read in two: warnings for whoever converts it.
+    /// Statements that the source makes in two ways, or in a way that programs read in two: warnings for whoever converts it.
     pub notes: Vec<String>,
     /// Chat templates by name, in the source's order; `default` is the main one.
     pub chat_templates: Vec<(String, String)>,
@@ -285,7 +285,7 @@ impl Parts {
         usize::try_from(id).ok().and_then(|n| self.types.get(n)).copied().unwrap_or_default()
     }
 
-    /// Whether formats that hold only the SentencePiece model keep this token (see `n_pieces`).
+    /// Returns whether formats that hold only the SentencePiece model keep this token (see `n_pieces`).
     pub fn written(&self, id: u32) -> bool {
         self.kind != Kind::Unigram || self.n_pieces.is_none_or(|n| id < n)
     }
@@ -300,7 +300,7 @@ impl Parts {
         self.special.iter().find(|(n, _)| n == name).map(|(_, id)| *id)
     }
 
-    /// Whether the token for this purpose is added to every text; `None` if the source does not say.
+    /// Returns whether the token for this purpose is added to every text; `None` if the source does not say.
     pub fn adds(&self, name: &str) -> Option<bool> {
         self.add.iter().find(|(n, _)| n == name).map(|(_, yes)| *yes)
     }

@@ -9,12 +9,12 @@ use std::collections::{HashMap, HashSet};
 /// be longer.
 const MAX_PIECE: usize = 1024;
 
-/// Whether scores can decide how this tokenizer merges.
+/// Returns whether scores can decide how this tokenizer merges.
 pub fn by_pieces(parts: &Parts) -> bool {
     parts.kind == Kind::Bpe && parts.spelling == Spelling::SentencePiece
 }
 
-/// Whether tokens of this type are found by merging, in the order of their scores.
+/// Returns whether tokens of this type are found by merging, in the order of their scores.
 pub fn counts(kind: TokenType) -> bool {
     matches!(kind, TokenType::Normal | TokenType::Unused)
 }

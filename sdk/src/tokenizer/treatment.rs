@@ -1,4 +1,4 @@
-//! What a SentencePiece-style tokenizer does to a text before tokenization. Its definitions are interpreted
+//! The treatment that a SentencePiece-style tokenizer gives a text before tokenization. Its definitions are interpreted
 //! step by step, so that their effect can be compared with another format's flags.
 
 use super::{Kind, Parts, Spelling, TokenType};
@@ -6,7 +6,7 @@ use crate::escape;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value as Json;
 
-/// Where a text gets a leading space.
+/// The places where a text gets a leading space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SpaceFirst {
     /// Nowhere.
@@ -18,17 +18,17 @@ pub enum SpaceFirst {
     Always,
 }
 
-/// What is done to a text, as far as formats can express it.
+/// The treatment of a text, as far as formats can express it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Treatment {
-    /// Where a leading space is added.
+    /// The places where a leading space is added.
     pub space_first: SpaceFirst,
-    /// Whether that space is omitted if there is one already.
+    /// True if that space is omitted if there is one already.
     pub space_once: bool,
-    /// Whether spaces are trimmed and runs of them collapsed.
+    /// True if spaces are trimmed and runs of them collapsed.
     pub squeezes: bool,
-    /// Whether spaces become U+2581.
+    /// True if spaces become U+2581.
     pub marks_spaces: bool,
     /// SentencePiece's compiled normalization rules.
     pub charsmap: Option<Vec<u8>>,
@@ -37,7 +37,7 @@ pub struct Treatment {
 }
 
 impl Treatment {
-    /// What a SentencePiece-style tokenizer does; `None` for any other kind.
+    /// The treatment that a SentencePiece-style tokenizer gives a text; `None` for any other kind.
     pub fn of(parts: &Parts) -> Option<Treatment> {
         if parts.spelling != Spelling::SentencePiece {
             return None;
@@ -125,7 +125,7 @@ fn is_space(text: &str) -> bool {
     text == MARK || text == " "
 }
 
-/// Where a Metaspace step puts a space.
+/// The places where a Metaspace step puts a space.
 fn scheme(step: &Json) -> SpaceFirst {
     let puts = step.get("add_prefix_space").and_then(Json::as_bool) != Some(false);
     match step.get("prepend_scheme").and_then(Json::as_str) {
@@ -136,8 +136,8 @@ fn scheme(step: &Json) -> SpaceFirst {
     }
 }
 
-/// Whether a merged piece contains a space, so that splitting the text at spaces would change the result.
-/// Only for BPE: for unigram, the most probable segmentation of a text is that of its words.
+/// Returns whether a merged piece contains a space, so that splitting the text at spaces would change the result. Only
+/// for BPE: for unigram, the most probable segmentation of a text is that of its words.
 fn spans_words(parts: &Parts) -> bool {
     let spans = |text: &str| text.chars().skip(1).any(|c| MARK.starts_with(c));
     let merged = |id: u32| parts.type_of(id) == TokenType::Normal;

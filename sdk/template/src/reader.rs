@@ -9,7 +9,7 @@ use apr_sdk::{
 /// The reader for `toy`. It has no state: one object serves all threads.
 pub struct Toy;
 
-/// What `open` found: the header's text, and where the payloads begin.
+/// The result of `open`: the header's text, and the offset of the payloads.
 struct Opened {
     header: String,
     start: u64,

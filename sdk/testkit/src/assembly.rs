@@ -14,7 +14,7 @@ const LONGEST_GAP: u64 = 64 << 20;
 struct Growing {
     name: String,
     bytes: Vec<u8>,
-    /// Whether the host would know the position already: not behind an encoded payload.
+    /// True if the host would know the position already: not behind an encoded payload.
     known: bool,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct Assembly<'a> {
     limits: Limits,
     files: Vec<Growing>,
     entry: Option<usize>,
-    /// What became of each, and the CRC-32 of its raw bytes.
+    /// The stored form of each, and the CRC-32 of its raw bytes.
     tensors: Vec<Option<(WrittenTensor, u32)>>,
     holes: Vec<WrittenHole>,
     sums: Vec<Sum>,
     notes: Vec<String>,
 }
 
-/// What was written, the files' bytes, the entry's number, the notes.
+/// The files written, their bytes, the entry's number, the notes.
 type Assembled = (Written, Vec<Vec<u8>>, usize, Vec<String>);
 
 impl<'a> Assembly<'a> {
@@ -63,7 +63,7 @@ impl<'a> Assembly<'a> {
         !self.sums.is_empty()
     }
 
-    /// What was asked for, of bytes of this CRC-32.
+    /// The digests asked for, of bytes of this CRC-32.
     fn digests(&self, crc32: u32) -> Result<Digests> {
         let mut digests = Digests::default();
         for &sum in &self.sums {

@@ -1,8 +1,8 @@
-//! What a format cannot hold: the host refuses it before work starts, by what the manifest says.
+//! Models that a format cannot hold: the host refuses them before work starts, by what the manifest says.
 
 use apr_sdk::{Carries, Error, FormatManifest, Manifest, Model, PluginDecl, Result};
 
-/// What a plugin that is linked in says that the format of this id carries.
+/// Reads what the format of this id carries from the manifest of a plugin that is linked in.
 ///
 /// # Errors
 /// Plugin for a manifest that does not parse; InvalidArgument for a format that is not in it.

@@ -16,7 +16,7 @@ pub struct SeededTensor {
     pub dtype: DType,
     /// The shape, outermost dimension first.
     pub shape: Vec<u64>,
-    /// What its floats lie around.
+    /// The value that its floats lie around.
     pub center: f32,
 }
 

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 /// One model to open: its files, the one that is opened first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fixture {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub name: String,
     /// Names and contents; the first is opened, the others lie beside it.
     pub files: Vec<(String, Vec<u8>)>,

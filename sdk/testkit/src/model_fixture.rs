@@ -59,7 +59,7 @@ impl ModelFixture {
         self
     }
 
-    /// How many tensors it has.
+    /// Number of its tensors.
     pub(crate) fn len(&self) -> usize {
         self.tensors.len()
     }
@@ -122,7 +122,7 @@ impl ModelFixture {
         write(writer, carries, &model, &source, &|index| self.payload(index), request)
     }
 
-    /// What the writer said in the summary while it made the layout.
+    /// The writer's notes for the summary, given with the layout.
     ///
     /// # Errors
     /// As [`render`].

@@ -16,7 +16,7 @@ pub struct Opened {
     pieces: Vec<Piece>,
 }
 
-/// What one reader call described.
+/// The description that one reader call gave.
 struct Piece {
     open: Box<dyn OpenModel>,
     model: Model,
@@ -46,7 +46,7 @@ impl Opened {
         Err(Error::invalid_argument(format!("the model has no tensor number {index}")))
     }
 
-    /// Where the payloads lie, as sorted runs (file, start, end) that do not touch. Streams are nowhere.
+    /// The places of the payloads, as sorted runs (file, start, end) that do not touch. Streams are nowhere.
     ///
     /// # Errors
     /// What listing compressed blocks raised.
@@ -187,7 +187,7 @@ fn push(piece: &Piece, source: &dyn Source, sink: &mut ModelBuilder<'_>) -> Resu
     model.notes.iter().try_for_each(|note| sink.fact(Fact::Note(note)))
 }
 
-/// Where an extent of the part lies in the whole source.
+/// The place of a part's extent in the whole source.
 fn outward(part: &Part, extent: Extent) -> Extent {
     match extent.file.checked_sub(1) {
         Some(file) => Extent { file, ..extent },

@@ -46,7 +46,7 @@ pub(crate) fn read_extent(extent: Extent, source: &dyn Source) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Where the payloads lie: file, start, end. Streams are nowhere.
+/// The places of the payloads: file, start, end. Streams are nowhere.
 pub(crate) fn stored_extents(
     model: &Model,
     open: &dyn OpenModel,

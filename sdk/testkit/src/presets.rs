@@ -4,7 +4,7 @@ use crate::{Checkpoint, ModelFixture, SeededTensor};
 use apr_sdk::{DType, Result};
 use serde_json::{Value, json};
 
-/// What a preset's config states.
+/// Values stated in a preset's config.
 struct Decoder {
     name: &'static str,
     hidden: u64,

@@ -1,4 +1,4 @@
-//! Whether two models are the same, and what differs if not.
+//! Comparison of two models, with the difference if they are not the same.
 
 use crate::Opened;
 use crate::payload::read_extent;

@@ -1,4 +1,4 @@
-//! What a test could not try.
+//! Cases that a test could not try.
 
 use std::io::Write;
 

@@ -121,7 +121,7 @@ impl Source for MeteringSource<'_> {
     }
 }
 
-/// How a [`FailingSource`] fails.
+/// The way a [`FailingSource`] fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// One call fails as the machine would, the following ones succeed: a reader that swallows an error is seen.
@@ -146,12 +146,12 @@ impl<'a> FailingSource<'a> {
         FailingSource { inner, calls: AtomicU64::new(0), at, fault }
     }
 
-    /// How many calls that can fail were made.
+    /// Number of calls made that can fail.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether the fault was shown.
+    /// Returns whether the fault was shown.
     pub fn failed(&self) -> bool {
         self.calls() > self.at
     }

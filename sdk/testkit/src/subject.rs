@@ -1,4 +1,4 @@
-//! What the checks judge, and how they call it: every panic and every breach of the contract is a finding.
+//! The subject of the checks, and the way they call it: every panic and every breach of the contract is a finding.
 
 use crate::{Fixture, Opened, read_with_parts};
 use apr_sdk::{Error, ErrorKind, FormatManifest, LayoutRequest, Options, Reader, Result, Source, Writer};
@@ -20,17 +20,17 @@ pub struct Subject<'a> {
     pub reader: Option<&'a dyn Reader>,
     /// Its writer, if it has one.
     pub writer: Option<&'a dyn Writer>,
-    /// What its manifest says.
+    /// Its manifest.
     pub manifest: &'a FormatManifest,
     /// Models to open. Where there are none, the checks make do with what the writer makes.
     pub fixtures: &'a [Fixture],
-    /// Whether a fixture that is read and written again must be the same bytes.
+    /// True if a fixture that is read and written again must be the same bytes.
     pub byte_identical: bool,
     /// The names of fixtures for which that does not hold.
     pub except: &'a [&'a str],
 }
 
-/// What a check found where nothing is wrong.
+/// The result of a check that found nothing wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It holds; what was tried, with figures.

@@ -13,9 +13,9 @@ use apr_sdk::{
 pub struct Rendered {
     /// Names relative to the output folder, and contents, in the order of the layout.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Which of them a user opens.
+    /// The one that a user opens.
     pub entry: usize,
-    /// What the writer said in the summary.
+    /// The writer's notes in the summary.
     pub notes: Vec<String>,
 }
 

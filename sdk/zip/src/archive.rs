@@ -18,7 +18,7 @@ const CENTRAL_LEN: u64 = 46;
 /// Bytes of stored data read at once.
 const PIECE: u64 = 16 << 20;
 
-/// How an entry's data is stored.
+/// Storage method of an entry's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Uncompressed (method 0).
@@ -32,7 +32,7 @@ pub enum Method {
 pub struct Entry {
     /// Any text: callers that use it as a path must check it.
     pub name: String,
-    /// How the data is stored.
+    /// Storage method of the data.
     pub method: Method,
     /// Offset of the local header in the file.
     pub header: u64,
@@ -63,8 +63,7 @@ pub struct Archive {
     directory: Extent,
 }
 
-/// Whether a file looks like a ZIP archive: it begins with a local header, or with the end record of an empty
-/// archive.
+/// Returns whether a file looks like a ZIP archive: it begins with a local header, or with the end record of an empty archive.
 pub fn is_zip(look: &Look<'_>) -> bool {
     look.head_is(&crate::local::LOCAL) || look.head_is(&crate::end::END)
 }
@@ -120,7 +119,7 @@ impl Archive {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// Where the central directory is. The end records follow it.
+    /// The extent of the central directory. The end records follow it.
     pub fn directory(&self) -> Extent {
         self.directory
     }

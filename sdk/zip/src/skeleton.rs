@@ -40,7 +40,7 @@ impl Skeleton {
         Some(Skeleton { len, payloads, before, gaps: Vec::new() })
     }
 
-    /// How many bytes are outside the payloads.
+    /// Number of bytes outside the payloads.
     fn gaps_len(&self) -> u64 {
         self.len - self.before.last().copied().unwrap_or_default()
     }
@@ -97,7 +97,7 @@ impl Skeleton {
         (skeleton.gaps_len() == gaps.len() as u64).then(|| Skeleton { gaps: gaps.to_vec(), ..skeleton })
     }
 
-    /// Where the payloads are, in file order.
+    /// The extents of the payloads, in file order.
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = Extent> {
         self.payloads.iter().map(|&(offset, len)| Extent::new(0, offset, len))
     }
@@ -155,7 +155,7 @@ impl Skeleton {
         Ok(true)
     }
 
-    /// Where an entry's CRC-32 is stored: in its headers, or in the descriptor after its data.
+    /// The places of an entry's CRC-32: in its headers, or in the descriptor after its data.
     fn sums(&self, entry: &crate::Entry) -> Result<Option<Vec<(u64, u32)>>> {
         let mut header = [0; 18];
         self.read_at(0, entry.header, &mut header)?;
@@ -286,7 +286,7 @@ impl Laid {
         Laid { lens, ..Laid::default() }
     }
 
-    /// Whether `file` is what was laid out, holes excepted.
+    /// Returns whether `file` is what was laid out, holes excepted.
     pub fn is(&self, file: &Skeleton) -> bool {
         let laid = self.skeleton.as_ref().and_then(|laid| Skeleton::new(laid.len, laid.payloads.clone()));
         let (Some(laid), Some(Skeleton { gaps, .. })) = (laid, &self.skeleton) else { return false };

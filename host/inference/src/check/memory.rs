@@ -2,7 +2,7 @@
 
 use apr_sdk::{Error, ImageMemory, ImageSink, Result};
 
-/// What images are aligned to.
+/// Alignment of images.
 const ALIGNED: usize = 64;
 
 /// Provides memory from the heap.

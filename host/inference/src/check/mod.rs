@@ -73,7 +73,7 @@ pub struct Case {
     pub operation: &'static str,
     /// The type of its weights, or of its cache; F32 if it has neither.
     pub dtype: DType,
-    /// Which form of it.
+    /// The form of it.
     pub form: String,
     /// The program.
     pub program: Program,
@@ -85,11 +85,11 @@ pub struct Case {
     pub output: Option<u32>,
     /// The value's elements.
     pub expected: Vec<f64>,
-    /// How far each may be off.
+    /// Error allowed in each.
     pub bounds: Vec<f64>,
 }
 
-/// How far a device is off.
+/// The error of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     /// The largest error relative to its bound: at most 1 is right.
@@ -98,7 +98,7 @@ pub struct Verdict {
     pub error: f64,
     /// The bound there.
     pub bound: f64,
-    /// What was expected there.
+    /// The value expected there.
     pub expected: f64,
 }
 

@@ -96,7 +96,7 @@ pub fn rotated(
     out
 }
 
-/// Whether a query at one position sees another.
+/// Returns whether a query at one position sees another.
 pub fn sees(mask: Mask, window: u32, query: u32, key: u32) -> bool {
     match mask {
         Mask::FULL => true,

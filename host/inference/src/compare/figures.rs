@@ -1,4 +1,4 @@
-//! How far two devices' logits are apart.
+//! Distance between two devices' logits.
 
 /// Figures over the logits of several tokens; the second device is the reference.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ impl Logits {
         }
     }
 
-    /// How many tokens there were.
+    /// Number of tokens.
     pub fn rows(&self) -> u32 {
         self.rows
     }

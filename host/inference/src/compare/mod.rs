@@ -17,13 +17,13 @@ use operations::Operations;
 
 /// A loaded model on one of the devices. Its program must keep every intermediate result (`Request::taps`).
 pub struct Side<'a> {
-    /// What runs it.
+    /// The runner.
     pub runner: &'a mut Runner,
     /// Its program.
     pub built: &'a Built,
 }
 
-/// How the tokens run.
+/// The way the tokens run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Several in a step.
@@ -32,12 +32,12 @@ pub enum Form {
     OneByOne,
 }
 
-/// What was found in one form.
+/// The findings in one form.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The form.
     pub form: Form,
-    /// How many tokens ran in it.
+    /// Number of tokens that ran in it.
     pub tokens: usize,
     /// Every operation of one step, in order.
     pub operations: Vec<Compared>,
@@ -52,14 +52,14 @@ pub struct Compared {
     pub number: usize,
     /// Its name.
     pub operation: String,
-    /// Where its result goes, such as `layer.3.attention.query`; empty for one that only stores.
+    /// Name of its result, such as `layer.3.attention.query`; empty for one that only stores.
     pub result: String,
     /// √(Σ(a − b)² / Σb²) of its results, `b` being the reference; infinite where a result is not a number, or is all zero in
     /// the reference alone. Of an operation that adds to a residual, what it adds.
     pub error: f64,
     /// The largest error of what it reads.
     pub before: f64,
-    /// Whether it departs.
+    /// True if it departs.
     pub departs: bool,
 }
 

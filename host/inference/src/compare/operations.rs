@@ -73,7 +73,7 @@ impl Operations {
         Ok(all)
     }
 
-    /// What an operation's results are called.
+    /// The name of an operation's results.
     fn name(&self, writes: &[Slice]) -> String {
         let mut names: Vec<&str> = Vec::new();
         for name in writes.iter().filter_map(|slice| self.names.get(&slice.value)) {
@@ -85,7 +85,7 @@ impl Operations {
     }
 }
 
-/// What an operation adds its result to.
+/// The slice that an operation adds its result to.
 fn residual(operation: &Operation) -> Option<Slice> {
     match operation {
         Operation::Linear(linear) => linear.residual,

@@ -32,10 +32,10 @@ pub trait Model {
     /// Any error, if that is not possible: everything is forgotten then.
     fn trim(&mut self, position: u32) -> Result<()>;
 
-    /// How many tokens it has seen.
+    /// Number of tokens it has seen.
     fn position(&self) -> u32;
 
-    /// How many tokens it can see.
+    /// Number of tokens it can see.
     fn context(&self) -> u32;
 }
 
@@ -57,7 +57,7 @@ impl Model for Runner {
     }
 }
 
-/// What is generated.
+/// The request for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The tokens that are continued: the whole text so far, of which the model may have seen a part.
@@ -70,17 +70,17 @@ pub struct Request<'a> {
     pub max_tokens: Option<u32>,
 }
 
-/// What generating needs from its surroundings.
+/// The services that generating needs from its surroundings.
 pub struct Surroundings<'a> {
     /// The time since some fixed moment.
     pub now: &'a dyn Fn() -> Duration,
-    /// Whether the answer is to end here.
+    /// Returns true if the answer is to end here.
     pub is_cancelled: &'a dyn Fn() -> bool,
     /// Takes the next piece of text.
     pub give: &'a mut dyn FnMut(&str) -> Result<()>,
 }
 
-/// Why an answer ended.
+/// The reason why an answer ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The model chose this token, which ends a text.
@@ -102,17 +102,17 @@ pub struct Answer {
     pub text: String,
     /// Its tokens, but for the one that ended it.
     pub ids: Vec<u32>,
-    /// Why it ended.
+    /// The reason why it ended.
     pub end: End,
-    /// How long it took.
+    /// The durations.
     pub timings: Timings,
-    /// What looks wrong about it.
+    /// Signs that something is wrong with it.
     pub signs: Vec<Sign>,
 }
 
-/// What turns the ids of an answer into text.
+/// The decoder of an answer's ids into text.
 pub trait Decoder {
-    /// Whether an id has a token.
+    /// Returns whether an id has a token.
     fn knows(&self, id: u32) -> bool;
 
     /// The text of ids; with `skip_special`, without special tokens.

@@ -10,14 +10,14 @@ pub enum Sign {
     Repeated {
         /// The token.
         id: u32,
-        /// How many times.
+        /// Number of times.
         times: u32,
     },
     /// The first token ended the text.
     EndedAtOnce {
         /// The token.
         id: u32,
-        /// Whether the prompt ends in a token that ends a text: the tokenizer added it, or the template.
+        /// True if the prompt ends in a token that ends a text: the tokenizer added it, or the template.
         prompt_ended: bool,
     },
     /// The model chose an id for which the tokenizer has no token.
@@ -49,7 +49,7 @@ impl Watch {
         }
     }
 
-    /// What was seen.
+    /// The signs seen.
     pub fn signs(&self) -> Vec<Sign> {
         let repeated = self.longest.filter(|(_, times)| *times >= REPEATED);
         let repeated = repeated.map(|(id, times)| Sign::Repeated { id, times });

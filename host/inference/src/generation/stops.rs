@@ -12,7 +12,7 @@ pub struct Stops<'s> {
     held: String,
 }
 
-/// What became of a piece of text.
+/// The outcome for a piece of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed<'s> {
     /// The text that can be given.
@@ -56,7 +56,7 @@ impl<'s> Stops<'s> {
         Passed { text: std::mem::replace(&mut self.held, rest), stop: None }
     }
 
-    /// What was held back: at the end it is text like any other.
+    /// Returns the text held back: at the end it is text like any other.
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

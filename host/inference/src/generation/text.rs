@@ -7,7 +7,7 @@ use apr_sdk::Result;
 const BEFORE: usize = 8;
 /// Tokens without a finished character after which their text is given as it is: a character has 4 bytes.
 const UNFINISHED: usize = 8;
-/// What stands for bytes that are no character, and for those of a character that has not ended yet.
+/// Replacement for bytes that are no character, and for those of a character that has not ended yet.
 const REPLACEMENT: char = '\u{fffd}';
 
 /// The text of a growing list of tokens.
@@ -19,7 +19,7 @@ pub struct Text<'t> {
     tokens: &'t dyn Decoder,
     /// The tokens that the next text continues, then those whose text has not been given.
     ids: Vec<u32>,
-    /// How many of `ids` are given.
+    /// Number of `ids` that are given.
     given: usize,
     /// Their text, once it was needed.
     before: Option<String>,
@@ -63,7 +63,7 @@ impl<'t> Text<'t> {
         Ok(rest)
     }
 
-    /// What the tokens that are not given add to the text of those before.
+    /// The text that the tokens not yet given add to that of those before.
     fn growth(&mut self) -> Result<String> {
         if self.before.is_none() {
             let given = self.ids.get(..self.given).unwrap_or_default();

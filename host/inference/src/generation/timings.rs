@@ -1,4 +1,4 @@
-//! How long an answer took, as measured.
+//! Durations of an answer, as measured.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Timings {
     }
 }
 
-/// How many per second.
+/// Number per second.
 fn rate(count: usize, time: Duration) -> Option<f64> {
     let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
     (!time.is_zero()).then(|| f64::from(count) / time.as_secs_f64())

@@ -17,7 +17,7 @@ pub(super) struct Builder<'a> {
     taps: Vec<(String, u32)>,
     /// Values by what they hold, for the next layer to write over.
     by_purpose: HashMap<String, u32>,
-    /// What the names of values begin with.
+    /// Prefix of the names of values.
     place: String,
     /// Tensors that the program uses.
     used: HashSet<String>,
@@ -93,7 +93,7 @@ impl<'a> Builder<'a> {
         Ok(Slice { value, first: 0, width })
     }
 
-    /// Where an operation that may write over its input puts its result.
+    /// The slice for the result of an operation that may write over its input.
     pub(super) fn over(&mut self, input: Slice, purpose: &str) -> Result<Slice> {
         if self.request.taps { self.value(purpose, input.width) } else { Ok(input) }
     }
@@ -110,7 +110,7 @@ impl<'a> Builder<'a> {
         self.request.cache
     }
 
-    /// Whether the model has the tensor with a role.
+    /// Returns whether the model has the tensor with a role.
     pub(super) fn has(&self, roles: &Roles, role: &str) -> bool {
         roles.name(role).is_some_and(|name| (self.request.tensors)(name).is_some())
     }

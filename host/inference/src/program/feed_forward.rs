@@ -4,7 +4,7 @@ use super::builder::{Builder, part_of, product};
 use apr_engine::architecture::Layer;
 use apr_sdk::{Activate, Linear, Result, Slice};
 
-/// What comes before the last matrix of the network whose roles begin with `named`.
+/// The part before the last matrix of the network whose roles begin with `named`.
 pub(super) fn inner(
     builder: &mut Builder<'_>,
     layer: &Layer,

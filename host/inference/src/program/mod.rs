@@ -18,7 +18,7 @@ pub use whole::build;
 use apr_engine::architecture::Decoder;
 use apr_sdk::{DType, Pooling, Program, Result};
 
-/// What is known of a tensor without reading it.
+/// The shape and type of a tensor, known without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorShape {
     /// The type of its elements.
@@ -27,24 +27,24 @@ pub struct TensorShape {
     pub shape: Vec<u64>,
 }
 
-/// What a program gives.
+/// The output of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Logits for the next token, to the step's sink.
     Logits,
     /// Hidden states behind the last norm, to be read from the value [`Built::output`].
     Hidden {
-        /// Which rows, or their mean.
+        /// The pooled rows, or their mean.
         pooling: Pooling,
-        /// Whether each is divided by its Euclidean norm.
+        /// True if each is divided by its Euclidean norm.
         normalize: bool,
     },
 }
 
-/// What a program is made for.
+/// The request for a program.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// What the model computes.
+    /// The model's computation.
     pub decoder: &'a Decoder,
     /// The model's tensors by name, in the decoder's dialect; `None` for one that it does not have.
     pub tensors: &'a dyn Fn(&str) -> Option<TensorShape>,
@@ -52,11 +52,11 @@ pub struct Request<'a> {
     pub floats: &'a dyn Fn(&str) -> Result<Vec<f32>>,
     /// The type in which keys and values are kept.
     pub cache: DType,
-    /// What is wanted.
+    /// The output wanted.
     pub output: Output,
-    /// How many positions there is room for. It decides between the long and the short factors of a rotation.
+    /// Number of positions that there is room for. It decides between the long and the short factors of a rotation.
     pub context: u32,
-    /// Whether every intermediate result keeps a value of its own, with a name in [`Built::taps`].
+    /// True if every intermediate result keeps a value of its own, with a name in [`Built::taps`].
     pub taps: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct Built {
     pub output: u32,
 }
 
-/// Where a weight comes from.
+/// The origin of a weight.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WeightOf {
     /// A tensor of the model as a matrix: its last axis are columns, all others rows. A vector is one row.

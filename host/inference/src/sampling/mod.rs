@@ -13,7 +13,7 @@ use exponential::exp;
 use random::Random;
 use std::collections::VecDeque;
 
-/// How tokens are chosen.
+/// Settings for choosing tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Divides the logits; 0 chooses the largest.
@@ -26,7 +26,7 @@ pub struct Settings {
     pub min_p: f32,
     /// Divides the positive logits of recent tokens and multiplies their negative ones; 1 changes nothing.
     pub repeat_penalty: f32,
-    /// How many tokens are recent, those of the prompt included.
+    /// Number of tokens that are recent, those of the prompt included.
     pub repeat_last: usize,
     /// The seed of the draws.
     pub seed: u64,

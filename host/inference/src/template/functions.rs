@@ -1,5 +1,4 @@
-//! What transformers offers templates beyond Jinja itself: `raise_exception`, `strftime_now`, and its own
-//! `tojson`.
+//! Functions that transformers offers templates beyond Jinja itself: `raise_exception`, `strftime_now`, and its own `tojson`.
 
 use super::{json, strftime};
 use apr_sdk::{Error, escape};
@@ -7,7 +6,7 @@ use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, ErrorKind, State};
 use std::fmt;
 
-/// Why a template ended its rendering on purpose.
+/// The reason why a template ended its rendering on purpose.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// It called `raise_exception` with this message.

@@ -1,5 +1,5 @@
-//! What Jinja's filters such as `map` and `select` give: a generator, which is true even if it is empty, has no length, and
-//! runs once.
+//! The result of Jinja's filters such as `map` and `select`: a generator, which is true even if it is empty, has no
+//! length, and runs once.
 
 use super::iterating::iterated;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Value, ValueOrKwargs};
@@ -104,7 +104,7 @@ fn of(items: Vec<Value>) -> Answer {
     Ok(Value::from_object(Generator(Mutex::new(items))))
 }
 
-/// What the filters run over: nothing in a value that is false, as Jinja asks that first.
+/// The items that the filters run over: nothing in a value that is false, as Jinja asks that first.
 fn items(value: Value) -> Answer {
     if value.is_true() { iterated(value) } else { Ok(Value::from(Vec::<Value>::new())) }
 }

@@ -25,7 +25,7 @@ pub struct Tag<'s> {
 pub struct Token<'s> {
     /// The token itself.
     pub text: &'s str,
-    /// Where it starts in the tag's inner text.
+    /// Offset in the tag's inner text.
     pub at: usize,
     /// Number of brackets open around it.
     pub depth: usize,
@@ -79,7 +79,7 @@ fn tag(whole: &str) -> Tag<'_> {
     Tag { open: &whole[..open], inner: &whole[open..end], close: &whole[end..] }
 }
 
-/// Where a tag ends, behind `close`; strings in it may contain anything.
+/// The end of a tag, behind `close`; strings in it may contain anything.
 fn end_of(text: &str, close: &str) -> Option<usize> {
     let mut at = 2;
     loop {
@@ -91,7 +91,7 @@ fn end_of(text: &str, close: &str) -> Option<usize> {
     }
 }
 
-/// Where the text behind a raw block starts.
+/// The offset of the text behind a raw block.
 fn end_of_raw(template: &str, start: usize) -> usize {
     let mut at = start;
     while let Some(found) = template[at..].find("{%") {

@@ -29,7 +29,7 @@ pub struct Conversation {
     pub messages: Vec<Json>,
     /// The tools that the model may call, if any.
     pub tools: Option<Vec<Json>>,
-    /// Whether the text ends where the model's answer begins.
+    /// True if the text ends where the model's answer begins.
     pub add_generation_prompt: bool,
     /// Further variables, which some models' templates use.
     pub variables: Map<String, Json>,
@@ -142,7 +142,7 @@ fn shown(error: &minijinja::Error) -> Error {
     }
 }
 
-/// Whether a template hit a limit: the library has an error kind for fuel only.
+/// Returns whether a template hit a limit: the library has an error kind for fuel only.
 fn is_too_much(error: &minijinja::Error) -> bool {
     let detail = error.detail().unwrap_or_default();
     let bounds = ["recursion limit", "too large", "too many elements"];

@@ -1,4 +1,4 @@
-//! What Python's values do in a template where the library's do something else: which are sequences, what can be iterated,
+//! Behaviour of Python's values in a template where the library's differ: which are sequences, what can be iterated,
 //! how floats are printed, what filters make of a value that is none of theirs.
 
 use super::iterating::iterated;
@@ -93,7 +93,7 @@ pub fn add(environment: &mut Environment<'_>) {
     environment.set_formatter(|out, state, value| escape_formatter(out, state, &printed(value)));
 }
 
-/// Whether the character is white space, as `str.isspace` of Python has it.
+/// Returns whether the character is white space, as `str.isspace` of Python has it.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
@@ -120,7 +120,7 @@ fn trim(value: StringInput<'_>, chars: Option<Cow<'_, str>>) -> Value {
     }
 }
 
-/// Whether Python iterates the value; asking takes nothing out of a generator.
+/// Returns whether Python iterates the value; asking takes nothing out of a generator.
 pub fn is_iterable(value: &Value) -> bool {
     use ValueKind::{Iterable, Map, Seq, String, Undefined};
     matches!(value.kind(), String | Seq | Map | Iterable | Undefined)
@@ -131,7 +131,7 @@ pub fn not_iterable(value: &Value) -> Error {
     wrong(format!("{} is not iterable", value.kind()))
 }
 
-/// Whether the value has a length and can be indexed, as texts and maps of Python can.
+/// Returns whether the value has a length and can be indexed, as texts and maps of Python can.
 fn is_sequence(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
 }

@@ -10,7 +10,7 @@ use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RRef;
 use apr_sdk::{Barrier, Error, Result, Workers};
 
-/// What each worker does in a region.
+/// The work of each worker in a region.
 type Body<'a> = dyn Fn(usize, &dyn Barrier) -> Result<()> + Sync + 'a;
 
 /// Puts the host's workers on the wire.

@@ -23,7 +23,7 @@ pub struct WireError {
     pub offset: ROption<u64>,
     /// The tensor's name.
     pub tensor: ROption<RString>,
-    /// What the user can do.
+    /// Advice to the user.
     pub hint: ROption<RString>,
     /// The causes, outermost first.
     pub causes: RVec<RString>,

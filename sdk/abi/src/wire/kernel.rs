@@ -28,9 +28,9 @@ pub struct WireOp<'a> {
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct WireSupport {
-    /// Why not; empty if it can.
+    /// The reason why not; empty if it can.
     pub reason: RString,
-    /// Whether it can.
+    /// The answer.
     pub answer: SupportNumber,
     /// Zero.
     pub padding: u32,
@@ -44,9 +44,9 @@ pub struct WireSupport {
 pub struct WireDeviceInfo<'a> {
     /// Its name.
     pub name: RStr<'a>,
-    /// What the backend makes use of.
+    /// Features that the backend makes use of.
     pub features: RStr<'a>,
-    /// Why it cannot be used, if so.
+    /// The reason why it cannot be used, if so.
     pub unusable: ROption<RStr<'a>>,
     /// Its memory in bytes; 0 if unknown.
     pub memory: u64,
@@ -60,7 +60,7 @@ pub struct WireDeviceInfo<'a> {
 pub struct WireMemory {
     /// All of it, in bytes.
     pub total: u64,
-    /// What is free now, in bytes.
+    /// Free memory, in bytes.
     pub free: u64,
     /// Zero.
     pub reserved: [u64; 2],
@@ -89,7 +89,7 @@ pub struct WireSessionLimits<'a> {
 pub trait WireKernel: Send + Sync {
     /// Lists every device.
     fn devices(&self, sink: &mut DeviceSinkMut<'_>) -> R<()>;
-    /// Whether a device can run an operation.
+    /// Returns whether a device can run an operation.
     fn supports(&self, device: u32, op: &WireOp<'_>) -> R<WireSupport>;
     /// Opens a device; `options` are pairs.
     #[sabi(last_prefix_field)]
@@ -115,7 +115,7 @@ pub type DeviceSinkMut<'a> = WireDeviceSink_TO<'a, RMut<'a, ()>>;
 pub trait WireDevice: Send + Sync {
     /// Its memory.
     fn memory(&self) -> R<WireMemory>;
-    /// How large a matrix's image is, and the id of its layout.
+    /// Returns the size of a matrix's image, and the id of its layout.
     fn image(&self, matrix: &WireMatrix) -> R<WireImage>;
     /// Makes a matrix's image from its plain rows.
     fn prepare(&self, matrix: &WireMatrix, rows: &PlainRowsRef<'_>, image: &mut ImageSinkMut<'_>) -> R<u64>;

@@ -71,7 +71,7 @@ pub struct WireDigest<'a> {
     pub stated: RSlice<'a, u8>,
     /// The digest algorithm.
     pub digest: DigestNumber,
-    /// How the value is written.
+    /// Notation of the value.
     pub form: FormNumber,
 }
 
@@ -96,7 +96,7 @@ pub trait WireLayoutSink {
     fn part(&mut self, part: WirePartRequest<'_>) -> R<()>;
     /// Requests a digest of every payload.
     fn digest(&mut self, digest: DigestNumber, form: FormNumber) -> R<()>;
-    /// Where the next segment begins.
+    /// Offset at which the next segment begins.
     fn position(&self) -> ROption<u64>;
     /// Reads bytes of the model.
     fn fetch(&mut self, bytes: WireBytes<'_>) -> R<WireOwnedBytes>;

@@ -61,7 +61,7 @@ pub struct WireTensor<'a> {
     pub dtype: DTypeNumber,
     /// The kind of payload.
     pub payload: PayloadNumber,
-    /// Whether the extent has a view, and in which byte order.
+    /// Byte order of the extent's view, if it has one.
     pub order: ByteOrder,
     /// The number of the blocks' compression method.
     pub codec: u32,

@@ -6,7 +6,7 @@ use abi_stable::library::RootModule;
 use abi_stable::sabi_types::VersionStrings;
 use abi_stable::std_types::{RSlice, RStr, RString, RVec};
 
-/// What a plugin provides. New roles are appended as new fields.
+/// Functions that a plugin provides. New roles are appended as new fields.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = PluginMod_Ref)))]

@@ -43,7 +43,7 @@ numbers! {
         /// The user stopped the work.
         CANCELLED = 8,
     }
-    /// How sure a format is: `apr_sdk::Score`. Any number is allowed; these have names.
+    /// A format's confidence that a file is its own: `apr_sdk::Score`. Any number is allowed; these have names.
     ScoreNumber {
         /// Not this format.
         NO = 0,
@@ -56,7 +56,7 @@ numbers! {
         /// Magic and version match.
         MAGIC_AND_VERSION = 100,
     }
-    /// What to do with foreign metadata: `apr_sdk::ForeignPolicy`.
+    /// The treatment of foreign metadata: `apr_sdk::ForeignPolicy`.
     PolicyNumber {
         /// The target's default carrier.
         DEFAULT = 0,
@@ -96,7 +96,7 @@ numbers! {
         /// A stream that is read in order.
         SEQUENTIAL = 2,
     }
-    /// Whether an extent has a view, and in which byte order.
+    /// Byte order of an extent's view, if it has one.
     ByteOrder {
         /// No view.
         PLAIN = 0,
@@ -105,7 +105,7 @@ numbers! {
         /// A view, big-endian.
         BIG = 2,
     }
-    /// Which fact about a model.
+    /// The kind of a fact about a model.
     FactNumber {
         /// The dialect, as text.
         DIALECT = 0,
@@ -125,10 +125,10 @@ numbers! {
         EMPTY_FOREIGN = 7,
         /// The model card, as bytes.
         MODEL_CARD = 8,
-        /// Which tensors are the codes of weights, as bytes; not sent to writers.
+        /// The tensors that are the codes of weights, as bytes; not sent to writers.
         DERIVED = 9,
     }
-    /// How a payload is stored in the output.
+    /// Storage of a payload in the output.
     EncodingNumber {
         /// Raw bytes.
         RAW = 0,
@@ -144,7 +144,7 @@ numbers! {
         /// SHA-256 (FIPS 180-4).
         SHA256 = 2,
     }
-    /// How a digest is written.
+    /// Notation of a digest.
     FormNumber {
         /// Raw bytes; a CRC least significant byte first.
         BYTES = 0,
@@ -153,16 +153,16 @@ numbers! {
         /// The bytes of a CRC rotated right by 15 bits plus `a282ead8`.
         MASKED = 2,
     }
-    /// Which bytes a checksum is computed from.
+    /// The bytes that a checksum is computed from.
     CodingNumber {
         /// The bytes it covers.
         RAW = 0,
-        /// What those bytes decode to.
+        /// Decoded bytes.
         ENCODED = 1,
-        /// What they decode to, read and compared by a tensor's stream.
+        /// Decoded bytes, read and compared by a tensor's stream.
         STREAMED = 2,
     }
-    /// Whether a device can run an operation: `apr_sdk::Support`. An unknown number is no.
+    /// A device's answer whether it can run an operation: `apr_sdk::Support`. An unknown number is no.
     SupportNumber {
         /// It cannot.
         NO = 0,

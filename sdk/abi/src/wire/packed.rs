@@ -11,7 +11,7 @@ pub struct WirePackedRows<'a> {
     pub scheme: RStr<'a>,
     /// Its parameters.
     pub numbers: RSlice<'a, u64>,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
     /// Elements per row.
     pub row_len: u64,

@@ -18,7 +18,7 @@ pub struct WireLook<'a> {
     pub entries: RSlice<'a, RStr<'a>>,
     /// The file's length in bytes.
     pub len: u64,
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub is_folder: bool,
     /// Pairs of key and value for additions of later versions; unknown keys are ignored.
     pub detail: RSlice<'a, u8>,

@@ -22,9 +22,9 @@ pub trait WireSource: Send + Sync {
     fn entries(&self) -> R<RVec<RString>>;
     /// The names in a subfolder of the model's folder.
     fn entries_of(&self, folder: RStr<'_>) -> R<RVec<RString>>;
-    /// Whether file 0 is a folder.
+    /// Returns whether file 0 is a folder.
     fn is_folder(&self) -> bool;
-    /// Whether the user wants to stop.
+    /// Returns whether the user wants to stop.
     fn cancelled(&self) -> bool;
     /// Passes a message to the host.
     #[sabi(last_prefix_field)]

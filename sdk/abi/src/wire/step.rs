@@ -1,4 +1,4 @@
-//! What goes into a step and comes out of it, and the threads that a step runs on.
+//! Inputs and outputs of a step, and the threads that a step runs on.
 
 use super::R;
 use abi_stable::sabi_types::{RMut, RRef};
@@ -29,7 +29,7 @@ pub struct WireBatch<'a> {
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct WireStateCommand {
-    /// What is done, as `apr_sdk::StateVerb` numbers it.
+    /// The action, as `apr_sdk::StateVerb` numbers it.
     pub verb: u32,
     /// The sequence.
     pub sequence: u32,
@@ -68,7 +68,7 @@ pub type TimingSinkMut<'a> = WireTimingSink_TO<'a, RMut<'a, ()>>;
 /// `apr_sdk::Workers`, implemented by the host.
 #[sabi_trait]
 pub trait WireWorkers: Send + Sync {
-    /// How many there are, the caller included.
+    /// Number of workers, the caller included.
     fn width(&self) -> u64;
     /// Runs a region once for each worker, all at the same time.
     #[sabi(last_prefix_field)]

@@ -1,4 +1,4 @@
-//! What the manifest claims to carry is written and read back equal.
+//! Check that the manifest's claims hold: what it says is carried is written and read back equal.
 
 use super::base_dtype;
 use crate::same::{Content, has_assets, has_metadata, same_tensors, with_content};
@@ -15,7 +15,7 @@ pub(super) struct Case {
     pub(super) what: String,
     pub(super) model: ModelFixture,
     pub(super) foreign: ForeignPolicy,
-    /// Whether the writer may say, in an error or a note, that it cannot: a format may hold a type of metadata in some
+    /// True if the writer may say, in an error or a note, that it cannot: a format may hold a type of metadata in some
     /// of its files only.
     pub(super) may_refuse: bool,
 }

@@ -8,7 +8,7 @@ use apr_sdk::{Reader, Result};
 /// second or third byte is tried.
 const MOST: usize = 24_000;
 
-/// Which bits are flipped: the lowest, the highest, all.
+/// The bits that are flipped: the lowest, the highest, all.
 const MASKS: [u8; 3] = [0x01, 0x80, 0xff];
 
 pub(super) fn truncation(subject: &Subject<'_>) -> Result<Verdict> {

@@ -5,7 +5,7 @@ use crate::subject::{about, guarded};
 use crate::{Fixture, MeteringSource, ModelFixture, Subject, Verdict, shape_of};
 use apr_sdk::{DType, Error, Reader, Result, Writer};
 
-/// What a reader may read beyond the header, for each file and once more. 64 KiB: the buffer of `Cursor`.
+/// Bytes that a reader may read beyond the header, for each file and once more. 64 KiB: the buffer of `Cursor`.
 const SLACK: u64 = 64 * 1024;
 
 pub(super) fn header_only(subject: &Subject<'_>) -> Result<Verdict> {

@@ -54,7 +54,7 @@ fn one_below(model: &Model) -> Vec<(&'static str, Limits)> {
     found
 }
 
-/// What is read by position must show in the budget: a reader that opens under limits of its own is seen here.
+/// Checks that reads by position show in the budget: a reader that opens under limits of its own is seen here.
 fn draws_on_budget(subject: &Subject<'_>, reader: &dyn Reader, fixture: &Fixture) -> Result<()> {
     let source = fixture.source();
     let metering = MeteringSource::new(&source);

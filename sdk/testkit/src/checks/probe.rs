@@ -8,7 +8,7 @@ use crate::subject::guarded;
 use crate::{Subject, Verdict};
 use apr_sdk::{Error, Look, MemorySource, Reader, Result, Score};
 
-/// What lies under a wrong extension in the wild, and what is nobody's.
+/// Contents found under a wrong extension in the wild, and contents that are nobody's.
 const STRANGERS: &[(&str, &[u8])] = &[
     ("an empty file", b""),
     ("a text", b"The quick brown fox jumps over the lazy dog.\nIt does so again and again.\n"),

@@ -1,5 +1,5 @@
-//! What a format cannot carry is refused by its manifest, so that no writer is handed it; metadata that is not claimed does
-//! not make a writer stumble.
+//! Check that the manifest refuses what a format cannot carry, so that no writer is handed it; metadata that is not
+//! claimed does not make a writer stumble.
 
 use super::base_dtype;
 use super::carries::{Case, scalar, zero_size};

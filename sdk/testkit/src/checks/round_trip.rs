@@ -1,4 +1,4 @@
-//! What was read is written, and read again the same; byte for byte where that is promised.
+//! Check that a model read is written, and read again the same; byte for byte where that is promised.
 
 use super::carries::called_alike;
 use crate::same::{Content, has_assets, same_metadata, same_tensors, with_content};

@@ -1,4 +1,4 @@
-//! What a plugin writes, its own probe must recognise: a file that opens with `--from` alone is no use to its owner.
+//! Check that a plugin's own probe recognises what it writes: a file that opens with `--from` alone is no use to its owner.
 
 use super::base_dtype;
 use super::carries::{self, Case};

@@ -17,7 +17,7 @@ pub struct Interpreter<'a> {
     states: Vec<Vec<Vec<Position>>>,
     /// The rows of each value, as the last step left them.
     pub values: Vec<Vec<Vec<f64>>>,
-    /// What the last step gave for each row that wanted output.
+    /// The last step's logits for each row that wanted output.
     pub logits: Vec<Vec<f64>>,
 }
 
@@ -50,7 +50,7 @@ fn softmax(scores: &mut [f64]) {
     scores.iter_mut().for_each(|x| *x /= sum);
 }
 
-/// What a cache makes of a row of heads. The codes of Q8_0 are those of ggml's reference: elements times the inverse of
+/// A row of heads as a cache keeps it. The codes of Q8_0 are those of ggml's reference: elements times the inverse of
 /// the scale as F32, halves away from zero.
 fn cached(row: &[f64], width: usize, dtype: DType) -> Vec<f64> {
     let f16 = |x: f64| f64::from(half::from_f16(half::to_f16(x as f32)));

@@ -1,4 +1,4 @@
-//! What a backend computes, compared with what it should.
+//! Comparison of a backend's results with the expected ones.
 
 use super::interpreter::Interpreter;
 use super::setup::{Floats, compile, step};
@@ -22,11 +22,11 @@ pub fn difference(have: &[f32], want: &[f64]) -> f64 {
     most.fold(0.0, |most, x| if x > most || x.is_nan() { x } else { most }) / rms.max(1e-30)
 }
 
-/// How many steps run once more where only the same run is known to give the same bits. 4: a few rows and many, but soon
-/// done.
+/// Number of steps that run once more where only the same run is known to give the same bits. 4: a few rows and many,
+/// but soon done.
 const AGAIN: usize = 4;
 
-/// What runs gave, bit for bit, by what must be the same for them to give the same.
+/// The results of runs, bit for bit, by what must be the same for them to give the same.
 pub(super) struct Bits<K> {
     same: bool,
     seen: BTreeMap<Option<K>, Vec<u32>>,

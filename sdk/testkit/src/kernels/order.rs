@@ -18,7 +18,7 @@ const OUT: u32 = 32;
 const NORMS: u32 = 3;
 /// Rows of the table.
 const TOKENS: u32 = 40;
-/// How many orders are tried.
+/// Number of orders that are tried.
 const ORDERS: usize = 15;
 
 /// The operations, each with the numbers of those that it needs.

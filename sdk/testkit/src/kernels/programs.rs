@@ -14,7 +14,7 @@ use apr_sdk::{
 
 /// The width of the small decoder's rows, which are its value 0.
 pub const HIDDEN: u32 = 48;
-/// How many tokens the small decoder knows.
+/// Number of tokens that the small decoder knows.
 pub const VOCABULARY: u32 = 71;
 
 /// Elements of a value.
@@ -127,7 +127,7 @@ fn limits() -> SessionLimits {
     SessionLimits::new(300, 3, 500)
 }
 
-/// How far the decoder's logits may be off with caches of a type.
+/// Error allowed in the decoder's logits with caches of a type.
 fn bound(subject: &Subject, cache: DType) -> f64 {
     subject.slack
         * match cache {
@@ -285,7 +285,7 @@ impl TimingSink for Times {
     }
 }
 
-/// What a step of the decoder gives besides logits: tokens, values and times.
+/// Checks the results of a decoder's step besides logits: tokens, values and times.
 ///
 /// # Errors
 /// Failed for a token that is not the most likely one, values that are not those of the step, or times that are not those

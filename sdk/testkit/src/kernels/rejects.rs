@@ -1,5 +1,5 @@
-//! What every backend refuses, and how: by the kinds of errors, since the words are a backend's own. After each refusal
-//! the session still works.
+//! Requests that every backend refuses, and the way it does: by the kinds of errors, since the words are a backend's
+//! own. After each refusal the session still works.
 
 use super::judge::ensure;
 use super::programs::{HIDDEN, VOCABULARY, decoder, part, slice};
@@ -46,11 +46,11 @@ fn refused<T>(what: &str, result: Result<T>, kinds: &[ErrorKind]) -> Result<()> 
 
 /// A program that a backend refuses to compile over the weights of [`decoder`].
 pub struct BrokenProgram {
-    /// What is wrong with it.
+    /// The fault in it.
     pub what: &'static str,
     /// The program.
     pub program: Program,
-    /// How it is refused.
+    /// The kind of the refusal.
     pub kind: ErrorKind,
 }
 
@@ -201,7 +201,7 @@ pub fn weights_and_bytes_that_are_none_are_refused(subject: &Subject) -> Result<
 
 /// A batch that a session of the small decoder refuses within [`limits`].
 pub struct BrokenBatch {
-    /// What is wrong with it.
+    /// The fault in it.
     pub what: &'static str,
     /// The token of each row.
     pub ids: Vec<u32>,

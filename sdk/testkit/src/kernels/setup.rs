@@ -1,4 +1,4 @@
-//! What the host lends a backend, for tests: threads, memory, plain rows, and a sink for what a step gives.
+//! The host's side of a backend, for tests: threads, memory, plain rows, and a sink for what a step gives.
 
 use super::judge::ensure;
 use crate::Random;
@@ -59,7 +59,7 @@ impl Workers for Threads {
     }
 }
 
-/// What memory for images is aligned to.
+/// Alignment of memory for images.
 const ALIGNED: usize = 64;
 
 /// Memory on the heap, with room to begin at an aligned address.
@@ -106,7 +106,7 @@ impl Rows for Plain<'_> {
 /// A matrix of floats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Floats {
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
     /// Elements per row.
     pub columns: usize,
@@ -158,7 +158,7 @@ pub fn compile(
     device.compile(&program.to_bytes()?, &weights, limits)
 }
 
-/// What a step gave.
+/// The results of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Given {
     /// The logits of each row that wanted output.

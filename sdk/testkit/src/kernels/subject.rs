@@ -13,11 +13,11 @@ pub struct Subject {
     pub timed: Option<Box<dyn Device>>,
     /// The numbers of workers that steps run on.
     pub workers: Vec<usize>,
-    /// What each bound is multiplied by. The bounds, shares of a result's root mean square, leave room for sums of floats
-    /// in any order and for functions that are right to about six digits.
+    /// Multiplier of each bound. The bounds, shares of a result's root mean square, leave room for sums of floats in any
+    /// order and for functions that are right to about six digits.
     pub slack: f64,
-    /// Whether all devices, all numbers of workers and all ways to divide rows into batches give the same bits. If not, the
-    /// same batches on the same device with as many workers still must.
+    /// True if all devices, all numbers of workers and all ways to divide rows into batches give the same bits. If not,
+    /// the same batches on the same device with as many workers still must.
     pub same_bits: bool,
     /// The types that a cache may have.
     pub caches: Vec<DType>,

@@ -18,7 +18,7 @@ const WIDTH: usize = QUERIES + KEYS + VALUES;
 /// Rows of the first step; a second has one more.
 const FIRST: usize = 11;
 
-/// What an attention may have besides.
+/// Optional features of an attention.
 #[derive(Clone, Copy, Default)]
 struct Extra {
     soft_cap: f32,
@@ -45,7 +45,7 @@ pub fn cases() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// How far elements of a block are off when they are kept in a type: six standard deviations, or the most.
+/// Error of a block's elements when they are kept in a type: six standard deviations, or the most.
 fn kept(dtype: DType, values: &[f64]) -> f64 {
     let most = values.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     match dtype {

@@ -51,7 +51,7 @@ pub fn cases() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What becomes of a row at a position: each value, and how far it may be off.
+/// The result for a row at a position: each value, and the error allowed in it.
 type OfRow<'a> = dyn Fn(u32, &[f64]) -> Vec<(f64, f64)> + 'a;
 
 /// A case of one operation over random rows, each of which becomes expectations and bounds.

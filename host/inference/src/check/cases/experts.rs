@@ -6,7 +6,7 @@ use crate::check::reference::{dot, f64_of, routed};
 use crate::check::{Blocks, Case};
 use apr_sdk::{Combine, DType, ExpertLinear, ExpertScore, Result, Route, WeightPart};
 
-/// How many experts there are and are chosen.
+/// Numbers of experts that there are and that are chosen.
 const EXPERTS: usize = 8;
 const USED: usize = 3;
 /// Columns and rows of an expert.

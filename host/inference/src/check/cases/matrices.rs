@@ -42,7 +42,7 @@ pub fn weights(
     Ok(Some(Weights { matrix: Matrix { spec, bytes }, values }))
 }
 
-/// How far a product may be off.
+/// Error allowed in a product.
 pub fn bound(dtype: DType, row: &[f64], x: &[f64]) -> f64 {
     let sums: f64 = row.iter().zip(x).map(|(w, x)| (w * x).abs()).sum();
     let block = dtype.info().map_or(1, |info| usize::try_from(info.block_elements).unwrap_or(1));

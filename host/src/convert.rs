@@ -36,7 +36,7 @@ pub struct Converted {
     pub bytes: u64,
     /// Wall time in seconds.
     pub seconds: f64,
-    /// What verify has proved.
+    /// The claims that verify has proved.
     pub verified: Vec<String>,
     /// Tensors with values that a cast or an addition could not keep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -44,13 +44,13 @@ pub struct Converted {
     /// The losses of quantized tensors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantized: Option<Quantized>,
-    /// Where everything in the source went.
+    /// The destination of everything in the source.
     pub coverage: Coverage,
     /// The findings about the tensors' values and shapes.
     pub looked: ContractReport,
-    /// What was assumed, changed or not carried.
+    /// Notes on what was assumed, changed or not carried.
     pub notes: Vec<String>,
-    /// What the user should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ pub struct Host {
     threads: Threads,
     /// Jobs that write at least this many bytes keep a journal for `--resume` from the start.
     pub journal_bytes: u64,
-    /// How often finished tiles are recorded, and how long a smaller job runs before it starts a journal.
+    /// Interval at which finished tiles are recorded, and time that a smaller job runs before it starts a journal.
     pub journal_interval: Duration,
     /// Notified before publishing changes any name on disk.
     pub steps: Arc<dyn Steps>,

@@ -9,7 +9,7 @@ use apr_sdk::{Endian, Error, Model, Payload, Result, Tensor, escape};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where a model is, from the viewpoint of a conversion to its own format.
+/// A model's place, from the viewpoint of a conversion to its own format.
 pub struct Own {
     /// The id of its format.
     pub format: String,
@@ -19,7 +19,7 @@ pub struct Own {
     pub output: PathBuf,
 }
 
-/// Where the model at `path` is, in order to rewrite it in place or elsewhere.
+/// The place of the model at `path`, in order to rewrite it in place or elsewhere.
 ///
 /// # Errors
 /// Any error from opening; InvalidArgument for part of a folder's files, and for files in a download cache.
@@ -51,7 +51,7 @@ pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> R
     Ok(Own { format, input, output })
 }
 
-/// Whether a model consists of several files with names of their own.
+/// Returns whether a model consists of several files with names of their own.
 fn is_split(opened: &OpenedModel) -> bool {
     opened.model.foreign_of(&opened.format).is_some_and(|foreign| foreign.files.len() > 1)
 }
@@ -120,7 +120,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Whether two models are equal in everything that editing changes.
+/// Returns whether two models are equal in everything that editing changes.
 fn is_same(a: &Model, b: &Model) -> bool {
     let keys = |model: &Model| -> Vec<_> {
         let files = model.foreign.iter().flat_map(|foreign| {

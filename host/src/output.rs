@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 pub struct Destination {
     /// The file or folder to write.
     pub target: Target,
-    /// Whether the output is the folder itself, rather than files in it with names of their own.
+    /// True if the output is the folder itself, rather than files in it with names of their own.
     pub is_folder: bool,
-    /// Whether the output replaces the input.
+    /// True if the output replaces the input.
     pub in_place: bool,
 }
 
@@ -77,7 +77,7 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
     Ok((Output { format, request, takes_many, shown }, destination))
 }
 
-/// Whether a path leads to the input, or to the folder that contains it.
+/// Returns whether a path leads to the input, or to the folder that contains it.
 fn is_input(path: &Path, input: &Path) -> bool {
     let (Ok(path), Ok(input)) = (path.canonicalize(), input.canonicalize()) else { return false };
     path == input || (path.is_dir() && input.parent() == Some(&path))

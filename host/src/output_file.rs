@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 pub struct OutputFile {
     /// As typed, for messages.
     typed: PathBuf,
-    /// What messages call it: `report`, `picture`.
+    /// Its name in messages: `report`, `picture`.
     noun: &'static str,
-    /// Whether it replaces a file that exists.
+    /// True if it replaces a file that exists.
     force: bool,
 }
 
@@ -116,11 +116,11 @@ impl OutputFile {
 /// A file that is being written. If it is dropped unfinished, nothing is left of it.
 pub struct Staged {
     out: BufWriter<File>,
-    /// Where it is.
+    /// Its present path.
     at: PathBuf,
-    /// Where it will be.
+    /// Its final path.
     path: PathBuf,
-    /// What is written.
+    /// The file to write.
     pub file: OutputFile,
     is_done: bool,
 }

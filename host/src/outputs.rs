@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// The placeholder for the type in an output's name.
 pub const TYPE: &str = "{type}";
 
-/// What to convert, and to what.
+/// The models to convert, and the targets.
 #[derive(Clone, Debug, Default)]
 pub struct Operands {
     /// The models to convert.
@@ -26,7 +26,7 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// Whether one model becomes one output, named as typed.
+    /// Returns whether one model becomes one output, named as typed.
     pub fn is_plain(&self) -> bool {
         let is_named = self.output.as_ref().is_some_and(|output| !has_type(output));
         self.inputs.len() == 1 && (self.recipes.is_empty() || is_named && self.recipes.len() == 1)
@@ -120,12 +120,12 @@ impl Operands {
     }
 }
 
-/// Whether a path has the placeholder for the type.
+/// Returns whether a path has the placeholder for the type.
 pub fn has_type(path: &Path) -> bool {
     path.to_string_lossy().contains(TYPE)
 }
 
-/// Whether a path is a folder, or typed as one.
+/// Returns whether a path is a folder, or typed as one.
 pub fn is_folder(path: &Path) -> bool {
     path.as_os_str().to_string_lossy().ends_with('/') || path.is_dir()
 }

@@ -51,7 +51,7 @@ impl Inputs {
         self.0.extend(opened.files.all().iter().filter_map(|file| file.identity()));
     }
 
-    /// Whether `path` leads to one of them.
+    /// Returns whether `path` leads to one of them.
     pub fn has(&self, path: &Path) -> bool {
         path.metadata().is_ok_and(|meta| self.0.contains(&identity(&meta)))
     }
@@ -67,11 +67,11 @@ pub struct Outputs<'a> {
     pub paths: &'a [PathBuf],
     /// A path in the way the user typed it.
     pub show: &'a dyn Fn(&Path) -> String,
-    /// What messages call one: `output`, `report`.
+    /// The name of one in messages: `output`, `report`.
     pub noun: &'a str,
-    /// Whether a file that exists may be replaced.
+    /// True if a file that exists may be replaced.
     pub force: bool,
-    /// Whether a device will do.
+    /// True if a device will do.
     pub takes_devices: bool,
 }
 

@@ -35,9 +35,9 @@ pub struct ScannedFiles {
     pub files: Vec<ScannedFile>,
     /// The names of the others, about which nothing is said.
     pub others: Vec<String>,
-    /// Whether no file asks to run code.
+    /// True if no file asks to run code.
     pub ok: bool,
-    /// What the user should know.
+    /// Warnings for the user.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
@@ -49,7 +49,7 @@ pub struct ScannedFile {
     pub file: String,
     /// The id of its format.
     pub format: String,
-    /// Whether it does not ask to run code.
+    /// True if it does not ask to run code.
     pub passed: bool,
     /// The format's report; `null` if the format cannot hold code.
     pub report: Option<Map<String, Json>>,

@@ -407,7 +407,7 @@ fn put_in_place(
     }
 }
 
-/// Whether to keep what was written before this error for `--resume`: if the user stopped the work, or if the
+/// Returns whether to keep what was written before this error for `--resume`: if the user stopped the work, or if the
 /// machine failed after earlier work had been resumed, which must not be lost to a full disk.
 fn is_kept(options: &ConvertOptions, error: &Error) -> bool {
     error.kind() == ErrorKind::Cancelled || options.resume && error.kind() == ErrorKind::Io

@@ -1,4 +1,4 @@
-//! What a request may take. Memory and time grow with what is given, so that no right text is refused.
+//! Limits of a request. Memory and time grow with what is given, so that no right text is refused.
 
 /// Bytes of memory that any request may take. 512 MiB: templates and texts of everyday size need a few.
 const MEMORY: u64 = 512 << 20;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often somebody who waits asks whether the user stopped the work.
+/// Interval at which a waiting thread asks whether the user stopped the work.
 const TICK: Duration = Duration::from_millis(50);
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
@@ -47,7 +47,7 @@ pub struct Process {
     from: ChildStdout,
     /// The length and the limits of a request whose answer nobody has waited for.
     pending: Option<(usize, Limits)>,
-    /// How the worker is confined, in words for `-v`; empty if in every way.
+    /// The worker's confinement, in words for `-v`; empty if it is confined in every way.
     pub remark: String,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a program needs to know of a tokenizer without asking again.
+/// Facts that a program needs to know of a tokenizer without asking again.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// Number of ids that may have a token.
@@ -27,7 +27,7 @@ pub struct Facts {
     pub n_templates: usize,
 }
 
-/// What is watched while a worker works, and told of it.
+/// The flags watched while a worker works, and the receiver of its news.
 #[derive(Clone, Default)]
 pub struct Watch {
     /// Set when the user stops the work.
@@ -75,12 +75,12 @@ impl Tokens {
         }
     }
 
-    /// What is known of the tokenizer.
+    /// The facts about the tokenizer.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// How the worker is not confined, for people; empty if it is in every way.
+    /// Gaps in the worker's confinement, for people; empty if it is confined in every way.
     pub fn remark(&self) -> String {
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         process.as_ref().map(|process| process.remark.clone()).unwrap_or_default()
@@ -122,7 +122,7 @@ impl Tokens {
         serde_json::from_slice(&self.ask(request)?).map_err(|_| odd())
     }
 
-    /// What the worker answers; one that is of no use any more is replaced.
+    /// The worker's answer; one that is of no use any more is replaced.
     fn ask(&self, request: &Request<'_>) -> Result<Vec<u8>> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         let mut asked = match process.take() {
@@ -164,7 +164,7 @@ impl Decoder for Tokens {
     }
 }
 
-/// How two tokenizers read a text, with the spellings of the tokens that differ.
+/// Compares two tokenizers' readings of a text, with the spellings of the tokens that differ.
 ///
 /// # Errors
 /// As [`Tokens::encode`].

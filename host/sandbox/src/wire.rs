@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 /// Bytes before a request's contents: its number, the tokenizer's, and two flags.
 const HEAD: usize = 4;
 
-/// What is asked of a worker.
+/// A request to a worker.
 #[derive(Debug)]
 pub enum Request<'a> {
     /// Keep this tokenizer, as JSON of its representation, and say what it is.
@@ -25,7 +25,7 @@ pub enum Request<'a> {
     Pieces(Vec<u32>),
     /// The text of a conversation.
     Render(Box<Rendering>),
-    /// How the first two tokenizers read a text.
+    /// Compare the first two tokenizers' readings of a text.
     Compare(&'a str, Encoding),
     /// Make ready what texts are tokenized with.
     Prepare,
@@ -157,7 +157,7 @@ pub fn answer_bytes(answer: Result<Vec<u8>>) -> Vec<u8> {
     }
 }
 
-/// What an answer holds.
+/// The contents of an answer.
 ///
 /// # Errors
 /// The error that it is; Failed for bytes that are no answer.

@@ -11,16 +11,16 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::path::Path;
 
-/// What the user says of the model and of findings.
+/// The user's wishes about the model and about findings.
 #[derive(Clone, Copy, Debug)]
 pub struct Wishes<'a> {
     /// The architecture.
     pub arch: Option<&'a str>,
-    /// What becomes of findings.
+    /// The treatment of findings.
     pub quality: Quality,
 }
 
-/// What was found in the source. JSON: `input`, `from`, `tensors`, `by_scales`, `not_looked` (`tensor`, `reason`),
+/// The findings in the source. JSON: `input`, `from`, `tensors`, `by_scales`, `not_looked` (`tensor`, `reason`),
 /// `findings` (`tensor`, `role`, `code`, `standing`, `message`), `ok`, `warnings`.
 #[derive(Debug, Serialize)]
 pub struct Analysis {
@@ -28,7 +28,7 @@ pub struct Analysis {
     from: String,
     #[serde(flatten)]
     looked: ContractReport,
-    /// Whether a conversion would go on.
+    /// True if a conversion would go on.
     ok: bool,
     #[serde(skip)]
     warnings: Vec<String>,

@@ -90,7 +90,7 @@ fn model(path: &Path, opened: &OpenedModel, summary: &Summary, architecture: Opt
     Ok(component)
 }
 
-/// What is known of the model and has no field of its own.
+/// Facts about the model that have no field of their own.
 fn properties(opened: &OpenedModel, summary: &Summary) -> Result<Vec<(String, String)>> {
     let mut all = vec![("format".to_owned(), opened.format.clone())];
     let number = |name: &str, value: Option<u64>| value.map(|value| (name.to_owned(), value.to_string()));

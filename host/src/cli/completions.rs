@@ -98,8 +98,8 @@ impl Values {
     }
 }
 
-/// What is shown of a command: neither hidden flags and verbs, nor what is only planned; flags with the values that they
-/// take here.
+/// The visible part of a command: neither hidden flags and verbs, nor what is only planned; flags with the values that
+/// they take here.
 fn face(command: &Command, values: &Values) -> Command {
     let about = command.get_about().cloned().unwrap_or_default();
     let arguments = command.get_arguments().filter(|arg| !arg.is_hide_set());

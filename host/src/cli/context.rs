@@ -1,4 +1,4 @@
-//! What every verb is handed: the terminal, the settings and, when it asks, the host with its plugins.
+//! The context of every verb: the terminal, the settings and, when it asks, the host with its plugins.
 
 use crate::cli::folders::{cache_home, process_env};
 use crate::cli::globals::{ColorWhen, Globals};
@@ -22,7 +22,7 @@ pub struct Context {
     pub globals: Globals,
     /// The settings, flags and environment applied.
     pub settings: Settings,
-    /// Where the answer goes.
+    /// The terminal that the answer goes to.
     pub terminal: Terminal,
 }
 
@@ -169,7 +169,7 @@ impl Context {
         }))
     }
 
-    /// Where plugins are looked for: what flags, environment and configuration say.
+    /// The places to look for plugins: what flags, environment and configuration say.
     pub fn discover_options(&self) -> DiscoverOptions {
         let words = self.settings.words("plugins.trusted_folders");
         DiscoverOptions {

@@ -14,17 +14,17 @@ use apr_sdk::{Error, ErrorKind, Result, escape};
 use serde_json::{Map, Value as Json};
 use std::fmt;
 
-/// What became of all outputs. JSON: `apr.conversions/1`, whose `results` are each what a conversion or plan of its own
+/// The results of all outputs. JSON: `apr.conversions/1`, whose `results` are each what a conversion or plan of its own
 /// gives (`apr.convert/1`, `apr.plan/1`), or an `apr.error/1`, all with the `input` and `output` that they are of.
 #[derive(Debug)]
 pub struct Conversions {
     results: Vec<Ended>,
     detail: Detail,
-    /// What the user should look at, each with the output that it is of.
+    /// Warnings for the user, each with the output that it is of.
     pub warnings: Vec<String>,
 }
 
-/// What became of one output.
+/// The result of one output.
 #[derive(Debug)]
 struct Ended {
     input: String,
@@ -106,7 +106,7 @@ impl Conversions {
         self.results.iter().filter_map(|ended| ended.result.as_ref().err())
     }
 
-    /// What `-q` leaves of it: plans.
+    /// The part that `-q` leaves: plans.
     pub fn quiet(&self) -> String {
         let plans = self.results.iter().filter_map(|ended| match &ended.result {
             Ok(Work::Planned(plan)) => Some(format!("{plan}\n")),
@@ -115,7 +115,7 @@ impl Conversions {
         plans.collect()
     }
 
-    /// Whether any output was written.
+    /// Returns whether any output was written.
     pub fn has_written(&self) -> bool {
         self.results.iter().any(|ended| matches!(ended.result, Ok(Work::Done(_))))
     }

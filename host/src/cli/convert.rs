@@ -140,7 +140,7 @@ enum Foreign {
     Drop,
 }
 
-/// Whether everything is told (`-v`).
+/// The amount of detail shown (`-v`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// The figures.
@@ -149,7 +149,7 @@ pub enum Detail {
     All,
 }
 
-/// What was done, or would be. JSON: `apr.convert/1` or, with `--plan`, `apr.plan/1`, with `--analyze-source`
+/// The result of the work, or its plan. JSON: `apr.convert/1` or, with `--plan`, `apr.plan/1`, with `--analyze-source`
 /// `apr.analysis/1`, with `--resume FOLDER` `apr.finished/1`, of several outputs `apr.conversions/1`.
 #[derive(Debug)]
 pub enum Outcome {
@@ -165,7 +165,7 @@ pub enum Outcome {
     Several(Conversions),
 }
 
-/// What is said when the work is done and only its report could not be written.
+/// The hint when the work is done and only its report could not be written.
 const IN_PLACE: &str = "write the report elsewhere: the output itself is complete";
 
 /// Converts, or plans to.
@@ -216,7 +216,7 @@ fn finish_in(folder: &Path, context: &Context) -> Result<Outcome> {
     })
 }
 
-/// What quantization did, as JSON: `apr.quantization/1`.
+/// Writes the effect of quantization, as JSON: `apr.quantization/1`.
 ///
 /// # Errors
 /// Io, which says that the output is in place.
@@ -244,7 +244,7 @@ pub fn with(host: &Host, options: &ConvertOptions, only_plan: bool, context: &Co
     convert(host, options).map(|done| Outcome::Done(Box::new(done), detail))
 }
 
-/// What is done with findings.
+/// The treatment of findings.
 fn quality(args: &Args) -> Quality {
     let Args { strict, relaxed, allow_nonfinite, .. } = *args;
     Quality { strict, relaxed, allow_nonfinite }.forced(args.force)

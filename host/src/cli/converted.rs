@@ -1,4 +1,4 @@
-//! What a conversion did, for people.
+//! The result of a conversion, for people.
 
 use crate::cli::convert::Detail;
 use apr_engine::values::loss::Measured;
@@ -7,7 +7,7 @@ use apr_host::sizes::{show_number_of, show_size};
 use apr_sdk::escape;
 use std::fmt;
 
-/// What a conversion did, for people.
+/// The result of a conversion, for people.
 pub struct Shown<'a>(pub &'a Converted, pub Detail);
 
 impl fmt::Display for Shown<'_> {
@@ -46,7 +46,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// What quantization did to all tensors together.
+/// The effect of quantization on all tensors together.
 fn show_loss(tensors: usize, total: &Measured) -> String {
     let Measured { rmse, max_abs_error, snr_db, cosine, bits_per_weight, not_finite, .. } = total;
     let tensors = show_number_of(tensors, "tensor");

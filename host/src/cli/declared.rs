@@ -23,7 +23,7 @@ pub struct Declared {
     formats: Vec<String>,
 }
 
-/// What a flag stands for.
+/// The meaning of a flag.
 #[derive(Clone)]
 enum Flag {
     /// An option.
@@ -74,7 +74,7 @@ pub fn find(globals: Globals) -> Vec<Declared> {
     all
 }
 
-/// Why a plugin that the user named is refused, if one is: its flags are unknown then.
+/// Fails with the reason why a plugin that the user named is refused, if one is: its flags are unknown then.
 ///
 /// # Errors
 /// The refusal.
@@ -129,7 +129,7 @@ fn flag(declared: &Declared) -> Arg {
     }
 }
 
-/// What was given by these flags, as if by `-O`.
+/// The options given by these flags, as if by `-O`.
 pub fn given(all: &[Declared], matches: &ArgMatches) -> Vec<GivenOption> {
     let Some((_, matches)) = matches.subcommand() else { return Vec::new() };
     let mut given = Vec::new();

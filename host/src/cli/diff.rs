@@ -73,10 +73,11 @@ fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// What was found. JSON: `same`; `a` and `b` (`path`, `format`, `tensors`); `tolerance`; `counts` of tensors by status;
-/// `tensors`, all that are not identical, the most different first (`status`, `matters`, `a` and `b` with `name`, `dtype`
-/// and `shape`, and `values` or `values_missing`, `rounded_to`); `notes`; `facts`, every other difference (`kind`, `format`, `file`, `key`, `a`,
-/// `b`, `matters`). `matters` says whether it makes the models different; `--top` cuts the text only.
+/// The differences found. JSON: `same`; `a` and `b` (`path`, `format`, `tensors`); `tolerance`; `counts` of tensors by
+/// status; `tensors`, all that are not identical, the most different first (`status`, `matters`, `a` and `b` with
+/// `name`, `dtype` and `shape`, and `values` or `values_missing`, `rounded_to`); `notes`; `facts`, every other
+/// difference (`kind`, `format`, `file`, `key`, `a`, `b`, `matters`). `matters` says whether it makes the models
+/// different; `--top` cuts the text only.
 #[derive(Debug, Serialize)]
 pub struct Compared {
     same: bool,

@@ -9,11 +9,11 @@ pub struct Entry {
     pub title: &'static str,
     /// One paragraph.
     pub meaning: &'static str,
-    /// What usually causes it.
+    /// The usual causes.
     pub causes: &'static [&'static str],
-    /// What to do, in order.
+    /// The steps to take, in order.
     pub steps: &'static [&'static str],
-    /// Whether the check that raises it is built.
+    /// True if the check that raises it is built.
     pub built: bool,
 }
 

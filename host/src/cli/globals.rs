@@ -64,7 +64,7 @@ impl ColorWhen {
         }
     }
 
-    /// What the environment wants: `APR_COLOR`, then `NO_COLOR`, then `CLICOLOR_FORCE`; empty means unset.
+    /// The environment's choice: `APR_COLOR`, then `NO_COLOR`, then `CLICOLOR_FORCE`; empty means unset.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Option<ColorWhen> {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
         if let Some(when) = set("APR_COLOR").and_then(|word| ColorWhen::from_word(&word)) {

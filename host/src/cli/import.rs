@@ -4,7 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::convert::{self, Outcome};
 use apr_sdk::Result;
 
-/// What a model becomes if nothing else is asked for.
+/// The format of an imported model if nothing else is asked for.
 const OWN_FORMAT: &str = "apr";
 
 /// Convert a model to APR, translating its tensor names

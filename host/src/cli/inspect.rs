@@ -65,7 +65,7 @@ fn tokens(text: &str) -> std::result::Result<u64, String> {
     tokens.ok_or_else(|| "give a whole number of tokens, at least 1".to_owned())
 }
 
-/// What the header says. JSON: the fields below, sizes in bytes, shapes outermost first.
+/// The contents of the header. JSON: the fields below, sizes in bytes, shapes outermost first.
 #[derive(Debug, Serialize)]
 pub struct Inspected {
     /// The path as typed.

@@ -27,7 +27,7 @@ pub struct Args {
     force: bool,
 }
 
-/// What was written. JSON: `files`.
+/// The files written. JSON: `files`.
 #[derive(Debug, Serialize)]
 pub struct Pages {
     files: Vec<String>,

@@ -25,13 +25,13 @@ pub struct Entry {
     /// Its type: `u32`, `str`, `[f32]` for an array.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
-    /// How many items an array has.
+    /// Number of items in an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
     /// Its value; `null` for one that was not read because it is long (`--full` reads it).
     #[serde(serialize_with = "as_json")]
     value: Value,
-    /// How many items of an array people see; none for all of everything.
+    /// Number of an array's items that people see; none for all of everything.
     #[serde(skip)]
     n_items: Option<usize>,
 }

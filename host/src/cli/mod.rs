@@ -122,7 +122,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// How the model is opened, for a verb that opens one.
+    /// The arguments for opening the model, for a verb that opens one.
     fn open_args(&mut self) -> Option<&mut OpenArgs> {
         match self {
             Verb::Convert(args) => Some(&mut args.open),

@@ -1,4 +1,4 @@
-//! What the paths of `apr convert` are: models and an output.
+//! The paths of `apr convert`: models and an output.
 
 use crate::cli::convert::Args;
 use crate::cli::open_args::only_a_path;
@@ -52,13 +52,13 @@ pub fn operands(args: &Args) -> Result<Operands> {
     Ok(Operands { inputs, output: output.cloned(), recipes })
 }
 
-/// Whether a path is a pattern of names in a folder, rather than one of them.
+/// Returns whether a path is a pattern of names in a folder, rather than one of them.
 fn is_pattern(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.contains(['*', '?', '[']) && path.symlink_metadata().is_err()
 }
 
-/// What a pattern matches, by name: the shell's own job, for a pattern that it was kept from.
+/// The files that match a pattern, by name: the shell's own job, for a pattern that it was kept from.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let none = |hint: &str| {
         let error = Error::not_found("no file matches this pattern").in_file(pattern.display().to_string());

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 
-/// What the arguments asked for.
+/// The request in the arguments.
 pub enum Parsed {
     /// Help or a version: a text that needs no work.
     Text(String),

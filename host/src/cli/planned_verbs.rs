@@ -1,4 +1,4 @@
-//! What the design has and nobody has built yet: recognised by name, and refused with exit 4 rather than misread.
+//! Verbs of the design that nobody has built yet: recognised by name, and refused with exit 4 rather than misread.
 
 use apr_sdk::{Error, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command};

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 /// Short work shows nothing.
 const SILENT_FOR: Duration = Duration::from_millis(500);
-/// How often a machine hears of the work.
+/// Interval at which a machine hears of the work.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// What form progress takes.
+/// The form of progress.
 enum Form {
     Bar(ProgressBar),
     Lines { json: bool },
@@ -29,7 +29,7 @@ pub struct Shown {
     lowest: Lowest,
 }
 
-/// How far the work is.
+/// The pace of the work.
 #[derive(Default)]
 struct Pace {
     /// When it began, and how much was done by then.
@@ -39,7 +39,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// How long the rest takes at the pace so far: of all of it, so that the estimate is steady.
+    /// Time left at the pace so far: of all of it, so that the estimate is steady.
     fn left(&self, now: Instant, done: u64, total: u64) -> Option<Duration> {
         let (began, first) = self.began?;
         let (elapsed, done_since) = (now.duration_since(began), done.checked_sub(first)?);

@@ -47,9 +47,10 @@ pub struct Args {
     pub open: OpenArgs,
 }
 
-/// What was lost. JSON: `a` and `b`, the paths; `tensors`, those whose values differ, worst first (`name`, `from`, `to`,
-/// `shape`, `bits_per_weight`, `values`, `not_finite`, how many of those are NaN or infinite on a side, `mismatched`, how many of
-/// those differ, and over the rest `rmse`, `max_abs_error`, `snr_db`, `cosine`); `equal`, how many others have equal values; `unpaired`, names without a counterpart of the same shape; `total`, over all that were compared.
+/// The losses. JSON: `a` and `b`, the paths; `tensors`, those whose values differ, worst first (`name`, `from`, `to`,
+/// `shape`, `bits_per_weight`, `values`, `not_finite`, how many of those are NaN or infinite on a side, `mismatched`,
+/// how many of those differ, and over the rest `rmse`, `max_abs_error`, `snr_db`, `cosine`); `equal`, how many others
+/// have equal values; `unpaired`, names without a counterpart of the same shape; `total`, over all that were compared.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     a: String,
@@ -79,7 +80,7 @@ struct Figures {
     values: u64,
     /// Pairs of values of which one is not finite: they are in none of the errors.
     not_finite: u64,
-    /// How many of those differ.
+    /// Number of those that differ.
     mismatched: u64,
     bits_per_weight: f64,
     /// Absent without a pair of finite values, and beyond the range of a float.

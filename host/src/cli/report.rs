@@ -1,4 +1,4 @@
-//! What a verb answers with: text for people, JSON for programs, a verdict for the exit code.
+//! The answer of a verb: text for people, JSON for programs, a verdict for the exit code.
 
 use apr_sdk::{Error, Result};
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub trait Report: Display {
         Ok(Streamed::No)
     }
 
-    /// What the user should know though the work was done; on stderr, or in the document's `warnings`.
+    /// Warnings for the user though the work was done; on stderr, or in the document's `warnings`.
     fn warnings(&self) -> &[String] {
         &[]
     }
@@ -33,7 +33,7 @@ pub trait Report: Display {
         None
     }
 
-    /// What `-q` leaves of the text: all of it, unless the verb knows better.
+    /// The part of the text that `-q` leaves: all of it, unless the verb knows better.
     fn quiet(&self) -> String {
         self.to_string()
     }
@@ -43,7 +43,7 @@ pub trait Report: Display {
         None
     }
 
-    /// What is done though the answer cannot be printed: for a verb that writes.
+    /// The work that is done though the answer cannot be printed: for a verb that writes.
     fn done(&self) -> Option<&'static str> {
         None
     }
@@ -57,7 +57,7 @@ pub trait Report: Display {
     }
 }
 
-/// What [`Report::write_json`] wrote.
+/// The result of [`Report::write_json`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streamed {
     /// Nothing: [`Report::json`] is to be printed.

@@ -22,7 +22,7 @@ pub fn tokens_of(host: &Host, opened: &OpenedModel, context: &Context) -> Result
     Ok(tokens)
 }
 
-/// What is watched while a worker works for a host.
+/// The flags to watch while a worker works for a host.
 pub fn watch(host: &Host) -> Watch {
     Watch { cancel: Arc::clone(&host.cancel) }
 }

@@ -45,7 +45,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     })
 }
 
-/// What was found in files.
+/// The findings in files.
 struct Found(ScannedFiles);
 
 impl Report for Found {

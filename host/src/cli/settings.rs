@@ -12,7 +12,7 @@ use toml::{Table, Value};
 /// The file that holds for every user of the machine.
 const SYSTEM_FILE: &str = "/etc/apr/config.toml";
 
-/// What a setting may be.
+/// The type of a setting.
 enum Kind {
     Bool,
     Integer,
@@ -66,7 +66,7 @@ pub struct Setting {
     pub value: Value,
     /// The flag, variable or file it came from, or `built-in`.
     pub origin: String,
-    /// What it is for.
+    /// Its purpose.
     pub help: &'static str,
 }
 
@@ -77,7 +77,7 @@ pub struct Settings {
     pub all: Vec<Setting>,
     /// The configuration files that exist and were read, strongest first.
     pub files: Vec<PathBuf>,
-    /// What those files say that nobody understands.
+    /// Warnings about what nobody understands in those files.
     pub warnings: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl Settings {
         self.find(key).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether a setting is on.
+    /// Returns whether a setting is on.
     pub fn is_on(&self, key: &str) -> bool {
         self.find(key).and_then(Value::as_bool).unwrap_or_default()
     }

@@ -22,13 +22,13 @@ const STOPPED: i32 = 130;
 /// Signals within this time of the first are one: a terminal sends its Ctrl-C to the program, and a supervisor that saw it too
 /// sends its own.
 const TOGETHER: Duration = Duration::from_millis(500);
-/// How long work that was asked to stop may go on if it leaves nothing behind: some loops do not hear that they are to stop.
+/// Time that work that was asked to stop may go on if it leaves nothing behind: some loops do not hear that they are to stop.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The stack of the work, whatever the shell allows: what a system usually gives.
 const STACK: usize = 8 << 20;
-/// What is written to the main thread when the work is done.
+/// Byte written to the main thread when the work is done.
 const DONE: u8 = b'.';
-/// What is written to it when the work did as the first signal asked, and goes on.
+/// Byte written to it when the work did as the first signal asked, and goes on.
 const FORGIVEN: u8 = b',';
 
 /// The way to the main thread, if it waits for signals.
@@ -38,9 +38,9 @@ struct Main {
     wake: UnixStream,
     /// Set when a further signal is a second one.
     is_late: Arc<AtomicBool>,
-    /// How many outputs are being written.
+    /// Number of outputs that are being written.
     outputs: OnceLock<Arc<AtomicUsize>>,
-    /// How the terminal is to be left.
+    /// The state in which to leave the terminal.
     terminal: OnceLock<Termios>,
 }
 
@@ -177,7 +177,7 @@ pub fn watch_terminal(flag: &Arc<AtomicBool>) {
     }));
 }
 
-/// Whether whoever started this process wants it to ignore a signal, as `nohup` does.
+/// Returns whether whoever started this process wants it to ignore a signal, as `nohup` does.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -37,7 +37,7 @@ pub struct TensorArgs {
 }
 
 impl TensorArgs {
-    /// What the input's tensors are called.
+    /// The names of the input's tensors.
     ///
     /// # Errors
     /// What reading the mapping raises.
@@ -51,7 +51,7 @@ impl TensorArgs {
         self.prune_layers.iter().copied().collect()
     }
 
-    /// Which of them are wanted.
+    /// The choice of those that are wanted.
     pub fn choice(&self) -> Choice {
         Choice { include: self.include.clone(), exclude: self.exclude.clone(), drop: self.drop.clone() }
     }

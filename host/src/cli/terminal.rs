@@ -11,16 +11,16 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How the streams are to be used.
+/// Settings for the use of the streams.
 #[derive(Clone, Debug)]
 pub struct Terminal {
-    /// Whether stdout gets a JSON document and errors are JSON objects.
+    /// True if stdout gets a JSON document and errors are JSON objects.
     pub json: bool,
-    /// Whether everything but the result is left out.
+    /// True if everything but the result is left out.
     pub quiet: bool,
-    /// How much more is told.
+    /// Level of additional detail.
     pub verbose: u8,
-    /// Whether stderr gets colors.
+    /// True if stderr gets colors.
     pub color: bool,
     /// Warnings that wait for the answer's document; shared by everything that speaks to this terminal.
     pub waiting: Arc<Mutex<Vec<String>>>,
@@ -30,7 +30,7 @@ pub struct Terminal {
 const LONGEST: usize = 2000;
 
 impl Terminal {
-    /// What can be known before the arguments are understood, so that complaints about them obey `--json` and `--color`.
+    /// The settings known before the arguments are understood, so that complaints about them obey `--json` and `--color`.
     pub fn before_parsing(args: &[OsString]) -> Terminal {
         let words: Vec<_> = args.iter().skip(1).map_while(|a| a.to_str().filter(|a| *a != "--")).collect();
         let when = words.iter().enumerate().find_map(|(n, word)| {
@@ -216,7 +216,7 @@ impl Terminal {
     }
 }
 
-/// Whether stderr gets colors: what was wanted, else what the terminal is.
+/// Returns whether stderr gets colors: what was wanted, else what the terminal is.
 pub fn color_wanted(when: ColorWhen) -> bool {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
     match when {
@@ -275,7 +275,7 @@ fn write_out(bytes: &[u8]) -> Result<()> {
     ended(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// How writing to stdout ended. A reader that went away (`apr tensors | head`) is a quiet end.
+/// The outcome of writing to stdout. A reader that went away (`apr tensors | head`) is a quiet end.
 fn ended(written: io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

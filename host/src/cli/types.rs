@@ -68,10 +68,10 @@ pub struct TypeArgs {
     pub report: Option<PathBuf>,
 }
 
-/// What `--outtype` asks for.
+/// The request of `--outtype`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OutType {
-    /// What the target is used to.
+    /// The target's usual type.
     Auto,
     /// Floats.
     Float(DType),
@@ -91,7 +91,7 @@ impl TypeArgs {
         self.recipe.iter().chain(&self.imatrix)
     }
 
-    /// What was asked.
+    /// The quantization asked for.
     ///
     /// # Errors
     /// Those of reading the file of `--recipe`.
@@ -219,7 +219,7 @@ fn parse_float(text: &str) -> std::result::Result<DType, String> {
     })
 }
 
-/// What llama.cpp's converter calls types.
+/// Parses the names of types in llama.cpp's converter.
 fn parse_outtype(text: &str) -> std::result::Result<OutType, String> {
     match text.to_ascii_lowercase().as_str() {
         "auto" => Ok(OutType::Auto),

@@ -46,7 +46,7 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
     Error::invalid_argument(message).hint(way_out(error, verb))
 }
 
-/// What was probably meant, else what is possible, else where to read.
+/// The argument that was probably meant, else those that are possible, else where to read.
 fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
     let all = |kind: ContextKind| error.get(kind).map(words).unwrap_or_default();
     let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where to look and whom to trust. `apr` uses [`DiscoverOptions::from_environment`].
+/// The places to look in, and the owners to trust. `apr` uses [`DiscoverOptions::from_environment`].
 #[derive(Clone, Debug, Default)]
 pub struct DiscoverOptions {
     /// Files and folders given with `--plugin`; may be relative.
@@ -32,11 +32,11 @@ pub struct DiscoverOptions {
     pub trusted_folders: Vec<PathBuf>,
     /// The lock file, which pins plugins by digest.
     pub lock: Option<PathBuf>,
-    /// Whether plugins missing from the lock file are refused.
+    /// True if plugins missing from the lock file are refused.
     pub listed_only: bool,
-    /// How to try libraries before loading them; `None` to load them directly.
+    /// The way to try libraries before loading them; `None` to load them directly.
     pub rehearsal: Option<Rehearsal>,
-    /// Whether plugins linked into the program are included, last in order.
+    /// True if plugins linked into the program are included, last in order.
     pub bundled: bool,
 }
 

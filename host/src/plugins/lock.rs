@@ -15,7 +15,7 @@ pub struct LockEntry {
     pub id: String,
     /// SHA-256 of its library, in lower-case hexadecimal.
     pub sha256: String,
-    /// Where it was found when it was pinned; for people.
+    /// The kind of place where it was found when it was pinned; for people.
     #[serde(default)]
     pub tier: String,
 }

@@ -1,5 +1,4 @@
-//! Where to look for plugins, in which order, and which files of a folder to judge. Never the current
-//! directory.
+//! The places to look for plugins, their order, and the files of a folder to judge. Never the current directory.
 
 use super::discover::DiscoverOptions;
 use apr_engine::registry::Origin;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Place {
     /// The path as given.
     pub path: PathBuf,
-    /// Who named it, or what kind of folder it is.
+    /// The origin: who named it, or the kind of folder it is.
     pub origin: Origin,
 }
 
@@ -22,7 +21,7 @@ pub struct Place {
 pub struct Candidate {
     /// The path as found.
     pub path: PathBuf,
-    /// Who named it, or the kind of folder it is in.
+    /// The origin: who named it, or the kind of folder it is in.
     pub origin: Origin,
 }
 
@@ -48,7 +47,7 @@ pub fn table_name(id: &str) -> String {
     format!("{id}{TABLE}")
 }
 
-/// Whether a file is treated as an architecture table.
+/// Returns whether a file is treated as an architecture table.
 pub fn is_table(path: &Path) -> bool {
     path.to_string_lossy().ends_with(TABLE)
 }
@@ -129,13 +128,13 @@ fn has_plugin_name(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(is_plugin_name)
 }
 
-/// Whether a file is named like a library on this system.
+/// Returns whether a file is named like a library on this system.
 fn is_library(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(DLL_SUFFIX) && !name.starts_with('.')
 }
 
-/// Whether a name is that of a plugin's library or an architecture table.
+/// Returns whether a name is that of a plugin's library or an architecture table.
 fn is_plugin_name(name: &str) -> bool {
     if name.len() > TABLE.len() && name.ends_with(TABLE) && !name.starts_with('.') {
         return true;

@@ -10,27 +10,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How to try libraries.
+/// The way to try libraries.
 #[derive(Clone, Debug)]
 pub struct Rehearsal {
     /// The program and its arguments, followed by the library's path. It loads the library and prints
     /// [`SURVIVED`].
     pub command: Vec<PathBuf>,
-    /// Where to remember what passed; `None` to remember nothing.
+    /// The file that remembers what passed; `None` to remember nothing.
     pub remembered: Option<PathBuf>,
-    /// Whether to also try libraries that came with the program or the system, which are otherwise trusted to
-    /// work.
+    /// True to also try libraries that came with the program or the system, which are otherwise trusted to work.
     pub every: bool,
 }
 
-/// What the child prints on stdout once the library is loaded, or refused by an ordinary error.
+/// The line that the child prints on stdout once the library is loaded, or refused by an ordinary error.
 pub const SURVIVED: &str = "survived";
 
 /// Loading takes milliseconds; a library that takes this long is waiting for something.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Rehearsal {
-    /// Whether a library found this way is to be tried.
+    /// Returns whether a library found this way is to be tried.
     pub(super) fn concerns(&self, origin: Origin) -> bool {
         self.every || matches!(origin, Origin::Flag | Origin::VariableFile | Origin::Variable | Origin::User)
     }

@@ -4,7 +4,7 @@
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Whose files are trusted.
+/// The owners and folders whose files are trusted.
 #[derive(Clone, Debug, Default)]
 pub struct TrustRules {
     trusted_folders: Vec<PathBuf>,

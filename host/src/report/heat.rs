@@ -3,7 +3,7 @@
 use crate::report::numbers::percent;
 use serde::Serialize;
 
-/// How many shades there are beside that for no error; the style sheet has a colour for each.
+/// Number of shades beside that for no error; the style sheet has a colour for each.
 const SHADES: u8 = 8;
 
 /// The shades of the errors of one map.
@@ -18,7 +18,7 @@ pub struct Scale {
 pub struct Cell {
     /// The class of its shade.
     class: String,
-    /// What stands in it.
+    /// Its text.
     text: String,
 }
 

@@ -14,9 +14,9 @@ const HEIGHT: u64 = 24;
 pub struct Histogram {
     /// The outline of all bars.
     path: String,
-    /// Where zero lies, if it is inside.
+    /// The position of zero, if it is inside.
     zero: Option<u64>,
-    /// What it shows, in words.
+    /// Its content, in words.
     title: String,
 }
 
@@ -58,7 +58,7 @@ fn along(run: u64) -> String {
     if run > 0 { format!("h{run}") } else { String::new() }
 }
 
-/// Where zero lies between the edges, in units of the drawing.
+/// The position of zero between the edges, in units of the drawing.
 fn zero(edges: &[f64]) -> Option<u64> {
     let n = edges.len().checked_sub(1).filter(|n| *n > 0)? as u64;
     let at = edges.iter().position(|edge| *edge >= 0.0)?;

@@ -9,9 +9,9 @@ const SIZE: (f64, f64, f64) = (480.0, 300.0, 48.0);
 /// A point.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// What stands below it.
+    /// The text below it.
     pub label: String,
-    /// How high it lies, from 0 on.
+    /// Its height, from 0 on.
     pub value: f64,
 }
 

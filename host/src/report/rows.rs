@@ -44,7 +44,7 @@ struct TensorRow {
     figures: Figures,
     histogram: Option<Histogram>,
     b: Option<SideB>,
-    /// How both compare.
+    /// Comparison of both.
     error: Option<String>,
     status: &'static str,
 }
@@ -65,7 +65,7 @@ struct Figures {
     rms: String,
     zeros: String,
     odd: String,
-    /// Whether some are not finite.
+    /// True if some are not finite.
     is_odd: bool,
 }
 

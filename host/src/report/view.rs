@@ -1,4 +1,4 @@
-//! What the page about a survey shows, as its template takes it: texts, made safe to print and ready to stand in a cell.
+//! Content of the page about a survey, as its template takes it: texts, made safe to print and ready to stand in a cell.
 
 use crate::report::MOST_TENSORS;
 use crate::report::heat::{Cell, Scale};

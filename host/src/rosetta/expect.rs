@@ -5,7 +5,7 @@ use apr_sdk::manifest::ForeignCarrier;
 use apr_sdk::{Error, ForeignPolicy, FormatManifest, Model, Obstacle, Value};
 use apr_testkit::metadata_carried;
 
-/// Why a format cannot hold a model's tensors, or `None` if it can.
+/// The reason why a format cannot hold a model's tensors, or `None` if it can.
 pub fn obstacle(format: &FormatManifest, model: &Model) -> Option<String> {
     match format.carries.check(model) {
         Err(refusal) => Some(words(&refusal.obstacle)),
@@ -27,7 +27,7 @@ fn words(obstacle: &Obstacle) -> String {
     }
 }
 
-/// Why a specimen cannot be written in a format as a source, or `None` if it can.
+/// The reason why a specimen cannot be written in a format as a source, or `None` if it can.
 pub fn obstacle_at_source(format: &FormatManifest, specimen: &Specimen) -> Option<String> {
     let carries = &format.carries;
     match &specimen.extra {
@@ -65,14 +65,14 @@ pub fn short(format: &FormatManifest, error: &Error) -> String {
     text.to_owned()
 }
 
-/// What a model still has of its source besides tensors.
+/// The parts of its source besides tensors that a model still has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// Metadata that only the source's format can express.
     pub metadata: bool,
-    /// Whether it still has the tokenizer.
+    /// True if it still has the tokenizer.
     pub tokenizer: bool,
-    /// Whether it still has the companion files.
+    /// True if it still has the companion files.
     pub companions: bool,
 }
 

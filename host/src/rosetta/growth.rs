@@ -1,5 +1,5 @@
-//! How the error grows along a chain: fits the exponent in `error = first · hops ^ exponent`. Random errors
-//! grow with the square root (0.5), systematic ones linearly (1): specification, section 14.5.
+//! Growth of the error along a chain: fits the exponent in `error = first · hops ^ exponent`. Random errors grow with
+//! the square root (0.5), systematic ones linearly (1): specification, section 14.5.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ const LINEAR: f64 = 0.75;
 /// Points with an error that are needed to fit a growth.
 const FEWEST: usize = 3;
 
-/// How the error grows.
+/// Growth of the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

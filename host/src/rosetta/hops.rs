@@ -21,7 +21,7 @@ pub struct Chain {
     pub from: String,
     /// The completed hops.
     pub hops: Vec<Hop>,
-    /// How the error grows.
+    /// Growth of the error.
     pub growth: Growth,
 }
 
@@ -38,7 +38,7 @@ pub struct Hop {
     pub tensors: usize,
     /// The largest absolute difference between two values.
     pub max_abs_diff: f64,
-    /// What differs from the original.
+    /// Differences from the original.
     pub findings: Vec<Finding>,
     /// Notes from the conversion: what is not carried, what was assumed.
     pub notes: Vec<String>,

@@ -20,9 +20,9 @@ pub struct Pairs {
 pub struct Role {
     /// The format's id.
     pub id: String,
-    /// Whether it can be the source.
+    /// True if it can be the source.
     pub reads: bool,
-    /// Whether it can be the target.
+    /// True if it can be the target.
     pub writes: bool,
 }
 
@@ -33,13 +33,13 @@ pub struct Pair {
     pub from: String,
     /// The id of the target format.
     pub to: String,
-    /// What is refused before anything is written.
+    /// Models refused before anything is written.
     pub refuses: Refusals,
-    /// What is lost although the conversion succeeds.
+    /// Losses although the conversion succeeds.
     pub loses: Vec<String>,
 }
 
-/// What a target refuses.
+/// Refusals of a target.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Refusals {
     /// Models with any number of tensors but one.
@@ -73,7 +73,7 @@ pub fn pairs(registry: &Registry) -> Pairs {
     }
 }
 
-/// Whether a model can be converted from one format to the other.
+/// Returns whether a model can be converted from one format to the other.
 pub fn is_pair(from: &Format, to: &Format) -> bool {
     from.id() != to.id() && from.manifest.reads && to.manifest.writes
 }

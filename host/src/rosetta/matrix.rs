@@ -32,7 +32,7 @@ pub struct FormatRow {
     pub id: String,
     /// Number of models that can start in it.
     pub models: usize,
-    /// Why the others cannot.
+    /// The reasons why the others cannot.
     pub not_applicable: Reasons,
 }
 
@@ -49,14 +49,14 @@ pub struct PairRow {
     pub returned: usize,
     /// Models that the target refused, as expected, by reason.
     pub not_applicable: Reasons,
-    /// Why nothing comes back, if known.
+    /// The reason why nothing comes back, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_return: Option<String>,
-    /// What was lost besides tensors, unexpectedly.
+    /// Unexpected losses besides tensors.
     pub loses: Vec<&'static str>,
     /// Number of models that failed.
     pub red: usize,
-    /// Whether the same conversion on the command line gave the same bytes; absent if it was not run.
+    /// True if the same conversion on the command line gave the same bytes; absent if it was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_line: Option<bool>,
 }
@@ -83,14 +83,14 @@ pub struct Red {
     pub route: Vec<String>,
     /// The model's name.
     pub model: String,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
     /// Commands that reproduce it.
     pub commands: Vec<String>,
 }
 
 impl Matrix {
-    /// Whether nothing failed and something was tried.
+    /// Returns whether nothing failed and something was tried.
     pub fn is_green(&self) -> bool {
         self.red.is_empty() && self.pairs.iter().any(|pair| pair.arrived > 0)
     }

@@ -1,5 +1,4 @@
-//! What a model could become: for each target, what would be refused or lost. Found by planning the
-//! conversion, which writes nothing.
+//! A model's possible targets: for each, what would be refused or lost. Found by planning the conversion, which writes nothing.
 
 use crate::convert::{ConvertOptions, plan};
 use crate::host::Host;
@@ -21,20 +20,20 @@ pub struct Prospects {
     pub targets: Vec<Target>,
 }
 
-/// What a model would be in another format.
+/// The prospects of a model in another format.
 #[derive(Clone, Debug, Serialize)]
 pub struct Target {
     /// The id of the target format.
     pub to: String,
-    /// Whether the conversion is possible.
+    /// True if the conversion is possible.
     pub possible: bool,
-    /// Whether it is only possible with `--arch none`, which keeps all names.
+    /// True if it is only possible with `--arch none`, which keeps all names.
     pub needs_arch_none: bool,
     /// Size of the output in bytes.
     pub bytes: Option<u64>,
-    /// What would not be carried, and what would be assumed.
+    /// Notes on what would not be carried, and what would be assumed.
     pub notes: Vec<String>,
-    /// Why the conversion is not possible.
+    /// The reason why the conversion is not possible.
     pub refused: Option<String>,
 }
 

@@ -43,7 +43,7 @@ struct Task {
     what: What,
 }
 
-/// What a task belongs to.
+/// The row that a task belongs to.
 #[derive(Clone, Copy)]
 enum What {
     /// A row of pairs: there, and back if there is a writer.
@@ -337,7 +337,7 @@ fn command_lines(
     Ok(())
 }
 
-/// What is wrong with the conversion on the command line, or `None`.
+/// The fault of the conversion on the command line, or `None`.
 fn typed(
     host: &Host,
     source: &Source,

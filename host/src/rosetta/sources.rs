@@ -20,9 +20,9 @@ pub struct Source {
     pub name: String,
     /// The file to open.
     pub path: PathBuf,
-    /// What to do with foreign metadata.
+    /// The treatment of foreign metadata.
     pub policy: ForeignPolicy,
-    /// Whether a writer may refuse it with an explicit error.
+    /// True if a writer may refuse it with an explicit error.
     pub may_refuse: bool,
 }
 
@@ -137,7 +137,7 @@ fn same_tensors(host: &Host, opened: &OpenedModel, specimen: &Specimen, nameless
     Ok(())
 }
 
-/// Which of the specimen's extras the opened file lacks.
+/// The specimen's extra that the opened file lacks.
 fn missing_extra(opened: &OpenedModel, format: &str, specimen: &Specimen) -> Result<Option<String>> {
     match &specimen.extra {
         Extra::Nothing => {}

@@ -10,19 +10,19 @@ use std::collections::BTreeSet;
 
 /// A model that is not in any format yet.
 pub struct Specimen {
-    /// What is special about it: `F32/4d`, `names/unicode`.
+    /// Its feature: `F32/4d`, `names/unicode`.
     pub name: String,
     /// Tensors with their payloads: (name, dtype, shape, bytes).
     pub tensors: Vec<(String, DType, Vec<u64>, Vec<u8>)>,
-    /// What it has besides tensors.
+    /// Its contents besides tensors.
     pub extra: Extra,
-    /// What to do with foreign metadata.
+    /// The treatment of foreign metadata.
     pub policy: ForeignPolicy,
-    /// Whether a writer may refuse it with an explicit error, although the manifest cannot express that.
+    /// True if a writer may refuse it with an explicit error, although the manifest cannot express that.
     pub may_refuse: bool,
 }
 
-/// What a model may have besides tensors.
+/// The contents that a model may have besides tensors.
 #[derive(Clone)]
 pub enum Extra {
     /// Only tensors.

@@ -23,14 +23,14 @@ pub enum Outcome {
     Red(String),
 }
 
-/// What the model had at the source and has lost.
+/// The parts that the model had at the source and has lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Metadata that only the source's format can express.
     pub metadata: bool,
-    /// Whether the tokenizer was lost.
+    /// True if the tokenizer was lost.
     pub tokenizer: bool,
-    /// Whether companion files were lost.
+    /// True if companion files were lost.
     pub companions: bool,
 }
 
@@ -62,7 +62,7 @@ pub fn walk(host: &Host, source: &Source, route: &[usize], folder: &Path) -> Res
     Ok(outcomes)
 }
 
-/// Why some format of a route cannot hold the source's model, if so.
+/// The reason why some format of a route cannot hold the source's model, if so.
 ///
 /// # Errors
 /// A source that is gone.
@@ -189,7 +189,7 @@ fn judge(
     Ok(Outcome::Arrived(lost))
 }
 
-/// What a model has besides tensors.
+/// The contents of a model besides tensors.
 struct Possessions {
     metadata: Vec<(String, ValueType, Bytes)>,
     tokenizer: Option<Bytes>,

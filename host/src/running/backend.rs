@@ -1,4 +1,4 @@
-//! Which compute backend runs a model, on which of its devices.
+//! Choice of the compute backend that runs a model, and of its device.
 
 use apr_engine::registry::Registry;
 use apr_sdk::{DType, DeviceInfo, DeviceSink, Error, Kernel, OpSpec, Program, Result, Support, escape};
@@ -24,9 +24,9 @@ pub struct Chosen {
     pub kernel: Arc<dyn Kernel>,
     /// The device's number.
     pub device: u32,
-    /// What it says of itself.
+    /// Its description of itself.
     pub info: DeviceInfo,
-    /// Why others, which come before it, were passed over: there is no such device here.
+    /// The reasons why others, which come before it, were passed over: there is no such device here.
     pub passed: Vec<String>,
     /// The same of devices that are there, but cannot be used, or do not run this program.
     pub declined: Vec<String>,
@@ -70,7 +70,7 @@ fn in_order(registry: &Registry) -> Vec<(String, Result<Arc<dyn Kernel>>)> {
     all
 }
 
-/// Whether a backend computes in the host's memory.
+/// Returns whether a backend computes in the host's memory.
 fn is_host(kernel: &Result<Arc<dyn Kernel>>) -> bool {
     let listed = kernel.as_ref().ok().and_then(|kernel| devices(kernel.as_ref()).ok());
     listed.is_some_and(|all| all.iter().any(|info| info.unusable.is_none() && info.memory == 0))
@@ -94,7 +94,7 @@ pub fn first_usable(registry: &Registry, device: u32) -> Result<(String, Arc<dyn
     })
 }
 
-/// Why a device cannot run a program over weights of these types: the first operation that it cannot.
+/// The reason why a device cannot run a program over weights of these types: the first operation that it cannot.
 ///
 /// # Errors
 /// Any error from the backend.

@@ -1,4 +1,4 @@
-//! What is known of a loaded model: sizes, types, what one token reads.
+//! Facts about a loaded model: sizes, types, what one token reads.
 
 use super::backend::Chosen;
 use super::suggested::Suggested;
@@ -6,12 +6,12 @@ use apr_engine::architecture::Decoder;
 use apr_inference::program::Built;
 use apr_sdk::{DType, MatrixSpec, Operation, PagedState, RowsOf, State};
 
-/// What is known of a loaded model.
+/// Facts about a loaded model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
     /// The architecture's id.
     pub architecture: String,
-    /// How many parameters it has: the elements of all weights.
+    /// Number of parameters: the elements of all weights.
     pub parameters: u64,
     /// Bytes of all weights as plain rows.
     pub bytes: u64,
@@ -23,47 +23,47 @@ pub struct Facts {
     pub cache_bytes: u64,
     /// The type that most bytes of weights have.
     pub dtype: DType,
-    /// Whether any weight lies in blocks, so that devices may round activations.
+    /// True if any weight lies in blocks, so that devices may round activations.
     pub has_blocks: bool,
     /// Positions that it was trained for.
     pub trained_context: Option<u32>,
-    /// How many tokens it knows.
+    /// Number of tokens it knows.
     pub vocabulary: u32,
     /// The backend's id.
     pub backend: String,
     /// The device's name.
     pub device: String,
-    /// Whether the device has memory of its own, whose speed the host does not measure.
+    /// True if the device has memory of its own, whose speed the host does not measure.
     pub own_memory: bool,
-    /// How many threads compute.
+    /// Number of threads that compute.
     pub threads: usize,
-    /// Whether prepared weights were found.
+    /// True if prepared weights were found.
     pub images_were_kept: bool,
-    /// How tokens are to be chosen, as the model says.
+    /// The model's suggestions for choosing tokens.
     pub suggested: Suggested,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// What was done besides, for those who ask.
+    /// Notes on what was done besides, for those who ask.
     pub notes: Vec<String>,
 }
 
-/// What only loading shows.
+/// Facts that only loading shows.
 pub(super) struct Found {
     /// Bytes of all images.
     pub image_bytes: u64,
     /// Bytes of keys and values for the whole context.
     pub cache_bytes: u64,
-    /// Whether the device has memory of its own.
+    /// True if the device has memory of its own.
     pub own_memory: bool,
-    /// Whether the images were kept from last time.
+    /// True if the images were kept from last time.
     pub images_were_kept: bool,
-    /// How many threads the system granted.
+    /// Number of threads that the system granted.
     pub threads: usize,
-    /// How tokens are to be chosen, as the model says.
+    /// The model's suggestions for choosing tokens.
     pub suggested: Suggested,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// What was done besides.
+    /// Notes on what was done besides.
     pub notes: Vec<String>,
 }
 

@@ -22,13 +22,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a file of images begins with.
+/// First bytes of a file of images.
 const MAGIC: &[u8; 8] = b"APRIMG2\n";
 /// Images begin at a multiple of this in a file. 4 KiB.
 const PAGE: u64 = 4096;
 /// Bytes that a checksum covers. 1 MiB: some thousand for a large model, each of which a thread reads at once.
 const PIECE: u64 = 1 << 20;
-/// What the name of a file ends with while it is written.
+/// Suffix of a file's name while it is written.
 const STAGED: &str = ".apr-part";
 
 /// The beginning of a file of images, up to the first of them.
@@ -69,7 +69,7 @@ fn is_own(meta: &Metadata) -> bool {
     meta.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// What is under the name of a file of images.
+/// The contents under the name of a file of images.
 pub enum Held {
     /// Nothing.
     Nothing,
@@ -153,7 +153,7 @@ pub struct Staged {
     path: PathBuf,
     /// The name that it gets.
     pub target: PathBuf,
-    /// Where its images end.
+    /// End of its images.
     end: u64,
     is_finished: bool,
 }

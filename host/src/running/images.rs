@@ -12,13 +12,13 @@ use std::sync::{Mutex, PoisonError};
 /// Memory for the images of all weights.
 pub struct Images {
     regions: Vec<Mutex<Option<Region>>>,
-    /// Whether the images are there already.
+    /// True if the images are there already.
     pub ready: bool,
     watch: Watch,
     staged: Option<Staged>,
 }
 
-/// Where images are in the memory or the file, and where they end.
+/// Ranges of the images in the memory or the file, and their end.
 fn places(first: u64, specs: &[ImageSpec]) -> Result<(Vec<Range<u64>>, u64)> {
     let too_large = || Error::limit("the prepared weights are too large to count");
     let mut at = first;
@@ -109,7 +109,7 @@ impl Images {
         written.map_err(|error| error.in_file(staged.target.display().to_string()))
     }
 
-    /// What tells whether the images are still whole.
+    /// The watch that tells whether the images are still whole.
     pub fn watch(&self) -> Watch {
         self.watch.clone()
     }
@@ -119,7 +119,7 @@ impl Images {
 pub struct Place<'a> {
     /// All images.
     pub images: &'a Images,
-    /// Which one.
+    /// The image's number.
     pub number: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What prepared weights follow from, as a digest: the key under which they are kept.
+//! The key under which prepared weights are kept: a digest of all that they follow from.
 
 use apr_engine::expression::PlannedTensor;
 use apr_engine::open::OpenedModel;
@@ -67,13 +67,13 @@ pub fn key(
     Ok(text)
 }
 
-/// What tells a plugin's file from one of the same version that was built from other sources.
+/// The stamp that tells a plugin's file from one of the same version that was built from other sources.
 fn stamp(path: Option<&Path>) -> String {
     let data = path.and_then(|path| std::fs::metadata(path).ok());
     data.map_or_else(String::new, |data| format!("{} {:?}", data.len(), data.modified().ok()))
 }
 
-/// Who makes prepared weights: this apr, the backend, and all plugins, any of which may read, translate or quantize them.
+/// The makers of prepared weights: this apr, the backend, and all plugins, any of which may read, translate or quantize them.
 fn makers<'m>(backend: &str, plugins: impl Iterator<Item = (&'m Manifest, String)>) -> String {
     let line = |(one, stamp): (&Manifest, String)| format!("{} {} {stamp}\n", one.id, one.version);
     let mut plugins: Vec<_> = plugins.map(line).collect();

@@ -35,7 +35,7 @@ const ROWS: u32 = 512;
 /// The same where every intermediate result keeps its rows.
 const TAPPED_ROWS: u32 = 64;
 
-/// What a model is loaded for.
+/// The purpose for which a model is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
     /// Logits for the next token.
@@ -47,7 +47,7 @@ pub enum Wanted {
     Hidden,
 }
 
-/// How to load a model.
+/// Options for loading a model.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// The architecture that the user named.
@@ -58,7 +58,7 @@ pub struct LoadOptions {
     pub device: u32,
     /// The backend's own options.
     pub options: Options,
-    /// How many threads compute.
+    /// Number of threads that compute.
     pub threads: usize,
     /// Positions that there is room for; `None` for what the model was trained for, but at most `usual_context`.
     pub context: Option<u32>,
@@ -70,13 +70,13 @@ pub struct LoadOptions {
     pub cache: DType,
     /// The recipe to quantize with while loading.
     pub quantize: Option<String>,
-    /// Whether weights in blocks are loaded as F32, with which no backend rounds activations.
+    /// True if weights in blocks are loaded as F32, with which no backend rounds activations.
     pub as_floats: bool,
-    /// What is wanted.
+    /// The purpose.
     pub wanted: Wanted,
     /// The folder where prepared weights are kept for the next time.
     pub keep_images: Option<PathBuf>,
-    /// Whether intermediate results can be read.
+    /// True if intermediate results can be read.
     pub taps: bool,
 }
 
@@ -103,11 +103,11 @@ impl Default for LoadOptions {
 
 /// A loaded model.
 pub struct Loaded {
-    /// What runs it.
+    /// The runner.
     pub runner: Runner,
     /// The program that was compiled.
     pub built: Built,
-    /// What was found out while loading.
+    /// The facts found out while loading.
     pub facts: Facts,
 }
 
@@ -199,7 +199,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     Ok(Loaded { runner, built, facts })
 }
 
-/// Whether each token sees all others, so that all must be there at once.
+/// Returns whether each token sees all others, so that all must be there at once.
 fn is_whole(built: &Built) -> bool {
     built.program.operations.iter().any(|operation| {
         matches!(operation, apr_sdk::Operation::Attention(attention) if attention.mask == Mask::FULL)

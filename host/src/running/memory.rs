@@ -1,4 +1,4 @@
-//! Whether a model fits into memory, before anything is loaded.
+//! Check that a model fits into memory, before anything is loaded.
 
 use crate::sizes::show_size;
 use apr_sdk::{Error, Result};
@@ -15,7 +15,7 @@ pub fn available() -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Whose memory holds a model.
+/// The memory that holds a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The host's.
@@ -24,7 +24,7 @@ pub enum Place {
     Device,
 }
 
-/// What a model needs, in bytes.
+/// Memory that a model needs, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
     /// Prepared weights.

@@ -1,22 +1,22 @@
-//! How a model's makers say that its tokens are to be chosen: the card's `sampling`, which formats read from their own
-//! keys (`general.sampling.*` of GGUF) and files (`generation_config.json`).
+//! The makers' suggestions for choosing a model's tokens: the card's `sampling`, which formats read from their own keys
+//! (`general.sampling.*` of GGUF) and files (`generation_config.json`).
 
 use serde_json::Value as Json;
 
-/// What the model suggests; `None` for what it does not mention.
+/// The model's suggestions; `None` for what it does not mention.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Suggested {
     /// Divides the logits.
     pub temperature: Option<f32>,
-    /// How many of the largest logits are kept.
+    /// Number of the largest logits that are kept.
     pub top_k: Option<u32>,
     /// The sum of the probabilities that are kept.
     pub top_p: Option<f32>,
-    /// How probable a token must be, relative to the most probable one.
+    /// Least probability of a token, relative to the most probable one.
     pub min_p: Option<f32>,
-    /// What makes recent tokens less likely.
+    /// The penalty that makes recent tokens less likely.
     pub repeat_penalty: Option<f32>,
-    /// How many tokens are recent.
+    /// Number of tokens that are recent.
     pub repeat_last: Option<usize>,
 }
 

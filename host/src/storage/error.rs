@@ -28,8 +28,8 @@ pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
     }
 }
 
-/// What opening a path that the user typed raised: of one that does not exist it says where the path breaks off, or which
-/// name in its folder was probably meant.
+/// The error of opening a path that the user typed: of one that does not exist it says where the path breaks off, or
+/// which name in its folder was probably meant.
 pub fn with_way_out(error: Error, path: &Path) -> Error {
     if error.kind() == ErrorKind::NotFound { error.hint(way_out(path)) } else { error }
 }

@@ -1,4 +1,4 @@
-//! What an interrupted conversion leaves behind for `--resume` to continue from.
+//! The journal that an interrupted conversion leaves behind for `--resume` to continue from.
 //!
 //! The file `.NAME.apr-journal` starts with one line of JSON (a description of the work: plan digest,
 //! plugins, inputs). Then come records: the tile's index (u64, little-endian), the length of the engine's

@@ -49,7 +49,7 @@ impl<'a> Journaling<'a> {
         *state = State { journal: Some(journal), due: Instant::now() + self.interval };
     }
 
-    /// Whether there is something to resume.
+    /// Returns whether there is something to resume.
     pub fn is_begun(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).journal.is_some()
     }

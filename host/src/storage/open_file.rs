@@ -73,7 +73,7 @@ impl Backing for OpenFile {
     }
 }
 
-/// Whether a file that was opened by this name still has it.
+/// Returns whether a file that was opened by this name still has it.
 pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |meta: Metadata| (meta.dev(), meta.ino());
     let here = file.metadata().ok().map(identity);

@@ -62,7 +62,7 @@ impl Overlay {
         names.into_iter().collect()
     }
 
-    /// Whether there will be files in a subfolder.
+    /// Returns whether there will be files in a subfolder.
     pub fn has_folder(&self, below: &str) -> bool {
         self.staged.keys().any(|name| name.strip_prefix(below).is_some_and(|rest| rest.starts_with('/')))
     }

@@ -20,7 +20,7 @@ pub struct Recorder<'a> {
     journaling: &'a Journaling<'a>,
     /// Called once the headers are written.
     foresee: &'a (dyn Fn() -> Result<()> + Sync),
-    /// Whether payload is being written.
+    /// True if payload is being written.
     is_under_way: AtomicBool,
     written: AtomicU64,
     /// The number of bytes written when writeback was last started.
@@ -30,7 +30,7 @@ pub struct Recorder<'a> {
     has_failed: AtomicBool,
     stop: AtomicBool,
     wake: (Mutex<()>, Condvar),
-    /// Whether the workers handle writeback, because there is no thread for it.
+    /// True if the workers handle writeback, because there is no thread for it.
     has_no_background: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whether writing payload has started.
+    /// Returns whether writing payload has started.
     pub fn is_under_way(&self) -> bool {
         self.is_under_way.load(Ordering::Relaxed)
     }

@@ -20,7 +20,7 @@ pub struct StagedFile {
     pub published: PathBuf,
     /// That path in the way the user typed it.
     pub shown: String,
-    /// Whether anything was written since the last [`StagedFile::sync_data`].
+    /// True if anything was written since the last [`StagedFile::sync_data`].
     dirty: AtomicBool,
 }
 
@@ -132,7 +132,7 @@ pub fn keep_attributes(new: &File, old: &Metadata) -> std::io::Result<()> {
     new.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o777))
 }
 
-/// What is known of the regular file at `path`, if there is one.
+/// The metadata of the regular file at `path`, if there is one.
 fn regular(path: &Path) -> Option<Metadata> {
     std::fs::symlink_metadata(path).ok().filter(Metadata::is_file)
 }

@@ -1,5 +1,4 @@
-//! Where the host writes: a staged file or folder beside the output, published only once it is complete and
-//! verified.
+//! The place where the host writes: a staged file or folder beside the output, published only once it is complete and verified.
 //!
 //! Names beside an output `NAME`, or inside it if it is an existing folder: `.NAME.apr-part` (what is being
 //! written), `.NAME.apr-lock` (one writer at a time), `.NAME.apr-journal` (what a later `--resume` may keep).
@@ -34,7 +33,7 @@ pub struct Staging {
     pub(crate) entries: Vec<usize>,
     /// The files, in layout order.
     pub files: Vec<Arc<StagedFile>>,
-    /// Whether staged files remain when this is dropped.
+    /// True if staged files remain when this is dropped.
     pub(crate) done: bool,
     pub(crate) steps: Arc<dyn Steps>,
     // Last field: the lock is released only after everything else is cleaned up.
@@ -139,7 +138,7 @@ impl Staging {
         io_error(error, "write").in_file(self.target.show(&self.target.path))
     }
 
-    /// Whether staged files remain or are published.
+    /// Returns whether staged files remain or are published.
     pub fn is_kept(&self) -> bool {
         self.done
     }

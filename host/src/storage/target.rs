@@ -1,4 +1,4 @@
-//! Where an output goes, and its hidden names.
+//! An output's destination, and its hidden names.
 
 use super::error::io_error;
 use apr_engine::layout::Layout;
@@ -6,17 +6,17 @@ use apr_sdk::{Error, ErrorKind, Result, escape};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where an output goes.
+/// An output's destination.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The file, or the folder for the files; links resolved.
     pub path: PathBuf,
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub folder: bool,
     /// The path as typed, for messages.
     typed: PathBuf,
-    /// Where the hidden names are: beside a file or a new folder, inside an existing folder. That may be a
-    /// mount point, to which nothing can be renamed from outside, and its parent may belong to others.
+    /// The folder of the hidden names: beside a file or a new folder, inside an existing folder. That may be a mount
+    /// point, to which nothing can be renamed from outside, and its parent may belong to others.
     home: PathBuf,
     /// The base of the hidden names, if not the name of `path`.
     name: Option<OsString>,
@@ -88,7 +88,7 @@ impl Target {
         &self.home
     }
 
-    /// Whether files are moved into an existing folder, one by one.
+    /// Returns whether files are moved into an existing folder, one by one.
     pub fn is_within(&self) -> bool {
         self.folder && self.home == self.path
     }

@@ -17,7 +17,7 @@ const MOST: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
     width: usize,
-    /// How many threads the system grants besides the caller's: no limit, except in tests.
+    /// Number of threads that the system grants besides the caller's: no limit, except in tests.
     granted: usize,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Looks before the first yield where every thread has a processor: some microseconds, the length of the shortest
 /// operations.
 const LOOKS: u32 = 200;
-/// How long to give way before sleep: a sleeping thread takes about fifty microseconds to come back.
+/// Time to give way before sleep: a sleeping thread takes about fifty microseconds to come back.
 const PATIENCE: Duration = Duration::from_micros(200);
 /// A yield that takes this long has let another thread run. Processors are scarce then, and whoever sleeps is woken
 /// sooner than whoever queues for one to look again.
@@ -31,7 +31,7 @@ impl Signal {
         Signal { number, sleepers, door: Mutex::new(()), bell: Condvar::new(), crowded }
     }
 
-    /// Whether threads share processors.
+    /// Returns whether threads share processors.
     pub(super) fn crowded(&self) -> bool {
         self.crowded
     }

@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 /// More workers than this have nothing left to share.
 const MOST: usize = 256;
 
-/// What each worker does in a region.
+/// The work of each worker in a region.
 type Body<'a> = dyn Fn(usize, &dyn Barrier) -> Result<()> + Sync + 'a;
 
 thread_local! {
-    /// Whether this thread is in a region: one inside it would wait for itself.
+    /// True if this thread is in a region: one inside it would wait for itself.
     static IN_REGION: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -28,13 +28,13 @@ pub struct Team {
     turn: Mutex<()>,
 }
 
-/// What the threads of a team share.
+/// State that the threads of a team share.
 struct Shared {
     /// Advances when a region begins, or the team ends.
     begin: Signal,
     /// Advances when the last thread besides the caller has left a region.
     end: Signal,
-    /// How many threads besides the caller are still in the region.
+    /// Number of threads besides the caller that are still in the region.
     inside: AtomicUsize,
     ending: AtomicBool,
     region: Mutex<Option<&'static Region<'static>>>,
@@ -138,9 +138,9 @@ struct Region<'a> {
     body: &'a Body<'a>,
     width: usize,
     shared: &'a Shared,
-    /// How many workers wait at the barrier.
+    /// Number of workers that wait at the barrier.
     arrived: AtomicUsize,
-    /// How many have left the region without an error.
+    /// Number that have left the region without an error.
     left: AtomicUsize,
     /// Advances when all have arrived, and when the region fails.
     passed: Signal,
@@ -199,7 +199,7 @@ impl<'a> Region<'a> {
         self.passed.advance();
     }
 
-    /// How it went, once every worker has left.
+    /// The outcome, once every worker has left.
     fn outcome(self) -> Result<()> {
         match self.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some((_, error)) => Err(error),
@@ -220,7 +220,7 @@ fn uneven() -> Error {
 /// A worker's place in a region, which is where it waits.
 struct Place<'a> {
     region: &'a Region<'a>,
-    /// Whether it was told that the region has failed.
+    /// True if it was told that the region has failed.
     told: AtomicBool,
 }
 

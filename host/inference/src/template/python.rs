@@ -136,7 +136,7 @@ fn is_sequence(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
 }
 
-/// Whether the value can be called: a function, or what is undefined, whose call fails.
+/// Returns whether the value can be called: a function, or what is undefined, whose call fails.
 fn is_callable(value: &Value) -> bool {
     value.is_undefined() || (value.kind() == ValueKind::Plain && Float::of(value).is_none())
 }

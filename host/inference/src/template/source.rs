@@ -52,7 +52,7 @@ fn rewritten(inner: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where the expression that a loop runs over starts and ends.
+/// The range of the expression that a loop runs over.
 fn iterated(inner: &str) -> Option<(usize, usize)> {
     let all = tokens(inner);
     if all.first()?.text != "for" {

@@ -15,12 +15,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Bytes of a text. 1 GiB: the text is in memory, and so are 4 bytes for each of its tokens.
 pub const MAX_TEXT: usize = 1 << 30;
 
-/// How to tokenize a text.
+/// Settings for tokenizing a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Encoding {
-    /// Whether to add the tokens that the tokenizer puts around every text (beginning, end).
+    /// True to add the tokens that the tokenizer puts around every text (beginning, end).
     pub add_special: bool,
-    /// Whether special tokens spelled out in the text are treated as ordinary characters.
+    /// True if special tokens spelled out in the text are treated as ordinary characters.
     pub plain: bool,
 }
 

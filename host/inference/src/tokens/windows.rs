@@ -126,9 +126,8 @@ fn join(
     }
 }
 
-/// Where both windows have the same tokens around a boundary between `from` and `to`: index of the first
-/// token after it, on the left and on the right.
-/// the left, and on the right.
+/// The boundary between `from` and `to` around which both windows have the same tokens: index of the first token after
+/// it, on the left and on the right.
 fn cut(left: &Window, right: &Window, from: usize, to: usize) -> Option<(usize, usize)> {
     let middle = from + (to - from) / 2;
     if left.between(from, to) != right.between(from, to) || left.between(from, to).len() < 16 {

@@ -56,13 +56,13 @@ pub struct Compared {
     relative: Option<f64>,
     /// The largest `relative` that is accepted.
     tolerance: f64,
-    /// Where the largest difference is: the token's number, from 0, and the id that the logit is for.
+    /// Place of the largest difference: the token's number, from 0, and the id that the logit is for.
     at: (u64, u64),
     /// Number of computed logits that are not finite.
     nonfinite: u64,
     /// Number of tokens after which both find the same id most likely.
     same_choice: u64,
-    /// Whether both are the same within the tolerance.
+    /// True if both are the same within the tolerance.
     pub same: bool,
 }
 

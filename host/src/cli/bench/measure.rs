@@ -7,7 +7,7 @@ use apr_sdk::Result;
 use serde::Serialize;
 use std::time::Instant;
 
-/// What a test computes.
+/// The computation of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A prompt of so many tokens.
@@ -19,14 +19,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many tokens a sequence has.
+    /// Number of tokens in a sequence.
     pub fn tokens(self) -> u32 {
         match self {
             Kind::Prompt(tokens) | Kind::Answer(tokens) | Kind::Together(_, tokens) => tokens,
         }
     }
 
-    /// How many sequences.
+    /// Number of sequences.
     pub fn sequences(self) -> u32 {
         match self {
             Kind::Prompt(_) | Kind::Answer(_) => 1,
@@ -83,7 +83,7 @@ impl Test {
         }
     }
 
-    /// How many tokens are computed together: the weights are read once for all of them.
+    /// Number of tokens that are computed together: the weights are read once for all of them.
     pub fn together(&self) -> u32 {
         match self.kind {
             // The loader's steps have 512 rows.

@@ -117,7 +117,7 @@ impl Roofline {
         svg
     }
 
-    /// What memory delivers: a line on which speed is intensity times bytes per second, as far as the picture goes.
+    /// Draws the bandwidth of memory: a line on which speed is intensity times bytes per second, as far as the picture goes.
     fn slope(
         &self,
         svg: &mut String,

@@ -6,7 +6,7 @@ use apr_sdk::escape;
 use serde::Serialize;
 use std::fmt;
 
-/// What is said of the model.
+/// Facts about the model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Model {
     /// Its architecture.

@@ -1,4 +1,4 @@
-//! What is typed in a chat: a message, or a command.
+//! Input typed in a chat: a message, or a command.
 
 use apr_sdk::{Error, Result, escape};
 
@@ -19,7 +19,7 @@ pub enum Typed {
     Help,
 }
 
-/// What `/help` prints.
+/// The text that `/help` prints.
 pub const HELP: &str = "/system TEXT  give the model instructions, and start again
 /clear        forget the conversation
 /help         show this
@@ -28,7 +28,7 @@ pub const HELP: &str = "/system TEXT  give the model instructions, and start aga
 Ctrl-C        end the answer; at the prompt, twice to leave
 ";
 
-/// What separates a message of several lines from what is around it.
+/// Separator between a message of several lines and what is around it.
 const FENCE: &str = "\"\"\"";
 
 /// Puts lines together.
@@ -39,7 +39,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Whether a message has begun and not ended.
+    /// Returns whether a message has begun and not ended.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }

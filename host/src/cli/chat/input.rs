@@ -1,4 +1,4 @@
-//! Where the lines of a chat come from: a line editor on a terminal, else stdin.
+//! The source of a chat's lines: a line editor on a terminal, else stdin.
 
 use crate::cli::folders::{process_env, state_home};
 use crate::cli::terminal::Terminal;
@@ -36,7 +36,7 @@ pub enum Input {
 /// A line editor and its history.
 pub struct LineEditor {
     editor: Editor<(), FileHistory>,
-    /// Where the history is kept, if anywhere.
+    /// The path of the history, if it is kept.
     history: Option<PathBuf>,
 }
 
@@ -68,7 +68,7 @@ impl Input {
         Ok(Input::Editor(Box::new(LineEditor { editor, history })))
     }
 
-    /// Whether a person types.
+    /// Returns whether a person types.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Input::Editor(_))
     }

@@ -152,7 +152,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
     }
 }
 
-/// Whether an error concerns one message only.
+/// Returns whether an error concerns one message only.
 fn is_of_the_message(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidArgument | ErrorKind::LimitExceeded)
 }

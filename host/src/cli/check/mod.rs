@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 /// Tokens that follow no pattern, where there is no text.
 const TOKENS: u32 = 64;
-/// What the order of sums and the rounding of intermediate results may do to floats.
+/// Error that the order of sums and the rounding of intermediate results may cause in floats.
 const BOUND: f64 = 1e-3;
 /// With weights in blocks, devices round activations to 8 bits, each in groups of its own size.
 const BOUND_OF_BLOCKS: f64 = 0.05;
@@ -161,7 +161,7 @@ fn ids_of(host: &Host, opened: &OpenedModel, text: &str, context: &Context) -> R
     of_text(&tokens_of(host, opened, context)?, text)
 }
 
-/// How the reference is loaded.
+/// The options for loading the reference.
 fn reference(args: &Args, device: &LoadOptions) -> LoadOptions {
     let mut options = Options::new();
     args.against_option.iter().for_each(|(name, value)| options.set(name, value));

@@ -1,4 +1,4 @@
-//! What `apr check` says.
+//! The output of `apr check`.
 
 use crate::cli::kernels::rows::aligned;
 use crate::cli::report::{Report, with_schema};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 
-/// What is right.
+/// The limits of what is right.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// An operation's relative error.
@@ -18,11 +18,12 @@ pub struct Limits {
     pub divergence: f64,
 }
 
-/// What was found. JSON: `architecture`, `type`, `reference_type`, `device` and `reference` (each `backend`, `name`), `bound`, `max_divergence`,
-/// and `forms`: of the tokens that ran `together`, and of those that ran `one by one`, each with `tokens`, `same` (for how
-/// many both find the same next token the most probable), `cosine` (the smallest), `divergence` and `worst_divergence` (in
-/// nats), `perplexity` and `reference_perplexity` (of a text), and `operations`, each with `number`, `operation`, `result`,
-/// `error`, the error `before` it, and `departs`. A figure that is infinite or no number is null.
+/// The findings. JSON: `architecture`, `type`, `reference_type`, `device` and `reference` (each `backend`, `name`),
+/// `bound`, `max_divergence`, and `forms`: of the tokens that ran `together`, and of those that ran `one by one`, each
+/// with `tokens`, `same` (for how many both find the same next token the most probable), `cosine` (the smallest),
+/// `divergence` and `worst_divergence` (in nats), `perplexity` and `reference_perplexity` (of a text), and
+/// `operations`, each with `number`, `operation`, `result`, `error`, the error `before` it, and `departs`. A figure
+/// that is infinite or no number is null.
 #[derive(Debug, Serialize)]
 pub struct Checked {
     architecture: String,

@@ -61,7 +61,7 @@ fn parse_shape(text: &str) -> std::result::Result<(u32, u32), String> {
 
 /// The shapes of a model with 8 billion parameters, and of a small one.
 const SHAPES: [(u32, u32); 4] = [(4096, 4096), (14336, 4096), (4096, 14336), (1536, 1536)];
-/// What is read of a device's own memory. 4 GiB: much more than its caches hold, and a millisecond even of the fastest.
+/// Bytes read of a device's own memory. 4 GiB: much more than its caches hold, and a millisecond even of the fastest.
 const OWN_BYTES: u64 = 4 << 30;
 /// The F32 matrices whose products show how fast a device reads its own memory: they do the least for each byte.
 const FLOOR_SHAPE: (u32, u32) = (16384, 4096);
@@ -187,7 +187,7 @@ impl StepSink for Nothing {
     }
 }
 
-/// What memory is read by, for comparison.
+/// The reader of memory, for comparison.
 enum Reads<'f> {
     /// The host's threads.
     Host(&'f Floor),

@@ -33,7 +33,7 @@ pub struct Args {
     only: Option<String>,
 }
 
-/// What was found. JSON: `backend`, `device` (its name), and `cases`, each with `operation`, `type`, `form`, the largest
+/// The findings. JSON: `backend`, `device` (its name), and `cases`, each with `operation`, `type`, `form`, the largest
 /// `error` relative to its bound, that `bound`, `share` of both, and `result`: `right`, `wrong`, `unsupported` with its
 /// `reason`, or `failed` with it.
 #[derive(Debug, Serialize)]

@@ -1,4 +1,4 @@
-//! How fast memory can be read: what bounds the decoding of a single text.
+//! Speed at which memory can be read: what bounds the decoding of a single text.
 
 use apr_engine::crew::Crew;
 use apr_host::host::Host;

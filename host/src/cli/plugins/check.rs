@@ -37,7 +37,7 @@ pub struct Args {
     timeout: u64,
 }
 
-/// How long the child is left alone between two looks, at first.
+/// Time that the child is left alone between two looks, at first.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
 /// The most bytes of a line of the child's.
 const LONGEST_LINE: usize = 1 << 20;
@@ -56,7 +56,8 @@ pub struct ChildArgs {
     fixtures: Option<PathBuf>,
 }
 
-/// How the checks went. JSON: `plugin`, `version`, `checks` (each `format`, `check`, `result`, `detail`), `ok`, `warnings`.
+/// The results of the checks. JSON: `plugin`, `version`, `checks` (each `format`, `check`, `result`, `detail`), `ok`,
+/// `warnings`.
 #[derive(Debug, Serialize)]
 pub struct Checked {
     plugin: String,
@@ -67,7 +68,7 @@ pub struct Checked {
     warnings: Vec<String>,
 }
 
-/// How one check went; also what the child prints, one JSON object a line.
+/// The result of one check; also what the child prints, one JSON object a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// The id of the format or compute backend.
@@ -76,7 +77,7 @@ pub struct Line {
     pub check: String,
     /// `started` (from the child only), `passed`, `skipped` or `failed`.
     pub result: String,
-    /// What was found.
+    /// The details of the result.
     pub detail: String,
 }
 

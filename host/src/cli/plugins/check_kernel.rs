@@ -90,7 +90,7 @@ fn named(devices: &[DeviceInfo]) -> Result<String> {
     Ok(words.join("; "))
 }
 
-/// What is unknown must be answered with no: a panic or an error would end a run that another backend could take.
+/// Checks that an unknown operation is answered with no: a panic or an error would end a run that another backend could take.
 fn unknown_operations(kernel: &dyn Kernel, devices: &[DeviceInfo]) -> Result<String> {
     let asked = [(UNKNOWN, 1), (OpCode::LINEAR, u16::MAX), (OpCode::SCAN, u16::MAX)];
     for (number, (code, version)) in (0..).zip(devices).flat_map(|(n, _)| asked.map(|asked| (n, asked))) {

@@ -43,8 +43,8 @@ pub struct Args {
     pin: bool,
 }
 
-/// What was installed. JSON: `id`, `version`, `path`, `replaced` (a version or `null`), `pinned` (a SHA-256 or `null`),
-/// `warnings`.
+/// The plugin that was installed. JSON: `id`, `version`, `path`, `replaced` (a version or `null`), `pinned` (a SHA-256
+/// or `null`), `warnings`.
 #[derive(Debug, Serialize)]
 pub struct Installed {
     id: String,

@@ -75,7 +75,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Plugins> {
     Ok(Plugins { plugins: registry.plugins().iter().map(row).collect(), skipped, warnings })
 }
 
-/// What is to be said of a plugin that the user named, and that every other verb would end with.
+/// The warning about a plugin that the user named, and that every other verb would end with.
 fn refused(plugin: &Plugin) -> Option<String> {
     let error = plugin.state.as_ref().err()?;
     let named = matches!(plugin.origin, Origin::Flag | Origin::VariableFile | Origin::Variable);
@@ -84,7 +84,7 @@ fn refused(plugin: &Plugin) -> Option<String> {
     Some(format!("`{}` is refused{code}: {}", path.display(), error.message()))
 }
 
-/// What is known of a plugin.
+/// The facts about a plugin.
 pub fn row(plugin: &Plugin) -> Row {
     let manifest = plugin.manifest.as_ref();
     let error = plugin.state.as_ref().err();

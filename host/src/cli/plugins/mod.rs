@@ -50,7 +50,8 @@ enum Action {
 }
 
 impl Args {
-    /// Whether the action itself tells of a named plugin that is refused, or tries one for the program that started this.
+    /// Returns whether the action itself tells of a named plugin that is refused, or tries one for the program that
+    /// started this.
     pub fn tells_of_refused(&self) -> bool {
         matches!(
             self.action,

@@ -40,7 +40,7 @@ const TEMPLATE: &[(&str, &[u8])] = &[
     ("tests/data/small.toy", include_bytes!("../../../../sdk/template/tests/data/small.toy")),
 ];
 
-/// What was written. JSON: `name`, `id`, `folder`, `files`.
+/// The files written. JSON: `name`, `id`, `folder`, `files`.
 #[derive(Debug, Serialize)]
 pub struct Written {
     name: String,

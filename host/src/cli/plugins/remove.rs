@@ -25,7 +25,7 @@ pub struct Args {
     id: String,
 }
 
-/// What was removed. JSON: `id`, `path`, `pinned` (whether the lock file had it).
+/// The plugin that was removed. JSON: `id`, `path`, `pinned` (whether the lock file had it).
 #[derive(Debug, Serialize)]
 pub struct Removed {
     id: String,

@@ -66,7 +66,7 @@ enum Table {
     Markdown,
 }
 
-/// How it went. JSON: `models`, `formats`, `pairs`, `chains`, `red`, `conversions`, `seconds`.
+/// The result of the run. JSON: `models`, `formats`, `pairs`, `chains`, `red`, `conversions`, `seconds`.
 #[derive(Debug)]
 pub struct Ran {
     matrix: Matrix,

@@ -1,4 +1,4 @@
-//! What the model is asked, and in which form.
+//! The question to the model, and its form.
 
 use crate::cli::running::prompt::{has_template, message, of_chat, of_text, of_whole_text};
 use crate::cli::tokenizer::text::{Text, read};
@@ -40,13 +40,13 @@ pub struct QuestionArgs {
     template: Option<String>,
 }
 
-/// What the model is asked.
+/// The question to the model.
 pub struct Question {
     text: String,
     form: Form,
 }
 
-/// What the text is to the model.
+/// The text's role for the model.
 enum Form {
     /// A message, if there is a template.
     Either,

@@ -85,7 +85,7 @@ impl ModelArgs {
     }
 }
 
-/// Where prepared weights are kept.
+/// The folder of prepared weights.
 fn images_folder() -> Result<PathBuf> {
     let cache = cache_home(&process_env).map(|cache| cache.join("apr").join("images"));
     cache.ok_or_else(|| {

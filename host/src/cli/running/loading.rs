@@ -21,23 +21,23 @@ use std::time::{Duration, Instant};
 
 /// A model that is ready to answer.
 pub struct Ready {
-    /// What computes.
+    /// The runner.
     pub runner: Runner,
     /// Its tokenizer.
     pub tokens: Tokens,
-    /// What was found out while loading.
+    /// The facts found out while loading.
     pub facts: Facts,
-    /// How long that took.
+    /// Duration of loading.
     pub time: Duration,
 }
 
-/// How a verb wants a model.
+/// A verb's wishes about a model.
 pub struct Wishes<'a> {
-    /// How it is opened.
+    /// The options for opening it.
     pub open: &'a OpenArgs,
-    /// How it is loaded.
+    /// The options for loading it.
     pub model: &'a ModelArgs,
-    /// What it is loaded for.
+    /// The purpose of loading it.
     pub wanted: Wanted,
     /// A file that is read besides it.
     pub reads: Option<&'a Path>,
@@ -143,7 +143,7 @@ fn check_vocabulary(tokens: &Tokens, facts: &Facts) -> Result<()> {
         .hint("use the tokenizer that the model was trained with: this is another's"))
 }
 
-/// What `-v` says about loading.
+/// Tells of loading, for `-v`.
 fn tell(facts: &Facts, time: Duration, context: &Context) {
     let kept = if facts.images_were_kept { ", prepared earlier" } else { "" };
     context.terminal.note(&format!(

@@ -1,4 +1,4 @@
-//! What the verbs that run a model share.
+//! Parts shared by the verbs that run a model.
 
 pub mod args;
 pub mod loading;

@@ -11,7 +11,7 @@ pub fn message(role: &str, content: &str) -> Json {
     json!({"role": role, "content": content})
 }
 
-/// Whether the model has a chat template.
+/// Returns whether the model has a chat template.
 pub fn has_template(tokens: &Tokens) -> bool {
     tokens.facts().n_templates > 0
 }

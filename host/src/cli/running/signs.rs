@@ -1,4 +1,4 @@
-//! What looks wrong about an answer, in words: the likely cause, and the command that shows it.
+//! Signs that something is wrong with an answer, in words: the likely cause, and the command that shows it.
 
 use apr_inference::generation::Sign;
 use apr_sandbox::Tokens;

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write};
 pub struct Stdout {
     is_terminal: bool,
     is_closed: Cell<bool>,
-    /// Whether the last piece ended a line.
+    /// True if the last piece ended a line.
     at_start: Cell<bool>,
 }
 
@@ -22,7 +22,7 @@ impl Stdout {
         }
     }
 
-    /// Whether the reader is gone, as in `apr run ... | head`.
+    /// Returns whether the reader is gone, as in `apr run ... | head`.
     pub fn is_closed(&self) -> bool {
         self.is_closed.get()
     }

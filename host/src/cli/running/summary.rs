@@ -1,4 +1,4 @@
-//! How an answer went: for people with `-v`, and as JSON.
+//! The summary of an answer: for people with `-v`, and as JSON.
 
 use apr_inference::generation::{Answer, End, Timings};
 use serde::Serialize;
@@ -68,7 +68,7 @@ impl Summary {
         lines
     }
 
-    /// Whether there is a rate to compare with what memory delivers.
+    /// Returns whether there is a rate to compare with what memory delivers.
     pub fn reads_memory(&self) -> bool {
         self.bytes_per_second.is_some()
     }
@@ -91,7 +91,7 @@ pub fn show_time(time: Duration) -> String {
     }
 }
 
-/// Why an answer ended, as JSON has it.
+/// The reason why an answer ended, as JSON has it.
 pub fn word_of(end: &End) -> &'static str {
     match end {
         End::EndOfText(_) => "end_of_text",
@@ -102,7 +102,7 @@ pub fn word_of(end: &End) -> &'static str {
     }
 }
 
-/// What the user should know about why it ended.
+/// The note for the user about why it ended.
 pub fn said_of(answer: &Answer, context: u32) -> Option<String> {
     (answer.end == End::Context).then(|| {
         format!("the context of {context} tokens is full, and the answer ends there: raise `--context` for a longer one")

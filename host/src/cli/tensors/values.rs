@@ -30,7 +30,7 @@ pub struct Values {
     warnings: Vec<String>,
 }
 
-/// What was asked for along one dimension.
+/// The selection along one dimension.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Along {
@@ -38,7 +38,7 @@ enum Along {
     Range(u64, u64),
 }
 
-/// What was read: the ranges along each dimension that is left, and the values in row-major order.
+/// The values read: the ranges along each dimension that is left, and the values in row-major order.
 #[derive(Debug)]
 struct Read {
     axes: Vec<Vec<Range<u64>>>,
@@ -88,7 +88,7 @@ fn named<'t>(text: &'t str, number: &dyn Fn(&str) -> Option<usize>) -> (Option<u
     }
 }
 
-/// How many values there are along a dimension.
+/// Number of values along a dimension.
 fn len_of(axis: &[Range<u64>]) -> usize {
     let sum = axis.iter().fold(0u64, |sum, range| sum.saturating_add(range.end - range.start));
     usize::try_from(sum).unwrap_or(usize::MAX)

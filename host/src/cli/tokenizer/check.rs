@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 
-/// What two tokenizers make of a text. JSON: `same`, for `one` and `two` their `path` and how many `tokens`, and with a
-/// difference `first`: `token` (from 0), `line` (from 1), `byte`, and of `one` and `two` the `id` and the `piece`, or null.
+/// Comparison of two tokenizers' readings of a text. JSON: `same`, for `one` and `two` their `path` and how many
+/// `tokens`, and with a difference `first`: `token` (from 0), `line` (from 1), `byte`, and of `one` and `two` the `id`
+/// and the `piece`, or null.
 #[derive(Debug, Serialize)]
 pub struct Checked {
     same: bool,

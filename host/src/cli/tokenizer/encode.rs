@@ -66,7 +66,7 @@ impl fmt::Display for Encoded {
     }
 }
 
-/// How many tokens a text has. JSON: `count`, and the text's `bytes` and `characters`.
+/// Number of tokens in a text. JSON: `count`, and the text's `bytes` and `characters`.
 #[derive(Debug, Serialize)]
 pub struct Counted {
     count: u64,

@@ -82,7 +82,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// How a text becomes tokens; a rendered chat says its special tokens itself.
+    /// The encoding of a text into tokens; a rendered chat says its special tokens itself.
     fn encoding(&self) -> Encoding {
         let add_special = if self.chat.is_some() { self.add_special } else { !self.no_special };
         Encoding { add_special, plain: self.no_parse_special }

@@ -13,7 +13,7 @@ use std::fmt;
 /// Added tokens and templates that people see.
 const SHOWN: usize = 12;
 
-/// What a tokenizer is. JSON: the fields below; ids come with the token's `piece`.
+/// The description of a tokenizer. JSON: the fields below; ids come with the token's `piece`.
 #[derive(Debug, Serialize)]
 pub struct Said {
     /// The path as typed.
@@ -66,7 +66,7 @@ struct Template {
 }
 
 impl Said {
-    /// What is said of the tokenizer of a model.
+    /// The description of a model's tokenizer.
     pub fn of(opened: &OpenedModel, tokenizer: &Tokenizer, warnings: Vec<String>) -> Said {
         let token = |id: u32| Token { id, piece: tokenizer.token(id).unwrap_or_default().to_owned() };
         let template = |(name, text): &(String, String)| Template { name: name.clone(), bytes: text.len() };

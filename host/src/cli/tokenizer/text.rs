@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// The most ids that are decoded at once. 2^24: some 60 MB of text.
 const MAX_IDS: usize = 1 << 24;
 
-/// Where a text is.
+/// The source of a text.
 #[derive(Clone, Debug)]
 pub enum Text {
     /// Typed.

@@ -1,4 +1,4 @@
-//! What the header says of the model: all that is shown before anything is measured.
+//! The header's facts about the model: all that is shown before anything is measured.
 
 use apr_engine::architecture::{called, summary as summary_of};
 use apr_engine::open::OpenedModel;
@@ -8,7 +8,7 @@ use apr_host::report::summary;
 use apr_host::sizes::{show_number_of, show_size};
 use apr_sdk::Result;
 
-/// What is known of a model without reading its values.
+/// The facts about a model that are known without reading its values.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     /// The path as typed.
@@ -24,7 +24,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// What the header says.
+    /// The contents of the header.
     ///
     /// # Errors
     /// What reading the header raised.

@@ -1,4 +1,4 @@
-//! What the terminal says, as the few keys that the explorer knows.
+//! The terminal's events, as the few keys that the explorer knows.
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 

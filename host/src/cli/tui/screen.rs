@@ -23,13 +23,13 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long a key, a signal or news may wait to be seen: while there is work, and while there is none.
+/// Time that a key, a signal or news may wait to be seen: while there is work, and while there is none.
 const TICKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
 
 /// Characters of a screen that is drawn. 512 Ki: four times what 8K shows in the smallest type; each takes some hundred bytes.
 const MOST_CELLS: u64 = 512 << 10;
 
-/// Whether the terminal is ours.
+/// True if the terminal is ours.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal, ours until this is dropped.
@@ -109,7 +109,7 @@ fn unusable(error: &io::Error) -> Error {
         .hint("run `apr inspect FILE` or `apr tensors FILE`, which only print")
 }
 
-/// What the host says of its work, for the screen to show and for later.
+/// The host's news of its work, for the screen to show and for later.
 #[derive(Default)]
 pub struct Watch {
     done: AtomicU64,
@@ -118,7 +118,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// What plugins warned of.
+    /// Warnings of plugins.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -155,7 +155,7 @@ pub struct Wires<'w> {
     pub cancel: &'w AtomicBool,
     /// Set by a signal.
     pub stopped: &'w AtomicBool,
-    /// What the host says.
+    /// The host's news.
     pub watch: &'w Watch,
 }
 

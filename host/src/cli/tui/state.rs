@@ -9,7 +9,7 @@ use apr_engine::diff::{Diff, Status};
 use apr_sdk::ErrorKind;
 use std::collections::HashMap;
 
-/// What is on the screen.
+/// The view on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// The list of tensors.
@@ -24,7 +24,7 @@ pub enum View {
     Compare,
 }
 
-/// How the user left.
+/// The way the user left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// With `q`.
@@ -36,15 +36,15 @@ pub enum End {
 /// The explorer.
 #[derive(Debug)]
 pub struct App {
-    /// What the header says.
+    /// The contents of the header.
     pub contents: Contents,
-    /// What is on the screen.
+    /// The view on the screen.
     pub view: View,
-    /// Whether the keys are listed instead.
+    /// True if the keys are listed instead.
     pub help: bool,
-    /// Whether the filter is being typed.
+    /// True if the filter is being typed.
     pub editing: bool,
-    /// What names must contain.
+    /// The text that names must contain.
     pub filter: String,
     /// The tensors that pass the filter.
     pub shown: Vec<usize>,
@@ -54,19 +54,19 @@ pub struct App {
     pub tree: Cursor,
     /// The place in the comparison.
     pub pairs: Cursor,
-    /// What was measured.
+    /// The measurements.
     pub measured: HashMap<usize, Measured>,
     /// The lines of the graph.
     pub graph: Option<Result<Vec<Line>, String>>,
     /// The comparison; tensors with a distance first.
     pub compared: Option<Result<Box<Diff>, String>>,
-    /// Why not everything could be measured.
+    /// The reason why not everything could be measured.
     pub failed: Option<String>,
-    /// What the job at work has done, of how much.
+    /// Progress of the job at work: the amount done, and the total.
     pub progress: Option<(u64, u64)>,
     /// The job at work.
     pub running: Option<Task>,
-    /// Whether the user wants it to stop.
+    /// True if the user wants it to stop.
     pub stopping: bool,
 }
 
@@ -174,7 +174,7 @@ impl App {
         self.list.at = self.shown.iter().position(|number| Some(*number) == selected).unwrap_or(0);
     }
 
-    /// What the view needs and nobody has measured yet.
+    /// The task that the view needs and nobody has done yet.
     pub fn wanted(&self) -> Option<Task> {
         match self.view {
             View::Tensors => None,
@@ -194,7 +194,7 @@ impl App {
         }
     }
 
-    /// Whether the job at work is to stop: the user said so, or looks at something else that needs one.
+    /// Returns whether the job at work is to stop: the user said so, or looks at something else that needs one.
     pub fn must_stop(&self) -> bool {
         self.running.is_some()
             && (self.stopping || self.wanted().is_some_and(|task| self.running != Some(task)))
@@ -250,7 +250,7 @@ impl App {
     }
 }
 
-/// What there is, if it could be made.
+/// The value, if it could be made.
 fn known<T>(of: &Option<Result<T, String>>) -> Option<&T> {
     of.as_ref().and_then(|of| of.as_ref().ok())
 }

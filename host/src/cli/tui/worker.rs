@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender};
 
-/// What can be measured.
+/// A task of measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Everything about one tensor.
@@ -32,34 +32,34 @@ pub enum Task {
 /// A task, and the tensors that are left to do.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What is to be measured.
+    /// The task.
     pub task: Task,
     /// Of which tensors, for [`Task::All`].
     pub numbers: Vec<usize>,
 }
 
-/// What was measured of one tensor.
+/// The measurements of one tensor.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Statistics of its values, blocks decoded.
     pub stats: Option<Stats>,
-    /// Why there are none.
+    /// The reason why there are none.
     pub stats_missing: Option<String>,
     /// The distribution of its values; only from [`Task::Tensor`].
     pub histogram: Option<Histogram>,
-    /// What its architecture's table expects.
+    /// The expectations of its architecture's table.
     pub expected: Option<Expected>,
-    /// What is wrong with it.
+    /// Findings about it.
     pub findings: Vec<Finding>,
-    /// Why the rules did not examine it.
+    /// The reason why the rules did not examine it.
     pub unexamined: Option<String>,
-    /// Why it could not be read.
+    /// The reason why it could not be read.
     pub error: Option<String>,
-    /// Whether nothing about it is left to measure.
+    /// True if nothing about it is left to measure.
     pub is_whole: bool,
 }
 
-/// What the worker says.
+/// The worker's news.
 #[derive(Debug)]
 pub enum News {
     /// A tensor was measured.
@@ -96,7 +96,7 @@ pub fn work(models: Models<'_>, jobs: Receiver<Job>, news: &Sender<News>) {
     }
 }
 
-/// What is known of each tensor, and what is wrong with the shapes, by the tensors' names.
+/// The specifications of each tensor, and the findings about the shapes, by the tensors' names.
 #[derive(Default)]
 struct Judged {
     specs: TensorSpecs,
@@ -138,8 +138,8 @@ impl Worker<'_> {
         self.news.send(news).map_err(|_| gone())
     }
 
-    /// What is known of the tensors. A configuration that contradicts itself is told of once, and then nothing is expected of
-    /// any of them.
+    /// The specifications of the tensors. A configuration that contradicts itself is told of once, and then nothing is
+    /// expected of any of them.
     fn judged(&self) -> &Judged {
         self.judged.get_or_init(|| {
             let model = &self.models.model.model;

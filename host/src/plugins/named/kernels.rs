@@ -76,7 +76,7 @@ impl Session for Owned<dyn Session> {
     }
 }
 
-/// What a backend does in a step, on whichever thread.
+/// A backend's work in a step, on whichever thread.
 const STEP: &str = "computing a step";
 
 /// Workers lent to a backend. What it does on each is a call into the plugin: a panic there names it, and a crash too.

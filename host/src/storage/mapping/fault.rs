@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The smallest unit that the system maps. Larger pages are multiples of it.
 const PAGE: usize = 4096;
-/// How many files can be mapped at the same time.
+/// Number of files that can be mapped at the same time.
 const FILES: usize = 8;
 
 /// A mapped file, as the handler of a signal sees it: no lock, no allocation.
@@ -40,7 +40,7 @@ impl Watched {
         Err(Error::limit(format!("more than {FILES} files are mapped at the same time")))
     }
 
-    /// Whether a part of the file was missing when it was accessed.
+    /// Returns whether a part of the file was missing when it was accessed.
     pub(super) fn is_cut(&self) -> bool {
         SLOTS[self.0].cut.load(Ordering::Acquire)
     }
@@ -53,8 +53,8 @@ impl Drop for Watched {
     }
 }
 
-/// Whether a fault at this address was behind the end of a mapped file. Then a page of zeros is there now, and the
-/// access can be repeated. Does only what the handler of a signal may.
+/// Returns whether a fault at this address was behind the end of a mapped file. Then a page of zeros is there now, and
+/// the access can be repeated. Does only what the handler of a signal may.
 pub fn absorb(address: usize) -> bool {
     let inside = |slot: &&Slot| {
         let (start, len) = (slot.start.load(Ordering::Acquire), slot.len.load(Ordering::Acquire));

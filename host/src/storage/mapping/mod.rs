@@ -103,7 +103,7 @@ impl Mapping {
         self.map.flush().map_err(|error| Error::io(format!("it cannot be written: {error}")))
     }
 
-    /// Whether a part of the mapped file was missing when it was accessed.
+    /// Returns whether a part of the mapped file was missing when it was accessed.
     pub fn is_cut(&self) -> bool {
         self.fault.as_ref().is_some_and(Watched::is_cut)
     }
@@ -132,7 +132,7 @@ impl ImageMemory for Region {
     }
 }
 
-/// What can be asked of a mapping while its regions are in use.
+/// A view of a mapping that can be asked while its regions are in use.
 #[derive(Clone)]
 pub struct Watch(Arc<Mapping>);
 

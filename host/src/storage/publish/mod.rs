@@ -30,13 +30,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use steps::Steps;
 
-/// How long to wait for another publication in the same folder, which only renames files.
+/// Time to wait for another publication in the same folder, which only renames files.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Instructions for publishing.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// Whether to replace what exists.
+    /// True to replace what exists.
     pub force: bool,
     /// Files of the folder to remove although no new file has their name.
     pub removing: Vec<String>,
@@ -187,7 +187,7 @@ impl Staging {
         Ok(finals)
     }
 
-    /// What should be gone after publishing but could not be removed, in words.
+    /// The files that should be gone after publishing but could not be removed, in words.
     pub fn left_over(&self) -> Vec<String> {
         let path = |end: &str| self.target.beside(end);
         let left = [".apr-old", ".apr-part", ".apr-journal"].map(path).into_iter();

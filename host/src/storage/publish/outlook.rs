@@ -29,7 +29,7 @@ pub struct Outlook {
     kept: Vec<String>,
     /// Files that look like weights but do not belong to the new model.
     besides: Vec<String>,
-    /// What the user should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Outlook {
     }
 }
 
-/// How often opening may reveal further files that must go.
+/// Number of times that opening may reveal further files that must go.
 const MOST_ROUNDS: usize = 16;
 
 /// Opens the folder as it will be. It must be the planned model, and nothing else.
@@ -107,8 +107,7 @@ pub fn foretell(
     }
 }
 
-/// What the folder will be: the inner error refuses existing files, the outer one means that it could not be
-/// opened.
+/// The outlook for the folder: the inner error refuses existing files, the outer one means that it could not be opened.
 fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
     let (target, laid_out) = (view.target, view.laid_out);
     let format = laid_out.output.format;
@@ -195,23 +194,23 @@ fn staged(staging: &Staging) -> Vec<(PathBuf, Arc<dyn Backing>)> {
 pub(super) struct Other {
     pub(super) name: String,
     pub(super) identity: Option<(u64, u64)>,
-    /// Whether the model merely has it as a companion.
+    /// True if the model merely has it as a companion.
     is_companion: bool,
 }
 
 impl Other {
-    /// Whether it may stay when the model changes: nothing is opened by it, and it may be somebody's work.
+    /// Returns whether it may stay when the model changes: nothing is opened by it, and it may be somebody's work.
     fn stays(&self) -> bool {
         is_for_people(&self.name) || (self.is_companion && !is_setting(&self.name))
     }
 
-    /// Whether the model is incomplete without it.
+    /// Returns whether the model is incomplete without it.
     pub(super) fn is_of_model(&self) -> bool {
         !is_for_people(&self.name) && !self.is_companion
     }
 }
 
-/// What was opened, and which of its files are not part of the output.
+/// The model that was opened, and those of its files that are not part of the output.
 struct Seen {
     opened: OpenedModel,
     others: Vec<Other>,
@@ -228,9 +227,9 @@ pub(super) struct View<'a> {
     pub(super) host: &'a Host,
     pub(super) laid_out: &'a LaidOut<'a>,
     pub(super) target: &'a Target,
-    /// Whether the user named the folder as the output.
+    /// True if the user named the folder as the output.
     pub(super) is_folder: bool,
-    /// Whether the files replace those they are made from.
+    /// True if the files replace those they are made from.
     in_place: bool,
     files: Vec<(PathBuf, Arc<dyn Backing>)>,
     /// The folder for the files.
@@ -292,7 +291,7 @@ impl<'a> View<'a> {
         Ok(Seen { opened, others })
     }
 
-    /// Whether a file is one of the inputs.
+    /// Returns whether a file is one of the inputs.
     pub(super) fn reads(&self, other: &Other) -> bool {
         other.identity.is_some_and(|identity| self.inputs.contains(&identity))
     }

@@ -58,7 +58,7 @@ impl Moving {
         }
     }
 
-    /// Whether `found` is this file. In a copy of the whole folder, inodes differ and times usually do not.
+    /// Returns whether `found` is this file. In a copy of the whole folder, inodes differ and times usually do not.
     pub fn is(&self, found: Option<&Stat>) -> bool {
         found.is_some_and(|stat| {
             let same = stat.st_ino == self.inode || modified(stat).to_string() == self.modified;
@@ -151,7 +151,7 @@ impl Record {
     }
 }
 
-/// Whether a name stays in the folder it is relative to, and is not one that apr uses there itself.
+/// Returns whether a name stays in the folder it is relative to, and is not one that apr uses there itself.
 pub fn is_plain(name: &str) -> bool {
     let own = |piece: &str| piece.starts_with('.') && piece.contains(".apr-");
     let inside = |piece: &str| !piece.is_empty() && piece != "." && piece != "..";
@@ -165,7 +165,7 @@ pub struct Held {
     _lock: File,
 }
 
-/// What a folder has under the record's name.
+/// The contents of a folder under the record's name.
 pub enum Found {
     /// Nothing, or nothing that counts.
     None,
@@ -255,8 +255,8 @@ impl Held {
     }
 }
 
-/// Whether the owner of a record may speak for the folder. Where anyone may create files but not move those
-/// of others, as in `/tmp`, only the folder's owner and we ourselves may.
+/// Returns whether the owner of a record may speak for the folder. Where anyone may create files but not move those of
+/// others, as in `/tmp`, only the folder's owner and we ourselves may.
 fn counts(folder: &Folder, record: &Stat) -> Result<bool> {
     let Some(of_folder) = folder.own_stat() else { return Ok(true) };
     const STICKY: u32 = 0o1000;

@@ -82,13 +82,13 @@ fn consists_of(opened: &OpenedModel) -> BTreeSet<(u64, u64)> {
     own.filter_map(|file| file.identity()).collect()
 }
 
-/// Whether a folder contains a file that opens a model of several files.
+/// Returns whether a folder contains a file that opens a model of several files.
 pub(super) fn has_model(host: &Host, folder: &Path) -> bool {
     let claims = |name: &String| host.registry.formats().iter().any(|f| f.manifest.claims.contains(name));
     names(folder).iter().any(|name| name.ends_with(INDEX) || claims(name))
 }
 
-/// Whether a folder is empty.
+/// Returns whether a folder is empty.
 pub(super) fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }

@@ -1,4 +1,4 @@
-//! Types that cross between host and plugin. From the first tagged release on, this only grows: fields are appended to
+//! The interface between host and plugin. From the first tagged release on, this only grows: fields are appended to
 //! [`PluginMod`], and methods with a default body to the traits. Plain structs never change: additions go into their
 //! `detail`, pairs of key and value whose unknown keys are ignored; reserved words are zero and not read. Every
 //! enumeration is a number with named constants, since a Rust enum could not grow.

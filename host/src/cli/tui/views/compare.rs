@@ -62,7 +62,7 @@ fn side(pair: &TensorDiff) -> Option<&TensorSide> {
     pair.a.as_ref().or(pair.b.as_ref())
 }
 
-/// What a tensor is on both sides, and why there is no distance.
+/// The tensor on both sides, and the reason why there is no distance.
 fn details(pair: &TensorDiff) -> Vec<Line<'static>> {
     let shown = |side: &TensorSide| format!("{} {} {:?}", escape(&side.name, 200), side.dtype, side.shape);
     let (a, b) = (pair.a.as_ref(), pair.b.as_ref());

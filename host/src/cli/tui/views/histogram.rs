@@ -1,4 +1,4 @@
-//! How the values of one tensor are spread.
+//! Distribution of the values of one tensor.
 
 use super::Theme;
 use super::parts::{flow, name, number, say};

@@ -23,7 +23,7 @@ use ratatui::text::Line;
 /// Styles: colors only where they are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
-    /// Whether colors are wanted.
+    /// True if colors are wanted.
     pub color: bool,
 }
 
@@ -92,7 +92,7 @@ fn title(app: &App) -> String {
     format!("{view}: {} ({})", escape(&name, 200), app.contents.format)
 }
 
-/// What is being measured, or else the place in the list.
+/// The task at work, or else the place in the list.
 fn doing(app: &App) -> String {
     let count = |n: usize| show_count(n as u128);
     match (app.running, app.progress) {

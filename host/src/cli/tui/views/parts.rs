@@ -1,4 +1,4 @@
-//! What several views are made of.
+//! Parts shared by several views.
 
 use super::Theme;
 use crate::cli::tensors::show_value;

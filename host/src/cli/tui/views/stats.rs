@@ -67,7 +67,7 @@ fn verdict(measured: &Measured) -> &'static str {
     }
 }
 
-/// What a verdict rests on.
+/// The reasons for a verdict.
 pub fn reasons(measured: &Measured) -> Vec<String> {
     if let Some(error) = &measured.error {
         return vec![error.clone()];

@@ -74,7 +74,7 @@ pub fn find(globals: Globals) -> Vec<Declared> {
     all
 }
 
-/// Fails with the reason why a plugin that the user named is refused, if one is: its flags are unknown then.
+/// Fails if a plugin that the user named is refused: its flags are unknown then.
 ///
 /// # Errors
 /// The refusal.

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 
-/// The request in the arguments.
+/// The request that the arguments make.
 pub enum Parsed {
     /// Help or a version: a text that needs no work.
     Text(String),

@@ -51,7 +51,7 @@ impl TensorArgs {
         self.prune_layers.iter().copied().collect()
     }
 
-    /// The choice of those that are wanted.
+    /// The tensors that are wanted.
     pub fn choice(&self) -> Choice {
         Choice { include: self.include.clone(), exclude: self.exclude.clone(), drop: self.drop.clone() }
     }

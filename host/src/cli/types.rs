@@ -219,7 +219,7 @@ fn parse_float(text: &str) -> std::result::Result<DType, String> {
     })
 }
 
-/// Parses the names of types in llama.cpp's converter.
+/// Parses a type by its name in llama.cpp's converter.
 fn parse_outtype(text: &str) -> std::result::Result<OutType, String> {
     match text.to_ascii_lowercase().as_str() {
         "auto" => Ok(OutType::Auto),

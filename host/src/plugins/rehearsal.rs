@@ -16,7 +16,7 @@ pub struct Rehearsal {
     /// The program and its arguments, followed by the library's path. It loads the library and prints
     /// [`SURVIVED`].
     pub command: Vec<PathBuf>,
-    /// The file that remembers what passed; `None` to remember nothing.
+    /// The folder that remembers what passed; `None` to remember nothing.
     pub remembered: Option<PathBuf>,
     /// True to also try libraries that came with the program or the system, which are otherwise trusted to work.
     pub every: bool,

@@ -6,7 +6,7 @@ use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{DType, Error, Quantizer, Result, checked_payload_len};
 use std::sync::Arc;
 
-/// The quantizers that pack.
+/// The quantizers that pack weights.
 pub struct Packing(Vec<Arc<dyn Quantizer>>);
 
 impl Packing {

@@ -75,7 +75,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Plugins> {
     Ok(Plugins { plugins: registry.plugins().iter().map(row).collect(), skipped, warnings })
 }
 
-/// The warning about a plugin that the user named, and that every other verb would end with.
+/// The warning about a refused plugin that the user named, and that every other verb would end with.
 fn refused(plugin: &Plugin) -> Option<String> {
     let error = plugin.state.as_ref().err()?;
     let named = matches!(plugin.origin, Origin::Flag | Origin::VariableFile | Origin::Variable);

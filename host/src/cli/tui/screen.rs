@@ -118,7 +118,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Warnings of plugins.
+    /// Warnings from plugins.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,7 +1,10 @@
 //! What is the same: a model and itself, whatever its format.
 
 use crate::{compare, compared};
-use apr_engine::diff::DiffOptions;
+use apr_engine::diff::{DiffOptions, diff};
+use apr_engine::open::{OpenOptions, open};
+use apr_host::convert::{ConvertOptions, convert};
+use apr_sdk::DType;
 use apr_tests::{Scratch, fixtures, fixtures_with, host, must, options};
 use std::path::PathBuf;
 
@@ -31,7 +34,7 @@ fn every_fixture_is_the_same_as_what_it_was_converted_to() {
     let host = host();
     for path in everything() {
         let out = scratch.at("out.apr");
-        let wanted = apr_host::convert::ConvertOptions { force: true, ..options(&path, &out) };
+        let wanted = ConvertOptions { force: true, ..options(&path, &out) };
         must(&host, &wanted);
         for (a, b) in [(&path, &out), (&out, &path)] {
             let diff = compare(&host, a, b, &DiffOptions::default()).unwrap();
@@ -39,4 +42,34 @@ fn every_fixture_is_the_same_as_what_it_was_converted_to() {
         }
         let _ = std::fs::remove_dir_all(&out).or_else(|_| std::fs::remove_file(&out));
     }
+}
+
+#[test]
+fn packed_weights_are_the_same_as_what_they_unpack_to() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folders = apr_tests::root().join("tests/packed/fixtures");
+    let mut count = 0;
+    for name in apr_tests::names_in(&folders).iter().filter(|name| folders.join(name).is_dir()) {
+        let path = folders.join(name);
+        for dtype in [DType::F32, DType::BF16, DType::F16] {
+            let out = scratch.at("out.safetensors");
+            let mut wanted = ConvertOptions { force: true, ..options(&path, &out) };
+            wanted.quantization.dequantize = Some(dtype);
+            // Integers of 16 bits and more do not fit every float.
+            if convert(&host, &wanted).is_err() {
+                continue;
+            }
+            for (a, b) in [(&path, &out), (&out, &path)] {
+                let [a, b] = [a, b].map(|path| {
+                    let mut opened = open(&host, path, &OpenOptions::default()).unwrap();
+                    opened.unpack(&host).unwrap();
+                    opened
+                });
+                let diff = diff(&host, &a, &b, &DiffOptions::default()).unwrap();
+                assert!(diff.same, "{name} as {dtype}: {:?}", diff.tensors);
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 200, "{count}");
 }

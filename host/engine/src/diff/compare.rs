@@ -8,7 +8,7 @@ use crate::diff::distance::{Distance, Measure};
 use crate::diff::pair_tiles::{BATCH, PairTiles, run_units};
 use crate::diff::rounding::Rounding;
 use crate::diff::side_by_side::{in_pieces, side_by_side};
-use crate::diff::sides::{Side, Sides};
+use crate::diff::sides::{Pair, Side, Sides};
 use crate::engine::Engine;
 use crate::expression::Expression;
 use crate::registry::Registry;
@@ -16,15 +16,6 @@ use apr_sdk::{DType, Error, Result, checked_elements};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// Two tensors of the same shape, by their indices.
-#[derive(Clone, Copy, Debug)]
-pub struct Pair {
-    /// Index in model a.
-    pub a: usize,
-    /// Index in model b.
-    pub b: usize,
-}
 
 /// The result of comparing two tensors.
 #[derive(Clone, Debug)]

@@ -13,12 +13,12 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::diff::sides::{Side, Sides};
+use crate::diff::sides::{Pair, Side, Sides};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use apr_sdk::{Result, Value};
 use compare::Found;
-pub(crate) use compare::{Pair, check_in_order};
+pub(crate) use compare::check_in_order;
 pub(crate) use distance::{Distance, Measure};
 pub(crate) use pairs::by_name;
 pub(crate) use rounding::Rounding;
@@ -233,7 +233,7 @@ pub enum FactValue {
 pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOptions) -> Result<Diff> {
     let mut facts = facts::facts(engine, a, b)?;
     // A mapping refers to the names in the files.
-    let sides = match options.mapping.is_empty() {
+    let mut sides = match options.mapping.is_empty() {
         true => Sides::in_one_dialect(engine, a, b)?,
         false => Sides::plain(a, b),
     };
@@ -243,6 +243,7 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
         Fact { kind, format: nothing.clone(), file: nothing, key, a: text(one), b: text(two), matters: true }
     }));
     let matched = pairs::matched(engine, &sides, &options.mapping)?;
+    sides.unpack_alike(&engine.registry, &matched.pairs)?;
     let (a, b) = (&sides.a, &sides.b);
     let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
         matched.pairs.iter().partition(|pair| a.tensor(pair.a).shape == b.tensor(pair.b).shape);

@@ -1,8 +1,7 @@
 //! Pairs the tensors of two models: by name, by the user's mapping, or by content.
 
 use crate::crew::map;
-use crate::diff::compare::Pair;
-use crate::diff::sides::{Side, Sides};
+use crate::diff::sides::{Pair, Side, Sides};
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;

@@ -9,8 +9,17 @@ use crate::open::OpenedModel;
 use crate::registry::Registry;
 use crate::wording::n_of;
 use apr_sdk::manifest::DialectRule;
-use apr_sdk::{Error, Extent, Result, Tensor, escape};
-use std::collections::HashSet;
+use apr_sdk::{DTypeKind, Error, Extent, Result, Tensor, escape};
+use std::collections::{HashMap, HashSet};
+
+/// Two tensors of the same shape, by their indices.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// Index in model a.
+    pub a: usize,
+    /// Index in model b.
+    pub b: usize,
+}
 
 /// One of two models to compare.
 pub struct Side<'a> {
@@ -18,6 +27,8 @@ pub struct Side<'a> {
     pub opened: &'a OpenedModel,
     /// Its tensors in the common dialect; `None` if they are the model's own.
     translated: Option<Vec<PlannedTensor>>,
+    /// Packed tensors whose values are read in the type of their counterparts.
+    unpacked: HashMap<usize, PlannedTensor>,
 }
 
 /// Two models to compare.
@@ -94,6 +105,30 @@ impl<'a> Sides<'a> {
         }
         Ok(sides)
     }
+
+    /// Reads packed tensors in the types of the floats that they are compared with: their values are stored in none.
+    ///
+    /// # Errors
+    /// Unsupported for an unknown kind of payload.
+    pub fn unpack_alike(&mut self, registry: &Registry, pairs: &[Pair]) -> Result<()> {
+        for pair in pairs {
+            let [left, right] = [self.a.tensor(pair.a).dtype, self.b.tensor(pair.b).dtype];
+            if left == right {
+                continue;
+            }
+            for (side, number, to) in [(&mut self.a, pair.a, right), (&mut self.b, pair.b, left)] {
+                let expression = side.expression(number)?;
+                let is_float = to.info().is_some_and(|info| info.kind == DTypeKind::Float) && !to.is_block();
+                if is_float && is_unpacked(&expression) {
+                    let mut unpacked = PlannedTensor::new(side.tensor(number).clone(), expression);
+                    unpacked.retype(to, registry, None);
+                    side.unpacked.insert(number, unpacked);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 fn same_names(a: &OpenedModel, b: &OpenedModel) -> bool {
@@ -117,7 +152,7 @@ fn left_out(word: &str, dropped: &[(String, String)]) -> Vec<String> {
 
 impl<'a> Side<'a> {
     fn plain(opened: &'a OpenedModel) -> Side<'a> {
-        Side { opened, translated: None }
+        Side { opened, translated: None, unpacked: HashMap::new() }
     }
 
     /// Returns whether it is read as the other's dialect has it.
@@ -127,9 +162,10 @@ impl<'a> Side<'a> {
 
     /// A tensor in the common dialect.
     pub fn tensor(&self, number: usize) -> &Tensor {
-        match &self.translated {
-            Some(tensors) => &tensors[number].tensor,
-            None => &self.opened.model.tensors[number],
+        match (self.unpacked.get(&number), &self.translated) {
+            (Some(unpacked), _) => &unpacked.tensor,
+            (None, Some(tensors)) => &tensors[number].tensor,
+            (None, None) => &self.opened.model.tensors[number],
         }
     }
 
@@ -162,9 +198,10 @@ impl<'a> Side<'a> {
     /// # Errors
     /// Unsupported for an unknown kind of payload.
     fn expression(&self, number: usize) -> Result<Expression> {
-        match &self.translated {
-            Some(tensors) => Ok(tensors[number].expression.clone()),
-            None => Expression::of(number, &self.opened.model.tensors[number]),
+        match (self.unpacked.get(&number), &self.translated) {
+            (Some(unpacked), _) => Ok(unpacked.expression.clone()),
+            (None, Some(tensors)) => Ok(tensors[number].expression.clone()),
+            (None, None) => Expression::of(number, &self.opened.model.tensors[number]),
         }
     }
 
@@ -219,6 +256,11 @@ impl<'a> Side<'a> {
 /// Returns whether any part of it is gathered from many places.
 pub fn is_gathered(expression: &Expression) -> bool {
     expression.parts().iter().any(|part| matches!(part.access(), Ok(Access::Gather(_))))
+}
+
+/// Whether any part of it is unpacked.
+fn is_unpacked(expression: &Expression) -> bool {
+    expression.parts().iter().any(|part| matches!(part.access(), Ok(Access::Unpack(_))))
 }
 
 /// The most memory that a thread needs to fill a run, besides the run itself.

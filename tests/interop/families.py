@@ -14,6 +14,7 @@ DEEPSEEK = {"kv_lora_rank": 32, "moe_intermediate_size": 32, "n_routed_experts":
 ENCODER = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_hidden_layers": 3, "max_position_embeddings": 256, "vocab_size": 544,
            "layer_norm_eps": 3e-5}
 MAMBA = {"mamba_n_heads": 6, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_n_groups": 2, "mamba_d_ssm": 96, "mamba_expand": 2, "mamba_d_conv": 4}
+HYBRID = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_n_groups": 2, "mamba_expand": 2, "mamba_d_conv": 4}
 GRANITE = {"embedding_multiplier": 3.0, "logits_scaling": 2.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2}
 LINEAR_ATTENTION = {"linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
                     "layer_types": ["linear_attention"] * 3 + ["full_attention"]}
@@ -127,6 +128,12 @@ FAMILIES = {
                          ssm_multipliers=[0.3535533905932738, 0.25, 0.7071067811865476, 0.5, 0.125]),
     "falcon_h1-bounded": decoder(turned(), MAMBA, head_dim=32, time_step_limit=[0.1, 0.7]),
     "falcon_h1-class": SIZES | MAMBA | {"head_dim": 16},
+    "granitemoehybrid": decoder(HYBRID, EXPERTS, GRANITE, layer_types=["mamba", "mamba", "attention", "mamba"], shared_intermediate_size=48),
+    "bamba": decoder(HYBRID, attn_layer_indices=[2], pad_token_id=0),
+    "nemotron_h": {"hidden_size": 64, "head_dim": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 544, "mamba_num_heads": 8,
+                   "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 2, "expand": 2, "n_routed_experts": 4, "num_experts_per_tok": 2,
+                   "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 32, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
+                   "layers_block_type": ["linear_attention", "full_attention", "moe", "linear_attention"], "max_position_embeddings": 256},
     "jamba": decoder(attn_layer_offset=1, attn_layer_period=2, num_experts=4, num_experts_per_tok=2, mamba_d_state=16, mamba_dt_rank=8,
                      use_mamba_kernels=False, pad_token_id=0),
     "granitemoe": decoder(turned(), EXPERTS, GRANITE),

@@ -1,5 +1,6 @@
 """Writes chat/rendered.json: what Jinja, set up as transformers sets it up, makes of every conversation of
-chat/conversations.json by every template of chat/; and into chat/expressions.json what it makes of the small templates there. An error is `{"error": ...}`: the message of `raise_exception`, or the error's class.
+chat/conversations.json by every template of chat/; and into chat/expressions.json what it makes of the small templates there;
+`refused` lists those that apr does not render, though Jinja does. An error is `{"error": ...}`: the message of `raise_exception`, or the error's class.
 
     chat.py [--check]
 
@@ -55,7 +56,9 @@ def render(template, conversation):
     given = {"tools": None, "documents": None, "add_generation_prompt": True} | SPECIAL | conversation
     given |= given.pop("variables", {})
     try:
-        return template.render(**given)
+        text = template.render(**given)
+        # Where Python prints where something lies in memory, apr fails.
+        return {"error": "Address"} if " at 0x" in text else text
     except jinja2.exceptions.TemplateError as error:
         return {"error": str(error) if type(error) is jinja2.exceptions.TemplateError else type(error).__name__}
     except Exception as error:

@@ -106,7 +106,7 @@ fn differences(tokenizer: Tokenizer, found: &Json, texts: &[String]) -> Vec<Stri
         }
         if let Ok(ids) = serde_json::from_value::<Vec<u32>>(found["ids"][n].clone()) {
             let back = tokens.decode(&ids, false).unwrap_or_else(|error| format!("{error:?}"));
-            if Json::from(back.as_str()) != found["back"][n] {
+            if found["back"][n] != back.as_str() {
                 wrong.push(format!("{ids:?} give {back:?}, not {}", found["back"][n]));
             }
         }

@@ -1,6 +1,7 @@
 //! Filters that run over a value: they fail for what Python does not iterate, where the library takes none for an empty list.
 
 use super::python::{is_iterable, not_iterable};
+use super::values::{order, text};
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, Error, State, filters};
 
@@ -11,13 +12,13 @@ pub fn add(environment: &mut Environment<'_>) {
     environment
         .add_filter("list", |state: &State<'_, '_>, value: Value| filters::list(state, iterated(value)?));
     environment.add_filter("max", |state: &State<'_, '_>, value: Value, named: Kwargs| {
-        filters::max(state, iterated(value)?, named)
+        filters::max(state, ordered(value, &named)?, named)
     });
     environment.add_filter("min", |state: &State<'_, '_>, value: Value, named: Kwargs| {
-        filters::min(state, iterated(value)?, named)
+        filters::min(state, ordered(value, &named)?, named)
     });
     environment.add_filter("sort", |state: &State<'_, '_>, value: Value, named: Kwargs| {
-        filters::sort(state, iterated(value)?, named)
+        filters::sort(state, ordered(value, &named)?, named)
     });
     environment.add_filter("sum", sum);
     environment.add_filter("join", join);
@@ -40,7 +41,34 @@ fn join(
     attribute: Option<&str>,
     named: Kwargs,
 ) -> Answer {
-    filters::join(state, &iterated(value)?, joiner, attribute, named)
+    let value = iterated(value)?;
+    if attribute.is_some() || named.has("attribute") || value.as_str().is_some() {
+        return filters::join(state, &value, joiner, attribute, named);
+    }
+    let printed = |item: Value| if item.as_str().is_some() { Ok(item) } else { text(&item).map(Value::from) };
+    let items: Vec<Value> = value.try_iter()?.map(printed).collect::<Result<_, _>>()?;
+    filters::join(state, &Value::from(items), joiner, attribute, named)
+}
+
+/// The items of a value, if Python orders them.
+fn ordered(value: Value, named: &Kwargs) -> Answer {
+    let items: Vec<Value> = iterated(value)?.try_iter()?.collect();
+    let attribute: Option<Value> = named.peek("attribute").ok();
+    let key = |item: &Value| match attribute.as_ref().and_then(Value::as_str) {
+        Some(name) if !name.contains(['.', ',']) => match name.parse::<usize>() {
+            Ok(place) => item.get_item_by_index(place),
+            Err(_) => item.get_item(&Value::from(name)),
+        },
+        Some(_) => Ok(Value::from(0)),
+        None => Ok(item.clone()),
+    };
+    if let Some((first, others)) = items.split_first() {
+        let first = key(first)?;
+        for other in others {
+            order(&first, &key(other)?)?;
+        }
+    }
+    Ok(Value::from(items))
 }
 
 /// The value, if Python iterates it.

@@ -1,7 +1,9 @@
 //! JSON as template values, and as text in the style of Python's `json.dumps`, charging fuel for each step.
 
 use super::generator::Generator;
+use super::objects::View;
 use super::python::{Float, shown};
+use super::values::Type;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 use serde_json::Value as Json;
@@ -84,12 +86,19 @@ impl Writer<'_> {
         if depth > MAX_DEPTH {
             return Err(Error::new(ErrorKind::InvalidOperation, "JSON is nested too deep"));
         }
-        if let Some(number) = Float::of(value) {
-            self.out.push_str(&shown(number));
+        if let Some(float) = Float::of(value) {
+            self.out.push_str(&number(&Value::from(float)));
             return Ok(());
         }
-        if value.downcast_object_ref::<Generator>().is_some() {
-            return Err(Error::new(ErrorKind::InvalidOperation, "a generator cannot be put into JSON"));
+        let is_none_of_json = value.downcast_object_ref::<Generator>().is_some()
+            || value.downcast_object_ref::<View>().is_some()
+            || Type::of(value) == Type::Range
+            || value.kind() == ValueKind::Map && Type::of(value) == Type::Other;
+        if is_none_of_json {
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "an object of the template cannot be put into JSON",
+            ));
         }
         match value.kind() {
             ValueKind::None => self.out.push_str("null"),

@@ -1,4 +1,4 @@
-//! Cuts a template into text and tags, and a tag into tokens, as far as rewriting needs it.
+//! Cuts a template into text and tags.
 
 /// A run of a template.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,17 +18,6 @@ pub struct Tag<'s> {
     pub inner: &'s str,
     /// `%}` or `}}`, with a sign if there is one.
     pub close: &'s str,
-}
-
-/// A token of a tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token<'s> {
-    /// The token itself.
-    pub text: &'s str,
-    /// Offset in the tag's inner text.
-    pub at: usize,
-    /// Number of brackets open around it.
-    pub depth: usize,
 }
 
 /// The pieces of a template. What is not closed is text: the library's parser says what is wrong with it.
@@ -105,26 +94,6 @@ fn end_of_raw(template: &str, start: usize) -> usize {
     template.len()
 }
 
-/// The tokens of a tag's inner text: names, numbers, strings, and signs of one character or two.
-pub fn tokens(inner: &str) -> Vec<Token<'_>> {
-    let mut all = Vec::new();
-    let (mut at, mut depth) = (0, 0usize);
-    while let Some(len) = inner.get(at..).and_then(next_len) {
-        let text = &inner[at..at + len];
-        if text.ends_with([')', ']', '}']) && len == 1 {
-            depth = depth.saturating_sub(1);
-        }
-        if !text.trim().is_empty() {
-            all.push(Token { text, at, depth });
-        }
-        if text.starts_with(['(', '[', '{']) && len == 1 {
-            depth += 1;
-        }
-        at += len;
-    }
-    all
-}
-
 /// Number of bytes of the first token: a string to its end, a word, or one character.
 fn next_len(rest: &str) -> Option<usize> {
     let first = rest.chars().next()?;
@@ -167,23 +136,5 @@ mod tests {
         assert_eq!(tags("{ { {% a \"\\\"%}\" %}}"), [" a \"\\\"%}\" "]);
         assert_eq!(tags("{%"), Vec::<&str>::new());
         assert_eq!(tags("{%-%}{%--%}"), ["", ""]);
-    }
-
-    #[test]
-    fn tokens_know_how_deep_they_are() {
-        let found: Vec<_> = tokens("for x in f(a['b, c'])").iter().map(|t| (t.text, t.depth)).collect();
-        let expected = [
-            ("for", 0),
-            ("x", 0),
-            ("in", 0),
-            ("f", 0),
-            ("(", 0),
-            ("a", 1),
-            ("[", 1),
-            ("'b, c'", 2),
-            ("]", 1),
-            (")", 0),
-        ];
-        assert_eq!(found, expected);
     }
 }

@@ -1,7 +1,10 @@
 //! Methods of Python's texts, lists and maps that the library lacks.
 
+use super::objects::View;
 use super::python::is_space;
-use minijinja::value::{Tuple, Value, ValueKind, from_args};
+use super::texts;
+use super::values::{Number, Type, text};
+use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
 
@@ -16,6 +19,9 @@ pub fn call(state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Valu
     if let Some(text) = value.as_str() {
         // What it takes grows with the text.
         state.consume_fuel(1 + u64::try_from(text.len() / BYTES_OF_STEP).unwrap_or(u64::MAX))?;
+        if let Some(found) = texts::call(state, text, method, args)? {
+            return Ok(found);
+        }
         match method {
             "removeprefix" => {
                 let (prefix,): (&str,) = from_args(args)?;
@@ -60,6 +66,12 @@ pub fn call(state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Valu
             _ => {}
         }
     }
+    if let ("items" | "keys" | "values", Type::Map) = (method, Type::of(value)) {
+        return view(value, method, args);
+    }
+    if let (Some(format), "format") = (value.as_str(), method) {
+        return formatted(state, value, format, args);
+    }
     match (value.kind(), method) {
         (ValueKind::Seq | ValueKind::Map, "copy") => {
             let () = from_args(args)?;
@@ -72,6 +84,46 @@ pub fn call(state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Valu
         }
         _ => pycompat::unknown_method_callback(state, value, method, args),
     }
+}
+
+/// `str.format`: what the library would print otherwise than Python is a text already.
+fn formatted(state: &mut State<'_, '_>, value: &Value, format: &str, args: &[Value]) -> Result<Value, Error> {
+    let is_plain = !format.contains(['[', '!', ':']) && !format.contains("{.");
+    let printed = |value: Value| match (Number::of(&value), Type::of(&value)) {
+        (Some(Number::Float(float)), _) if !is_plain => Ok(Value::from(float)),
+        (_, Type::Text | Type::Undefined) => Ok(value),
+        _ if is_plain => text(&value).map(Value::from),
+        _ => Ok(value),
+    };
+    let mut all = Vec::new();
+    for argument in args {
+        if argument.is_kwargs() {
+            let named = Kwargs::try_from(argument.clone())?;
+            let pairs = named.args().map(|name| Ok((name.to_owned(), printed(named.get::<Value>(name)?)?)));
+            all.push(Value::from(Kwargs::from_iter(pairs.collect::<Result<Vec<_>, Error>>()?)));
+        } else {
+            all.push(printed(argument.clone())?);
+        }
+    }
+    pycompat::unknown_method_callback(state, value, "format", &all)
+}
+
+/// A view of a map.
+fn view(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    let () = from_args(args)?;
+    let (mut items, mut name) = (Vec::new(), "items");
+    for key in value.try_iter()? {
+        let item = || value.get_item(&key);
+        items.push(match method {
+            "keys" => key,
+            "values" => item()?,
+            _ => Value::from(Tuple::from([key.clone(), item()?])),
+        });
+    }
+    for known in ["keys", "values"] {
+        name = if known == method { known } else { name };
+    }
+    Ok(Value::from_object(View { name, items }))
 }
 
 /// `index`, which is `find` but fails.

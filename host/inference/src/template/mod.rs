@@ -1,14 +1,22 @@
 //! Renders chat templates: turns messages into the text that a model continues, like transformers.
 
+mod attributes;
 mod functions;
 mod generator;
 mod iterating;
 mod json;
 mod lexer;
 mod methods;
+mod objects;
+mod operators;
+mod percent;
 mod python;
+mod rewriting;
 mod source;
 mod strftime;
+mod texts;
+mod tokens;
+mod values;
 
 use apr_sdk::tokenizer::Parts;
 use apr_sdk::{Error, Result, escape};
@@ -108,6 +116,7 @@ pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) ->
     generator::add(&mut environment);
     iterating::add(&mut environment);
     python::add(&mut environment);
+    operators::add(&mut environment);
     let source = source::prepared(template);
     environment.add_template("chat", &source).map_err(|error| shown(&error))?;
     let template = environment.get_template("chat").map_err(|error| shown(&error))?;

@@ -2,11 +2,13 @@
 //! how floats are printed, what filters make of a value that is none of theirs.
 
 use super::iterating::iterated;
-use super::source::{ITERATED, PLUS};
+use super::objects::{MAX_RANGE, Range, View};
+use super::source::ITERATED;
+use super::values::{Number, Type, represented, text};
 use minijinja::value::{
     Kwargs, Object, ObjectRepr, Rest, StringInput, Value, ValueKind, ValueOrKwargs, from_args,
 };
-use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters};
+use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters, tests};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -80,17 +82,43 @@ pub fn add(environment: &mut Environment<'_>) {
     environment
         .add_test("divisibleby", |value: &Value, by: &Value| Ok::<_, Error>(remainder(value, by)? == 0));
     environment.add_filter(ITERATED, iterated);
-    environment.add_filter(PLUS, plus);
+    environment.add_filter("abs", absolute);
+    for name in ["default", "d"] {
+        environment.add_filter(name, default);
+    }
+    environment.add_filter("round", round);
+    environment.add_filter("pprint", pprint);
+    environment.add_filter("center", |state: &State<'_, '_>, value: &Value, width: Option<i64>| {
+        super::texts::call(state, &text(value)?, "center", &[Value::from(width.unwrap_or(80))])
+    });
+    environment.add_filter("dictsort", dictsort);
+    environment
+        .add_filter("attr", |value: &Value, name: &str| super::attributes::attribute_alone(value, name));
+    environment.add_function("range", range);
+    environment.add_function("dict", dict);
+    environment.add_function("cycler", |items: Rest<Value>| minijinja_contrib::globals::cycler(items.0));
+    environment.add_function("joiner", minijinja_contrib::globals::joiner);
+    environment.add_test("filter", |state: &State<'_, '_>, value: &Value| {
+        value.as_str().is_some_and(|name| !name.starts_with("apr_") && tests::is_filter(state, name))
+    });
+    environment.add_test("test", |state: &State<'_, '_>, value: &Value| {
+        value.as_str().is_some_and(|name| tests::is_test(state, name))
+    });
     environment.add_filter("int", int);
     environment.add_filter("float", float);
     for name in ["e", "escape"] {
         environment.add_filter(name, escaped);
     }
     environment.add_filter("indent", indented);
-    environment.add_filter("wordcount", |text: String| text.split_whitespace().count());
+    environment.add_filter("wordcount", |text: String| {
+        text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).count()
+    });
     environment.add_filter("string", string);
     environment.add_filter("trim", trim);
-    environment.set_formatter(|out, state, value| escape_formatter(out, state, &printed(value)));
+    environment.set_formatter(|out, state, value| match Type::of(value) {
+        Type::Text | Type::Undefined => escape_formatter(out, state, value),
+        _ => escape_formatter(out, state, &Value::from(text(value)?)),
+    });
 }
 
 /// Returns whether the character is white space, as `str.isspace` of Python has it.
@@ -98,16 +126,142 @@ pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 
-/// A float of any origin as one that prints like Python's.
-fn printed(value: &Value) -> Cow<'_, Value> {
-    match f64::try_from(value.clone()) {
-        Ok(number) if value.is_number() && !value.is_integer() => Cow::Owned(Float::value(number)),
-        _ => Cow::Borrowed(value),
+fn string(value: &Value) -> Result<Value, Error> {
+    if value.is_safe() { Ok(value.clone()) } else { text(value).map(Value::from) }
+}
+
+fn pprint(value: &Value) -> Result<String, Error> {
+    /// The longest text of one line.
+    const LINE: usize = 80;
+    let line = represented(value, true)?;
+    if line.chars().count() > LINE {
+        return Err(wrong("`pprint` of what does not fit a line is not supported".to_owned()));
+    }
+    Ok(line)
+}
+
+fn dictsort(
+    value: &Value,
+    case_sensitive: Option<bool>,
+    by: Option<&str>,
+    reverse: Option<bool>,
+    named: Kwargs,
+) -> Result<Value, Error> {
+    let case_sensitive = case_sensitive.or(named.get("case_sensitive")?).unwrap_or(false);
+    let by = by.map(str::to_owned).or(named.get("by")?).unwrap_or_else(|| "key".to_owned());
+    let reverse = reverse.or(named.get("reverse")?).unwrap_or(false);
+    named.assert_all_used()?;
+    let arguments = [
+        ("case_sensitive", Value::from(case_sensitive)),
+        ("by", Value::from(by)),
+        ("reverse", Value::from(reverse)),
+    ];
+    filters::dictsort(value, Kwargs::from_iter(arguments))
+}
+
+fn absolute(value: &Value) -> Result<Value, Error> {
+    match Number::of(value) {
+        Some(Number::Whole(whole)) => Ok(Number::Whole(whole.saturating_abs()).value()),
+        Some(Number::Float(float)) => Ok(Float::value(float.abs())),
+        None => Err(wrong(format!("{} has no absolute value", value.kind()))),
     }
 }
 
-fn string(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
-    filters::string(state, &printed(value))
+fn round(value: &Value, precision: Option<i32>, method: Option<&str>, named: Kwargs) -> Result<Value, Error> {
+    let precision = precision.or(named.get("precision")?);
+    let method = method.map(str::to_owned).or(named.get("method")?);
+    named.assert_all_used()?;
+    let number = Number::of(value).ok_or_else(|| wrong(format!("{} cannot be rounded", value.kind())))?;
+    let method = method.unwrap_or_else(|| "common".to_owned());
+    let places = precision.unwrap_or(0);
+    let rounded = match (&*method, number) {
+        ("common", Number::Whole(_)) if places >= 0 => return Ok(number.value()),
+        ("common", Number::Float(float)) if places >= 0 => {
+            // The digits of a float are those of Python's: the nearest, and the even one of two.
+            let digits = usize::try_from(places).unwrap_or(0).min(400);
+            format!("{float:.digits$}").parse().unwrap_or(float)
+        }
+        ("common", _) => {
+            let unit = 10f64.powi(-places);
+            let scaled = number.float() / unit;
+            let rounded = scaled.round_ties_even() * unit;
+            if let Number::Whole(_) = number {
+                #[allow(clippy::cast_possible_truncation, reason = "a whole number, rounded")]
+                return Ok(Number::Whole(rounded as i128).value());
+            }
+            rounded
+        }
+        ("ceil" | "floor", _) => {
+            let unit = 10f64.powi(places);
+            let scaled = number.float() * unit;
+            (if method == "ceil" { scaled.ceil() } else { scaled.floor() }) / unit
+        }
+        _ => return Err(wrong("a number is rounded `common`, `ceil` or `floor`".to_owned())),
+    };
+    Ok(Float::value(rounded))
+}
+
+fn default(
+    value: &Value,
+    other: Option<Value>,
+    boolean: Option<Value>,
+    named: Kwargs,
+) -> Result<Value, Error> {
+    let other = other.or(named.get("default_value")?).unwrap_or_else(|| Value::from(""));
+    let boolean = boolean.or(named.get("boolean")?).is_some_and(|boolean| boolean.is_true());
+    named.assert_all_used()?;
+    Ok(if value.is_undefined() || boolean && !value.is_true() { other } else { value.clone() })
+}
+
+fn range(
+    state: &State<'_, '_>,
+    first: &Value,
+    second: Option<Value>,
+    step: Option<Value>,
+) -> Result<Value, Error> {
+    let whole = |value: &Value| match Number::of(value) {
+        Some(Number::Whole(whole)) => {
+            i64::try_from(whole).map_err(|_| wrong("the range is too large".to_owned()))
+        }
+        _ => Err(wrong(format!("{} is no bound of a range", value.kind()))),
+    };
+    let (start, stop) = match &second {
+        Some(second) => (whole(first)?, whole(second)?),
+        None => (0, whole(first)?),
+    };
+    let step = step.as_ref().map_or(Ok(1), whole)?;
+    if step == 0 {
+        return Err(wrong("the step of a range is 0".to_owned()));
+    }
+    let range = Range { start, stop, step };
+    if range.count() > MAX_RANGE {
+        return Err(wrong(format!(
+            "the range is too large: {} numbers, the limit is {MAX_RANGE}",
+            range.count()
+        )));
+    }
+    pay(state, 0)?;
+    Ok(Value::from_object(range))
+}
+
+fn dict(given: Option<Value>, named: Kwargs) -> Result<Value, Error> {
+    let mut pairs: Vec<(Value, Value)> = Vec::new();
+    if let Some(given) = given {
+        let is_map = Type::of(&given) == Type::Map;
+        for item in iterated(given.clone())?.try_iter()? {
+            pairs.push(match is_map {
+                true => (item.clone(), given.get_item(&item)?),
+                false if item.len() == Some(2) => (item.get_item_by_index(0)?, item.get_item_by_index(1)?),
+                false => return Err(wrong("a map is made of pairs".to_owned())),
+            });
+        }
+    }
+    for name in named.args() {
+        let value: Value = named.get(name)?;
+        pairs.retain(|(key, _)| key.as_str() != Some(name));
+        pairs.push((Value::from(name), value));
+    }
+    Ok(Value::from_pairs(pairs))
 }
 
 fn trim(value: StringInput<'_>, chars: Option<Cow<'_, str>>) -> Value {
@@ -133,7 +287,8 @@ pub fn not_iterable(value: &Value) -> Error {
 
 /// Returns whether the value has a length and can be indexed, as texts and maps of Python can.
 fn is_sequence(value: &Value) -> bool {
-    matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
+    value.downcast_object_ref::<View>().is_none()
+        && matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
 }
 
 /// Returns whether the value can be called: a function, or what is undefined, whose call fails.
@@ -151,37 +306,81 @@ fn remainder(value: &Value, by: &Value) -> Result<i64, Error> {
 }
 
 /// `int`, which gives a default for what is no number.
-fn int(
-    state: &State<'_, '_>,
-    value: &Value,
-    default: Option<Value>,
-    base: Option<u32>,
-    named: Kwargs,
-) -> Result<Value, Error> {
+fn int(value: &Value, default: Option<Value>, base: Option<u32>, named: Kwargs) -> Result<Value, Error> {
     let default = default.or(named.get("default")?).unwrap_or_else(|| Value::from(0));
-    let base = base.or(named.get("base")?);
+    let base = base.or(named.get("base")?).unwrap_or(10);
     named.assert_all_used()?;
-    let value = Float::of(value).map_or_else(|| value.clone(), Value::from);
-    filters::int(state, &value, Some(default), base, Kwargs::from_iter([] as [(&str, Value); 0]))
+    let of_float = |float: f64| -> Result<Option<i128>, Error> {
+        /// Above it, a float is not the whole number of these bits.
+        const MOST: f64 = 1e38;
+        if float.is_nan() {
+            return Ok(None);
+        }
+        if float.abs() > MOST {
+            return Err(wrong("the number is too large".to_owned()));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "the fraction is what is taken off")]
+        Ok(Some(float.trunc() as i128))
+    };
+    let whole = match (Number::of(value), value.as_str()) {
+        (Some(Number::Whole(whole)), _) => Some(whole),
+        (Some(Number::Float(float)), _) => of_float(float)?,
+        (None, Some(text)) => match (whole_of(text, base), float_of(text)) {
+            (Some(whole), _) => Some(whole),
+            (None, Some(float)) if float.is_finite() => of_float(float)?,
+            _ => None,
+        },
+        _ if value.is_undefined() => {
+            return Err(Error::new(ErrorKind::UndefinedError, "a number is asked for"));
+        }
+        _ => None,
+    };
+    Ok(whole.map_or(default, |whole| Number::Whole(whole).value()))
+}
+
+/// The digits of a number as Python reads it: white space around it and single underscores between digits say nothing.
+fn digits_of(text: &str) -> Option<String> {
+    let text = text.trim_matches(is_space);
+    let odd = text.starts_with('_') || text.ends_with('_') || text.contains("__");
+    (!odd).then(|| text.replace('_', ""))
+}
+
+fn whole_of(text: &str, base: u32) -> Option<i128> {
+    let text = digits_of(text)?.to_lowercase();
+    let (sign, digits) = match text.strip_prefix(['+', '-']) {
+        Some(rest) => (if text.starts_with('-') { -1 } else { 1 }, rest),
+        None => (1, &*text),
+    };
+    let prefix = match base {
+        2 => "0b",
+        8 => "0o",
+        16 => "0x",
+        _ => "",
+    };
+    let digits = digits.strip_prefix(prefix).unwrap_or(digits);
+    if digits.starts_with(['+', '-']) || !(2..=36).contains(&base) {
+        return None;
+    }
+    i128::from_str_radix(digits, base).ok().map(|whole| sign * whole)
+}
+
+fn float_of(text: &str) -> Option<f64> {
+    digits_of(text)?.parse().ok()
 }
 
 /// `float`, likewise.
-fn float(
-    state: &State<'_, '_>,
-    value: &Value,
-    default: Option<Value>,
-    named: Kwargs,
-) -> Result<Value, Error> {
+fn float(value: &Value, default: Option<Value>, named: Kwargs) -> Result<Value, Error> {
     let default = default.or(named.get("default")?).unwrap_or_else(|| Value::from(0.0));
     named.assert_all_used()?;
-    match Float::of(value) {
-        Some(_) => Ok(value.clone()),
-        None => filters::float(state, value, Some(default), Kwargs::from_iter([] as [(&str, Value); 0])),
+    if value.is_undefined() {
+        return Err(Error::new(ErrorKind::UndefinedError, "a number is asked for"));
     }
+    let float = Number::of(value).map(Number::float).or_else(|| float_of(value.as_str()?));
+    Ok(float.map_or(default, Float::value))
 }
 
 /// A text with the entities that Python's `markupsafe` writes.
-fn escaped(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
+pub fn escaped(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
     if value.is_safe() {
         return Ok(value.clone());
     }
@@ -202,7 +401,7 @@ fn escaped(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
 }
 
 /// The sum of two values, one of which may be a text marked as safe: the other is escaped then.
-fn plus(state: &State<'_, '_>, a: Value, b: Value) -> Result<Value, Error> {
+pub fn plus(state: &State<'_, '_>, a: Value, b: Value) -> Result<Value, Error> {
     if let (Some(first), Some(second)) = (a.as_str(), b.as_str()) {
         pay(state, first.len() + second.len())?;
         if !a.is_safe() && !b.is_safe() {
@@ -255,7 +454,7 @@ fn indented(state: &State<'_, '_>, given: Rest<ValueOrKwargs>) -> Result<String,
 }
 
 /// Charges for what is about to be written.
-fn pay(state: &State<'_, '_>, bytes: usize) -> Result<(), Error> {
+pub fn pay(state: &State<'_, '_>, bytes: usize) -> Result<(), Error> {
     state.consume_fuel(1 + u64::try_from(bytes / BYTES_OF_STEP).unwrap_or(u64::MAX))
 }
 
@@ -264,7 +463,7 @@ fn wrong(why: String) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+mod unit {
     use super::*;
 
     #[test]

@@ -73,6 +73,24 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
             Some('a') => out.push_str(short(weekday)),
             Some('p') => out.push_str(if hour < 12 { "AM" } else { "PM" }),
             Some('F') => drop(write!(out, "{year:04}-{month:02}-{of_month:02}")),
+            Some('e') => drop(write!(out, "{of_month:2}")),
+            Some('k') => drop(write!(out, "{hour:2}")),
+            Some('l') => drop(write!(out, "{twelve:2}")),
+            Some('R') => drop(write!(out, "{hour:02}:{minute:02}")),
+            Some('D' | 'x') => drop(write!(out, "{month:02}/{of_month:02}/{:02}", year % 100)),
+            Some('X') => drop(write!(out, "{hour:02}:{minute:02}:{second:02}")),
+            Some('c') => {
+                let (day, month) = (short(weekday), short(name));
+                let _ = write!(out, "{day} {month} {of_month:2} {hour:02}:{minute:02}:{second:02} {year}");
+            }
+            Some('w') => drop(write!(out, "{}", (day + 4) % 7)),
+            Some('u') => drop(write!(out, "{}", (day + 3) % 7 + 1)),
+            Some('U') => drop(write!(out, "{:02}", (of_year + 6 - (day + 4) % 7) / 7)),
+            Some('W') => drop(write!(out, "{:02}", (of_year + 6 - (day + 3) % 7) / 7)),
+            Some('C') => drop(write!(out, "{:02}", year / 100)),
+            Some('f') => out.push_str("000000"),
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
             Some('T') => drop(write!(out, "{hour:02}:{minute:02}:{second:02}")),
             Some('Z') => out.push_str("UTC"),
             Some('%') => out.push('%'),

@@ -8,7 +8,8 @@ use crate::open::stored_sums::{StoredSum, decoded};
 use crate::open::{OpenOptions, OpenedModel};
 use crate::verify::stats::{RowOptions, TensorRow, each_row};
 use crate::wording::n_of;
-use apr_sdk::{Coding, ErrorKind, Extent, Result, escape};
+use apr_sdk::tokenizer::Tokenizer;
+use apr_sdk::{Bytes, Coding, ErrorKind, Extent, Result, escape};
 use crc32fast::Hasher;
 use serde::Serialize;
 
@@ -71,7 +72,8 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
     match opened.tokenizer(engine) {
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
         Err(error) => findings.push(warn(&not_understood(&error))),
-        Ok(_) => {}
+        Ok(Some(json)) => findings.extend(notes(opened, &json)?.iter().map(warn)),
+        Ok(None) => {}
     }
     if options.checksum {
         checksums(engine, opened, &mut findings)?;
@@ -90,6 +92,18 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
         findings,
     })
 }
+
+/// What a tokenizer says in two ways, or of ids that no token has.
+fn notes(opened: &OpenedModel, json: &Bytes) -> Result<Vec<String>> {
+    let json = opened.fetch(json)?;
+    Ok(match Tokenizer::from_json(json.inline().unwrap_or_default()) {
+        Ok(tokenizer) => tokenizer.notes.iter().map(|note| escape(note, MAX_NOTE)).collect(),
+        Err(error) => vec![not_understood(&error)],
+    })
+}
+
+/// The longest note that is shown, in characters. 600: those of the plugins are shorter.
+const MAX_NOTE: usize = 600;
 
 /// The report of formats that can say more about a file than opening reveals.
 const CHECK: &str = "check";

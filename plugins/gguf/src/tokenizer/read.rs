@@ -141,8 +141,15 @@ fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
     for key in scan.keys {
         if let Some((name, _)) = SPECIAL.iter().find(|(_, known)| *known == key.name) {
             // Ignore an id beyond the vocabulary, as llama.cpp does with a warning.
-            if let Some(id) = scan.number(&key.name).filter(|id| *id < parts.vocab_size) {
-                parts.special.push(((*name).to_owned(), id));
+            match scan.number(&key.name) {
+                Some(id) if id < parts.vocab_size => parts.special.push(((*name).to_owned(), id)),
+                Some(id) => {
+                    let (key, size) = (&key.name, parts.vocab_size);
+                    parts.notes.push(format!(
+                        "metadata key `{key}` is {id}, and the vocabulary has {size} ids: no token has that one"
+                    ));
+                }
+                None => {}
             }
         }
         if let Some((name, _)) = ADD.iter().find(|(_, known)| *known == key.name)

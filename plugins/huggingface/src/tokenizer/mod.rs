@@ -117,6 +117,7 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     parts.split_special_tokens = flag("split_special_tokens").unwrap_or(false);
     parts.clean_up_spaces = flag("clean_up_tokenization_spaces");
     parts.vocab_size = rows.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX));
+    note_rows(&mut parts, config.as_ref());
     special::read(&mut parts, fast.is_some(), said.as_ref(), config.as_ref());
     if fast.is_none() {
         stated::around(&mut parts, &class);
@@ -177,6 +178,19 @@ fn model(files: &mut dyn Files, optional: bool) -> Result<Option<(&'static str, 
 /// Where the configuration of a model of several sides holds that of its text.
 pub(super) const INSIDE: [&str; 4] =
     ["/text_config", "/llm_config", "/language_config", "/thinker_config/text_config"];
+
+/// Notes tokens for which the model has no rows, by what its configuration states.
+fn note_rows(parts: &mut Parts, config: Option<&Json>) {
+    let stated = |config: &Json| config.get("vocab_size").and_then(Json::as_u64);
+    let inside = |config: &Json| INSIDE.iter().find_map(|path| stated(config.pointer(path)?));
+    let size = config.and_then(|config| stated(config).or_else(|| inside(config)));
+    let n = u64::try_from(parts.tokens.len()).unwrap_or(u64::MAX);
+    if let Some(size) = size.filter(|size| *size < n) {
+        parts.notes.push(format!(
+            "the tokenizer has {n} tokens, and `vocab_size` of config.json is {size}: the model may have no rows for the last of them"
+        ));
+    }
+}
 
 /// How many ids the model has: what the configuration states, if that is not too small.
 fn size(parts: &Parts, config: Option<&Json>) -> Result<u32> {

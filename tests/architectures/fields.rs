@@ -42,6 +42,9 @@ impl Case {
         for (key, value) in self.row["set"].as_object().unwrap() {
             set(json.as_object_mut().unwrap(), key, value);
         }
+        for path in self.list("null") {
+            *json.pointer_mut(&format!("/{}", path.replace('.', "/"))).unwrap() = Json::Null;
+        }
         fs::write(&path, json.to_string()).unwrap();
     }
 

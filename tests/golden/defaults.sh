@@ -5,5 +5,5 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../interop/judges.sh"
 mkdir -p "$cache"
 
-python=${APR_GOLDEN_PYTHON:-$(python_with_transformers)}
-exec "$python" -B "$here/defaults.py" "$@"
+python=$(python_with_transformers_5)
+exec "$python" -B "$here/defaults.py" "$@" < <("$(python_with_transformers)" -B "$here/defaults.py" --say 2> /dev/null)

@@ -18,30 +18,30 @@ use std::collections::{HashMap, HashSet};
 /// The members of an object as typed keys, in its order.
 pub fn flatten(object: &Map<String, Json>) -> Vec<(String, Value)> {
     let mut typed = Vec::new();
-    let kind = object.get("model_type").and_then(Json::as_str);
-    members("", object, &|key| kind.is_some_and(|kind| OFF.contains(&(kind, key))), &mut typed);
+    members("", object, &mut typed);
     typed
 }
 
-/// Keys whose null switches off what the library does where they are missing: types of models, and the keys.
-const OFF: [(&str, &str); 3] = [
-    ("gemma2", "attn_logit_softcapping"),
-    ("gemma2", "final_logit_softcapping"),
-    ("gemma2", "sliding_window"),
+/// Keys whose null is another statement than none at all for some classes of the library: it switches off, or leaves to other keys,
+/// what they do where the key is missing.
+const STATED_NULL: [&str; 8] = [
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "head_dim",
+    "mamba_d_ssm",
+    "num_key_value_heads",
+    "num_nextn_predict_layers",
+    "q_lora_rank",
+    "sliding_window",
 ];
 
-fn members(
-    prefix: &str,
-    object: &Map<String, Json>,
-    says_off: &dyn Fn(&str) -> bool,
-    typed: &mut Vec<(String, Value)>,
-) {
+fn members(prefix: &str, object: &Map<String, Json>, typed: &mut Vec<(String, Value)>) {
     for (name, json) in object {
         let key = format!("{prefix}{}", name.replace('\\', "\\\\").replace('.', "\\."));
         match json {
-            Json::Null if !says_off(&key) => {}
+            Json::Null if !STATED_NULL.contains(&name.as_str()) => {}
             Json::Object(inner) if !inner.is_empty() && spelled_float(json).is_none() => {
-                members(&format!("{key}."), inner, says_off, typed);
+                members(&format!("{key}."), inner, typed);
             }
             _ => typed.push((key, value(json))),
         }

@@ -51,11 +51,6 @@ pub fn complete(config: &mut Map<String, Json>, model: &Model, tokenizer: Option
         config.entry("vocab_size").or_insert_with(|| tokenizer.vocab_size.into());
         ids(config, tokenizer);
     }
-    for (kind, key) in NULL {
-        if config.get("model_type").and_then(Json::as_str) == Some(kind) {
-            config.entry(key).or_insert(Json::Null);
-        }
-    }
     let of_class =
         PADS.iter().find(|(kind, _)| config.get("model_type").and_then(Json::as_str) == Some(kind));
     if let (Some((_, pad)), Some(rows)) = (of_class, config.get("vocab_size").and_then(Json::as_u64))
@@ -86,10 +81,6 @@ const PADS: [(&str, u64); 12] = [
     ("smollm3", 128_004),
     ("whisper", 50_256),
 ];
-
-/// Keys that mean something where they are not stated, and nothing where they are null: types of models, and the keys.
-const NULL: [(&str, &str); 3] =
-    [("deepseek_v2", "q_lora_rank"), ("deepseek_v3", "q_lora_rank"), ("mistral", "sliding_window")];
 
 /// Ids that are not stated. The words of WordPiece have no begin and end that a model would go on from.
 fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {

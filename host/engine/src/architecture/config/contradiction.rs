@@ -39,12 +39,13 @@ pub(in crate::architecture) fn refuse_contradictions(table: &Table, model: &Stat
 
 /// Two keys of one name whose values differ, in words.
 fn told_twice(entry: &ConfigName, model: &Stated<'_>) -> Option<String> {
-    let stated = |name: &str| {
-        let (path, value) = model.dialect.roots.stated(name, model.lookup)?;
+    let stated = |(path, value)| {
         let value = from_value(&value).filter(|value| !is_null(value) && !is_unlimited(entry, value))?;
         Some((path, value))
     };
-    let all: Vec<(String, Scalar)> = names_in(entry, model.dialect).filter_map(stated).collect();
+    let values =
+        names_in(entry, model.dialect).flat_map(|name| model.dialect.roots.stated_all(name, model.lookup));
+    let all: Vec<(String, Scalar)> = values.filter_map(stated).collect();
     let (path, value) = all.first()?;
     let (other, differs) = all.iter().find(|(_, other)| !same(value, other))?;
     Some(format!("`{}` is {value}, `{}` is {differs}", escape(path, 80), escape(other, 80)))

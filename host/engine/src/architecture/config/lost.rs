@@ -2,7 +2,7 @@
 
 use crate::architecture::config::generate::{Part, follows_from, recover};
 use crate::architecture::config::refusal::not_covered;
-use crate::architecture::config::{Config, ConfigScope, Dimensions};
+use crate::architecture::config::{Config, ConfigScope, Dimensions, names_in};
 use crate::architecture::table::expression::{Scalar, same};
 use crate::architecture::table::{ConfigName, Dialect, Table};
 use apr_sdk::{Result, Value, escape};
@@ -74,6 +74,20 @@ pub fn lost(
     Ok(lost)
 }
 
+/// Whether a file in a dialect states a name itself, and its class does not say it alone.
+pub fn is_stated(
+    table: &Table,
+    dialect: &Dialect,
+    lookup: &dyn Fn(&str) -> Option<Value>,
+    name: &str,
+) -> bool {
+    let entry = table.config.iter().find(|entry| entry.name == name);
+    let keys = dialect.keys.iter().filter(|key| key.sets.iter().any(|(set, _)| set == name));
+    let keys = keys.map(|key| key.key.as_str());
+    let mut names = entry.into_iter().flat_map(|entry| names_in(entry, dialect)).chain(keys);
+    names.any(|name| dialect.roots.stated(name, lookup).is_some())
+}
+
 /// Whether a value is what the table's default makes of the other names.
 fn follows(
     table: &Table,
@@ -125,7 +139,12 @@ fn read_by_others(written: &Written<'_>) -> Vec<(String, Value)> {
 }
 
 /// The configuration that a reader would find.
-fn told(table: &Table, config: &Config, written: &Written<'_>, dimensions: Dimensions<'_>) -> Result<Config> {
+fn told(
+    table: &Table,
+    config: &Config,
+    written: &Written<'_>,
+    dimensions: Dimensions<'_>,
+) -> Result<Config> {
     let Written { dialect, keys, computed } = written;
     let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let (mut told, _) = Config::read(table, dialect, &lookup, dimensions)?;

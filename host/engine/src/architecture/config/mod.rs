@@ -5,7 +5,7 @@ pub(crate) mod codes;
 pub(crate) mod contradiction;
 pub(crate) mod counts;
 pub(crate) mod generate;
-mod keys;
+pub(crate) mod keys;
 pub(crate) mod lost;
 pub(crate) mod refusal;
 pub(crate) mod roots;
@@ -187,19 +187,21 @@ impl Config {
         let names: Vec<&str> = table.config.iter().flat_map(|entry| names_in(entry, dialect)).collect();
         roots.check(&names, lookup)?;
         for entry in &table.config {
-            // What the class says comes after everything that the file states.
+            // What the class says comes after everything that the file states, be it null.
             let stated = |name: &str| roots.stated(name, lookup).map(|(_, value)| value);
-            let of_class = |name: &str| roots.of_class(name, lookup).cloned();
+            let is_silent = names_in(entry, dialect).filter_map(stated).all(|value| !says_null(&value));
+            let of_class = |name: &str| roots.of_class(name, lookup).filter(|_| is_silent).cloned();
             let values = names_in(entry, dialect).filter_map(stated);
             for value in values.chain(names_in(entry, dialect).filter_map(of_class)) {
-                let value = from_value(&value);
-                if let Some(value) = value.filter(|value| !is_null(value) && !is_unlimited(entry, value)) {
+                let value = from_value(&value).filter(|value| !is_null(value));
+                if let Some(value) = value.filter(|value| !is_unlimited(entry, value)) {
                     config.set(&entry.name, of_kind(entry, value)?);
                     break;
                 }
             }
             // Account for all names that state the same.
-            used.extend(names_in(entry, dialect).filter_map(|name| Some(roots.stated(name, lookup)?.0)));
+            let stated = names_in(entry, dialect).flat_map(|name| roots.stated_all(name, lookup));
+            used.extend(stated.map(|(path, _)| path));
         }
         // Those computed from others come after them.
         let computed = |key: &&Key| key.sets.iter().any(|(_, from)| from.is_some());
@@ -214,7 +216,7 @@ impl Config {
             let Some((path, it)) = found else { continue };
             let is_stated = path.is_some();
             used.extend(path);
-            let Some(it) = from_value(&it) else { continue };
+            let Some(it) = from_value(&it).filter(|it| !is_null(it)) else { continue };
             if computed(&key) && matches!(it, Scalar::List(_)) {
                 lists.push((key, it.clone()));
             }
@@ -234,6 +236,13 @@ impl Config {
                 if let Some(value) = value {
                     config.set(name, of_kind(entry, value)?);
                 }
+            }
+        }
+        for (name, follows) in &dialect.derived {
+            let entry = table.config.iter().find(|entry| entry.name == *name && config.get(name).is_none());
+            let Some(entry) = entry else { continue };
+            if let Some(value) = follows.value(&ConfigScope::new(table, &config, dimensions))? {
+                config.set(name, of_kind(entry, value)?);
             }
         }
         told_alike(&ConfigScope::new(table, &config, dimensions), &lists)?;
@@ -486,7 +495,7 @@ fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> b
     if let Some(key) = key.strip_prefix('!') {
         return !holds(&(key.to_owned(), wanted.clone()), lookup);
     }
-    let Some(value) = lookup(key) else { return false };
+    let Some(value) = lookup(key).filter(|value| !says_null(value)) else { return false };
     let any = wanted.contains(&Scalar::Text("*".to_owned()));
     match from_value(&value) {
         Some(Scalar::List(items)) => any || items.iter().any(|item| wanted.contains(item)),
@@ -498,6 +507,11 @@ fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> b
 /// Whether a list stands for JSON null, which states nothing.
 fn is_null(value: &Scalar) -> bool {
     matches!(value, Scalar::List(items) if matches!(&items[..], [Scalar::Text(text)] if text == "null"))
+}
+
+/// Whether a value stands for JSON null.
+pub(in crate::architecture) fn says_null(value: &Value) -> bool {
+    value.kind == ValueType::ARRAY && from_value(value).is_some_and(|value| is_null(&value))
 }
 
 /// The start of conditions that ask for a tensor instead of a key.

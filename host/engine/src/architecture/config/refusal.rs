@@ -2,7 +2,7 @@
 //! something that computes differently.
 
 use crate::architecture::config::contradiction::refuse_contradictions;
-use crate::architecture::config::{ConfigScope, from_value};
+use crate::architecture::config::{ConfigScope, from_value, is_null, says_null};
 use crate::architecture::table::expression::{Expression, Scalar, Scope, same};
 use crate::architecture::table::members::{expression, list, only, scalar, tables, truth, words};
 use crate::architecture::table::pattern::Pattern;
@@ -49,6 +49,10 @@ impl Values {
     fn hold(&self, value: &Value) -> bool {
         // A value that is too long to be in memory is none of those listed.
         let Some(value) = from_value(value) else { return !matches!(self, Values::These(_)) };
+        // Null states nothing, unless it is listed.
+        if is_null(&value) && !matches!(self, Values::These(_)) {
+            return false;
+        }
         let items = match value {
             Scalar::List(items) => items,
             one => vec![one],
@@ -182,7 +186,11 @@ impl Refusal {
             let (path, value) = model.dialect.roots.find(key, model.lookup)?;
             // What the class says is listed only for keys that the table reads.
             let is_left = !self.only_unknown || path.is_some_and(|path| !model.reads(&path));
-            let value = Some(value).filter(|value| is_left && self.values.hold(value))?;
+            // Null states something where the class says something else.
+            let says = |value: &Value| {
+                !says_null(value) || model.dialect.roots.of_class(key, model.lookup).is_some()
+            };
+            let value = Some(value).filter(|value| is_left && self.values.hold(value) && says(value))?;
             let shown = from_value(&value).map_or_else(String::new, |value| format!(" {value}"));
             Some(format!("`{}`{shown}", escape(key, 80)))
         };
@@ -235,7 +243,7 @@ impl Stated<'_> {
         self.used.contains(key) || self.dialect.ignores(key)
     }
 
-    /// What the model states for a key for which the table always writes one number or boolean, if it
+    /// What the model states, or its class, for a key for which the table always writes one number or boolean, if it
     /// differs. Texts are names, of which a table may read several.
     fn other_constant(&self, key: &Key) -> Option<String> {
         let Source::Constant(own @ (Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_))) = &key.value else {
@@ -243,7 +251,8 @@ impl Stated<'_> {
         };
         let prefix = self.dialect.prefix.as_deref();
         let is_own = self.dialect.same_names || prefix.is_some_and(|prefix| key.key.starts_with(prefix));
-        let value = (self.lookup)(&key.key).filter(|_| is_own && key.when.is_none())?;
+        let of_class = || self.dialect.roots.of_class_at_root(&key.key, self.lookup).cloned();
+        let value = (self.lookup)(&key.key).or_else(of_class).filter(|_| is_own && key.when.is_none())?;
         let value = from_value(&value).filter(|value| !same(value, own))?;
         Some(format!("`{}` {value} (the table knows {own} alone)", escape(&key.key, 80)))
     }

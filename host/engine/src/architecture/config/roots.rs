@@ -4,7 +4,7 @@
 use crate::architecture::config::from_value;
 use crate::architecture::table::expression::Scalar;
 use crate::architecture::table::members::{list, scalar, sub_table, words};
-use apr_sdk::{Error, Result, Value, ValueType, escape};
+use apr_sdk::{Error, Result, Value, escape};
 use toml::Table as Toml;
 
 /// Where a dialect's files state their configuration.
@@ -16,7 +16,15 @@ pub struct Roots {
     written: String,
     /// What the library's class says where a file is silent: by `model_type`, keys and values.
     classes: Vec<(String, Vec<(String, Value)>)>,
+    /// Other spellings that the library's class reads: by `model_type`, a key and what else it may be called.
+    spellings: Vec<(String, Spellings)>,
+    /// The keys of objects that replace the class's own as a whole: what the class says of one of them is nothing where the file
+    /// states another.
+    of_objects: Vec<String>,
 }
+
+/// Keys, and what else each may be called.
+type Spellings = Vec<(String, Vec<String>)>;
 
 /// The key that names the library's class.
 const MODEL_TYPE: &str = "model_type";
@@ -25,7 +33,7 @@ const MODEL_TYPE: &str = "model_type";
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<Value>;
 
 impl Roots {
-    /// Reads `roots`, `written_root` and `defaults` of a dialect.
+    /// Reads `roots`, `written_root`, `defaults` and `spellings` of a dialect.
     ///
     /// # Errors
     /// InvalidArgument for values of another kind, and for a root that occurs twice.
@@ -58,7 +66,23 @@ impl Roots {
             }
             classes.push((class.clone(), values));
         }
-        Ok(Roots { nested, written, classes })
+        let mut spellings = Vec::new();
+        for (class, item) in sub_table(dialect, "spellings")? {
+            let keys = item.as_table().ok_or_else(|| {
+                Error::invalid_argument(format!("the spellings of `{}` are no table", escape(class, 80)))
+            })?;
+            let others = keys.keys().map(|key| Ok((key.clone(), list(keys, key)?)));
+            spellings.push((class.clone(), others.collect::<Result<_>>()?));
+        }
+        Ok(Roots { nested, written, classes, spellings, of_objects: Vec::new() })
+    }
+
+    /// Says which of a table's keys lie in objects that replace the class's own as a whole.
+    pub(in crate::architecture) fn set_of_objects(&mut self, objects: &[String], keys: Vec<String>) {
+        let is_inside = |key: &String| {
+            objects.iter().any(|object| key.strip_prefix(&**object).is_some_and(|rest| rest.starts_with('.')))
+        };
+        self.of_objects = keys.into_iter().filter(is_inside).collect();
     }
 
     /// The key's path where a configuration from another dialect is written. A key that begins with `/` lies at the
@@ -76,8 +100,20 @@ impl Roots {
         self.nested.iter().find_map(inside).unwrap_or(path)
     }
 
-    /// The value of a key, and the path where the file states it.
+    /// The value of a key, and the path where the file states it, in whichever spelling.
     pub fn stated(&self, key: &str, lookup: Lookup<'_>) -> Option<(String, Value)> {
+        self.stated_so(key, lookup)
+            .or_else(|| self.spelled(key, lookup).iter().find_map(|other| self.stated_so(other, lookup)))
+    }
+
+    /// Every value that a file states for a key, one for each spelling, and the paths.
+    pub fn stated_all(&self, key: &str, lookup: Lookup<'_>) -> Vec<(String, Value)> {
+        let others = self.spelled(key, lookup).iter().map(String::as_str);
+        [key].into_iter().chain(others).filter_map(|key| self.stated_so(key, lookup)).collect()
+    }
+
+    /// The value of a key in this very spelling.
+    fn stated_so(&self, key: &str, lookup: Lookup<'_>) -> Option<(String, Value)> {
         if let Some(key) = key.strip_prefix('/') {
             return lookup(key).map(|value| (key.to_owned(), value));
         }
@@ -85,13 +121,32 @@ impl Roots {
         nested.chain([key.to_owned()]).find_map(|path| lookup(&path).map(|value| (path, value)))
     }
 
-    /// What the library's class says of a key, where the file is silent: that of a nested object all that it has; that of a file which
-    /// states its configuration at the root floats and texts alone, since tensors tell sizes.
-    pub fn of_class(&self, key: &str, lookup: Lookup<'_>) -> Option<&Value> {
+    /// What else the library's class reads for a key.
+    fn spelled(&self, key: &str, lookup: Lookup<'_>) -> &[String] {
+        let of_class = |class: &str| {
+            let (_, keys) = self.spellings.iter().find(|(known, _)| known == class)?;
+            keys.iter().find(|(own, _)| own == key).map(|(_, others)| &others[..])
+        };
+        if self.spellings.is_empty() {
+            return &[];
+        }
+        self.class(lookup).and_then(|class| of_class(&class)).unwrap_or_default()
+    }
+
+    /// The library's class: that of a nested object if it names one that the table knows, or else that of the file, which then says
+    /// what is inside.
+    fn class(&self, lookup: Lookup<'_>) -> Option<String> {
         let kind = |path: &str| match from_value(&lookup(path)?)? {
             Scalar::Text(text) => Some(text),
             _ => None,
         };
+        let nested = self.nested.iter().find_map(|root| kind(&format!("{root}.{MODEL_TYPE}")));
+        let is_known = |class: &String| self.classes.iter().any(|(known, _)| known == class);
+        nested.filter(is_known).or_else(|| kind(MODEL_TYPE))
+    }
+
+    /// What the library's class says of a key, where the file is silent.
+    pub fn of_class(&self, key: &str, lookup: Lookup<'_>) -> Option<&Value> {
         let says = |class: &str| {
             let (_, values) = self.classes.iter().find(|(known, _)| known == class)?;
             values.iter().find(|(own, _)| own == key).map(|(_, value)| value)
@@ -99,12 +154,15 @@ impl Roots {
         if self.classes.is_empty() {
             return None;
         }
-        let nested = self.nested.iter().find_map(|root| kind(&format!("{root}.{MODEL_TYPE}")));
-        match nested {
-            Some(class) => says(&class),
-            None => says(&kind(MODEL_TYPE)?)
-                .filter(|value| [ValueType::F64, ValueType::STRING].contains(&value.kind)),
-        }
+        let value = says(&self.class(lookup)?)?;
+        let is_replaced = self.of_objects.iter().any(|own| own == key)
+            && self.of_objects.iter().any(|own| self.stated(own, lookup).is_some());
+        (!is_replaced).then_some(value)
+    }
+
+    /// The same of a key that lies at the file's root whatever the roots are: nothing where the class is that of what lies inside.
+    pub fn of_class_at_root(&self, key: &str, lookup: Lookup<'_>) -> Option<&Value> {
+        self.of_class(key, lookup).filter(|_| self.nested.is_empty())
     }
 
     /// The value of a key, stated or of the class, and the path where the file states it.
@@ -165,7 +223,7 @@ mod tests {
         assert_eq!(roots.find("heads", &flat), None);
         assert_eq!(roots.find("heads", &file(&[("model_type", "other")])), None);
         let silent = file(&[("model_type", "flat")]);
-        assert_eq!(roots.find("heads", &silent), None);
+        assert_eq!(roots.find("heads", &silent).unwrap(), (None, Value::from_i64(4)));
         assert_eq!(roots.find("epsilon", &silent).unwrap(), (None, Value::from_f64(0.5)));
         assert_eq!(roots.find("epsilon", &nested), None);
         assert_eq!(
@@ -176,6 +234,23 @@ mod tests {
         let twice = file(&[("text_config.a", ""), ("llm_config.b", "")]);
         let error = roots.check(&["a", "b"], &twice).unwrap_err();
         assert!(error.message().contains("`text_config` and `llm_config`"), "{}", error.message());
+    }
+
+    #[test]
+    fn an_object_of_the_file_s_own_replaces_that_of_the_class() {
+        let mut roots =
+            roots("[defaults.turned]\n'rope.factor' = 8.0\n'rope.kind' = 'yarn'\nheads = 4\n").unwrap();
+        roots
+            .set_of_objects(&["rope".into()], vec!["rope.factor".into(), "rope.kind".into(), "heads".into()]);
+        let file = |stated: &'static [&'static str]| {
+            move |key: &str| match key {
+                "model_type" => Some(Value::from_string("turned")),
+                key => stated.contains(&key).then(|| Value::from_string("linear")),
+            }
+        };
+        assert_eq!(roots.find("rope.factor", &file(&[])).unwrap().1, Value::from_f64(8.0));
+        assert_eq!(roots.find("rope.factor", &file(&["rope.kind"])), None);
+        assert_eq!(roots.find("heads", &file(&["rope.kind"])).unwrap().1, Value::from_i64(4));
     }
 
     #[test]

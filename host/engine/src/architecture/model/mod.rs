@@ -9,10 +9,10 @@ pub(super) use tensors::planned;
 use crate::architecture::adapter::refuse_adapter;
 use crate::architecture::config::codes::refuse_codes;
 use crate::architecture::config::generate::{Part, as_f32, recover};
-use crate::architecture::config::lost::{Lost, Written, lost};
+use crate::architecture::config::lost::{Lost, Written, is_stated, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
-use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value};
+use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value, says_null};
 use crate::architecture::known::{find_table, stated, stated_keys, unknown_dialect};
 use crate::architecture::ledger::Ledger;
 use crate::architecture::removed::Removed;
@@ -179,6 +179,12 @@ impl Journey<'_> {
             dimension(self.table, self.from, all, name, axis)
         };
         let (mut config, used) = self.config(model, from, &first)?;
+        // Where the output cannot say what the class alone does, nothing of the model is lost.
+        let lookup = |key: &str| stated(model, key);
+        let is_of_class =
+            |name: &&String| from.id != CANONICAL && !is_stated(self.table, from, &lookup, name);
+        let of_class: Vec<String> =
+            config.values().iter().map(|(name, _)| name).filter(is_of_class).cloned().collect();
         let mut notes = Vec::new();
         self.recover(&names, &mut config, &first)?;
         let scope = ConfigScope::new(self.table, &config, &first);
@@ -253,7 +259,8 @@ impl Journey<'_> {
             let keys = config.write(self.table, dialect, &first)?;
             if !came_from_target {
                 let written = Written { dialect, keys: &keys, computed: &computed };
-                let Lost { names, effects } = lost(self.table, &config, &written, &first)?;
+                let Lost { mut names, effects } = lost(self.table, &config, &written, &first)?;
+                names.retain(|name| !of_class.contains(name));
                 translation.warnings.extend(effects);
                 if !names.is_empty() && !self.carries_foreign(wishes.foreign) {
                     let (what, names) = (n_of(names.len(), "value"), names.join(", "));
@@ -376,7 +383,8 @@ impl Journey<'_> {
         let Some(at) = model.foreign.iter().position(|f| f.format == model.format) else { return };
         let own = |key: &str| from.prefix.as_deref().is_some_and(|prefix| key.starts_with(prefix));
         let entry = model.foreign[at].files.first();
-        let keys = entry.into_iter().flat_map(|file| &file.typed).map(|(key, _)| key.as_str());
+        let said = entry.into_iter().flat_map(|file| &file.typed).filter(|(_, value)| !says_null(value));
+        let keys = said.map(|(key, _)| key.as_str());
         let in_table = |key: &&str| from.same_names || own(key);
         let left: Vec<String> = keys
             .filter(in_table)
@@ -466,9 +474,8 @@ impl Journey<'_> {
             // A file may state it in another place than where it would be written.
             let own = dialect.roots.own(&key);
             let found = dialect.roots.find(own, &|path| foreign.get(path).cloned());
-            let Some((Some(key), have)) = found.filter(|_| !dialect.keys.iter().any(is_name)) else {
-                continue;
-            };
+            let found = found.filter(|(_, have)| !says_null(have) && !dialect.keys.iter().any(is_name));
+            let Some((Some(key), have)) = found else { continue };
             let scalars = from_value(&have).zip(from_value(&value));
             let same = have == value || scalars.is_some_and(|(have, value)| same(&have, &value));
             if !same && let Some(file) = foreign.files.first_mut() {

@@ -17,6 +17,8 @@ pub(crate) mod side;
 pub(crate) mod tables;
 
 use crate::architecture::config::base::{Bases, with_base};
+use crate::architecture::config::keys::read_key;
+use crate::architecture::config::names_in;
 use crate::architecture::config::refusal::Refusal;
 use crate::architecture::config::roots::Roots;
 use crate::architecture::decoder::Section;
@@ -136,6 +138,10 @@ pub struct Dialect {
     pub per_layer: Vec<String>,
     /// Objects that state the same, of which a file has one.
     pub either: Vec<String>,
+    /// What the library's class makes of other keys where the file is silent: names of the configuration, and expressions.
+    pub derived: Vec<(String, Expression)>,
+    /// Keys of which null says that a model has none of it, where a class assumes some.
+    pub null: Vec<String>,
 }
 
 impl Dialect {
@@ -362,6 +368,12 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
     for (name, item) in sub_table(toml, "config")? {
         table.config.push(read_config(name, item, &table.dialects)?);
     }
+    for dialect in &mut table.dialects {
+        let names = table.config.iter().flat_map(|entry| names_in(entry, dialect));
+        let keys: Vec<String> =
+            names.chain(dialect.keys.iter().map(|key| key.key.as_str())).map(str::to_owned).collect();
+        dialect.roots.set_of_objects(&dialect.either, keys);
+    }
     table.decoder = Section::read(toml, &table.config, &|rows| table.knows(rows))?;
     for (place, _) in sub_table(toml, "places")? {
         let count = expression(sub_table(toml, "places")?, place)?;
@@ -447,16 +459,19 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         "arch",
         "by_name",
         "defaults",
+        "derived",
         "detect",
         "either",
         "ignore",
         "key",
+        "null",
         "per_layer",
         "prefix",
         "refuse",
         "rename",
         "roots",
         "same_names",
+        "spellings",
         "written_root",
     ];
     only(toml, &known, "a dialect")?;
@@ -469,6 +484,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         prefix: words(toml, "prefix")?.map(|prefix| named(&prefix)),
         roots: Roots::read(toml)?,
         either: list(toml, "either")?,
+        null: list(toml, "null")?,
         ..Dialect::default()
     };
     for condition in tables(toml, "detect")? {
@@ -490,6 +506,10 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
     }
     dialect.refused = Refusal::read(toml, &named)?;
     dialect.renames = Rename::read(toml)?;
+    let derived = sub_table(toml, "derived")?;
+    for (name, _) in derived {
+        dialect.derived.extend(expression(derived, name)?.map(|follows| (name.clone(), follows)));
+    }
     dialect.per_layer = list(toml, "per_layer")?.iter().map(|key| named(key)).collect();
     for ignored in tables(toml, "ignore")? {
         only(ignored, &["keys", "reason"], "`ignore`")?;
@@ -500,50 +520,6 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         dialect.ignored.extend(list(ignored, "keys")?.into_iter().map(|key| (named(&key), reason.clone())));
     }
     Ok(dialect)
-}
-
-fn read_key(key: String, toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Key> {
-    only(toml, &["key", "type", "value", "const", "when", "sets", "from", "unread"], "`key`")?;
-    let read = |text: &str| {
-        let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-        let kind = ValueType::from_name(inner.unwrap_or(text))
-            .ok_or_else(|| Error::invalid_argument(format!("`{}` is not a type", escape(text, 40))))?;
-        Ok::<_, Error>((kind, inner.is_some()))
-    };
-    let text = words(toml, "type")?;
-    let (kind, list_kind) = match text.as_deref().map(|text| text.split_once(" or ").ok_or(text)) {
-        None => (None, None),
-        Some(Err(one)) => (Some(read(one)?), None),
-        Some(Ok((one, list))) => match (read(one)?, read(list)?) {
-            (one @ (_, false), (items, true)) => (Some(one), Some(items)),
-            _ => {
-                return Err(Error::invalid_argument("`or` stands between a type and a list: `u32 or [i32]`"));
-            }
-        },
-    };
-    let value = match (expression(toml, "value")?, toml.get("const")) {
-        (Some(value), None) => Source::Expression(value),
-        (None, Some(Item::String(text))) => Source::Constant(Scalar::Text(named(text))),
-        (None, Some(constant)) => Source::Constant(scalar(constant)?),
-        _ => return Err(Error::invalid_argument("it needs `value` or `const`")),
-    };
-    let own = match &value {
-        Source::Expression(value) => value.name().map(str::to_owned),
-        Source::Constant(_) => None,
-    };
-    let sets = match toml.get("sets") {
-        Some(Item::Table(several)) => {
-            let one = |name: &String| Ok((name.clone(), expression(several, name)?));
-            several.keys().map(one).collect::<Result<_>>()?
-        }
-        _ => match words(toml, "sets")? {
-            Some(none) if none.is_empty() => Vec::new(),
-            Some(name) => vec![(name, expression(toml, "from")?)],
-            None => own.map(|name| (name, None)).into_iter().collect(),
-        },
-    };
-    let (when, unread) = (expression(toml, "when")?, truth(toml, "unread")?);
-    Ok(Key { key, kind, list_kind, value, when, sets, unread })
 }
 
 fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {

@@ -315,3 +315,32 @@ fn a_role_that_says_nothing_is_refused() {
     let (code, told) = user.refused(&["arch", "check", "mine.toml"]);
     assert!(code == 2 && told.contains("its `role` is empty"), "{code}: {told}");
 }
+
+/// A table whose models compute with a number that GGUF has no key for.
+const COOLED: &str = "id = \"cooled\"\nbase = \"llama\"\n[dialect.hf]\ndetect = [{ model_type = \"cooled\" }]\n\
+    [dialect.gguf]\ndetect = []\n[config]\ncoolness = { type = \"float\", default = 1.0 }\nrevision = \"int\"\n\
+    [decoder.attention]\nscale = \"coolness / sqrt(head_dim)\"\n";
+
+#[test]
+fn what_decides_what_is_computed_is_not_left_out_though_a_table_does_not_say_so() {
+    let user = User::new();
+    let golden = goldens().into_iter().find(|path| name(path) == "llama").unwrap();
+    let folder = user.scratch.at("cooled");
+    Checkpoint::golden(&golden).unwrap().write_to(&folder).unwrap();
+    fs::write(user.scratch.at("data/apr/plugins/cooled.toml"), COOLED).unwrap();
+    let whole = fs::read(folder.join("config.json")).unwrap();
+    let say = |coolness: f64| {
+        let mut config: Json = serde_json::from_slice(&whole).unwrap();
+        config["model_type"] = "cooled".into();
+        config["architectures"] = serde_json::json!(["CooledForCausalLM"]);
+        config["revision"] = 3.into();
+        config["coolness"] = coolness.into();
+        fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    };
+    say(1.0);
+    user.must(&["convert", "cooled", "cooled.gguf"]);
+    say(0.5);
+    let (code, told) = user.refused(&["convert", "cooled", "half.gguf"]);
+    assert_eq!(code, 4, "{told}");
+    assert!(told.contains("`coolness` 0.5") && !told.contains("revision"), "{told}");
+}

@@ -139,7 +139,10 @@ fn read_by_others(written: &Written<'_>) -> Vec<(String, Value)> {
 }
 
 /// The configuration that a reader would find.
-fn told(
+///
+/// # Errors
+/// Any error from reading and evaluating.
+pub fn told(
     table: &Table,
     config: &Config,
     written: &Written<'_>,

@@ -1,6 +1,7 @@
 //! The computation of a model, as numbers: a table's `[decoder]` applied to a model's configuration. Nothing
 //! of the table's language is left, so that whoever builds a program asks for nothing more.
 
+mod differing;
 mod keys;
 mod resolve;
 mod roles;
@@ -9,6 +10,7 @@ mod section;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::architecture) use differing::refuse_differing;
 pub use roles::Roles;
 pub use rope::Rope;
 pub use section::Section;

@@ -13,6 +13,7 @@ use crate::architecture::config::lost::{Lost, Written, is_stated, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::untold::no_table;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value, says_null};
+use crate::architecture::decoder::refuse_differing;
 use crate::architecture::known::{find_table, stated, stated_keys, unknown_dialect};
 use crate::architecture::ledger::Ledger;
 use crate::architecture::removed::Removed;
@@ -218,6 +219,8 @@ impl Journey<'_> {
         let order = self.lost_order(&request, &translated, wishes);
         let computed: Vec<(String, Vec<u8>)> =
             translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?))).collect();
+        let shapes: Vec<(String, Vec<u64>)> =
+            translated.tensors.iter().map(|made| (made.name.clone(), made.shape.clone())).collect();
         let left_out = std::mem::take(&mut translated.dropped);
         let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
         let changed = translation.tensors.iter().flatten().filter(|one| one.expression.is_affine());
@@ -261,6 +264,7 @@ impl Journey<'_> {
                 let written = Written { dialect, keys: &keys, computed: &computed };
                 let Lost { mut names, effects } = lost(self.table, &config, &written, &first)?;
                 names.retain(|name| !of_class.contains(name));
+                refuse_differing(self.table, &config, &written, &first, &shapes)?;
                 translation.warnings.extend(effects);
                 if !names.is_empty() && !self.carries_foreign(wishes.foreign) {
                     let (what, names) = (n_of(names.len(), "value"), names.join(", "));

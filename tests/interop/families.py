@@ -210,9 +210,23 @@ FAMILIES = {
     "jais2": decoder(turned(), LAYER_NORMS),
 }
 
+# What makes a model small. Whatever else its class says counts in a family of its own, which states nothing else.
+COUNTED = set(SIZES) | set(GPT) | set(T5) | {"d_model", "dim", "hidden_dim", "n_heads", "n_layers", "max_seq_len", "n_routed_experts", "num_local_experts", "num_experts",
+                                             "moe_num_experts", "moe_intermediate_size", "shared_expert_intermediate_size", "shared_intermediate_size", "head_dim",
+                                             "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "state_size", "num_heads", "mamba_dt_rank",
+                                             "mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_d_ssm", "linear_key_head_dim", "linear_value_head_dim",
+                                             "linear_num_key_heads", "linear_num_value_heads", "pad_token_id", "use_mamba_kernels", "_bare"}
+# Whose class says what does not fit so few layers, experts or heads, or fits no model of the library's.
+UNFIT = {"dbrx", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "glm4_moe", "jamba", "mistral3", "qwen3_next"}
+SMALLEST = {f"{name}-class": {key: value for key, value in said.items() if key in COUNTED - {"layer_norm_epsilon"}}
+            for name, said in FAMILIES.items() if "-" not in name and name not in UNFIT and f"{name}-class" not in FAMILIES}
+FAMILIES |= SMALLEST
+
 # Whose products with the configuration's factors are rounded to BF16 in the file, which a note says.
 ROUNDED = {"falcon_h1"}
 # Why apr refuses what GGUF cannot say, by words of the message.
 REFUSED = {
+    "qwen3_moe-class": (FAMILIES.pop("qwen3_moe-class"), "`norm_topk_prob` false"),
+    "falcon_mamba-class": (FAMILIES.pop("falcon_mamba-class"), "`mixer_rms_eps`"),
     "hunyuan_v1_dense-dynamic": (decoder(turned(10000.0, rope_type="dynamic", factor=2.0), head_dim=32, max_position_embeddings=32768), "as a text grows"),
 }

@@ -54,8 +54,37 @@ def seeded(model):
                 value.copy_(sharp * random / value.shape[-1] ** 0.5)
 
 
-def make(name, dtype, folder):
-    """Makes a family's folder."""
+SIDES = ("text_config", "llm_config")
+# What tells the class, and what others than the class say.
+STAYS = ("model_type", "architectures", "dtype", "torch_dtype", "rope_parameters", "rope_scaling", "vocab_size")
+
+
+def silence(folder):
+    """Takes out of a folder's config.json all that its class says where it is silent, as `to_diff_dict` does and publishers do by hand."""
+    path = Path(folder) / "config.json"
+    said, unsaid = json.loads(path.read_text()), []
+
+    def meant():
+        path.write_text(json.dumps(said))
+        return transformers.AutoConfig.from_pretrained(folder).to_dict()
+
+    whole = meant()
+    for inside in (said, *(one for key, one in said.items() if key.endswith("_config") and isinstance(one, dict))):
+        for key in [key for key in inside if key not in STAYS and not key.endswith("_token_id")]:
+            value = inside.pop(key)
+            try:
+                if meant() == whole:
+                    unsaid.append(key)
+                    continue
+            except Exception:
+                pass
+            inside[key] = value
+    meant()
+    return unsaid
+
+
+def make(name, dtype, folder, silent=False):
+    """Makes a family's folder; a silent one leaves to the class what it says itself."""
     arguments = dict(FAMILIES.get(name) or REFUSED[name][0])
     kind = arguments.pop("model_type", name if name in transformers.CONFIG_MAPPING else name.split("-")[0])
     untied, bare = arguments.pop("_untied", False), arguments.pop("_bare", False)
@@ -70,7 +99,7 @@ def make(name, dtype, folder):
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     seeded(model)
     model.to(TYPES[dtype]).save_pretrained(folder)
-    return {"class": type(model).__name__}
+    return {"class": type(model).__name__, "unsaid": silence(folder) if silent else None}
 
 
 def logits(folder, ids):
@@ -93,6 +122,43 @@ def flat(value, path=""):
     return found
 
 
+def silence_known(folder):
+    """The same for any folder; nothing if the library has no class for it, or one that does not take it."""
+    kind = json.loads((Path(folder) / "config.json").read_text()).get("model_type")
+    try:
+        transformers.AutoConfig.from_pretrained(folder) if kind in transformers.CONFIG_MAPPING else None
+    except Exception:
+        return []
+    return silence(folder) if kind in transformers.CONFIG_MAPPING else []
+
+
+def left(folder, key):
+    """What the library makes of a key that a folder's config.json leaves out, inside of its side of text or at its root; an error in words."""
+    path = Path(folder) / "config.json"
+    said = json.loads(path.read_text())
+    if said.get("model_type") not in transformers.CONFIG_MAPPING:
+        return {"known": False}
+    inside = next((said[side] for side in SIDES if isinstance(said.get(side), dict) and key in said[side]), said)
+    inside.pop(key)
+    path.write_text(json.dumps(said))
+    config = transformers.AutoConfig.from_pretrained(folder).get_text_config()
+    return {"known": key in config.to_dict(), "value": config.to_dict().get(key)}
+
+
+def meant(before, after):
+    """In what two folders' configurations differ, filled in by their classes."""
+    one, other = (transformers.AutoConfig.from_pretrained(folder).get_text_config() for folder in (before, after))
+    was, now = flat(one.to_dict()), flat(other.to_dict())
+    known = type(one)().to_dict().keys() | {"rope_parameters"}
+
+    def same(value, other):
+        both = isinstance(value, float) and isinstance(other, (float, int))
+        return abs(value - other) <= 1e-6 * abs(value) if both else value == other
+
+    keys = sorted(key for key in was.keys() | now.keys() if key.split(".")[0] in known)
+    return {key: [was.get(key), now.get(key)] for key in keys if not same(was.get(key), now.get(key))}
+
+
 def compare(before, after):
     """How far apart two folders' logits are, over the RMS of the first's, and in what their filled-in configurations differ."""
     text = transformers.AutoConfig.from_pretrained(before).get_text_config()
@@ -107,15 +173,17 @@ def compare(before, after):
 
 
 def main():
-    print(json.dumps({"ready": f"transformers {transformers.__version__}, torch {torch.__version__}"}), flush=True)
+    # Some classes print where answers belong.
+    answers, sys.stdout = sys.stdout, sys.stderr
+    print(json.dumps({"ready": f"transformers {transformers.__version__}, torch {torch.__version__}"}), file=answers, flush=True)
     torch.set_num_threads(1)
     for line in sys.stdin:
         try:
             request = json.loads(line)
-            done = {"make": make, "compare": compare}[request.pop("do")](**request)
-            print(json.dumps({"done": done}), flush=True)
+            done = {"make": make, "compare": compare, "silence": silence_known, "left": left, "meant": meant}[request.pop("do")](**request)
+            print(json.dumps({"done": done}), file=answers, flush=True)
         except Exception as error:
-            print(json.dumps({"failed": f"{type(error).__name__}: {error}"[:2000]}), flush=True)
+            print(json.dumps({"failed": f"{type(error).__name__}: {error}"[:2000]}), file=answers, flush=True)
 
 
 main()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import bom_cases
 import crossing_cases
+import defaults_cases
 import families_cases
 import fixture_cases
 import flip_cases
@@ -34,7 +35,7 @@ from seed import SEED
 
 # Those that take longest are first, so that none of them is left alone at the end.
 CASES = (whole_cases, running_cases, families_cases, mixture_cases, gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases,
-         crossing_cases, fixture_cases, flip_cases, flip_python_cases, quants_cases, minilm_cases, bom_cases, tables_cases,
+         crossing_cases, defaults_cases, fixture_cases, flip_cases, flip_python_cases, quants_cases, minilm_cases, bom_cases, tables_cases,
          template_cases)
 
 

@@ -48,8 +48,8 @@ OTHERWISE = {
 }
 # What comes back has no class, or one that does not know the source's form.
 UNREAD = {"minimax-m3", "glm4v"}
-# Nothing but what is left unsaid tells them from others: they are refused by name.
-TOLD = {"nemotron-h-moe"}
+# What is left unsaid alone tells them from others, or counts their layers beside a pattern of letters: they are refused by name.
+TOLD = {"nemotron-h", "nemotron-h-moe"}
 
 
 def alike(name, at):

@@ -20,6 +20,7 @@ const MORE: &[&str] = &[
     "tokenizer.apr.",
     // What an architecture's keys do not say; llama.cpp passes over it too.
     "bert.apr.",
+    "gpt-oss.apr.",
     "mamba2.apr.",
     "phimoe.apr.",
     "starcoder2.apr.",

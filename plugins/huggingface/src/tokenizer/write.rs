@@ -27,9 +27,9 @@ fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
     let mut map = Map::new();
     for (name, id) in &tokenizer.special {
         let Some(text) = tokenizer.token(*id) else { continue };
-        // The library makes a special token of whatever is named here. An ordinary piece that also pads, say, stays in texts;
-        // its id stands in `config.json`.
-        if tokenizer.type_of(*id) == TokenType::Normal {
+        // The library makes a special token of whatever is named here. A token of text that also pads or masks, say, stays in
+        // texts; its id stands in `config.json`.
+        if [TokenType::Normal, TokenType::UserDefined].contains(&tokenizer.type_of(*id)) {
             continue;
         }
         map.insert(format!("{name}_token"), text.into());

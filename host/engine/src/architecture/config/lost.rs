@@ -119,15 +119,18 @@ pub fn refuse_unused(
         return Ok(());
     }
     let keys = config.write(table, dialect, dimensions)?;
+    // A key that only apr reads says that the name is carried, not that the computation follows it.
+    let keys = read_by_others(&Written { dialect, keys: &keys, computed: &[] });
     let told = told(table, config, &Written { dialect, keys: &keys, computed: &[] }, dimensions)?;
     let untold = config.beyond(&ConfigScope::new(table, &told, dimensions))?;
-    let is_covered = |covers: &[Scalar], value: &Scalar| covers.iter().any(|one| same(one, value));
-    let change = |entry: &ConfigName| {
-        let (value, covers) = (config.get(&entry.name)?, entry.covers.as_ref()?);
-        let is_lost = untold.contains(&entry.name) && !is_covered(covers, value);
-        is_lost.then(|| format!("`{}` {value} (nothing says how it computes)", escape(&entry.name, 80)))
-    };
-    not_covered(table, open.filter_map(change).collect())
+    let mut changes = Vec::new();
+    for entry in open.filter(|entry| untold.contains(&entry.name)) {
+        let (Some(value), Some(covers)) = (config.get(&entry.name), &entry.covers) else { continue };
+        if !covers.iter().any(|one| same(one, value)) && !follows(table, config, entry, value, dimensions)? {
+            changes.push(format!("`{}` {value} (nothing says how it computes)", escape(&entry.name, 80)));
+        }
+    }
+    not_covered(table, changes)
 }
 
 /// The keys that other programs read too.

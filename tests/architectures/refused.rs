@@ -110,6 +110,17 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("qwen2", json!({"is_causal": false}), &["`is_causal` false"]),
         ("qwen2-moe", json!({"norm_topk_prob": true}), &["`norm_topk_prob` true"]),
         ("qwen3-moe", json!({"norm_topk_prob": false}), &["`norm_topk_prob` false"]),
+        // Whatever it says of layers.
+        (
+            "qwen3-moe",
+            json!({"use_sliding_window": true, "max_window_layers": 48}),
+            &["window in every layer"],
+        ),
+        (
+            "qwen3-moe",
+            json!({"use_sliding_window": true, "max_window_layers": null}),
+            &["window in every layer"],
+        ),
         ("olmo2", json!({"sliding_window": 4096}), &["`sliding_window` 4096", "OLMo 3"]),
         ("t5", json!({"dense_act_fn": "relu"}), &["`dense_act_fn` \"relu\""]),
         ("umt5", json!({"dense_act_fn": "silu"}), &["`dense_act_fn` \"silu\""]),

@@ -157,3 +157,52 @@ fn an_embedding_is_that_of_the_whole_text_with_the_tokens_around_it() {
         assert_eq!(json["tokens"].as_u64(), Some(ids.split_whitespace().count() as u64), "{name}: {ids}");
     }
 }
+
+/// A GGUF file, with a tensor of one row in one dimension.
+fn without_rows(file: &[u8], tensor: &str) -> Vec<u8> {
+    let name = [&(tensor.len() as u64).to_le_bytes()[..], tensor.as_bytes()].concat();
+    let at = file.windows(name.len()).position(|piece| piece == name).unwrap() + name.len();
+    let (dims, rows) = (at..at + 4, at + 12..at + 20);
+    assert_eq!(
+        (&file[dims.clone()], &file[rows.clone()]),
+        (&2u32.to_le_bytes()[..], &1u64.to_le_bytes()[..])
+    );
+    let mut bytes =
+        [&file[..dims.start], &1u32.to_le_bytes(), &file[dims.end..rows.start], &file[rows.end..]].concat();
+    // A key that makes the header as much longer as the alignment asks for.
+    let string = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let key = [&string("a.pad")[..], &8u32.to_le_bytes(), &string(&"x".repeat(15))].concat();
+    assert_eq!(key.len(), 32 + rows.len());
+    let count = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) + 1;
+    bytes[16..24].copy_from_slice(&count.to_le_bytes());
+    bytes.splice(24..24, key);
+    bytes
+}
+
+#[test]
+fn one_row_of_a_file_may_be_without_a_dimension_for_rows() {
+    let (scratch, name) = (Scratch::new(), "xlm-roberta");
+    Checkpoint::golden(&folder(name)).unwrap().write_to(&scratch.at(name)).unwrap();
+    let said = |args: &[&str]| {
+        let mut command = Command::new(program());
+        command.args(args).current_dir(scratch.at("")).env_clear().env("CUDA_VISIBLE_DEVICES", "");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    said(&["convert", name, "m.gguf"]);
+    let file = without_rows(&std::fs::read(scratch.at("m.gguf")).unwrap(), "token_types.weight");
+    std::fs::write(scratch.at("flat.gguf"), file).unwrap();
+    let embedded = |model: &str| -> Json {
+        let json: Json =
+            serde_json::from_str(&said(&["run", model, "the others", "--embed", "--json"])).unwrap();
+        json["embedding"].clone()
+    };
+    assert!(embedded("m.gguf").is_array());
+    assert_eq!(embedded("flat.gguf"), embedded("m.gguf"));
+    for model in ["m", "flat"] {
+        said(&["convert", &format!("{model}.gguf"), &format!("{model}-back"), "--to", "huggingface"]);
+    }
+    // Shapes and values are those of the file that has the dimension.
+    said(&["diff", "m-back", "flat-back"]);
+}

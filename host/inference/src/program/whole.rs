@@ -67,7 +67,9 @@ fn input(builder: &mut Builder<'_>, decoder: &Decoder) -> Result<Slice> {
     if decoder.input.types {
         let role = "embedding.token_type";
         let name = roles.name(role).unwrap_or_default();
-        let found = (builder.request.tensors)(name).and_then(|found| found.shape.first().copied());
+        // Some converters leave out that there is one.
+        let rows = |shape: &[u64]| if shape.len() == 1 { Some(1) } else { shape.first().copied() };
+        let found = (builder.request.tensors)(name).and_then(|found| rows(&found.shape));
         let types = u32::try_from(found.unwrap_or(0)).unwrap_or(u32::MAX);
         more.push(("input.types", builder.needs(roles, role, &[types, width])?, RowIndex::CONSTANT));
     }

@@ -121,10 +121,10 @@ impl GroupWork<'_> {
             };
             let member = &self.rule.members[(*image).min(self.rule.members.len() - 1)];
             let canonical = member.name(|place| self.number(place, &places, inner));
-            self.check_shape(*image, inner, &places, tensor)?;
+            let shape = self.shape(*image, inner, &places, tensor)?;
             let boxes = vec![whole(number, tensor)?];
-            let facts = self.facts(&name, &canonical, tensor.dtype, &tensor.shape);
-            let (dtype, shape) = (tensor.dtype, tensor.shape.clone());
+            let facts = self.facts(&name, &canonical, tensor.dtype, &shape);
+            let dtype = tensor.dtype;
             out.push(Made { name, dtype, shape, boxes, bytes: None, words: Vec::new(), facts });
         }
         Ok(out)
@@ -140,13 +140,11 @@ impl GroupWork<'_> {
         let Some(side) = side.filter(|s| !s.operations.is_empty() || !s.each.is_empty()) else {
             let mut members = Vec::new();
             for ((pattern, inner), &number) in &group.found {
-                self.check_shape(
-                    *pattern,
-                    inner,
-                    &self.inner_places(&patterns[*pattern]),
-                    &self.request.tensors[number],
-                )?;
-                members.push(Member { pattern: *pattern, inner: inner.clone(), item: whole(number)? });
+                let (places, tensor) =
+                    (self.inner_places(&patterns[*pattern]), &self.request.tensors[number]);
+                let shape = self.shape(*pattern, inner, &places, tensor)?;
+                let item = Array::whole(number, &view.units(&shape)?);
+                members.push(Member { pattern: *pattern, inner: inner.clone(), item });
             }
             self.check_whole(&members, patterns)?;
             return Ok(members);
@@ -260,9 +258,9 @@ impl GroupWork<'_> {
         Ok(())
     }
 
-    /// Compares a tensor with the shape that the table gives its member.
-    fn check_shape(&self, pattern: usize, inner: &[u64], places: &[&str], tensor: &Tensor) -> Result<()> {
-        let Some(shape) = self.rule.shapes.get(pattern) else { return Ok(()) };
+    /// The shape that the table gives a member, which its tensor must have.
+    fn shape(&self, pattern: usize, inner: &[u64], places: &[&str], tensor: &Tensor) -> Result<Vec<u64>> {
+        let Some(shape) = self.rule.shapes.get(pattern) else { return Ok(tensor.shape.clone()) };
         let mut numbers = self.numbers.to_vec();
         numbers.extend(places.iter().map(|p| (*p).to_owned()).zip(inner.iter().copied()));
         let scope = self.request.scope.at(&numbers);
@@ -270,12 +268,14 @@ impl GroupWork<'_> {
         for size in shape {
             // A size that the configuration does not state cannot be compared.
             if size.value(&scope)?.is_none() {
-                return Ok(());
+                return Ok(tensor.shape.clone());
             }
             want.push(size.size(&scope)?);
         }
-        if want == tensor.shape {
-            return Ok(());
+        // Files whose names are not the table's own come of other converters, some of which leave ones out.
+        let is_own = self.request.table.is_own(self.request.from);
+        if want == tensor.shape || !is_own && are_same_rows(&want, &tensor.shape) {
+            return Ok(want);
         }
         let message = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
         Err(Error::malformed(message)
@@ -318,4 +318,10 @@ impl GroupWork<'_> {
         facts.dtype = Some(dtype);
         facts
     }
+}
+
+/// Whether two shapes have the same rows, of the same length, in the same order: they differ in dimensions of one alone.
+fn are_same_rows(one: &[u64], other: &[u64]) -> bool {
+    let rows = |shape: &[u64]| shape.iter().copied().filter(|size| *size != 1).collect::<Vec<u64>>();
+    one.last() == other.last() && rows(one) == rows(other)
 }

@@ -2,7 +2,8 @@
 //! more with sharp attention, where masks, scales and soft caps show.
 
 use crate::golden::{Case, cases, folder, models};
-use crate::loading::{distance, exact, loaded, logits, try_load};
+use crate::loading::{convert_to, distance, exact, loaded, logits, try_load};
+use apr_host::convert::ConvertOptions;
 use apr_host::running::{LoadOptions, Loaded, Wanted};
 use apr_sdk::ErrorKind;
 use apr_testkit::Checkpoint;
@@ -205,4 +206,18 @@ fn one_row_of_a_file_may_be_without_a_dimension_for_rows() {
     }
     // Shapes and values are those of the file that has the dimension.
     said(&["diff", "m-back", "flat-back"]);
+}
+
+#[test]
+fn a_model_whose_names_were_kept_runs_as_the_architecture_that_is_named() {
+    let (scratch, ids) = (Scratch::new(), [5, 17, 3, 40]);
+    let (source, file) = (scratch.at("llama"), scratch.at("m.gguf"));
+    Checkpoint::golden(&folder("llama")).unwrap().write_to(&source).unwrap();
+    convert_to(&source, &file, None);
+    let kept = scratch.at("m.apr");
+    let options = ConvertOptions { arch: Some("none".to_owned()), ..apr_tests::options(&file, &kept) };
+    apr_tests::must(&host(), &options);
+    let named = LoadOptions { arch: Some("llama".to_owned()), ..exact() };
+    assert_eq!(logits(&mut loaded(&kept, &named), &ids), logits(&mut loaded(&file, &exact()), &ids));
+    assert!(try_load(&host(), &kept, &exact()).is_err(), "nobody says which architecture it is");
 }

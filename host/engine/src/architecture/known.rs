@@ -3,10 +3,10 @@
 
 use crate::architecture::Tables;
 use crate::architecture::config::{Config, OF_TENSORS, canonical};
-use crate::architecture::table::Table;
+use crate::architecture::table::{CANONICAL, Table};
 use crate::architecture::translate::images;
 use crate::engine::Engine;
-use apr_sdk::{Error, Model, Result, Value, escape};
+use apr_sdk::{Error, Foreign, ForeignFile, Model, Result, Value, escape};
 
 /// The table of the model's architecture, and the model's dialect: every use of a table for a model begins here. The user
 /// is told of one that is still a draft.
@@ -27,7 +27,8 @@ fn choose_table<'t>(
     model: &Model,
     arch: Option<&str>,
 ) -> Result<Option<(&'t Table, String)>> {
-    let lookup = |key: &str| stated(model, key);
+    // Where names were kept, whoever wants a table names it.
+    let lookup = |key: &str| model.foreign_of(&model.format)?.get(key).cloned();
     if let Some(id) = arch {
         let table = tables.find(id)?;
         let from = match model.dialect.as_str() {
@@ -57,14 +58,29 @@ pub(super) fn unknown_dialect(table: &Table, dialect: &str) -> Error {
     Error::unsupported(format!("the table of architecture `{id}` says nothing of the dialect `{dialect}`"))
 }
 
-/// The value of a key in the model's own format.
-pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
-    model.foreign_of(&model.format)?.get(key).cloned()
+/// The record in which a model states its configuration: that of its own format, or, of a model that came into another format
+/// with the names that it had, the one that came with it.
+fn record(model: &Model) -> Option<&Foreign> {
+    let is_kept = model.architecture.is_none() && !["none", CANONICAL].contains(&model.dialect.as_str());
+    let mut others = model.foreign.iter().filter(|foreign| foreign.files.iter().any(has_keys));
+    model.foreign_of(&model.format).or_else(|| match (others.next(), others.next()) {
+        (Some(one), None) => Some(one).filter(|_| is_kept),
+        _ => None,
+    })
 }
 
-/// The keys that the model states in its own format.
+fn has_keys(file: &ForeignFile) -> bool {
+    !file.typed.is_empty()
+}
+
+/// The value of a key in the model's own configuration.
+pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
+    record(model)?.get(key).cloned()
+}
+
+/// The keys that the model's own configuration states.
 pub(super) fn stated_keys(model: &Model) -> Vec<&str> {
-    let files = model.foreign_of(&model.format).into_iter().flat_map(|foreign| &foreign.files);
+    let files = record(model).into_iter().flat_map(|foreign| &foreign.files);
     files.flat_map(|file| &file.typed).map(|(key, _)| key.as_str()).collect()
 }
 

@@ -122,6 +122,16 @@ impl Tokens {
         if let Some(id) = ids.iter().find(|id| self.piece(**id).is_none()) {
             return Err(self.no_token(*id));
         }
+        // The library's decoders need not expect that there is nothing.
+        let is_left = |id: &u32| {
+            let token = self.library.id_to_token(*id);
+            token.is_some_and(|token| {
+                !skip_special || !self.library.get_added_vocabulary().is_special_token(&token)
+            })
+        };
+        if !ids.iter().any(is_left) {
+            return Ok(String::new());
+        }
         let text = guarded(|| self.library.decode(ids, skip_special))?.map_err(|error| {
             let why = escape(&error.to_string(), 300);
             Error::unsupported(format!("the tokenizer cannot make text of these ids: {why}"))

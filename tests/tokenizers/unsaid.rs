@@ -79,6 +79,22 @@ fn normalizers_of_bytes_come_back_and_are_warned_of() {
 }
 
 #[test]
+fn whether_whole_words_are_taken_comes_back_and_is_warned_of() {
+    for (golden, whole, of) in [
+        ("gpt2", true, "does not take a word that is a token"),
+        ("gemma", true, "does not take a word that is a token"),
+    ] {
+        let ([folder, file, back], warnings) =
+            there_and_back(golden, |json| json["model"]["ignore_merges"] = json!(whole));
+        assert_warned(&warnings, &[of]);
+        assert_eq!([&folder, &file, &back].map(|read| read.ignore_merges), [whole; 3], "{golden}");
+    }
+    let (all, warnings) = there_and_back("llama3", |json| json["model"]["ignore_merges"] = json!(true));
+    assert_warned(&warnings, &[]);
+    assert!(all.iter().all(|read| read.ignore_merges));
+}
+
+#[test]
 fn a_composed_form_is_a_note_where_the_name_does_not_mean_it() {
     let (host, scratch) = (host(), Scratch::new());
     for (golden, noted) in [("gpt2", true), ("qwen2", false)] {

@@ -11,12 +11,13 @@ pub use added::take_back_texts;
 
 use super::scan::Scan;
 use super::write::template_names;
+use super::{PRE, pre};
 use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer, steps};
 use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 
 /// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
-/// and texts) as in `tokenizer.json`, `add_space_prefix`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK, `chat_template_names` for those that
+/// and texts) as in `tokenizer.json`, `add_space_prefix`, `ignore_merges`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK, `chat_template_names` for those that
 /// keys have otherwise, `space_first`, what llama.cpp does
 /// for the key of that name, and `post_processor_beside`, the flags of what is added. Anything absent follows from the other
 /// keys.
@@ -26,6 +27,7 @@ const DECODER: &str = "decoder";
 const SPLITS: &str = "split_special_tokens";
 const CLEANS: &str = "clean_up_spaces";
 const TEMPLATES: &str = "chat_template_names";
+const WHOLE: &str = "ignore_merges";
 
 /// The longest note that is shown, in characters. 600: those of the plugins are shorter.
 const MAX_NOTE: usize = 600;
@@ -51,11 +53,31 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
     if let Some(cleans) = tokenizer.clean_up_spaces.filter(|cleans| *cleans) {
         text.insert(CLEANS.to_owned(), cleans.into());
     }
+    merges(tokenizer, keys, &mut text, sink);
     templates(tokenizer, &mut text, sink);
     added::carry(tokenizer, name, keys, &mut text, sink);
     if !text.is_empty() {
         keys.push((TEXT.to_owned(), Value::from_string(Json::Object(text).to_string())));
     }
+}
+
+/// Adds to `text` whether a word that is a token is taken as it is, unless the pre-tokenizer's name implies it, with a warning.
+fn merges(
+    tokenizer: &Tokenizer,
+    keys: &[(String, Value)],
+    text: &mut Map<String, Json>,
+    sink: &mut dyn LayoutSink,
+) {
+    let name = made(keys, PRE).and_then(Value::as_str);
+    let implied = name.and_then(|name| pre::splitter(name).ok()).is_some_and(|known| known.ignore_merges);
+    if tokenizer.kind != Kind::Bpe || tokenizer.ignore_merges == implied {
+        return;
+    }
+    sink.warn(match implied {
+        false => "llama.cpp does not take a word that is a token as it is, as this tokenizer does (`ignore_merges`): words that no merges make become other tokens",
+        true => "llama.cpp takes a word that is a token as it is, where this tokenizer merges (no `ignore_merges`): words that no merges make become other tokens",
+    });
+    text.insert(WHOLE.to_owned(), tokenizer.ignore_merges.into());
 }
 
 /// Adds to `text` the names of chat templates that a key has otherwise, with a warning for templates that have no key.
@@ -108,6 +130,7 @@ pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     let flag = |key: &str| json.get(key).and_then(Json::as_bool);
     parts.split_special_tokens = flag(SPLITS).unwrap_or(false);
     parts.clean_up_spaces = flag(CLEANS);
+    parts.ignore_merges = flag(WHOLE).unwrap_or(parts.ignore_merges);
     for (written, name) in json.get(TEMPLATES).and_then(Json::as_object).into_iter().flatten() {
         let slot = parts.chat_templates.iter_mut().find(|(other, _)| other == written);
         if let (Some((slot, _)), Some(name)) = (slot, name.as_str()) {

@@ -86,6 +86,7 @@ fn added_to_json(added: &AddedToken) -> Json {
         ("rstrip", added.rstrip),
         ("normalized", added.normalized),
         ("single_word", added.single_word),
+        ("outside_model", added.outside_model),
     ] {
         if yes {
             map.insert(name.to_owned(), true.into());
@@ -228,6 +229,7 @@ fn added_from_json(json: &Json) -> Option<AddedToken> {
         rstrip: flag("rstrip")?,
         normalized: flag("normalized")?,
         single_word: flag("single_word")?,
+        outside_model: flag("outside_model")?,
     })
 }
 

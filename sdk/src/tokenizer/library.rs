@@ -2,6 +2,7 @@
 
 use super::{AddedToken, Kind, Parts, TokenType, Tokenizer, merges_of_scores};
 use serde_json::{Map, Value as Json, json};
+use std::collections::HashSet;
 
 /// The whole `tokenizer.json` of this tokenizer.
 pub fn library_form(tokenizer: &Tokenizer) -> Json {
@@ -40,8 +41,10 @@ pub fn added_token(parts: &Parts, added: &AddedToken, with_id: bool) -> Json {
 
 fn model(tokenizer: &Tokenizer) -> Json {
     let unk = tokenizer.unk.and_then(|id| tokenizer.token(id));
+    let outside = outside(tokenizer);
     let vocabulary = || -> Map<String, Json> {
-        tokenizer.each().map(|(id, text)| (text.to_owned(), Json::from(id))).collect()
+        let inside = tokenizer.each().filter(|(id, _)| !outside.contains(id));
+        inside.map(|(id, text)| (text.to_owned(), Json::from(id))).collect()
     };
     match tokenizer.kind {
         Kind::Bpe => {
@@ -72,7 +75,7 @@ fn model(tokenizer: &Tokenizer) -> Json {
         Kind::Unigram => json!({
             "type": "Unigram",
             "unk_id": tokenizer.unk,
-            "vocab": scored(tokenizer),
+            "vocab": scored(tokenizer, &outside),
             "byte_fallback": tokenizer.byte_fallback,
         }),
     }
@@ -80,7 +83,7 @@ fn model(tokenizer: &Tokenizer) -> Json {
 
 /// Texts and scores. An id without a token gets a text that matches nothing; only ordinary tokens may have
 /// the lowest score, since the library derives the cost of unknown text from it.
-fn scored(tokenizer: &Tokenizer) -> Vec<Json> {
+fn scored(tokenizer: &Tokenizer, outside: &HashSet<u32>) -> Vec<Json> {
     let scores = tokenizer.scores.as_deref().unwrap_or_default();
     let ordinary = tokenizer.types.iter().zip(scores).filter(|(kind, _)| **kind == TokenType::Normal);
     let lowest = ordinary.map(|(_, score)| *score).fold(0.0, f64::min);
@@ -88,5 +91,25 @@ fn scored(tokenizer: &Tokenizer) -> Vec<Json> {
         Some(text) => json!([text, score.max(lowest)]),
         None => json!([format!("[PAD{id}]"), lowest]),
     };
-    tokenizer.tokens.iter().enumerate().zip(scores).map(entry).collect()
+    // An id is a place in the list: those left out are the last ones.
+    let n = tokenizer.tokens.len() - outside.len();
+    tokenizer.tokens.iter().enumerate().zip(scores).take(n).map(entry).collect()
+}
+
+/// Ids that the vocabulary of the model must not have. The library numbers such tokens itself, from the size of the vocabulary on:
+/// none is left out if one of them would get another id.
+fn outside(tokenizer: &Tokenizer) -> HashSet<u32> {
+    let is_outside = |added: &&AddedToken| added.outside_model && tokenizer.unk != Some(added.id);
+    let outside: HashSet<u32> = tokenizer.added.iter().filter(is_outside).map(|added| added.id).collect();
+    let n_known =
+        if tokenizer.kind == Kind::Unigram { tokenizer.tokens.len() } else { tokenizer.each().count() };
+    let size = u32::try_from(n_known.saturating_sub(outside.len())).unwrap_or(u32::MAX);
+    let mut next = size;
+    for added in &tokenizer.added {
+        if outside.contains(&added.id) && added.id != next {
+            return HashSet::new();
+        }
+        next = next.max(added.id.saturating_add(1));
+    }
+    outside
 }

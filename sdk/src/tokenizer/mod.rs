@@ -15,7 +15,7 @@
 //! | `types` | one number per token: 0 none, 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte | required |
 //! | `scores` | one number per token (log probability, or merge order); 0 for `null` | none |
 //! | `merges` | ids of pairs, best first, flat: `[left, right, left, right, ...]` | `[]` |
-//! | `added_tokens` | objects with `id`, `special`, `lstrip`, `rstrip`, `normalized`, `single_word`: tokens that are matched in the text before anything else; a flag that is false may be absent | `[]` |
+//! | `added_tokens` | objects with `id`, `special`, `lstrip`, `rstrip`, `normalized`, `single_word`, `outside_model`: tokens that are matched in the text before anything else; a flag that is false may be absent | `[]` |
 //! | `special` | an object from a name (`bos`, `eos`, `unk`, `sep`, `pad`, `cls`, `mask`, `eot`, `eom`, ...) to an id; its order is kept | `{}` |
 //! | `ends` | ids other than `eos` that end a text, where the source lists several | `[]` |
 //! | `add` | an object from `bos`, `eos`, `sep` to whether that token is added to every text; its order is kept | `{}` |
@@ -139,6 +139,8 @@ pub struct AddedToken {
     pub normalized: bool,
     /// True if it is matched only as a whole word.
     pub single_word: bool,
+    /// True if the model's own vocabulary lacks it: nothing but its text in the input gives it.
+    pub outside_model: bool,
 }
 
 /// The contents of a tokenizer; see the [module](self) for each field. [`Tokenizer::new`] checks it.

@@ -100,9 +100,13 @@ pub fn merges_of_scores(parts: &Parts) -> Option<Vec<(u32, u32)>> {
     Some(found.into_iter().map(|(_, a, b)| (a, b)).collect())
 }
 
-/// Every piece that is the concatenation of two others, with all such pairs.
+/// Every piece that is the concatenation of two others, with all such pairs. What was added to the pieces is none.
 fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
-    let mergeable = |id: u32| matches!(parts.type_of(id), TokenType::Normal | TokenType::UserDefined);
+    let outside: HashSet<u32> =
+        parts.added.iter().filter(|added| added.outside_model).map(|added| added.id).collect();
+    let mergeable = |id: u32| {
+        matches!(parts.type_of(id), TokenType::Normal | TokenType::UserDefined) && !outside.contains(&id)
+    };
     let ids: HashMap<&str, u32> =
         parts.each().filter(|(id, _)| mergeable(*id)).map(|(id, text)| (text, id)).collect();
     let of = |(id, text): (u32, &str)| {
@@ -131,6 +135,7 @@ pub fn before_bytes(types: &mut [TokenType]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::AddedToken;
     use super::*;
 
     /// A SentencePiece BPE tokenizer: a control token, then `pieces`, merged by the given texts.
@@ -164,6 +169,16 @@ mod tests {
             pieces(&["a", "b", "c", "bc", "ab", "abc"], &[("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc")]);
         assert_eq!(scores_of_merges(&parts).unwrap(), [0.0, -3.0, -3.0, -3.0, -1.0, 0.0, -2.0]);
         assert_eq!(beyond_scores(&parts), None);
+    }
+
+    #[test]
+    fn what_was_added_to_the_pieces_takes_part_in_no_merge() {
+        let mut parts = pieces(&TRAINED, &[]);
+        parts.scores = Some(vec![0.0, 0.0, -1.0, -2.0, -3.0, -4.0]);
+        (parts.types[1], parts.types[2]) = (TokenType::UserDefined, TokenType::UserDefined);
+        assert_eq!(merges_of_scores(&parts).unwrap().len(), 2);
+        parts.added = vec![AddedToken { id: 2, outside_model: true, ..AddedToken::default() }];
+        assert_eq!(merges_of_scores(&parts).unwrap(), [(3, 4)]);
     }
 
     #[test]

@@ -183,6 +183,7 @@ fn added(parts: &mut Parts, json: &Json) -> Result<()> {
             entry.get("id").and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok()).ok_or_else(odd)?;
         let text = entry.get("content").and_then(Json::as_str).ok_or_else(odd)?;
         let flag = |key: &str| entry.get(key).and_then(Json::as_bool).unwrap_or(false);
+        let outside_model = parts.token(id).is_none();
         place(parts, parts.tokens.len().max(list.len()), id, text)?;
         let special = flag("special");
         let at = id as usize;
@@ -196,6 +197,7 @@ fn added(parts: &mut Parts, json: &Json) -> Result<()> {
             rstrip: flag("rstrip"),
             normalized: flag("normalized"),
             single_word: flag("single_word"),
+            outside_model,
         });
     }
     let n = parts.tokens.len();

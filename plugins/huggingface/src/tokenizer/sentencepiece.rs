@@ -301,6 +301,7 @@ fn put(
     by_merges: bool,
 ) -> Result<()> {
     let at = id as usize;
+    let is_new = at >= parts.tokens.len();
     // Another text at the id of a piece is an unused piece that got a use.
     if let Some(slot) = parts.tokens.get_mut(at) {
         *slot = Some(text.to_owned());
@@ -312,7 +313,9 @@ fn put(
     scores[at] = if by_merges { ADDED } else { scores[at] };
     if parts.added.iter().all(|added| added.id != id) {
         let special = kind == TokenType::Control;
-        parts.added.push(AddedToken { id, special, ..AddedToken::default() });
+        // Of pieces that are chosen by their cost, the library makes a list that has the added ones as well.
+        let outside_model = is_new && by_merges;
+        parts.added.push(AddedToken { id, special, outside_model, ..AddedToken::default() });
     }
     Ok(())
 }

@@ -23,10 +23,12 @@ fn merged(files: &mut dyn Files, vocabulary: &Json) -> Result<Parts> {
     let mut parts = Parts { kind: Kind::Bpe, spelling: Spelling::Bytes, ..Parts::default() };
     put(&mut parts, vocabulary).map_err(|e| e.in_file("vocab.json"))?;
     if let Some(added) = json(files, "added_tokens.json")? {
+        let n_known = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
         put(&mut parts, &added).map_err(|e| e.in_file("added_tokens.json"))?;
         for id in added.as_object().into_iter().flat_map(|map| map.values()) {
             add(&mut parts, id.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(u32::MAX));
         }
+        parts.added.iter_mut().for_each(|added| added.outside_model = added.id >= n_known);
     }
     let name = "merges.txt";
     let missing = || Error::malformed("`vocab.json` needs the merges of `merges.txt`, which is not there");

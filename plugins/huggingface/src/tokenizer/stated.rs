@@ -87,6 +87,7 @@ fn more_named(said: &Json) -> impl Iterator<Item = &Json> {
 /// Malformed where the configuration has another text for an id than the other files.
 pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
     let special = special(said);
+    let n_known = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
     let is_special = |text: &str| special.iter().any(|(other, _)| other == text);
     let listed = said.get("added_tokens_decoder").and_then(Json::as_object);
     let mut listed: Vec<(u32, &Json)> =
@@ -127,7 +128,7 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
             None if id >= rows => continue,
             None => fast::place(parts, parts.tokens.len(), id, text)?,
         }
-        put(parts, id, token, is_special(text));
+        put(parts, id, token, is_special(text), id >= n_known);
     }
     for (text, entry) in &special {
         let next = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
@@ -143,7 +144,7 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
         let is_piece =
             parts.spelling == Spelling::SentencePiece && parts.type_of(id) == TokenType::Normal && id < next;
         if !is_piece && parts.added.iter().all(|added| added.id != id) {
-            put(parts, id, entry, true);
+            put(parts, id, entry, true, id >= n_known);
         }
     }
     let n = parts.tokens.len();
@@ -157,10 +158,11 @@ fn ids_of(parts: &Parts, text: &str) -> Option<u32> {
     parts.each().find(|(_, token)| *token == text).map(|(id, _)| id)
 }
 
-/// Makes a token an added one with the flags of `token`, which may be a text alone.
-fn put(parts: &mut Parts, id: u32, token: &Json, special: bool) {
+/// Makes a token an added one with the flags of `token`, which may be a text alone. `is_new` if no other file has the token.
+fn put(parts: &mut Parts, id: u32, token: &Json, special: bool, is_new: bool) {
     let flag = |key: &str| token.get(key).and_then(Json::as_bool).unwrap_or(false);
     let special = special || flag("special");
+    let was = parts.added.iter().position(|added| added.id == id);
     let made = AddedToken {
         id,
         special,
@@ -168,9 +170,9 @@ fn put(parts: &mut Parts, id: u32, token: &Json, special: bool) {
         rstrip: flag("rstrip"),
         normalized: flag("normalized"),
         single_word: flag("single_word"),
+        outside_model: was.map_or(is_new, |at| parts.added[at].outside_model),
     };
     let text = parts.token(id).unwrap_or_default().to_owned();
-    let was = parts.added.iter().position(|added| added.id == id);
     if was.is_some_and(|at| parts.added[at].normalized != made.normalized) && parts.normalizer.is_some() {
         let (shown, is, not) = (escape(&text, 60), made.normalized, !made.normalized);
         parts.notes.push(format!(

@@ -2,7 +2,7 @@
 
 use super::super::{MERGED_PIECES, MODEL, PRE, quirks};
 use super::{kind, made};
-use apr_sdk::tokenizer::{AddedToken, Parts, Spelling, TokenType, Tokenizer, steps};
+use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer, steps};
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
@@ -22,6 +22,9 @@ const FLAGS: [Flag; 4] = [
     ("single_word", |added| &mut added.single_word),
     ("normalized", |added| &mut added.normalized),
 ];
+
+/// The flag of a token that the model's own vocabulary lacks: listed where a text shows it.
+const OUTSIDE: &str = "outside_model";
 
 /// The text of a token that no other key gives back.
 const CONTENT: &str = "content";
@@ -48,12 +51,13 @@ pub fn carry(
             alone: added.single_word,
             normalized: added.normalized && normalizer.moves(own),
             hidden: !added.special && tokenizer.type_of(added.id) == TokenType::Control,
+            outside: is_made_by_model(tokenizer, added, &normalizer),
             text: (came_back(tokenizer, added.id, surface) != own).then(|| surface.to_owned()),
         };
         other.is_any().then_some((added, other))
     });
     let others: Vec<(&AddedToken, Other)> = others.collect();
-    let told: Vec<_> = others.iter().filter(|(_, other)| other.is_heard()).collect();
+    let told: Vec<_> = others.iter().filter(|(_, other)| other.is_heard(tokenizer.kind)).collect();
     if let Some((first, other)) = told.first() {
         sink.warn(&warning(tokenizer, first, other, told.len()));
     }
@@ -69,6 +73,9 @@ pub fn carry(
         if merged && kind != quirks::type_of_merged(kind, own) || other.is_some_and(|other| other.hidden) {
             entry.insert(SPECIAL.to_owned(), added.special.into());
             entry.insert(TYPE.to_owned(), kind.number().into());
+        }
+        if other.is_some_and(|other| other.outside) {
+            entry.insert(OUTSIDE.to_owned(), true.into());
         }
         if other.is_some_and(|other| other.text.is_some()) {
             entry.insert(CONTENT.to_owned(), own.into());
@@ -90,19 +97,22 @@ struct Other {
     alone: bool,
     normalized: bool,
     hidden: bool,
+    outside: bool,
     text: Option<String>,
 }
 
 impl Other {
     fn is_any(&self) -> bool {
-        self.is_heard() || self.hidden || self.strips.is_some()
+        let beside = self.alone || self.normalized || self.hidden || self.outside;
+        beside || self.strips.is_some() || self.text.is_some()
     }
 
-    /// Whether a text becomes other tokens by it.
-    fn is_heard(&self) -> bool {
+    /// Whether a text becomes other tokens by it. What is merged gives such a token only where another flag is told of.
+    fn is_heard(&self, kind: Kind) -> bool {
         // Where a name says more than the model does, all models of that name are so, and their texts have no such spaces.
         let strips = self.strips.is_some_and(|(left, right)| left || right);
-        strips || self.alone || self.normalized || self.text.is_some()
+        let outside = self.outside && kind != Kind::Bpe;
+        strips || self.alone || self.normalized || outside || self.text.is_some()
     }
 }
 
@@ -110,13 +120,23 @@ impl Other {
 struct Normalizer {
     composes: bool,
     does_more: bool,
+    /// True if all it does is to mark spaces.
+    marks_only: bool,
 }
 
 impl Normalizer {
     fn of(tokenizer: &Tokenizer) -> Normalizer {
         let steps = steps(tokenizer.normalizer.as_ref());
         let composes = steps.iter().any(|step| kind(step) == "NFC");
-        Normalizer { composes, does_more: steps.iter().any(|step| kind(step) != "NFC") }
+        let marks = |step: &&Json| {
+            let content = step.get("content").and_then(Json::as_str);
+            kind(step) == "Prepend" || kind(step) == "Replace" && content == Some("\u{2581}")
+        };
+        Normalizer {
+            composes,
+            does_more: steps.iter().any(|step| kind(step) != "NFC"),
+            marks_only: steps.iter().all(marks),
+        }
     }
 
     /// Whether a token may be found elsewhere after it than before it. Composing joins letters with what follows them.
@@ -124,6 +144,20 @@ impl Normalizer {
         let composed = !text.is_ascii() || text.ends_with(char::is_alphanumeric);
         self.does_more || self.composes && composed
     }
+}
+
+/// Whether a text may have this token's where the token itself is not found, so that a model which had it would give it.
+fn is_made_by_model(tokenizer: &Tokenizer, added: &AddedToken, normalizer: &Normalizer) -> bool {
+    let text = tokenizer.token(added.id).unwrap_or_default();
+    let gives = match (tokenizer.kind, tokenizer.spelling) {
+        // Of what no pair of the list makes, only whole words and single characters.
+        (Kind::Bpe, Spelling::Bytes) => tokenizer.ignore_merges || text.chars().count() == 1,
+        _ => true,
+    };
+    let made = if normalizer.marks_only { text.contains('\u{2581}') } else { normalizer.moves(text) };
+    let moved = if added.normalized { normalizer.moves(text) } else { made };
+    // The longest token at a place is tried alone: one that is no word of its own there hides shorter ones.
+    added.outside_model && gives && (moved || tokenizer.added.iter().any(|other| other.single_word))
 }
 
 fn warning(tokenizer: &Tokenizer, first: &AddedToken, other: &Other, count: usize) -> String {
@@ -138,6 +172,11 @@ fn warning(tokenizer: &Tokenizer, first: &AddedToken, other: &Other, count: usiz
         let text = escape(text, 60);
         return format!(
             "llama.cpp finds the added token `{token}` where a text has `{text}`, this tokenizer does not{others}: such text becomes other tokens"
+        );
+    }
+    if other.outside && !beside {
+        return format!(
+            "llama.cpp finds the added token `{token}` in normalized text as well, this tokenizer does not{others}: such text becomes other tokens"
         );
     }
     let (does, flags) = match (other.strips, other.alone) {
@@ -201,5 +240,7 @@ pub fn take_back(json: &Json, parts: &mut Parts) {
         for (key, flag) in FLAGS {
             *flag(added) = entry.and_then(|entry| entry.get(key)).and_then(Json::as_bool).unwrap_or(false);
         }
+        added.outside_model =
+            entry.and_then(|entry| entry.get(OUTSIDE)).and_then(Json::as_bool).unwrap_or(false);
     }
 }

@@ -30,12 +30,7 @@ pub fn fit(
     target: &Format,
 ) -> Result<Option<(Vec<Dropped>, String)>> {
     let Some(json) = &model.tokenizer else { return Ok(None) };
-    let is_embedding = |number: usize| specs.of(number).role.as_deref() == Some(EMBEDDING);
-    let embedding = model.tensors.iter().enumerate().find(|(number, _)| is_embedding(*number));
-    let Some((embedding, rows)) = embedding.and_then(|(_, tensor)| Some((tensor, *tensor.shape.first()?)))
-    else {
-        return Ok(None);
-    };
+    let Some((embedding, rows)) = embedding(model, specs) else { return Ok(None) };
     let held = source.fetch(json)?;
     let tokenizer = Tokenizer::from_json(held.inline().unwrap_or_default())?;
     let rows = match u32::try_from(rows) {
@@ -61,6 +56,13 @@ pub fn fit(
     });
     model.tokenizer = Some(Bytes::from(without(tokenizer, rows)?.to_json()));
     Ok(warning.map(|warning| (dropped, warning)))
+}
+
+/// The tensor that has a row for each token, if the architecture's table names it, and how many rows it has.
+pub fn embedding<'m>(model: &'m Model, specs: &TensorSpecs) -> Option<(&'m Tensor, u64)> {
+    let is_embedding = |number: usize| specs.of(number).role.as_deref() == Some(EMBEDDING);
+    let (_, tensor) = model.tensors.iter().enumerate().find(|(number, _)| is_embedding(*number))?;
+    Some((tensor, *tensor.shape.first()?))
 }
 
 /// Fails if tokens beyond the rows cannot be dropped.

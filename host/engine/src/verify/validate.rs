@@ -126,11 +126,11 @@ fn beyond_rows(tokenizer: &Tokenizer, embedding: &str, rows: u64) -> Option<Stri
         .collect();
     let mut tokens = tokenizer.each().filter(|(id, _)| u64::from(*id) >= rows);
     let first = tokens.next().map(|(id, text)| {
-        format!("{}, {id} `{}` the first", n_of(1 + tokens.count(), "token"), escape(text, 60))
+        format!("{} (the first is {id} `{}`)", n_of(1 + tokens.count(), "token"), escape(text, 60))
     });
     let special = (!special.is_empty()).then(|| special.join(", "));
     let beyond = match (first, special) {
-        (Some(first), Some(special)) => format!("{first}, {special} among them"),
+        (Some(first), Some(special)) => format!("{first}, nor for {special}"),
         (first, special) => first.or(special)?,
     };
     let embedding = escape(embedding, 120);

@@ -86,6 +86,26 @@ fn added_tokens_come_back_as_they_are_found() {
     }
 }
 
+#[test]
+fn an_added_word_is_not_found_in_text_that_was_lower_cased() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = changed(&scratch, "bert", "tokenizer.json", |json| {
+        let vocabulary = json["model"]["vocab"].as_object_mut().unwrap();
+        let last = vocabulary.len() - 1;
+        vocabulary.retain(|_, id| *id != last);
+        json["added_tokens"].as_array_mut().unwrap().push(json!({"id": last, "content": "hello"}));
+    });
+    edit(&folder.join("tokenizer_config.json"), |json| {
+        json.as_object_mut().unwrap().remove("added_tokens_decoder");
+    });
+    let (all, warnings) = through(&host, &scratch, &folder);
+    assert_warned(&warnings, &["finds the added token `hello` in normalized text as well"]);
+    for tokenizer in &all {
+        let outside: Vec<_> = tokenizer.added.iter().filter(|added| added.outside_model).collect();
+        assert!(matches!(outside[..], [added] if tokenizer.token(added.id) == Some("hello")), "{outside:?}");
+    }
+}
+
 /// Whether the step over bytes puts a space before a text.
 fn puts_space(tokenizer: &Tokenizer) -> bool {
     let all = steps(tokenizer.pre_tokenizer.as_ref());

@@ -17,7 +17,8 @@ use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 
 /// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
-/// and texts) as in `tokenizer.json`, `add_space_prefix`, `ignore_merges`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK, `chat_template_names` for those that
+/// and texts) as in `tokenizer.json`, with `outside_model` of one that the model's own vocabulary lacks; `add_space_prefix`,
+/// `ignore_merges`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK; `chat_template_names` for those that
 /// keys have otherwise, `space_first`, what llama.cpp does
 /// for the key of that name, and `post_processor_beside`, the flags of what is added. Anything absent follows from the other
 /// keys.

@@ -1,7 +1,7 @@
 //! The result of Jinja's filters such as `map` and `select`: a generator, which is true even if it is empty, has no
 //! length, and runs once.
 
-use super::iterating::iterated;
+use crate::template::python::iterating::iterated;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Value, ValueOrKwargs};
 use minijinja::{Environment, Error, State, filters};
 use std::borrow::Cow;

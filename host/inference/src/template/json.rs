@@ -1,9 +1,9 @@
 //! JSON as template values, and as text in the style of Python's `json.dumps`, charging fuel for each step.
 
-use super::generator::Generator;
-use super::objects::View;
-use super::python::{Float, shown};
-use super::values::Type;
+use crate::template::generator::Generator;
+use crate::template::python::objects::View;
+use crate::template::python::values::Type;
+use crate::template::python::{Float, shown};
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 use serde_json::Value as Json;

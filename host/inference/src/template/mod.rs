@@ -1,22 +1,11 @@
 //! Renders chat templates: turns messages into the text that a model continues, like transformers.
 
-mod attributes;
 mod functions;
 mod generator;
-mod iterating;
 mod json;
-mod lexer;
-mod methods;
-mod objects;
-mod operators;
-mod percent;
 mod python;
-mod rewriting;
 mod source;
 mod strftime;
-mod texts;
-mod tokens;
-mod values;
 
 use apr_sdk::tokenizer::Parts;
 use apr_sdk::{Error, Result, escape};
@@ -110,13 +99,13 @@ pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) ->
     let mut environment = Environment::new();
     environment.set_syntax(syntax.map_err(|error| shown(&error))?);
     environment.set_fuel(Some(FUEL));
-    environment.set_unknown_method_callback(methods::call);
+    environment.set_unknown_method_callback(python::methods::call);
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     functions::add(&mut environment, conversation.now);
     generator::add(&mut environment);
-    iterating::add(&mut environment);
+    python::iterating::add(&mut environment);
     python::add(&mut environment);
-    operators::add(&mut environment);
+    python::operators::add(&mut environment);
     let source = source::prepared(template);
     environment.add_template("chat", &source).map_err(|error| shown(&error))?;
     let template = environment.get_template("chat").map_err(|error| shown(&error))?;

@@ -1,6 +1,6 @@
 //! Objects of Python that the library has not: ranges, views of maps, methods that are not called.
 
-use super::methods;
+use crate::template::python::methods;
 use minijinja::value::{Enumerator, Object, ObjectRepr, Value};
 use minijinja::{Error, State};
 use std::fmt;

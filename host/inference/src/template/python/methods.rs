@@ -1,9 +1,9 @@
 //! Methods of Python's texts, lists and maps that the library lacks.
 
-use super::objects::View;
-use super::python::is_space;
-use super::texts;
-use super::values::{Number, Type, text};
+use crate::template::python::is_space;
+use crate::template::python::objects::View;
+use crate::template::python::texts;
+use crate::template::python::values::{Number, Type, text};
 use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat;

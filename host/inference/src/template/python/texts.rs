@@ -1,7 +1,7 @@
 //! Methods of Python's texts that the library lacks, or does otherwise.
 
-use super::python::pay;
-use super::values::{Number, is_printable, wrong};
+use crate::template::python::pay;
+use crate::template::python::values::{Number, is_printable, wrong};
 use minijinja::value::{Value, from_args};
 use minijinja::{Error, State};
 

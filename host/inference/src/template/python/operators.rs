@@ -1,9 +1,9 @@
-//! The functions that stand for Jinja's operators, attributes, items and slices: see [`super::rewriting`].
+//! The functions that stand for Jinja's operators, attributes, items and slices: see [`crate::template::source::rewriting`].
 
-use super::attributes;
-use super::percent;
-use super::python::{pay, plus};
-use super::values::{Number, Type, equal, item_of_map, order, text, wrong};
+use crate::template::python::attributes;
+use crate::template::python::percent;
+use crate::template::python::values::{Number, Type, equal, item_of_map, order, text, wrong};
+use crate::template::python::{pay, plus};
 use minijinja::value::{Kwargs, Rest, Tuple, Value, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State};
 use std::cmp::Ordering;

@@ -1,9 +1,12 @@
 //! Prepares a template's text for the library's parser, where the library and Jinja mean different things.
 
-use super::lexer::{Piece, Tag, pieces};
-use super::rewriting;
+pub mod lexer;
+mod rewriting;
+mod tokens;
 
-/// The filter around what a loop runs over: see [`super::python`].
+use crate::template::source::lexer::{Piece, Tag, pieces};
+
+/// The filter around what a loop runs over: see [`crate::template::python`].
 pub const ITERATED: &str = "apr_iterated";
 
 /// The text for the library's parser. Marks around what a model generated (`{% generation %}`) go: transformers records

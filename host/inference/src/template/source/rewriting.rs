@@ -1,5 +1,5 @@
 //! Rewrites an expression of Jinja for the library's parser: operators, attributes, items and slices become calls of functions
-//! that do what Python does (see [`super::operators`]). All else, such as filters and tests, stays as it is.
+//! that do what Python does (see [`crate::template::python::operators`]). All else, such as filters and tests, stays as it is.
 //!
 //! | Jinja | for the library |
 //! | --- | --- |
@@ -12,7 +12,7 @@
 //!
 //! Chains are one call, so that long ones nest no deeper than short ones.
 
-use super::tokens::{Kind, Token, meant, spelled, tokens};
+use crate::template::source::tokens::{Kind, Token, meant, spelled, tokens};
 
 /// How deep an expression may nest. 100: the library's parser stops at 150 levels, real templates at 10.
 const DEEPEST: usize = 100;

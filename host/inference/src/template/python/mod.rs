@@ -1,10 +1,19 @@
 //! Behaviour of Python's values in a template where the library's differ: which are sequences, what can be iterated,
 //! how floats are printed, what filters make of a value that is none of theirs.
 
-use super::iterating::iterated;
-use super::objects::{MAX_RANGE, Range, View};
-use super::source::ITERATED;
-use super::values::{Number, Type, represented, text};
+mod attributes;
+pub mod iterating;
+pub mod methods;
+pub mod objects;
+pub mod operators;
+mod percent;
+mod texts;
+pub mod values;
+
+use crate::template::python::iterating::iterated;
+use crate::template::python::objects::{MAX_RANGE, Range, View};
+use crate::template::python::values::{Number, Type, represented, text};
+use crate::template::source::ITERATED;
 use minijinja::value::{
     Kwargs, Object, ObjectRepr, Rest, StringInput, Value, ValueKind, ValueOrKwargs, from_args,
 };
@@ -89,11 +98,17 @@ pub fn add(environment: &mut Environment<'_>) {
     environment.add_filter("round", round);
     environment.add_filter("pprint", pprint);
     environment.add_filter("center", |state: &State<'_, '_>, value: &Value, width: Option<i64>| {
-        super::texts::call(state, &text(value)?, "center", &[Value::from(width.unwrap_or(80))])
+        crate::template::python::texts::call(
+            state,
+            &text(value)?,
+            "center",
+            &[Value::from(width.unwrap_or(80))],
+        )
     });
     environment.add_filter("dictsort", dictsort);
-    environment
-        .add_filter("attr", |value: &Value, name: &str| super::attributes::attribute_alone(value, name));
+    environment.add_filter("attr", |value: &Value, name: &str| {
+        crate::template::python::attributes::attribute_alone(value, name)
+    });
     environment.add_function("range", range);
     environment.add_function("dict", dict);
     environment.add_function("cycler", |items: Rest<Value>| minijinja_contrib::globals::cycler(items.0));

@@ -1,7 +1,7 @@
 //! Values as Python has them: what they are called in print, when they are equal, which of two is less.
 
-use super::objects::{Method, Range, View};
-use super::python::{Float, shown};
+use crate::template::python::objects::{Method, Range, View};
+use crate::template::python::{Float, shown};
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use std::cmp::Ordering;

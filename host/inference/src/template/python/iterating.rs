@@ -1,7 +1,7 @@
 //! Filters that run over a value: they fail for what Python does not iterate, where the library takes none for an empty list.
 
-use super::python::{is_iterable, not_iterable};
-use super::values::{order, text};
+use crate::template::python::values::{order, text};
+use crate::template::python::{is_iterable, not_iterable};
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, Error, State, filters};
 

@@ -1,8 +1,8 @@
 //! Attributes, items and slices, as Jinja's sandbox finds them: an attribute is a method before it is a key, an item the reverse,
 //! and what would change a list or a map is undefined.
 
-use super::objects::{Method, Range};
-use super::values::{Number, Type, item_of_map, name_of, wrong};
+use crate::template::python::objects::{Method, Range};
+use crate::template::python::values::{Number, Type, item_of_map, name_of, wrong};
 use minijinja::value::{Rest, Tuple, Value};
 use minijinja::{Error, ErrorKind, State};
 
@@ -231,7 +231,7 @@ pub fn slice(state: &State<'_, '_>, value: &Value, start: &Value, stop: &Value, 
         Type::Text => text.len(),
         _ => value.len().unwrap_or(0),
     };
-    super::python::pay(state, len)?;
+    crate::template::python::pay(state, len)?;
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let (least, most) = if step > 0 { (0, len) } else { (-1, len - 1) };
     let place = |bound: i64| (if bound < 0 { bound.saturating_add(len) } else { bound }).clamp(least, most);

@@ -1,7 +1,7 @@
 //! Formats values as the operator `%` of Python's texts does.
 
-use super::python::pay;
-use super::values::{Number, Type, represented, text, wrong};
+use crate::template::python::pay;
+use crate::template::python::values::{Number, Type, represented, text, wrong};
 use minijinja::value::Value;
 use minijinja::{Error, State};
 use std::iter::Peekable;

@@ -74,7 +74,7 @@ fn huggingface_folders_come_back_to_the_byte_alone_and_through_apr() {
 }
 
 #[test]
-fn an_ordinary_token_that_pads_stays_an_ordinary_token() {
+fn ordinary_tokens_with_a_purpose_stay_ordinary_and_an_empty_template_is_none() {
     let (host, scratch) = (host(), Scratch::new());
     let (source, back) = (scratch.at("source"), scratch.at("back"));
     std::fs::create_dir(&source).unwrap();
@@ -82,14 +82,30 @@ fn an_ordinary_token_that_pads_stays_an_ordinary_token() {
     for name in apr_tests::names_in(&weights) {
         std::fs::copy(weights.join(&name), source.join(&name)).unwrap();
     }
-    let read = |at: &Path| -> Json { serde_json::from_slice(&std::fs::read(at).unwrap()).unwrap() };
+    let read = |at: &Path| -> Json {
+        let bytes = std::fs::read(at).unwrap_or_else(|error| panic!("{}: {error}", at.display()));
+        serde_json::from_slice(&bytes).unwrap()
+    };
     let mut config = read(&source.join("config.json"));
-    config["pad_token_id"] = 0.into();
+    let purposes = ["pad", "unk", "sep"];
+    for (id, name) in purposes.iter().enumerate() {
+        config[format!("{name}_token_id")] = id.into();
+    }
+    let said = source.join("tokenizer_config.json");
+    let mut tokenizer = read(&said);
+    tokenizer["chat_template"] = "".into();
+    std::fs::write(&said, tokenizer.to_string()).unwrap();
     std::fs::write(source.join("config.json"), config.to_string()).unwrap();
-    must(&host, &to("gguf", &source, &scratch.at("m.gguf")));
-    must(&host, &to("huggingface", &scratch.at("m.gguf"), &back));
-    assert_eq!(read(&back.join("config.json"))["pad_token_id"], 0);
-    assert_eq!(read(&back.join("tokenizer_config.json")).get("pad_token"), None);
+    let translated =
+        |format, input: &Path, output: &Path| ConvertOptions { arch: None, ..to(format, input, output) };
+    must(&host, &translated("gguf", &source, &scratch.at("m.gguf")));
+    must(&host, &translated("huggingface", &scratch.at("m.gguf"), &back));
+    let (config, tokenizer) = (read(&back.join("config.json")), read(&back.join("tokenizer_config.json")));
+    for (id, name) in purposes.iter().enumerate() {
+        assert_eq!(config[format!("{name}_token_id")], id);
+        assert_eq!(tokenizer.get(format!("{name}_token")), None);
+    }
+    assert_eq!(tokenizer.get("chat_template"), None);
 }
 
 #[test]

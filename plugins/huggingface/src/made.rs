@@ -94,6 +94,10 @@ fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {
             });
         }
     }
+    // What `tokenizer_config.json` cannot name without making it a special token.
+    for (name, id) in tokenizer.special.iter().filter(|(_, id)| tokenizer.is_text(*id)) {
+        object.entry(format!("{name}_token_id")).or_insert_with(|| (*id).into());
+    }
 }
 
 /// `generation_config.json`, for a card that says how to sample.

@@ -60,7 +60,7 @@ pub fn stated(source: &dyn Source) -> Result<Vec<(String, Value)>> {
     let mut typed = vec![(KINDS.to_owned(), Value::from_strings(&kinds))];
     let config =
         pooling_path(&modules).map(|path| short(source, &format!("{path}/config.json"))).transpose()?;
-    let mode = config.flatten().map(|config| mode(&config));
+    let mode = config.flatten().filter(Json::is_object).map(|config| mode(&config));
     typed.extend(mode.map(|mode| (KEY.to_owned(), Value::from_string(&mode))));
     Ok(typed)
 }

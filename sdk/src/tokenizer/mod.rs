@@ -287,6 +287,11 @@ impl Parts {
         usize::try_from(id).ok().and_then(|n| self.types.get(n)).copied().unwrap_or_default()
     }
 
+    /// Returns whether a token stands for text, and is no mark of its own.
+    pub fn is_text(&self, id: u32) -> bool {
+        [TokenType::Normal, TokenType::UserDefined].contains(&self.type_of(id))
+    }
+
     /// Returns whether formats that hold only the SentencePiece model keep this token (see `n_pieces`).
     pub fn written(&self, id: u32) -> bool {
         self.kind != Kind::Unigram || self.n_pieces.is_none_or(|n| id < n)

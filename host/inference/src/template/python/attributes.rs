@@ -252,5 +252,5 @@ pub fn slice(state: &State<'_, '_>, value: &Value, start: &Value, stop: &Value, 
 }
 
 fn undefined(name: &str) -> Error {
-    Error::new(ErrorKind::UndefinedError, format!("`{name}` of what is not defined"))
+    Error::new(ErrorKind::UndefinedError, format!("it has no `{name}`"))
 }

@@ -64,15 +64,13 @@ fn write_payloads(
 ) -> Result<()> {
     let mut gap = 0;
     for (number, tensor) in file.tensors.clone().zip(tensors) {
-        let len = tensor.payload_len()?;
-        if len > 0 {
-            let (now, later) = between.split_at(usize::try_from(gap).unwrap_or(0).min(between.len()));
-            if !now.is_empty() {
-                sink.inline(now)?;
-            }
-            between = later;
-            gap = len.wrapping_neg() & (alignment - 1);
+        let (now, later) = between.split_at(usize::try_from(gap).unwrap_or(0).min(between.len()));
+        if !now.is_empty() {
+            sink.inline(now)?;
         }
+        between = later;
+        // Behind an empty one there is none.
+        gap = tensor.payload_len()?.wrapping_neg() & (alignment - 1);
         sink.payload(number as u64, alignment, Encoding::Raw)?;
     }
     Ok(())

@@ -143,6 +143,6 @@ fn shown(error: &minijinja::Error) -> Error {
 /// Returns whether a template hit a limit: the library has an error kind for fuel only.
 fn is_too_much(error: &minijinja::Error) -> bool {
     let detail = error.detail().unwrap_or_default();
-    let bounds = ["recursion limit", "too large", "too many elements"];
+    let bounds = ["recursion limit", "too large", "too many elements", "nest too deep"];
     error.kind() == ErrorKind::OutOfFuel || bounds.iter().any(|bound| detail.contains(bound))
 }

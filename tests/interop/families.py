@@ -217,7 +217,7 @@ COUNTED = set(SIZES) | set(GPT) | set(T5) | {"d_model", "dim", "hidden_dim", "n_
                                              "mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_d_ssm", "linear_key_head_dim", "linear_value_head_dim",
                                              "linear_num_key_heads", "linear_num_value_heads", "pad_token_id", "use_mamba_kernels", "_bare"}
 # Whose class says what does not fit so few layers, experts or heads, or fits no model of the library's.
-UNFIT = {"dbrx", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "glm4_moe", "jamba", "mistral3", "qwen3_next"}
+UNFIT = {"bamba", "dbrx", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "glm4_moe", "granitemoehybrid", "jamba", "mistral3", "nemotron_h", "qwen3_next"}
 SMALLEST = {f"{name}-class": {key: value for key, value in said.items() if key in COUNTED - {"layer_norm_epsilon"}}
             for name, said in FAMILIES.items() if "-" not in name and name not in UNFIT and f"{name}-class" not in FAMILIES}
 FAMILIES |= SMALLEST

@@ -79,22 +79,32 @@ fn layers_and_experts_beyond_their_count_are_refused() {
     let scratch = Scratch::new();
     let (layer, expert) = ("model.layers.", ".block_sparse_moe.experts.");
     for (golden, key, values, tensor) in [
-        ("llama", "num_hidden_layers", &["1", "0", "null"][..], layer),
-        ("mixtral", "num_hidden_layers", &["1", "0", "null"], layer),
+        ("llama", "num_hidden_layers", &["1", "0"][..], layer),
+        ("mixtral", "num_hidden_layers", &["1", "0"], layer),
         ("mixtral", "num_local_experts", &["1"], expert),
         ("gpt2", "n_layer", &["1", "0"], "h."),
-        ("bert", "num_hidden_layers", &["1", "0", "null"], "encoder.layer."),
+        ("bert", "num_hidden_layers", &["1", "0"], "encoder.layer."),
     ] {
         for value in values {
             let from = folder(&scratch, golden, key, value);
-            // Silent files mean what the library's class says.
-            let words: &[&str] = match *value {
-                "null" => &[],
-                value => &[&format!("`{key}` is {value}"), tensor, "counted from 0"],
-            };
-            refused(&scratch.at(""), &["convert", &from, "out.gguf"], 4, words);
+            let said = format!("`{key}` is {value}");
+            refused(&scratch.at(""), &["convert", &from, "out.gguf"], 4, &[&said, tensor, "counted from 0"]);
             assert!(!scratch.at("out.gguf").exists(), "{golden}: {key} = {value}");
         }
+    }
+}
+
+#[test]
+fn silent_files_have_the_layers_that_the_librarys_class_says_or_are_refused() {
+    let scratch = Scratch::new();
+    for (golden, words) in [
+        ("llama", &["`num_hidden_layers` is 32", "tensors in all"][..]),
+        ("mixtral", &["lacks the tensor", "model.layers."]),
+        ("bert", &["lacks the tensor", "encoder.layer."]),
+    ] {
+        let from = folder(&scratch, golden, "num_hidden_layers", "null");
+        refused(&scratch.at(""), &["convert", &from, "out.gguf"], 4, words);
+        assert!(!scratch.at("out.gguf").exists(), "{golden}");
     }
 }
 

@@ -125,7 +125,7 @@ fn shown(error: &minijinja::Error) -> Error {
         .map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
     let what = format!("{line}{}", escape(&what, 300));
     match error.kind() {
-        ErrorKind::OutOfFuel | ErrorKind::InvalidOperation if is_too_much(error) => Error::limit(format!("the chat template does too much: {what}"))
+        ErrorKind::OutOfFuel | ErrorKind::InvalidOperation | ErrorKind::SyntaxError if is_too_much(error) => Error::limit(format!("the chat template does too much: {what}"))
             .hint("shorten the messages, or look at the template: it may loop or repeat a text without end"),
         ErrorKind::SyntaxError => Error::malformed(format!("the chat template is not valid Jinja: {what}"))
             .hint("replace the model's template, or render it with transformers and encode the result with `--encode`"),
@@ -143,6 +143,13 @@ fn shown(error: &minijinja::Error) -> Error {
 /// Returns whether a template hit a limit: the library has an error kind for fuel only.
 fn is_too_much(error: &minijinja::Error) -> bool {
     let detail = error.detail().unwrap_or_default();
-    let bounds = ["recursion limit", "too large", "too many elements", "nest too deep"];
+    // A sum of too many values is a call of too many arguments once it is rewritten.
+    let bounds = [
+        "recursion limit",
+        "too large",
+        "too many elements",
+        "nest too deep",
+        "Too many arguments in function call",
+    ];
     error.kind() == ErrorKind::OutOfFuel || bounds.iter().any(|bound| detail.contains(bound))
 }

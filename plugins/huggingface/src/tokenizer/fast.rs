@@ -1,6 +1,6 @@
 //! Reads `tokenizer.json`, the file of the `tokenizers` library.
 
-use super::added_type;
+use super::{added_token, added_type};
 use apr_sdk::tokenizer::{
     AddedToken, Kind, MAX_HOLES, MAX_TOKENS, Parts, Spelling, TokenType, Treatment, steps,
 };
@@ -182,23 +182,13 @@ fn added(parts: &mut Parts, json: &Json) -> Result<()> {
         let id =
             entry.get("id").and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok()).ok_or_else(odd)?;
         let text = entry.get("content").and_then(Json::as_str).ok_or_else(odd)?;
-        let flag = |key: &str| entry.get(key).and_then(Json::as_bool).unwrap_or(false);
-        let outside_model = parts.token(id).is_none();
+        let added = AddedToken { outside_model: parts.token(id).is_none(), ..added_token(id, entry) };
         place(parts, parts.tokens.len().max(list.len()), id, text)?;
-        let special = flag("special");
         let at = id as usize;
         if parts.unk != Some(id) || parts.kind != Kind::Unigram {
-            parts.types[at] = added_type(special, text);
+            parts.types[at] = added_type(added.special, text);
         }
-        parts.added.push(AddedToken {
-            id,
-            special,
-            lstrip: flag("lstrip"),
-            rstrip: flag("rstrip"),
-            normalized: flag("normalized"),
-            single_word: flag("single_word"),
-            outside_model,
-        });
+        parts.added.push(added);
     }
     let n = parts.tokens.len();
     if let Some(scores) = &mut parts.scores {

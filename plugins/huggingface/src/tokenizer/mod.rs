@@ -13,7 +13,9 @@ mod write;
 pub use write::files;
 
 use crate::layout::GENERATION;
-use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, Spelling, TokenType, Tokenizer, fill_definitions_with};
+use apr_sdk::tokenizer::{
+    AddedToken, Kind, Parts, SpaceFirst, Spelling, TokenType, Tokenizer, fill_definitions_with,
+};
 use apr_sdk::{Error, Result, strict_json};
 use serde_json::Value as Json;
 
@@ -267,6 +269,20 @@ fn looks_special(text: &str) -> bool {
         || between("<|", "|>")
         || between("<｜", "｜>")
         || between("<unused", ">")
+}
+
+/// An added token with the flags that an entry of either file states; what it does not state is false.
+fn added_token(id: u32, entry: &Json) -> AddedToken {
+    let flag = |key: &str| entry.get(key).and_then(Json::as_bool).unwrap_or(false);
+    AddedToken {
+        id,
+        special: flag("special"),
+        lstrip: flag("lstrip"),
+        rstrip: flag("rstrip"),
+        normalized: flag("normalized"),
+        single_word: flag("single_word"),
+        ..AddedToken::default()
+    }
 }
 
 /// The token type for an added token.

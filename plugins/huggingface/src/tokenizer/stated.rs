@@ -1,8 +1,8 @@
 //! What a folder states of its special tokens, together with what the class of its tokenizer has where the folder says nothing.
 //! classes.json lists these classes: tests/tokenizers/classes.py reads them out of transformers.
 
-use super::{added_type, class, fast};
-use apr_sdk::tokenizer::{AddedToken, Around, Kind, Parts, Spelling, TokenType, post_processor, steps};
+use super::{added_token, added_type, class, fast};
+use apr_sdk::tokenizer::{Around, Kind, Parts, Spelling, TokenType, post_processor, steps};
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -160,18 +160,11 @@ fn ids_of(parts: &Parts, text: &str) -> Option<u32> {
 
 /// Makes a token an added one with the flags of `token`, which may be a text alone. `is_new` if no other file has the token.
 fn put(parts: &mut Parts, id: u32, token: &Json, special: bool, is_new: bool) {
-    let flag = |key: &str| token.get(key).and_then(Json::as_bool).unwrap_or(false);
-    let special = special || flag("special");
     let was = parts.added.iter().position(|added| added.id == id);
-    let made = AddedToken {
-        id,
-        special,
-        lstrip: flag("lstrip"),
-        rstrip: flag("rstrip"),
-        normalized: flag("normalized"),
-        single_word: flag("single_word"),
-        outside_model: was.map_or(is_new, |at| parts.added[at].outside_model),
-    };
+    let mut made = added_token(id, token);
+    made.special |= special;
+    made.outside_model = was.map_or(is_new, |at| parts.added[at].outside_model);
+    let special = made.special;
     let text = parts.token(id).unwrap_or_default().to_owned();
     if was.is_some_and(|at| parts.added[at].normalized != made.normalized) && parts.normalizer.is_some() {
         let (shown, is, not) = (escape(&text, 60), made.normalized, !made.normalized);

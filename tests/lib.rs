@@ -15,16 +15,30 @@ pub mod kinds;
 pub mod runs;
 pub mod whisper;
 
+use apr_engine::convert::output::format;
+use apr_engine::convert::{Output, memory};
 use apr_engine::registry::Registry;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
-use apr_sdk::PluginDecl;
+use apr_sdk::{PluginDecl, Result};
 pub use apr_testkit::skipped;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The output of a conversion without a place, under the name that the options give it.
+pub fn unplaced<'h>(host: &'h Host, options: &ConvertOptions) -> Result<Output<'h>> {
+    let format = format(host, options.to.as_deref(), options.output.as_deref())?;
+    let name = options.output.as_ref().unwrap_or(&options.input);
+    Output::unplaced(format, name, &options.input, options.max_shard_size, options.foreign)
+}
+
+/// A conversion into memory.
+pub fn in_memory(host: &Host, options: &ConvertOptions) -> Result<memory::Converted> {
+    memory::convert(host, &options.request(), unplaced(host, options)?)
+}
 
 /// A host with every plugin of this repository, linked in.
 pub fn host() -> Host {

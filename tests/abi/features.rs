@@ -3,7 +3,7 @@
 
 use crate::build::FEATURES;
 use crate::library::{Library, discover};
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::request::VerifyMode;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_sdk::*;

@@ -2,7 +2,7 @@
 //! together are all that there are.
 
 use crate::models::{goldens, name, opened};
-use apr_engine::plan::coverage::Account;
+use apr_engine::planned::coverage::Account;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_testkit::Checkpoint;

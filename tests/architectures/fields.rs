@@ -4,7 +4,7 @@
 use crate::back::{config, config_json, to};
 use crate::models::{opened, payload};
 use apr_engine::architecture::decoder;
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_sdk::{DType, Model};

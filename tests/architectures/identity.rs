@@ -3,7 +3,7 @@
 
 use crate::models::{goldens, name, opened, packed};
 use crate::raw_gguf::RawGguf;
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_sdk::{DType, Error};

@@ -3,7 +3,7 @@
 use crate::back::{tensors, to};
 use crate::golden::{ORDER, differences};
 use crate::models::{name, opened, packed};
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_host::host::Host;
 use apr_sdk::DType;

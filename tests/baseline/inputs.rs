@@ -3,7 +3,7 @@
 
 use crate::{large, packed};
 use apr_engine::open::{OpenOptions, open};
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
 use apr_testkit::Checkpoint;

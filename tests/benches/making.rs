@@ -15,8 +15,8 @@
 
 mod bench;
 
+use apr_engine::convert::Translated;
 use apr_engine::expression::{Expression, PlannedTensor, concat};
-use apr_engine::layout::Translated;
 use apr_engine::open::OpenedModel;
 use apr_engine::values::cast::CastKernel;
 use apr_host::convert::convert_with;

@@ -17,7 +17,7 @@
 
 mod bench;
 
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, convert, convert_all};
 use apr_tests::{assert_same_file, host, options};
 use bench::{argument, median, noise, number, scratch};

@@ -1,7 +1,7 @@
 //! What a refusal advises works: its flags are taken from the hint and passed.
 
 use crate::packed::{files, to};
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::DType;
 use apr_tests::{Scratch, host, must, root};

@@ -1,8 +1,8 @@
 //! `--include`, `--exclude`, `--drop` and `--rename`: in every format, through dialects, with types that change.
 
 use apr_engine::open::{OpenOptions, open};
-use apr_engine::plan::choose::Choice;
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::request::VerifyMode;
+use apr_engine::planned::selection::Choice;
 use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
 use apr_sdk::{Error, ErrorKind};

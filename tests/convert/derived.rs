@@ -3,8 +3,8 @@
 
 use crate::packed::{dequantizing, tensors, to};
 use apr_engine::open::{OpenOptions, open};
-use apr_engine::plan::choose::Choice;
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
+use apr_engine::planned::selection::Choice;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{DType, ErrorKind};

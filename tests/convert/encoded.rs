@@ -2,10 +2,9 @@
 //! plan says what may come.
 
 use crate::resume::stopping_at;
-use apr_engine::memory;
 use apr_engine::open::{Held, Listed};
-use apr_engine::plan::quantize::Quantization;
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::quantization::Quantization;
+use apr_engine::planned::request::VerifyMode;
 use apr_engine::progress::Progress;
 use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_host::host::Host;
@@ -148,7 +147,7 @@ fn memory_gives_the_bytes_that_files_give() {
         host.places = Arc::new(Listed { files: [("in.kinds".to_owned(), held)].into(), ..Listed::default() });
         let of_memory =
             ConvertOptions { input: "in.kinds".into(), output: Some("out.runs".into()), ..o.clone() };
-        let made = memory::convert(&host, &of_memory).unwrap();
+        let made = apr_tests::in_memory(&host, &of_memory).unwrap();
         assert!(made.files == [("out.runs".to_owned(), fs::read(scratch.at("out.runs")).unwrap())]);
     }
 }

@@ -5,7 +5,7 @@ use crate::encoded::{host, mixed, set};
 use crate::memory::{INJECTED, with_failing};
 use crate::resume::stopping_at;
 use apr_engine::open::{Held, Listed};
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::request::VerifyMode;
 use apr_engine::progress::Progress;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::{DType, ErrorKind, LogLevel};

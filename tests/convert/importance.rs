@@ -2,7 +2,7 @@
 //! silence.
 
 use crate::quantize::{COLUMNS, encoded, payload, quantizing, refused, values, write, write_matrix};
-use apr_engine::plan::quantize::{Quantization, Target};
+use apr_engine::planned::quantization::{Quantization, SizeTarget};
 use apr_host::convert::ConvertOptions;
 use apr_sdk::{DType, ErrorKind};
 use apr_tests::{Scratch, host, must};
@@ -205,7 +205,7 @@ fn a_size_that_leads_to_a_type_that_wants_importance_says_so() {
     let (host, scratch) = (host(), Scratch::in_memory());
     let mut wanted = plainly(&scratch, &values(ROWS * COLUMNS, 9), DType::Q4_0);
     wanted.quantization.recipe = None;
-    wanted.quantization.target = Some(Target::BitsPerWeight(3.45));
+    wanted.quantization.target = Some(SizeTarget::BitsPerWeight(3.45));
     let done = must(&host, &wanted);
     assert_eq!(payload(&output(&wanted), NAME).0, DType::IQ3_S);
     assert!(done.notes.iter().any(|note| note.contains("--imatrix")), "{:?}", done.notes);

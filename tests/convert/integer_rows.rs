@@ -2,7 +2,7 @@
 
 use crate::packed::dequantizing;
 use crate::quantize::payload;
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::{DType, ErrorKind};
 use apr_tests::{Scratch, host, must, options};

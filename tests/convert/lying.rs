@@ -1,7 +1,7 @@
 //! Verify must fail when a plugin lies: a check exists because a known-bad input makes it fail. And payload that cannot
 //! be read at any place arrives whole. Both with a toy format that is told what to do by its own header.
 
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::request::VerifyMode;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_sdk::{

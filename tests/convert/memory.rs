@@ -1,14 +1,14 @@
 //! From memory to memory: the same bytes, and the same refusals, as with files; and storage that fails, shrinks or changes
 //! at any call.
 
-use apr_engine::layout::Translated;
-use apr_engine::memory::{convert, convert_into};
+use apr_engine::convert::Translated;
+use apr_engine::convert::memory::convert_into;
 use apr_engine::open::{Backing, Held, Listed, Version};
-use apr_engine::plan::request::ConvertOptions;
 use apr_engine::tiles::{Memory, TileRecord, TileSink};
+use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
 use apr_sdk::{Error, ErrorKind, Result};
-use apr_tests::{Scratch, fixtures, host, names_in};
+use apr_tests::{Scratch, fixtures, host, in_memory, names_in, unplaced};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ fn every_fixture_gives_the_bytes_and_the_refusals_that_files_give() {
             let of_memory =
                 ConvertOptions { input: name.clone().into(), output: Some(target.into()), ..wanted };
             let by_files = apr_host::convert::convert(&files, &of_files);
-            match (by_files, convert(&memory, &of_memory)) {
+            match (by_files, in_memory(&memory, &of_memory)) {
                 (Ok(_), Ok(made)) => {
                     for (file, bytes) in &made.files {
                         assert!(fs::read(scratch.at(file)).unwrap() == *bytes, "{name} -> {file}");
@@ -159,7 +159,8 @@ impl TileSink for Failing {
 /// Converts into a sink whose call number `last` fails; gives how many calls there were.
 pub fn with_failing(host: &Host, options: &ConvertOptions, last: usize) -> (Result<()>, usize) {
     let calls = Arc::new(AtomicUsize::new(0));
-    let done = convert_into(host, options, &|selected| Translated::new(selected), &mut |laid_out| {
+    let (request, output) = (options.request(), unplaced(host, options).unwrap());
+    let done = convert_into(host, &request, output, &|selected| Translated::new(selected), &mut |laid_out| {
         let files = laid_out.layout.files.iter().map(|file| (file.name.as_str(), file.len));
         let inner = Box::new(Memory::new(files)?);
         Ok(Box::new(Failing { inner, calls: Arc::clone(&calls), last }))
@@ -253,7 +254,7 @@ fn of_fickle(path: &Path, output: &str, fate: Fate, last: usize) -> (Result<File
     let files = [(name.clone(), Arc::new(fickle) as Arc<dyn Backing>)].into();
     let host = host_of(Listed { files, ..Listed::default() }, 2);
     let options = ConvertOptions { arch: Some("none".to_owned()), ..options(&name, output) };
-    let made = convert(&host, &options).map(|made| made.files);
+    let made = in_memory(&host, &options).map(|made| made.files);
     (made, calls.load(Ordering::SeqCst))
 }
 

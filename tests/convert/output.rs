@@ -1,6 +1,6 @@
 //! What happens to the output: atomic, exclusive, never an input, nothing left behind.
 
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::request::VerifyMode;
 use apr_host::convert::convert;
 use apr_sdk::{ErrorKind, Result};
 use apr_tests::{Scratch, assert_same_file, fixtures, host, must, options};

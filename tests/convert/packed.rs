@@ -2,7 +2,7 @@
 //! refused by the scheme's name, and exact copies are exact.
 
 use apr_engine::open::{OpenOptions, open};
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
 use apr_sdk::{DType, ErrorKind, ForeignPolicy};

@@ -1,7 +1,7 @@
 //! Weights that get another type on their way: through whole conversions, against the quantizer itself.
 
 use apr_engine::open::{OpenOptions, OpenedModel, open};
-use apr_engine::plan::quantize::{Quantization, Target};
+use apr_engine::planned::quantization::{Quantization, SizeTarget};
 use apr_engine::values::loss::Measured;
 use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::ConvertOptions;
@@ -338,7 +338,7 @@ fn a_size_chooses_the_largest_recipe_that_fits() {
     wanted.quantization.recipe = None;
     let mut last = 0;
     for bits in [3.0, 4.6, 6.0, 9.0] {
-        wanted.quantization.target = Some(Target::BitsPerWeight(bits));
+        wanted.quantization.target = Some(SizeTarget::BitsPerWeight(bits));
         must(&host(), &wanted);
         let (dtype, blocks) = payload(&output, "blk.0.ffn_up.weight");
         let used = blocks.len() * 8 / (ROWS * COLUMNS);
@@ -346,7 +346,7 @@ fn a_size_chooses_the_largest_recipe_that_fits() {
         last = blocks.len();
     }
     std::fs::remove_file(&output).unwrap();
-    wanted.quantization.target = Some(Target::Bytes(1000));
+    wanted.quantization.target = Some(SizeTarget::Bytes(1000));
     let error = refused(&host(), &wanted);
     assert!(error.hint_text().unwrap().contains("allow at least"), "{error}");
 }

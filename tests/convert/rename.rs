@@ -1,7 +1,7 @@
 //! `--prefix` and `--tensor-mapping`: other names for the source's tensors, whatever kind of payload they have.
 
 use apr_engine::open::{OpenOptions, open};
-use apr_engine::plan::rename::Renaming;
+use apr_engine::planned::selection::Renaming;
 use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::{Error, ErrorKind};

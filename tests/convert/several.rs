@@ -2,7 +2,7 @@
 
 use crate::quantize::{COLUMNS, quantizing, values, write, write_matrix};
 use crate::resume::stopping_at;
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, Converted, convert, convert_all, plan_all};
 use apr_host::host::Host;
 use apr_sdk::{DType, ErrorKind, Result};

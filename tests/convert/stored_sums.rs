@@ -1,7 +1,7 @@
 //! Checksums that an input stores are compared with what was read of it: damage is E004, and nothing is published.
 
 use apr_engine::open::{OpenOptions, open};
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::request::VerifyMode;
 use apr_engine::verify::validate::{ValidateOptions, validate};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;

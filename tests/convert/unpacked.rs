@@ -4,7 +4,7 @@
 use crate::packed::{
     Packed, case, casting, dequantizing, files, fp8_blocks, method, quantizing, tensors, to, write,
 };
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 use apr_sdk::{DType, ErrorKind};

@@ -1,7 +1,7 @@
 //! Integers without scales where names are kept on request: a target that takes tensors for weights gets them with a warning.
 
 use crate::packed::{dequantizing, quantizing, to, unscaled};
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::ConvertOptions;
 use apr_sdk::DType as T;
 use apr_tests::{Scratch, host, must};

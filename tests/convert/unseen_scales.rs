@@ -2,7 +2,7 @@
 
 use crate::packed::{casting, to};
 use crate::scaled_codes::file;
-use apr_engine::plan::rename::Renaming;
+use apr_engine::planned::selection::Renaming;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::{DType as T, ErrorKind};
 use apr_tests::{Scratch, host_without, must};

@@ -2,8 +2,8 @@
 //! one or the new one, whole, or an error with the command that finishes it.
 
 use apr_host::convert::{ConvertOptions, convert};
+use apr_host::destination::in_place::{Own, own};
 use apr_host::host::Host;
-use apr_host::in_place::{Own, own};
 use apr_host::storage::publish::finish;
 use apr_host::storage::publish::steps::{Step, Steps};
 use apr_sdk::ErrorKind;

@@ -2,7 +2,7 @@
 //! all payload inside the file; in little memory and time.
 
 use apr_engine::open::{OpenOptions, OpenedModel, open};
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::request::VerifyMode;
 use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::convert;
 use apr_host::host::Host;

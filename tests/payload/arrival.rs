@@ -2,7 +2,7 @@
 
 use crate::{StopAfter, alone, bytes, host, noise, view, write};
 use apr_engine::open::{OpenOptions, open};
-use apr_engine::plan::request::VerifyMode;
+use apr_engine::planned::request::VerifyMode;
 use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::{convert, plan};
 use apr_sdk::{DType, ErrorKind};

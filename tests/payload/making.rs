@@ -3,12 +3,12 @@
 use crate::arrival::expected;
 use crate::casts::slowly_cast;
 use crate::{alone, bytes, host, noise, registry, view, write};
+use apr_engine::convert::Plan;
+use apr_engine::convert::{Make, Translated};
 use apr_engine::expression::{Expression, PlannedTensor, concat, unit};
-use apr_engine::layout::{Make, Translated};
 use apr_engine::open::OpenedModel;
-use apr_engine::plan::Plan;
-use apr_engine::plan::request::{ConvertOptions, VerifyMode};
-use apr_host::convert::{Converted, convert_with, plan_with};
+use apr_engine::planned::request::VerifyMode;
+use apr_host::convert::{ConvertOptions, Converted, convert_with, plan_with};
 use apr_host::host::Host;
 use apr_sdk::{DType, Error, Payload, Tensor as Planned};
 use apr_tests::kinds::{Kind, Tensor};

@@ -2,9 +2,9 @@
 
 use crate::making::{Making, Wanted, convert_as, making, plan_as, remade, turned};
 use crate::{alone, bytes, host, view, write};
+use apr_engine::convert::Make;
 use apr_engine::expression::{Expression, PlannedTensor};
-use apr_engine::layout::Make;
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_host::convert::{ConvertOptions, convert, plan};
 use apr_sdk::DType;
 use apr_tests::counting::{Counting, peak_of_all};

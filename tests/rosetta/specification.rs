@@ -2,7 +2,7 @@
 //! Quantized models reach formats of floats by `--dequantize`.
 
 use apr_engine::open::{OpenOptions, open};
-use apr_engine::plan::quantize::Quantization;
+use apr_engine::planned::quantization::Quantization;
 use apr_engine::rosetta::compare::compare;
 use apr_host::convert::ConvertOptions;
 use apr_sdk::DType;

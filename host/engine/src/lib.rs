@@ -6,7 +6,6 @@
 
 pub mod crew;
 pub mod engine;
-pub mod memory;
 pub mod progress;
 pub mod wording;
 
@@ -21,13 +20,21 @@ pub mod architecture;
 
 pub mod contract;
 
-pub mod plan;
+pub mod planned;
+
+pub mod select;
+
+pub mod types;
+
+pub mod packed;
 
 pub mod layout;
 
 pub mod tiles;
 
 pub mod verify;
+
+pub mod convert;
 
 pub mod diff;
 

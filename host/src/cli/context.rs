@@ -1,16 +1,17 @@
 //! The context of every verb: the terminal, the settings and, when it asks, the host with its plugins.
 
+use crate::cli::flags::globals::{ColorWhen, Globals};
 use crate::cli::folders::{cache_home, process_env};
-use crate::cli::globals::{ColorWhen, Globals};
-use crate::cli::plugins::load_child;
+use crate::cli::output::progress;
+use crate::cli::output::terminal::{Terminal, color_wanted};
 use crate::cli::settings::Settings;
-use crate::cli::terminal::{Terminal, color_wanted};
-use crate::cli::{progress, signals};
+use crate::cli::signals;
+use crate::cli::verbs::plugins::load_child;
 use apr_engine::registry::{Origin, Registry};
 use apr_host::host::Host;
-use apr_host::overwrite::Inputs;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
 use apr_host::storage::error::with_way_out;
+use apr_host::storage::overwrite::Inputs;
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

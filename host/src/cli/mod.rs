@@ -1,71 +1,31 @@
 //! The command line: one parser, one file per verb, and one place where a result or an error meets the terminal.
 
-mod analysis;
-mod arch;
-mod bench;
-mod bom;
-mod chat;
-mod check;
-mod completions;
-mod config;
 mod context;
-mod conversions;
-mod convert;
-mod converted;
-mod declared;
-mod declared_report;
-mod diff;
-mod edit;
-mod error_codes;
-mod exit_code;
-mod explain;
-mod export;
+mod flags;
 mod folders;
-mod globals;
-mod import;
-mod inspect;
-mod kernels;
-mod key_args;
-mod man;
-mod mapping;
-mod metadata;
-mod model_report;
-mod open_args;
-mod operands;
+mod output;
 mod parser;
 mod planned_verbs;
-mod plugins;
-mod progress;
-mod quality;
-mod report;
-mod rosetta;
-mod run;
-mod running;
-mod sandboxed;
-mod scan;
+mod sandbox_worker;
 mod settings;
 mod signals;
-mod streamed;
-mod tensor_args;
-mod tensors;
-mod terminal;
-mod tokenizer;
-mod tui;
-mod types;
 mod usage;
-mod validate;
-mod version;
+mod verbs;
 
 use apr_sdk::{Error, Result};
 use clap::{Parser, Subcommand};
 use context::Context;
-use globals::Globals;
-use open_args::OpenArgs;
+use flags::globals::Globals;
+use flags::open_args::OpenArgs;
+use output::terminal::Terminal;
+use output::verb_report::{Report, boxed};
 use parser::Parsed;
-use report::Report;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use terminal::Terminal;
+use verbs::{
+    arch, bench, chat, check, completions, config, convert, diff, edit, explain, export, import, inspect,
+    kernels, man, plugins, quality, report, rosetta, run, scan, tensors, tokenizer, tui, validate,
+};
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
 ///
@@ -110,7 +70,7 @@ enum Verb {
     Diff(diff::Args),
     Quality(quality::Args),
     Validate(validate::Args),
-    Report(model_report::Args),
+    Report(report::Args),
     Tui(tui::Args),
     Rosetta(rosetta::Args),
     Plugins(plugins::Args),
@@ -193,30 +153,30 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         context.check_named_plugins()?;
     }
     match verb {
-        Verb::Convert(args) => convert::run(&args, context).map(report::boxed),
-        Verb::Import(args) => import::run(args, context).map(report::boxed),
-        Verb::Export(args) => export::run(&args, context).map(report::boxed),
-        Verb::Edit(args) => edit::run(&args, context).map(report::boxed),
+        Verb::Convert(args) => convert::run(&args, context).map(boxed),
+        Verb::Import(args) => import::run(args, context).map(boxed),
+        Verb::Export(args) => export::run(&args, context).map(boxed),
+        Verb::Edit(args) => edit::run(&args, context).map(boxed),
         Verb::Inspect(args) => inspect::run(&args, context),
         Verb::Scan(args) => scan::run(&args, context),
         Verb::Tensors(args) => tensors::run(&args, context),
         Verb::Tokenizer(args) => tokenizer::run(&args, context),
         Verb::Run(args) => run::run(&args, context),
-        Verb::Chat(args) => chat::run(&args, context).map(report::boxed),
+        Verb::Chat(args) => chat::run(&args, context).map(boxed),
         Verb::Bench(args) => bench::run(&args, context),
-        Verb::Check(args) => check::run(&args, context).map(report::boxed),
+        Verb::Check(args) => check::run(&args, context).map(boxed),
         Verb::Kernels(args) => kernels::run(&args, context),
-        Verb::Diff(args) => diff::run(&args, context).map(report::boxed),
-        Verb::Quality(args) => quality::run(&args, context).map(report::boxed),
-        Verb::Validate(args) => validate::run(&args, context).map(report::boxed),
-        Verb::Report(args) => model_report::run(&args, context).map(report::boxed),
-        Verb::Tui(args) => tui::run(&args, context).map(report::boxed),
+        Verb::Diff(args) => diff::run(&args, context).map(boxed),
+        Verb::Quality(args) => quality::run(&args, context).map(boxed),
+        Verb::Validate(args) => validate::run(&args, context).map(boxed),
+        Verb::Report(args) => report::run(&args, context).map(boxed),
+        Verb::Tui(args) => tui::run(&args, context).map(boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Arch(args) => arch::run(&args, context),
-        Verb::Explain(args) => explain::run(&args).map(report::boxed),
-        Verb::Config(args) => config::run(&args, context).map(report::boxed),
-        Verb::Completions(args) => completions::run(&args, context).map(report::boxed),
-        Verb::Man(args) => man::run(&args, context).map(report::boxed),
+        Verb::Explain(args) => explain::run(&args).map(boxed),
+        Verb::Config(args) => config::run(&args, context).map(boxed),
+        Verb::Completions(args) => completions::run(&args, context).map(boxed),
+        Verb::Man(args) => man::run(&args, context).map(boxed),
     }
 }

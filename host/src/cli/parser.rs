@@ -1,8 +1,12 @@
 //! The parser: the verbs' own definitions, and around them what is planned and what every help page ends with.
 
-use crate::cli::declared::{self, Declared};
-use crate::cli::exit_code::EXIT_CODES;
-use crate::cli::{Cli, Verb, planned_verbs, usage, version};
+use crate::cli::Cli;
+use crate::cli::Verb;
+use crate::cli::flags::declared_flags::{self, Declared};
+use crate::cli::output::exit_code::EXIT_CODES;
+use crate::cli::planned_verbs;
+use crate::cli::usage;
+use crate::cli::verbs::version;
 use apr_sdk::{Error, Result};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
@@ -26,7 +30,7 @@ pub fn command() -> Command {
 /// The parser with the flags that formats declare.
 pub fn command_with(all: &[Declared]) -> Command {
     let version = Arg::new("version").short('V').long("version").action(ArgAction::SetTrue);
-    let command = planned_verbs::declare(declared::add(Cli::command(), all))
+    let command = planned_verbs::declare(declared_flags::add(Cli::command(), all))
         .arg(version.help("Print the version, target and plugin interface version"))
         .subcommand_required(false)
         .arg_required_else_help(true);
@@ -58,13 +62,13 @@ pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
         Ok(matches) if planned_verbs::refuse(&matches).is_ok() => (Vec::new(), matches),
         Err(error) if !matters_to_plugins(error.kind()) => return not_a_verb(&error, &args),
         _ => {
-            let globals = declared::globals(command(), &args);
-            let all = declared::find(globals.clone());
+            let globals = declared_flags::globals(command(), &args);
+            let all = declared_flags::find(globals.clone());
             match match_args(command_with(&all), &args) {
                 Ok(matches) => (all, matches),
                 Err(error) => {
                     if error.kind() == ErrorKind::UnknownArgument {
-                        declared::check_named(globals)?;
+                        declared_flags::check_named(globals)?;
                     }
                     return not_a_verb(&error, &args);
                 }
@@ -82,12 +86,12 @@ pub fn parse(args: Vec<OsString>) -> Result<Parsed> {
     let mut cli = Cli::from_arg_matches(&matches)
         .map_err(|error| usage::from_clap(&error, matches.subcommand_name()))?;
     if let Some(open) = cli.verb.open_args() {
-        open.options.extend(declared::given(&all, &matches));
+        open.options.extend(declared_flags::given(&all, &matches));
     }
     if let Verb::Inspect(inspect) = &mut cli.verb
         && inspect.report.is_none()
     {
-        inspect.report = declared::given_report(&all, &matches);
+        inspect.report = declared_flags::given_report(&all, &matches);
     }
     Ok(Parsed::Verb(Box::new(cli)))
 }

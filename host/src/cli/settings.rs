@@ -1,7 +1,7 @@
 //! Settings and where each came from: flag, environment, user file, system file, built-in, in this order.
 
+use crate::cli::flags::globals::{ColorWhen, Globals};
 use crate::cli::folders::{self, Env};
-use crate::cli::globals::{ColorWhen, Globals};
 use apr_host::storage::small_file::read_text;
 use apr_sdk::{Error, ErrorKind, Result, escape};
 use clap::ValueEnum;

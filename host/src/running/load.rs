@@ -16,8 +16,9 @@ use apr_engine::architecture::{
 };
 use apr_engine::expression::PlannedTensor;
 use apr_engine::open::OpenedModel;
-use apr_engine::plan::planned_model::PlannedModel;
-use apr_engine::plan::quantize::{Quantization, TypeChooser};
+use apr_engine::planned::PlannedModel;
+use apr_engine::planned::quantization::Quantization;
+use apr_engine::types::quantize::TypeChooser;
 use apr_inference::program::{Built, Output, Request, TensorShape, WeightOf, build};
 use apr_inference::runner::{Parts, Runner};
 use apr_sdk::{

@@ -3,12 +3,12 @@
 pub mod disk;
 pub mod error;
 mod journal;
-mod journaling;
 pub(crate) mod lock;
 pub mod mapping;
 pub mod model_folder;
 pub mod open_file;
 pub mod overlay;
+pub mod overwrite;
 pub mod publish;
 mod recorder;
 pub mod small_file;
@@ -16,6 +16,5 @@ pub(crate) mod staged;
 pub mod staging;
 pub mod target;
 
-pub use journal::Journal;
-pub use journaling::Journaling;
+pub use journal::{Journal, Journaling};
 pub use recorder::Recorder;

@@ -1,7 +1,7 @@
 //! A staged output while its payload is written: starts writeback as bytes arrive, and records what is
 //! finished, so that the final sync has little left to do and an interrupted job can be resumed.
 
-use super::journaling::Journaling;
+use super::journal::Journaling;
 use super::staging::Staging;
 use crate::threads::Threads;
 use apr_engine::open::Backing;
@@ -184,7 +184,8 @@ impl TileSink for Recorder<'_> {
 mod tests {
     use super::*;
     use crate::host::Host;
-    use crate::overwrite::Inputs;
+    use crate::storage::overwrite::Inputs;
+    use crate::storage::staging::Wanted;
     use crate::storage::target::Target;
     use apr_engine::layout::Layout;
     use apr_engine::registry::Registry;
@@ -200,9 +201,16 @@ mod tests {
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let host = Host::new(Registry::new());
-            let staging =
-                Staging::create(&host, target, (&Layout::default(), 0), &Inputs::default(), false, false)
-                    .unwrap();
+            let wanted = Wanted {
+                layout: &Layout::default(),
+                need: 0,
+                inputs: &Inputs::default(),
+                force: false,
+                resume: false,
+                steps: &host.steps,
+                outputs: &host.outputs,
+            };
+            let staging = Staging::create(target, wanted).unwrap();
             let begin = || Err(Error::io("there is no journal here"));
             let journaling = Journaling::new(Instant::now(), Duration::from_secs(60), &begin);
             let recorder = Recorder::new(&staging, &journaling, &|| Ok(()));

@@ -12,8 +12,7 @@ use super::publish::record::is_plain;
 use super::publish::steps::{Step, Steps};
 use super::staged::{StagedFile, permissions_of};
 use super::target::Target;
-use crate::host::Host;
-use crate::overwrite::{self, Inputs, Outputs, refuse_existing, refuse_removing};
+use crate::storage::overwrite::{self, Inputs, Outputs, refuse_existing, refuse_removing};
 use apr_engine::layout::Layout;
 use apr_engine::open::Backing;
 use apr_engine::tiles::TileSink;
@@ -57,30 +56,41 @@ impl Drop for Counted {
     }
 }
 
+/// The files to stage, and the state of the program that stages them.
+pub struct Wanted<'a> {
+    /// The files with their lengths.
+    pub layout: &'a Layout,
+    /// Bytes that must be free for them, and for what is spooled beside them.
+    pub need: u64,
+    /// Files that are read, which no output may replace.
+    pub inputs: &'a Inputs,
+    /// True to replace an existing output.
+    pub force: bool,
+    /// True to keep the staged files of an interrupted run.
+    pub resume: bool,
+    /// Notified before a name on disk changes.
+    pub steps: &'a Arc<dyn Steps>,
+    /// The number of outputs being written.
+    pub outputs: &'a Arc<AtomicUsize>,
+}
+
 impl Staging {
-    /// Takes the lock and creates the staged files with their full length; `need` bytes must be free for them
-    /// and for what is spooled beside them.
+    /// Takes the lock and creates the staged files with their full length.
     ///
     /// # Errors
     /// Io if the output exists without `force`, another writer holds the lock, the folder is not writable or
     /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` or not a regular file; Unsupported for a file with one of our hidden names.
-    pub fn create(
-        host: &Host,
-        target: Target,
-        (layout, need): (&Layout, u64),
-        inputs: &Inputs,
-        force: bool,
-        resume: bool,
-    ) -> Result<Staging> {
+    pub fn create(target: Target, wanted: Wanted<'_>) -> Result<Staging> {
+        let Wanted { layout, need, inputs, force, resume, steps, outputs } = wanted;
         let finals = target.finals(layout);
         refuse_own_names(&target, layout)?;
-        let counted = Counted::new(&host.outputs);
+        let counted = Counted::new(outputs);
         let lock = Lock::take(&target)?;
         // The previous holder of the lock may have been interrupted between two files.
-        publish::finish(target.home(), &target.show(target.home()), &host.steps)?;
+        publish::finish(target.home(), &target.show(target.home()), steps)?;
         let show = |path: &Path| target.show(path);
-        let outputs = Outputs { paths: &finals, show: &show, noun: "output", force, takes_devices: false };
-        overwrite::check(&outputs, inputs)?;
+        let written = Outputs { paths: &finals, show: &show, noun: "output", force, takes_devices: false };
+        overwrite::check(&written, inputs)?;
         let stale = [".apr-part", ".apr-journal", ".apr-old", ".apr-record"].map(|name| target.beside(name));
         stale.iter().try_for_each(|path| refuse_removing(path, &target.show(path), inputs))?;
         let stage = target.beside(".apr-part");
@@ -90,14 +100,13 @@ impl Staging {
         if !(resume && stage.exists()) {
             enough_space(&target, need)?;
         }
-        let (entries, steps) = (layout.entries.clone(), Arc::clone(&host.steps));
         // An interrupted run's files are not lost just because they cannot be opened now.
         let mut staging = Staging {
             stage,
-            entries,
+            entries: layout.entries.clone(),
             files: Vec::new(),
             done: resume,
-            steps,
+            steps: Arc::clone(steps),
             _lock: lock,
             _counted: counted,
             target,

@@ -4,12 +4,15 @@
 //! Texts and bytes cross as a pointer and a length. What a call returns stays where it is until the next call.
 
 use apr_engine::Engine;
-use apr_engine::memory::convert;
+use apr_engine::convert::Output;
+use apr_engine::convert::memory::convert;
+use apr_engine::convert::output::format;
 use apr_engine::open::{Backing, Held, Listed};
-use apr_engine::plan::request::ConvertOptions;
+use apr_engine::planned::request::Request;
 use apr_engine::registry::{Linked, Origin, Plugin, Registry};
 use apr_sdk::{Error, Manifest, PluginDecl, Result};
 use serde_json::{Value as Json, json};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const PLUGINS: [&PluginDecl; 10] = [
@@ -103,17 +106,12 @@ pub extern "C" fn answer_len() -> usize {
 }
 
 fn converted(state: &mut State, request: &[u8]) -> Result<Json> {
-    let request: Json = serde_json::from_slice(request)
+    let asked: Json = serde_json::from_slice(request)
         .map_err(|error| Error::invalid_argument(format!("the request is not JSON: {error}")))?;
-    let text = |key: &str| request.get(key).and_then(Json::as_str).map(str::to_owned);
+    let text = |key: &str| asked.get(key).and_then(Json::as_str).map(str::to_owned);
     let input = text("input").ok_or_else(|| Error::invalid_argument("`input` is missing"))?;
-    let options = ConvertOptions {
-        input: input.into(),
-        output: text("output").map(Into::into),
-        to: text("to"),
-        arch: text("arch"),
-        ..ConvertOptions::default()
-    };
+    let name = PathBuf::from(text("output").unwrap_or_else(|| input.clone()));
+    let request = Request { input: input.into(), arch: text("arch"), ..Request::default() };
     let mut registry = Registry::new();
     for decl in PLUGINS {
         let manifest = Manifest::parse(decl.manifest)?;
@@ -121,7 +119,9 @@ fn converted(state: &mut State, request: &[u8]) -> Result<Json> {
         registry.add(Plugin { manifest: Some(manifest), path: None, origin: Origin::Bundled, abi: None, state });
     }
     let engine = Engine::new(registry, Arc::new(state.inputs.clone()));
-    let converted = convert(&engine, &options)?;
+    let format = format(&engine, text("to").as_deref(), text("output").as_deref().map(Path::new))?;
+    let output = Output::unplaced(format, &name, &request.input, None, request.foreign)?;
+    let converted = convert(&engine, &request, output)?;
     state.outputs = converted.files;
     let file = |(name, bytes): &(String, Vec<u8>)| {
         json!({ "name": name, "at": bytes.as_ptr() as usize, "len": bytes.len() })

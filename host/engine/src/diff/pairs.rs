@@ -5,7 +5,7 @@ use crate::diff::sides::{Pair, Side, Sides};
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
-use crate::plan::rename::expand;
+use crate::select::source_names::expand;
 use apr_sdk::{DType, Error, Result};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};

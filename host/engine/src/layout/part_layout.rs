@@ -1,8 +1,8 @@
 //! Parts of a layout: another format's writer lays out tensors of the model in files of the same output.
 
+use crate::layout::carries;
 use crate::layout::{Collector, Layout, Placed, Scope, Segment};
 use crate::open::option_values;
-use crate::plan::carries;
 use crate::registry::Format;
 use apr_sdk::manifest::DialectRule;
 use apr_sdk::{Error, LayoutRequest, Model, Options, PartRequest, Result};

@@ -6,11 +6,11 @@ pub mod in_order;
 mod listed;
 pub mod long_values;
 mod options;
-pub mod packed;
 pub mod parts;
 mod place;
 mod probe;
 pub mod reports;
+pub mod schemes;
 pub mod seen;
 pub mod source;
 pub mod stored_sums;
@@ -28,9 +28,9 @@ use apr_sdk::{
     Result, escape,
 };
 use files::Files;
-use packed::Unpacked;
 use parts::{Merged, Opening};
 pub use probe::Choice;
+use schemes::Unpacked;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::open::seen::SeenRange;
 use apr_sdk::Result;
 
 /// Trusts records of an earlier run only if the bytes there still have the recorded checksums.
-pub(super) fn take_up(
+pub fn take_up(
     records: &[(u64, TileRecord)],
     (tiles, watch): (&Tiles, &Watch<'_>),
     sink: &dyn TileSink,
@@ -37,7 +37,7 @@ pub(super) fn take_up(
 }
 
 /// Records what an earlier run read for the tiles that are adopted from it.
-pub(super) fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
+pub fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
     let Some(seen) = source.files.seen() else { return };
     for number in 0..tiles.count {
         let (Some((_, crc32)), tile) = (sums.get(number), tiles.tile(number)) else { continue };

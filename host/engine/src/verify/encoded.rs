@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::layout::Segment;
 use crate::open::OpenedModel;
 use crate::open::blocks::{BlockList, Decoder};
-use crate::plan::request::VerifyMode;
+use crate::planned::request::VerifyMode;
 use crate::tiles::commit::committed::{CommittedFile, Unit};
 use crate::wording::n_of;
 use apr_sdk::{Error, Extent, Model, Payload, Result};

@@ -3,14 +3,13 @@
 pub mod changed;
 mod encoded;
 pub mod file_digests;
-pub mod finish;
 pub mod histogram;
-mod input_checksums;
+pub mod input_checksums;
 pub mod output_checksums;
 pub mod stats;
 pub mod tensor_values;
 pub mod tree;
-mod unchanged_inputs;
+pub mod unchanged_inputs;
 pub mod validate;
 
 use crate::engine::Engine;
@@ -18,7 +17,7 @@ use crate::layout::{Layout, Segment};
 use crate::open::files::Files;
 use crate::open::stored_sums::decoded;
 use crate::open::{Listed, OpenOptions, OpenedModel, open_entry};
-use crate::plan::request::VerifyMode;
+use crate::planned::request::VerifyMode;
 use crate::registry::Format;
 use crate::tiles::tile::Run;
 use crate::verify::output_checksums::Summer;

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::open::reports::{declares, report};
 use crate::open::stored_sums::{StoredSum, decoded};
 use crate::open::{OpenOptions, OpenedModel};
-use crate::plan::token_rows;
+use crate::types::token_rows;
 use crate::verify::stats::{RowOptions, TensorRow, each_row};
 use crate::wording::n_of;
 use apr_sdk::tokenizer::Tokenizer;

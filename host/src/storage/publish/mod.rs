@@ -7,17 +7,12 @@
 
 pub mod folder;
 mod moves;
-pub mod outlook;
 pub mod record;
-mod stale;
 pub mod steps;
 
-use crate::host::Host;
-use crate::overwrite::refuse_existing;
 use crate::storage::lock::sweep_lock;
+use crate::storage::overwrite::refuse_existing;
 use crate::storage::staging::{Staging, remove};
-use crate::storage::target::Target;
-use apr_engine::plan::request::ConvertOptions;
 use apr_engine::wording::n_of;
 use apr_sdk::{Error, Result, escape};
 use folder::{Folder, sync_folder};
@@ -98,18 +93,6 @@ pub fn refuse_unfinished(path: &Path, shown: &str) -> Result<()> {
         ),
     };
     Err(Error::io(message).in_file(shown.to_owned()).hint(hint))
-}
-
-/// Finishes an interrupted publication in the output's folder, if there is one.
-///
-/// # Errors
-/// Io if that is impossible, or another apr is doing it.
-pub fn finish_before(host: &Host, options: &ConvertOptions) -> Result<Option<Finished>> {
-    let output = options.output.as_deref().unwrap_or(&options.input);
-    let within = options.output.is_some() && output.is_dir();
-    // Problems with the path are reported where it is used.
-    let Ok(target) = Target::new(output, within) else { return Ok(None) };
-    finish(target.home(), &target.show(target.home()), &host.steps)
 }
 
 /// Finishes an interrupted publication in the folder at `path`, which messages call `shown`; `None` if there

@@ -4,7 +4,7 @@ pub mod lone;
 
 use super::files::Files;
 use super::options::option_values;
-use super::packed::announced;
+use super::schemes::announcements;
 use super::source::Root;
 use super::{GivenOption, Origin, open_one};
 use crate::engine::Engine;
@@ -155,7 +155,7 @@ fn merge(whole: &mut Model, piece: &mut Model) -> Result<()> {
     whole.recipe = whole.recipe.take().or(piece.recipe.take());
     whole.provenance = whole.provenance.take().or(piece.provenance.take());
     whole.derived = match (whole.derived.take(), piece.derived.take()) {
-        (Some(one), Some(other)) => Some(announced::both(&one, &other)?),
+        (Some(one), Some(other)) => Some(announcements::both(&one, &other)?),
         (one, other) => one.or(other),
     };
     for note in piece.notes.drain(..) {

@@ -14,8 +14,8 @@ mod tests;
 
 use super::sink::{TileRecord, TileSink};
 use crate::engine::Engine;
-use crate::layout::LaidOut;
-use apr_sdk::{Error, Result, Writer};
+use crate::layout::Layout;
+use apr_sdk::{Error, Model, Result, Writer};
 use committed::Committed;
 use committer::Committer;
 use std::collections::HashMap;
@@ -25,22 +25,27 @@ use std::sync::Arc;
 pub struct Commits<'a>(Vec<Option<Committer<'a>>>);
 
 impl<'a> Commits<'a> {
-    /// The files of a layout; units are numbered from `base`.
+    /// The files of a layout of `model`, whose own files are `writer`'s; units are numbered from `base`.
     ///
     /// # Errors
     /// Unsupported for a format without a writer.
-    pub fn new(engine: &Engine, laid_out: &'a LaidOut<'_>, base: usize) -> Result<Commits<'a>> {
-        let layout = &laid_out.layout;
-        let (mut files, mut base) = (Vec::with_capacity(layout.files.len()), base);
+    pub fn new(
+        engine: &Engine,
+        layout: &'a Layout,
+        writer: &Arc<dyn Writer>,
+        model: &'a Model,
+        mut base: usize,
+    ) -> Result<Commits<'a>> {
+        let mut files = Vec::with_capacity(layout.files.len());
         for (number, file) in layout.files.iter().enumerate() {
             let Some(first) = file.floats_from else {
                 files.push(None);
                 continue;
             };
-            let writer = writer_of(engine, laid_out, number)?;
+            let writer = writer_of(engine, layout, writer, number)?;
             let window = 2 * engine.crew.width();
             let mut committer = Committer::new((number, file, first), &writer, window, base);
-            committer.name(&laid_out.model);
+            committer.name(model);
             base += committer.n_units;
             files.push(Some(committer));
         }
@@ -105,10 +110,15 @@ impl<'a> Commits<'a> {
 }
 
 /// The writer for a file.
-fn writer_of(engine: &Engine, laid_out: &LaidOut<'_>, file: usize) -> Result<Arc<dyn Writer>> {
-    let scope = laid_out.layout.scopes.iter().find(|scope| scope.files.contains(&file));
+fn writer_of(
+    engine: &Engine,
+    layout: &Layout,
+    own: &Arc<dyn Writer>,
+    file: usize,
+) -> Result<Arc<dyn Writer>> {
+    let scope = layout.scopes.iter().find(|scope| scope.files.contains(&file));
     match scope.and_then(|scope| scope.format.as_ref()) {
-        None => Ok(Arc::clone(&laid_out.writer)),
+        None => Ok(Arc::clone(own)),
         Some(format) => engine.registry.format(format)?.writer(),
     }
 }

@@ -1,9 +1,9 @@
 //! Order, bound and end of commits. `tests/convert/encoded.rs` covers threads.
 
 use super::committer::Committer;
+use crate::layout::encoded::Encoded;
 use crate::layout::{OutputFile, Placed, Segment};
 use crate::open::Backing;
-use crate::plan::encoded::Encoded;
 use crate::tiles::{Memory, TileRecord, TileSink};
 use apr_sdk::{BlockAt, CheckedModel, Codec, Error, LayoutRequest, LayoutSink, Result, Writer};
 use std::collections::HashMap;

@@ -1,0 +1,75 @@
+//! The model as it may be written: with the user's names and the target's keys, without what the target does
+//! not carry, refused if it holds something it cannot, and with an account of everything in the source. The
+//! fifth stage.
+
+use super::account::{Restated, account};
+use super::assign_types::Typed;
+use super::select::PlanContext;
+use crate::expression::Expression;
+use crate::layout::carries;
+use crate::open::long_values;
+use crate::packed::{old_names, wide};
+use crate::planned::coverage::Coverage;
+use crate::select::output_names;
+use apr_sdk::{CheckedModel, Result};
+
+/// The model as it may be written.
+pub struct Checked<'a> {
+    pub(super) context: PlanContext<'a>,
+    pub(super) model: CheckedModel,
+    /// For each tensor of `model` its expression, and the table's description of it.
+    pub(super) made_of: Vec<(Expression, Vec<String>)>,
+    pub(super) coverage: Coverage,
+}
+
+impl<'a> Checked<'a> {
+    /// Refuses what the target cannot hold, changes its keys, and removes what it does not carry.
+    ///
+    /// # Errors
+    /// Unsupported for what the target cannot hold; Failed for a tensor of the source that nothing uses and
+    /// no rule drops; InvalidArgument for unknown keys and impossible new names.
+    pub fn new(typed: Typed<'a>) -> Result<Checked<'a>> {
+        let Typed { mut context, mut planned, ledger, rowless } = typed;
+        let (engine, request, target) = (context.engine, context.request, context.output.format);
+        context.edits.rest_in_source(&context.source, planned.rest_mut(), target)?;
+        let renamed = output_names::rename(&mut planned.tensors, &request.renames);
+        let renamed = renamed.map_err(|e| context.of_source(e))?;
+        context.notes.extend(output_names::notes(&renamed));
+        wide::list(&mut planned, &context.source, &renamed, target)?;
+        let copies_codes = context.packed.is_some();
+        let registry = &engine.registry;
+        let old_names = copies_codes
+            .then(|| old_names::forget_old_names(&mut planned, &context.source, registry))
+            .flatten();
+        let (model, made_of) = planned.into_model();
+        let model = carries::checked(model, target, registry.formats(), context.casting());
+        let mut model = model.map_err(|e| context.of_source(e))?;
+        let PlanContext { source, output, edits, .. } = &mut context;
+        let notes = edits.in_target(engine, source, &mut model, target, &output.request)?;
+        context.notes.extend(notes);
+        let source = &context.source;
+        let restated = Restated {
+            engine,
+            source: &source.format,
+            target,
+            tokenizer: model.tokenizer.is_some(),
+            card: model.model_card.is_some(),
+        };
+        let restates = |format: &str, file: &str, key: &str| restated.has(format, file, key, ledger.as_ref());
+        let lost =
+            model.with_rest(|rest| carries::prune(rest, &source.format, target, request.foreign, &restates));
+        context.notes.extend(lost);
+        if let Some((note, warning)) = context.packed.as_ref().map(|packed| packed.word(&model)) {
+            context.notes.push(note);
+            context.warnings.extend(old_names.or(warning));
+        }
+        long_values::check(engine, source, &model)?;
+        let fates = context.fates.as_deref();
+        let account = account(&source.model, fates, (&model, &made_of), ledger.as_ref(), &restates);
+        let mut coverage = account.map_err(|e| context.of_source(e))?;
+        coverage.dropped_tokens = rowless;
+        coverage.renamed = renamed;
+        context.notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
+        Ok(Checked { context, model, made_of, coverage })
+    }
+}

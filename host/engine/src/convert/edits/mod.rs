@@ -1,0 +1,484 @@
+//! `--set KEY=VALUE` and `--unset KEY`: changes to typed metadata.
+//!
+//! A key is looked up among the keys that the output will have in its own format, then among the source's.
+//! The source's keys are changed before anything is derived from them (names, configuration, the tokenizer),
+//! the target's afterwards. A key found in both is refused; `FORMAT.KEY` says which is meant. A value has the
+//! type of the one it replaces; a key found nowhere needs `KEY:TYPE`.
+
+mod preview;
+mod understood;
+mod values;
+
+use crate::engine::Engine;
+use crate::open::{OpenedModel, Places};
+use crate::registry::Format;
+use apr_sdk::{
+    Architecture, Bytes, CheckedModel, Error, ErrorKind, Foreign, ForeignFile, LayoutRequest, Model, Result,
+    escape,
+};
+use preview::{Preview, preview};
+use std::path::Path;
+pub use understood::Understood;
+use values::{BEYOND, beyond_64_bits, known_type, type_of, typed};
+
+/// One change, of one key.
+#[derive(Debug)]
+struct Edit {
+    /// The key as given, without a type.
+    key: String,
+    /// The change to make.
+    change: Change,
+    /// Formats of the source whose key was changed already, before anything was derived from it.
+    done: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Change {
+    Set { text: String, stated: Option<String> },
+    Unset,
+}
+
+/// The changes that the user asked for, and the state of each.
+#[derive(Debug, Default)]
+pub struct Edits {
+    edits: Vec<Edit>,
+    notes: Vec<String>,
+}
+
+impl Edits {
+    /// The edits of `--unset` and `--set`, in that order; reads `@FILE`.
+    ///
+    /// # Errors
+    /// InvalidArgument for a `--set` without a key, and for a file that is no text; any error from reading a file.
+    pub fn new(places: &dyn Places, set: &[(String, String)], unset: &[String]) -> Result<Edits> {
+        let edit = |key: &str, change| Edit { key: key.to_owned(), change, done: Vec::new() };
+        let mut edits: Vec<Edit> = unset.iter().map(|key| edit(key, Change::Unset)).collect();
+        for (key, text) in set {
+            let (key, stated) = match key.rsplit_once(':') {
+                Some((name, kind)) if known_type(kind) => (name, Some(kind.to_owned())),
+                _ => (key.as_str(), None),
+            };
+            if key.is_empty() {
+                return Err(Error::invalid_argument("--set needs a key before the `=`"));
+            }
+            let text = match text.strip_prefix('@') {
+                Some(path) => {
+                    let bytes = places.read(Path::new(path))?;
+                    String::from_utf8(bytes).map_err(|error| not_text(path, &error.utf8_error()))?
+                }
+                None => text.clone(),
+            };
+            edits.push(edit(key, Change::Set { text, stated }));
+        }
+        Ok(Edits { edits, notes: Vec::new() })
+    }
+
+    /// Adds a change that `flag` makes necessary.
+    ///
+    /// # Errors
+    /// InvalidArgument if the user changes the same key.
+    pub fn add(&mut self, flag: &str, key: &str, text: &str) -> Result<()> {
+        let is_it =
+            |edit: &&Edit| edit.key == key || key.split_once('.').is_some_and(|(_, key)| edit.key == key);
+        if let Some(edit) = self.edits.iter().find(is_it) {
+            let message = format!("{flag} changes `{}` itself", escape(&edit.key, 120));
+            return Err(Error::invalid_argument(message).hint("leave it out of --set and --unset"));
+        }
+        let change = Change::Set { text: text.to_owned(), stated: None };
+        self.edits.push(Edit { key: key.to_owned(), change, done: Vec::new() });
+        Ok(())
+    }
+
+    /// Changes the keys of the source that are meant, and rereads what the source means by them; nothing if
+    /// there are none.
+    ///
+    /// # Errors
+    /// InvalidArgument for a value that the key's type cannot hold; any error from looking at the changed
+    /// source.
+    pub fn in_source(
+        &mut self,
+        engine: &Engine,
+        source: &OpenedModel,
+        model: &mut Model,
+        target: &Format,
+    ) -> Result<Understood> {
+        let before = model.clone();
+        let mut changed: Vec<String> = Vec::new();
+        for edit in &mut self.edits {
+            let (only, key) = qualified(&edit.key, model, target);
+            if only.as_deref() == Some(target.id()) {
+                continue;
+            }
+            let own_target = |foreign: &Foreign| foreign.format == target.id();
+            for foreign in model.foreign.iter_mut().filter(|foreign| !own_target(foreign)) {
+                if only.as_ref().is_none_or(|only| *only == foreign.format) && foreign.get(key).is_some() {
+                    self.notes.push(apply_to(foreign, key, &edit.change)?);
+                    edit.done.push(foreign.format.clone());
+                }
+            }
+            let of_config = only.as_ref().is_none_or(|only| *only == model.format);
+            if let Some(architecture) = model.architecture.as_mut().filter(|_| of_config)
+                && let Some(note) = apply_to_config(architecture, key, &edit.change, &model.format)?
+            {
+                self.notes.push(note);
+                edit.done.push(model.format.clone());
+            }
+            if edit.done.is_empty()
+                && let Some((format, change)) = new_in_source(engine, edit, (only, key), model, target)?
+            {
+                self.notes.push(apply_to(model.foreign_mut(&format), key, &change)?);
+                edit.done.push(format);
+            }
+            changed.extend(edit.done.iter().cloned());
+        }
+        Understood::new(engine, source, (&before, model), &changed)
+    }
+
+    /// Removes keys of the target that came with the model: its writer need not understand what goes.
+    fn unset_carried(&mut self, model: &mut Model, target: &Format) -> Result<()> {
+        for edit in self.edits.iter_mut().filter(|edit| edit.done.is_empty()) {
+            let (_, key) = qualified(&edit.key, model, target);
+            let is_there = model.foreign_of(target.id()).is_some_and(|own| own.get(key).is_some());
+            if is_there && matches!(edit.change, Change::Unset) {
+                let key = key.to_owned();
+                self.notes.push(apply_to(model.foreign_mut(target.id()), &key, &edit.change)?);
+                edit.done.push(target.id().to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the keys of the target, whose layout `request` asks for: those in `model`, and those that the
+    /// target's writer generates.
+    ///
+    /// # Errors
+    /// InvalidArgument for a key that does not exist and has no type, for one in both source and target, and
+    /// for a value that its type cannot hold; Unsupported for a key that the target's writer always generates
+    /// itself.
+    pub fn in_target(
+        &mut self,
+        engine: &Engine,
+        source: &OpenedModel,
+        model: &mut CheckedModel,
+        target: &Format,
+        request: &LayoutRequest,
+    ) -> Result<Vec<String>> {
+        if self.edits.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !target.manifest.carries.has_metadata() {
+            return Ok(std::mem::take(&mut self.notes));
+        }
+        model.with_rest(|rest| self.unset_carried(rest, target))?;
+        // A model already in the target's format has all keys that are written.
+        let made_anew = source.format != target.id() && target.manifest.reads;
+        let told = match made_anew {
+            true => look(engine, source, model, target, request)?,
+            false => None,
+        };
+        let has = match &told {
+            Some(told) => told.foreign.clone(),
+            None => model.foreign_of(target.id()).cloned().unwrap_or_else(|| Foreign::new(target.id())),
+        };
+        let mut after = has.clone();
+        if after.files.is_empty() {
+            let n_tensors = model.tensors.len() as u64;
+            after.files.push(ForeignFile { n_tensors, ..ForeignFile::default() });
+        }
+        let mut changed = false;
+        for edit in &self.edits {
+            let (only, key) = qualified(&edit.key, model, target);
+            if edit.done.is_empty() && only.is_some_and(|only| only != target.id()) {
+                return Err(unknown(edit, &[], &source.model.foreign));
+            }
+            match (edit.done.first(), has.get(key)) {
+                (Some(other), Some(_)) if key == edit.key => {
+                    let (key, id) = (escape(key, 120), target.id());
+                    let message =
+                        format!("`{key}` is a key of {other} in the source, and of {id} in the output");
+                    let hint = format!("say which is meant: {other}.{key} or {id}.{key}");
+                    return Err(Error::invalid_argument(message).hint(hint));
+                }
+                (Some(_), _) => continue,
+                (None, None) if !edit.has_type() => match (&edit.change, known(target, key)) {
+                    (Change::Set { text, .. }, Some(kind)) => {
+                        let change = Change::Set { text: text.clone(), stated: Some(kind.to_owned()) };
+                        self.notes.push(apply_to(&mut after, key, &change)?);
+                    }
+                    _ => return Err(unknown(edit, &[&has], &source.model.foreign)),
+                },
+                (None, _) => self.notes.push(apply_to(&mut after, key, &edit.change)?),
+            }
+            check_types(&after, key, target)?;
+            changed = true;
+        }
+        if changed {
+            model.with_rest(|rest| *rest.foreign_mut(target.id()) = after);
+            if let Some(told) = told {
+                model.with_rest(|rest| rest.assets.extend(told.assets));
+                self.settle(engine, source, model, target, request)?;
+            }
+        }
+        Ok(std::mem::take(&mut self.notes))
+    }
+
+    /// Adopts what the target's format derives from the changed model, and checks that the changes will be
+    /// written.
+    fn settle(
+        &self,
+        engine: &Engine,
+        source: &OpenedModel,
+        model: &mut CheckedModel,
+        target: &Format,
+        request: &LayoutRequest,
+    ) -> Result<()> {
+        let Some(now) = look(engine, source, model, target, request)? else { return Ok(()) };
+        for edit in self.edits.iter().filter(|edit| edit.done.is_empty()) {
+            let (_, key) = qualified(&edit.key, model, target);
+            let wanted = model.foreign_of(target.id()).and_then(|foreign| foreign.get(key));
+            if now.foreign.get(key) != wanted {
+                let message = format!("{} sets `{}` itself", target.manifest.name, escape(key, 120));
+                return Err(Error::unsupported(message).hint("leave it out of --set and --unset"));
+            }
+        }
+        if model.tokenizer.is_some() {
+            let tokenizer = now.tokenizer?;
+            model.with_rest(|rest| rest.tokenizer = tokenizer);
+        }
+        Ok(())
+    }
+
+    /// New keys for a target that has none: they go to the source's metadata, if it is clear whose. Does
+    /// nothing for other targets.
+    ///
+    /// # Errors
+    /// InvalidArgument for a key that is ambiguous, or does not exist and has no type, and for a value that
+    /// its type cannot hold.
+    pub fn rest_in_source(&mut self, source: &OpenedModel, model: &mut Model, target: &Format) -> Result<()> {
+        if target.manifest.carries.has_metadata() {
+            return Ok(());
+        }
+        for edit in self.edits.iter().filter(|edit| edit.done.is_empty()) {
+            let (only, key) = qualified(&edit.key, model, target);
+            let formats: Vec<String> = model.foreign.iter().map(|foreign| foreign.format.clone()).collect();
+            let format = match (only, &formats[..]) {
+                (Some(only), _) => only,
+                (None, [one]) => one.clone(),
+                (None, []) => {
+                    let message =
+                        format!("`{}` has no metadata keys of its own, and the model has none", target.id());
+                    return Err(Error::invalid_argument(message)
+                        .hint("set the keys when converting to a format that has them"));
+                }
+                _ if !edit.has_type() => return Err(unknown(edit, &[], &source.model.foreign)),
+                (None, several) => {
+                    let message =
+                        format!("the key is ambiguous: the model has metadata of {}", several.join(" and "));
+                    return Err(
+                        Error::invalid_argument(message).hint("choose one: --set FORMAT.KEY:TYPE=VALUE")
+                    );
+                }
+            };
+            if !edit.has_type() {
+                return Err(unknown(edit, &[], &source.model.foreign));
+            }
+            let key = key.to_owned();
+            self.notes.push(apply_to(model.foreign_mut(&format), &key, &edit.change)?);
+        }
+        Ok(())
+    }
+}
+
+impl Edit {
+    fn has_type(&self) -> bool {
+        matches!(&self.change, Change::Set { stated: Some(_), .. })
+    }
+}
+
+/// The format of the source that a new key belongs to, and the change with its type: the key names the
+/// format, or only the source's own format knows it.
+fn new_in_source(
+    engine: &Engine,
+    edit: &Edit,
+    (only, key): (Option<String>, &str),
+    model: &Model,
+    target: &Format,
+) -> Result<Option<(String, Change)>> {
+    let Change::Set { text, stated } = &edit.change else { return Ok(None) };
+    let format = match &only {
+        Some(only) if only == target.id() => return Ok(None),
+        Some(only) => only,
+        None if model.format == target.id() || known(target, key).is_some() => return Ok(None),
+        None => &model.format,
+    };
+    let Some(foreign) = model.foreign_of(format) else { return Ok(None) };
+    let known = engine.registry.format(format).ok().and_then(|format| known(format, key));
+    let kind = match (&only, stated, known) {
+        (Some(_), Some(kind), _) => kind.clone(),
+        (_, None, Some(kind)) => kind.to_owned(),
+        (Some(_), None, None) => return Err(unknown(edit, &[foreign], &[])),
+        // A new key without a format belongs to the target.
+        (None, ..) => return Ok(None),
+    };
+    Ok(Some((format.clone(), Change::Set { text: text.clone(), stated: Some(kind) })))
+}
+
+/// The type of a key according to the target's manifest.
+fn known<'t>(target: &'t Format, key: &str) -> Option<&'t str> {
+    target.manifest.keys.iter().find(|(name, _)| name == key).map(|(_, kind)| kind.as_str())
+}
+
+/// Splits `FORMAT.KEY`, unless it is itself a key or does not begin with a format involved; otherwise just
+/// the key.
+fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String>, &'k str) {
+    if model.foreign.iter().any(|foreign| foreign.get(key).is_some()) {
+        return (None, key);
+    }
+    let of =
+        |id: &str| key.strip_prefix(id).and_then(|rest| rest.strip_prefix('.')).filter(|k| !k.is_empty());
+    let formats = model.foreign.iter().map(|foreign| foreign.format.as_str());
+    let mut found = formats.chain([target.id(), model.format.as_str()]).filter_map(|id| Some((id, of(id)?)));
+    found.next().map_or((None, key), |(id, key)| (Some(id.to_owned()), key))
+}
+
+/// The target's statements about the model; `None` if only the finished file can show them.
+fn look(
+    engine: &Engine,
+    source: &OpenedModel,
+    model: &CheckedModel,
+    target: &Format,
+    request: &LayoutRequest,
+) -> Result<Option<Preview>> {
+    let mut request = request.clone();
+    // Shards repeat keys, and have keys that describe the split.
+    request.max_shard_size = None;
+    let name = if request.folder { &request.stem } else { &request.file_name };
+    match preview(&engine.registry, source, model, target, (&request, name)) {
+        Ok(told) => Ok(Some(told)),
+        Err(error) if error.kind() == ErrorKind::Malformed => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes a key wherever it occurs, or adds it to the first file; returns a line for the summary.
+fn apply_to(foreign: &mut Foreign, key: &str, change: &Change) -> Result<String> {
+    let (shown, format) = (escape(key, 120), foreign.format.clone());
+    let Change::Set { text, stated } = change else {
+        for file in &mut foreign.files {
+            file.typed.retain(|(k, _)| k != key);
+        }
+        return Ok(format!("removed `{shown}` ({format})"));
+    };
+    let (mut types, mut placed): (Vec<String>, bool) = (Vec::new(), false);
+    for file in &mut foreign.files {
+        let Some(old) = file.get(key) else { continue };
+        let kind = stated.clone().unwrap_or_else(|| type_of(old));
+        file.set(key, typed(key, &kind, text)?);
+        types.push(kind);
+        placed = true;
+    }
+    if !placed {
+        let kind = stated.as_deref().unwrap_or("str");
+        let value = typed(key, kind, text)?;
+        types.push(kind.to_owned());
+        match foreign.files.first_mut() {
+            Some(first) => first.set(key, value),
+            None => foreign
+                .files
+                .push(ForeignFile { typed: vec![(key.to_owned(), value)], ..ForeignFile::default() }),
+        }
+    }
+    types.dedup();
+    Ok(format!("set `{shown}` ({format}, {})", types.join(" and ")))
+}
+
+/// Changes a name in a canonical configuration, whose types are those of JSON; `None` if the name does not
+/// occur.
+fn apply_to_config(
+    architecture: &mut Architecture,
+    key: &str,
+    change: &Change,
+    format: &str,
+) -> Result<Option<String>> {
+    let json = architecture.config.inline().and_then(|json| serde_json::from_slice(json).ok());
+    let Some(serde_json::Value::Object(mut config)) = json else { return Ok(None) };
+    let Some(old) = config.get(key) else { return Ok(None) };
+    let shown = escape(key, 120);
+    let note = match change {
+        Change::Unset => {
+            config.remove(key);
+            format!("removed `{shown}` ({format})")
+        }
+        Change::Set { text, .. } => {
+            let value = match old {
+                serde_json::Value::String(_) => serde_json::Value::from(text.as_str()),
+                _ => serde_json::from_str(text).unwrap_or(serde_json::Value::Null),
+            };
+            let kind = word_of(old);
+            if let Some(number) = beyond_64_bits(text).filter(|_| !value.is_string()) {
+                let message = format!("`{shown}` cannot be `{}`: `{number}` {BEYOND}", escape(text, 80));
+                return Err(Error::invalid_argument(message));
+            }
+            // An integer is a number too.
+            if word_of(&value) != kind {
+                let message = format!("`{shown}` cannot be `{}`: it is of type {kind}", escape(text, 80));
+                return Err(Error::invalid_argument(message));
+            }
+            config.insert(key.to_owned(), value);
+            format!("set `{shown}` ({format}, {kind})")
+        }
+    };
+    architecture.config = Bytes::from(serde_json::Value::Object(config).to_string().into_bytes());
+    Ok(Some(note))
+}
+
+fn not_text(path: &str, error: &std::str::Utf8Error) -> Error {
+    let message = format!("the file is not UTF-8 from byte {} on, and metadata is text", error.valid_up_to());
+    Error::invalid_argument(message).in_file(path).hint("save it as UTF-8")
+}
+
+fn word_of(json: &serde_json::Value) -> &'static str {
+    match json {
+        serde_json::Value::Bool(_) => "bool",
+        serde_json::Value::Number(_) => "number",
+        serde_json::Value::String(_) => "str",
+        serde_json::Value::Array(_) => "array",
+        serde_json::Value::Object(_) => "object",
+        serde_json::Value::Null => "null",
+    }
+}
+
+fn check_types(foreign: &Foreign, key: &str, target: &Format) -> Result<()> {
+    let carries = &target.manifest.carries;
+    let value = foreign.get(key);
+    let refused = value.filter(|value| value.kind.name().is_none_or(|kind| !carries.metadata_type(kind)));
+    let Some(value) = refused else { return Ok(()) };
+    let (key, kind) = (escape(key, 120), type_of(value));
+    let holds = carries.metadata.as_deref().unwrap_or_default().join(", ");
+    let message = format!("`{key}` would be of type {kind}: metadata of `{}` is {holds}", target.id());
+    Err(Error::invalid_argument(message).hint("give one of these types with the key, as in --set KEY:i64=5"))
+}
+
+/// The error for an unknown key, listing keys with the same ending.
+fn unknown(edit: &Edit, target: &[&Foreign], source: &[Foreign]) -> Error {
+    let shown = escape(&edit.key, 120);
+    let tail = edit.key.rsplit('.').next().unwrap_or(&edit.key);
+    let files = target.iter().copied().chain(source).flat_map(|foreign| &foreign.files);
+    let mut close: Vec<&str> = files.flat_map(|f| &f.typed).map(|(k, _)| k.as_str()).collect();
+    close.retain(|k| k.contains(tail));
+    close.sort_unstable();
+    close.dedup();
+    close.truncate(5);
+    let near = match close.is_empty() {
+        true => "run `apr inspect` to list the keys".to_owned(),
+        false => format!("give one of {}", escape(&close.join(", "), 400)),
+    };
+    let error =
+        Error::invalid_argument(format!("neither the source nor the output has a metadata key `{shown}`"));
+    match edit.change {
+        Change::Unset => error.hint(near),
+        Change::Set { .. } => {
+            error.hint(format!("{near}; a new key needs its type: --set '{shown}:TYPE=VALUE'"))
+        }
+    }
+}

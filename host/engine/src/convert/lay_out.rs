@@ -1,0 +1,219 @@
+//! The writer's files at known offsets, and the expression for each tensor: the last stage. Everything is
+//! known before a byte is written.
+
+use super::assign_types::Typed;
+use super::check::Checked;
+use super::open::Opened;
+use super::output::Output;
+use super::plan::{OpLists, Plan};
+use super::select::{PlanContext, Selected};
+use super::translate::{Translate, Translated};
+use crate::architecture::{TensorSpecs, tensor_specs};
+use crate::contract::{Finding, Quality, Severity, judge_layout};
+use crate::engine::Engine;
+use crate::expression::{Expression, Spools};
+use crate::layout::{Collector, Layout, Segment, carries};
+use crate::open::OpenedModel;
+use crate::planned::coverage::Renamed;
+use crate::planned::request::Request;
+use apr_sdk::{Error, Model, Result, Writer};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Everything that is known before a byte is written.
+pub struct LaidOut<'a> {
+    /// The model to convert.
+    pub source: Arc<OpenedModel>,
+    /// The model to write; only `expressions` tells where payload comes from.
+    pub model: Model,
+    /// The output that it is written to.
+    pub output: Output<'a>,
+    /// The target's writer.
+    pub writer: Arc<dyn Writer>,
+    /// The writer's answer: files made of segments.
+    pub layout: Layout,
+    /// The work to be done, except for the list of tensors.
+    pub plan: Plan,
+    /// The computation of each tensor of `model`.
+    pub expressions: Vec<Expression>,
+    /// A hash of the expressions.
+    pub hash: u64,
+    /// The expressions that must be spooled first.
+    pub spools: Spools,
+    /// The operations on each tensor, in words; only for a plan.
+    pub spelled: OpLists,
+    /// The architecture table's facts about each tensor of `model`.
+    pub specs: TensorSpecs,
+    /// Problems with shapes that do not stop the work.
+    pub findings: Vec<Finding>,
+    /// The selected tensors of the source, if some are left out by name or by the reader.
+    pub selected: Option<Vec<usize>>,
+    /// Numbers of the source's files, excluding folders.
+    pub inputs: Vec<u32>,
+}
+
+impl<'a> LaidOut<'a> {
+    /// Runs all stages; `translate` is the third.
+    ///
+    /// # Errors
+    /// Any error from planning; nothing has been written then.
+    pub fn plan(
+        engine: &'a Engine,
+        request: &'a Request,
+        opened: Opened<'a>,
+        output: Output<'a>,
+        translate: &Translate<'_>,
+        look: bool,
+    ) -> Result<LaidOut<'a>> {
+        LaidOut::of(translate(Selected::new(engine, request, opened, output)?)?, look)
+    }
+
+    /// Runs the stages after translation. `look` says whether payload may be read to find out which types
+    /// hold it; without it, the operations are spelled out for a plan.
+    ///
+    /// # Errors
+    /// As [`LaidOut::plan`].
+    pub fn of(translated: Translated<'a>, look: bool) -> Result<LaidOut<'a>> {
+        LaidOut::new(Checked::new(Typed::new(translated, look)?)?, look)
+    }
+
+    fn new(checked: Checked<'a>, look: bool) -> Result<LaidOut<'a>> {
+        let Checked { context, model, made_of, coverage } = checked;
+        let (engine, request, target) = (context.engine, context.request, context.output.format);
+        let source = &context.source;
+        let (mut spools, mut spelled) = (Spools::default(), OpLists::default());
+        let mut hasher = DefaultHasher::new();
+        if made_of.len() != model.tensors.len() {
+            let (have, want) = (made_of.len(), model.tensors.len());
+            return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));
+        }
+        for ((expression, _), tensor) in made_of.iter().zip(&model.tensors) {
+            let checked = expression.check(tensor, &engine.registry);
+            checked.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
+        }
+        let asked = &context.output.request;
+        let mut collector = Collector::new(&engine.registry, source, context.writer.as_ref(), &model, asked)
+            .asked(&request.options, request.arch.as_deref() == Some("none"))
+            .casting(context.casting());
+        let laid_out = context.writer.layout(&model, asked, &mut collector);
+        laid_out.map_err(|e| context.of_source(e))?;
+        let layout = collector.finish()?;
+        let in_order = layout.in_order();
+        let mut expressions = Vec::with_capacity(made_of.len());
+        for (number, ((mut expression, words), tensor)) in made_of.into_iter().zip(&model.tensors).enumerate()
+        {
+            let spooled = expression.spool_columns();
+            let ordered =
+                spooled.and_then(|()| if in_order.contains(&number) { expression.ascend() } else { Ok(()) });
+            let placed = ordered.and_then(|()| spools.place(&mut expression));
+            placed.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
+            expression.hash(&mut hasher);
+            if !look {
+                let said = spelled.add(&expression, words);
+                said.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
+            }
+            expressions.push(expression);
+        }
+        let hash = hasher.finish();
+        let mut model = model.into_inner();
+        let specs = specs_of(engine, &mut model, context.arch(), &coverage.renamed);
+        let specs = specs.map_err(|e| context.of_source(e))?;
+        let findings = check_layout(&layout, &model, &specs, request.quality);
+        let findings = findings.map_err(|e| context.of_source(e))?;
+        let PlanContext { source, output, writer, mut notes, warnings, selected, inputs, .. } = context;
+        notes.extend(carries::name_after(&mut model, target, &layout.files[layout.entry].name));
+        if !output.takes_many && layout.files.len() > 1 {
+            check_companions(&layout, &output.request.file_name)?;
+        }
+        let mut plan = Plan {
+            schema: "apr.plan/1",
+            input: request.input.display().to_string(),
+            from: source.format.clone(),
+            output: output.shown.clone(),
+            to: target.id().to_owned(),
+            files: Vec::new(),
+            bytes: 0,
+            is_bound: false,
+            payload_memory: 0,
+            summary: None,
+            tensors: Vec::new(),
+            coverage,
+            notes,
+            warnings,
+        };
+        plan.describe(&layout, &expressions, &spools, engine.crew.width())?;
+        Ok(LaidOut {
+            source,
+            model,
+            output,
+            writer,
+            layout,
+            plan,
+            expressions,
+            hash,
+            spools,
+            spelled,
+            specs,
+            findings,
+            selected,
+            inputs,
+        })
+    }
+}
+
+/// The architecture table's facts about each tensor, by the names the table knows: those before the user
+/// renamed some.
+fn specs_of(
+    engine: &Engine,
+    model: &mut Model,
+    arch: Option<&str>,
+    renamed: &[Renamed],
+) -> Result<TensorSpecs> {
+    for one in renamed {
+        model.tensors[one.number].name.clone_from(&one.name);
+    }
+    let specs = tensor_specs(engine, model, arch);
+    for one in renamed {
+        model.tensors[one.number].name.clone_from(&one.to);
+    }
+    specs
+}
+
+/// Checks shapes and sizes against the contract; returns tolerable problems.
+///
+/// # Errors
+/// Failed for the first problem that stops the work.
+fn check_layout(
+    layout: &Layout,
+    model: &Model,
+    specs: &TensorSpecs,
+    quality: Quality,
+) -> Result<Vec<Finding>> {
+    let mut bytes = vec![None; model.tensors.len()];
+    for placed in layout.files.iter().flat_map(|file| &file.segments) {
+        if let Segment::Payload { tensor, encoded } = &placed.segment
+            && let Some(known) = bytes.get_mut(*tensor)
+        {
+            *known = Some(encoded.as_ref().map_or(placed.len, |encoded| encoded.raw_len));
+        }
+    }
+    let findings = judge_layout(model, specs, &|number| bytes[number], quality);
+    match findings.iter().find(|finding| finding.severity == Severity::Error) {
+        Some(finding) => Err(finding.error()),
+        None => Ok(findings),
+    }
+}
+
+/// A single-file model may have files beside it if their names say that they belong to it: `model.x` and
+/// `model.x.data`.
+fn check_companions(layout: &Layout, file_name: &str) -> Result<()> {
+    let own = |name: &str| {
+        name == file_name
+            || name.strip_prefix(file_name).is_some_and(|rest| rest.starts_with('.') && !rest.contains('/'))
+    };
+    if layout.files[layout.entry].name == file_name && layout.files.iter().all(|file| own(&file.name)) {
+        return Ok(());
+    }
+    let message = format!("the output is {} files, and its name is that of one", layout.files.len());
+    Err(Error::invalid_argument(message).hint("give a folder: apr convert IN OUT/ --to FORMAT"))
+}

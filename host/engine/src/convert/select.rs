@@ -1,0 +1,257 @@
+//! The selected tensors of the source under their requested names, with edited keys: the second stage.
+
+use super::edits::{Edits, Understood};
+use super::open::Opened;
+use super::output::Output;
+use crate::architecture::{Removed, prune_layers};
+use crate::engine::Engine;
+use crate::layout::carries::Casting;
+use crate::open::schemes::Unpacked;
+use crate::open::stored_sums::refuse_uncomputed;
+use crate::open::{OpenedModel, check_options, option_values};
+use crate::packed::Packed;
+use crate::planned::coverage::Fate;
+use crate::planned::request::{Request, VerifyMode};
+use crate::registry::Format;
+use crate::select::source_names::{Fates, take};
+use crate::wording::n_of;
+use apr_sdk::{Error, ErrorKind, Model, Result, Writer};
+use std::sync::Arc;
+
+/// The context of every stage after the first.
+pub struct PlanContext<'a> {
+    /// The context: plugins, workers, paths.
+    pub engine: &'a Engine,
+    /// The user's request.
+    pub request: &'a Request,
+    /// True if payload may be read while planning.
+    pub look: bool,
+    /// The model to convert.
+    pub source: Arc<OpenedModel>,
+    /// The output that the model is written to.
+    pub output: Output<'a>,
+    /// The target's writer.
+    pub writer: Arc<dyn Writer>,
+    /// The evidence that weights are packed.
+    pub(super) packed: Option<Packed>,
+    /// Metadata changes that are still to be made.
+    pub(super) edits: Edits,
+    /// Lines for the summary.
+    pub(super) notes: Vec<String>,
+    /// Warnings for the user.
+    pub(super) warnings: Vec<String>,
+    /// The selected tensors of the source, if some are left out by name or by the reader.
+    pub(super) selected: Option<Vec<usize>>,
+    /// Numbers of the source's files, excluding folders.
+    pub(super) inputs: Vec<u32>,
+    /// The fate of each tensor of the source, if any is left out or renamed.
+    pub(super) fates: Option<Vec<Fate>>,
+}
+
+impl PlanContext<'_> {
+    /// Adds the source's path to an error: whether a model can be written depends on both source and target.
+    pub(super) fn of_source(&self, error: Error) -> Error {
+        error.in_file(self.request.input.display().to_string())
+    }
+
+    /// The flags that would give tensors types that the target holds.
+    pub(super) fn casting(&self) -> Casting {
+        match (&self.packed, &self.source.unpacked) {
+            (Some(_), _) => Casting::No,
+            (None, Some(_)) if self.request.quantization.dequantize.is_some() => Casting::Beside,
+            (None, Some(_)) => Casting::WithValues,
+            (None, None) => Casting::Plain,
+        }
+    }
+
+    /// The architecture that the user named. For packed weights, none.
+    pub(super) fn arch(&self) -> Option<&str> {
+        if self.packed.is_some() { Some("none") } else { self.request.arch.as_deref() }
+    }
+}
+
+/// The selected tensors, and the source's keys after the user's edits.
+pub struct Selected<'a> {
+    pub(super) context: PlanContext<'a>,
+    pub(super) model: Model,
+    /// The former index of each tensor of `model`, if any was left out or renamed.
+    pub(super) kept: Option<Vec<usize>>,
+    /// The tensors that the user's patterns leave out.
+    pub(super) removed: Vec<Removed>,
+    /// The reason why its tokenizer was not understood.
+    pub(super) not_understood: Option<Error>,
+}
+
+impl<'a> Selected<'a> {
+    /// Selects and renames tensors, and edits keys of the source.
+    ///
+    /// # Errors
+    /// InvalidArgument for unknown options, names and keys; any error from looking at the source.
+    pub fn new(
+        engine: &'a Engine,
+        request: &'a Request,
+        opened: Opened<'a>,
+        mut output: Output<'a>,
+    ) -> Result<Selected<'a>> {
+        let Opened { source, probed, options: open_options, renaming, left_by_reader, .. } = &opened;
+        let (mut source, left_by_reader) = (Arc::clone(source), *left_by_reader);
+        let renaming = renaming.clone();
+        let look = open_options.witnessed;
+        let target = output.format;
+        check_options(
+            &engine.registry,
+            &[engine.registry.format(&source.format)?, target],
+            &request.options,
+        )?;
+        output.request.options = option_values(target, &request.options, |spec| spec.write)?;
+        let inputs = numbers_of_files(&source);
+        let all = source.files.all();
+        output.request.inputs = inputs.iter().filter_map(|&n| all.get(n as usize)).map(|f| f.len).collect();
+        output.request.versions = versions(engine, &source, target);
+        let of_source = |e: Error| e.in_file(request.input.display().to_string());
+        // For the whole source: a selection may no longer show it.
+        let mut packed = Packed::of_selected(probed, open_options, &source);
+        let mut said = Vec::new();
+        if let Some(known) = &packed
+            && let Some(need) = known.needs_values(&engine.registry, &source.model, target, request)
+        {
+            let understood = opened.unpacked(engine).map_err(of_source)?;
+            let understood = understood.ok_or_else(|| of_source(known.refusal(&need)))?;
+            // What no plugin knows is still no weight.
+            if let Some(left) = Packed::of(&understood) {
+                return Err(of_source(left.refusal(&need)));
+            }
+            known.refuse_cast(&need).map_err(of_source)?;
+            (source, packed) = (understood, None);
+            said = source.unpacked.iter().flat_map(Unpacked::lines).collect();
+        }
+        drop(opened);
+        if request.verify != VerifyMode::Off {
+            refuse_uncomputed(&source)?;
+        }
+        let mut model = source.model.clone();
+        let mut pruned = None;
+        let mut layers = |model: &Model| {
+            let arch = if packed.is_some() { Some("none") } else { request.arch.as_deref() };
+            let (fates, change) = without_layers(engine, model, arch, request)?;
+            pruned = Some(change);
+            Ok(fates)
+        };
+        let layers: Option<Fates<'_>> =
+            if request.prune_layers.is_empty() { None } else { Some(&mut layers) };
+        let taken = take(&mut model, &renaming, &request.choice, layers).map_err(of_source)?;
+        let (kept, fates, removed) = match taken {
+            Some(taken) => (Some(taken.kept), Some(taken.fates), taken.removed),
+            None => (None, None, Vec::new()),
+        };
+        let selected =
+            kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
+        let mut notes = std::mem::take(&mut model.notes);
+        notes.extend(said);
+        let writer = target.writer()?;
+        let mut edits = Edits::new(engine.places.as_ref(), &request.set, &request.unset)?;
+        if let Some((keys, note)) = pruned {
+            keys.iter().try_for_each(|(key, text)| edits.add("--prune-layers", key, text))?;
+            notes.push(note);
+        }
+        let understood = edits.in_source(engine, &source, &mut model, target)?;
+        let not_understood = understand_tokenizer(engine, &source, understood, &mut model, target)?;
+        let warnings = Vec::new();
+        let mut context = PlanContext {
+            engine,
+            request,
+            look,
+            source,
+            output,
+            writer,
+            packed,
+            edits,
+            notes,
+            warnings,
+            selected,
+            inputs,
+            fates,
+        };
+        // If it serves several outputs, the others may still need the readers.
+        if let Some(source) = Arc::get_mut(&mut context.source) {
+            source.forget_idle_readers();
+        }
+        Ok(Selected { context, model, kept, removed, not_understood })
+    }
+}
+
+/// Changes of keys, each with its new value, and a line for the summary.
+type KeyChanges = (Vec<(String, String)>, String);
+
+/// The fates of a model's tensors without the layers that `--prune-layers` names, and the changes of the keys that speak of
+/// them.
+///
+/// # Errors
+/// As [`prune_layers`]; InvalidArgument with an importance matrix, whose names are those of all layers.
+fn without_layers(
+    engine: &Engine,
+    model: &Model,
+    arch: Option<&str>,
+    request: &Request,
+) -> Result<(Vec<Fate>, KeyChanges)> {
+    if request.quantization.importance.is_some() {
+        let message = "--imatrix and --prune-layers cannot be used together: the matrix counts all layers";
+        let hint = "prune first, make the importance matrix of the result, and quantize with that";
+        return Err(Error::invalid_argument(message).hint(hint));
+    }
+    let pruned = prune_layers(engine, model, arch, &request.prune_layers)?;
+    let layers: Vec<String> = request.prune_layers.iter().map(u64::to_string).collect();
+    let rule: Arc<str> = format!("--prune-layers {}", layers.join(",")).into();
+    let gone = n_of(pruned.names.iter().filter(|name| name.is_none()).count(), "tensor");
+    let left = pruned.layers - layers.len() as u64;
+    let note = format!("left out: {gone} ({rule}): {} layers become {left}", pruned.layers);
+    let fate = |name: Option<String>| name.map_or_else(|| Fate::Left(Arc::clone(&rule)), Fate::Called);
+    Ok((pruned.names.into_iter().map(fate).collect(), (pruned.keys, note)))
+}
+
+/// Has the source's tokenizer read, if the target holds one and is not of the source's format; returns why it
+/// was not understood.
+///
+/// # Errors
+/// Any error from reading.
+fn understand_tokenizer(
+    engine: &Engine,
+    source: &OpenedModel,
+    understood: Understood,
+    model: &mut Model,
+    target: &Format,
+) -> Result<Option<Error>> {
+    let carries = &target.manifest.carries;
+    if !(carries.tokenizer || carries.tokenizer_core) || source.format == target.id() {
+        return Ok(None);
+    }
+    match understood.tokenizer.unwrap_or_else(|| source.tokenizer(engine)) {
+        Ok(tokenizer) => model.tokenizer = tokenizer,
+        Err(error) if [ErrorKind::Unsupported, ErrorKind::Malformed].contains(&error.kind()) => {
+            return Ok(Some(error));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(None)
+}
+
+fn numbers_of_files(source: &OpenedModel) -> Vec<u32> {
+    let files = source.files.all();
+    (0u32..).zip(&files).filter(|(_, f)| !f.is_folder()).map(|(n, _)| n).collect()
+}
+
+/// Names and versions of the program and of the plugins involved.
+pub fn versions(engine: &Engine, source: &OpenedModel, target: &Format) -> Vec<(String, String)> {
+    let mut versions = vec![("apr".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+    let formats =
+        engine.registry.formats().iter().filter(|f| f.id() == source.format || f.id() == target.id());
+    for format in formats {
+        if let Some(manifest) = &engine.registry.plugins()[format.plugin].manifest {
+            let entry = (format!("plugin {}", manifest.id), manifest.version.clone());
+            if !versions.contains(&entry) {
+                versions.push(entry);
+            }
+        }
+    }
+    versions
+}

@@ -1,0 +1,119 @@
+//! The model in the target's dialect, with tensors computed from the source's: the third stage.
+
+use super::select::{PlanContext, Selected};
+use crate::architecture::{Ledger, Stored, Translation, Wishes, tensor_specs, translate_model};
+use crate::expression::{Expression, PlannedTensor};
+use crate::open::OpenedModel;
+use crate::planned::PlannedModel;
+use crate::planned::coverage::Dropped;
+use crate::types::token_rows;
+use apr_sdk::{Result, Tensor};
+
+/// The third stage as a function, which tests can substitute ([`Translated::made_of`]).
+pub type Translate<'t> = dyn for<'a> Fn(Selected<'a>) -> Result<Translated<'a>> + 't;
+
+/// Builds a model's planned tensors.
+pub type Make<'m> = dyn Fn(&OpenedModel) -> Result<Vec<PlannedTensor>> + 'm;
+
+/// The model in the target's dialect, or unchanged if the target has none.
+pub struct Translated<'a> {
+    pub(super) context: PlanContext<'a>,
+    pub(super) planned: PlannedModel,
+    /// The record of each key and tensor, if names were translated.
+    pub(super) ledger: Option<Ledger>,
+    /// Tokens that were dropped because the embedding has no row for them.
+    pub(super) rowless: Vec<Dropped>,
+}
+
+impl<'a> Translated<'a> {
+    /// Translates names, rows and keys, if the target wants another dialect.
+    ///
+    /// # Errors
+    /// Unsupported if no table leads to a required dialect; Malformed for a model that lacks what its
+    /// architecture has.
+    pub fn new(selected: Selected<'a>) -> Result<Translated<'a>> {
+        Translated::of(selected, None)
+    }
+
+    /// A model with the tensors that `make` returns and untranslated names. For tests of expressions that no
+    /// table uses.
+    ///
+    /// # Errors
+    /// As [`Translated::new`]; any error from `make`.
+    pub fn made_of(selected: Selected<'a>, make: &Make<'_>) -> Result<Translated<'a>> {
+        Translated::of(selected, Some(make))
+    }
+
+    fn of(selected: Selected<'a>, make: Option<&Make<'_>>) -> Result<Translated<'a>> {
+        let Selected { mut context, mut model, kept, removed, not_understood } = selected;
+        let (request, target) = (context.request, context.output.format);
+        let wishes = Wishes {
+            arch: context.arch(),
+            required: request.wants_architecture,
+            precision: request.quantization.precision,
+            foreign: request.foreign,
+            removed: &removed,
+        };
+        let stored = Stored { source: &context.source, selected: kept.as_deref(), look: context.look };
+        let writer = context.writer.as_ref();
+        let translation = match make {
+            Some(_) => Ok(Translation::default()),
+            None => translate_model(context.engine, &mut model, target, writer, wishes, stored),
+        };
+        let translation = translation.map_err(|e| context.of_source(e))?;
+        context.notes.extend(translation.notes);
+        context.warnings.extend(translation.warnings);
+        let is_translated = translation.tensors.is_some();
+        if let Some(error) = not_understood {
+            // A fully translated model must not lose it; otherwise its files or keys may still be carried
+            // unchanged.
+            if target.manifest.carries.tokenizer_core && is_translated {
+                return Err(context.of_source(error.hint("pass --arch none to write the tensors alone")));
+            }
+            let message = error.message();
+            context.warnings.push(format!("not carried: the tokenizer, which is not understood: {message}"));
+        }
+        // Such keys belong to an architecture's.
+        let untranslated = target.manifest.carries.tokenizer_core && !is_translated;
+        if untranslated && model.tokenizer.take().is_some() && model.foreign_of(target.id()).is_none() {
+            context.notes.push("not carried: the tokenizer, since names are not translated".to_owned());
+        }
+        let tensors = match (translation.tensors, make) {
+            (Some(mut tensors), _) => {
+                if let Some(kept) = &kept {
+                    tensors.iter_mut().for_each(|one| one.expression.renumber(kept));
+                }
+                tensors
+            }
+            (None, Some(make)) => make(&context.source).map_err(|e| context.of_source(e))?,
+            (None, None) => {
+                let tensors = std::mem::take(&mut model.tensors);
+                as_they_are(tensors, kept.as_deref()).map_err(|e| context.of_source(e))?
+            }
+        };
+        let mut planned = PlannedModel::new(model, tensors);
+        let mut rowless = Vec::new();
+        if is_translated && planned.rest().tokenizer.is_some() && target.manifest.carries.token_rows {
+            let fitted = planned.with_model(|model| {
+                let specs = tensor_specs(context.engine, model, context.arch())?;
+                token_rows::fit(&context.source, model, &specs, target)
+            });
+            if let Some((tokens, warning)) = fitted.map_err(|e| context.of_source(e))? {
+                rowless = tokens;
+                context.warnings.push(warning);
+            }
+        }
+        let ledger = translation.ledger;
+        Ok(Translated { context, planned, ledger, rowless })
+    }
+}
+
+/// The tensors of the source, unchanged; `kept` has their indices there if some were left out.
+fn as_they_are(tensors: Vec<Tensor>, kept: Option<&[usize]>) -> Result<Vec<PlannedTensor>> {
+    let planned = |(at, tensor): (usize, Tensor)| {
+        let number = kept.map_or(Some(at), |kept| kept.get(at).copied()).unwrap_or(at);
+        let expression = Expression::of(number, &tensor).map_err(|e| e.tensor(&tensor.name))?;
+        Ok(PlannedTensor::new(tensor, expression))
+    };
+    tensors.into_iter().enumerate().map(planned).collect()
+}

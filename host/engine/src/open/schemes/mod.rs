@@ -1,0 +1,296 @@
+//! Packed weights understood: the tensors of a scheme give way to the weights that they store.
+
+pub mod announcements;
+pub mod companions;
+pub mod descriptions;
+pub mod scales;
+pub mod signs;
+
+use super::OpenedModel;
+use crate::engine::Engine;
+use announcements::{Announcement, announcements};
+use apr_sdk::{
+    Announced, DType, Error, ExactType, Factored, FactoredType, MOST_CONTENTS, Model, PackedTensor,
+    PackedWeight, Payload, Quantizer, RECIPE, Result, StoredModel, StoredTensor, Tensor, Understood,
+    checked_elements, escape,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Limit on a plugin's requests for contents before it must know: a scheme asks once, for all it needs.
+const ROUNDS: usize = 4;
+
+/// A weight that a plugin's schemes know.
+struct Found {
+    by: Arc<dyn Quantizer>,
+    weight: PackedTensor,
+    factored: Option<Factored>,
+    wide_activations: bool,
+}
+
+/// The outcome for a model's packed weights.
+#[derive(Clone, Debug, Default)]
+pub struct Unpacked {
+    /// Number of weights packed in each way, in words, with the tensors they were stored in.
+    pub kinds: Vec<(String, usize)>,
+    /// Tensors that no weight depends on, with what they are.
+    pub unused: Vec<(String, String)>,
+    /// Notes from plugins.
+    pub notes: Vec<String>,
+}
+
+impl Unpacked {
+    /// `224 weights of GPTQ, 4 bits, groups of 128; 2 of FP8`.
+    pub fn words(&self) -> String {
+        let words = self.kinds.iter().map(|(about, n)| format!("{n} x {}", escape(about, 160)));
+        words.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Lines for a summary.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("packed weights: {}", self.words())];
+        let mut unused: Vec<(&str, usize, &str)> = Vec::new();
+        for (name, what) in &self.unused {
+            match unused.iter_mut().find(|(known, ..)| known == what) {
+                Some((_, n, _)) => *n += 1,
+                None => unused.push((what, 1, name)),
+            }
+        }
+        lines.extend(unused.into_iter().map(|(what, n, name)| match n {
+            1 => format!("not carried: `{}`, {what}", escape(name, 120)),
+            _ => format!("not carried: {n} tensors such as `{}`, each {what}", escape(name, 120)),
+        }));
+        lines.extend(self.notes.iter().cloned());
+        lines
+    }
+}
+
+impl OpenedModel {
+    /// Replaces packed tensors by the weights they store, and takes out what announces them. Returns whether a plugin
+    /// knows any; if not, nothing is changed.
+    ///
+    /// # Errors
+    /// Malformed for parts that are missing or do not fit; Unsupported for schemes that are known by name only,
+    /// and for payload that cannot be read at any offset; Plugin for an answer that makes no sense.
+    pub fn unpack(&mut self, engine: &Engine) -> Result<bool> {
+        let announced = announcements(self);
+        let mut stored = StoredModel::default();
+        let of = |tensor: &Tensor| StoredTensor {
+            name: tensor.name.clone(),
+            dtype: tensor.dtype,
+            shape: tensor.shape.clone(),
+        };
+        stored.tensors = self.model.tensors.iter().map(of).collect();
+        let jsons = announcements::jsons(&announced, self).map_err(|error| self.files.show(error))?;
+        for (one, json) in announced.iter().zip(jsons) {
+            let key = one.key.clone().unwrap_or_default();
+            stored.announced.push(Announced { file: one.file.clone(), key, json });
+        }
+        if let Some(recipe) = &self.model.recipe {
+            let (file, json) = (self.model.format.clone(), serde_json::json!({ RECIPE: recipe }).to_string());
+            stored.announced.push(Announced { file, key: RECIPE.to_owned(), json });
+        }
+        stored.dtype = self.stated_dtype(engine);
+        let mut found: Vec<Found> = Vec::new();
+        let (mut unpacked, mut owned) = (Unpacked::default(), HashSet::new());
+        for quantizer in engine.registry.quantizers() {
+            let understood = self.ask(quantizer.as_ref(), &mut stored)?;
+            unpacked.notes.extend(understood.notes);
+            let before = owned.clone();
+            // Weights of one plugin may share a part, such as a zero point.
+            let mut take = |number: usize| match self.model.tensors.get(number) {
+                Some(tensor) if owned.insert(number) || !before.contains(&number) => Ok(tensor),
+                Some(tensor) => Err(Error::malformed("two schemes know this tensor").tensor(&tensor.name)),
+                None => Err(Error::plugin(format!("names tensor {number}, which there is not"))),
+            };
+            let first = found.len();
+            for weight in understood.packed {
+                weight.parts.iter().try_for_each(|(number, _)| take(*number).map(drop))?;
+                check(&weight).map_err(|error| error.tensor(&weight.name))?;
+                let by = Arc::clone(&quantizer);
+                found.push(Found { by, weight, factored: None, wide_activations: false });
+            }
+            for factored in understood.factored {
+                let no_such = || Error::plugin("names a factor of a weight that there is not");
+                let at = first.checked_add(factored.weight).ok_or_else(no_such)?;
+                found.get_mut(at).ok_or_else(no_such)?.factored = self.factored(&factored)?;
+            }
+            for weight in understood.wide_activations {
+                let no_such = || Error::plugin("speaks of activations of a weight that there is not");
+                let at = first.checked_add(weight).ok_or_else(no_such)?;
+                found.get_mut(at).ok_or_else(no_such)?.wide_activations = true;
+            }
+            for (number, what) in understood.unused {
+                unpacked.unused.push((take(number)?.name.clone(), what));
+            }
+        }
+        if found.is_empty() {
+            return Ok(false);
+        }
+        for Found { weight, .. } in &found {
+            match unpacked.kinds.iter_mut().find(|(about, _)| *about == weight.about) {
+                Some((_, n)) => *n += 1,
+                None => unpacked.kinds.push((weight.about.clone(), 1)),
+            }
+        }
+        let names: HashSet<String> = found.iter().map(|found| found.weight.name.clone()).collect();
+        self.replace(found, &owned)?;
+        descriptions::forget(&mut self.model, &engine.registry, &|name| names.contains(name));
+        // What is still packed stays announced.
+        let over: Vec<&Announcement> =
+            announced.iter().filter(|one| one.is_over(&self.model, &names)).collect();
+        announcements::remove(&over, &mut self.model);
+        self.unpacked = Some(unpacked);
+        Ok(true)
+    }
+
+    /// Asks a quantizer's schemes, and reads what they want to look at.
+    fn ask(&self, quantizer: &dyn Quantizer, stored: &mut StoredModel) -> Result<Understood> {
+        let Some(schemes) = quantizer.schemes() else { return Ok(Understood::default()) };
+        for _ in 0..ROUNDS {
+            let mut understood = schemes.understand(stored).map_err(|e| self.files.show(e))?;
+            if understood.wanted.is_empty() {
+                return Ok(understood);
+            }
+            understood.wanted.sort_unstable();
+            understood.wanted.dedup();
+            for number in understood.wanted {
+                if stored.contents_of(number).is_none() {
+                    let bytes = self.contents(number)?;
+                    stored.contents.push((number, bytes));
+                }
+            }
+            stored.contents.sort_by_key(|(number, _)| *number);
+        }
+        Err(Error::plugin("asks for the contents of more and more tensors"))
+    }
+
+    /// The values of a factored type's tensors; `None` for numbers that cannot be multiplied by.
+    fn factored(&self, of: &FactoredType) -> Result<Option<Factored>> {
+        let number = |(tensor, is_divisor): (usize, bool)| {
+            let bytes = self.contents(tensor)?;
+            let bytes = bytes.as_slice().try_into();
+            let value =
+                f32::from_le_bytes(bytes.map_err(|_| Error::plugin("names a factor that is not one F32"))?);
+            Ok::<_, Error>(if is_divisor { 1.0 / value } else { value })
+        };
+        let (factor, input) = (number(of.factor)?, of.input.map(number).transpose()?);
+        let is_sound = factor.is_normal() && input.is_none_or(f32::is_normal);
+        let (rows, evidence) = (of.rows.clone(), of.evidence.clone());
+        Ok(is_sound.then_some(Factored { dtype: of.dtype, rows, evidence, factor, input }))
+    }
+
+    /// The bytes of a small tensor.
+    fn contents(&self, number: usize) -> Result<Vec<u8>> {
+        let no_such = || Error::plugin(format!("asks for tensor {number}, which there is not"));
+        let tensor = self.model.tensors.get(number).ok_or_else(no_such)?;
+        let (Payload::Extent { extent, view: None }, true) =
+            (&tensor.payload, tensor.payload_len()? <= MOST_CONTENTS)
+        else {
+            let message = "it is asked for as a small tensor, and is none, or does not lie in one piece";
+            return Err(Error::unsupported(message).tensor(&tensor.name));
+        };
+        let mut bytes = vec![0; usize::try_from(extent.len).unwrap_or(0)];
+        let read = self.files.read_at(extent.file, extent.offset, &mut bytes);
+        read.map_err(|e| self.files.show(e.tensor(&tensor.name)))?;
+        Ok(bytes)
+    }
+
+    /// The type that the model's own format states for its weights.
+    fn stated_dtype(&self, engine: &Engine) -> Option<DType> {
+        self.model.foreign.iter().find_map(|foreign| {
+            let manifest = &engine.registry.format(&foreign.format).ok()?.manifest;
+            let typed = foreign.files.iter().flat_map(|file| &file.typed);
+            let mut named = typed.filter(|(key, _)| {
+                let last = key.rsplit('.').next().unwrap_or(key);
+                manifest.type_keys.iter().any(|own| own == last)
+            });
+            named.find_map(|(_, value)| {
+                let said = value.as_str()?;
+                let (dtype, _) = manifest.type_names.iter().find(|(_, name)| name == said)?;
+                DType::from_name(dtype)
+            })
+        })
+    }
+
+    /// Puts each weight in the place of its first part; `owned` are the numbers of all tensors that go.
+    fn replace(&mut self, found: Vec<Found>, owned: &HashSet<usize>) -> Result<()> {
+        let before = std::mem::take(&mut self.model.tensors);
+        let mut places: Vec<Option<Tensor>> = vec![None; before.len()];
+        let mut names: HashSet<&str> = HashSet::new();
+        let stays = before.iter().enumerate().filter(|(number, _)| !owned.contains(number));
+        names.extend(stays.map(|(_, tensor)| tensor.name.as_str()));
+        for Found { by, weight, factored, wide_activations } in found {
+            let parts: Vec<Tensor> = weight.parts.iter().map(|(number, _)| before[*number].clone()).collect();
+            for part in &parts {
+                if !matches!(part.payload, Payload::Extent { .. }) {
+                    let message = "it is compressed, and packed weights are read at any offset";
+                    let error = Error::unsupported(message).tensor(&part.name);
+                    return Err(error.hint("write an uncompressed copy of the model first"));
+                }
+            }
+            // Its first part, which may not be one that it shares.
+            let free = weight.parts.iter().map(|(number, _)| *number).filter(|n| places[*n].is_none());
+            let first = free.min().ok_or_else(|| Error::plugin("names a weight without parts of its own"))?;
+            let (name, dtype, shape) = (weight.name.clone(), weight.dtype, weight.shape.clone());
+            let payload = Payload::Packed(Arc::new(PackedWeight {
+                tensor: weight,
+                parts,
+                factored,
+                wide_activations,
+                by,
+            }));
+            places[first] = Some(Tensor { name, dtype, shape, payload });
+        }
+        let new = places.iter().flatten().map(|tensor| tensor.name.as_str());
+        if let Some(twice) = new.into_iter().find(|name| !names.insert(name)) {
+            let message = "the model has this weight twice: packed, and as it is";
+            return Err(Error::malformed(message).tensor(twice));
+        }
+        let numbered = before.into_iter().zip(places).enumerate();
+        let of = |(number, (stored, weight)): (usize, (Tensor, Option<Tensor>))| {
+            // Its reader still knows it by the number that it had.
+            Some((weight.or((!owned.contains(&number)).then_some(stored))?, number))
+        };
+        (self.model.tensors, self.opened_as) = numbered.filter_map(of).unzip();
+        void_splits(&mut self.model);
+        Ok(())
+    }
+}
+
+/// Tensor counts of files no longer describe the model.
+fn void_splits(model: &mut Model) {
+    let n_tensors = model.tensors.len();
+    for foreign in &mut model.foreign {
+        if !foreign.describes(n_tensors) {
+            foreign.files.iter_mut().for_each(|file| file.n_tensors = 0);
+        }
+    }
+}
+
+/// Checks that what a plugin says about a weight makes sense.
+fn check(weight: &PackedTensor) -> Result<()> {
+    let wrong = |what: &str| Err(Error::plugin(format!("says of a packed weight {what}")));
+    weight.dtype.require()?;
+    let elements = checked_elements(&weight.shape)?;
+    let Some(of_rows) = weight.rows.rows.checked_mul(weight.rows.row_len) else {
+        return wrong("that it has more elements than can be counted");
+    };
+    if weight.strides.is_empty() && elements != of_rows {
+        return wrong("that its rows have another number of elements than its shape");
+    }
+    if !weight.strides.is_empty() {
+        let reach = weight.shape.iter().zip(&weight.strides).try_fold(0u64, |at, (size, stride)| {
+            at.checked_add(size.saturating_sub(1).checked_mul(*stride)?)
+        });
+        let is_inside = elements == 0 || reach.is_some_and(|reach| reach < of_rows);
+        if weight.strides.len() != weight.shape.len() || !is_inside {
+            return wrong("that its elements lie outside of its rows");
+        }
+    }
+    let has = |part: &usize| *part < weight.parts.len();
+    if !weight.exact.iter().all(|ExactType { evidence, .. }| evidence.iter().all(has)) {
+        return wrong("that a part is evidence which there is not");
+    }
+    Ok(())
+}

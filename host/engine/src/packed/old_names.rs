@@ -1,0 +1,35 @@
+//! Descriptions of packed weights in the metadata of the file that they are copied from. They call weights by names that only the tool
+//! that wrote them can tell from the tensors' names: once tensors are renamed, they are no longer true.
+
+use crate::open::OpenedModel;
+use crate::open::schemes::announcements::{self, announcements};
+use crate::open::schemes::descriptions;
+use crate::planned::PlannedModel;
+use crate::registry::Registry;
+use apr_sdk::{Bytes, Derived};
+
+/// Takes descriptions out if any tensor has another name than in the source; returns a warning if there were any.
+pub fn forget_old_names(
+    planned: &mut PlannedModel,
+    source: &OpenedModel,
+    registry: &Registry,
+) -> Option<String> {
+    let is_renamed = planned.tensors.iter().any(|one| {
+        let from = one.expression.parts().iter().find_map(|part| part.source_tensor());
+        from.and_then(|from| source.model.tensors.get(from)).is_some_and(|from| from.name != one.tensor.name)
+    });
+    if !is_renamed {
+        return None;
+    }
+    let model = planned.rest_mut();
+    let mut any = descriptions::forget(model, registry, &|_| true);
+    let said = model.derived.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
+    if said.is_some_and(|said| !said.stated.is_empty()) {
+        let announced = announcements(source);
+        let own: Vec<_> = announced.iter().filter(|one| one.is_own).collect();
+        announcements::remove(&own, model);
+        any = true;
+    }
+    let what = "not carried: what the metadata says of each packed weight: it calls them by their old names";
+    any.then(|| what.to_owned())
+}

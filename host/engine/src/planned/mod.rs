@@ -1,0 +1,9 @@
+//! The conversion under way: the user's request, and the planned model that one stage hands to the next.
+
+pub mod coverage;
+mod model;
+pub mod quantization;
+pub mod request;
+pub mod selection;
+
+pub use model::PlannedModel;

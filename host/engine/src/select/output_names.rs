@@ -1,0 +1,219 @@
+//! Renames tensors of the output: `--rename OLD=NEW`, after names were translated.
+
+use super::glob::{matches, n_stars};
+use crate::expression::PlannedTensor;
+use crate::open::schemes::companions::{companions, first_parted, named_after, relation};
+use crate::planned::coverage::Renamed;
+use crate::wording::n_of;
+use apr_sdk::{Error, Result, Tensor, escape};
+use std::collections::HashMap;
+
+/// Renames tensors by `renames`: (pattern, new name). Each `*` of a new name is replaced by what the
+/// corresponding `*` of the pattern matched.
+///
+/// # Errors
+/// InvalidArgument for a pattern that matches nothing, two that match one tensor, new names that are empty or
+/// not unique, and scales that could no longer be found by their codes.
+pub fn rename(tensors: &mut [PlannedTensor], renames: &[(String, String)]) -> Result<Vec<Renamed>> {
+    if renames.is_empty() {
+        return Ok(Vec::new());
+    }
+    let before: Vec<Tensor> = tensors.iter().map(|planned| planned.tensor.clone()).collect();
+    let mut renamed = new_names(&before, renames)?;
+    follow_codes(&before, &mut renamed);
+    let mut after = before.clone();
+    for one in renamed.values() {
+        after[one.number].name.clone_from(&one.to);
+    }
+    refuse_same_names(&before, &after, &renamed)?;
+    if let Some((a, b)) = first_parted(&companions(&before), &companions(&after)) {
+        let lone = if renamed.contains_key(&a) { b } else { a };
+        let rule = renamed.get(&a).or(renamed.get(&b)).map_or("", |one| one.rule.as_str());
+        let what = relation(&before[a], &before[b]);
+        let message = format!("{rule} would part it from what it belongs to: {what}");
+        let hint = "rename both alike, as with --rename 'OLD*=NEW*'";
+        return Err(Error::invalid_argument(message).tensor(&before[lone].name).hint(hint));
+    }
+    let mut renamed: Vec<Renamed> = renamed.into_values().collect();
+    renamed.sort_by_key(|one| one.number);
+    for one in &renamed {
+        let planned = &mut tensors[one.number];
+        planned.tensor.name.clone_from(&one.to);
+        if !planned.words.iter().any(|word| word == "rename") {
+            planned.words.push("rename".to_owned());
+        }
+    }
+    Ok(renamed)
+}
+
+/// The tensors that the patterns match, by index.
+fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap<usize, Renamed>> {
+    let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let mut renamed: HashMap<usize, Renamed> = HashMap::new();
+    for (old, new) in renames {
+        let rule = format!("--rename '{}={}'", escape(old, 200), escape(new, 200));
+        let pieces = pieces(new).map_err(|what| Error::invalid_argument(format!("{rule}: {what}")))?;
+        let found = matches("--rename", old, &names)?;
+        let (have, want) = (pieces.len() - 1, n_stars(old));
+        if have != want {
+            let message = format!("{rule}: the new name has {have} of `*`, the pattern {want}");
+            let hint = "write as many `*` on both sides: each stands for what it matched, in this order";
+            return Err(Error::invalid_argument(message).hint(hint));
+        }
+        for found in found {
+            let (name, number) = (names[found.number].to_owned(), found.number);
+            if let Some(other) = renamed.get(&number) {
+                let message = format!("{} and {rule} both match it", other.rule);
+                return Err(Error::invalid_argument(message).tensor(&name).hint("narrow one of the two"));
+            }
+            let stars = found.stars.iter().copied().chain([""]);
+            let to: String = pieces
+                .iter()
+                .map(String::as_str)
+                .zip(stars)
+                .flat_map(|(piece, star)| [piece, star])
+                .collect();
+            if to.is_empty() {
+                let message = format!("{rule} leaves it without a name");
+                return Err(Error::invalid_argument(message).tensor(&name).hint("give it a name"));
+            }
+            renamed.insert(number, Renamed { name, to, rule: rule.clone(), number });
+        }
+    }
+    renamed.retain(|_, one| one.name != one.to);
+    Ok(renamed)
+}
+
+/// Splits a new name at each `*`.
+fn pieces(new: &str) -> std::result::Result<Vec<String>, &'static str> {
+    let mut pieces = vec![String::new()];
+    let mut letters = new.chars();
+    while let Some(letter) = letters.next() {
+        let letter = match letter {
+            '*' => {
+                pieces.push(String::new());
+                continue;
+            }
+            '?' => {
+                return Err(
+                    "a new name cannot have `?`; `*` stands for what a `*` matched, `\\?` for itself",
+                );
+            }
+            '\\' => letters.next().ok_or("the new name ends in a backslash")?,
+            letter => letter,
+        };
+        if let Some(last) = pieces.last_mut() {
+            last.push(letter);
+        }
+    }
+    Ok(pieces)
+}
+
+/// Scales that are called after their codes: rename them too.
+fn follow_codes(tensors: &[Tensor], renamed: &mut HashMap<usize, Renamed>) {
+    for (codes, number) in named_after(tensors) {
+        let Some(one) = renamed.get(&codes).cloned() else { continue };
+        let name = tensors[number].name.clone();
+        let to = name.strip_prefix(one.name.as_str()).map_or(name.clone(), |suffix| one.to + suffix);
+        let follows = || Renamed { name, to, rule: one.rule, number };
+        renamed.entry(number).or_insert_with(follows);
+    }
+}
+
+/// Fails if two tensors would have the same name, one of them because it was renamed.
+fn refuse_same_names(before: &[Tensor], after: &[Tensor], renamed: &HashMap<usize, Renamed>) -> Result<()> {
+    let mut named: HashMap<&str, usize> = HashMap::with_capacity(after.len());
+    for (number, tensor) in after.iter().enumerate() {
+        let Some(other) = named.insert(&tensor.name, number) else { continue };
+        let Some(one) = renamed.get(&number).or(renamed.get(&other)) else { continue };
+        let [first, second] = if renamed.contains_key(&other) { [other, number] } else { [number, other] };
+        let stays = if renamed.contains_key(&second) { "" } else { ", which keeps its name" };
+        let told = |number: usize| format!("`{}`", escape(&before[number].name, 120));
+        let (first, second) = (told(first), told(second));
+        let message = format!("{} gives one name to two tensors: {first} and {second}{stays}", one.rule);
+        return Err(Error::invalid_argument(message)
+            .tensor(&tensor.name)
+            .hint("give each a name of its own"));
+    }
+    Ok(())
+}
+
+/// Notes for the summary, one line per rule.
+pub fn notes(renamed: &[Renamed]) -> Vec<String> {
+    let mut rules: Vec<(&str, Vec<&Renamed>)> = Vec::new();
+    for one in renamed {
+        match rules.iter_mut().find(|(rule, _)| *rule == one.rule) {
+            Some((_, of)) => of.push(one),
+            None => rules.push((&one.rule, vec![one])),
+        }
+    }
+    let line = |(rule, of): (&str, Vec<&Renamed>)| {
+        let pair = |one: &&Renamed| format!("{} -> {}", escape(&one.name, 120), escape(&one.to, 120));
+        let shown: Vec<String> = of.iter().take(3).map(pair).collect();
+        let more = if of.len() > shown.len() { ", ..." } else { "" };
+        format!("renamed: {} ({rule}): {}{more}", n_of(of.len(), "tensor"), shown.join(", "))
+    };
+    rules.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::Expression;
+    use apr_sdk::{DType, Payload};
+
+    fn planned(name: &str, dtype: DType, shape: &[u64]) -> PlannedTensor {
+        let tensor =
+            Tensor { name: name.to_owned(), dtype, shape: shape.to_vec(), payload: Payload::Sequential };
+        PlannedTensor::new(tensor, Expression::fill(dtype, &[0; 8]))
+    }
+
+    fn renamed(renames: &[(&str, &str)]) -> Result<Vec<String>> {
+        let mut tensors = [
+            planned("blk.0.a.w", DType::F32, &[2]),
+            planned("blk.1.a.w", DType::F32, &[2]),
+            planned("q", DType::I8, &[2, 4]),
+            planned("q.scale", DType::F32, &[2]),
+        ];
+        let renames: Vec<_> = renames.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        rename(&mut tensors, &renames)?;
+        Ok(tensors.into_iter().map(|one| one.tensor.name).collect())
+    }
+
+    #[test]
+    fn stars_are_used_again_in_their_order() {
+        assert_eq!(renamed(&[("blk.*.*", "l.*.x.*")]).unwrap()[..2], ["l.0.x.a.w", "l.1.x.a.w"]);
+        assert_eq!(
+            renamed(&[("blk.0.a.w", "blk.1.a.w"), ("blk.1.a.w", "blk.0.a.w")]).unwrap()[0],
+            "blk.1.a.w"
+        );
+        assert_eq!(renamed(&[("blk.0.*", r"\*\?[*]")]).unwrap()[0], "*?[a.w]");
+        assert_eq!(renamed(&[("blk.0.a.w", "blk.0.a.w")]).unwrap()[0], "blk.0.a.w");
+    }
+
+    #[test]
+    fn scales_follow_their_codes_and_never_leave_them() {
+        assert_eq!(renamed(&[("q", "r")]).unwrap()[2..], ["r", "r.scale"]);
+        assert_eq!(renamed(&[("q*", "r*")]).unwrap()[2..], ["r", "r.scale"]);
+        let error = renamed(&[("q.scale", "s")]).unwrap_err();
+        assert!(error.message().contains("would part it"), "{}", error.message());
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        for (renames, word) in [
+            (&[("b", "x")][..], "--rename 'b' matches no tensor"),
+            (&[("blk.*.a.w", "x")], "the new name has 0 of `*`, the pattern 1"),
+            (&[("q", "x*")], "the new name has 1 of `*`, the pattern 0"),
+            (&[("q", "x?")], "cannot have `?`"),
+            (&[("q", r"x\")], "ends in a backslash"),
+            (&[("q", "")], "leaves it without a name"),
+            (&[("{blk.*,none}", "x")], "gives one name to two tensors: `blk.0.a.w` and `blk.1.a.w`"),
+            (&[("blk.1*", "blk.0*")], "`blk.1.a.w` and `blk.0.a.w`, which keeps its name"),
+            (&[("blk.1*", "x*"), ("*.w", "y*")], "--rename 'blk.1*=x*' and --rename '*.w=y*' both match it"),
+        ] {
+            let error = renamed(renames).unwrap_err();
+            assert!(error.message().contains(word), "{word}: {}", error.message());
+        }
+    }
+}

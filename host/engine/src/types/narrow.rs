@@ -1,0 +1,78 @@
+//! Narrows tensors where that is lossless: requested by the target's writer, decided by reading each tensor
+//! once.
+
+use crate::engine::Engine;
+use crate::expression::{Measure, PlannedTensor, measure};
+use crate::open::OpenedModel;
+use crate::planned::PlannedModel;
+use crate::wording::n_of;
+use apr_sdk::{DType, Result, escape};
+
+/// Names listed of tensors that were not narrowed. 20: the norms of a model with ten layers.
+const SHOWN: usize = 20;
+
+/// Gives tensors of `planned` the narrower types that were requested, if these hold every value exactly and
+/// nothing else has changed the type; reports the result. Without `look`, nothing is read or changed.
+///
+/// # Errors
+/// Any error from reading.
+pub fn apply(
+    engine: &Engine,
+    source: &OpenedModel,
+    planned: &mut PlannedModel,
+    look: bool,
+) -> Result<Vec<String>> {
+    // Tensors that change anyway need not be read.
+    let wanted = |(number, one): (usize, &PlannedTensor)| {
+        one.narrow_if_exact.filter(|_| !one.is_retyped()).map(|dtype| (number, dtype))
+    };
+    let wanted: Vec<(usize, DType)> = planned.tensors.iter().enumerate().filter_map(wanted).collect();
+    if !look && !wanted.is_empty() {
+        let tensors = n_of(wanted.len(), "tensor");
+        return Ok(vec![format!("{tensors} may be narrowed if that is lossless: sizes are upper bounds")]);
+    }
+    let asked: Vec<Measure<'_>> = wanted
+        .iter()
+        .map(|(number, dtype)| Measure::ExactIn(&planned.tensors[*number].expression, *dtype))
+        .collect();
+    let exact = measure(engine, source, &asked)?;
+    let mut kinds: Vec<(DType, DType)> = Vec::new();
+    let mut found: Vec<((DType, DType), usize, bool)> = Vec::new();
+    for ((number, dtype), exact) in wanted.iter().zip(exact) {
+        let one = &mut planned.tensors[*number];
+        let kind = (one.tensor.dtype, *dtype);
+        if exact {
+            one.retype(*dtype, &engine.registry, None);
+        }
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+        found.push((kind, *number, exact));
+    }
+    let mut notes = Vec::new();
+    for kind @ (from, to) in kinds {
+        let of_kind = |exact: bool| found.iter().filter(move |(k, _, e)| *k == kind && *e == exact);
+        let narrowed = of_kind(true).count();
+        if narrowed > 0 {
+            notes.push(format!(
+                "{} of {from} written as {to}, which holds every value exactly",
+                n_of(narrowed, "tensor")
+            ));
+        }
+        let kept: Vec<String> = of_kind(false)
+            .map(|(_, n, _)| escape(&planned.tensors[*n].tensor.name, 120).to_string())
+            .collect();
+        if !kept.is_empty() {
+            let more = match kept.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let shown = kept[..kept.len().min(SHOWN)].join(", ");
+            let tensors = n_of(kept.len(), "tensor");
+            notes.push(format!(
+                "{tensors} stay {from}, since {to} does not hold every value exactly: {shown}{more}"
+            ));
+        }
+    }
+    Ok(notes)
+}

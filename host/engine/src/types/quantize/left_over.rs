@@ -1,0 +1,54 @@
+//! Notes about tensors that the type flags cannot change.
+
+use crate::expression::PlannedTensor;
+use crate::planned::quantization::Quantization;
+use crate::types::unscaled;
+use crate::wording::n_of;
+use apr_sdk::{Error, Result};
+
+/// Warnings about tensors that `--precision` and `--dequantize` leave unchanged although a user would not expect it.
+///
+/// # Errors
+/// InvalidArgument if `--precision` changes nothing although there are tensors of types that it does not
+/// apply to.
+pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    // A packed weight may have the type already that its values get.
+    let is_packed = |one: &PlannedTensor| one.expression.parts().iter().any(|part| part.packed().is_some());
+    let is_changed = tensors.iter().any(|one| one.is_retyped() || is_packed(one));
+    if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
+        && let Some(blocks) = named(tensors, |tensor| tensor.dtype.is_block())
+    {
+        let message = format!("--precision {dtype} applies to floats only and leaves {blocks} as they are");
+        let way = format!("--dequantize {} makes floats of them", dtype.name().to_lowercase());
+        if !is_changed {
+            let message = format!("{message}: it would change nothing");
+            return Err(Error::invalid_argument(message)
+                .hint(format!("{way}, or leave out --precision to copy them")));
+        }
+        warnings.push(format!("{message}; {way}"));
+    }
+    if let Some(dtype) = wishes.dequantize {
+        if let Some(integers) = named(tensors, unscaled::is_integers) {
+            warnings.push(format!(
+                "--dequantize {dtype} leaves {integers} as they are: no scales are known for them"
+            ));
+        } else if !is_changed && wishes.precision.is_none() {
+            warnings.push(format!("--dequantize {dtype} changes nothing: no tensor is quantized"));
+        }
+    }
+    Ok(warnings)
+}
+
+/// `12 tensors of Q4_K, Q6_K`; `None` for none.
+fn named(tensors: &[PlannedTensor], is_one: impl Fn(&apr_sdk::Tensor) -> bool) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut n = 0;
+    for tensor in tensors.iter().map(|one| &one.tensor).filter(|tensor| is_one(tensor)) {
+        n += 1;
+        if !names.contains(&tensor.dtype.name()) {
+            names.push(tensor.dtype.name());
+        }
+    }
+    (n > 0).then(|| format!("{} of {}", n_of(n, "tensor"), names.join(", ")))
+}

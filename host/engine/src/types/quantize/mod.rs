@@ -1,0 +1,356 @@
+//! Changes the types of a planned model's tensors as the user asked: casts, dequantizes, or quantizes by a
+//! recipe of a quantizer plugin. Pure data; the pipeline does the work.
+
+mod facts;
+mod importance;
+mod left_over;
+mod row_scales;
+mod target;
+
+pub use importance::ImportanceMatrix;
+use target::Room;
+
+use crate::architecture::{TensorSpecs, choices, is_float};
+use crate::engine::Engine;
+use crate::expression::{ColumnImportance, PlannedTensor, is_all_zero};
+use crate::planned::PlannedModel;
+use crate::planned::quantization::Quantization;
+use crate::registry::{Format, Registry};
+use crate::wording::n_of;
+use apr_sdk::{
+    Assignment, DType, DTypeChoice, DTypeKind, Error, Quantizer, Record, Result, Value, Writer, escape,
+};
+use std::sync::Arc;
+
+/// Notes and warnings for the user about the chosen types.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// Lines for the summary.
+    pub notes: Vec<String>,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+}
+
+/// The inputs that the choice of types depends on.
+pub struct TypeChooser<'a> {
+    /// The context: plugins and workers.
+    pub engine: &'a Engine,
+    /// The format to write.
+    pub target: &'a Format,
+    /// The target's writer, unless it has been asked for types already.
+    pub writer: Option<&'a dyn Writer>,
+    /// The architecture's facts about each tensor.
+    pub specs: &'a TensorSpecs,
+}
+
+impl TypeChooser<'_> {
+    /// Gives tensors of `model` the requested types; returns what was done, and what to warn about.
+    ///
+    /// # Errors
+    /// InvalidArgument for a recipe that no plugin has, options it does not understand, an importance matrix
+    /// that does not fit or is missing, and blocks that would become other blocks without consent; any error
+    /// from the plugins.
+    pub fn apply(&self, wishes: &Quantization, planned: &mut PlannedModel) -> Result<Said> {
+        let mut said = Said::default();
+        if let Some(dtype) = wishes.precision {
+            self.cast(dtype, planned)?;
+        }
+        if let Some(dtype) = wishes.dequantize {
+            let is_quantized = |one: &PlannedTensor| {
+                one.tensor.dtype.is_block()
+                    || one.expression.parts().iter().any(|part| part.packed().is_some())
+            };
+            for one in planned.tensors.iter_mut().filter(|one| is_quantized(one)) {
+                one.retype(dtype, &self.engine.registry, None);
+            }
+        }
+        said.warnings.extend(left_over::left_over(wishes, &planned.tensors)?);
+        // A model with a single float type is a recipe of that name.
+        if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
+            for quantizer in self.engine.registry.quantizers() {
+                self.record(planned, quantizer.records(dtype.name())?);
+            }
+        }
+        if wishes.has_recipe() {
+            self.quantize(wishes, planned, &mut said)?;
+        } else if wishes.importance.is_some() {
+            let message = "an importance matrix was given, but nothing is quantized";
+            return Err(Error::invalid_argument(message).hint("add --quantize TYPE"));
+        }
+        Ok(said)
+    }
+
+    /// Casts every float tensor, except where the target prefers another type.
+    fn cast(&self, dtype: DType, planned: &mut PlannedModel) -> Result<()> {
+        let Some(writer) = self.writer else { return Ok(()) };
+        let tensors = planned.tensors.iter().enumerate();
+        let facts: Vec<_> = tensors.map(|(n, one)| facts::of_tensor(&one.tensor, self.specs.of(n))).collect();
+        let choices = choices(writer, &facts, Some(dtype))?;
+        for (one, choice) in planned.tensors.iter_mut().zip(choices) {
+            if !is_float(one.expression.stored_dtype()) || one.is_retyped() {
+                continue;
+            }
+            if let DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) = choice {
+                one.retype(wanted, &self.engine.registry, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the records for the target's format into its metadata.
+    fn record(&self, planned: &mut PlannedModel, records: impl IntoIterator<Item = (String, String, Value)>) {
+        for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target.id()) {
+            if let Some(file) = planned.rest_mut().foreign_mut(self.target.id()).files.first_mut() {
+                file.set(&key, value);
+            }
+        }
+    }
+
+    fn quantize(
+        &self,
+        wishes: &Quantization,
+        planned: &mut PlannedModel,
+        Said { notes, warnings }: &mut Said,
+    ) -> Result<()> {
+        let registry = &self.engine.registry;
+        let quantizers = registry.quantizers();
+        if quantizers.is_empty() {
+            let hint = registry.quantizer_hint("run `apr plugins list` to see what is available");
+            return Err(Error::unsupported("no plugin quantizes").hint(hint));
+        }
+        let importance = match &wishes.importance {
+            Some(path) => {
+                let mut importance = ImportanceMatrix::read(self.engine, &quantizers, path)?;
+                importance.choose(&wishes.include_weights, &wishes.exclude_weights)?;
+                Some(importance)
+            }
+            None => None,
+        };
+        let mut tensors = Vec::with_capacity(planned.tensors.len());
+        let mut zeros = Vec::new();
+        for (number, PlannedTensor { tensor, .. }) in planned.tensors.iter().enumerate() {
+            let mut facts = facts::of_tensor(tensor, self.specs.of(number));
+            facts.has_importance = importance.as_ref().is_some_and(|i| i.telling(&facts).is_some());
+            if !facts.has_importance && importance.as_ref().is_some_and(|i| i.of(&facts).is_some()) {
+                zeros.push(tensor.name.clone());
+            }
+            tensors.push(facts);
+        }
+        if !zeros.is_empty() {
+            warnings.push(name_some(&zeros, "its importance is 0 in every column, and counts as none"));
+        }
+        let mut known = facts::of_model(planned.rest());
+        known.has_importance = importance.is_some();
+        let assign = |quantizer: &dyn Quantizer, recipe: &str| {
+            quantizer.assign(recipe, &tensors, &known, &wishes.options)
+        };
+        let (quantizer, recipe, assigned) = match (&wishes.recipe, &wishes.target) {
+            (Some(recipe), _) => {
+                let (quantizer, name) = find_recipe(registry, recipe)?;
+                let assigned = assign(quantizer.as_ref(), &name)?;
+                (quantizer, name, assigned)
+            }
+            (None, Some(target)) => {
+                let row_scales = self.target.manifest.carries.row_scales;
+                let room =
+                    Room { tensors: &planned.tensors, has_importance: importance.is_some(), row_scales };
+                target.choose(&quantizers, &room, &assign, notes)?
+            }
+            (None, None) => return Ok(()),
+        };
+        let (mut said, mut is_importance_used): (Vec<(String, Vec<String>)>, _) = (Vec::new(), false);
+        for (number, assignment) in assigned.into_iter().enumerate() {
+            let one = &mut planned.tensors[number];
+            let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
+            let taken = take(wishes, assignment, one, values, (registry, &mut said));
+            is_importance_used |= taken.map_err(|e| e.tensor(&tensors[number].name))?;
+        }
+        notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
+        self.record(planned, quantizer.records(&recipe)?);
+        if let Some(importance) = &importance {
+            // A file that names a matrix must have been made with it.
+            if is_importance_used {
+                self.record(planned, importance.records.iter().cloned());
+                notes.push(importance.summary(&tensors));
+            } else {
+                warnings.push(importance.unused(&tensors));
+            }
+        }
+        notes.push(summary(&recipe, &planned.tensors));
+        row_scales::add(self.target, planned)?;
+        planned.rest_mut().recipe = Some(recipe);
+        Ok(())
+    }
+}
+
+/// Gives one tensor the type that a recipe assigns; returns whether importance affects the result.
+fn take(
+    wishes: &Quantization,
+    assignment: Assignment,
+    one: &mut PlannedTensor,
+    importance: Option<&Arc<[f32]>>,
+    (registry, said): (&Registry, &mut Vec<(String, Vec<String>)>),
+) -> Result<bool> {
+    let Some(dtype) = assignment.dtype else { return Ok(false) };
+    let (tensor, from) = (&one.tensor, one.expression.stored_dtype());
+    if one.expression.is_stored_as(dtype) {
+        // Its bytes already are what they would become.
+        one.retype(dtype, registry, None);
+        return Ok(false);
+    }
+    if from.is_block() && (wishes.keep_quantization || tensor.dtype != from) {
+        return Ok(false);
+    }
+    let is_lossless = registry.repacker((from, dtype)).is_some();
+    if from.is_block() && dtype.is_block() && !is_lossless && !wishes.allow_requantize {
+        let message = format!("it is already {from}, and would be quantized again, to {dtype}");
+        return Err(Error::invalid_argument(message).hint(
+            "convert the original, or pass --allow-requantize to do it anyway, or --keep-quantization to leave such tensors as they are",
+        ));
+    }
+    if assignment.needs_importance && importance.is_none() {
+        let (message, hint) = match wishes.importance {
+            Some(_) => (
+                format!("{dtype} needs importance, and the matrix has no importance for this tensor"),
+                "give the matrix that was made for this model with --imatrix, or choose a larger type",
+            ),
+            None => (
+                format!("{dtype} needs an importance matrix here"),
+                "give one with --imatrix FILE, or choose a larger type",
+            ),
+        };
+        return Err(Error::invalid_argument(message).hint(hint));
+    }
+    if let Some(note) = assignment.note {
+        match said.iter_mut().find(|(what, _)| *what == note) {
+            Some((_, names)) => names.push(tensor.name.clone()),
+            None => said.push((note, vec![tensor.name.clone()])),
+        }
+    }
+    if is_integer(dtype) && from != dtype {
+        one.code(dtype);
+        return Ok(false);
+    }
+    let Some(values) = importance.filter(|_| dtype.is_block()) else {
+        one.retype(dtype, registry, None);
+        return Ok(false);
+    };
+    let importance = of_columns(one, values)?;
+    let mut matrices = values.chunks_exact(usize::try_from(one.row_len()).unwrap_or(usize::MAX).max(1));
+    if let Some(n) = matrices.position(is_all_zero).filter(|_| assignment.needs_importance) {
+        let message = format!("{dtype} needs importance here, and that of matrix {n} is all 0");
+        return Err(Error::invalid_argument(message)
+            .hint("make the importance matrix with more text, or choose a larger type"));
+    }
+    one.retype(dtype, registry, Some(&importance));
+    // Lossless conversions between blocks need no importance.
+    Ok(one.expression.is_encoded())
+}
+
+/// The importance of a tensor's columns: as many values as a row has, for each matrix if it has three
+/// dimensions.
+fn of_columns(one: &PlannedTensor, values: &Arc<[f32]>) -> Result<ColumnImportance> {
+    let shape = &one.tensor.shape;
+    let (matrices, rows) = match shape[..] {
+        [matrices, ref rest @ .., _] if shape.len() > 2 => (matrices, rest.iter().product()),
+        _ => (1, u64::MAX),
+    };
+    let want = one.row_len().checked_mul(matrices);
+    if want != Some(values.len() as u64) {
+        let (have, want) = (values.len(), want.unwrap_or(u64::MAX));
+        let message = format!("the importance matrix has {have} values for it, it needs {want}");
+        return Err(Error::invalid_argument(message).hint("use the matrix that was made for this model"));
+    }
+    Ok(ColumnImportance::new(Arc::clone(values), rows))
+}
+
+/// `` `a`, `b`, `c` and 4 more: what ``.
+fn name_some(names: &[String], what: &str) -> String {
+    let shown: Vec<String> = names.iter().take(3).map(|name| format!("`{}`", escape(name, 120))).collect();
+    match names.len() - shown.len() {
+        0 => format!("{}: {what}", shown.join(", ")),
+        more => format!("{} and {more} more: {what}", shown.join(", ")),
+    }
+}
+
+/// The proper name of a recipe, whose case the user may get wrong.
+///
+/// # Errors
+/// InvalidArgument for a recipe that no plugin has; any error from the plugins.
+pub fn recipe_name(registry: &Registry, wanted: &str) -> Result<String> {
+    find_recipe(registry, wanted).map(|(_, name)| name)
+}
+
+/// The quantizer that offers a recipe, and the recipe's proper name.
+fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>, String)> {
+    let mut known = Vec::new();
+    if let Ok(number) = wanted.parse() {
+        for quantizer in registry.quantizers() {
+            if let Some(name) = numbered(quantizer.as_ref(), number)? {
+                return Ok((quantizer, name));
+            }
+        }
+    }
+    for quantizer in registry.quantizers() {
+        for recipe in quantizer.recipes()? {
+            if recipe.name.eq_ignore_ascii_case(wanted) {
+                return Ok((quantizer, recipe.name));
+            }
+            known.push(recipe.name);
+        }
+    }
+    let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
+    let near = known.iter().filter(|_| !is_number).min_by_key(|name| {
+        // Also accept names without separators.
+        let bare = |text: &str| text.to_lowercase().replace(['_', '-', '.'], "");
+        let (name, wanted) = (bare(name), bare(wanted));
+        (strsim::levenshtein(&name, &wanted), name.len().abs_diff(wanted.len()))
+    });
+    let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
+    let message = format!("no plugin has a recipe `{}`", escape(wanted, 80));
+    let hint = format!("{hint}choose one of {}", known.join(", "));
+    Err(Error::invalid_argument(message).hint(registry.quantizer_hint(&hint)))
+}
+
+/// Finds a recipe by the number that it records in files, as llama-quantize accepts it; not every recipe has
+/// one.
+fn numbered(quantizer: &dyn Quantizer, number: u32) -> Result<Option<String>> {
+    let mut recipes = Vec::new();
+    for recipe in quantizer.recipes()? {
+        let records = quantizer.records(&recipe.name)?;
+        recipes.push((recipe.name, records));
+    }
+    recipes.retain(|(_, records)| !records.is_empty());
+    let value = Value::from_u32(number);
+    let is_shared = |record: &Record| recipes.iter().all(|(_, records)| records.contains(record));
+    let mut numbered = recipes
+        .iter()
+        .filter(|(_, records)| records.iter().any(|record| record.2 == value && !is_shared(record)));
+    Ok(numbered.next().map(|(name, _)| name.clone()))
+}
+
+/// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.
+fn summary(recipe: &str, tensors: &[PlannedTensor]) -> String {
+    let mut counts: Vec<(DType, usize)> = Vec::new();
+    let mut kept = 0;
+    for one in tensors {
+        let tensor = &one.tensor;
+        if !one.is_retyped() || is_float(tensor.dtype) {
+            kept += 1;
+            continue;
+        }
+        match counts.iter_mut().find(|(dtype, _)| *dtype == tensor.dtype) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((tensor.dtype, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let mut words: Vec<String> =
+        counts.iter().map(|(dtype, n)| format!("{} to {dtype}", n_of(*n, "tensor"))).collect();
+    words.push(format!("{kept} not quantized"));
+    format!("quantized by {recipe}: {}", words.join(", "))
+}
+
+fn is_integer(dtype: DType) -> bool {
+    dtype.info().is_some_and(|info| info.kind == DTypeKind::Int)
+}

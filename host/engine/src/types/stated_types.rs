@@ -1,0 +1,49 @@
+//! Updates metadata keys that name the type of the weights when that changes.
+
+use crate::expression::Expression;
+use crate::planned::PlannedModel;
+use crate::registry::Format;
+use apr_sdk::{DType, Tensor, Value};
+use std::collections::BTreeMap;
+
+/// If a conversion changed types, makes the target's keys name the type that most weights now have.
+pub fn follow(planned: &mut PlannedModel, target: &Format) {
+    let manifest = &target.manifest;
+    // What a packed weight was before is not known from its codes.
+    let is_packed = |part: &Expression| part.packed().is_some();
+    let retyped =
+        planned.tensors.iter().any(|one| one.is_retyped() || one.expression.parts().iter().any(is_packed));
+    let name =
+        |dtype: DType| manifest.type_names.iter().find(|(own, _)| own == dtype.name()).map(|(_, name)| name);
+    let Some(usual) =
+        usual(planned.tensors.iter().map(|one| &one.tensor), &|dtype| name(dtype).is_some()).and_then(name)
+    else {
+        return;
+    };
+    if !retyped {
+        return;
+    }
+    let Some(foreign) = planned.rest_mut().foreign.iter_mut().find(|foreign| foreign.format == target.id())
+    else {
+        return;
+    };
+    for (key, value) in foreign.files.iter_mut().flat_map(|file| &mut file.typed) {
+        // Also in the configurations of a model's parts.
+        let last = key.rsplit('.').next().unwrap_or(key);
+        let is_name = |said: &str| manifest.type_names.iter().any(|(_, name)| name == said);
+        if manifest.type_keys.iter().any(|own| own == last) && value.as_str().is_some_and(is_name) {
+            *value = Value::from_string(usual);
+        }
+    }
+}
+
+/// The type of most matrix elements, among the types that have a name.
+fn usual<'t>(tensors: impl Iterator<Item = &'t Tensor>, named: &dyn Fn(DType) -> bool) -> Option<DType> {
+    let mut sizes: BTreeMap<&str, (u64, DType)> = BTreeMap::new();
+    for tensor in tensors.filter(|tensor| tensor.shape.len() > 1 && named(tensor.dtype)) {
+        let size = tensor.shape.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
+        let sum = sizes.entry(tensor.dtype.name()).or_insert((0, tensor.dtype));
+        sum.0 = sum.0.saturating_add(size);
+    }
+    sizes.into_values().max_by_key(|(size, _)| *size).map(|(_, dtype)| dtype)
+}

@@ -1,0 +1,156 @@
+//! `apr kernels check`: does a device compute what it should?
+
+use super::blocks::Packing;
+use super::rows::aligned;
+use super::{DeviceArgs, Opened};
+use crate::cli::context::Context;
+use crate::cli::output::verb_report::{Report, with_schema};
+use apr_inference::check::{Case, Verdict, cases, run as run_case};
+use apr_sdk::{Error, ErrorKind, Result, escape};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+
+/// Compare every operation of a device with plain 64-bit arithmetic
+///
+/// Each operation runs as a program of its own over random data, with every type
+/// of weights that it takes. Weights are compared as stored: what remains is the
+/// rounding of the device's arithmetic and of its activations, for which there
+/// is a bound. An error beyond its bound is exit 5.
+///
+/// Examples:
+///   apr kernels check
+///   apr kernels check --backend-option level=avx2
+///   apr kernels check --json | jq '.cases[] | select(.share > 0.5)'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Which device.
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Check only operations whose name contains TEXT
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+/// The findings. JSON: `backend`, `device` (its name), and `cases`, each with `operation`, `type`, `form`, the largest
+/// `error` relative to its bound, that `bound`, `share` of both, and `result`: `right`, `wrong`, `unsupported` with its
+/// `reason`, or `failed` with it.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    backend: String,
+    device: String,
+    cases: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    operation: &'static str,
+    #[serde(rename = "type")]
+    dtype: String,
+    form: String,
+    error: Option<f64>,
+    bound: Option<f64>,
+    share: Option<f64>,
+    result: &'static str,
+    reason: Option<String>,
+}
+
+/// Runs all cases.
+///
+/// # Errors
+/// As opening the device; InvalidArgument if `--only` leaves nothing; Cancelled.
+pub fn run(args: &Args, context: &Context) -> Result<Checked> {
+    let host = context.host();
+    let opened = args.device.open(&host)?;
+    let wanted = |case: &Case| args.only.as_ref().is_none_or(|text| case.operation.contains(text.as_str()));
+    let chosen: Vec<Case> = cases(&Packing::of(&host.registry))?.into_iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        return Err(Error::invalid_argument("no operation has this in its name")
+            .hint("run `apr kernels check` to see the names of all"));
+    }
+    let mut rows = Vec::new();
+    for case in &chosen {
+        host.check_cancelled()?;
+        rows.push(row(case, run_on(&opened, case)));
+    }
+    Ok(Checked { backend: opened.backend, device: opened.info.name, cases: rows })
+}
+
+fn run_on(opened: &Opened, case: &Case) -> Result<Verdict> {
+    run_case(opened.device.as_ref(), &opened.team, case)
+}
+
+fn row(case: &Case, verdict: Result<Verdict>) -> Row {
+    let row = |result, reason| Row {
+        operation: case.operation,
+        dtype: case.dtype.to_string(),
+        form: case.form.clone(),
+        error: None,
+        bound: None,
+        share: None,
+        result,
+        reason,
+    };
+    match verdict {
+        Ok(found) => Row {
+            error: Some(found.error).filter(|error| error.is_finite()),
+            bound: Some(found.bound),
+            share: Some(found.worst).filter(|share| share.is_finite()),
+            ..row(if found.worst <= 1.0 { "right" } else { "wrong" }, None)
+        },
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            row("unsupported", Some(error.message().to_owned()))
+        }
+        Err(error) => row("failed", Some(error.message().to_owned())),
+    }
+}
+
+impl Report for Checked {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.kernels.check/1", self)
+    }
+
+    fn quiet(&self) -> String {
+        String::new()
+    }
+
+    fn verdict(&self) -> Result<()> {
+        let bad = self.cases.iter().filter(|row| matches!(row.result, "wrong" | "failed")).count();
+        if bad == 0 {
+            return Ok(());
+        }
+        let all = self.cases.len();
+        Err(Error::failed(format!("{bad} of {all} checks failed on {}", escape(&self.device, 80))).hint(
+            "do not trust results from this device; report it with the output of `apr kernels check --json`",
+        ))
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = ["operation", "type", "form", "max error", "bound", "result"].map(str::to_owned);
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2e}"));
+        let cells = |row: &Row| {
+            let reason = row.reason.as_ref().map_or(String::new(), |why| format!(": {}", escape(why, 200)));
+            [
+                row.operation.to_owned(),
+                row.dtype.clone(),
+                row.form.clone(),
+                number(row.error),
+                number(row.bound),
+                format!("{}{reason}", row.result),
+            ]
+        };
+        let lines: Vec<_> = std::iter::once(head).chain(self.cases.iter().map(cells)).collect();
+        f.write_str(&aligned(&lines))?;
+        let right = self.cases.iter().filter(|row| row.result == "right").count();
+        writeln!(
+            f,
+            "{right} of {} right, on {} ({})",
+            self.cases.len(),
+            self.backend,
+            escape(&self.device, 80)
+        )
+    }
+}

@@ -1,0 +1,120 @@
+//! `apr kernels list`: which devices are there, and why can some not be used?
+
+use super::rows::aligned;
+use crate::cli::context::Context;
+use crate::cli::output::verb_report::{Report, with_schema};
+use apr_host::running::devices;
+use apr_host::sizes::show_size;
+use apr_sdk::{DeviceInfo, escape};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+
+/// List the compute backends and their devices, with the reason if one cannot be used
+///
+/// Examples:
+///   apr kernels list
+///   apr kernels list --json
+///   apr kernels list -q            only the ids of backends that work
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {}
+
+/// The devices. JSON: `devices`, each with `backend`, `plugin`, `device` (its number), `name`, `features`, `memory` in
+/// bytes (null if unknown) and `unusable`, the reason or null; a backend that fails has no device number.
+#[derive(Debug, Serialize)]
+pub struct Devices {
+    devices: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    backend: String,
+    plugin: Option<String>,
+    device: Option<usize>,
+    name: String,
+    features: String,
+    memory: Option<u64>,
+    unusable: Option<String>,
+}
+
+/// Asks every backend for its devices.
+pub fn run(_: &Args, context: &Context) -> Devices {
+    let registry = context.registry();
+    let plugin = |id: &str| {
+        let provides = |plugin: &&apr_engine::registry::Plugin| {
+            plugin
+                .manifest
+                .as_ref()
+                .is_some_and(|manifest| manifest.kernels.iter().any(|kernel| kernel == id))
+        };
+        registry.plugins().iter().find(provides).and_then(|plugin| Some(plugin.manifest.as_ref()?.id.clone()))
+    };
+    let mut rows = Vec::new();
+    for (id, kernel) in registry.kernels() {
+        let failed = |why: String| Row {
+            backend: id.clone(),
+            plugin: plugin(&id),
+            device: None,
+            name: String::new(),
+            features: String::new(),
+            memory: None,
+            unusable: Some(why),
+        };
+        let row = |(number, info): (usize, DeviceInfo)| Row {
+            device: Some(number),
+            name: info.name,
+            features: info.features,
+            memory: Some(info.memory).filter(|bytes| *bytes > 0),
+            unusable: info.unusable,
+            ..failed(String::new())
+        };
+        match kernel.and_then(|kernel| devices(kernel.as_ref())) {
+            Ok(devices) if devices.is_empty() => rows.push(failed("it has no devices".to_owned())),
+            Ok(devices) => rows.extend(devices.into_iter().enumerate().map(row)),
+            Err(error) => rows.push(failed(error.message().to_owned())),
+        }
+    }
+    Devices { devices: rows }
+}
+
+impl Report for Devices {
+    fn json(&self) -> apr_sdk::Result<Json> {
+        with_schema("apr.kernels.list/1", self)
+    }
+
+    fn quiet(&self) -> String {
+        let mut ids: Vec<&str> = self
+            .devices
+            .iter()
+            .filter(|row| row.unusable.is_none())
+            .map(|row| row.backend.as_str())
+            .collect();
+        ids.dedup();
+        ids.iter().map(|id| format!("{id}\n")).collect()
+    }
+}
+
+impl fmt::Display for Devices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.devices.is_empty() {
+            return writeln!(f, "no plugin computes: run `apr plugins list` to list the plugins");
+        }
+        let head = ["backend", "device", "name", "features", "memory", "status"].map(str::to_owned);
+        let cells = |row: &Row| {
+            let or = |text: &str| if text.is_empty() { "-".to_owned() } else { escape(text, 80) };
+            [
+                escape(&row.backend, 40),
+                row.device.map_or("-".to_owned(), |number| number.to_string()),
+                or(&row.name),
+                or(&row.features),
+                row.memory.map_or("-".to_owned(), show_size),
+                row.unusable
+                    .as_ref()
+                    .map_or("usable".to_owned(), |why| format!("unusable: {}", escape(why, 400))),
+            ]
+        };
+        let lines: Vec<_> = std::iter::once(head).chain(self.devices.iter().map(cells)).collect();
+        f.write_str(&aligned(&lines))
+    }
+}

@@ -1,0 +1,261 @@
+//! `apr plugins info`: what does this plugin say of itself?
+
+use crate::cli::context::Context;
+use crate::cli::output::verb_report::{Report, with_schema};
+use crate::cli::verbs::plugins::list::{Row, row};
+use apr_engine::architecture::draft_warnings;
+use apr_engine::registry::{Plugin, Registry};
+use apr_host::plugins::is_table;
+use apr_sdk::manifest::{DialectRule, ForeignCarrier, Magic, NameRule};
+use apr_sdk::{Error, FormatManifest, OptionKind, OptionSpec, Result, escape};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use std::fmt;
+use std::path::Path;
+
+/// Show a plugin's formats, limits, options and compute backends
+///
+/// A library's manifest is read without running any of its code.
+///
+/// Examples:
+///   apr plugins info gguf
+///   apr plugins info target/release/libapr_plugin_my_format.so --json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Plugin id, format id, or library file
+    #[arg(value_name = "ID|FILE")]
+    plugin: String,
+}
+
+/// The plugin. JSON: the fields of a row of `plugins list`, `formats` with everything their manifests say, and `kernels`:
+/// the ids of its compute backends, with `kernel_options`: each with the id of its `backend`.
+#[derive(Debug, Serialize)]
+pub struct Info {
+    #[serde(flatten)]
+    row: Row,
+    formats: Vec<Json>,
+    kernels: Vec<String>,
+    kernel_options: Vec<Json>,
+    #[serde(skip)]
+    specs: Vec<(String, OptionSpec)>,
+    #[serde(skip)]
+    manifests: Vec<FormatManifest>,
+    #[serde(skip)]
+    warnings: Vec<String>,
+}
+
+/// Finds the plugin.
+///
+/// # Errors
+/// NotFound for a file that is not there; InvalidArgument for an unknown id.
+pub fn run(args: &Args, context: &Context) -> Result<Info> {
+    let path = Path::new(&args.plugin);
+    if path.components().count() > 1 || path.is_file() {
+        return Ok(info(only(&context.registry_of(path)?)?));
+    }
+    let registry = context.registry();
+    let plugins = registry.plugins();
+    let named =
+        plugins.iter().position(|plugin| plugin.manifest.as_ref().is_some_and(|m| m.id == args.plugin));
+    let named = named.or_else(|| registry.format(&args.plugin).ok().map(|format| format.plugin));
+    match named.and_then(|at| plugins.get(at)) {
+        Some(plugin) => Ok(info(plugin)),
+        None => Err(Error::invalid_argument(format!(
+            "no plugin or format is named `{}`",
+            escape(&args.plugin, 80)
+        ))
+        .hint("run `apr plugins list` to see what is available")),
+    }
+}
+
+/// The one plugin of a registry that was made of one file.
+///
+/// # Errors
+/// NotFound if there is none.
+pub fn only(registry: &Registry) -> Result<&Plugin> {
+    registry.plugins().first().ok_or_else(|| Error::not_found("no such plugin"))
+}
+
+fn info(plugin: &Plugin) -> Info {
+    let manifests = plugin.manifest.as_ref().map(|m| m.formats.clone()).unwrap_or_default();
+    let kernels = plugin.manifest.as_ref().map(|m| m.kernels.clone()).unwrap_or_default();
+    let specs = plugin.manifest.as_ref().map(|m| m.kernel_options.clone()).unwrap_or_default();
+    let of_kernel = |(backend, option): &(String, OptionSpec)| {
+        json!({
+            "backend": backend,
+            "name": option.name,
+            "takes": show_kind(&option.kind),
+            "default": option.default,
+            "help": option.help,
+        })
+    };
+    Info {
+        row: row(plugin),
+        formats: manifests.iter().map(format_json).collect(),
+        kernels,
+        kernel_options: specs.iter().map(of_kernel).collect(),
+        specs,
+        manifests,
+        // A library is not loaded for this.
+        warnings: draft_warnings(plugin.path.as_ref().filter(|path| is_table(path)).map(|_| plugin)),
+    }
+}
+
+fn format_json(format: &FormatManifest) -> Json {
+    let carries = &format.carries;
+    json!({
+        "id": format.id,
+        "name": format.name,
+        "reads": format.reads,
+        "writes": format.writes,
+        "magic": format.magic.iter().map(show_magic).collect::<Vec<_>>(),
+        "extensions": format.extensions,
+        "claims": format.claims,
+        "dialect": show_dialect(&format.dialect),
+        "dtypes": carries.dtypes,
+        "max_dims": carries.max_dims,
+        "max_name_bytes": carries.max_name_bytes,
+        "names": show_names(carries.names),
+        "one_tensor": carries.one_tensor,
+        "row_scales": carries.row_scales,
+        "zero_size": carries.zero_size,
+        "scalars": carries.scalars,
+        "shared_storage": carries.shared_storage,
+        "metadata": carries.metadata,
+        "tokenizer": carries.tokenizer,
+        "token_rows": carries.token_rows,
+        "assets": carries.assets,
+        "graph": carries.graph,
+        "foreign": show_foreign(carries.foreign),
+        "options": format.options.iter().map(option_json).collect::<Vec<_>>(),
+        "reports": format.reports.iter().map(|(id, help)| json!({"id": id, "help": help})).collect::<Vec<_>>(),
+    })
+}
+
+fn option_json(option: &OptionSpec) -> Json {
+    json!({
+        "name": option.name,
+        "read": option.read,
+        "write": option.write,
+        "takes": show_kind(&option.kind),
+        "default": option.default,
+        "help": option.help,
+    })
+}
+
+fn show_magic(magic: &Magic) -> String {
+    let digits: String =
+        magic.bytes.iter().map(|byte| byte.map_or("--".to_owned(), |byte| format!("{byte:02x}"))).collect();
+    format!("{}:{digits}", magic.offset)
+}
+
+fn show_dialect(rule: &DialectRule) -> String {
+    match rule {
+        DialectRule::Always(id) => format!("always {id}"),
+        DialectRule::Requires(id) => format!("requires {id}"),
+        DialectRule::Prefers(id) => format!("prefers {id}"),
+        _ => "any".to_owned(),
+    }
+}
+
+fn show_names(rule: NameRule) -> &'static str {
+    match rule {
+        NameRule::NoNul => "without NUL",
+        NameRule::NoControl => "without control characters",
+        _ => "any",
+    }
+}
+
+fn show_foreign(carrier: ForeignCarrier) -> &'static str {
+    match carrier {
+        ForeignCarrier::Keep => "keep",
+        ForeignCarrier::Lost => "lost",
+        ForeignCarrier::All => "all",
+        _ => "none",
+    }
+}
+
+fn show_kind(kind: &OptionKind) -> String {
+    match kind {
+        OptionKind::Choice(words) => words.join(", "),
+        _ => kind.takes(),
+    }
+}
+
+impl Report for Info {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.plugins.info/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+impl fmt::Display for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = &self.row;
+        let or = |value: &Option<String>| value.as_ref().map_or("?".to_owned(), |text| escape(text, 200));
+        writeln!(f, "{} {} ({})", or(&row.id), or(&row.version), or(&row.license))?;
+        let mut fact = |name: &str, value: &str| writeln!(f, "  {name:<11} {value}");
+        fact("path", row.path.as_deref().unwrap_or("built into apr"))?;
+        fact("tier", row.tier)?;
+        fact("interface", row.abi.as_deref().unwrap_or("-"))?;
+        match (&row.code, &row.reason) {
+            (code, Some(reason)) => {
+                let code = code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+                fact("status", &format!("refused, {code}{}", escape(reason, 400)))?;
+            }
+            _ => fact("status", "works")?,
+        }
+        self.manifests.iter().try_for_each(|format| show_format(f, format))?;
+        for id in &self.kernels {
+            writeln!(f, "compute backend {}", escape(id, 80))?;
+            let specs = self.specs.iter().filter(|(of, _)| of == id);
+            specs
+                .map(|(_, option)| option)
+                .try_for_each(|option| show_option(f, "--backend-option ", option))?;
+        }
+        Ok(())
+    }
+}
+
+fn show_option(f: &mut fmt::Formatter<'_>, prefix: &str, option: &OptionSpec) -> fmt::Result {
+    let default =
+        if option.default.is_empty() { String::new() } else { format!("; default {}", option.default) };
+    writeln!(f, "  {prefix}{}: {} ({}{default})", option.name, option.help, show_kind(&option.kind))
+}
+
+fn show_format(f: &mut fmt::Formatter<'_>, format: &FormatManifest) -> fmt::Result {
+    let carries = &format.carries;
+    let list = |words: &Option<Vec<String>>| match words.as_deref() {
+        None => "all".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(words) => words.join(" "),
+    };
+    let yes: Vec<&str> = [(format.reads, "read"), (format.writes, "written")]
+        .into_iter()
+        .filter_map(|(yes, word)| yes.then_some(word))
+        .collect();
+    writeln!(f, "format {}: {}, {}", format.id, format.name, yes.join(" and "))?;
+    let mut fact = |name: &str, value: &str| writeln!(f, "  {name:<11} {value}");
+    fact("extensions", &format.extensions.join(" "))?;
+    if !format.magic.is_empty() {
+        fact("magic", &format.magic.iter().map(show_magic).collect::<Vec<_>>().join(" "))?;
+    }
+    fact("dialect", &show_dialect(&format.dialect))?;
+    if format.writes {
+        fact("holds", &list(&carries.dtypes))?;
+        fact("dimensions", &format!("up to {}", carries.max_dims))?;
+        if carries.one_tensor {
+            fact("tensors", "exactly one, called after its file")?;
+        }
+        fact("names", &format!("{}, up to {} bytes", show_names(carries.names), carries.max_name_bytes))?;
+        fact("metadata", &list(&carries.metadata))?;
+    }
+    for option in &format.options {
+        show_option(f, &format!("-O {}.", format.id), option)?;
+    }
+    format.reports.iter().try_for_each(|(id, help)| writeln!(f, "  report {id}: {help}"))
+}

@@ -1,0 +1,81 @@
+//! The report of `apr run`: the text has been printed by then.
+
+use super::Args;
+use crate::cli::context::Context;
+use crate::cli::output::verb_report::{Report, with_schema};
+use crate::cli::verbs::kernels::floor::read_floor;
+use crate::cli::verbs::running::loading::Ready;
+use crate::cli::verbs::running::signs::in_words;
+use crate::cli::verbs::running::summary::{Summary, said_of, word_of};
+use apr_host::host::Host;
+use apr_inference::generation::Answer;
+use apr_inference::sampling::Sampler;
+use apr_sdk::Result;
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+
+/// An answer. JSON: `text`; `end`: `end_of_text`, `stop`, `max_tokens` or `context`; `ids` of the text; the `seed`, with
+/// which the answer can be had again; and the figures of a summary.
+#[derive(Debug, Serialize)]
+pub struct Answered {
+    text: String,
+    end: &'static str,
+    ids: Vec<u32>,
+    seed: u64,
+    #[serde(flatten)]
+    summary: Summary,
+    warnings: Vec<String>,
+}
+
+/// The report of an answer; with `-v` its figures are told.
+///
+/// # Errors
+/// As [`read_floor`].
+pub fn report(
+    args: &Args,
+    context: &Context,
+    host: &Host,
+    loaded: &Ready,
+    (answer, sampler): (Answer, Sampler),
+) -> Result<Answered> {
+    let summary = Summary::of(&answer.timings, loaded.time, loaded.facts.bytes_per_token);
+    if context.terminal.verbose > 0 {
+        // That of the host's memory says nothing about a device with memory of its own.
+        let is_measured = summary.reads_memory() && !loaded.facts.own_memory;
+        let floor = is_measured.then(|| read_floor(host)).transpose()?;
+        summary.lines(floor).iter().for_each(|line| context.terminal.note(line));
+        context.terminal.note(&format!("seed {}", sampler.settings().seed));
+    }
+    let greedy = sampler.settings().temperature == 0.0;
+    let signs = answer.signs.iter().map(|sign| in_words(*sign, &loaded.tokens, &args.file, greedy));
+    let mut warnings: Vec<String> =
+        said_of(&answer, loaded.runner.context()).into_iter().chain(signs).collect();
+    if context.terminal.json {
+        warnings.splice(0..0, loaded.facts.warnings.iter().cloned());
+    }
+    Ok(Answered {
+        end: word_of(&answer.end),
+        text: answer.text,
+        ids: answer.ids,
+        seed: sampler.settings().seed,
+        summary,
+        warnings,
+    })
+}
+
+impl Report for Answered {
+    fn json(&self) -> Result<Json> {
+        with_schema("apr.run/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+impl fmt::Display for Answered {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}

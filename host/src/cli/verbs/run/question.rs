@@ -1,0 +1,120 @@
+//! The question to the model, and its form.
+
+use crate::cli::verbs::running::prompt::{has_template, message, of_chat, of_text, of_whole_text};
+use crate::cli::verbs::tokenizer::text::{Text, read};
+use apr_sandbox::Tokens;
+use apr_sdk::{Error, Result};
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
+/// The flags that say it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Options of the prompt")]
+pub struct QuestionArgs {
+    /// What the model is asked; - for stdin
+    #[arg(value_name = "PROMPT", help_heading = None::<&'static str>, conflicts_with_all = ["prompt_flag", "prompt_file"])]
+    prompt: Option<String>,
+    /// The same as PROMPT
+    #[arg(
+        short = 'p',
+        long = "prompt",
+        value_name = "PROMPT",
+        conflicts_with = "prompt_file",
+        allow_hyphen_values = true
+    )]
+    prompt_flag: Option<String>,
+    /// Read the prompt from FILE
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    prompt_file: Option<String>,
+    /// Continue the prompt as it is, without the chat template
+    #[arg(long, aliases = ["no-template", "no-conversation"])]
+    raw: bool,
+    /// Use the chat template; fail if the model has none
+    #[arg(long, alias = "conversation", conflicts_with_all = ["raw", "embed"])]
+    chat: bool,
+    /// Instructions for the model, as the conversation's first message
+    #[arg(long, aliases = ["system-prompt", "sys"], value_name = "TEXT", conflicts_with_all = ["raw", "embed"])]
+    system: Option<String>,
+    /// Use the chat template of this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["raw", "embed"])]
+    template: Option<String>,
+}
+
+/// The question to the model.
+pub struct Question {
+    text: String,
+    form: Form,
+}
+
+/// The text's role for the model.
+enum Form {
+    /// A message, if there is a template.
+    Either,
+    /// A text to continue.
+    Text,
+    /// A text that is all there is.
+    Whole,
+    /// A message of the user.
+    Chat { system: Option<String>, template: Option<String> },
+}
+
+impl QuestionArgs {
+    /// The file that the prompt is in.
+    pub fn file(&self) -> Option<&Path> {
+        self.prompt_file.as_deref().map(Path::new)
+    }
+
+    /// Reads the prompt; `embed` is whether it is wanted as a text in any case.
+    ///
+    /// # Errors
+    /// InvalidArgument if there is none; as [`read`].
+    pub fn read(&self, embed: bool) -> Result<Question> {
+        let typed = self.prompt.as_ref().or(self.prompt_flag.as_ref());
+        let text = match (typed, &self.prompt_file) {
+            (Some(text), _) if text != "-" => text.clone(),
+            (None, Some(file)) => read(&Text::File(file.clone()))?,
+            (None, None) if io::stdin().is_terminal() => {
+                return Err(Error::invalid_argument("missing: the prompt")
+                    .hint("run `apr run MODEL PROMPT`, or `apr chat MODEL` for a conversation"));
+            }
+            // The line's end is the shell's, not the user's.
+            _ => read(&Text::Stdin)?.trim_end_matches(['\n', '\r']).to_owned(),
+        };
+        if text.is_empty() {
+            return Err(Error::invalid_argument("the prompt is empty").hint("give a text to answer"));
+        }
+        let form = match () {
+            () if embed => Form::Whole,
+            () if self.raw => Form::Text,
+            () if self.chat || self.system.is_some() || self.template.is_some() => {
+                Form::Chat { system: self.system.clone(), template: self.template.clone() }
+            }
+            () => Form::Either,
+        };
+        Ok(Question { text, form })
+    }
+}
+
+impl Question {
+    /// Its tokens.
+    ///
+    /// # Errors
+    /// Unsupported if a template is wanted and there is none; as [`of_chat`] and [`of_text`].
+    pub fn tokens(&self, tokens: &Tokens) -> Result<Vec<u32>> {
+        let user = message("user", &self.text);
+        match &self.form {
+            Form::Chat { .. } if !has_template(tokens) => Err(Error::unsupported(
+                "the model has no chat template",
+            )
+            .hint("pass --raw to continue the prompt as a text, or use a model that was trained to chat")),
+            Form::Chat { system, template } => {
+                let system = system.as_ref().map(|text| message("system", text));
+                let messages: Vec<_> = system.into_iter().chain([user]).collect();
+                of_chat(tokens, template.as_deref(), &messages)
+            }
+            Form::Either if has_template(tokens) => of_chat(tokens, None, &[user]),
+            Form::Either | Form::Text => of_text(tokens, &self.text),
+            Form::Whole => of_whole_text(tokens, &self.text),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The summary, and what was measured of every tensor: with each a verdict, and below the reason for the selected one.
+
+use super::Theme;
+use super::parts::{cell, columns, name, say, table};
+use crate::cli::verbs::tui::state::App;
+use crate::cli::verbs::tui::worker::Measured;
+use apr_engine::architecture::Expected;
+use apr_engine::verify::stats::Stats;
+use apr_sdk::escape;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Paragraph, Row, Wrap};
+
+/// Draws it.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
+    let lines = u16::try_from(app.contents.summary.len()).unwrap_or(u16::MAX).min(area.height / 2);
+    let below = if area.height >= 12 { 3 } else { 1 };
+    let [above, middle, below] =
+        Layout::vertical([Constraint::Length(lines), Constraint::Fill(1), Constraint::Length(below)])
+            .areas(area);
+    let summary = app.contents.summary.iter().take(usize::from(lines));
+    let line = |(label, text): &(String, String)| Line::raw(format!("{label:13}  {}", escape(text, 400)));
+    frame.render_widget(Paragraph::new(summary.map(line).collect::<Vec<_>>()), above);
+    if app.shown.is_empty() {
+        return say(frame, middle, "There is no tensor to measure.");
+    }
+    let all =
+        [("", 4, 0), ("tensor", 0, 0), ("mean", 11, 28), ("std", 11, 44), ("min", 11, 64), ("max", 11, 64)];
+    let (shown, width) = columns(&all, middle.width);
+    let (rows, numbers, measured) = (&app.contents.rows, &app.shown, &app.measured);
+    table(frame, middle, &shown, (&mut app.list, numbers.len()), theme, |at| {
+        let measured = measured.get(&numbers[at]);
+        let stats = measured.and_then(|measured| measured.stats.as_ref());
+        let (verdict, style) = match measured.map(verdict) {
+            Some("OK") => ("OK", theme.good()),
+            Some(verdict @ ("BAD" | "ERR")) => (verdict, theme.bad()),
+            verdict => (verdict.unwrap_or(""), theme.head()),
+        };
+        let figure = |of: fn(&Stats) -> Option<f64>, width| cell(stats.and_then(of), width);
+        Row::new(shown.iter().map(|(head, own, _)| match *head {
+            "" => Text::styled(verdict, style),
+            "tensor" => Text::raw(name(&rows[numbers[at]].name, width)),
+            "mean" => figure(|stats| stats.mean, *own),
+            "std" => figure(|stats| stats.std, *own),
+            "min" => figure(|stats| stats.min.map(|end| end.value), *own),
+            _ => figure(|stats| stats.max.map(|end| end.value), *own),
+        }))
+    });
+    let selected = app.selected().and_then(|number| app.measured.get(&number));
+    let said = match (&app.failed, selected) {
+        (Some(failed), _) => vec![failed.clone()],
+        (None, Some(measured)) => reasons(measured),
+        (None, None) => Vec::new(),
+    };
+    let said = said.iter().map(|text| Line::raw(escape(text, 1000))).collect::<Vec<_>>();
+    frame.render_widget(Paragraph::new(said).wrap(Wrap { trim: true }), below);
+}
+
+/// `ERR`: it cannot be read. `BAD`: a rule is broken, or a range left. `-`: nothing judges it.
+fn verdict(measured: &Measured) -> &'static str {
+    match measured {
+        Measured { error: Some(_), .. } => "ERR",
+        Measured { findings, .. } if !findings.is_empty() => "BAD",
+        Measured { unexamined: Some(_), .. } => "-",
+        _ => "OK",
+    }
+}
+
+/// The reasons for a verdict.
+pub fn reasons(measured: &Measured) -> Vec<String> {
+    if let Some(error) = &measured.error {
+        return vec![error.clone()];
+    }
+    let findings = measured.findings.iter();
+    let mut said: Vec<String> = findings.map(|found| format!("{} [{}]", found.message, found.code)).collect();
+    let is_range =
+        |text: &String| measured.expected.as_ref().is_some_and(|range| text.contains(&range.source));
+    said.extend(measured.stats_missing.clone());
+    said.extend(measured.unexamined.as_ref().map(|why| format!("not judged: {why}")));
+    match &measured.expected {
+        Some(expected) if !said.iter().any(is_range) => said.push(ranges(expected)),
+        None if said.is_empty() => said.push("no rule is broken; no range is expected of it".to_owned()),
+        _ => {}
+    }
+    said
+}
+
+fn ranges(expected: &Expected) -> String {
+    let range = |(figure, [low, high]): &(_, [f64; 2])| {
+        format!("{} {low} to {high}", apr_engine::architecture::Figure::name(*figure))
+    };
+    let ranges: Vec<String> = expected.ranges.iter().map(range).collect();
+    format!("expected: {} ({})", ranges.join(", "), expected.source)
+}

@@ -155,7 +155,7 @@ fn files_are_written_in_named_places() {
         "writes",
         &complaints,
         &[
-            ("host/src/output_file.rs", "the place itself"),
+            ("host/src/destination/output_file.rs", "the place itself"),
             (
                 "host/src/cli/verbs/plugins/install.rs",
                 "a library of another name in the user's plugin folder",

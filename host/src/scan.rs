@@ -4,7 +4,7 @@
 use crate::host::Host;
 use apr_engine::open::OpenOptions;
 use apr_engine::open::Probed;
-use apr_engine::open::reports::{FormatReport, declares, report};
+use apr_engine::open::reports::{FormatReport, declares, report, suspects};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -106,20 +106,23 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
             found.others.push(name);
             continue;
         }
-        let format = match Probed::new(host, &file, None, true) {
-            Ok(probed) => probed.format(),
-            Err(error) if error.explicit_code() == Some("E001") => {
+        let (format, made) = match Probed::new(host, &file, None, true) {
+            Ok(probed) if !declares(probed.format(), SCAN) => (probed.format().id().to_owned(), None),
+            Err(error) if error.explicit_code() == Some("E001") && !suspects(host, &file, SCAN)? => {
                 found.others.push(name);
                 continue;
             }
-            Err(error) => return Err(error),
+            Err(error) if error.explicit_code() != Some("E001") => return Err(error),
+            Ok(_) | Err(_) => {
+                let made = report(host, &file, SCAN, options)?;
+                (made.format.clone(), Some(made))
+            }
         };
-        let made = if declares(format, SCAN) { Some(report(host, &file, SCAN, options)?) } else { None };
         let passed = made.as_ref().is_none_or(|made| made.passed);
         found.ok &= passed;
         found.files.push(ScannedFile {
             file: name,
-            format: format.id().to_owned(),
+            format,
             passed,
             text: made.as_ref().map(|made| made.text.clone()),
             report: made.map(|made| made.json),

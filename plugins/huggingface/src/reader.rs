@@ -3,10 +3,10 @@
 use crate::carried::Carried;
 use crate::companions::Companions;
 use crate::layout::{ADAPTER, CARRIED, CONFIG, FORMAT, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
-use crate::{card, flat, json, pooling, stated, tokenizer, weights};
+use crate::{card, flat, json, pooling, scan, stated, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
-    PartDecl, Reader, Result, Score, Source, Value, escape, strict_json,
+    PartDecl, Reader, Report, Result, Score, Source, Value, escape, strict_json,
 };
 use serde_json::{Map, Value as Json};
 
@@ -16,7 +16,9 @@ pub struct HuggingFace;
 impl Reader for HuggingFace {
     fn probe(&self, look: &Look<'_>) -> Score {
         if !look.is_folder {
-            return if stated::is_ours(look.name, look.head) { Score::STRUCTURE } else { Score::NO };
+            // Of the other files of a folder no model is made, but they may be scanned.
+            let named = if scan::concerns(look.name) { Score::EXTENSION } else { Score::NO };
+            return if stated::is_ours(look.name, look.head) { Score::STRUCTURE } else { named };
         }
         // What is seen is the first that is there.
         let has = |name: &&str| look.entries.iter().any(|entry| entry == name);
@@ -92,6 +94,13 @@ impl Reader for HuggingFace {
         let weights = weights.to_owned();
         Ok(Box::new(Folder { card, records, companions, notes, carried, weights, format }))
     }
+
+    fn report(&self, id: &str, source: &dyn Source, limits: &Limits, _options: &Options) -> Result<Report> {
+        match id {
+            "scan" => scan::report(source, limits),
+            _ => Err(Error::unsupported(format!("this format has no report `{}`", escape(id, 80)))),
+        }
+    }
 }
 
 /// One of the folder's own files.
@@ -105,16 +114,25 @@ struct Record {
 fn object(source: &dyn Source, name: &'static str, limits: &Limits) -> Result<Record> {
     let file = source.sibling(name)?;
     let placed = |e: Error| e.in_file(name);
+    let bytes = contents(source, file, limits).map_err(placed)?;
+    let typed = flat::flatten(&parse(&bytes).map_err(placed)?);
+    Ok(Record { name, typed, verbatim: held(file, bytes) })
+}
+
+/// The bytes of a file of JSON, and room for its tree.
+///
+/// # Errors
+/// LimitExceeded for more than [`MAX_JSON`]; any error from the source.
+pub fn contents(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec<u8>> {
     let len = source.len(file)?;
     if len > MAX_JSON {
         let message = format!("{len} bytes of JSON, the limit is {MAX_JSON}");
-        return Err(placed(Error::limit(message).at(0)));
+        return Err(Error::limit(message).at(0));
     }
-    let bytes = Cursor::new(source, file, 0, limits)?.bytes(len).map_err(placed)?;
+    let bytes = Cursor::new(source, file, 0, limits)?.bytes(len)?;
     // A value of the tree takes up to 32 bytes for the two that a number and its comma have in the text.
-    limits.budget.charge(len * 16).map_err(placed)?;
-    let typed = flat::flatten(&parse(&bytes).map_err(placed)?);
-    Ok(Record { name, typed, verbatim: held(file, bytes) })
+    limits.budget.charge(len * 16)?;
+    Ok(bytes)
 }
 
 /// The object that a file's bytes are.

@@ -14,3 +14,4 @@ mod hostile;
 mod read;
 mod rejects;
 mod round_trip;
+mod scan;

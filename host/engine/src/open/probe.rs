@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::open::files::Files;
 use crate::registry::Format;
 use apr_sdk::{Error, ErrorKind, LogLevel, Look, Result, Score, escape};
+use std::cmp::Reverse;
 
 /// The chosen format, and what the user should know about the choice.
 #[derive(Clone)]
@@ -76,26 +77,7 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
         let claimed = !format.manifest.claims.is_empty() && format.manifest.folder && !data.is_folder;
         return Ok(Choice { format, warnings, claimed });
     }
-    let mut scored: Vec<(Score, &Format)> = Vec::new();
-    for format in engine.registry.formats().iter().filter(|f| f.manifest.reads) {
-        let magic = format.manifest.magic.iter().any(|magic| magic.matches(&data.head));
-        let mut score = match format.reader() {
-            Ok(reader) => reader.probe(&data.look(format, files, &mut Vec::new())),
-            // A plugin that cannot be loaded must not keep others from their files; only files with its magic
-            // report it.
-            Err(error) if magic && !data.is_folder => return Err(error),
-            Err(error) => {
-                if engine.registry.is_news(&error) {
-                    engine.progress.log(LogLevel::Warning, &error.to_string());
-                }
-                continue;
-            }
-        };
-        if magic && !data.is_folder {
-            score = score.max(Score::MAGIC);
-        }
-        scored.push((score, format));
-    }
+    let scored = scores(engine, files, &data)?;
     let best = scored.iter().map(|(score, _)| *score).max().unwrap_or(Score::NO);
     if best < Score::STRUCTURE {
         return Err(unknown(engine, &data));
@@ -121,6 +103,42 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
             Err(Error::unsupported(message).hint(format!("choose one: --from {}", ids.join(" or --from "))))
         }
     }
+}
+
+/// What each format that is read says of the file.
+fn scores<'a>(engine: &'a Engine, files: &Files, data: &LookData) -> Result<Vec<(Score, &'a Format)>> {
+    let mut scored: Vec<(Score, &Format)> = Vec::new();
+    for format in engine.registry.formats().iter().filter(|f| f.manifest.reads) {
+        let magic = format.manifest.magic.iter().any(|magic| magic.matches(&data.head));
+        let mut score = match format.reader() {
+            Ok(reader) => reader.probe(&data.look(format, files, &mut Vec::new())),
+            // A plugin that cannot be loaded must not keep others from their files; only files with its magic
+            // report it.
+            Err(error) if magic && !data.is_folder => return Err(error),
+            Err(error) => {
+                if engine.registry.is_news(&error) {
+                    engine.progress.log(LogLevel::Warning, &error.to_string());
+                }
+                continue;
+            }
+        };
+        if magic && !data.is_folder {
+            score = score.max(Score::MAGIC);
+        }
+        scored.push((score, format));
+    }
+    Ok(scored)
+}
+
+/// Formats that know at least the name of file 0, the surest first.
+///
+/// # Errors
+/// As [`choose`], but for a file that no format recognises.
+pub fn suspects<'a>(engine: &'a Engine, files: &Files) -> Result<Vec<&'a Format>> {
+    let mut scored = scores(engine, files, &LookData::take(files)?)?;
+    scored.retain(|(score, _)| *score >= Score::EXTENSION);
+    scored.sort_by_key(|(score, _)| Reverse(*score));
+    Ok(scored.into_iter().map(|(_, format)| format).collect())
 }
 
 /// A format whose own file lies beside the weights: it may be that the folder is its model.

@@ -58,13 +58,31 @@ fn make_of_unknown(
     unknown: Error,
 ) -> Result<FormatReport> {
     let mut failed = unknown;
-    for format in engine.registry.formats().iter().filter(|f| f.manifest.reads && declares(f, id)) {
+    let mut formats = probe::suspects(engine, files)?;
+    let others = engine.registry.formats().iter().filter(|f| f.manifest.reads && !is_among(f, &formats));
+    let others: Vec<_> = others.collect();
+    formats.extend(others);
+    for format in formats.into_iter().filter(|format| declares(format, id)) {
         match make_with(engine, files, id, options, format, Vec::new()) {
             Err(error) if !matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => failed = error,
             made => return made,
         }
     }
     Err(failed)
+}
+
+fn is_among(format: &Format, formats: &[&Format]) -> bool {
+    formats.iter().any(|other| other.id() == format.id())
+}
+
+/// Returns whether a format that declares the report `id` knows the name of the file at `path`, which none recognises.
+///
+/// # Errors
+/// As for a file that is opened.
+pub fn suspects(engine: &Engine, path: &Path, id: &str) -> Result<bool> {
+    let files = Files::new(&engine.places.locate(path)?, engine.cancel.clone());
+    let suspects = probe::suspects(engine, &files).map_err(|error| files.show(error))?;
+    Ok(suspects.iter().any(|format| declares(format, id)))
 }
 
 fn make_with(

@@ -81,6 +81,37 @@ impl Variant {
 fn variants() -> Vec<Variant> {
     vec![
         Variant {
+            what: "Bamba of a state space alone",
+            golden: "bamba",
+            without: &["layers.1.", "layers.2.", "layers.3."],
+            config: json!({"num_hidden_layers": 1, "attn_layer_indices": []}),
+            lost: &["num_key_value_heads"],
+            ..Variant::default()
+        },
+        Variant {
+            what: "Jamba of state spaces alone",
+            golden: "jamba",
+            without: &["layers.0.self_attn", "layers.2."],
+            with: &[
+                (1, "model.layers.{layer}.mamba.A_log", &[128, 2]),
+                (1, "model.layers.{layer}.mamba.D", &[128]),
+                (1, "model.layers.{layer}.mamba.b_layernorm.weight", &[2]),
+                (1, "model.layers.{layer}.mamba.c_layernorm.weight", &[2]),
+                (1, "model.layers.{layer}.mamba.conv1d.bias", &[128]),
+                (1, "model.layers.{layer}.mamba.conv1d.weight", &[128, 1, 4]),
+                (1, "model.layers.{layer}.mamba.dt_layernorm.weight", &[8]),
+                (1, "model.layers.{layer}.mamba.dt_proj.bias", &[128]),
+                (1, "model.layers.{layer}.mamba.dt_proj.weight", &[128, 8]),
+                (1, "model.layers.{layer}.mamba.in_proj.weight", &[256, 64]),
+                (1, "model.layers.{layer}.mamba.out_proj.weight", &[64, 128]),
+                (1, "model.layers.{layer}.mamba.x_proj.weight", &[12, 128]),
+            ],
+            config: json!({"num_hidden_layers": 2, "attn_layer_offset": 4, "attn_layer_period": 8}),
+            lost: &["attn_layer_offset, attn_layer_period, num_key_value_heads"],
+            says: json!({"attn_layer_offset": 2, "attn_layer_period": 3}),
+            ..Variant::default()
+        },
+        Variant {
             what: "GPT-2 as it was first published: no `transformer.`, and masks",
             golden: "gpt2",
             with: &[(1, "transformer.h.{layer}.attn.bias", &[1, 1, 128, 128])],

@@ -412,12 +412,13 @@ pub fn typed(value: &Scalar, kind: Option<(ValueType, bool)>) -> Option<Value> {
         }
         (one, Some((_, true))) => typed(&Scalar::List(vec![one.clone()]), kind),
         (Scalar::List(items), None) => {
-            let of = match items.first()? {
-                Scalar::Int(_) => ValueType::I64,
-                Scalar::Float(_) => ValueType::F64,
-                Scalar::Bool(_) => ValueType::BOOL,
-                Scalar::Text(_) => ValueType::STRING,
-                Scalar::List(_) => return None,
+            let of = match items.first() {
+                Some(Scalar::Int(_)) => ValueType::I64,
+                Some(Scalar::Float(_)) => ValueType::F64,
+                Some(Scalar::Bool(_)) => ValueType::BOOL,
+                // As readers have a list of nothing.
+                Some(Scalar::Text(_)) | None => ValueType::STRING,
+                Some(Scalar::List(_)) => return None,
             };
             typed(value, Some((of, true)))
         }

@@ -125,8 +125,14 @@ fn merge(under: &mut Toml, over: Toml) {
                     let names: &[&str] = if key == "key" { &["key"] } else { &["name", "names"] };
                     names.iter().find_map(|name| item.get(name)).cloned()
                 };
+                // Only the base's are replaced: several layouts of one tensor are several rules of its name.
+                let mut own = Vec::new();
                 for item in more {
-                    match have.iter_mut().find(|old| identity(old) == identity(&item)) {
+                    let is_base =
+                        |(n, old): &(usize, &Item)| !own.contains(n) && identity(old) == identity(&item);
+                    let place = have.iter().enumerate().find(is_base).map_or(have.len(), |(n, _)| n);
+                    own.push(place);
+                    match have.get_mut(place) {
                         Some(old) => *old = item,
                         None => have.push(item),
                     }
@@ -186,5 +192,15 @@ mod tests {
             let text = format!("id = 'x'\n[[dialect.hf.rename]]\n{wrong}\n");
             Table::parse(&text, &|_| Ok(String::new())).unwrap_err();
         }
+    }
+
+    #[test]
+    fn rules_of_one_table_do_not_replace_one_another() {
+        let base = "id = 'base'\n[[tensor]]\nname = 'a'\nshape = [1]\n[[tensor]]\nname = 'b'\n";
+        let over = "id = 'over'\nbase = 'base'\n[[tensor]]\nname = 'a'\nshape = [2]\nwhen = 'true'\n\
+            [[tensor]]\nname = 'a'\nshape = [3]\nwhen = 'false'\n";
+        let table = Table::parse(over, &|_| Ok(base.to_owned())).unwrap();
+        let names: Vec<&str> = table.rules.iter().map(|rule| rule.members[0].text()).collect();
+        assert_eq!(names, ["a", "b", "a"]);
     }
 }

@@ -18,6 +18,8 @@ HYBRID = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_n_
 GRANITE = {"embedding_multiplier": 3.0, "logits_scaling": 2.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2}
 LINEAR_ATTENTION = {"linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
                     "layer_types": ["linear_attention"] * 3 + ["full_attention"]}
+QWEN_SIGHT = {"depth": 1, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64, "num_position_embeddings": 16, "patch_size": 4,
+              "deepstack_visual_indexes": [0]}
 LAYER_NORMS = {"layer_norm_eps": 3e-5, "rms_norm_eps": OUT}
 WINDOWS = ["sliding_attention"] * 3 + ["full_attention"]
 PIXTRAL = {"model_type": "pixtral", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 16,
@@ -136,6 +138,10 @@ FAMILIES = {
                    "layers_block_type": ["linear_attention", "full_attention", "moe", "linear_attention"], "max_position_embeddings": 256},
     "jamba": decoder(attn_layer_offset=1, attn_layer_period=2, num_experts=4, num_experts_per_tok=2, mamba_d_state=16, mamba_dt_rank=8,
                      use_mamba_kernels=False, pad_token_id=0),
+    "granitemoehybrid-no-attention": decoder(HYBRID, EXPERTS, GRANITE, layer_types=["mamba"] * 4, shared_intermediate_size=48),
+    "bamba-no-attention": decoder(HYBRID, attn_layer_indices=[], pad_token_id=0),
+    "jamba-no-attention": decoder(attn_layer_offset=7, attn_layer_period=8, num_experts=4, num_experts_per_tok=2, mamba_d_state=16, mamba_dt_rank=8,
+                                  use_mamba_kernels=False, pad_token_id=0),
     "granitemoe": decoder(turned(), EXPERTS, GRANITE),
     "granitemoe-class": SIZES | EXPERTS,
     "granitemoeshared": decoder(turned(), EXPERTS, GRANITE, shared_intermediate_size=48),
@@ -156,6 +162,11 @@ FAMILIES = {
     "qwen3": decoder(turned(**YARN), head_dim=32),
     "qwen3_moe": decoder(turned(), QWEN, head_dim=32, norm_topk_prob=True),
     "qwen3_next": decoder(turned(partial_rotary_factor=0.25), QWEN, LINEAR_ATTENTION, head_dim=32, shared_expert_intermediate_size=48),
+    "qwen3_5_moe_text": decoder(turned(partial_rotary_factor=0.5, mrope_section=[3, 3, 2], mrope_interleaved=True), QWEN, LINEAR_ATTENTION, head_dim=32,
+                                shared_expert_intermediate_size=48, intermediate_size=OUT),
+    "qwen3_vl_moe": {"text_config": decoder(turned(mrope_section=[6, 6, 4], mrope_interleaved=True), QWEN, head_dim=32), "vision_config": QWEN_SIGHT},
+    "qwen3_vl_moe-square": {"text_config": decoder(turned(mrope_section=[6, 6, 4], mrope_interleaved=True), QWEN | {"moe_intermediate_size": 48}, head_dim=32),
+                            "vision_config": QWEN_SIGHT},
     "qwen3_5_text": decoder(turned(partial_rotary_factor=0.5, mrope_section=[3, 3, 2], mrope_interleaved=True), LINEAR_ATTENTION, head_dim=32),
     "gemma": decoder(turned(), head_dim=32),
     "gemma2-gelu": decoder(turned(), head_dim=32, sliding_window=16, query_pre_attn_scalar=32, hidden_activation="gelu"),
@@ -217,7 +228,7 @@ COUNTED = set(SIZES) | set(GPT) | set(T5) | {"d_model", "dim", "hidden_dim", "n_
                                              "mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_d_ssm", "linear_key_head_dim", "linear_value_head_dim",
                                              "linear_num_key_heads", "linear_num_value_heads", "pad_token_id", "use_mamba_kernels", "_bare"}
 # Whose class says what does not fit so few layers, experts or heads, or fits no model of the library's.
-UNFIT = {"bamba", "dbrx", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "glm4_moe", "granitemoehybrid", "jamba", "mistral3", "nemotron_h", "qwen3_next"}
+UNFIT = {"bamba", "dbrx", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "glm4_moe", "granitemoehybrid", "jamba", "mistral3", "nemotron_h", "qwen3_5_moe_text", "qwen3_next", "qwen3_vl_moe"}
 SMALLEST = {f"{name}-class": {key: value for key, value in said.items() if key in COUNTED - {"layer_norm_epsilon"}}
             for name, said in FAMILIES.items() if "-" not in name and name not in UNFIT and f"{name}-class" not in FAMILIES}
 FAMILIES |= SMALLEST

@@ -46,6 +46,8 @@ def flags(dtype):
 NO_TOKENIZER = {"nemotron"}
 # Refused by name where they do not say what their layers are.
 NOT_SILENT = {"nemotron_h"}
+# What sees, which GGUF has in a file of its own: the library fills it in at random, and the logits of texts do not depend on it.
+SIGHT = "model.visual."
 
 
 def there_and_back(name, dtype, tokenizer, silent, at):
@@ -60,8 +62,9 @@ def there_and_back(name, dtype, tokenizer, silent, at):
     program.must("convert", folder, file, *flags(dtype))
     program.must("convert", file, back, "--to", "huggingface")
     said = library("compare", before=folder, after=back)
-    if said["missing"] or said["unexpected"]:
-        raise Failure(f"transformers misses {said['missing']} and does not expect {said['unexpected']}")
+    missing = [name for name in said["missing"] if not name.startswith(SIGHT)]
+    if missing or said["unexpected"]:
+        raise Failure(f"transformers misses {missing} and does not expect {said['unexpected']}")
     if not said["difference"] <= NEAR:
         raise Failure(f"logits differ by {said['difference']:.2g} of their RMS; the configuration: {said['config']}")
     shutil.rmtree(at)

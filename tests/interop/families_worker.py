@@ -104,7 +104,9 @@ def make(name, dtype, folder, silent=False):
 
 def logits(folder, ids):
     config = transformers.AutoConfig.from_pretrained(folder)
-    model, told = auto_of(config).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    # A cache without any attention is none that the library can ask for its length.
+    config.use_cache = config.get_text_config().use_cache = False
+    model, told = auto_of(config).from_pretrained(folder, config=config, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
     request = {"input_ids": ids}
     if config.is_encoder_decoder:
         request["decoder_input_ids"] = ids

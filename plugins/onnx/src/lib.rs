@@ -20,6 +20,7 @@ mod derived;
 mod edit;
 mod external;
 mod fields;
+mod gaps;
 mod kinds;
 mod layout;
 mod messages;

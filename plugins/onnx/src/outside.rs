@@ -4,7 +4,7 @@ use crate::external::Reference;
 use crate::layout::SMALLEST_EXTERNAL;
 use crate::plan::{Base, Home};
 use crate::tensor::Data;
-use apr_sdk::{Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor};
+use apr_sdk::{Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor, escape};
 
 /// A file beside the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Placement {
     pub homes: Vec<Home>,
     /// The files beside the model.
     pub files: Vec<OutFile>,
+    /// The first of the source's files beside the model whose name is not kept.
+    pub renamed: Option<String>,
 }
 
 /// The name of the model's own file.
@@ -37,14 +39,14 @@ pub fn file_name(request: &LayoutRequest) -> String {
 /// Tensors inside the model; those of `base` that need not change stay as they are.
 pub fn inside(tensors: &[Tensor], base: Option<(&Base, &[usize])>) -> Placement {
     let mut homes = vec![Home::Inside; tensors.len()];
-    let Some((base, numbers)) = base else { return Placement { homes, files: Vec::new() } };
+    let Some((base, numbers)) = base else { return Placement { homes, ..Placement::default() } };
     for (found, &number) in base.index.tensors.iter().zip(numbers) {
         let is_outside = matches!(found.proto.data, Data::External(_));
         if !is_outside && base.may_keep(found, &tensors[number]) {
             homes[number] = Home::Kept;
         }
     }
-    Placement { homes, files: Vec::new() }
+    Placement { homes, ..Placement::default() }
 }
 
 /// Puts the tensors that `wanted` chooses outside, behind one another.
@@ -139,8 +141,11 @@ pub fn keep(
     if files.is_empty() {
         return Ok(placement);
     }
+    let first = files.first().map(|file| file.name.clone());
     if !all_same || !tiles(tensors, &mut files, &base.files) {
-        return outside(tensors, request, placement, &|number| is_outside[number]);
+        let mut placement = outside(tensors, request, placement, &|number| is_outside[number])?;
+        placement.renamed = first.filter(|name| placement.files.iter().all(|file| file.name != *name));
+        return Ok(placement);
     }
     let (name, count) = (file_name(request), files.len());
     // Beside a single file only its companions may lie; a folder may have any.
@@ -149,6 +154,7 @@ pub fn keep(
     };
     let plain = |file: &OutFile| file.name != name && !file.name.split('/').any(|piece| piece == ".");
     let own = files.iter().all(|file| plain(file) && (request.folder || companion(file)));
+    placement.renamed = first.filter(|_| !own);
     for (n, file) in (1..).zip(&mut files) {
         if !own {
             file.name = numbered(&name, n, count);
@@ -213,7 +219,12 @@ fn pad_to(offset: u64, sink: &mut dyn LayoutSink) -> Result<()> {
 }
 
 /// The notice of what lies beside the model.
-pub fn note(model: &Model, files: &[OutFile], sink: &mut dyn LayoutSink) {
+pub fn note(model: &Model, placement: &Placement, sink: &mut dyn LayoutSink) {
+    let files = &placement.files;
+    if let Some(name) = &placement.renamed {
+        let name = escape(name, 120);
+        sink.note(&format!("the data that lay in `{name}` is in a file named after the model: written as a folder, the model keeps the names of its files"));
+    }
     let count: usize = files.iter().map(|file| file.tensors.len()).sum();
     if let Some(first) = files.first() {
         let more = match files.len() {

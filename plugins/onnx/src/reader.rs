@@ -12,7 +12,7 @@ use crate::skeleton::Skeleton;
 use crate::stream::{NumberStream, Numbers};
 use crate::tensor::{Data, Range, check_len};
 use crate::walk::{Found, Index, Sparse, walk};
-use crate::{outside, probe, sparse_check, strip, weights};
+use crate::{gaps, outside, probe, sparse_check, strip, weights};
 use apr_sdk::carried::{self, Carried};
 use apr_sdk::{
     Bytes, Derived, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, Look, MemorySource,
@@ -131,6 +131,7 @@ impl Opened {
                 "{n_summed} tensors say the SHA-1 of the file that their data is in: it is not checked (planned), and not written again"
             ));
         }
+        opened.notes.extend(gaps::notes(source, file, &opened.tensors, limits)?);
         opened.derived = derived::describe(source, file, limits, &index, &opened.tensors, &opened.numbers)?;
         opened.carried = take_carried(&mut about, limits, &mut opened.notes);
         opened.describe_graph(&mut scan, &index, &about, files.lengths)?;

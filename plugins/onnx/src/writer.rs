@@ -198,7 +198,7 @@ impl File<'_> {
             }
         }
         placement.files.iter().try_for_each(|file| outside::write(file, sink))?;
-        outside::note(self.model, &placement.files, sink);
+        outside::note(self.model, &placement, sink);
         Ok(())
     }
 

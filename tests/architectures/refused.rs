@@ -86,7 +86,6 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
     vec![
         // EmbeddingGemma.
         ("gemma3", json!({"sliding_window_pattern": 4}), &["`sliding_window_pattern` 4"]),
-        ("gemma3", json!({"attn_logit_softcapping": 50.0}), &["`attn_logit_softcapping` 50"]),
         ("gemma3", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
         ("gemma2", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
         // Null is not the same as missing.
@@ -128,6 +127,17 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("hunyuan-dense", json!({"rope_scaling": {"type": "dynamic", "factor": 2.0}}), &["turns otherwise"]),
         ("mpt", json!({"logit_scale": 0.5}), &["`logit_scale` 0.5"]),
         ("mpt", json!({"norm_type": "rmsnorm"}), &["`norm_type`"]),
+        // What the library's classes pass over.
+        (
+            "mpt",
+            json!({"attn_config": {"alibi": true, "alibi_bias_max": 6}}),
+            &["`attn_config.alibi_bias_max`"],
+        ),
+        ("afmoe", json!({"score_func": "softmax"}), &["`score_func`"]),
+        ("afmoe", json!({"route_norm": false}), &["`route_norm`"]),
+        ("hy-v3", json!({"route_norm": false}), &["`route_norm`"]),
+        ("exaone-moe", json!({"scoring_func": "softmax"}), &["`scoring_func`"]),
+        ("cohere2", json!({"rotary_pct": 0.5}), &["`rotary_pct`"]),
         ("gpt2", json!({"scale_attn_by_inverse_layer_idx": true}), &["`scale_attn_by_inverse_layer_idx`"]),
         ("gpt2", json!({"activation_function": "relu"}), &["`hidden_act` \"relu\""]),
         ("bloom", json!({"apply_residual_connection_post_layernorm": true}), &["`apply_residual"]),

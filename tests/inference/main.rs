@@ -20,5 +20,7 @@ mod golden;
 mod loading;
 mod lost;
 mod pooled;
+mod sentences;
+mod settings;
 mod together;
 mod trained;

@@ -14,4 +14,4 @@ mod watched;
 pub use backend::{Backend, devices, first_usable, no_device};
 pub use facts::Facts;
 pub use load::{LoadOptions, Loaded, Wanted, load};
-pub use suggested::Suggested;
+pub use suggested::{Embedding, Suggested};

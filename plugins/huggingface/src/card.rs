@@ -1,7 +1,8 @@
 //! The model card: what the front matter of README.md, `generation_config.json` and `config.json` say about
 //! the model.
 
-use crate::front_matter;
+use crate::generation::Generation;
+use crate::{flat, front_matter};
 use apr_sdk::{Result, Source, Value};
 use serde_json::{Map, Number, Value as Json};
 
@@ -81,11 +82,13 @@ pub fn front(source: &dyn Source, entries: &[String]) -> Result<(Option<Map<Stri
     Ok((map, odd))
 }
 
-/// The card as JSON; `None` if nothing is said. `config` and `generation` are typed keys; `folder` is the folder's name.
+/// The card as JSON; `None` if nothing is said. `config` and `generation` are typed keys, the latter of a file that need not be
+/// there; `embedding` is what it says of vectors of texts; `folder` is the folder's name.
 pub fn card(
     front: Option<&Map<String, Json>>,
     config: &[(String, Value)],
-    generation: &[(String, Value)],
+    generation: Option<&[(String, Value)]>,
+    embedding: Option<Map<String, Json>>,
     folder: &str,
 ) -> Option<String> {
     let empty = Map::new();
@@ -125,18 +128,33 @@ pub fn card(
             card.insert(name.to_owned(), Json::Array(words));
         }
     }
+    let settings = Generation::of(generation.map(object).as_ref(), &object(config));
     let mut sampling = Map::new();
     for (name, key) in SAMPLING {
-        if let Some(json) =
-            typed(generation, key).as_ref().and_then(sampled).filter(|_| !sampling.contains_key(name))
-        {
+        let stated = generation.and_then(|generation| typed(generation, key));
+        if let Some(json) = stated.as_ref().and_then(sampled).filter(|_| !sampling.contains_key(name)) {
             sampling.insert(name.to_owned(), json);
         }
+    }
+    if generation.is_some() && settings.greedy {
+        // The one word for it that other formats have.
+        sampling.insert("temp".to_owned(), 0.into());
     }
     if !sampling.is_empty() {
         card.insert("sampling".to_owned(), Json::Object(sampling));
     }
+    if !settings.carried.is_empty() {
+        card.insert("generation".to_owned(), Json::Object(settings.carried));
+    }
+    if let Some(embedding) = embedding.filter(|embedding| !embedding.is_empty()) {
+        card.insert("embedding".to_owned(), Json::Object(embedding));
+    }
     (!card.is_empty()).then(|| Json::Object(card).to_string())
+}
+
+/// The object that typed keys were.
+pub fn object(typed: &[(String, Value)]) -> Map<String, Json> {
+    flat::unflatten(typed.iter().map(|(key, value)| (key.as_str(), value))).unwrap_or_default()
 }
 
 /// How to sample, as `generation_config.json` says it.
@@ -228,12 +246,12 @@ mod tests {
             ("temperature".to_owned(), Value::from_f64(0.6)),
             ("repetition_penalty".to_owned(), Value::from_f64(1.1)),
         ];
-        let said = card(Some(&front), &config, &generation, "folder").unwrap();
+        let said = card(Some(&front), &config, Some(&generation), None, "folder").unwrap();
         let expected = r#"{"name":"Tiny","author":"me","license":"apache-2.0","ids":["org/tiny","folder"],"source":{"repo_url":"https://x"},"base_models":[{"id":"org/base"}],"datasets":[{"id":"a/b"}],"tags":["x","text-generation"],"languages":["en","no"],"sampling":{"top_k":40,"temp":0.6,"penalty_repeat":1.1}}"#;
         assert_eq!(said, expected);
-        assert_eq!(card(None, &[], &[], &"a1".repeat(20)), None);
+        assert_eq!(card(None, &[], None, None, &"a1".repeat(20)), None);
         let path = [("_name_or_path".to_owned(), Value::from_string("/home/me/tiny"))];
-        assert_eq!(card(None, &path, &[], ""), None);
+        assert_eq!(card(None, &path, None, None, ""), None);
     }
 
     #[test]
@@ -246,7 +264,7 @@ mod tests {
         assert!(readme.ends_with("\n# Tiny: \"1\"\n\nMade here.\n"), "{readme}");
         let front = front_matter::parse(front_matter::of(&readme).unwrap()).unwrap();
         let generation: Vec<_> = crate::flat::flatten(&sampling(said));
-        let again = card(Some(&front), &[], &generation, "").unwrap();
+        let again = card(Some(&front), &[], Some(&generation), None, "").unwrap();
         assert_eq!(serde_json::from_str::<Json>(&again).unwrap(), Json::Object(said.clone()), "{readme}");
         assert_eq!(super::readme(&Map::new(), "Made here."), None);
         let url = serde_json::json!({"repo_url": "https://huggingface.co/datasets/a/b", "name": "B"});

@@ -17,12 +17,14 @@ mod carried;
 mod companions;
 mod flat;
 mod front_matter;
+mod generation;
 mod json;
 mod layout;
 mod made;
 mod pooling;
 mod reader;
 mod scan;
+mod sentences;
 mod stated;
 mod text;
 pub mod tokenizer;
@@ -48,7 +50,7 @@ apr_sdk::export_plugin! {
         huggingface.foreign=keep
         huggingface.adapters=adapter_config.json
         huggingface.tokenizer_keys=tokenizer_config.json:* special_tokens_map.json:* added_tokens.json:* chat_template.jinja:* additional_chat_templates/*:*
-        huggingface.card_keys=generation_config.json:do_sample generation_config.json:temperature generation_config.json:top_* generation_config.json:min_p generation_config.json:repetition_penalty generation_config.json:bos_token_id generation_config.json:eos_token_id generation_config.json:pad_token_id generation_config.json:transformers_version generation_config.json:_from_model_config
+        huggingface.card_keys=generation_config.json:do_sample generation_config.json:temperature generation_config.json:top_k generation_config.json:top_p generation_config.json:min_p generation_config.json:repetition_penalty generation_config.json:bos_token_id generation_config.json:eos_token_id generation_config.json:pad_token_id generation_config.json:transformers_version generation_config.json:_from_model_config
         huggingface.type_keys=dtype torch_dtype
         huggingface.type_names=F64:float64 F32:float32 F16:float16 BF16:bfloat16
         huggingface.option.no-card=write flag - Do not add a README.md if the source has none

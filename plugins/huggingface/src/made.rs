@@ -106,8 +106,12 @@ pub fn generation(said: &Map<String, Json>, tokenizer: Option<&Tokenizer>) -> Op
     if generation.is_empty() {
         return None;
     }
-    // Else the library would take the most probable token, and warn of the rest.
-    generation.insert("do_sample".to_owned(), true.into());
+    // Unless told to draw, the library takes the most probable token and warns of the rest; it refuses a temperature of 0.
+    let greedy = generation.get("temperature").and_then(Json::as_f64) == Some(0.0);
+    if greedy {
+        generation.shift_remove("temperature");
+    }
+    generation.insert("do_sample".to_owned(), (!greedy).into());
     if let Some(tokenizer) = tokenizer {
         ids(&mut generation, tokenizer);
     }

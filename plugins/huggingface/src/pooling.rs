@@ -58,19 +58,29 @@ pub fn stated(source: &dyn Source) -> Result<Vec<(String, Value)>> {
         return Ok(Vec::new());
     }
     let mut typed = vec![(KINDS.to_owned(), Value::from_strings(&kinds))];
-    let config =
-        pooling_path(&modules).map(|path| short(source, &format!("{path}/config.json"))).transpose()?;
-    let mode = config.flatten().filter(Json::is_object).map(|config| mode(&config));
+    let mode = pooling_config(source, &modules)?.filter(Json::is_object).map(|config| mode(&config));
     typed.extend(mode.map(|mode| (KEY.to_owned(), Value::from_string(&mode))));
     Ok(typed)
 }
 
-/// Where the module that pools lies, if there is one.
-fn pooling_path(modules: &Json) -> Option<&str> {
-    let is_pooling = |module: &&Json| {
-        module.get("type").and_then(Json::as_str).is_some_and(|kind| kind.ends_with("Pooling"))
+/// The key under which the module that pools says if it takes the vectors of a prompt, too.
+pub const INCLUDE_PROMPT: &str = "include_prompt";
+
+/// The configuration of the module that pools, if there is one.
+///
+/// # Errors
+/// As [`short`].
+pub fn pooling_config(source: &dyn Source, modules: &Json) -> Result<Option<Json>> {
+    let path = path_of(modules, "Pooling");
+    Ok(path.map(|path| short(source, &format!("{path}/config.json"))).transpose()?.flatten())
+}
+
+/// Where the first module of a kind lies, if there is one.
+pub fn path_of<'m>(modules: &'m Json, kind: &str) -> Option<&'m str> {
+    let is_it = |module: &&Json| {
+        module.get("type").and_then(Json::as_str).is_some_and(|name| name.rsplit('.').next() == Some(kind))
     };
-    modules.as_array()?.iter().find(is_pooling)?.get("path")?.as_str()
+    modules.as_array()?.iter().find(is_it)?.get("path")?.as_str()
 }
 
 /// How the module with this configuration pools: `cls+mean` if it joins the vectors of several ways.

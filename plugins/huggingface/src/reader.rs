@@ -2,8 +2,8 @@
 
 use crate::carried::Carried;
 use crate::companions::Companions;
-use crate::layout::{ADAPTER, CARRIED, CONFIG, FORMAT, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
-use crate::{card, flat, json, pooling, scan, stated, tokenizer, weights};
+use crate::layout::{ADAPTER, CARRIED, CONFIG, FORMAT, GENERATION, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
+use crate::{card, flat, json, pooling, scan, sentences, stated, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
     PartDecl, Reader, Report, Result, Score, Source, Value, escape, strict_json,
@@ -88,9 +88,17 @@ impl Reader for HuggingFace {
             notes
                 .push("the front matter of `README.md` is not understood: nothing of it is known".to_owned());
         }
-        let typed = |name: &str| records.iter().find(|r| r.name == name).map_or(&[][..], |r| &r.typed[..]);
+        let typed = |name: &str| records.iter().find(|r| r.name == name).map(|r| &r.typed[..]);
         let folder = if source.is_folder() { source.name(0) } else { String::new() };
-        let card = card::card(front.as_ref(), typed(CONFIG), typed("generation_config.json"), &folder);
+        let config = typed(CONFIG).unwrap_or_default();
+        let embedding = match entries.iter().any(|entry| entry == MODULES) {
+            true => {
+                let tokenizer = typed("tokenizer_config.json").unwrap_or_default();
+                sentences::embedding(source, &card::object(config), &card::object(tokenizer))?
+            }
+            false => None,
+        };
+        let card = card::card(front.as_ref(), config, typed(GENERATION), embedding, &folder);
         let weights = weights.to_owned();
         Ok(Box::new(Folder { card, records, companions, notes, carried, weights, format }))
     }

@@ -11,7 +11,7 @@ pub use text::Text;
 pub use timings::Timings;
 
 use crate::runner::Runner;
-use crate::sampling::Sampler;
+use crate::sampling::{Progress, Sampler};
 use crate::tokens::Tokens;
 use apr_sdk::tokenizer::Parts;
 use apr_sdk::{Error, ErrorKind, Result, escape};
@@ -176,8 +176,12 @@ impl<'m> Generator<'m> {
     ) -> Result<Answer> {
         check_prompt(request.prompt.len(), self.model.context())?;
         let mut stops = Stops::new(request.stops)?;
-        sampler.forget();
-        request.prompt.iter().for_each(|id| sampler.accept(*id));
+        sampler.begin(Progress {
+            text: request.prompt.to_vec(),
+            prompt: request.prompt.len(),
+            ends: request.ends.to_vec(),
+            most: request.max_tokens.map(usize_of),
+        });
         let began = (around.now)();
         let known = self.reuse(request.prompt);
         let mut timings = Timings::of_prompt(request.prompt.len() - known, known);

@@ -1,17 +1,20 @@
 //! Chooses the next token from logits.
 //!
 //! The steps and their order are llama.cpp's defaults: the repeat penalty, top-k, top-p, min-p, the temperature,
-//! and a draw. At temperature 0 the largest logit after the penalty is chosen, the lowest id of equal ones. Given
+//! and a draw; around the penalty come the changes that a model's own settings ask for ([`Processors`]). At temperature 0 the largest logit after the penalty is chosen, the lowest id of equal ones. Given
 //! the same logits and the same seed, the choice is the same on every machine: the random numbers are PCG32's, the
 //! exponentials are computed in plain F64 arithmetic.
 
 mod exponential;
+mod processors;
 pub(crate) mod random;
+
+pub use processors::{Processors, Progress};
 
 use apr_sdk::{Error, Result};
 use exponential::exp;
+use processors::penalize;
 use random::Random;
-use std::collections::VecDeque;
 
 /// Settings for choosing tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,10 +95,11 @@ fn best_first(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
 #[derive(Clone, Debug)]
 pub struct Sampler {
     settings: Settings,
+    processors: Processors,
     random: Random,
-    /// The most recent tokens, oldest first.
-    recent: VecDeque<u32>,
-    /// Kept between calls for its memory.
+    progress: Progress,
+    /// Kept between calls for its memory, and so are the candidates.
+    logits: Vec<f32>,
     candidates: Vec<Candidate>,
 }
 
@@ -107,7 +111,20 @@ impl Sampler {
     pub fn new(settings: Settings) -> Result<Sampler> {
         settings.check()?;
         let random = Random::new(settings.seed);
-        Ok(Sampler { settings, random, recent: VecDeque::new(), candidates: Vec::new() })
+        Ok(Sampler {
+            settings,
+            processors: Processors::default(),
+            random,
+            progress: Progress::default(),
+            logits: Vec::new(),
+            candidates: Vec::new(),
+        })
+    }
+
+    /// The sampler with these changes of logits.
+    #[must_use]
+    pub fn with_processors(self, processors: Processors) -> Sampler {
+        Sampler { processors, ..self }
     }
 
     /// Its settings.
@@ -115,17 +132,14 @@ impl Sampler {
         &self.settings
     }
 
-    /// Notes a token of the prompt or of the answer, for the repeat penalty.
-    pub fn accept(&mut self, id: u32) {
-        self.recent.push_back(id);
-        while self.recent.len() > self.settings.repeat_last {
-            self.recent.pop_front();
-        }
+    /// Starts a text: forgets another, and notes the tokens of the prompt. The random numbers go on.
+    pub fn begin(&mut self, progress: Progress) {
+        self.progress = progress;
     }
 
-    /// Forgets the noted tokens. The random numbers go on.
-    pub fn forget(&mut self) {
-        self.recent.clear();
+    /// Notes a token of the answer.
+    pub fn accept(&mut self, id: u32) {
+        self.progress.text.push(id);
     }
 
     /// Chooses a token by its logits, one for each id. The choice is not noted: see [`Sampler::accept`].
@@ -135,9 +149,16 @@ impl Sampler {
     /// chosen, and is an error only if it stands everywhere.
     pub fn choose(&mut self, logits: &[f32]) -> Result<u32> {
         check(logits)?;
-        self.candidates.clear();
-        self.candidates.extend((0u32..).zip(logits).map(|(id, logit)| Candidate { id, logit: *logit }));
+        self.logits.clear();
+        self.logits.extend_from_slice(logits);
+        self.processors.bias(&self.progress, &mut self.logits);
         self.penalize();
+        self.processors.restrict(&self.progress, &mut self.logits);
+        if self.logits.iter().all(|logit| *logit == f32::NEG_INFINITY) {
+            return Err(none_allowed());
+        }
+        self.candidates.clear();
+        self.candidates.extend((0u32..).zip(&self.logits).map(|(id, logit)| Candidate { id, logit: *logit }));
         if self.settings.temperature == 0.0 {
             let best = self.candidates.iter().min_by(|a, b| best_first(a, b));
             return best.map(|best| best.id).ok_or_else(none_left);
@@ -148,20 +169,13 @@ impl Sampler {
         self.draw()
     }
 
-    /// Makes recent tokens less likely, each once however often it occurs.
+    /// Makes recent tokens less likely.
     fn penalize(&mut self) {
         let penalty = self.settings.repeat_penalty;
-        if penalty == 1.0 {
-            return;
-        }
-        let mut recent: Vec<u32> = self.recent.iter().copied().collect();
-        recent.sort_unstable();
-        recent.dedup();
-        for id in recent {
-            let found = usize::try_from(id).ok().and_then(|at| self.candidates.get_mut(at));
-            if let Some(Candidate { logit, .. }) = found {
-                if *logit > 0.0 { *logit /= penalty } else { *logit *= penalty }
-            }
+        if penalty != 1.0 {
+            let text = &self.progress.text;
+            let recent = text.get(text.len().saturating_sub(self.settings.repeat_last)..);
+            penalize(&mut self.logits, recent.unwrap_or_default(), penalty);
         }
     }
 
@@ -235,6 +249,10 @@ fn check(logits: &[f32]) -> Result<()> {
         return Err(none_left());
     }
     Ok(())
+}
+
+fn none_allowed() -> Error {
+    Error::failed("the model's own settings rule out every token, such as those of its `bad_words_ids`")
 }
 
 fn none_left() -> Error {

@@ -1,5 +1,7 @@
 //! Choices against distributions that are computed by hand.
 
+mod processors;
+
 use super::*;
 use apr_sdk::ErrorKind;
 
@@ -102,7 +104,7 @@ fn recent_tokens_are_penalized_once_each() {
     assert_eq!(sampler.choose(&logits).unwrap(), 1);
     assert_eq!(sampler.candidates[0].logit, -2.0);
     sampler.accept(1);
-    sampler.forget();
+    sampler.begin(Progress::default());
     assert_eq!(sampler.choose(&logits).unwrap(), 1);
 }
 

@@ -3,12 +3,19 @@
 use super::Args;
 use crate::cli::context::Context;
 use crate::cli::signals;
+use crate::cli::verbs::running::args::Bound;
+use crate::cli::verbs::running::loading::Ready;
 use crate::cli::verbs::running::loading::Ready;
 use crate::cli::verbs::running::prompt::{message, of_chat};
+use crate::cli::verbs::running::prompt::{message, of_chat};
+use crate::cli::verbs::running::signs::{explained, in_words};
 use crate::cli::verbs::running::signs::{explained, in_words};
 use crate::cli::verbs::running::stdout::Stdout;
+use crate::cli::verbs::running::stdout::Stdout;
+use crate::cli::verbs::running::summary::{Summary, said_of};
 use crate::cli::verbs::running::summary::{Summary, said_of};
 use apr_host::host::Host;
+use apr_host::running::Suggested;
 use apr_inference::generation::{Answer, End, Generator, Request, Surroundings};
 use apr_inference::sampling::Sampler;
 use apr_sandbox::Tokens;
@@ -29,6 +36,7 @@ pub struct Conversation<'c> {
     context_tokens: u32,
     sampler: Sampler,
     ends: Vec<u32>,
+    suggested: &'c Suggested,
     messages: Vec<Json>,
     /// Set by Ctrl-C.
     cancel: Arc<AtomicBool>,
@@ -55,6 +63,7 @@ impl<'c> Conversation<'c> {
             generator: Generator::new(&mut loaded.runner),
             sampler,
             ends,
+            suggested: &loaded.facts.suggested,
             messages: Vec::new(),
             cancel: Arc::clone(&host.cancel),
             is_ended: signals::flag_of_end(),
@@ -86,8 +95,8 @@ impl<'c> Conversation<'c> {
         let out = Stdout::new();
         let outcome = self.generate(&out);
         out.end_line()?;
-        let answer = match outcome {
-            Ok(answer) => answer,
+        let (answer, bound) = match outcome {
+            Ok(outcome) => outcome,
             Err(error) if error.kind() == ErrorKind::Cancelled && !self.is_ended.load(Ordering::Relaxed) => {
                 self.messages.pop();
                 self.go_on();
@@ -105,7 +114,7 @@ impl<'c> Conversation<'c> {
             self.go_on();
         }
         self.messages.push(message("assistant", &answer.text));
-        self.tell(&answer);
+        self.tell(&answer, bound);
         Ok(())
     }
 
@@ -115,21 +124,20 @@ impl<'c> Conversation<'c> {
         signals::forgive();
     }
 
-    fn generate(&mut self, out: &Stdout) -> Result<Answer> {
+    /// The answer, and its bound.
+    fn generate(&mut self, out: &Stdout) -> Result<(Answer, Bound)> {
         let prompt = of_chat(self.tokens, self.args.template.as_deref(), &self.messages)?;
         let began = Instant::now();
-        let request = Request {
-            prompt: &prompt,
-            stops: &self.args.sampling.stop,
-            ends: &self.ends,
-            max_tokens: self.args.sampling.max_tokens(),
-        };
+        let stops = self.args.sampling.stops(self.suggested);
+        let bound = self.args.sampling.bound(self.suggested, prompt.len());
+        let request = Request { prompt: &prompt, stops: &stops, ends: &self.ends, max_tokens: bound.most };
         let mut around = Surroundings {
             now: &|| began.elapsed(),
             is_cancelled: &|| out.is_closed() || self.cancel.load(Ordering::Relaxed),
             give: &mut |text| out.give(text),
         };
-        self.generator.generate(self.tokens, &mut self.sampler, &request, &mut around)
+        let answer = self.generator.generate(self.tokens, &mut self.sampler, &request, &mut around)?;
+        Ok((answer, bound))
     }
 
     /// An error with what helps in a chat.
@@ -143,13 +151,13 @@ impl<'c> Conversation<'c> {
     }
 
     /// Says what there is to say about an answer.
-    fn tell(&self, answer: &Answer) {
+    fn tell(&self, answer: &Answer, bound: Bound) {
         let terminal = &self.context.terminal;
         if terminal.verbose > 0 {
             let summary = Summary::of(&answer.timings, Duration::ZERO, self.bytes_per_token);
             summary.lines(None).iter().for_each(|line| terminal.note(line));
         }
-        if let Some(said) = said_of(answer, self.context_tokens) {
+        if let Some(said) = said_of(answer, self.context_tokens, bound) {
             terminal.warn(&said);
         }
         let greedy = self.sampler.settings().temperature == 0.0;

@@ -107,7 +107,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
             context.terminal.note("type /help for the commands, /exit to leave");
         }
     }
-    let sampler = args.sampling.sampler(&loaded.facts.suggested, &|text| context.terminal.warn(text))?;
+    let facts = &loaded.facts;
+    let warn = |text: &str| context.terminal.warn(text);
+    let sampler = args.sampling.sampler(&facts.suggested, facts.vocabulary, &warn)?;
     let mut conversation = Conversation::new(args, &mut loaded, sampler, context, &host);
     let mut lines = Lines::default();
     let mut is_interrupted = false;

@@ -4,6 +4,7 @@ use super::Args;
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::kernels::floor::read_floor;
+use crate::cli::verbs::running::args::Bound;
 use crate::cli::verbs::running::loading::Ready;
 use crate::cli::verbs::running::signs::in_words;
 use crate::cli::verbs::running::summary::{Summary, said_of, word_of};
@@ -37,6 +38,7 @@ pub fn report(
     context: &Context,
     host: &Host,
     loaded: &Ready,
+    bound: Bound,
     (answer, sampler): (Answer, Sampler),
 ) -> Result<Answered> {
     let summary = Summary::of(&answer.timings, loaded.time, loaded.facts.bytes_per_token);
@@ -50,7 +52,7 @@ pub fn report(
     let greedy = sampler.settings().temperature == 0.0;
     let signs = answer.signs.iter().map(|sign| in_words(*sign, &loaded.tokens, &args.file, greedy));
     let mut warnings: Vec<String> =
-        said_of(&answer, loaded.runner.context()).into_iter().chain(signs).collect();
+        said_of(&answer, loaded.runner.context(), bound).into_iter().chain(signs).collect();
     if context.terminal.json {
         warnings.splice(0..0, loaded.facts.warnings.iter().cloned());
     }

@@ -75,7 +75,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     only_a_path(&args.file)?;
     args.sampling.check()?;
-    let question = args.question.read(args.embed)?;
+    let question = args.question.read()?;
     let file = args.logits_out.as_deref().map(|path| OutputFile::new(path, "file of logits", args.force));
     let host = context.host();
     let wanted = if args.embed { Wanted::Embedding } else { Wanted::Logits };
@@ -87,23 +87,29 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         writes: file.as_ref(),
     };
     let mut loaded = load_model(&args.file, &wishes, &host, context)?;
-    let prompt = question.tokens(&loaded.tokens)?;
-    let sampler = args.sampling.sampler(&loaded.facts.suggested, &|text| context.terminal.warn(text))?;
+    let warn = |text: &str| context.terminal.warn_of_answer(text);
     if args.embed {
-        return embedded::run(loaded, &prompt, &args.file).map(boxed);
+        return embedded::run(loaded, &question, &args.file, &warn).map(boxed);
     }
+    let prompt = question.tokens(&loaded.tokens)?;
+    let facts = &loaded.facts;
+    let sampler = args.sampling.sampler(&facts.suggested, facts.vocabulary, &warn)?;
+    let stops = args.sampling.stops(&facts.suggested);
+    let bound = args.sampling.bound(&facts.suggested, prompt.len());
+    let ends = loaded.tokens.facts().ends.clone();
+    let request = Request { prompt: &prompt, stops: &stops, ends: &ends, max_tokens: bound.most };
     let Some(file) = file else {
-        let answer = answer(args, context, &host, &loaded.tokens, &prompt, sampler, &mut loaded.runner)?;
-        return answered::report(args, context, &host, &loaded, answer).map(boxed);
+        let answer = answer(args, context, &host, &loaded.tokens, &request, sampler, &mut loaded.runner)?;
+        return answered::report(args, context, &host, &loaded, bound, answer).map(boxed);
     };
     let mut recorded = Recorded::new(&mut loaded.runner, Writer::new(file)?);
-    if args.sampling.max_tokens() == Some(0) {
+    if bound.most == Some(0) {
         // Nothing is chosen, but the prompt's logits are wanted.
         recorded.feed(&prompt).map_err(|error| explained(error, &args.file))?;
     }
-    let answer = answer(args, context, &host, &loaded.tokens, &prompt, sampler, &mut recorded)?;
+    let answer = answer(args, context, &host, &loaded.tokens, &request, sampler, &mut recorded)?;
     recorded.finish()?;
-    answered::report(args, context, &host, &loaded, answer).map(boxed)
+    answered::report(args, context, &host, &loaded, bound, answer).map(boxed)
 }
 
 /// Generates the answer, and prints it as it comes.
@@ -112,23 +118,17 @@ fn answer(
     context: &Context,
     host: &Host,
     tokens: &Tokens,
-    prompt: &[u32],
+    request: &Request<'_>,
     mut sampler: Sampler,
     model: &mut dyn Model,
 ) -> Result<(Answer, Sampler)> {
-    let request = Request {
-        prompt,
-        stops: &args.sampling.stop,
-        ends: &tokens.facts().ends,
-        max_tokens: args.sampling.max_tokens(),
-    };
     let (out, began, json) = (Stdout::new(), Instant::now(), context.terminal.json);
     let mut around = Surroundings {
         now: &|| began.elapsed(),
         is_cancelled: &|| out.is_closed() || host.cancel.load(Ordering::Relaxed),
         give: &mut |text| if json { Ok(()) } else { out.give(text) },
     };
-    let answer = Generator::new(model).generate(tokens, &mut sampler, &request, &mut around);
+    let answer = Generator::new(model).generate(tokens, &mut sampler, request, &mut around);
     out.end_line()?;
     let answer = answer.map_err(|error| explained(error, &args.file))?;
     if answer.end == End::Cancelled && !out.is_closed() {

@@ -2,6 +2,7 @@
 
 use crate::cli::verbs::running::prompt::{has_template, message, of_chat, of_text, of_whole_text};
 use crate::cli::verbs::tokenizer::text::{Text, read};
+use apr_host::running::Embedding;
 use apr_sandbox::Tokens;
 use apr_sdk::{Error, Result};
 use std::io::{self, IsTerminal};
@@ -52,8 +53,6 @@ enum Form {
     Either,
     /// A text to continue.
     Text,
-    /// A text that is all there is.
-    Whole,
     /// A message of the user.
     Chat { system: Option<String>, template: Option<String> },
 }
@@ -64,11 +63,11 @@ impl QuestionArgs {
         self.prompt_file.as_deref().map(Path::new)
     }
 
-    /// Reads the prompt; `embed` is whether it is wanted as a text in any case.
+    /// Reads the prompt.
     ///
     /// # Errors
     /// InvalidArgument if there is none; as [`read`].
-    pub fn read(&self, embed: bool) -> Result<Question> {
+    pub fn read(&self) -> Result<Question> {
         let typed = self.prompt.as_ref().or(self.prompt_flag.as_ref());
         let text = match (typed, &self.prompt_file) {
             (Some(text), _) if text != "-" => text.clone(),
@@ -84,7 +83,6 @@ impl QuestionArgs {
             return Err(Error::invalid_argument("the prompt is empty").hint("give a text to answer"));
         }
         let form = match () {
-            () if embed => Form::Whole,
             () if self.raw => Form::Text,
             () if self.chat || self.system.is_some() || self.template.is_some() => {
                 Form::Chat { system: self.system.clone(), template: self.template.clone() }
@@ -96,6 +94,19 @@ impl QuestionArgs {
 }
 
 impl Question {
+    /// The tokens of the text in the form in which the model makes vectors of texts.
+    ///
+    /// # Errors
+    /// As [`of_whole_text`].
+    pub fn embedded(&self, tokens: &Tokens, way: &Embedding) -> Result<Vec<u32>> {
+        let mut text = format!("{}{}", way.prompt, self.text);
+        if way.lower_case {
+            // Character by character, as tokenizers do it.
+            text = text.chars().flat_map(char::to_lowercase).collect();
+        }
+        of_whole_text(tokens, &text)
+    }
+
     /// Its tokens.
     ///
     /// # Errors
@@ -114,7 +125,6 @@ impl Question {
             }
             Form::Either if has_template(tokens) => of_chat(tokens, None, &[user]),
             Form::Either | Form::Text => of_text(tokens, &self.text),
-            Form::Whole => of_whole_text(tokens, &self.text),
         }
     }
 }

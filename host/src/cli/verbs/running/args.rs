@@ -3,7 +3,7 @@
 use crate::cli::folders::{cache_home, process_env};
 use apr_host::running::{Backend, LoadOptions, Suggested, Wanted};
 use apr_inference::sampling::{Sampler, Settings};
-use apr_sdk::{DType, Error, Options, Result};
+use apr_sdk::{DType, Error, Options, Result, escape};
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -128,8 +128,8 @@ pub struct SamplingArgs {
         value_parser = parse_stop,
         allow_hyphen_values = true
     )]
-    pub stop: Vec<String>,
-    /// End the answer after N tokens [default: when the model ends it, or the context is full]
+    stop: Vec<String>,
+    /// End the answer after N tokens; -1 for no bound [default: the model's, else when the context is full]
     #[arg(long, aliases = ["n-predict", "predict"], value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     max_tokens: Option<Count>,
 }
@@ -165,19 +165,32 @@ impl SamplingArgs {
         Sampler::new(self.settings(&Suggested::default())).map(|_| ())
     }
 
-    /// The sampler: each setting comes from the user, else from the model, else from llama.cpp's defaults. A seed that was not
-    /// given is drawn. If the model's suggestions are invalid, they are ignored and `warn` is called.
+    /// The sampler for a model that knows so many tokens: each setting comes from the user, else from the model, else from
+    /// llama.cpp's defaults. A seed that was not given is drawn. `warn` is told of the model's suggestions that are not followed.
     ///
     /// # Errors
     /// As [`SamplingArgs::check`].
-    pub fn sampler(&self, suggested: &Suggested, warn: &dyn Fn(&str)) -> Result<Sampler> {
+    pub fn sampler(&self, suggested: &Suggested, vocabulary: u32, warn: &dyn Fn(&str)) -> Result<Sampler> {
         let settings = self.settings(suggested);
-        Sampler::new(settings).or_else(|error| {
+        let sampler = Sampler::new(settings).or_else(|error| {
             let sampler = Sampler::new(self.settings(&Suggested::default()))?;
             let why = error.message();
             warn(&format!("ignoring the model's suggested sampling settings: {why}"));
-            Ok(sampler)
-        })
+            Ok::<_, Error>(sampler)
+        })?;
+        if !suggested.not_followed.is_empty() {
+            let all: Vec<_> =
+                suggested.not_followed.iter().map(|one| format!("`{}`", escape(one, 80))).collect();
+            warn(&format!(
+                "the answer is not the one that the model's own settings ask for, since these are not followed: {}",
+                all.join(", ")
+            ));
+        }
+        if let Err(error) = suggested.processors.check(vocabulary) {
+            warn(&format!("ignoring the model's own restrictions of its answers: {}", error.message()));
+            return Ok(sampler);
+        }
+        Ok(sampler.with_processors(suggested.processors.clone()))
     }
 
     fn settings(&self, suggested: &Suggested) -> Settings {
@@ -196,13 +209,41 @@ impl SamplingArgs {
         }
     }
 
-    /// Tokens of an answer at most.
+    /// Tokens of an answer at most, as the user says.
     pub fn max_tokens(&self) -> Option<u32> {
         match self.max_tokens {
             Some(Count::AtMost(n)) => Some(n),
             Some(Count::NoBound) | None => None,
         }
     }
+
+    /// The bound of an answer to a prompt of so many tokens: the user's, else the model's.
+    pub fn bound(&self, suggested: &Suggested, prompt: usize) -> Bound {
+        if self.max_tokens.is_some() {
+            return Bound { most: self.max_tokens(), setting: None };
+        }
+        let prompt = u32::try_from(prompt).unwrap_or(u32::MAX);
+        // No text is as short as a longer prompt: transformers refuses that, which helps nobody here.
+        let of_text = suggested.max_length.and_then(|most| most.checked_sub(prompt)).filter(|left| *left > 0);
+        match suggested.max_new_tokens {
+            Some(most) => Bound { most: Some(most), setting: Some("max_new_tokens") },
+            None => Bound { most: of_text, setting: of_text.map(|_| "max_length") },
+        }
+    }
+
+    /// The strings that end an answer: the user's and the model's.
+    pub fn stops(&self, suggested: &Suggested) -> Vec<String> {
+        self.stop.iter().chain(&suggested.stops).cloned().collect()
+    }
+}
+
+/// Tokens of an answer at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Their number; `None` for as many as the context has room for.
+    pub most: Option<u32>,
+    /// The model's setting that says so, unless it is the user.
+    pub setting: Option<&'static str>,
 }
 
 /// A seed from the system, small enough to be typed again.
@@ -215,10 +256,10 @@ fn random_seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apr_inference::sampling::Processors;
 
-    #[test]
-    fn the_user_comes_before_the_model_and_the_model_before_the_default() {
-        let args = |temperature| SamplingArgs {
+    fn args(temperature: Option<f32>) -> SamplingArgs {
+        SamplingArgs {
             temperature,
             top_k: None,
             top_p: None,
@@ -228,18 +269,39 @@ mod tests {
             seed: Some(1),
             stop: Vec::new(),
             max_tokens: None,
-        };
+        }
+    }
+
+    #[test]
+    fn the_user_comes_before_the_model_and_the_model_before_the_default() {
         let warned = std::cell::Cell::new(0);
         let warn = |_: &str| warned.set(warned.get() + 1);
         let model = Suggested { temperature: Some(0.5), top_k: Some(7), ..Suggested::default() };
-        let settings = *args(Some(0.25)).sampler(&model, &warn).unwrap().settings();
+        let settings = *args(Some(0.25)).sampler(&model, 8, &warn).unwrap().settings();
         assert_eq!((settings.temperature, settings.top_k, settings.top_p), (0.25, 7, 0.95));
-        assert_eq!(args(None).sampler(&model, &warn).unwrap().settings().temperature, 0.5);
+        assert_eq!(args(None).sampler(&model, 8, &warn).unwrap().settings().temperature, 0.5);
         assert_eq!(warned.get(), 0);
         let odd = Suggested { temperature: Some(-1.0), top_k: Some(7), ..Suggested::default() };
-        assert_eq!(args(None).sampler(&odd, &warn).unwrap().settings().top_k, 40);
+        assert_eq!(args(None).sampler(&odd, 8, &warn).unwrap().settings().top_k, 40);
         assert_eq!(warned.get(), 1);
-        assert!(args(Some(-1.0)).check().is_err() && args(Some(-1.0)).sampler(&model, &warn).is_err());
+        let processors = Processors { forced_first: Some(8), ..Processors::default() };
+        let beyond =
+            Suggested { processors, not_followed: vec!["num_beams = 4".to_owned()], ..model.clone() };
+        assert_eq!(args(None).sampler(&beyond, 8, &warn).unwrap().settings().top_k, 7);
+        assert_eq!(warned.get(), 3);
+        assert!(args(Some(-1.0)).check().is_err() && args(Some(-1.0)).sampler(&model, 8, &warn).is_err());
+    }
+
+    #[test]
+    fn the_models_bound_counts_unless_the_user_has_one() {
+        let with = |max_tokens| SamplingArgs { max_tokens, ..args(None) };
+        let model = Suggested { max_length: Some(10), ..Suggested::default() };
+        assert_eq!(with(None).bound(&model, 7), Bound { most: Some(3), setting: Some("max_length") });
+        assert_eq!(with(None).bound(&model, 10), Bound { most: None, setting: None });
+        assert_eq!(with(Some(Count::NoBound)).bound(&model, 7), Bound { most: None, setting: None });
+        assert_eq!(with(Some(Count::AtMost(5))).bound(&model, 7), Bound { most: Some(5), setting: None });
+        let both = Suggested { max_new_tokens: Some(4), ..model };
+        assert_eq!(with(None).bound(&both, 7), Bound { most: Some(4), setting: Some("max_new_tokens") });
     }
 
     #[test]

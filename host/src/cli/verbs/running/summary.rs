@@ -1,5 +1,7 @@
 //! The summary of an answer: for people with `-v`, and as JSON.
 
+use super::args::Bound;
+use apr_host::sizes::show_number_of;
 use apr_inference::generation::{Answer, End, Timings};
 use serde::Serialize;
 use std::time::Duration;
@@ -103,10 +105,17 @@ pub fn word_of(end: &End) -> &'static str {
 }
 
 /// The note for the user about why it ended.
-pub fn said_of(answer: &Answer, context: u32) -> Option<String> {
-    (answer.end == End::Context).then(|| {
-        format!("the context of {context} tokens is full, and the answer ends there: raise `--context` for a longer one")
-    })
+pub fn said_of(answer: &Answer, context: u32, bound: Bound) -> Option<String> {
+    match (&answer.end, bound) {
+        (End::Context, _) => Some(format!(
+            "the context of {context} tokens is full, and the answer ends there: raise `--context` for a longer one"
+        )),
+        (End::MaxTokens, Bound { setting: Some(setting), .. }) => Some(format!(
+            "the answer ends after {}, as the model's own `{setting}` says: pass `--max-tokens` for a longer one",
+            show_number_of(answer.ids.len(), "token")
+        )),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@
 //! | `forced_bos_token_id`, `forced_eos_token_id` | the id behind a single token, and an array of those of which one is the last |
 //! | `exponential_decay_length_penalty` | a number of tokens, and the factor by which an end becomes likelier with each one behind them |
 //! | `suppress_tokens`, `begin_suppress_tokens` | arrays of ids that are never chosen, or not as the first |
+//! | `top_h`, `typical_p`, `epsilon_cutoff`, `eta_cutoff` | parts of 1: what is left where tokens are drawn |
 //! | `max_length`, `max_new_tokens` | tokens of the whole text, and of the answer, at most |
 //! | `stop_strings` | array of texts that end the answer |
 //! | `temp`, `top_k`, `top_p`, `min_p` | as in `sampling`, where a file states them that other formats do not repeat |

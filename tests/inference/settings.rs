@@ -2,8 +2,10 @@
 //! `tests/model`); what is not followed is named.
 
 use crate::loading::{convert_to, trained};
+use apr_inference::sampling::{Processors, Sampler, Settings, Truncation};
 use apr_tests::{Scratch, program};
 use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -72,6 +74,36 @@ fn answers_are_those_of_transformers_by_the_same_settings() {
 }
 
 #[test]
+fn draws_are_of_what_transformers_leaves() {
+    let text = std::fs::read_to_string(apr_tests::root().join("tests/model/settings.json")).unwrap();
+    let golden: Json = serde_json::from_str(&text).unwrap();
+    let numbers = golden["left"]["logits"].as_array().unwrap();
+    let logits: Vec<f32> = numbers.iter().map(|logit| logit.as_f64().unwrap() as f32).collect();
+    for case in golden["left"]["cases"].as_array().unwrap() {
+        let set = |name: &str| case["settings"].get(name).and_then(Json::as_f64);
+        let truncation = Truncation {
+            top_h: set("top_h"),
+            typical_p: set("typical_p"),
+            epsilon_cutoff: set("epsilon_cutoff"),
+            eta_cutoff: set("eta_cutoff"),
+        };
+        let settings = Settings {
+            temperature: set("temperature").unwrap_or(1.0) as f32,
+            top_k: set("top_k").unwrap_or(0.0) as u32,
+            top_p: set("top_p").unwrap_or(1.0) as f32,
+            min_p: set("min_p").unwrap_or(0.0) as f32,
+            ..Settings::default()
+        };
+        let processors = Processors { truncation, ..Processors::default() };
+        let mut sampler = Sampler::new(settings).unwrap().with_processors(processors);
+        let drawn: BTreeSet<u32> = (0..20_000).map(|_| sampler.choose(&logits).unwrap()).collect();
+        let want = case["left"].as_array().unwrap();
+        let want: BTreeSet<u32> = want.iter().map(|id| id.as_u64().unwrap() as u32).collect();
+        assert_eq!(drawn, want, "{}", case["settings"]);
+    }
+}
+
+#[test]
 fn settings_that_are_not_followed_are_named() {
     let settings = json!({"num_beams": 4, "guidance_scale": 1.5, "do_sample": true, "typical_p": 0.9, "num_beam_groups": 1,
         "penalty_alpha": 0.0, "cache_implementation": "hybrid", "suppress_tokens": ["a"]});
@@ -84,7 +116,7 @@ fn settings_that_are_not_followed_are_named() {
         let answer = answer(path, &args);
         let told = warnings(&answer);
         assert_eq!(told.len(), 1, "{told:?}");
-        let all = "`suppress_tokens = [\"a\"]`, `num_beams = 4`, `guidance_scale = 1.5`, `typical_p = 0.9`";
+        let all = "`suppress_tokens = [\"a\"]`, `num_beams = 4`, `guidance_scale = 1.5`";
         assert!(told[0].ends_with(all), "{told:?}");
     }
     let beyond = json!({"bad_words_ids": [[1, 1536]]});

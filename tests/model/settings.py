@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+import types
 from importlib.metadata import version
 from pathlib import Path
 
@@ -52,6 +53,14 @@ CASES = [
 # Without a file of their own, they are those of config.json.
 STATED = [("configuration", GOD, {"no_repeat_ngram_size": 1, "suppress_tokens": [267]})]
 STEPS = 24
+# Of these logits, what is left where a token is drawn; the temperature comes last in `apr`, so beside top_p and min_p it is 1.
+LOGITS = [round(2.5 - 0.21 * n - 0.4 * (n % 3), 2) for n in range(16)]
+LEFT = [
+    {"typical_p": 0.5}, {"typical_p": 0.9}, {"typical_p": 0.2, "temperature": 0.5}, {"epsilon_cutoff": 0.05}, {"eta_cutoff": 0.2},
+    {"eta_cutoff": 0.05, "temperature": 1.5}, {"top_h": 0.5}, {"top_h": 0.9, "temperature": 0.7}, {"top_h": 0.01},
+    {"top_k": 8, "typical_p": 0.6, "epsilon_cutoff": 0.09, "temperature": 0.8}, {"top_p": 0.8, "eta_cutoff": 0.3},
+    {"min_p": 0.2, "typical_p": 0.7, "epsilon_cutoff": 0.1, "eta_cutoff": 0.4}, {"epsilon_cutoff": 0.99},
+]
 
 
 @torch.no_grad()
@@ -83,6 +92,16 @@ def case(name, prompt, settings, file):
             "ids": chosen[:-1] if ended else chosen, "smallest_gap": round(min(gaps), 4)}
 
 
+def left(settings):
+    config = transformers.GenerationConfig(do_sample=True, **settings)
+    config._eos_token_tensor = None
+    warpers = transformers.LlamaForCausalLM._get_logits_processor(types.SimpleNamespace(
+        config=types.SimpleNamespace(is_encoder_decoder=False),
+        _merge_criteria_processor_list=lambda own, _: own), config, input_ids_seq_length=1, device="cpu")
+    scores = warpers(torch.zeros((1, 1), dtype=torch.long), torch.tensor([LOGITS]))
+    return {"settings": settings, "left": [n for n, score in enumerate(scores[0].tolist()) if score != float("-inf")]}
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--check", action="store_true")
@@ -90,13 +109,16 @@ def main():
     plain = case("plain", GOD, {}, "generation_config.json")
     cases = [plain] + [case(*one, "generation_config.json") for one in CASES] + [case(*one, "config.json") for one in STATED]
     packages = ("transformers", "torch", "tokenizers")
-    made = {"made_by": {name: version(name) for name in packages}, "steps": STEPS, "cases": cases}
-    lines = ",\n  ".join(json.dumps(one) for one in cases)
-    text = f'{{\n "made_by": {json.dumps(made["made_by"])},\n "steps": {STEPS},\n "cases": [\n  {lines}\n ]\n}}\n'
+    made = {name: version(name) for name in packages}
+    listed = lambda rows, indent: ("," + indent).join(json.dumps(row) for row in rows)
+    kept = [left(settings) for settings in LEFT]
+    text = (f'{{\n "made_by": {json.dumps(made)},\n "steps": {STEPS},\n "cases": [\n  {listed(cases, chr(10) + "  ")}\n ],\n'
+            f' "left": {{"logits": {json.dumps(LOGITS)}, "cases": [\n  {listed(kept, chr(10) + "  ")}\n ]}}\n}}\n')
     path = HERE / "settings.json"
     if options.check:
-        have = json.loads(path.read_text())["cases"]
-        wrong = [one["name"] for one, other in zip(cases, have, strict=True) if one["ids"] != other["ids"]]
+        have = json.loads(path.read_text())
+        wrong = [one["name"] for one, other in zip(cases, have["cases"], strict=True) if one["ids"] != other["ids"]]
+        wrong += [one["settings"] for one, other in zip(kept, have["left"]["cases"], strict=True) if one != other]
         sys.exit(f"settings: other continuations of {wrong}" if wrong else None)
     path.write_text(text)
 

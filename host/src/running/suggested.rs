@@ -1,7 +1,7 @@
 //! The makers' suggestions for choosing a model's tokens: the card's `sampling`, which formats read from their own keys
 //! (`general.sampling.*` of GGUF) and files (`generation_config.json`).
 
-use apr_inference::sampling::Processors;
+use apr_inference::sampling::{Processors, Truncation};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 
@@ -124,6 +124,16 @@ impl<'c> Settings<'c> {
         self.list(name).filter_map(Json::as_str).filter(|text| !text.is_empty()).map(str::to_owned).collect()
     }
 
+    fn truncation(self) -> Truncation {
+        let part = |name: &str| self.get(name)?.as_f64().filter(|part| *part > 0.0 && *part <= 1.0);
+        Truncation {
+            top_h: part("top_h"),
+            typical_p: part("typical_p"),
+            epsilon_cutoff: part("epsilon_cutoff"),
+            eta_cutoff: part("eta_cutoff"),
+        }
+    }
+
     #[allow(clippy::cast_possible_truncation, reason = "logits are in single precision")]
     fn processors(self) -> Processors {
         // Of one sequence, the last bias counts.
@@ -154,6 +164,7 @@ impl<'c> Settings<'c> {
             decay: decay.and_then(|decay| Some((decay.get(0)?.as_i64()?, decay.get(1)?.as_f64()?))),
             suppressed: self.ids("suppress_tokens"),
             suppressed_first: self.ids("begin_suppress_tokens"),
+            truncation: self.truncation(),
         }
     }
 }

@@ -30,8 +30,12 @@ const CARRIED: [(&str, Form); 16] = [
 const SAMPLED: [(&str, &str); 4] =
     [("temperature", "temp"), ("top_k", "top_k"), ("top_p", "top_p"), ("min_p", "min_p")];
 
+/// Settings that the card carries under the same name if tokens are drawn: parts of 1, and the least that changes nothing.
+const DRAWN: [(&str, f64); 4] =
+    [("top_h", f64::INFINITY), ("typical_p", 1.0), ("epsilon_cutoff", 1.0), ("eta_cutoff", 1.0)];
+
 /// Settings without a place, and the values of them that change an answer.
-const OTHERS: [(&str, Changes); 16] = [
+const OTHERS: [(&str, Changes); 12] = [
     ("num_beams", Changes::Above(1.0)),
     ("num_beam_groups", Changes::Above(1.0)),
     ("num_return_sequences", Changes::Above(1.0)),
@@ -44,10 +48,6 @@ const OTHERS: [(&str, Changes); 16] = [
     ("token_healing", Changes::True),
     ("max_time", Changes::Always),
     ("cache_implementation", Changes::Text("quantized")),
-    ("top_h", Changes::Sampled(f64::INFINITY)),
-    ("typical_p", Changes::Sampled(1.0)),
-    ("epsilon_cutoff", Changes::Sampled(1.0)),
-    ("eta_cutoff", Changes::Sampled(1.0)),
 ];
 
 /// The form of a setting.
@@ -84,8 +84,6 @@ enum Changes {
     Above(f64),
     /// All numbers but this one.
     Beside(f64),
-    /// Numbers above 0 and below this one, if tokens are drawn.
-    Sampled(f64),
 }
 
 /// Settings of one model.
@@ -125,8 +123,18 @@ impl Generation {
             carried.shift_remove("min_length");
         }
         let draws = get("do_sample").and_then(|json| json.as_bool());
+        for (name, all) in DRAWN.iter().filter(|_| draws == Some(true)) {
+            let Some(json) = get(name) else { continue };
+            match json.as_f64() {
+                Some(part) if part >= *all || part == 0.0 => {}
+                Some(part) if part > 0.0 && part <= 1.0 => {
+                    _ = carried.insert((*name).to_owned(), number(part))
+                }
+                _ => others.push(said(name, &json)),
+            }
+        }
         for (name, changes) in OTHERS {
-            if let Some(json) = get(name).filter(|json| changes.has(json, draws == Some(true))) {
+            if let Some(json) = get(name).filter(|json| changes.has(json)) {
                 others.push(said(name, &json));
             }
         }
@@ -220,7 +228,7 @@ fn list(items: &[Json], form: impl Fn(&Json) -> Option<Json>) -> Option<Json> {
 }
 
 impl Changes {
-    fn has(self, json: &Json, draws: bool) -> bool {
+    fn has(self, json: &Json) -> bool {
         let number = json.as_f64();
         match self {
             Changes::Always => true,
@@ -228,7 +236,6 @@ impl Changes {
             Changes::Text(text) => json.as_str() == Some(text),
             Changes::Above(least) => number.is_none_or(|number| number > least),
             Changes::Beside(one) => number.is_none_or(|number| number != one),
-            Changes::Sampled(below) => draws && number.is_none_or(|number| number > 0.0 && number < below),
         }
     }
 }
@@ -271,7 +278,7 @@ mod tests {
             "watermarking_config": {"greenlist_ratio": 0.25, "bias": 2.0, "hashing_key": 15485863}}"#,
         );
         let want = json!({"not_followed": ["suppress_tokens = [\"a\"]", "num_beams = 4",
-            "watermarking_config = {\"greenlist_ratio\":0.25,\"bias\":2.0,\"ha...", "top_h = 0.4", "typical_p = 0.9"]});
+            "watermarking_config = {\"greenlist_ratio\":0.25,\"bias\":2.0,\"ha..."], "top_h": 0.4, "typical_p": 0.9});
         assert_eq!(Json::Object(said.carried), want);
     }
 

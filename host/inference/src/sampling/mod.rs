@@ -8,8 +8,10 @@
 mod exponential;
 mod processors;
 pub(crate) mod random;
+mod truncation;
 
 pub use processors::{Processors, Progress};
+pub use truncation::Truncation;
 
 use apr_sdk::{Error, Result};
 use exponential::exp;
@@ -163,9 +165,11 @@ impl Sampler {
             let best = self.candidates.iter().min_by(|a, b| best_first(a, b));
             return best.map(|best| best.id).ok_or_else(none_left);
         }
+        self.keep_top_h();
         self.keep_top_k();
         self.keep_top_p();
         self.keep_min_p();
+        self.keep_probable();
         self.draw()
     }
 
@@ -211,6 +215,30 @@ impl Sampler {
         if least > 0.0 {
             let kept = self.weights(1.0).partition_point(|weight| *weight >= least);
             self.candidates.truncate(kept.max(1));
+        }
+    }
+
+    /// Leaves what a model's own part of the entropy keeps.
+    fn keep_top_h(&mut self) {
+        if self.processors.truncation.top_h.is_some() {
+            self.candidates.sort_unstable_by(best_first);
+            let mut weights = self.weights(f64::from(self.settings.temperature));
+            weights.truncate(truncation::WIDEST);
+            let kept = self.processors.truncation.first(&weights);
+            self.candidates.truncate(kept.unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Leaves what a model's own rules for probabilities keep.
+    fn keep_probable(&mut self) {
+        // The weights of a whole vocabulary are not for nothing.
+        if self.processors.truncation == Truncation::default() {
+            return;
+        }
+        let weights = self.weights(f64::from(self.settings.temperature));
+        if let Some(kept) = self.processors.truncation.rest(&weights) {
+            let mut kept = kept.into_iter();
+            self.candidates.retain(|_| kept.next() == Some(true));
         }
     }
 

@@ -6,6 +6,7 @@
 //!            `bias`           |  the sampler's |                              `restrict`
 //! ```
 
+use super::truncation::Truncation;
 use apr_sdk::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -36,6 +37,8 @@ pub struct Processors {
     pub suppressed: Vec<u32>,
     /// Tokens that are not the answer's first.
     pub suppressed_first: Vec<u32>,
+    /// What is left out where tokens are drawn.
+    pub truncation: Truncation,
 }
 
 /// A text as far as it is.

@@ -197,11 +197,12 @@ impl Form {
     }
 }
 
+/// A whole number, also one that is written as a float.
 fn whole(json: &Json) -> Option<i64> {
+    let float = json.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e15)?;
     #[allow(clippy::cast_possible_truncation, reason = "it is a whole number, and far smaller")]
-    let float =
-        || json.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e15).map(|float| float as i64);
-    json.as_i64().or_else(float)
+    let whole = float as i64;
+    Some(whole)
 }
 
 fn number(number: f64) -> Json {

@@ -23,6 +23,9 @@ const WHOLE_CONFIG: &str = "config_sentence_transformers.json";
 /// Keys of the first module's configuration that change its vectors and are not followed.
 const OTHERS: [&str; 3] = ["processing_kwargs", "query_expansion", "module_output_name"];
 
+/// Keys of the model and of the tokenizer that bound the tokens of a text.
+const LENGTHS: [&str; 2] = ["max_position_embeddings", "model_max_length"];
+
 /// The output that the next module takes, whoever says so.
 const OUTPUT: &str = "token_embeddings";
 
@@ -48,18 +51,14 @@ pub fn embedding(
     }
     let whole = short(source, WHOLE_CONFIG)?.unwrap_or_default();
     let pooling = pooling_config(source, &modules)?.unwrap_or_default();
-    Ok(Some(stated(&module, &whole, &pooling, (config, tokenizer))))
+    Ok(Some(stated(&module, &whole, &pooling, &[config, tokenizer])))
 }
 
-fn stated(
-    module: &Json,
-    whole: &Json,
-    pooling: &Json,
-    (config, tokenizer): (&Map<String, Json>, &Map<String, Json>),
-) -> Map<String, Json> {
+fn stated(module: &Json, whole: &Json, pooling: &Json, bounds: &[&Map<String, Json>]) -> Map<String, Json> {
     let mut embedding = Map::new();
-    let usual = [config.get("max_position_embeddings"), tokenizer.get("model_max_length")];
-    let usual = usual.into_iter().flatten().filter_map(Json::as_u64).min();
+    let lengths =
+        bounds.iter().flat_map(|object| LENGTHS.iter().filter_map(|key| object.get(*key)?.as_u64()));
+    let usual = lengths.min();
     let most = module.get("max_seq_length").and_then(Json::as_u64).or(usual);
     if let Some(most) = most.filter(|most| *most > 0) {
         embedding.insert("max_length".to_owned(), most.into());
@@ -87,13 +86,14 @@ fn stated(
         embedding.insert("dimensions".to_owned(), width.into());
     }
     for key in OTHERS {
-        let changes = |json: &&Json| match json {
-            Json::Object(members) => !members.is_empty(),
-            Json::String(text) => text != OUTPUT,
-            other => !other.is_null(),
+        let changes = match module.get(key) {
+            None | Some(Json::Null) => false,
+            Some(Json::Object(members)) => !members.is_empty(),
+            Some(Json::String(text)) => text != OUTPUT,
+            Some(_) => true,
         };
-        if let Some(json) = module.get(key).filter(changes) {
-            others.push(format!("{key} = {json}").into());
+        if changes {
+            others.push(format!("{key} = {}", module.get(key).unwrap_or(&Json::Null)).into());
         }
     }
     if !others.is_empty() {
@@ -107,10 +107,10 @@ mod tests {
     use super::*;
 
     fn of(module: Json, whole: Json, pooling: Json) -> Json {
-        let object = |json: Json| json.as_object().cloned().unwrap_or_default();
-        let (config, tokenizer) =
-            (object(json!({"max_position_embeddings": 512})), object(json!({"model_max_length": 1e30})));
-        Json::Object(stated(&module, &whole, &pooling, (&config, &tokenizer)))
+        let config = json!({"max_position_embeddings": 512});
+        let tokenizer = json!({"model_max_length": 1e30});
+        let bounds = [config.as_object().unwrap(), tokenizer.as_object().unwrap()];
+        Json::Object(stated(&module, &whole, &pooling, &bounds))
     }
 
     #[test]

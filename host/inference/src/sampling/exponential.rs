@@ -34,7 +34,7 @@ pub fn ln(x: f64) -> f64 {
     }
     let bits = x.to_bits();
     // From 1 to 2.
-    let part = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
+    let part = f64::from_bits((bits & ((1 << 52) - 1)) | (1023 << 52));
     #[allow(clippy::cast_precision_loss, reason = "at most 2047")]
     let times = (bits >> 52) as f64 - 1023.0;
     // At most a third, whose 39th power is below 2^-60.

@@ -108,8 +108,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
         }
     }
     let facts = &loaded.facts;
-    let warn = |text: &str| context.terminal.warn(text);
-    let sampler = args.sampling.sampler(&facts.suggested, facts.vocabulary, &warn)?;
+    let sampler =
+        args.sampling.sampler(&facts.suggested, facts.vocabulary, &|text| context.terminal.warn(text))?;
     let mut conversation = Conversation::new(args, &mut loaded, sampler, context, &host);
     let mut lines = Lines::default();
     let mut is_interrupted = false;

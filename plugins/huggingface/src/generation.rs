@@ -254,7 +254,8 @@ mod tests {
     fn what_has_a_place_is_carried_in_one_form() {
         let said = of(
             r#"{"suppress_tokens": 7, "forced_eos_token_id": [3, 4], "bad_words_ids": [[1], [2, 3]],
-            "sequence_bias": [[[5, 6], -2]], "stop_strings": "x", "repetition_penalty": 1.5, "do_sample": false}"#,
+            "sequence_bias": [[[5, 6], -2]], "stop_strings": "x", "repetition_penalty": 1.5, "do_sample": false,
+            "exponential_decay_length_penalty": [3.0, 1.5]}"#,
         );
         let want = json!({"repetition_penalty": 1.5, "sequence_bias": [[[5, 6], -2.0]], "bad_words_ids": [[1], [2, 3]],
             "forced_eos_token_id": [3, 4],
@@ -279,7 +280,7 @@ mod tests {
             "watermarking_config": {"greenlist_ratio": 0.25, "bias": 2.0, "hashing_key": 15485863}}"#,
         );
         let want = json!({"not_followed": ["suppress_tokens = [\"a\"]", "num_beams = 4",
-            "watermarking_config = {\"greenlist_ratio\":0.25,\"bias\":2.0,\"ha..."], "top_h": 0.4, "typical_p": 0.9});
+            "watermarking_config = {\"greenlist_ratio\":0.25,\"bias\":2.0,\"hash..."], "top_h": 0.4, "typical_p": 0.9});
         assert_eq!(Json::Object(said.carried), want);
     }
 

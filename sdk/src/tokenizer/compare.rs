@@ -1,73 +1,36 @@
-//! Finds the first difference between the tokenizer that was planned and the one that was written.
+//! Compares the tokenizer that was planned with the one that was written, as far as every format keeps it.
 
+use super::differences::{Differences, SHOWN};
 use super::pieces::{by_pieces, merges_of_scores};
 use super::{Core, TokenType, Tokenizer, Treatment, core};
 use crate::escape;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use std::fmt::{self, Debug, Display};
 
-/// One difference: where it is, and the value on either side.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Difference {
-    /// The field that differs: `text`, `type`, `score`, `merge`, `special id`, ...
-    pub field: &'static str,
-    /// The item of that field: `of token 5 ...`, a merge's index, a name; may be empty.
-    pub of: String,
-    /// The planned value, for display.
-    pub planned: String,
-    /// The value found in the output, for display.
-    pub written: String,
-}
-
-impl Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Difference { field, of, planned, written } = self;
-        let space = if of.is_empty() { "" } else { " " };
-        write!(f, "its {field}{space}{of} is {written}, {planned} was planned")
-    }
-}
-
-/// Characters of a text shown in a message.
-const SHOWN: usize = 60;
-
-/// See [`Tokenizer::difference`].
-pub fn difference(planned: &Tokenizer, written: &Tokenizer) -> Option<Difference> {
+/// See [`Tokenizer::core_differences`].
+pub fn core_differences(planned: &Tokenizer, written: &Tokenizer) -> Differences {
     let (want, have) = (core::core(planned), core::core(written));
-    kinds(&want, &have)
-        .or_else(|| tokens(planned, written, &want, &have))
-        .or_else(|| scores(&want, &have))
-        .or_else(|| merges(planned, written, &want, &have))
-        .or_else(|| {
-            let around = Around::of(planned);
-            named("special id", &around.special(&want, &have), &have.special, ToString::to_string)
-                .or_else(|| named("add flag", &around.flags(&want, &have), &have.add, ToString::to_string))
-        })
-        .or_else(|| charsmaps(&want.charsmap, &have.charsmap))
-        .or_else(|| treatments(want.treatment.as_ref()?, have.treatment.as_ref()?))
-        .or_else(|| {
-            named("chat template", &want.chat_templates, &have.chat_templates, |text| {
-                format!("`{}`", escape(text, SHOWN))
-            })
-        })
-}
-
-/// The difference between two values, if there is one.
-fn unless_same<T: PartialEq + Debug>(field: &'static str, want: T, have: T) -> Option<Difference> {
-    let shown = |value: &T| format!("{value:?}");
-    (want != have).then(|| Difference {
-        field,
-        of: String::new(),
-        planned: shown(&want),
-        written: shown(&have),
-    })
-}
-
-fn kinds(want: &Core, have: &Core) -> Option<Difference> {
-    unless_same("kind", want.kind, have.kind)
-        .or_else(|| unless_same("spelling", want.spelling, have.spelling))
-        .or_else(|| unless_same("number of tokens", want.tokens.len(), have.tokens.len()))
+    let mut found = Differences::default();
+    found.unless_same("kind", "", &want.kind, &have.kind);
+    found.unless_same("spelling", "", &want.spelling, &have.spelling);
+    let alike = found.is_empty();
+    found.unless_same("number of tokens", "", &want.tokens.len(), &have.tokens.len());
+    tokens(planned, written, &want, &have, &mut found);
+    if alike {
+        scores(&want, &have, &mut found);
+        merges(planned, written, &want, &have, &mut found);
+    }
+    let around = Around::of(planned);
+    found.named("special id", &around.special(&want, &have), &have.special, ToString::to_string);
+    found.named("add flag", &around.flags(&want, &have), &have.add, ToString::to_string);
+    if alike {
+        charsmaps(&want.charsmap, &have.charsmap, &mut found);
+        if let (Some(want), Some(have)) = (&want.treatment, &have.treatment) {
+            treatments(want, have, &mut found);
+        }
+    }
+    found.templates(&want.chat_templates, &have.chat_templates);
+    found
 }
 
 fn token(core: &Core, id: usize) -> String {
@@ -75,7 +38,7 @@ fn token(core: &Core, id: usize) -> String {
     format!("of token {id} `{text}`")
 }
 
-fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) -> Option<Difference> {
+fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, found: &mut Differences) {
     let is_word =
         |id: usize| written.added.iter().any(|added| usize::try_from(added.id) == Ok(id) && !added.special);
     let same_type = |id: usize, kind: TokenType, other: TokenType| {
@@ -87,46 +50,43 @@ fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) ->
             // Others have none and go by the token's look; its flag tells what it is.
             || kind == TokenType::UserDefined && other == TokenType::Control && is_word(id)
     };
-    for (id, ((text, kind), (other, other_kind))) in want.tokens.iter().zip(&have.tokens).enumerate() {
-        if text != other {
-            let quoted = |text: &str| format!("`{}`", escape(text, SHOWN));
-            let of = format!("of token {id}");
-            return Some(Difference { field: "text", of, planned: quoted(text), written: quoted(other) });
-        }
-        if !same_type(id, *kind, *other_kind) {
-            let (planned, written) = (format!("{kind:?}"), format!("{other_kind:?}"));
-            return Some(Difference { field: "type", of: token(want, id), planned, written });
+    for id in 0..want.tokens.len().max(have.tokens.len()) {
+        let [one, other] = [want, have].map(|core| core.tokens.get(id));
+        if one.map(|(text, _)| text) != other.map(|(text, _)| text) {
+            let quoted = |token: Option<&(String, TokenType)>| {
+                token.map_or_else(|| "none".to_owned(), |(text, _)| format!("`{}`", escape(text, SHOWN)))
+            };
+            found.put("text", || (format!("of token {id}"), quoted(one), quoted(other)));
+        } else if let (Some((_, kind)), Some((_, other))) = (one, other)
+            && !same_type(id, *kind, *other)
+        {
+            found.put("type", || (token(want, id), format!("{kind:?}"), format!("{other:?}")));
         }
     }
-    None
 }
 
-fn scores(want: &Core, have: &Core) -> Option<Difference> {
-    let pairs = want.scores.iter().zip(&have.scores).enumerate();
-    let (id, (score, other)) = pairs.into_iter().find(|(_, (want, have))| want != have)?;
+fn scores(want: &Core, have: &Core, found: &mut Differences) {
     let shown = |score: &Option<f32>| score.map_or_else(|| "none".to_owned(), |score| score.to_string());
-    Some(Difference { field: "score", of: token(want, id), planned: shown(score), written: shown(other) })
+    for (id, (score, other)) in want.scores.iter().zip(&have.scores).enumerate() {
+        if score != other {
+            found.put("score", || (token(want, id), shown(score), shown(other)));
+        }
+    }
 }
 
 /// Compares merges if the target stores any: with the planned ones, or with those implied by the planned
 /// scores.
-fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core) -> Option<Difference> {
+fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, found: &mut Differences) {
     if by_pieces(written) && written.merges.is_empty() {
-        return None;
+        return;
     }
     let made = (by_pieces(planned) && planned.merges.is_empty()).then(|| merges_of_scores(planned)).flatten();
-    let (one, two) = (made.as_ref().unwrap_or(&planned.merges), &written.merges);
-    let at = (0..one.len().max(two.len())).find(|&n| one.get(n) != two.get(n))?;
     let text = |core: &Core, id: u32| {
         let text = usize::try_from(id).ok().and_then(|id| core.tokens.get(id));
         text.map(|(text, _)| escape(text, SHOWN)).unwrap_or_default()
     };
-    let shown = |core: &Core, merge: Option<&(u32, u32)>| match merge {
-        Some(&(a, b)) => format!("`{}` + `{}` ({a}, {b})", text(core, a), text(core, b)),
-        None => "none".to_owned(),
-    };
-    let (planned, written) = (shown(want, one.get(at)), shown(have, two.get(at)));
-    Some(Difference { field: "merge", of: at.to_string(), planned, written })
+    let one = made.as_ref().unwrap_or(&planned.merges);
+    found.merges([one, &written.merges], [&|id| text(want, id), &|id| text(have, id)]);
 }
 
 /// Roles of tokens that no tokenizer's file has to state: the beginning where none is added, the end of a turn, of a
@@ -181,44 +141,30 @@ impl Around {
     }
 }
 
-fn named<T: PartialEq>(
-    field: &'static str,
-    want: &BTreeMap<String, T>,
-    have: &BTreeMap<String, T>,
-    show: impl Fn(&T) -> String,
-) -> Option<Difference> {
-    let name = want.keys().chain(have.keys()).find(|name| want.get(*name) != have.get(*name))?;
-    let shown = |value: Option<&T>| value.map_or_else(|| "none".to_owned(), &show);
-    let (planned, written) = (shown(want.get(name)), shown(have.get(name)));
-    Some(Difference { field, of: format!("`{}`", escape(name, SHOWN)), planned, written })
-}
-
-fn charsmaps(want: &Option<Vec<u8>>, have: &Option<Vec<u8>>) -> Option<Difference> {
+fn charsmaps(want: &Option<Vec<u8>>, have: &Option<Vec<u8>>, found: &mut Differences) {
     if want == have {
-        return None;
+        return;
     }
     let size = |map: &Option<Vec<u8>>| {
         map.as_ref().map_or_else(|| "none".to_owned(), |map| format!("{} bytes", map.len()))
     };
-    let same = || want.iter().flatten().zip(have.iter().flatten()).take_while(|(a, b)| a == b).count();
-    let of = format!("of normalization, from byte {} on", same());
-    Some(Difference { field: "map", of, planned: size(want), written: size(have) })
+    let same = want.iter().flatten().zip(have.iter().flatten()).take_while(|(a, b)| a == b).count();
+    found.put("map", || (format!("of normalization, from byte {same} on"), size(want), size(have)));
 }
 
 /// Compares what is done to a text before tokenization.
-fn treatments(want: &Treatment, have: &Treatment) -> Option<Difference> {
-    let of = |of: &'static str| move |found: Difference| Difference { of: of.to_owned(), ..found };
+fn treatments(want: &Treatment, have: &Treatment, found: &mut Differences) {
     let space = |of: &Treatment| (of.space_first, of.space_once);
-    unless_same("treatment", space(want), space(have))
-        .map(of("of the space before a text"))
-        .or_else(|| unless_same("treatment", want.squeezes, have.squeezes).map(of("of runs of spaces")))
-        .or_else(|| unless_same("treatment", want.marks_spaces, have.marks_spaces).map(of("of spaces")))
-        .or_else(|| charsmaps(&want.charsmap, &have.charsmap))
-        .or_else(|| {
-            let (planned, written) = (want.names_of_others(), have.names_of_others());
-            let of = "of texts by other steps".to_owned();
-            (want.others != have.others).then_some(Difference { field: "treatment", of, planned, written })
-        })
+    found.unless_same("treatment", "of the space before a text", &space(want), &space(have));
+    found.unless_same("treatment", "of runs of spaces", &want.squeezes, &have.squeezes);
+    found.unless_same("treatment", "of spaces", &want.marks_spaces, &have.marks_spaces);
+    if !found.has("map") {
+        charsmaps(&want.charsmap, &have.charsmap, found);
+    }
+    if want.others != have.others {
+        let of = "of texts by other steps".to_owned();
+        found.put("treatment", || (of, want.names_of_others(), have.names_of_others()));
+    }
 }
 
 #[cfg(test)]

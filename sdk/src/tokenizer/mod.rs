@@ -36,14 +36,16 @@ mod check;
 mod compare;
 mod core;
 mod definitions;
+mod differences;
 mod json;
 mod library;
 mod pieces;
 mod treatment;
+mod whole;
 
-pub use self::compare::Difference;
 pub use self::core::{Core, byte_of};
 pub use self::definitions::{Around, fill_definitions, fill_definitions_with, post_processor};
+pub use self::differences::{Difference, Differences};
 pub use self::library::{added_token, library_form};
 pub use self::pieces::{before_bytes, beyond_scores, merges_of_scores, scores_of_merges};
 pub use self::treatment::{SpaceFirst, Treatment, steps};
@@ -262,11 +264,25 @@ impl Tokenizer {
         core::core(self)
     }
 
-    /// Compares the part that every format with a tokenizer keeps: returns the first thing in which `written`
-    /// differs from this one. Where a format stores only scores or only merges, they are compared with what
-    /// the other implies.
+    /// The differences in the part that every format with a tokenizer keeps, between this one and what was `written`
+    /// of it. Where a format stores only scores or only merges, they are compared with what the other implies.
+    pub fn core_differences(&self, written: &Tokenizer) -> Differences {
+        compare::core_differences(self, written)
+    }
+
+    /// The first of [`Tokenizer::core_differences`].
     pub fn difference(&self, written: &Tokenizer) -> Option<Difference> {
-        compare::difference(self, written)
+        self.core_differences(written).listed().first().cloned()
+    }
+
+    /// All differences from another tokenizer, in whatever either states.
+    pub fn differences(&self, other: &Tokenizer) -> Differences {
+        whole::differences(self, other)
+    }
+
+    /// The differences from another tokenizer outside the part that every format keeps, in what both state.
+    pub fn differences_beyond_core(&self, other: &Tokenizer) -> Differences {
+        whole::beyond_core(self, other)
     }
 
     /// Every token's text as it appears in input, by id: `tokens` may spell an added token differently if it

@@ -1,7 +1,8 @@
 //! Filters that run over a value: they fail for what Python does not iterate, where the library takes none for an empty list.
 
-use crate::template::python::values::{order, text};
-use crate::template::python::{is_iterable, not_iterable};
+use crate::template::python::objects::View;
+use crate::template::python::values::{name_of, order, text};
+use crate::template::python::{is_iterable, not_iterable, pay};
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, Error, State, filters};
 
@@ -71,7 +72,19 @@ fn ordered(value: Value, named: &Kwargs) -> Answer {
     Ok(Value::from(items))
 }
 
-/// The value, if Python iterates it.
+/// The value, if Python iterates it. What a loop has left is not iterated here.
 pub fn iterated(value: Value) -> Answer {
-    if is_iterable(&value) { Ok(value) } else { Err(not_iterable(&value)) }
+    if is_iterable(&value) && name_of(&value) != "Loop" { Ok(value) } else { Err(not_iterable(&value)) }
+}
+
+/// What a loop runs over: the library must know how many items there are, or its last one would be like the others.
+pub fn looped(state: &State<'_, '_>, value: Value) -> Answer {
+    if let Some(text) = value.as_str() {
+        pay(state, text.len().saturating_mul(size_of::<Value>()))?;
+        return Ok(text.chars().map(|c| Value::from(c.to_string())).collect());
+    }
+    match value.downcast_object_ref::<View>() {
+        Some(view) => Ok(Value::from(view.items.clone())),
+        None => iterated(value),
+    }
 }

@@ -10,9 +10,9 @@ mod percent;
 mod texts;
 pub mod values;
 
-use crate::template::python::iterating::iterated;
+use crate::template::python::iterating::{iterated, looped};
 use crate::template::python::objects::{MAX_RANGE, Range, View};
-use crate::template::python::values::{Number, Type, represented, text};
+use crate::template::python::values::{Number, Type, name_of, represented, text};
 use crate::template::source::ITERATED;
 use minijinja::value::{
     Kwargs, Object, ObjectRepr, Rest, StringInput, Value, ValueKind, ValueOrKwargs, from_args,
@@ -81,6 +81,7 @@ pub fn add(environment: &mut Environment<'_>) {
     environment.add_test("iterable", |value: &Value| is_iterable(value));
     environment.add_test("sequence", |value: &Value| is_sequence(value));
     environment.add_test("callable", is_callable);
+    environment.add_test("mapping", |value: &Value| Type::of(value) == Type::Map);
     // A bool of Python is a number.
     environment.add_test("number", |value: &Value| {
         is_float(value) || value.is_number() || value.kind() == ValueKind::Bool
@@ -90,7 +91,7 @@ pub fn add(environment: &mut Environment<'_>) {
     environment.add_test("odd", |value: &Value| Ok::<_, Error>(remainder(value, &Value::from(2))? == 1));
     environment
         .add_test("divisibleby", |value: &Value, by: &Value| Ok::<_, Error>(remainder(value, by)? == 0));
-    environment.add_filter(ITERATED, iterated);
+    environment.add_filter(ITERATED, looped);
     environment.add_filter("abs", absolute);
     for name in ["default", "d"] {
         environment.add_filter(name, default);
@@ -292,7 +293,10 @@ fn trim(value: StringInput<'_>, chars: Option<Cow<'_, str>>) -> Value {
 /// Returns whether Python iterates the value; asking takes nothing out of a generator.
 pub fn is_iterable(value: &Value) -> bool {
     use ValueKind::{Iterable, Map, Seq, String, Undefined};
-    matches!(value.kind(), String | Seq | Map | Iterable | Undefined)
+    match value.kind() {
+        Map => Type::of(value) == Type::Map || name_of(value) == "Loop",
+        kind => matches!(kind, String | Seq | Iterable | Undefined),
+    }
 }
 
 /// The error for a value that Python does not iterate.
@@ -302,13 +306,22 @@ pub fn not_iterable(value: &Value) -> Error {
 
 /// Returns whether the value has a length and can be indexed, as texts and maps of Python can.
 fn is_sequence(value: &Value) -> bool {
-    value.downcast_object_ref::<View>().is_none()
-        && matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
+    match value.kind() {
+        ValueKind::Map => Type::of(value) == Type::Map,
+        ValueKind::Seq | ValueKind::String | ValueKind::Undefined => {
+            value.downcast_object_ref::<View>().is_none()
+        }
+        _ => false,
+    }
 }
 
-/// Returns whether the value can be called: a function, or what is undefined, whose call fails.
+/// Returns whether the value can be called: a function, a macro, a loop, or what is undefined, whose call fails.
 fn is_callable(value: &Value) -> bool {
-    value.is_undefined() || (value.kind() == ValueKind::Plain && Float::of(value).is_none())
+    match (value.kind(), name_of(value)) {
+        (ValueKind::Undefined, _) | (_, "Macro" | "Loop") => true,
+        (ValueKind::Plain, name) => Float::of(value).is_none() && name != "Cycler",
+        _ => false,
+    }
 }
 
 fn is_float(value: &Value) -> bool {

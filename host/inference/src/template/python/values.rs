@@ -162,7 +162,13 @@ fn equal_at(one: &Value, two: &Value, depth: usize) -> Result<bool, Error> {
             Ok(true)
         }
         Type::Undefined | Type::None => Ok(true),
-        Type::Number | Type::Other => Ok(one == two),
+        Type::Number => Ok(one == two),
+        Type::Other => match (one.downcast_object_ref::<Method>(), two.downcast_object_ref::<Method>()) {
+            (Some(one), Some(two)) => {
+                Ok(one.name == two.name && equal_at(&one.value, &two.value, depth + 1)?)
+            }
+            _ => Ok(one == two),
+        },
     }
 }
 

@@ -12,6 +12,9 @@
 //!
 //! Chains are one call, so that long ones nest no deeper than short ones.
 
+mod parameters;
+
+use crate::template::source::ITERATED;
 use crate::template::source::tokens::{Kind, Token, meant, spelled, tokens};
 
 /// How deep an expression may nest. 100: the library's parser stops at 150 levels, real templates at 10.
@@ -55,6 +58,17 @@ pub fn block(inner: &str, iterated: &str) -> Option<String> {
             let only = if parser.skip("if") { format!(" if {}", parser.condition()?) } else { String::new() };
             let again = if parser.skip("recursive") { " recursive" } else { "" };
             format!(" for {targets} in ({over})|{iterated}{only}{again} ")
+        }
+        "macro" => {
+            let name = parser.next().filter(|name| name.kind == Kind::Name)?.text;
+            let (parameters, body) = parser.parameters()?;
+            format!(" macro {name}({parameters}) {body}")
+        }
+        "call" => {
+            let (parameters, body) =
+                if parser.is("(") { parser.parameters()? } else { (String::new(), String::new()) };
+            let brackets = if parameters.is_empty() { parameters } else { format!("({parameters})") };
+            format!(" call{brackets} {} {body}", parser.condition()?)
         }
         _ => return None,
     };
@@ -260,7 +274,11 @@ impl<'s> Parser<'s> {
             } else if self.is("(") {
                 let arguments = self.arguments()?;
                 let called = path.call("apr_get");
-                path = Chain::new(format!("{called}({arguments})"));
+                path = Chain::new(match &*called {
+                    // A loop that runs again runs over what a loop may.
+                    "loop" if !arguments.is_empty() => format!("loop(({arguments})|{ITERATED})"),
+                    _ => format!("{called}({arguments})"),
+                });
             } else {
                 break;
             }
@@ -502,10 +520,16 @@ mod tests {
             ("set ns.x = ns.x + 1", " set ns.x = apr_calculate('+', apr_get('.', ns, 'x'), 1) "),
             ("for x in 1, 2", " for x in (1, 2)|i "),
             ("with a = b.c, d = 1", " with a = apr_get('.', b, 'c'), d = 1 "),
+            ("macro m(a, b=c.d)", " macro m(a, b=apr_get('.', c, 'd')) "),
+            (
+                "macro m(a, b=a|c(a=b))",
+                " macro m(a, b=apr_missing) %}{% set b = (a|c(a=apr_missing)) if b is undefined else b ",
+            ),
+            ("call(a) m(b.c)", " call(a) m(apr_get('.', b, 'c')) "),
         ] {
             assert_eq!(block(given, "i").as_deref(), Some(expected), "{given}");
         }
-        for given in ["else", "set x", "macro m(a)", "set x | upper"] {
+        for given in ["else", "set x", "macro m(a", "macro m(a b)", "call", "set x | upper"] {
             assert_eq!(block(given, "i"), None, "{given}");
         }
     }

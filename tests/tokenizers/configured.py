@@ -5,8 +5,8 @@ else than `tokenizer.json`, or leaves to the class what it does not say.
 
 Each variant of `cases` names a tokenizer of tests/golden/tokenizers (`of`), the files that it is without (`without`), the list of
 words that is made of its tokenizer.json (`vocabulary`) or whether vocab.json and merges.txt are (`merged`), its whole
-`tokenizer_config.json` (`config`; null for none), and members of `config.json` and `tokenizer.json` that are changed (`model`,
-`fast`: JSON pointers and values). The script adds under the version of the library that runs it: the ids of `texts` with and
+`tokenizer_config.json` (`config`; null for none), further files of JSON by name (`files`), and members of `config.json` and
+`tokenizer.json` that are changed (`model`, `fast`: JSON pointers and values). The script adds under the version of the library that runs it: the ids of `texts` with and
 without what is put around them, the texts that these ids give back, the ids of the special tokens; or `{"error": class}`. It is run
 once with transformers 5 and once with version 4. What apr refuses has a word of the message (`refused`).
 """
@@ -63,6 +63,8 @@ def folder_of(case, folder):
         (folder / "tokenizer_config.json").unlink(missing_ok=True)
     else:
         (folder / "tokenizer_config.json").write_text(json.dumps(case["config"]))
+    for name, content in case.get("files", {}).items():
+        (folder / name).write_text(json.dumps(content))
     (folder / "config.json").write_text(json.dumps(case.get("model", {})))
     return folder
 

@@ -69,6 +69,9 @@ fn files(case: &Json) -> Files {
     if !case["config"].is_null() {
         files.push(("tokenizer_config.json".to_owned(), case["config"].to_string().into_bytes()));
     }
+    for (name, content) in case["files"].as_object().into_iter().flatten() {
+        files.push((name.clone(), content.to_string().into_bytes()));
+    }
     let model = case.get("model").cloned().unwrap_or_else(|| json!({}));
     files.push(("config.json".to_owned(), model.to_string().into_bytes()));
     files

@@ -2,6 +2,7 @@
 //! SentencePiece model are present, the former tells what is done to a text, the latter gives scores and
 //! types, as in llama.cpp's converter.
 
+mod added;
 mod class;
 mod fast;
 mod sentencepiece;
@@ -70,7 +71,8 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
         },
     };
     let class = stated::class(own.as_ref(), config.as_ref());
-    let said = stated::whole(own.as_ref(), map.as_ref(), &class, &parts);
+    let more = json(files, "added_tokens.json")?.filter(|_| model.is_none() || fast.is_some());
+    let said = stated::whole(own.as_ref(), [map.as_ref(), more.as_ref()], &class, &mut parts);
     let rows = size(&parts, config.as_ref())?;
     if let Some(fast) = &fast {
         // XLM-RoBERTa and its kin count the model's pieces from another number: `tokenizer.json` alone knows the ids.
@@ -85,7 +87,7 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
         model = model.or_else(|| Some(("tokenizer.json", made()?)));
     }
     if let Some(said) = said.as_ref().filter(|_| fast.is_some() || model.is_none()) {
-        stated::add(&mut parts, said, rows)?;
+        added::add(&mut parts, said, rows)?;
     }
     if let Some((_, model)) = &model
         && parts.spelling == Spelling::SentencePiece

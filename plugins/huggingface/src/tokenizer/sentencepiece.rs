@@ -252,16 +252,25 @@ pub fn overlay(
             (parts.types[id as usize], scores[id as usize]) = (kind, ADDED);
         }
     }
+    // Beside a `tokenizer.json`, the library has decided on what is new.
+    let is_left_out =
+        |parts: &Parts, id: u32| !alone && usize::try_from(id).is_ok_and(|id| id >= parts.tokens.len());
     for (text, id) in added.and_then(Json::as_object).into_iter().flatten() {
         let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
         let id =
             id.ok_or_else(|| Error::malformed("an id is not a whole number").in_file("added_tokens.json"))?;
+        if is_left_out(parts, id) {
+            continue;
+        }
         put(parts, &mut scores, id, text, TokenType::UserDefined, by_merges)?;
     }
     for (id, token) in decoder.into_iter().flatten().filter(|_| by_merges) {
         let (Ok(id), Some(text)) = (id.parse(), token.get("content").and_then(Json::as_str)) else {
             continue;
         };
+        if is_left_out(parts, id) {
+            continue;
+        }
         let special = token.get("special").and_then(Json::as_bool).unwrap_or(false);
         put(parts, &mut scores, id, text, added_type(special, text), by_merges)?;
     }

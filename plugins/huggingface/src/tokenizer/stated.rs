@@ -1,9 +1,9 @@
 //! What a folder states of its special tokens, together with what the class of its tokenizer has where the folder says nothing.
 //! classes.json lists these classes: tests/tokenizers/classes.py reads them out of transformers.
 
-use super::{added_token, added_type, class, fast};
-use apr_sdk::tokenizer::{Around, Kind, Parts, Spelling, TokenType, post_processor, steps};
-use apr_sdk::{Error, Result, escape};
+use super::{added, class};
+use apr_sdk::escape;
+use apr_sdk::tokenizer::{Around, Kind, Parts, Spelling, post_processor, steps};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -27,8 +27,11 @@ static CLASSES: LazyLock<Classes> = LazyLock::new(|| {
     }
 });
 
+/// The key of a configuration's list of added tokens.
+pub const DECODER: &str = "added_tokens_decoder";
+
 /// What the purposes of special tokens are called.
-const NAMES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
+pub const NAMES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
 
 /// The class of a folder's tokenizer, without `Fast`: the one that a file names, or that its type of models has. Empty if neither
 /// is known.
@@ -39,15 +42,32 @@ pub fn class(said: Option<&Json>, config: Option<&Json>) -> String {
     named.map(|class| class.trim_end_matches("Fast").to_owned()).unwrap_or_default()
 }
 
-/// The configuration with what else decides on special tokens: `special_tokens_map.json`, which counts where the configuration
-/// does not list added tokens, and the class, where nothing is said and the vocabulary has the token.
-pub fn whole(said: Option<&Json>, map: Option<&Json>, class: &str, parts: &Parts) -> Option<Json> {
+/// The configuration with what else decides on tokens: `special_tokens_map.json` and `added_tokens.json`, which count where the
+/// configuration does not list added tokens, and the class, where nothing is said and the vocabulary has the token.
+pub fn whole(
+    said: Option<&Json>,
+    [map, more]: [Option<&Json>; 2],
+    class: &str,
+    parts: &mut Parts,
+) -> Option<Json> {
     let mut whole = said.and_then(Json::as_object).cloned().unwrap_or_default();
-    let listed = whole.contains_key("added_tokens_decoder");
+    let listed = whole.contains_key(DECODER);
     let mapped = map.and_then(Json::as_object).filter(|_| !listed).into_iter().flatten();
-    let is_role = |key: &str| key.strip_suffix("_token").is_some_and(|name| NAMES.contains(&name));
-    for (key, value) in mapped.filter(|(key, value)| is_role(key) && !value.is_null()) {
-        whole.insert(key.clone(), value.clone());
+    for (key, value) in mapped.filter(|(key, value)| added::names_tokens(key) && !value.is_null()) {
+        let mut value = value.clone();
+        if let (Some(Json::Array(known)), Json::Array(new)) = (whole.get(key), &mut value)
+            && key == added::EXTRA
+        {
+            new.retain(|token| !known.contains(token));
+            new.splice(0..0, known.iter().cloned());
+        }
+        whole.insert(key.clone(), value);
+    }
+    if let Some(more) = more.and_then(Json::as_object).filter(|_| !listed) {
+        let listed = added::listed(parts, more, &whole);
+        if !listed.is_empty() {
+            whole.insert(DECODER.to_owned(), Json::Object(listed));
+        }
     }
     let known = CLASSES.tokens.get(class);
     for (name, text) in NAMES.iter().filter_map(|name| Some((name, known?.get(*name)?))) {
@@ -57,131 +77,6 @@ pub fn whole(said: Option<&Json>, map: Option<&Json>, class: &str, parts: &Parts
         }
     }
     (said.is_some() || !whole.is_empty()).then_some(Json::Object(whole))
-}
-
-/// The special tokens that a configuration names: the texts, and the objects that some of them are.
-fn special(said: &Json) -> Vec<(String, &Json)> {
-    let entry = |name: &&str| {
-        let entry = said.get(format!("{name}_token"))?;
-        let text = entry.as_str().or_else(|| entry.get("content")?.as_str())?;
-        Some((text.to_owned(), entry))
-    };
-    let more = ["additional_special_tokens", "extra_special_tokens"];
-    let more = more.iter().filter_map(|key| said.get(*key)?.as_array()).flatten();
-    // Version 5 has tokens of further purposes, by name.
-    let named = more_named(said);
-    let more = more.chain(named).filter_map(|entry| {
-        Some((entry.as_str().or_else(|| entry.get("content")?.as_str())?.to_owned(), entry))
-    });
-    NAMES.iter().filter_map(entry).chain(more).collect()
-}
-
-fn more_named(said: &Json) -> impl Iterator<Item = &Json> {
-    said.get("extra_special_tokens").and_then(Json::as_object).into_iter().flat_map(|map| map.values())
-}
-
-/// Makes added tokens of those that the configuration lists, as the library does: what it says of their flags replaces what
-/// `tokenizer.json` says, and a special token is never ordinary text. `rows` is how many ids the model has.
-///
-/// # Errors
-/// Malformed where the configuration has another text for an id than the other files.
-pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
-    let special = special(said);
-    let n_known = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
-    let is_special = |text: &str| special.iter().any(|(other, _)| other == text);
-    let listed = said.get("added_tokens_decoder").and_then(Json::as_object);
-    let mut listed: Vec<(u32, &Json)> =
-        listed.into_iter().flatten().filter_map(|(id, token)| Some((id.parse().ok()?, token))).collect();
-    listed.sort_by_key(|(id, _)| *id);
-    for (id, token) in listed {
-        let Some(text) = token.get("content").and_then(Json::as_str) else { continue };
-        let known = ids_of(parts, text);
-        if known != Some(id) && parts.token(id).is_some_and(|other| other != text) {
-            let (text, other) = (escape(text, 60), escape(parts.token(id).unwrap_or_default(), 60));
-            return Err(Error::malformed(format!(
-                "token {id} is `{text}` there, and `{other}` in the vocabulary"
-            ))
-            .in_file("tokenizer_config.json")
-            .hint("correct `added_tokens_decoder`, or save the tokenizer with the library again"));
-        }
-        let next = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
-        match known {
-            Some(known) if known != id => {
-                let text = escape(text, 60);
-                return Err(Error::malformed(format!(
-                    "token `{text}` has the id {id} there, and {known} in the vocabulary"
-                ))
-                .in_file("tokenizer_config.json")
-                .hint("correct `added_tokens_decoder`, or save the tokenizer with the library again"));
-            }
-            Some(_) => {}
-            // The library numbers new tokens itself; one that the model has no row for is no token of it.
-            None if id >= rows.max(next) => continue,
-            None if id != next => {
-                let text = escape(text, 60);
-                return Err(Error::malformed(format!(
-                    "token `{text}` has the id {id} there, and the library would give it {next}, the first that is free"
-                ))
-                .in_file("tokenizer_config.json")
-                .hint("correct `added_tokens_decoder`, or save the tokenizer with the library again"));
-            }
-            None if id >= rows => continue,
-            None => fast::place(parts, parts.tokens.len(), id, text)?,
-        }
-        put(parts, id, token, is_special(text), id >= n_known);
-    }
-    for (text, entry) in &special {
-        let next = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
-        let id = match ids_of(parts, text) {
-            Some(id) => id,
-            None if next < rows => {
-                fast::place(parts, parts.tokens.len(), next, text)?;
-                next
-            }
-            None => continue,
-        };
-        // A piece that is said to pad, and is an ordinary one, is found as such.
-        let is_piece =
-            parts.spelling == Spelling::SentencePiece && parts.type_of(id) == TokenType::Normal && id < next;
-        if !is_piece && parts.added.iter().all(|added| added.id != id) {
-            put(parts, id, entry, true, id >= n_known);
-        }
-    }
-    let n = parts.tokens.len();
-    if let Some(scores) = &mut parts.scores {
-        scores.resize(n, 0.0);
-    }
-    Ok(())
-}
-
-fn ids_of(parts: &Parts, text: &str) -> Option<u32> {
-    parts.each().find(|(_, token)| *token == text).map(|(id, _)| id)
-}
-
-/// Makes a token an added one with the flags of `token`, which may be a text alone. `is_new` if no other file has the token.
-fn put(parts: &mut Parts, id: u32, token: &Json, special: bool, is_new: bool) {
-    let was = parts.added.iter().position(|added| added.id == id);
-    let mut made = added_token(id, token);
-    made.special |= special;
-    made.outside_model = was.map_or(is_new, |at| parts.added[at].outside_model);
-    let special = made.special;
-    let text = parts.token(id).unwrap_or_default().to_owned();
-    if was.is_some_and(|at| parts.added[at].normalized != made.normalized) && parts.normalizer.is_some() {
-        let (shown, is, not) = (escape(&text, 60), made.normalized, !made.normalized);
-        parts.notes.push(format!(
-            "the added token `{shown}` has `normalized` {is} in tokenizer_config.json and {not} in tokenizer.json: version 5 of \
-             transformers and this conversion go by the former, version 4 by the latter"
-        ));
-    }
-    let changes = was.is_none_or(|at| parts.added[at].special != special);
-    match was {
-        Some(at) => parts.added[at] = made,
-        None => parts.added.push(made),
-    }
-    let keeps = [TokenType::Unknown, TokenType::Byte].contains(&parts.type_of(id));
-    if let Some(kind) = parts.types.get_mut(id as usize).filter(|_| changes && !keeps) {
-        *kind = added_type(special, &text);
-    }
 }
 
 /// Classes for which version 4 of the library goes by the flags for the tokens around a text, whatever tokenizer.json says, and

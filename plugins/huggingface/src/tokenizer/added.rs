@@ -1,0 +1,241 @@
+//! Tokens that other files than the vocabulary's name: made added tokens as version 5.23 of transformers makes them. What is new is
+//! numbered from the first free id on: listed tokens, those with a purpose, those of named modalities, further ones.
+
+use super::stated::{DECODER, NAMES};
+use super::{added_token, added_type, fast};
+use apr_sdk::tokenizer::{Parts, Spelling, TokenType};
+use apr_sdk::{Error, Result, escape};
+use serde_json::{Map, Value as Json, json};
+
+/// The key of further special tokens: a list, or an object by name.
+pub const EXTRA: &str = "extra_special_tokens";
+/// What version 4 calls the list.
+const ADDITIONAL: &str = "additional_special_tokens";
+/// The key of special tokens by name.
+const BY_NAME: &str = "model_specific_special_tokens";
+
+/// Returns whether a key of a configuration may name special tokens.
+pub fn names_tokens(key: &str) -> bool {
+    key.ends_with("_token") || [EXTRA, ADDITIONAL, BY_NAME].contains(&key)
+}
+
+/// A special token that a configuration names.
+struct Named<'j> {
+    text: String,
+    /// Its key; that of the list for those that are listed.
+    key: String,
+    /// The text, or the object that has it.
+    entry: &'j Json,
+    /// True if version 4 of the library does not know such a key.
+    is_new: bool,
+}
+
+/// The text of a token, which may stand in an object.
+fn text(entry: &Json) -> Option<&str> {
+    entry.as_str().or_else(|| entry.get("content")?.as_str())
+}
+
+/// The special tokens that a configuration names, in the order in which the library adds them.
+fn special(said: &Json) -> Vec<Named<'_>> {
+    let named = |key: &str, entry, is_new| {
+        Some(Named { text: text(entry)?.to_owned(), key: key.to_owned(), entry, is_new })
+    };
+    let purposes = NAMES.iter().map(|name| format!("{name}_token"));
+    let mut all: Vec<Named<'_>> = purposes.filter_map(|key| named(&key, said.get(&key)?, false)).collect();
+    let is_other = |key: &str| key.strip_suffix("_token").is_some_and(|name| !NAMES.contains(&name));
+    let object = |key: &str| said.get(key).and_then(Json::as_object);
+    let keys = said.as_object().into_iter().flatten().filter(|(key, _)| is_other(key));
+    let mut modal: Vec<Named<'_>> = keys.filter_map(|(key, entry)| named(key, entry, true)).collect();
+    let of_extra = object(EXTRA).into_iter().flatten();
+    modal.extend(of_extra.filter_map(|(key, entry)| named(key, entry, false)));
+    if modal.is_empty() {
+        let by_name = object(BY_NAME).into_iter().flatten();
+        modal.extend(by_name.filter_map(|(key, entry)| named(key, entry, true)));
+    }
+    all.extend(modal);
+    let list = |key: &'static str| {
+        let items = said.get(key).and_then(Json::as_array).filter(|items| !items.is_empty());
+        items.map(|items| (key, items))
+    };
+    let (key, items) = list(EXTRA).or_else(|| list(ADDITIONAL)).unzip();
+    let listed = items.into_iter().flatten();
+    all.extend(listed.filter_map(|entry| named(key.unwrap_or_default(), entry, false)));
+    all
+}
+
+/// What `added_tokens.json` adds to the other files, in the form of a configuration's list. A token that they have under another
+/// id keeps it.
+pub fn listed(parts: &mut Parts, more: &Map<String, Json>, said: &Map<String, Json>) -> Map<String, Json> {
+    let said = Json::Object(said.clone());
+    let special = special(&said);
+    let mut listed = Map::new();
+    for (text, id) in more {
+        let Some(id) = id.as_u64().and_then(|id| u32::try_from(id).ok()) else { continue };
+        let known = id_of(parts, text);
+        if parts.added.iter().any(|added| Some(added.id) == known) {
+            continue;
+        }
+        if let Some(known) = known.filter(|known| *known != id) {
+            let text = escape(text, 60);
+            parts.notes.push(format!(
+                "`{text}` has the id {id} in added_tokens.json and {known} in the vocabulary, which counts"
+            ));
+            continue;
+        }
+        let is_special = special.iter().any(|named| named.text == *text);
+        listed.insert(
+            id.to_string(),
+            json!({"content": text, "special": is_special, "normalized": !is_special}),
+        );
+    }
+    listed
+}
+
+/// Makes added tokens of those that the configuration lists, as the library does: what it says of their flags replaces what
+/// `tokenizer.json` says, and a special token is never ordinary text. `rows` is how many ids the model has; a token beyond is left
+/// out, and noted.
+///
+/// # Errors
+/// Malformed where the configuration has another text for an id than the other files.
+pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
+    let special = special(said);
+    let n_known = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
+    let is_special = |text: &str| special.iter().any(|named| named.text == text);
+    let listed = said.get(DECODER).and_then(Json::as_object);
+    let mut listed: Vec<(u32, &Json)> =
+        listed.into_iter().flatten().filter_map(|(id, token)| Some((id.parse().ok()?, token))).collect();
+    listed.sort_by_key(|(id, _)| *id);
+    let mut beyond: Vec<(&str, &str)> = Vec::new();
+    for (id, token) in listed {
+        let Some(text) = token.get("content").and_then(Json::as_str) else { continue };
+        let wrong = |message: String| {
+            Err(Error::malformed(message)
+                .in_file("tokenizer_config.json")
+                .hint("correct `added_tokens_decoder`, or save the tokenizer with the library again"))
+        };
+        let shown = escape(text, 60);
+        let known = id_of(parts, text);
+        if known != Some(id)
+            && let Some(other) = parts.token(id).filter(|other| *other != text)
+        {
+            let other = escape(other, 60);
+            return wrong(format!("token {id} is `{shown}` there, and `{other}` in the vocabulary"));
+        }
+        let next = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
+        match known {
+            Some(known) if known != id => {
+                return wrong(format!(
+                    "token `{shown}` has the id {id} there, and {known} in the vocabulary"
+                ));
+            }
+            Some(_) => {}
+            // The library numbers new tokens itself; one that the model has no row for is no token of it.
+            None if id >= rows => {
+                beyond.push((text, DECODER));
+                continue;
+            }
+            None if id != next => {
+                return wrong(format!(
+                    "token `{shown}` has the id {id} there, and the library would give it {next}, the first that is free"
+                ));
+            }
+            None => fast::place(parts, parts.tokens.len(), id, text)?,
+        }
+        put(parts, id, token, is_special(text), id >= n_known);
+    }
+    let mut by_five = Vec::new();
+    for Named { text, key, entry, is_new } in &special {
+        let next = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
+        let id = match id_of(parts, text) {
+            Some(id) => id,
+            None if next < rows && beyond.is_empty() => {
+                fast::place(parts, parts.tokens.len(), next, text)?;
+                next
+            }
+            None => {
+                if let Some(listed) = beyond.iter_mut().find(|(other, _)| other == text) {
+                    listed.1 = key;
+                } else {
+                    beyond.push((text, key));
+                }
+                continue;
+            }
+        };
+        // A piece that is said to pad, and is an ordinary one, is found as such.
+        let is_piece =
+            parts.spelling == Spelling::SentencePiece && parts.type_of(id) == TokenType::Normal && id < next;
+        if !is_piece && parts.added.iter().all(|added| added.id != id) {
+            let is_text = entry.get("special").and_then(Json::as_bool) == Some(false);
+            put(parts, id, entry, !is_text || key.ends_with("_token"), id >= n_known);
+            if *is_new {
+                by_five.push((&**text, &**key));
+            }
+        }
+    }
+    note_beyond(parts, &beyond, rows);
+    if !by_five.is_empty() {
+        let tokens = shown(&by_five);
+        parts.notes.push(format!(
+            "tokenizer_config.json makes added tokens of {tokens}: by version 5 of transformers and this conversion, not by version 4"
+        ));
+    }
+    let n = parts.tokens.len();
+    if let Some(scores) = &mut parts.scores {
+        scores.resize(n, 0.0);
+    }
+    Ok(())
+}
+
+/// Notes tokens that are left out, for the model has no rows for them.
+fn note_beyond(parts: &mut Parts, beyond: &[(&str, &str)], rows: u32) {
+    if beyond.is_empty() {
+        return;
+    }
+    let (tokens, are) = (shown(beyond), if beyond.len() == 1 { "it is" } else { "they are" });
+    parts.notes.push(format!(
+        "the tokenizer's configuration adds {tokens} to the vocabulary, and the model has {rows} ids: {are} left out"
+    ));
+}
+
+/// Tokens with their keys, in words.
+fn shown(tokens: &[(&str, &str)]) -> String {
+    /// Tokens that are named.
+    const NAMED: usize = 4;
+    let one = |(text, key): &(&str, &str)| format!("`{}` (`{}`)", escape(text, 40), escape(key, 40));
+    let named: Vec<String> = tokens.iter().take(NAMED).map(one).collect();
+    let more = match tokens.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", named.join(", "))
+}
+
+fn id_of(parts: &Parts, text: &str) -> Option<u32> {
+    parts.each().find(|(_, token)| *token == text).map(|(id, _)| id)
+}
+
+/// Makes a token an added one with the flags of `token`, which may be a text alone. `is_new` if no other file has the token.
+fn put(parts: &mut Parts, id: u32, token: &Json, special: bool, is_new: bool) {
+    let was = parts.added.iter().position(|added| added.id == id);
+    let mut made = added_token(id, token);
+    made.special |= special;
+    made.outside_model = was.map_or(is_new, |at| parts.added[at].outside_model);
+    let special = made.special;
+    let text = parts.token(id).unwrap_or_default().to_owned();
+    if was.is_some_and(|at| parts.added[at].normalized != made.normalized) && parts.normalizer.is_some() {
+        let (shown, is, not) = (escape(&text, 60), made.normalized, !made.normalized);
+        parts.notes.push(format!(
+            "the added token `{shown}` has `normalized` {is} in tokenizer_config.json and {not} in tokenizer.json: version 5 of \
+             transformers and this conversion go by the former, version 4 by the latter"
+        ));
+    }
+    let changes = was.is_none_or(|at| parts.added[at].special != special);
+    match was {
+        Some(at) => parts.added[at] = made,
+        None => parts.added.push(made),
+    }
+    let keeps = [TokenType::Unknown, TokenType::Byte].contains(&parts.type_of(id));
+    if let Some(kind) = parts.types.get_mut(id as usize).filter(|_| changes && !keeps) {
+        *kind = added_type(special, &text);
+    }
+}

@@ -4,6 +4,7 @@
 //! both name an architecture, or both are in the same format. What only one of two formats can hold is
 //! reported but does not count; nor do keys that only describe how a model is split into files.
 
+use crate::diff::tokenizers::Tokenizers;
 use crate::diff::{Fact, FactKind, FactValue};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
@@ -33,7 +34,7 @@ pub fn facts(engine: &Engine, a: &OpenedModel, b: &OpenedModel) -> Result<Vec<Fa
     let mut facts = Facts { engine, a, b, found: Vec::new() };
     facts.words();
     facts.architecture()?;
-    facts.documents()?;
+    facts.tokenizers()?;
     facts.assets()?;
     let mut formats: Vec<&str> = Vec::new();
     for foreign in a.model.foreign.iter().chain(&b.model.foreign) {
@@ -89,9 +90,36 @@ impl Facts<'_> {
         Ok(())
     }
 
-    fn documents(&mut self) -> Result<()> {
+    fn tokenizers(&mut self) -> Result<()> {
+        let found = Tokenizers::compared(self.engine, self.a, self.b)?;
         let (a, b) = (self.a.model.tokenizer.clone(), self.b.model.tokenizer.clone());
-        self.document(FactKind::Tokenizer, a.as_ref(), b.as_ref())
+        if found.is_open && a.is_some() && b.is_some() {
+            return self.document(FactKind::Tokenizer, a.as_ref(), b.as_ref());
+        }
+        let [one, two] = found.words.map(|word| word.map(FactValue::Text));
+        if one.is_some() || two.is_some() {
+            self.push(FactKind::Tokenizer, "", one, two);
+            // The files of two that are not understood are compared as they are.
+            if let (Some(fact), true) = (self.found.last_mut(), found.is_open_twice) {
+                fact.matters = false;
+            }
+        }
+        for (difference, matters) in found
+            .counted
+            .into_iter()
+            .map(|found| (found, true))
+            .chain(found.uncounted.into_iter().map(|found| (found, false)))
+        {
+            let key = difference.place();
+            let (one, two) = (FactValue::Text(difference.planned), FactValue::Text(difference.written));
+            self.push(FactKind::Tokenizer, &key, Some(one), Some(two));
+            self.found.last_mut().into_iter().for_each(|fact| fact.matters = matters);
+        }
+        for (field, n) in found.more {
+            self.push(FactKind::Tokenizer, &format!("{field}: {n} more differ"), None, None);
+            self.found.last_mut().into_iter().for_each(|fact| fact.matters = true);
+        }
+        Ok(())
     }
 
     /// Compares a JSON document: key by key if both are objects of moderate length, otherwise as a whole.
@@ -176,6 +204,9 @@ impl Facts<'_> {
         // differently.
         let declared = self.engine.registry.format(format).map_or(&[][..], |f| &f.manifest.bookkeeping);
         let declared = if cut_alike(a, b) { &[] } else { declared };
+        if cut_alike(a, b) {
+            self.files(format)?;
+        }
         let (of_a, order_a) = self.by_key(self.a, a)?;
         let (of_b, order_b) = self.by_key(self.b, b)?;
         let new = order_b.iter().filter(|key| !of_a.contains_key(*key));
@@ -213,6 +244,46 @@ impl Facts<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Compares files of one format that have no tensors and no keys: they say something in a form of their own.
+    fn files(&mut self, format: &str) -> Result<()> {
+        let files = |opened: &'_ OpenedModel| -> Vec<(String, Option<Bytes>)> {
+            let files = opened.model.foreign_of(format).into_iter().flat_map(|foreign| &foreign.files);
+            let only_form = files.filter(|file| file.n_tensors == 0 && file.typed.is_empty());
+            only_form.map(|file| (file.name.clone(), file.verbatim.clone())).collect()
+        };
+        let (of_a, of_b) = (files(self.a), files(self.b));
+        let of = |files: &[(String, Option<Bytes>)], name: &str| -> Option<Bytes> {
+            files.iter().find(|(known, _)| known == name)?.1.clone()
+        };
+        let new = of_b.iter().filter(|(name, _)| of_a.iter().all(|(known, _)| known != name));
+        for (name, _) in of_a.iter().chain(new) {
+            let (one, two) = (of(&of_a, name), of(&of_b, name));
+            if let (Some(one), Some(two)) = (&one, &two)
+                && (self.same(one, two)? || self.one_document(one, two)?)
+            {
+                continue;
+            }
+            let size = |of: Option<Bytes>| of.map(|bytes| FactValue::Bytes(bytes.len()));
+            let (format, key) = (format.to_owned(), String::new());
+            let (kind, file, matters) = (FactKind::Metadata, name.clone(), true);
+            self.found.push(Fact { kind, format, file, key, a: size(one), b: size(two), matters });
+        }
+        Ok(())
+    }
+
+    /// Returns whether two files are the same JSON, written in two ways. Where tokenizers differ, their files do.
+    fn one_document(&self, one: &Bytes, two: &Bytes) -> Result<bool> {
+        if self.found.iter().any(|fact| fact.kind == FactKind::Tokenizer && fact.matters) {
+            return Ok(false);
+        }
+        let parse = |opened: &OpenedModel, bytes: &Bytes| -> Result<Option<Json>> {
+            let held = opened.fetch(bytes)?;
+            Ok(serde_json::from_slice(held.inline().unwrap_or_default()).ok())
+        };
+        let one = parse(self.a, one)?;
+        Ok(one.is_some() && one == parse(self.b, two)?)
     }
 
     /// The values of every key with their files, and the keys in order. A value repeated in all files is

@@ -2,6 +2,7 @@
 
 pub mod side_by_side;
 pub mod sides;
+pub mod tokenizers;
 
 mod compare;
 mod distance;

@@ -3,6 +3,7 @@
 use crate::diff::Rounding;
 use crate::diff::side_by_side::side_by_side;
 use crate::diff::sides::{Side, Sides};
+use crate::diff::tokenizers::Tokenizers;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::registry::Registry;
@@ -111,6 +112,7 @@ pub fn compare(
         comparison.find(known.map_or("ROSETTA-ARCH-001", |fact| fact.code), None, message);
     }
     comparison.compare_facts(source, result, sides.translated)?;
+    comparison.compare_tokenizers(&Tokenizers::compared(engine, source, result)?);
     [source, result].iter().try_for_each(|opened| opened.files.refuse_changed())?;
     Ok(comparison)
 }
@@ -240,6 +242,24 @@ impl Comparison {
             self.find("ROSETTA-QUANT-001", Some(name), message);
         }
         Ok(())
+    }
+
+    fn compare_tokenizers(&mut self, found: &Tokenizers) {
+        for found in &found.counted {
+            let (place, was, is) = (found.place(), &found.planned, &found.written);
+            let message = format!("the tokenizer's {place} was {was}, the result says {is}");
+            self.find("ROSETTA-VOCAB-001", None, message);
+        }
+        for (field, n) in &found.more {
+            self.find("ROSETTA-VOCAB-001", None, format!("the tokenizer's {field}: {n} more differ"));
+        }
+        if let ([Some(source), Some(result)], true) = (&found.words, found.is_open) {
+            let message = format!("the source's tokenizer is {source}; the result's is {result}");
+            match found.is_open_twice {
+                true => self.notes.push(format!("tokenizers are not compared: {message}")),
+                false => self.find("ROSETTA-VOCAB-001", None, message),
+            }
+        }
     }
 
     /// An architecture may have a name in each dialect.

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// Tensors are paired by name and compared value by value, whatever the two
 /// formats are; a tensor with another name but the same content is a rename.
 /// Two models are the same if the names, types, shapes and bytes of all tensors
-/// are the same, and their metadata too. Metadata that only one of the two
+/// are the same, their metadata and tokenizers too. What only one of the two
 /// formats can hold is listed and does not count. With --tolerance only values
 /// count, and a different type is no difference.
 ///

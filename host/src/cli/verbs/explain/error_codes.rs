@@ -174,9 +174,10 @@ entries! {
     now "ROSETTA-CRC-001" "bytes differ":
         "A payload that should be unchanged is not.", ["a bug: please report it"],
         ["compare both with `apr tensors FILE --json --sha256`"];
-    now "ROSETTA-VOCAB-001" "vocabulary size differs":
-        "Source and result have vocabularies of different sizes.", ["padding rows of the embedding"],
-        ["compare both with `apr inspect FILE`"];
+    now "ROSETTA-VOCAB-001" "tokenizer differs":
+        "Source and result have vocabularies of different sizes, or tokenizers that do not read a text alike.",
+        ["padding rows of the embedding", "a tokenizer's file that was changed"],
+        ["compare both with `apr tokenizer FILE`, and with `apr diff`"];
     now "ROSETTA-ARCH-001" "architecture differs":
         "Source and result name different architectures.", ["a wrong `--arch`"],
         ["compare both with `apr inspect FILE`"];

@@ -1,0 +1,127 @@
+//! The tokenizers of two models side by side: those that they hold, and those that their readers build.
+
+use crate::engine::Engine;
+use crate::open::OpenedModel;
+use crate::wording::n_of;
+use apr_sdk::manifest::DialectRule;
+use apr_sdk::tokenizer::{Difference, Differences, Kind, Tokenizer};
+use apr_sdk::{Bytes, ErrorKind, Result};
+
+/// The comparison of two tokenizers.
+#[derive(Clone, Debug, Default)]
+pub struct Tokenizers {
+    /// A word on each, where not both are there and understood; `None` for a model without one.
+    pub words: [Option<String>; 2],
+    /// True if one of them is there, and not understood.
+    pub is_open: bool,
+    /// True if both are.
+    pub is_open_twice: bool,
+    /// Differences in what both models could have stated.
+    pub counted: Vec<Difference>,
+    /// Fields with more of them, and how many more.
+    pub more: Vec<(&'static str, usize)>,
+    /// Other differences, between two formats of which one has no place for what a definition says.
+    pub uncounted: Vec<Difference>,
+}
+
+/// One model's tokenizer.
+enum Side {
+    None,
+    Known(Box<Tokenizer>),
+    /// It is not understood, for this reason.
+    Unknown(String),
+}
+
+impl Tokenizers {
+    /// Compares the tokenizers of two models: whole, or where one format knows steps by their names only, the part that
+    /// every format keeps.
+    ///
+    /// # Errors
+    /// Any error from reading, except for a tokenizer that is not understood.
+    pub fn compared(engine: &Engine, a: &OpenedModel, b: &OpenedModel) -> Result<Tokenizers> {
+        let (one, two) = (Side::json(engine, a)?, Side::json(engine, b)?);
+        if let (Ok(Some(one)), Ok(Some(two))) = (&one, &two)
+            && one.inline() == two.inline()
+        {
+            return Ok(Tokenizers::default());
+        }
+        let (one, two) = (Side::of(one), Side::of(two));
+        let (Side::Known(of_a), Side::Known(of_b)) = (&one, &two) else {
+            let n_open = [&one, &two].iter().filter(|side| matches!(side, Side::Unknown(_))).count();
+            let (is_open, is_open_twice) = (n_open > 0, n_open > 1);
+            let words = [one.words(), two.words()];
+            return Ok(Tokenizers { words, is_open, is_open_twice, ..Tokenizers::default() });
+        };
+        let names_steps = |opened: &OpenedModel, tokenizer: &Tokenizer| {
+            let format = engine.registry.format(&opened.format);
+            let has_own = |rule: &DialectRule| matches!(rule, DialectRule::Always(_));
+            tokenizer.pre.is_some() || format.is_ok_and(|format| has_own(&format.manifest.dialect))
+        };
+        let names = [names_steps(a, of_a), names_steps(b, of_b)];
+        if a.format == b.format || names == [false, false] {
+            return Ok(Tokenizers::of(&of_a.differences(of_b), |found| found));
+        }
+        // Either may have been made from the other.
+        let turned = names[0] && !names[1];
+        let (whole, named) = if turned { (of_b, of_a) } else { (of_a, of_b) };
+        let mut found = whole.core_differences(named);
+        if named.core_differences(whole).is_empty() {
+            found = Differences::default();
+        }
+        let turn = |mut found: Difference| {
+            if turned {
+                std::mem::swap(&mut found.planned, &mut found.written);
+            }
+            found
+        };
+        let beyond = of_a.differences_beyond_core(of_b);
+        Ok(Tokenizers { uncounted: beyond.listed().to_vec(), ..Tokenizers::of(&found, turn) })
+    }
+
+    fn of(found: &Differences, turn: impl Fn(Difference) -> Difference) -> Tokenizers {
+        let counted = found.listed().iter().cloned().map(turn).collect();
+        Tokenizers { counted, more: found.unlisted().collect(), ..Tokenizers::default() }
+    }
+}
+
+/// Kinds of errors of a tokenizer that is read and not understood.
+const NOT_UNDERSTOOD: [ErrorKind; 3] =
+    [ErrorKind::Malformed, ErrorKind::Unsupported, ErrorKind::LimitExceeded];
+
+impl Side {
+    /// The tokenizer's JSON, in memory; the inner error says why it is not understood.
+    fn json(engine: &Engine, opened: &OpenedModel) -> Result<Result<Option<Bytes>>> {
+        match opened.tokenizer(engine) {
+            Ok(json) => Ok(Ok(json.map(|json| opened.fetch(&json)).transpose()?)),
+            Err(error) if NOT_UNDERSTOOD.contains(&error.kind()) => Ok(Err(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn of(json: Result<Option<Bytes>>) -> Side {
+        let read = |json: Bytes| Tokenizer::from_json(json.inline().unwrap_or_default());
+        match json.and_then(|json| json.map(read).transpose()) {
+            Ok(None) => Side::None,
+            Ok(Some(tokenizer)) => Side::Known(Box::new(tokenizer)),
+            Err(error) => {
+                let file = error.file().map(|file| format!("{file}: ")).unwrap_or_default();
+                Side::Unknown(format!("{file}{}", error.message()))
+            }
+        }
+    }
+
+    fn words(&self) -> Option<String> {
+        match self {
+            Side::None => None,
+            Side::Known(tokenizer) => {
+                let kind = match tokenizer.kind {
+                    Kind::Bpe => "BPE",
+                    Kind::Unigram => "unigram",
+                    Kind::WordPiece => "WordPiece",
+                };
+                Some(format!("{kind}, {}", n_of(tokenizer.tokens.len(), "token")))
+            }
+            Side::Unknown(why) => Some(format!("not understood: {why}")),
+        }
+    }
+}

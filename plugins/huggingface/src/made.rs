@@ -3,6 +3,7 @@
 
 use crate::card;
 use crate::layout::{FORMAT, TOKENIZERS};
+use crate::tokenizer::stays_text;
 use apr_sdk::tokenizer::{Kind, Tokenizer};
 use apr_sdk::{Bytes, DType, DTypeChoice, DTypeKind, Error, Foreign, LayoutSink, Model, Result, TensorFacts};
 use serde_json::{Map, Value as Json};
@@ -95,7 +96,7 @@ fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {
         }
     }
     // What `tokenizer_config.json` cannot name without making it a special token.
-    for (name, id) in tokenizer.special.iter().filter(|(_, id)| tokenizer.is_text(*id)) {
+    for (name, id) in tokenizer.special.iter().filter(|(_, id)| stays_text(tokenizer, *id)) {
         object.entry(format!("{name}_token_id")).or_insert_with(|| (*id).into());
     }
 }

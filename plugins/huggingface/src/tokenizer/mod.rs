@@ -11,7 +11,7 @@ mod special;
 mod stated;
 mod write;
 
-pub use write::files;
+pub use write::{files, stays_text};
 
 use crate::layout::GENERATION;
 use apr_sdk::tokenizer::{

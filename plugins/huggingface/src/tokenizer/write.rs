@@ -1,7 +1,7 @@
 //! Writes the SDK's form as the files that the `tokenizers` library, transformers and SentencePiece read.
 
 use super::{class, sentencepiece};
-use apr_sdk::tokenizer::{Kind, Spelling, Tokenizer, added_token, library_form};
+use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, added_token, library_form};
 use serde_json::{Map, Value as Json, json};
 
 /// The files of `tokenizer`: `tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and, for SentencePiece,
@@ -29,7 +29,7 @@ fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
         let Some(text) = tokenizer.token(*id) else { continue };
         // The library makes a special token of whatever is named here. A token of text that also pads or masks, say, stays in
         // texts; its id stands in `config.json`.
-        if tokenizer.is_text(*id) {
+        if stays_text(tokenizer, *id) {
             continue;
         }
         map.insert(format!("{name}_token"), text.into());
@@ -44,6 +44,11 @@ fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
         }
     }
     map
+}
+
+/// Returns whether a token with a purpose is found in texts as others are, or stands for a byte.
+pub fn stays_text(tokenizer: &Tokenizer, id: u32) -> bool {
+    tokenizer.is_text(id) || tokenizer.type_of(id) == TokenType::Byte
 }
 
 fn config(tokenizer: &Tokenizer) -> Json {

@@ -34,7 +34,9 @@ pub fn facts(engine: &Engine, a: &OpenedModel, b: &OpenedModel) -> Result<Vec<Fa
     let mut facts = Facts { engine, a, b, found: Vec::new() };
     facts.words();
     facts.architecture()?;
-    facts.tokenizers()?;
+    if !facts.same_files()? {
+        facts.tokenizers()?;
+    }
     facts.assets()?;
     let mut formats: Vec<&str> = Vec::new();
     for foreign in a.model.foreign.iter().chain(&b.model.foreign) {
@@ -88,6 +90,32 @@ impl Facts<'_> {
             self.document(FactKind::Config, Some(&a), Some(&b))?;
         }
         Ok(())
+    }
+
+    /// Returns whether two models of one format have the same bytes in all files besides the tensors', which then
+    /// hold the same tokenizer.
+    fn same_files(&self) -> Result<bool> {
+        let files = |opened: &OpenedModel| -> Option<Vec<(String, Bytes)>> {
+            let is_built = opened.model.tokenizer.is_none();
+            let own = opened.model.foreign_of(&opened.format).filter(|_| is_built)?;
+            let forms = own.files.iter().filter(|file| file.n_tensors == 0);
+            let forms: Option<Vec<(String, Bytes)>> =
+                forms.map(|file| Some((file.name.clone(), file.verbatim.clone()?))).collect();
+            let assets = opened.model.assets.iter().map(|asset| (asset.name.clone(), asset.bytes.clone()));
+            forms.filter(|forms| !forms.is_empty()).map(|forms| forms.into_iter().chain(assets).collect())
+        };
+        let (Some(of_a), Some(of_b), true) = (files(self.a), files(self.b), self.one_format()) else {
+            return Ok(false);
+        };
+        if of_a.len() != of_b.len() {
+            return Ok(false);
+        }
+        for ((name, one), (other, two)) in of_a.iter().zip(&of_b) {
+            if name != other || !self.same(one, two)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn tokenizers(&mut self) -> Result<()> {
@@ -260,14 +288,19 @@ impl Facts<'_> {
         let new = of_b.iter().filter(|(name, _)| of_a.iter().all(|(known, _)| known != name));
         for (name, _) in of_a.iter().chain(new) {
             let (one, two) = (of(&of_a, name), of(&of_b, name));
+            if one.is_none() && two.is_none() {
+                continue;
+            }
             if let (Some(one), Some(two)) = (&one, &two)
                 && (self.same(one, two)? || self.one_document(one, two)?)
             {
                 continue;
             }
+            // Another format may keep what files say without their own form.
+            let matters = self.one_format() || one.is_some() && two.is_some();
             let size = |of: Option<Bytes>| of.map(|bytes| FactValue::Bytes(bytes.len()));
             let (format, key) = (format.to_owned(), String::new());
-            let (kind, file, matters) = (FactKind::Metadata, name.clone(), true);
+            let (kind, file) = (FactKind::Metadata, name.clone());
             self.found.push(Fact { kind, format, file, key, a: size(one), b: size(two), matters });
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The tokenizers of two models side by side: those that they hold, and those that their readers build.
 
+use crate::crew::map;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::wording::n_of;
@@ -39,13 +40,22 @@ impl Tokenizers {
     /// # Errors
     /// Any error from reading, except for a tokenizer that is not understood.
     pub fn compared(engine: &Engine, a: &OpenedModel, b: &OpenedModel) -> Result<Tokenizers> {
-        let (one, two) = (Side::json(engine, a)?, Side::json(engine, b)?);
+        let both = [a, b];
+        let mut json = map(engine.crew.as_ref(), 2, &|_, side| Side::json(engine, both[side]))?.into_iter();
+        let (one, two) = (json.next().unwrap_or(Ok(None)), json.next().unwrap_or(Ok(None)));
         if let (Ok(Some(one)), Ok(Some(two))) = (&one, &two)
             && one.inline() == two.inline()
         {
             return Ok(Tokenizers::default());
         }
         let (one, two) = (Side::of(one), Side::of(two));
+        if let (Side::Unknown(_), Side::Unknown(_)) = (&one, &two)
+            && a.format == b.format
+            && both.iter().all(|opened| opened.model.tokenizer.is_none())
+        {
+            // What they are made of is compared as it is.
+            return Ok(Tokenizers::default());
+        }
         let (Side::Known(of_a), Side::Known(of_b)) = (&one, &two) else {
             let n_open = [&one, &two].iter().filter(|side| matches!(side, Side::Unknown(_))).count();
             let (is_open, is_open_twice) = (n_open > 0, n_open > 1);
@@ -79,7 +89,9 @@ impl Tokenizers {
     }
 
     fn of(found: &Differences, turn: impl Fn(Difference) -> Difference) -> Tokenizers {
-        let counted = found.listed().iter().cloned().map(turn).collect();
+        let mut counted: Vec<Difference> = found.listed().iter().cloned().map(turn).collect();
+        // Last: most follow from other differences.
+        counted.sort_by_key(|found| found.field.starts_with("score"));
         Tokenizers { counted, more: found.unlisted().collect(), ..Tokenizers::default() }
     }
 }

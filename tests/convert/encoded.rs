@@ -143,7 +143,7 @@ fn memory_gives_the_bytes_that_files_give() {
     must(&host(), &o);
     for threads in [1, 3] {
         let mut host = with_threads(threads);
-        let held: Arc<dyn apr_engine::open::Backing> = Arc::new(Held(fs::read(&input).unwrap().into()));
+        let held: Arc<dyn apr_engine::place::Backing> = Arc::new(Held(fs::read(&input).unwrap().into()));
         host.places = Arc::new(Listed { files: [("in.kinds".to_owned(), held)].into(), ..Listed::default() });
         let of_memory =
             ConvertOptions { input: "in.kinds".into(), output: Some("out.runs".into()), ..o.clone() };

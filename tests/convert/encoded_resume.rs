@@ -176,7 +176,7 @@ fn a_sink_may_fail_at_any_call() {
     for threads in [1, 3] {
         let mut host = host();
         host.set_threads(threads);
-        let held: Arc<dyn apr_engine::open::Backing> = Arc::new(Held(kinds::file(tensors()).into()));
+        let held: Arc<dyn apr_engine::place::Backing> = Arc::new(Held(kinds::file(tensors()).into()));
         host.places = Arc::new(Listed { files: [("in.kinds".to_owned(), held)].into(), ..Listed::default() });
         let mut o = options("in.kinds".as_ref(), "out.runs".as_ref());
         set(&mut o, &[("raw", "b"), ("align", "64")]);

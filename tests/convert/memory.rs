@@ -3,7 +3,8 @@
 
 use apr_engine::convert::Translated;
 use apr_engine::convert::memory::convert_into;
-use apr_engine::open::{Backing, Held, Listed, Version};
+use apr_engine::open::{Held, Listed};
+use apr_engine::place::{Backing, Version};
 use apr_engine::tiles::{Memory, TileRecord, TileSink};
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;

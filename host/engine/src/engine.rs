@@ -2,7 +2,7 @@
 
 use crate::architecture::{Tables, draft_warning};
 use crate::crew::{Alone, Crew};
-use crate::open::Places;
+use crate::place::Places;
 use crate::progress::{Progress, Silent};
 use crate::registry::Registry;
 use apr_sdk::{Error, LogLevel, Result};

@@ -1,4 +1,4 @@
-//! The work that apr does with models, without an operating system: bytes come from a [`Place`](open::Place)
+//! The work that apr does with models, without an operating system: bytes come from a [`Place`](place::Place)
 //! and go to a [`TileSink`](tiles::TileSink), and loops run on a [`Crew`](crew::Crew). It compiles for the
 //! browser.
 //!
@@ -6,6 +6,7 @@
 
 pub mod crew;
 pub mod engine;
+pub mod place;
 pub mod progress;
 pub mod wording;
 

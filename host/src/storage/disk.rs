@@ -2,7 +2,7 @@
 
 use super::model_folder::ModelFolder;
 use super::small_file;
-use apr_engine::open::{Entry, Places};
+use apr_engine::place::{Entry, Places};
 use apr_sdk::Result;
 use std::path::Path;
 

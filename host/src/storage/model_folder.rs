@@ -4,7 +4,7 @@ use super::error::{io_error, with_way_out};
 use super::open_file::OpenFile;
 use super::overlay::{Overlay, Staged};
 use super::publish::refuse_unfinished;
-use apr_engine::open::{Entry, Found, Place, check_name};
+use apr_engine::place::{Entry, Found, Place, check_name};
 use apr_sdk::{Error, Result, escape};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! A file as a [`Backing`].
 
 use super::error::io_error;
-use apr_engine::open::{Backing, Found, Version};
+use apr_engine::place::{Backing, Found, Version};
 use apr_sdk::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{File, Metadata};

@@ -1,7 +1,7 @@
 //! A folder as it will be: staged files on top of the existing ones, with some of those gone. Opening through
 //! an overlay shows what users will open once the files are in place.
 
-use apr_engine::open::Backing;
+use apr_engine::place::Backing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use super::journal::Journaling;
 use super::staging::Staging;
 use crate::threads::Threads;
-use apr_engine::open::Backing;
+use apr_engine::place::Backing;
 use apr_engine::tiles::{TileRecord, TileSink};
 use apr_sdk::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

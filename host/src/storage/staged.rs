@@ -3,7 +3,7 @@
 use super::error::io_error;
 use super::open_file::version;
 use super::publish::steps::{Step, Steps};
-use apr_engine::open::{Backing, Version};
+use apr_engine::place::{Backing, Version};
 use apr_sdk::{Error, Result};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};

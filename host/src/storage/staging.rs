@@ -14,7 +14,7 @@ use super::staged::{StagedFile, permissions_of};
 use super::target::Target;
 use crate::storage::overwrite::{self, Inputs, Outputs, refuse_existing, refuse_removing};
 use apr_engine::layout::Layout;
-use apr_engine::open::Backing;
+use apr_engine::place::Backing;
 use apr_engine::tiles::TileSink;
 use apr_sdk::{Error, Result, escape};
 use rustix::fs::{CWD, RenameFlags, renameat_with};

@@ -4,7 +4,7 @@ use super::lay_out::LaidOut;
 use crate::contract::{ContractReport, Finding, Quality};
 use crate::engine::Engine;
 use crate::expression::Expression;
-use crate::open::Backing;
+use crate::place::Backing;
 use crate::tiles::commit::Commits;
 use crate::tiles::commit::committed::Committed;
 use crate::tiles::inline::write_inline;

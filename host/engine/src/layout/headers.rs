@@ -2,7 +2,7 @@
 //! Models can be opened from these as far as headers alone allow.
 
 use super::{OutputFile, Segment};
-use crate::open::{Backing, Version};
+use crate::place::{Backing, Version};
 use apr_sdk::Result;
 use std::sync::Arc;
 

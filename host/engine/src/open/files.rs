@@ -1,7 +1,7 @@
 //! The files of one opened model: a table of numbered backings, all from one place.
 
-use super::place::{Backing, Entry, Found, Place, Version};
 use super::seen::{ByteSpace, Seen};
+use crate::place::{Backing, Entry, Found, Place, Version};
 use apr_sdk::{Error, ErrorKind, FileId, Limits, Result, escape};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

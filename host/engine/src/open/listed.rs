@@ -1,6 +1,6 @@
 //! Places made of a list of names with their bytes: models in memory, and output that is read back.
 
-use super::place::{Backing, Entry, Found, Place, Places, Version, check_name};
+use crate::place::{Backing, Entry, Found, Place, Places, Version, check_name};
 use apr_sdk::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

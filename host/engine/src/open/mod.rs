@@ -7,7 +7,6 @@ mod listed;
 pub mod long_values;
 mod options;
 pub mod parts;
-mod place;
 mod probe;
 pub mod reports;
 pub mod schemes;
@@ -17,11 +16,11 @@ pub mod stored_sums;
 
 pub use listed::{Held, Listed};
 pub use options::{GivenOption, check_options, option_values};
-pub use place::{Backing, Entry, Found, Place, Places, Version, check_name};
 
 use crate::engine::Engine;
 use crate::open::parts::lone::LonePart;
 use crate::open::source::{CallSource, Root};
+use crate::place::Entry;
 use crate::registry::Format;
 use apr_sdk::{
     Bytes, Coding, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, Options, Payload,

@@ -7,7 +7,7 @@ use crate::contract::FINITE;
 use crate::engine::Engine;
 use crate::expression::evaluate::{Buffers, Evaluation, Outcome};
 use crate::expression::{Expression, Granule, Panels, SPOOL};
-use crate::open::Backing;
+use crate::place::Backing;
 use crate::open::OpenedModel;
 use crate::open::seen::{ByteSpace, LONG, SeenRange};
 use crate::registry::Registry;

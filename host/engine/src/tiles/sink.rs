@@ -2,7 +2,7 @@
 //! an interrupted job and how output is published is up to storage; the engine hands over bytes and opaque
 //! records.
 
-use crate::open::{Backing, Version};
+use crate::place::{Backing, Version};
 use apr_sdk::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 

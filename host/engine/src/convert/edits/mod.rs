@@ -10,7 +10,8 @@ mod understood;
 mod values;
 
 use crate::engine::Engine;
-use crate::open::{OpenedModel, Places};
+use crate::open::OpenedModel;
+use crate::place::Places;
 use crate::registry::Format;
 use apr_sdk::{
     Architecture, Bytes, CheckedModel, Error, ErrorKind, Foreign, ForeignFile, LayoutRequest, Model, Result,

@@ -3,7 +3,7 @@
 use super::committer::Committer;
 use crate::layout::encoded::Encoded;
 use crate::layout::{OutputFile, Placed, Segment};
-use crate::open::Backing;
+use crate::place::Backing;
 use crate::tiles::{Memory, TileRecord, TileSink};
 use apr_sdk::{BlockAt, CheckedModel, Codec, Error, LayoutRequest, LayoutSink, Result, Writer};
 use std::collections::HashMap;

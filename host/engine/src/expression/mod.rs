@@ -25,11 +25,12 @@ mod unpack;
 
 pub use concat::concat;
 pub use encode::{ColumnImportance, is_all_zero};
+pub use evaluate::access::Access;
 pub use evaluate::granule::Granule;
 pub use evaluate::measure::{Measure, measure};
 pub use planned_tensor::PlannedTensor;
 pub use region::merged;
-pub use source::{Access, unit};
+pub use source::unit;
 pub use spool::{SPOOL, Spools};
 pub use unpack::{Packed, Panel, Panels, Unpack, part_bytes};
 
@@ -46,10 +47,11 @@ use region::Region;
 use repack::Repack;
 use row_codes::RowCodes;
 use row_scales::RowScales;
+use source::Storage;
 use spool::Spool;
 
 use crate::registry::Registry;
-use apr_sdk::{DType, Error, Result, Tensor, checked_payload_len};
+use apr_sdk::{DType, Endian, Error, Payload, Result, Tensor, checked_payload_len};
 
 /// Bytes per tile, unless something demands another size.
 pub const TILE: u64 = 1 << 20;
@@ -89,7 +91,30 @@ impl Expression {
     /// # Errors
     /// Unsupported for an unknown dtype or kind of payload.
     pub fn of(number: usize, tensor: &Tensor) -> Result<Expression> {
-        source::of(number, tensor)
+        tensor.dtype.require()?;
+        let source = |len, storage| Source { tensor: Some(number), dtype: tensor.dtype, len, storage };
+        match &tensor.payload {
+            Payload::Extent { extent, view } => {
+                let endian = view.as_ref().map_or(Endian::Little, |view| view.endian);
+                let lies =
+                    Expression::Source(source(extent.len, Storage::Extent { extent: *extent, endian }));
+                match view.as_ref().filter(|view| !view.strides.is_empty()) {
+                    None => Ok(lies),
+                    Some(view) => {
+                        let dims: Vec<_> =
+                            tensor.shape.iter().copied().zip(view.strides.iter().copied()).collect();
+                        Region::over(lies, view.start, &dims)
+                    }
+                }
+            }
+            Payload::Blocks { codec } => Ok(Expression::Source(source(
+                tensor.payload_len()?,
+                Storage::Blocks(Box::new(codec.clone())),
+            ))),
+            Payload::Sequential => Ok(Expression::Source(source(tensor.payload_len()?, Storage::Sequential))),
+            Payload::Packed(weight) => unpack::of(number, weight, tensor.dtype),
+            _ => Err(Error::unsupported("payload of a kind that this program does not know")),
+        }
     }
 
     /// The type of its elements.

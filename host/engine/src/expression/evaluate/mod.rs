@@ -1,6 +1,7 @@
 //! Evaluates expressions: computes bytes of the result from the leaf's bytes, a run of whole granules at a
 //! time.
 
+pub(super) mod access;
 mod at;
 pub(super) mod granule;
 pub(super) mod measure;

@@ -1,63 +1,20 @@
 //! Packed weights as if they were stored row by row: in F32, or as blocks that hold the same values. A leaf: any box
 //! of rows is computed from the parts' bytes.
 
+mod packed;
 mod panel;
 mod transposed;
 
+pub use packed::Packed;
 pub use panel::{Panel, Panels, part_bytes};
 
 use super::Expression;
 use super::source::{Source, Storage, unit};
 use super::{Region, TILE};
-use apr_sdk::{DType, Error, Extent, HeldRows, PackedRows, PackedWeight, Quantizer, Result};
-use std::fmt;
-use std::hash::{Hash, Hasher};
+use apr_sdk::{DType, Error, Extent, HeldRows, PackedWeight, Quantizer, Result};
 use std::ops::Range;
 use std::sync::Arc;
 use transposed::Transposed;
-
-/// A packed weight, and what its rows are transposed into.
-#[derive(Clone)]
-pub struct Packed {
-    /// The weight.
-    pub weight: Arc<PackedWeight>,
-    /// Decodes the blocks that rows become, in order to compare the values; `None` for F32.
-    pub decoder: Option<Arc<dyn Quantizer>>,
-    /// True if the values are those without the weight's factor, which is stored beside them.
-    pub is_factored: bool,
-    /// Pieces of its rows begin and end at multiples of so many columns; 0 if the scheme gives only whole rows.
-    column_unit: u64,
-}
-
-impl Packed {
-    /// The rows whose values are wanted.
-    fn rows(&self) -> &PackedRows {
-        let factored = self.weight.factored.as_ref().filter(|_| self.is_factored);
-        factored.map_or(&self.weight.tensor.rows, |factored| &factored.rows)
-    }
-}
-
-impl PartialEq for Packed {
-    fn eq(&self, other: &Packed) -> bool {
-        let same = Arc::ptr_eq(&self.weight, &other.weight) || self.weight == other.weight;
-        same && self.is_factored == other.is_factored
-    }
-}
-
-impl Eq for Packed {}
-
-impl Hash for Packed {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let tensor = &self.weight.tensor;
-        (&tensor.name, &tensor.shape, self.rows(), &tensor.strides).hash(state);
-    }
-}
-
-impl fmt::Debug for Packed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Packed").field(&self.weight.tensor.name).finish()
-    }
-}
 
 /// All of a packed weight, tensor number `number` of the source, as its own type.
 pub(super) fn of(number: usize, weight: &Arc<PackedWeight>, dtype: DType) -> Result<Expression> {

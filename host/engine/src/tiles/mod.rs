@@ -2,6 +2,7 @@
 
 pub mod commit;
 pub mod inline;
+pub mod job;
 pub mod losses;
 pub mod pipeline;
 pub mod resume;

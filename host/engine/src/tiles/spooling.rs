@@ -1,6 +1,7 @@
 //! Fills the scratch file: payload that cannot be read the way a region needs it is written there first.
 
-use super::pipeline::{self, Job, Spooled};
+use super::job::{Job, Spooled};
+use super::pipeline;
 use super::sink::TileSink;
 use super::tile::{Spot, Tiles};
 use super::tile_sums::TileSums;

@@ -5,21 +5,12 @@ use crate::expression::gather::{Gather, Part};
 use crate::expression::{Access, Panel};
 use crate::open::blocks::{BlockList, Decoder};
 use crate::open::in_order::InOrder;
-use crate::tiles::pipeline::Shared;
+use crate::tiles::job::Shared;
 use crate::tiles::schedule::Member;
 use crate::tiles::tile::Run;
 use crate::values::cast::Changes;
 use apr_sdk::{Codec, Error, Extent, Result};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-/// The block lists that threads are using. When the last thread leaves a tensor, its list is dropped.
-#[derive(Default)]
-pub struct Lists {
-    /// Index of the source tensor, and its list.
-    held: Mutex<Vec<(usize, Weak<BlockList>)>>,
-    /// Locked by the only thread that may hold blocks too large for every thread to have one.
-    large: Mutex<()>,
-}
+use std::sync::{Arc, PoisonError};
 
 /// Fills a tile or fails; returns the CRC-32 of the source's bytes if it differs from that of the tile.
 type Fill<'f> = dyn FnMut(&mut Decoder, u64, &mut [u8]) -> Result<Option<u32>> + 'f;

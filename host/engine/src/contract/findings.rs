@@ -1,6 +1,7 @@
 //! Reads a model and reports what a conversion would find in it.
 
-use super::judge::{Finding, judge_layout, judge_tensor};
+use super::finding::Finding;
+use super::judge::{judge_layout, judge_tensor};
 use super::policy::Quality;
 use super::report::ContractReport;
 use super::rules::Kind;

@@ -1,49 +1,11 @@
 //! Judges a tensor by the rules and by its table's expectations.
 
+use super::finding::{Finding, Severity};
 use super::policy::Quality;
 use super::rules::{BYTES, Broken, DISTRIBUTION, FINITE, Kind, LOSS, RANGE, judge, kernel_bytes, shape_rule};
 use super::statistics::Statistics;
 use crate::architecture::{Expected, Figure, TensorSpec, TensorSpecs};
 use apr_sdk::{Model, Tensor};
-use serde::Serialize;
-
-/// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// All is well.
-    Ok,
-    /// Worth a look.
-    Warning,
-    /// Would be an error, but the user allowed it.
-    PassedOver,
-    /// Stops the work, or makes the check fail.
-    Error,
-}
-
-/// A problem found in a tensor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The tensor's name.
-    pub tensor: String,
-    /// The tensor's role in the architecture, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
-    /// The stable code of the broken rule.
-    pub code: &'static str,
-    /// The severity.
-    #[serde(rename = "standing")]
-    pub severity: Severity,
-    /// The measured value and the expected one.
-    pub message: String,
-}
-
-impl Finding {
-    pub(super) fn new(tensor: &str, spec: &TensorSpec, broken: Broken, severity: Severity) -> Finding {
-        let (code, message) = (broken.code, broken.what);
-        Finding { tensor: tensor.to_owned(), role: spec.role.clone(), code, severity, message }
-    }
-}
 
 /// Problems with a tensor's values. `is_cast` says that apr computed them, so that none may be infinite or
 /// NaN.

@@ -5,6 +5,7 @@
 //! No tensor is ever held whole. The contract's list of tensors (names, shapes, orientation) follows from the
 //! tables: `architecture::contract`.
 
+mod finding;
 mod findings;
 mod float_statistics;
 mod found;
@@ -15,12 +16,11 @@ mod rules;
 mod statistics;
 mod validated;
 
+pub use finding::{Finding, Severity};
 pub use findings::{Examined, findings_of, findings_of_tensor};
 pub(crate) use float_statistics::found_in;
 pub(crate) use found::Found;
-pub use judge::{
-    Finding, Severity, judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished,
-};
+pub use judge::{judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished};
 pub use policy::{Quality, summary};
 pub use report::{ContractReport, Unexamined};
 pub use rules::{

@@ -1,7 +1,7 @@
 //! The user's policy for findings, and their summary.
 
-use super::judge::{Finding, Severity};
-use apr_sdk::{Error, escape};
+use super::finding::{Finding, Severity};
+use apr_sdk::escape;
 
 /// The user's policy, from the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,14 +34,6 @@ impl Quality {
             (false, _) if self.strict => Severity::Error,
             (false, _) => Severity::Warning,
         }
-    }
-}
-
-impl Finding {
-    /// The finding as an error.
-    pub fn error(&self) -> Error {
-        let error = Error::failed(self.message.clone()).code(self.code).tensor(&self.tensor);
-        error.hint("pass --relaxed to record it and go on")
     }
 }
 

@@ -1,6 +1,6 @@
 //! The examination of a model: its extent, and its findings.
 
-use super::judge::{Finding, Severity};
+use super::finding::{Finding, Severity};
 use super::statistics::{by_scales, refusal};
 use apr_sdk::{Error, Model, Result};
 use serde::Serialize;

@@ -1,13 +1,13 @@
 //! Checks a table: by itself, and on a model's names and shapes.
 
-use crate::architecture::config::generate::follows_from;
-use crate::architecture::config::lost::{Written, lost};
+use crate::architecture::config::generation::follows_from;
+use crate::architecture::config::nearest::knows;
+use crate::architecture::config::omissions::{Written, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
-use crate::architecture::known::{stated, stated_keys};
+use crate::architecture::description::{stated, stated_keys};
+use crate::architecture::language::expression::Expression;
 use crate::architecture::model::dimension;
-use crate::architecture::table::expression::Expression;
-use crate::architecture::table::nearest::knows;
 use crate::architecture::table::{CANONICAL, ConfigName, Generator, Source, Table};
 use crate::architecture::translate::{Request, images, translate};
 use apr_sdk::{Error, Model, Payload, Result, Tensor, escape};

@@ -2,11 +2,10 @@
 //! written, no type changes, and no keys are placed.
 
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value, narrowed};
-use crate::architecture::known::{find_table, stated};
-use crate::architecture::model::{Journey, Stored, dimension, planned};
-use crate::architecture::table::expression::same;
+use crate::architecture::description::{find_table, stated};
+use crate::architecture::language::expression::same;
+use crate::architecture::model::{Journey, Stored, dimension, planned, tell_of_tied_head};
 use crate::architecture::table::{Source, Table};
-use crate::architecture::tied_head::tell_of_tied_head;
 use crate::architecture::translate::{Request, translate};
 use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor};

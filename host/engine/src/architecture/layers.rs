@@ -3,9 +3,9 @@
 
 use crate::architecture::config::refusal::Refusal;
 use crate::architecture::config::{from_value, names_in, to_json};
-use crate::architecture::known::needed;
-use crate::architecture::table::expression::{Expression, Scalar};
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::description::needed;
+use crate::architecture::language::expression::{Expression, Scalar};
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::{Rule, Source, Table};
 use crate::architecture::translate::images;
 use crate::engine::Engine;

@@ -1,10 +1,10 @@
 //! The facts that the table of an architecture states about each tensor of a model: role, shape, expected values.
 
 use crate::architecture::config::ConfigScope;
-use crate::architecture::known::{Known, known};
+use crate::architecture::description::{Known, known};
+use crate::architecture::language::operation::Operation;
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::expected::Expected;
-use crate::architecture::table::operation::Operation;
-use crate::architecture::table::pattern::Pattern;
 use crate::architecture::table::{CANONICAL, Rule, Side, Table};
 use crate::architecture::translate::images;
 use crate::engine::Engine;

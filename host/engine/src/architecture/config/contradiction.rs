@@ -3,8 +3,8 @@
 
 use crate::architecture::config::refusal::Stated;
 use crate::architecture::config::{Config, ConfigScope, from_value, is_null, is_unlimited, key_of, names_in};
+use crate::architecture::language::expression::{Scalar, Scope, same};
 use crate::architecture::model::dimension;
-use crate::architecture::table::expression::{Scalar, Scope, same};
 use crate::architecture::table::{ConfigName, Dialect, Kind, Rule, Table};
 use crate::architecture::translate::images;
 use apr_sdk::{Error, Result, Tensor, escape};

@@ -1,8 +1,8 @@
 //! Keys of a dialect: how a table states them, and a configuration written as them.
 
 use crate::architecture::config::{Config, ConfigScope, Dimensions, from_value, names_in, narrowed, typed};
-use crate::architecture::table::expression::{Scalar, Scope, same};
-use crate::architecture::table::members::{expression, only, scalar, truth, words};
+use crate::architecture::language::expression::{Scalar, Scope, same};
+use crate::architecture::language::members::{expression, only, scalar, truth, words};
 use crate::architecture::table::{Dialect, Key, Source, Table};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use toml::{Table as Toml, Value as Item};

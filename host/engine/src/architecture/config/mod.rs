@@ -1,17 +1,13 @@
 //! The configuration: read from one dialect's keys to canonical names, and written to another's keys.
 
-pub(crate) mod base;
-pub(crate) mod codes;
 pub(crate) mod contradiction;
-pub(crate) mod counts;
-pub(crate) mod generate;
+pub(crate) mod generation;
 pub(crate) mod keys;
-pub(crate) mod lost;
+pub(crate) mod nearest;
+pub(crate) mod omissions;
 pub(crate) mod refusal;
-pub(crate) mod roots;
-pub(crate) mod untold;
 
-use crate::architecture::table::expression::{Scalar, Scope, same};
+use crate::architecture::language::expression::{Scalar, Scope, same};
 use crate::architecture::table::{CANONICAL, ConfigName, Dialect, Key, Kind, Source, Table};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
 use serde_json::{Map, Value as Json};

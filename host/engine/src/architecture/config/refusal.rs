@@ -3,9 +3,9 @@
 
 use crate::architecture::config::contradiction::refuse_contradictions;
 use crate::architecture::config::{ConfigScope, from_value, is_null, says_null};
-use crate::architecture::table::expression::{Expression, Scalar, Scope, same};
-use crate::architecture::table::members::{expression, list, only, scalar, tables, truth, words};
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::language::expression::{Expression, Scalar, Scope, same};
+use crate::architecture::language::members::{expression, list, only, scalar, tables, truth, words};
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::{Dialect, Key, Source, Table};
 use apr_sdk::{Error, Result, Tensor, Value, escape};
 use std::collections::HashSet;

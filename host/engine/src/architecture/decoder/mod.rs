@@ -1,24 +1,22 @@
 //! The computation of a model, as numbers: a table's `[decoder]` applied to a model's configuration. Nothing
 //! of the table's language is left, so that whoever builds a program asks for nothing more.
 
-mod differing;
-mod keys;
+mod difference;
 mod resolve;
 mod roles;
 mod rope;
-mod section;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::architecture) use differing::refuse_differing;
+pub(in crate::architecture) use difference::refuse_differing;
 pub use roles::Roles;
 pub use rope::Rope;
-pub use section::Section;
 
-use crate::architecture::config::lost::refuse_unused;
+use crate::architecture::config::omissions::refuse_unused;
 use crate::architecture::config::refusal::{Stated, refuse};
 use crate::architecture::config::{Config, ConfigScope, canonical};
-use crate::architecture::known::{Known, needed, stated, stated_keys};
+use crate::architecture::description::{Known, needed, stated, stated_keys};
+use crate::architecture::table::section::Section;
 use crate::engine::Engine;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};
 

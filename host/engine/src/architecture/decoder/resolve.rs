@@ -1,15 +1,15 @@
 //! Evaluates a table's `[decoder]` for one model.
 
-use super::keys::KEYS;
 use super::roles::Roles;
 use super::rope::{Rope, Scaling, scaled, slopes};
-use super::section::{Section, Stated};
 use super::{
     Attention, Decoder, Experts, FeedForward, Input, Layer, Norm, NormPlace, Output, QkNorm, Shared,
 };
 use crate::architecture::config::{Config, ConfigScope};
+use crate::architecture::language::expression::Scalar;
 use crate::architecture::table::Table;
-use crate::architecture::table::expression::Scalar;
+use crate::architecture::table::section::keys::{KEYS, Kind};
+use crate::architecture::table::section::{Section, Stated};
 use crate::architecture::translate::images;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, NormKind, Pooling, Result, RopeStyle, escape};
 use std::cell::RefCell;
@@ -347,7 +347,7 @@ impl Values<'_> {
         let found = self.scalar(section, name)?.ok_or_else(|| self.unstated(section, name))?;
         let key = KEYS.iter().find(|key| key.section == section && key.name == name);
         let known = match key.map(|key| key.kind) {
-            Some(super::keys::Kind::Word(known)) => known,
+            Some(Kind::Word(known)) => known,
             _ => &[],
         };
         match found {

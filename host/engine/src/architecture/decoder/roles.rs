@@ -75,7 +75,7 @@ impl Roles {
 }
 
 fn exists(
-    when: Option<&crate::architecture::table::expression::Expression>,
+    when: Option<&crate::architecture::language::expression::Expression>,
     scope: &ConfigScope<'_>,
 ) -> Result<bool> {
     when.map_or(Ok(true), |when| when.holds(scope))

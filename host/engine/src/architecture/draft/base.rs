@@ -1,11 +1,11 @@
 //! The table that a draft builds on, and what the draft thereby guesses.
 
 use super::{Draft, quoted};
+use crate::architecture::config::nearest::{Near, missing};
 use crate::architecture::config::{Config, ConfigScope, canonical};
+use crate::architecture::language::expression::{Scalar, Scope};
 use crate::architecture::model::dimension;
 use crate::architecture::table::ConfigName;
-use crate::architecture::table::expression::{Scalar, Scope};
-use crate::architecture::table::nearest::{Near, missing};
 use apr_sdk::Result;
 use std::fmt::Write;
 use toml::Value as Item;

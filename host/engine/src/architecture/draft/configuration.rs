@@ -2,9 +2,9 @@
 
 use super::{Draft, HOME, SIZES, canonical_name, quoted};
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value};
+use crate::architecture::language::expression::{Expression, Scalar, Scope};
 use crate::architecture::model::dimension;
 use crate::architecture::table::Kind;
-use crate::architecture::table::expression::{Expression, Scalar, Scope};
 use apr_sdk::Result;
 use std::fmt::Write;
 

@@ -4,12 +4,12 @@ mod base;
 mod configuration;
 pub mod guesses;
 
-use crate::architecture::config::base::{Bases, with_base};
+use crate::architecture::config::nearest::{Near, knows};
 use crate::architecture::config::{Config, ConfigScope, canonical, from_value};
+use crate::architecture::language::expression::Scalar;
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::model::dimension;
-use crate::architecture::table::expression::Scalar;
-use crate::architecture::table::nearest::{Near, knows};
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::table::base::{Bases, with_base};
 use crate::architecture::table::{Dialect, Table};
 use crate::architecture::{Tables, try_on};
 use apr_sdk::{Error, Model, Result, Tensor, Value};

@@ -1,25 +1,27 @@
 //! Translates a whole model into the dialect that its target wants: tensors and configuration, with notes
 //! about both.
 
+mod codes;
 mod inverse;
+mod ledger;
+mod no_table;
 mod tensors;
+mod tied_head;
 
+pub use ledger::Ledger;
 pub(super) use tensors::planned;
+pub(super) use tied_head::tell_of_tied_head;
 
 use crate::architecture::adapter::refuse_adapter;
-use crate::architecture::config::codes::refuse_codes;
-use crate::architecture::config::generate::{Part, as_f32, recover};
-use crate::architecture::config::lost::{Lost, Written, is_stated, lost};
+use crate::architecture::config::generation::{Part, as_f32, recover};
+use crate::architecture::config::omissions::{Lost, Written, is_stated, lost};
 use crate::architecture::config::refusal::{Stated, refuse};
-use crate::architecture::config::untold::no_table;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value, says_null};
 use crate::architecture::decoder::refuse_differing;
-use crate::architecture::known::{find_table, stated, stated_keys, unknown_dialect};
-use crate::architecture::ledger::Ledger;
-use crate::architecture::removed::Removed;
-use crate::architecture::table::expression::same;
+use crate::architecture::description::{find_table, stated, stated_keys, unknown_dialect};
+use crate::architecture::language::expression::same;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
-use crate::architecture::tied_head::tell_of_tied_head;
+use crate::architecture::translate::removal::Removed;
 use crate::architecture::translate::{Made, OTHER_TABLE, Request, Translated, images, translate};
 use crate::engine::Engine;
 use crate::expression::PlannedTensor;
@@ -31,6 +33,8 @@ use apr_sdk::{
     Architecture, Bytes, DType, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload, Result, Tensor,
     Value, Writer, escape,
 };
+use codes::refuse_codes;
+use no_table::no_table;
 use std::collections::{HashMap, HashSet};
 
 /// The result of a translation.

@@ -3,7 +3,7 @@
 use super::{Journey, Translation, Wishes};
 use crate::architecture::choices::choices_of;
 use crate::architecture::is_float;
-use crate::architecture::table::array::Box_;
+use crate::architecture::language::array::Box_;
 use crate::architecture::translate::{Made, Translated};
 use crate::expression::{Expression, PlannedTensor, concat};
 use crate::registry::Registry;

@@ -7,8 +7,8 @@ mod tokenizer;
 pub use tokenizer::Tokenizer;
 
 use crate::architecture::config::ConfigScope;
-use crate::architecture::known::{Known, known};
-use crate::architecture::table::expression::{Scalar, Scope};
+use crate::architecture::description::{Known, known};
+use crate::architecture::language::expression::{Scalar, Scope};
 use crate::architecture::tensor_spec::tensor_specs;
 use crate::engine::Engine;
 use crate::open::OpenedModel;

@@ -1,8 +1,8 @@
 //! The architecture that a model claims to have.
 
 use crate::architecture::config::from_value;
-use crate::architecture::known::{find_table, stated};
-use crate::architecture::table::expression::Scalar;
+use crate::architecture::description::{find_table, stated};
+use crate::architecture::language::expression::Scalar;
 use crate::engine::Engine;
 use apr_sdk::Model;
 

@@ -1,8 +1,8 @@
 //! Layers that come after the others under names of their own, such as those that predict further tokens: the rules of
 //! other layers are copied for them.
 
-use crate::architecture::table::members::{bad, tables, words};
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::language::members::{bad, tables, words};
+use crate::architecture::language::pattern::Pattern;
 use apr_sdk::{Error, Result, escape};
 use toml::{Table as Toml, Value as Item};
 

@@ -1,35 +1,31 @@
 //! An architecture table: TOML text, parsed and checked. `plugins/architectures/README.md` describes the form.
 
-pub(crate) mod array;
+pub(crate) mod base;
 pub(crate) mod called;
-pub(crate) mod change;
 pub(crate) mod copies;
 pub(crate) mod expected;
-pub(crate) mod expression;
-pub(crate) mod group;
 pub(crate) mod head;
-pub(crate) mod members;
-pub(crate) mod nearest;
-pub(crate) mod operation;
-pub(crate) mod pattern;
+mod line;
 pub(crate) mod rename;
+pub(crate) mod roots;
+pub(crate) mod section;
 pub(crate) mod side;
 pub(crate) mod tables;
 
-use crate::architecture::config::base::{Bases, with_base};
 use crate::architecture::config::keys::read_key;
 use crate::architecture::config::names_in;
 use crate::architecture::config::refusal::Refusal;
-use crate::architecture::config::roots::Roots;
-use crate::architecture::decoder::Section;
-use crate::architecture::line::line_of;
-use crate::architecture::table::expected::Expected;
-use crate::architecture::table::expression::{Expression, Scalar};
-use crate::architecture::table::members::{
+use crate::architecture::language::expression::{Expression, Scalar};
+use crate::architecture::language::members::{
     bad, expression, list, only, scalar, sub_table, tables, truth, words,
 };
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::language::pattern::Pattern;
+use crate::architecture::table::base::{Bases, with_base};
+use crate::architecture::table::expected::Expected;
+use crate::architecture::table::line::line_of;
 use crate::architecture::table::rename::Rename;
+use crate::architecture::table::roots::Roots;
+use crate::architecture::table::section::Section;
 use crate::architecture::table::side::read_side;
 use apr_sdk::{Error, Result, ValueType, escape};
 use std::collections::HashMap;

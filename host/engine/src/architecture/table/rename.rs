@@ -1,7 +1,7 @@
 //! Names in some files that start or end differently from the table's.
 
-use crate::architecture::table::expression::{Expression, Scope};
-use crate::architecture::table::members::{expression, list, only, tables, words};
+use crate::architecture::language::expression::{Expression, Scope};
+use crate::architecture::language::members::{expression, list, only, tables, words};
 use apr_sdk::{Error, Result};
 use toml::Table as Toml;
 

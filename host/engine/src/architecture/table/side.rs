@@ -1,9 +1,9 @@
 //! A rule's tensors in one dialect: their names, and what is done to the canonical ones.
 
-use crate::architecture::table::expression::{Expression, Scope};
-use crate::architecture::table::members::{bad, expression, list, only, sub_table, truth, words};
-use crate::architecture::table::operation::Operation;
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::language::expression::{Expression, Scope};
+use crate::architecture::language::members::{bad, expression, list, only, sub_table, truth, words};
+use crate::architecture::language::operation::Operation;
+use crate::architecture::language::pattern::Pattern;
 use apr_sdk::{Error, Result, escape};
 use toml::Value as Item;
 

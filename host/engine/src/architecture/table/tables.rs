@@ -1,7 +1,7 @@
 //! The available tables. A table is parsed on demand; the heads tell which one a model belongs to.
 
-use crate::architecture::config::base::Bases;
 use crate::architecture::table::Table;
+use crate::architecture::table::base::Bases;
 use crate::architecture::table::head::{Head, cut};
 use crate::registry::{Registry, TableTexts};
 use apr_sdk::{Error, Result, Value, escape};
@@ -65,7 +65,7 @@ impl Tables {
     }
 
     /// How many tables build on this one.
-    pub(super) fn built_on(&self, id: &str) -> usize {
+    pub(in crate::architecture) fn built_on(&self, id: &str) -> usize {
         let line = format!("\nbase = \"{id}\"\n");
         self.slots
             .iter()

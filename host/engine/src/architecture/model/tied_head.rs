@@ -15,7 +15,7 @@ const PIECE: u64 = 1 << 20;
 ///
 /// # Errors
 /// Any error from reading and from evaluating defaults.
-pub(super) fn tell_of_tied_head(
+pub(in crate::architecture) fn tell_of_tied_head(
     engine: &Engine,
     opened: &OpenedModel,
     table: &Table,

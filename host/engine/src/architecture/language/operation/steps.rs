@@ -1,9 +1,9 @@
 //! Runs operations on lists of arrays, forwards and backwards.
 
 use super::Operation;
-use crate::architecture::table::array::Array;
-use crate::architecture::table::change::Change;
-use crate::architecture::table::expression::{Expression, Scalar, Scope};
+use crate::architecture::language::array::Array;
+use crate::architecture::language::change::Change;
+use crate::architecture::language::expression::{Expression, Scalar, Scope};
 use crate::expression::{Constant, Map};
 use apr_sdk::{Error, Result};
 

@@ -1,9 +1,9 @@
 //! Finds what a dialect's keys and computed tensors do not tell its readers about a configuration.
 
-use crate::architecture::config::generate::{Part, follows_from, recover};
+use crate::architecture::config::generation::{Part, follows_from, recover};
 use crate::architecture::config::refusal::not_covered;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, names_in};
-use crate::architecture::table::expression::{Scalar, same};
+use crate::architecture::language::expression::{Scalar, same};
 use crate::architecture::table::{ConfigName, Dialect, Table};
 use apr_sdk::{Result, Value, escape};
 use std::collections::BTreeSet;

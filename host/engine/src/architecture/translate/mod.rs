@@ -1,18 +1,22 @@
 //! Translates a model's tensors from one dialect to another: which ones exist, their names, and which boxes
 //! of the source's tensors they consist of. Pure data; nothing is read.
 
+mod counts;
+mod group;
+pub(super) mod removal;
+
 use crate::architecture::config::ConfigScope;
-use crate::architecture::config::counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
-use crate::architecture::config::generate::generate;
-use crate::architecture::removed::Removed;
-use crate::architecture::table::array::Box_;
-use crate::architecture::table::change::Change;
-use crate::architecture::table::expression::{Expression as TableExpression, Scope};
-use crate::architecture::table::group::GroupWork;
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::config::generation::generate;
+use crate::architecture::language::array::Box_;
+use crate::architecture::language::change::Change;
+use crate::architecture::language::expression::{Expression as TableExpression, Scope};
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::{CANONICAL, Drop, Rule, Side, Table};
 use crate::wording::n_of;
 use apr_sdk::{DType, Error, Result, Tensor, TensorFacts};
+use counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
+use group::GroupWork;
+use removal::Removed;
 use std::collections::{BTreeMap, HashMap};
 
 /// A tensor of the result.

@@ -7,8 +7,8 @@ mod tests;
 
 pub use steps::{View, backwards, forwards};
 
-use crate::architecture::table::expression::Expression;
-use crate::architecture::table::members::{bad, list};
+use crate::architecture::language::expression::Expression;
+use crate::architecture::language::members::{bad, list};
 use apr_sdk::{Error, Result, escape};
 use toml::{Table as Toml, Value as Item};
 

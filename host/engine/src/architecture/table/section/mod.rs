@@ -1,11 +1,13 @@
 //! A table's `[decoder]`: parsed and checked, not yet applied to a model.
 
-use super::keys::{KEYS, Key, Kind};
+pub(in crate::architecture) mod keys;
+
+use crate::architecture::language::expression::Expression;
+use crate::architecture::language::members::{bad, expression, words};
 use crate::architecture::table::ConfigName;
-use crate::architecture::table::expression::Expression;
-use crate::architecture::table::members::{bad, expression, words};
 use crate::wording::nearest;
 use apr_sdk::{Error, Result, escape};
+use keys::{KEYS, Key, Kind};
 use std::collections::BTreeSet;
 use std::fmt;
 use toml::{Table as Toml, Value as Item};
@@ -14,16 +16,16 @@ use toml::{Table as Toml, Value as Item};
 #[derive(Clone, Debug)]
 pub struct Section {
     /// The dialect over whose names and rows it speaks.
-    pub(super) rows: String,
+    pub(in crate::architecture) rows: String,
     /// The reason why models of this architecture cannot be run, although its base says how.
-    pub(super) refused: Option<String>,
+    pub(in crate::architecture) refused: Option<String>,
     /// A value for each of [`KEYS`].
-    pub(super) values: Vec<Stated>,
+    pub(in crate::architecture) values: Vec<Stated>,
 }
 
 /// The value of a key.
 #[derive(Clone, Debug)]
-pub(super) enum Stated {
+pub(in crate::architecture) enum Stated {
     /// One of the words that the key allows.
     Word(String),
     /// An expression over the configuration, and over `i`, the number of the layer.

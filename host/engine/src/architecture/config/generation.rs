@@ -1,8 +1,8 @@
 //! Tensors of a dialect that are computed from the configuration.
 
 use crate::architecture::config::{Config, ConfigScope, Dimensions, ItScope};
-use crate::architecture::table::expression::{Expression, Scalar, Scope};
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::language::expression::{Expression, Scalar, Scope};
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::{Generator, Table};
 use apr_sdk::{DType, Error, Result, half};
 

@@ -1,9 +1,9 @@
 //! Tests of operations: each is undone by its inverse.
 
 use super::*;
-use crate::architecture::table::array::Array;
-use crate::architecture::table::change::Change;
-use crate::architecture::table::expression::{Scalar, Scope};
+use crate::architecture::language::array::Array;
+use crate::architecture::language::change::Change;
+use crate::architecture::language::expression::{Scalar, Scope};
 use crate::expression::Map;
 
 struct Nothing;

@@ -2,12 +2,12 @@
 //! canonical ones, and on to the target's.
 
 use crate::architecture::config::ConfigScope;
-use crate::architecture::config::counts::count_of;
-use crate::architecture::removed::incomplete;
-use crate::architecture::table::array::Array;
-use crate::architecture::table::operation::{Operation, View, backwards, forwards};
-use crate::architecture::table::pattern::Pattern;
+use crate::architecture::language::array::Array;
+use crate::architecture::language::operation::{Operation, View, backwards, forwards};
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::{CANONICAL, Rule, Side};
+use crate::architecture::translate::counts::count_of;
+use crate::architecture::translate::removal::incomplete;
 use crate::architecture::translate::{Group, Made, Request, Translated, images, is_kept, whole};
 use crate::values::rule_codes::shape_rule;
 use apr_sdk::{DType, Error, Packing, Result, Tensor, TensorFacts};

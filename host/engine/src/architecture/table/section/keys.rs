@@ -2,7 +2,7 @@
 
 /// The kind of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::architecture) enum Kind {
     /// An expression: a number.
     Number,
     /// An expression: a condition.
@@ -13,11 +13,11 @@ pub(super) enum Kind {
 
 /// A key: its section within `[decoder]`, its name there, its kind, and its value where a table has none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key {
-    pub(super) section: &'static str,
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) default: &'static str,
+pub(in crate::architecture) struct Key {
+    pub(in crate::architecture) section: &'static str,
+    pub(in crate::architecture) name: &'static str,
+    pub(in crate::architecture) kind: Kind,
+    pub(in crate::architecture) default: &'static str,
 }
 
 const fn key(section: &'static str, name: &'static str, kind: Kind, default: &'static str) -> Key {
@@ -48,7 +48,7 @@ const SCALINGS: &[&str] =
     &["none", "default", "linear", "llama3", "longrope", "su", "yarn", "mrope", "dynamic"];
 
 /// Every key.
-pub(super) const KEYS: &[Key] = &[
+pub(in crate::architecture) const KEYS: &[Key] = &[
     key("", "layers", Kind::Number, "4096"),
     key("", "width", Kind::Number, "hidden_size"),
     key("", "vocabulary", Kind::Number, "vocab_size"),

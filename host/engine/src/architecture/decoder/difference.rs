@@ -2,7 +2,7 @@
 
 use super::Decoder;
 use super::resolve::resolve;
-use crate::architecture::config::lost::{Written, told};
+use crate::architecture::config::omissions::{Written, told};
 use crate::architecture::config::refusal::not_covered;
 use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::table::Table;

@@ -2,7 +2,7 @@
 //! row-major order. Every reordering in a table consists of four steps on these: permute axes, slice, join,
 //! reshape. Sizes are in units of the dtype: elements, or blocks along the last axis.
 
-use crate::architecture::table::change::Change;
+use crate::architecture::language::change::Change;
 use crate::expression::merged;
 use apr_sdk::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! Reads members of a table's TOML by kind.
 
-use crate::architecture::table::expression::{Expression, Scalar};
+use crate::architecture::language::expression::{Expression, Scalar};
 use apr_sdk::{Error, Result, escape};
 use toml::{Table as Toml, Value as Item};
 

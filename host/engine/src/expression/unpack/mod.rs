@@ -1,7 +1,7 @@
 //! Packed weights as if they were stored row by row: in F32, or as blocks that hold the same values. A leaf: any box
 //! of rows is computed from the parts' bytes.
 
-mod packed;
+pub(super) mod packed;
 mod panel;
 mod transposed;
 

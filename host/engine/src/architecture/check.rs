@@ -1,15 +1,18 @@
 //! Checks a table: by itself, and on a model's names and shapes.
 
+use crate::architecture::config::dimension;
 use crate::architecture::config::generation::follows_from;
 use crate::architecture::config::nearest::knows;
 use crate::architecture::config::omissions::{Written, lost};
-use crate::architecture::config::refusal::{Stated, refuse};
-use crate::architecture::config::{Config, ConfigScope, canonical};
+use crate::architecture::config::refusal::refuse;
+use crate::architecture::config::statement::Stated;
+use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::description::{stated, stated_keys};
 use crate::architecture::language::expression::Expression;
-use crate::architecture::model::dimension;
+use crate::architecture::table::dialect::canonical;
+use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, ConfigName, Generator, Source, Table};
-use crate::architecture::translate::{Request, images, translate};
+use crate::architecture::translate::{Request, translate};
 use apr_sdk::{Error, Model, Payload, Result, Tensor, escape};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};

@@ -2,9 +2,13 @@
 //! configuration under canonical names.
 
 use crate::architecture::Tables;
-use crate::architecture::config::{Config, OF_TENSORS, canonical};
+use crate::architecture::config::Config;
+use crate::architecture::language::expression::Scalar;
+use crate::architecture::language::value::from_value;
+use crate::architecture::table::dialect::canonical;
+use crate::architecture::table::dialect::condition::OF_TENSORS;
+use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, Table};
-use crate::architecture::translate::images;
 use crate::engine::Engine;
 use apr_sdk::{Error, Foreign, ForeignFile, Model, Result, Value, escape};
 
@@ -86,6 +90,23 @@ pub(super) fn stated_keys(model: &Model) -> Vec<&str> {
 
 pub(super) fn names_of(model: &Model) -> Vec<&str> {
     model.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
+}
+
+/// The id of a model's architecture: from its table, otherwise as stated by the model.
+pub fn called(engine: &Engine, model: &Model) -> Option<String> {
+    if let Some(architecture) = &model.architecture {
+        return Some(architecture.id.clone());
+    }
+    // A bag of tensors states nothing.
+    model.foreign_of(&model.format).filter(|_| model.dialect != "none")?;
+    if let Ok(Some((table, _))) = find_table(engine, model, None) {
+        return Some(table.id.clone());
+    }
+    let texts = engine.tables().marking_keys(&model.dialect);
+    texts.iter().find_map(|key| match from_value(&stated(model, key)?)? {
+        Scalar::Text(text) => Some(text),
+        _ => None,
+    })
 }
 
 /// The table's knowledge of a model.

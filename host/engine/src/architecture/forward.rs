@@ -1,10 +1,13 @@
 //! Translates a model into a dialect in order to compute it, or to compare it with one that has it: nothing is
 //! written, no type changes, and no keys are placed.
 
-use crate::architecture::config::{Config, ConfigScope, canonical, from_value, narrowed};
+use crate::architecture::config::dimension;
+use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::description::{find_table, stated};
 use crate::architecture::language::expression::same;
-use crate::architecture::model::{Journey, Stored, dimension, planned, tell_of_tied_head};
+use crate::architecture::language::value::{from_value, narrowed};
+use crate::architecture::model::{Journey, Stored, planned, tell_of_tied_head};
+use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{Source, Table};
 use crate::architecture::translate::{Request, translate};
 use crate::engine::Engine;

@@ -1,13 +1,15 @@
 //! Whole layers that are left out of a model, as its architecture's table knows them: which tensors they are, what those of
 //! later layers are called then, and what the metadata says of the number of layers.
 
-use crate::architecture::config::refusal::Refusal;
-use crate::architecture::config::{from_value, names_in, to_json};
+use crate::architecture::config::to_json;
 use crate::architecture::description::needed;
 use crate::architecture::language::expression::{Expression, Scalar};
 use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::value::from_value;
+use crate::architecture::table::config_name::names_in;
+use crate::architecture::table::dialect::refusal::Refusal;
+use crate::architecture::table::rule::images;
 use crate::architecture::table::{Rule, Source, Table};
-use crate::architecture::translate::images;
 use crate::engine::Engine;
 use crate::wording::n_of;
 use apr_sdk::{Error, Model, Result, Value, ValueType, escape};

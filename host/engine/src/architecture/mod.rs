@@ -24,6 +24,7 @@ pub use decoder::{
     Attention, Decoder, Experts, FeedForward, Input, Layer, Norm, NormPlace, Output, QkNorm, Roles,
     Rope as Rotation, Shared, decoder, decoder_rows, not_run,
 };
+pub use description::called;
 pub use draft::draft;
 pub use draft::guesses::{Guess, draft_warning, draft_warnings, is_draft, marked, taken_over};
 pub use forward::{Forward, InDialect, forward, in_dialect};
@@ -33,7 +34,6 @@ pub use model::{Ledger, Stored, Translation, Wishes, translate_model};
 pub use summary::{KvCache, Rope, Summary, Tokenizer, not_understood, summary, summary_of};
 pub use table::Table;
 pub use table::base::check_len;
-pub use table::called::called;
 pub use table::expected::{Expected, Figure};
 pub use table::section::Section;
 pub use table::tables::Tables;

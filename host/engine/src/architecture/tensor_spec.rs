@@ -5,8 +5,8 @@ use crate::architecture::description::{Known, known};
 use crate::architecture::language::operation::Operation;
 use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::expected::Expected;
+use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, Rule, Side, Table};
-use crate::architecture::translate::images;
 use crate::engine::Engine;
 use apr_sdk::{Model, Result, Tensor};
 

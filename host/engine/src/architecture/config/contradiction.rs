@@ -1,12 +1,14 @@
 //! Contradictions: keys that state one thing with different values, and flags that deny tensors which the model has. Programs
 //! differ in which of them they take, so none of them is chosen here.
 
-use crate::architecture::config::refusal::Stated;
-use crate::architecture::config::{Config, ConfigScope, from_value, is_null, is_unlimited, key_of, names_in};
+use crate::architecture::config::dimension;
+use crate::architecture::config::statement::Stated;
+use crate::architecture::config::{Config, ConfigScope, is_unlimited, key_of};
 use crate::architecture::language::expression::{Scalar, Scope, same};
-use crate::architecture::model::dimension;
+use crate::architecture::language::value::{from_value, is_null};
+use crate::architecture::table::config_name::names_in;
+use crate::architecture::table::rule::images;
 use crate::architecture::table::{ConfigName, Dialect, Kind, Rule, Table};
-use crate::architecture::translate::images;
 use apr_sdk::{Error, Result, Tensor, escape};
 use std::cell::RefCell;
 

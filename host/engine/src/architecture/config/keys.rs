@@ -1,11 +1,11 @@
-//! Keys of a dialect: how a table states them, and a configuration written as them.
+//! A configuration written as a dialect's keys.
 
-use crate::architecture::config::{Config, ConfigScope, Dimensions, from_value, names_in, narrowed, typed};
+use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::language::expression::{Scalar, Scope, same};
-use crate::architecture::language::members::{expression, only, scalar, truth, words};
+use crate::architecture::language::value::{from_value, narrowed, typed};
+use crate::architecture::table::config_name::names_in;
 use crate::architecture::table::{Dialect, Key, Source, Table};
-use apr_sdk::{Error, Result, Value, ValueType, escape};
-use toml::{Table as Toml, Value as Item};
+use apr_sdk::{Error, Result, Value, escape};
 
 /// What stands for JSON null among typed values.
 const NULL: &str = "null";
@@ -110,56 +110,4 @@ impl Key {
         })?;
         Ok(Some((path, typed)))
     }
-}
-
-/// Reads an entry of `key`; `named` inserts the architecture's name into texts.
-///
-/// # Errors
-/// InvalidArgument for a member that is unknown or of another kind.
-pub(in crate::architecture) fn read_key(
-    key: String,
-    toml: &Toml,
-    named: &dyn Fn(&str) -> String,
-) -> Result<Key> {
-    only(toml, &["key", "type", "value", "const", "when", "sets", "from", "unread"], "`key`")?;
-    let read = |text: &str| {
-        let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-        let kind = ValueType::from_name(inner.unwrap_or(text))
-            .ok_or_else(|| Error::invalid_argument(format!("`{}` is not a type", escape(text, 40))))?;
-        Ok::<_, Error>((kind, inner.is_some()))
-    };
-    let text = words(toml, "type")?;
-    let (kind, list_kind) = match text.as_deref().map(|text| text.split_once(" or ").ok_or(text)) {
-        None => (None, None),
-        Some(Err(one)) => (Some(read(one)?), None),
-        Some(Ok((one, list))) => match (read(one)?, read(list)?) {
-            (one @ (_, false), (items, true)) => (Some(one), Some(items)),
-            _ => {
-                return Err(Error::invalid_argument("`or` stands between a type and a list: `u32 or [i32]`"));
-            }
-        },
-    };
-    let value = match (expression(toml, "value")?, toml.get("const")) {
-        (Some(value), None) => Source::Expression(value),
-        (None, Some(Item::String(text))) => Source::Constant(Scalar::Text(named(text))),
-        (None, Some(constant)) => Source::Constant(scalar(constant)?),
-        _ => return Err(Error::invalid_argument("it needs `value` or `const`")),
-    };
-    let own = match &value {
-        Source::Expression(value) => value.name().map(str::to_owned),
-        Source::Constant(_) => None,
-    };
-    let sets = match toml.get("sets") {
-        Some(Item::Table(several)) => {
-            let one = |name: &String| Ok((name.clone(), expression(several, name)?));
-            several.keys().map(one).collect::<Result<_>>()?
-        }
-        _ => match words(toml, "sets")? {
-            Some(none) if none.is_empty() => Vec::new(),
-            Some(name) => vec![(name, expression(toml, "from")?)],
-            None => own.map(|name| (name, None)).into_iter().collect(),
-        },
-    };
-    let (when, unread) = (expression(toml, "when")?, truth(toml, "unread")?);
-    Ok(Key { key, kind, list_kind, value, when, sets, unread })
 }

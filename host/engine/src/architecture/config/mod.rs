@@ -6,10 +6,14 @@ pub(crate) mod keys;
 pub(crate) mod nearest;
 pub(crate) mod omissions;
 pub(crate) mod refusal;
+pub(crate) mod statement;
 
 use crate::architecture::language::expression::{Scalar, Scope, same};
-use crate::architecture::table::{CANONICAL, ConfigName, Dialect, Key, Kind, Source, Table};
-use apr_sdk::{Error, Result, Value, ValueType, escape};
+use crate::architecture::language::value::{from_value, is_null, narrowed, says_null};
+use crate::architecture::table::config_name::names_in;
+use crate::architecture::table::rule::images;
+use crate::architecture::table::{ConfigName, Dialect, Key, Kind, Source, Table};
+use apr_sdk::{Error, Result, Tensor, Value, escape};
 use serde_json::{Map, Value as Json};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -282,14 +286,18 @@ fn told_alike(scope: &ConfigScope<'_>, lists: &[(&Key, Scalar)]) -> Result<()> {
     Ok(())
 }
 
-/// A value with its floats rounded to F32.
-#[allow(clippy::cast_possible_truncation, reason = "that is what it is for")]
-pub(in crate::architecture) fn narrowed(value: &Scalar) -> Scalar {
-    match value {
-        Scalar::Float(x) => Scalar::Float((*x as f32).into()),
-        Scalar::List(items) => Scalar::List(items.iter().map(narrowed).collect()),
-        other => other.clone(),
-    }
+/// A dimension of the tensor with a canonical name, which the model has in the dialect `from`.
+pub(in crate::architecture) fn dimension<'t>(
+    table: &Table,
+    from: &str,
+    tensors: impl IntoIterator<Item = &'t Tensor>,
+    name: &str,
+    axis: usize,
+) -> Option<u64> {
+    let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
+    let pattern = images(rule, from).0.first()?;
+    let tensor = tensors.into_iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
+    tensor.shape.get(axis).copied()
 }
 
 /// A dialect's name for a configuration name, or the name itself.
@@ -305,16 +313,6 @@ pub fn key_of<'a>(table: &'a Table, dialect: &str, name: &'a str) -> &'a str {
         Source::Constant(_) => false,
     };
     dialect.keys.iter().find(is_it).map_or(name, |key| key.key.as_str())
-}
-
-/// The names of a configuration value in a dialect whose keys are such names.
-pub(in crate::architecture) fn names_in<'a>(
-    entry: &'a ConfigName,
-    dialect: &Dialect,
-) -> impl Iterator<Item = &'a str> + use<'a> {
-    let other = entry.names.iter().find(|(id, _)| *id == dialect.id).map(|(_, names)| names);
-    let own = (other.is_none() && dialect.same_names).then_some(entry.name.as_str());
-    own.into_iter().chain(other.into_iter().flatten().map(String::as_str))
 }
 
 /// A scope in which `it` is a key's value.
@@ -372,85 +370,6 @@ fn of_kind(entry: &ConfigName, value: Scalar) -> Result<Scalar> {
     })
 }
 
-/// A typed value as a scalar; `None` if it is still in a file, or text that is not UTF-8.
-pub fn from_value(value: &Value) -> Option<Scalar> {
-    let held = value.bytes.inline()?;
-    if value.kind == ValueType::ARRAY {
-        return value.items().iter().map(from_value).collect::<Option<_>>().map(Scalar::List);
-    }
-    Some(match value.kind {
-        ValueType::BOOL => Scalar::Bool(value.as_bool()?),
-        ValueType::STRING => Scalar::Text(value.as_str()?.to_owned()),
-        // The shortest decimal for this float: what people wrote.
-        ValueType::F32 => Scalar::Float(value.as_f32()?.to_string().parse().ok()?),
-        ValueType::F64 => Scalar::Float(value.as_f64()?),
-        ValueType::U8 => Scalar::Int(value.as_u8()?.into()),
-        ValueType::I8 => Scalar::Int(value.as_i8()?.into()),
-        ValueType::U16 => Scalar::Int(value.as_u16()?.into()),
-        ValueType::I16 => Scalar::Int(value.as_i16()?.into()),
-        ValueType::U32 => Scalar::Int(value.as_u32()?.into()),
-        ValueType::I32 => Scalar::Int(value.as_i32()?.into()),
-        ValueType::U64 => Scalar::Int(value.as_u64()?.try_into().ok()?),
-        ValueType::I64 => Scalar::Int(i64::from_le_bytes(held.try_into().ok()?)),
-        _ => return None,
-    })
-}
-
-/// A scalar as a typed value, of the requested type or otherwise its natural one.
-pub fn typed(value: &Scalar, kind: Option<(ValueType, bool)>) -> Option<Value> {
-    match (value, kind) {
-        (Scalar::List(items), Some((of, true))) => {
-            let mut bytes = Vec::new();
-            for item in items {
-                bytes.extend_from_slice(typed(item, Some((of, false)))?.bytes.inline()?);
-            }
-            Some(Value::from_items(of, items.len() as u64, &bytes))
-        }
-        (one, Some((_, true))) => typed(&Scalar::List(vec![one.clone()]), kind),
-        (Scalar::List(items), None) => {
-            let of = match items.first() {
-                Some(Scalar::Int(_)) => ValueType::I64,
-                Some(Scalar::Float(_)) => ValueType::F64,
-                Some(Scalar::Bool(_)) => ValueType::BOOL,
-                // As readers have a list of nothing.
-                Some(Scalar::Text(_)) | None => ValueType::STRING,
-                Some(Scalar::List(_)) => return None,
-            };
-            typed(value, Some((of, true)))
-        }
-        // A list with one value for all layers is not a number, even if one is requested.
-        (Scalar::List(_), Some((_, false))) => None,
-        (Scalar::Bool(truth), None | Some((ValueType::BOOL, _))) => Some(Value::from_bool(*truth)),
-        (Scalar::Text(text), None | Some((ValueType::STRING, _))) => Some(Value::from_string(text)),
-        (Scalar::Float(x), None | Some((ValueType::F64, _))) => Some(Value::from_f64(*x)),
-        #[allow(clippy::cast_possible_truncation, reason = "the file's type is F32")]
-        (Scalar::Float(x), Some((ValueType::F32, _))) => Some(Value::from_f32(*x as f32)),
-        // A float without fraction counts as an integer.
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the float is whole, and sizes are far below 2^53"
-        )]
-        (Scalar::Float(x), Some(_)) if x.fract() == 0.0 && x.abs() < 9e15 => {
-            typed(&Scalar::Int(*x as i64), kind)
-        }
-        (Scalar::Int(n), None | Some((ValueType::I64, _))) => Some(Value::from_i64(*n)),
-        (Scalar::Int(n), Some((of, _))) => match of {
-            ValueType::U8 => Some(Value::from_u8(u8::try_from(*n).ok()?)),
-            ValueType::I8 => Some(Value::from_i8(i8::try_from(*n).ok()?)),
-            ValueType::U16 => Some(Value::from_u16(u16::try_from(*n).ok()?)),
-            ValueType::I16 => Some(Value::from_i16(i16::try_from(*n).ok()?)),
-            ValueType::U32 => Some(Value::from_u32(u32::try_from(*n).ok()?)),
-            ValueType::I32 => Some(Value::from_i32(i32::try_from(*n).ok()?)),
-            ValueType::U64 => Some(Value::from_u64(u64::try_from(*n).ok()?)),
-            ValueType::F32 | ValueType::F64 => {
-                typed(&Scalar::Float(n.to_string().parse().ok()?), Some((of, false)))
-            }
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
 fn from_json(json: &Json) -> Option<Scalar> {
     Some(match json {
         Json::Bool(truth) => Scalar::Bool(*truth),
@@ -482,64 +401,4 @@ pub(in crate::architecture) fn to_json(value: &Scalar) -> Result<Json> {
         Scalar::Text(text) => Json::String(text.clone()),
         Scalar::List(items) => Json::Array(items.iter().map(to_json).collect::<Result<_>>()?),
     })
-}
-
-/// A key, and the values that mark the architecture (`*` for any).
-type Condition = (String, Vec<Scalar>);
-
-/// Whether a condition on a key holds; on `!key`, whether the key is not stated, or has another value.
-fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> bool {
-    if let Some(key) = key.strip_prefix('!') {
-        return !holds(&(key.to_owned(), wanted.clone()), lookup);
-    }
-    let Some(value) = lookup(key).filter(|value| !says_null(value)) else { return false };
-    let any = wanted.contains(&Scalar::Text("*".to_owned()));
-    match from_value(&value) {
-        Some(Scalar::List(items)) => any || items.iter().any(|item| wanted.contains(item)),
-        Some(one) => any || wanted.contains(&one),
-        None => any,
-    }
-}
-
-/// Whether a list stands for JSON null, which states nothing.
-fn is_null(value: &Scalar) -> bool {
-    matches!(value, Scalar::List(items) if matches!(&items[..], [Scalar::Text(text)] if text == "null"))
-}
-
-/// Whether a value stands for JSON null.
-pub(in crate::architecture) fn says_null(value: &Value) -> bool {
-    value.kind == ValueType::ARRAY && from_value(value).is_some_and(|value| is_null(&value))
-}
-
-/// The start of conditions that ask for a tensor instead of a key.
-pub(in crate::architecture) const OF_TENSORS: &str = "tensor:";
-
-/// Whether a dialect's keys mark an architecture: how many conditions hold, or `None`.
-pub fn marks(dialect: &Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
-    let all_hold = |all: &&Vec<Condition>| !all.is_empty() && all.iter().all(|one| holds(one, lookup));
-    dialect.detect.iter().filter(all_hold).map(Vec::len).max()
-}
-
-/// The keys that a model would additionally have to state to mark the architecture: the fewest. `None` if it
-/// states none of a condition's keys, or contradicts one.
-pub fn unstated<'d>(dialect: &'d Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&'d str>> {
-    let lacks = |all: &'d Vec<Condition>| {
-        let (stated, lacking): (Vec<_>, Vec<_>) =
-            all.iter().partition(|(key, _)| !is_key(key) || lookup(key).is_some());
-        // What a model has not says nothing alone.
-        let marked =
-            stated.iter().any(|(key, _)| is_key(key)) && stated.into_iter().all(|one| holds(one, lookup));
-        (marked && !lacking.is_empty()).then(|| lacking.into_iter().map(|(key, _)| key.as_str()).collect())
-    };
-    dialect.detect.iter().filter_map(lacks).min_by_key(Vec::len)
-}
-
-/// Whether a condition asks for a key that a model may state.
-pub(in crate::architecture) fn is_key(asked: &str) -> bool {
-    !asked.starts_with('!') && !asked.starts_with(OF_TENSORS)
-}
-
-/// The dialect whose configuration names are the table's own.
-pub fn canonical() -> Dialect {
-    Dialect { id: CANONICAL.to_owned(), same_names: true, ..Dialect::default() }
 }

@@ -2,8 +2,9 @@
 
 use crate::architecture::config::generation::{Part, follows_from, recover};
 use crate::architecture::config::refusal::not_covered;
-use crate::architecture::config::{Config, ConfigScope, Dimensions, names_in};
+use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::language::expression::{Scalar, same};
+use crate::architecture::table::config_name::names_in;
 use crate::architecture::table::{ConfigName, Dialect, Table};
 use apr_sdk::{Result, Value, escape};
 use std::collections::BTreeSet;

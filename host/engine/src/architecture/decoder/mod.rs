@@ -13,9 +13,11 @@ pub use roles::Roles;
 pub use rope::Rope;
 
 use crate::architecture::config::omissions::refuse_unused;
-use crate::architecture::config::refusal::{Stated, refuse};
-use crate::architecture::config::{Config, ConfigScope, canonical};
+use crate::architecture::config::refusal::refuse;
+use crate::architecture::config::statement::Stated;
+use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::description::{Known, needed, stated, stated_keys};
+use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::section::Section;
 use crate::engine::Engine;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};

@@ -8,9 +8,9 @@ use super::{
 use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::language::expression::Scalar;
 use crate::architecture::table::Table;
+use crate::architecture::table::rule::images;
 use crate::architecture::table::section::keys::{KEYS, Kind};
 use crate::architecture::table::section::{Section, Stated};
-use crate::architecture::translate::images;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, NormKind, Pooling, Result, RopeStyle, escape};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

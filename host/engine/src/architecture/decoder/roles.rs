@@ -2,7 +2,7 @@
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::table::Table;
-use crate::architecture::translate::images;
+use crate::architecture::table::rule::images;
 use apr_sdk::Result;
 use std::collections::{BTreeMap, HashSet};
 

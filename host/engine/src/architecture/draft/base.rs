@@ -1,11 +1,12 @@
 //! The table that a draft builds on, and what the draft thereby guesses.
 
 use super::{Draft, quoted};
+use crate::architecture::config::dimension;
 use crate::architecture::config::nearest::{Near, missing};
-use crate::architecture::config::{Config, ConfigScope, canonical};
+use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::language::expression::{Scalar, Scope};
-use crate::architecture::model::dimension;
 use crate::architecture::table::ConfigName;
+use crate::architecture::table::dialect::canonical;
 use apr_sdk::Result;
 use std::fmt::Write;
 use toml::Value as Item;

@@ -1,10 +1,12 @@
 //! The configuration in a draft: keys that the nearest table does not know.
 
 use super::{Draft, HOME, SIZES, canonical_name, quoted};
-use crate::architecture::config::{Config, ConfigScope, canonical, from_value};
+use crate::architecture::config::dimension;
+use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::language::expression::{Expression, Scalar, Scope};
-use crate::architecture::model::dimension;
+use crate::architecture::language::value::from_value;
 use crate::architecture::table::Kind;
+use crate::architecture::table::dialect::canonical;
 use apr_sdk::Result;
 use std::fmt::Write;
 

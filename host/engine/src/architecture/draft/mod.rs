@@ -4,12 +4,14 @@ mod base;
 mod configuration;
 pub mod guesses;
 
+use crate::architecture::config::dimension;
 use crate::architecture::config::nearest::{Near, knows};
-use crate::architecture::config::{Config, ConfigScope, canonical, from_value};
+use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::language::expression::Scalar;
 use crate::architecture::language::pattern::Pattern;
-use crate::architecture::model::dimension;
+use crate::architecture::language::value::from_value;
 use crate::architecture::table::base::{Bases, with_base};
+use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{Dialect, Table};
 use crate::architecture::{Tables, try_on};
 use apr_sdk::{Error, Model, Result, Tensor, Value};

@@ -82,6 +82,18 @@ pub fn scalar(item: &Item) -> Result<Scalar> {
     })
 }
 
+/// A list of constants; `None` if it is missing.
+///
+/// # Errors
+/// InvalidArgument for anything but a list of constants.
+pub fn scalars(toml: &Toml, key: &str) -> Result<Option<Vec<Scalar>>> {
+    match toml.get(key) {
+        None => Ok(None),
+        Some(Item::Array(items)) => items.iter().map(scalar).collect::<Result<_>>().map(Some),
+        Some(_) => Err(Error::invalid_argument(format!("`{key}` is not a list of constants"))),
+    }
+}
+
 /// A nested table; empty if missing.
 pub fn sub_table<'a>(toml: &'a Toml, key: &str) -> Result<&'a Toml> {
     static EMPTY: std::sync::LazyLock<Toml> = std::sync::LazyLock::new(Toml::new);

@@ -6,3 +6,4 @@ pub(crate) mod expression;
 pub(crate) mod members;
 pub(crate) mod operation;
 pub(crate) mod pattern;
+pub(crate) mod value;

@@ -1,7 +1,7 @@
 //! Records what a translation did with each key and tensor of its source, so that everything can be accounted
 //! for.
 
-use crate::architecture::config::canonical;
+use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{ConfigName, Dialect, Table};
 use std::collections::{HashMap, HashSet};
 

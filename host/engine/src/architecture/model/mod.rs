@@ -15,14 +15,17 @@ pub(super) use tied_head::tell_of_tied_head;
 use crate::architecture::adapter::refuse_adapter;
 use crate::architecture::config::generation::{Part, as_f32, recover};
 use crate::architecture::config::omissions::{Lost, Written, is_stated, lost};
-use crate::architecture::config::refusal::{Stated, refuse};
-use crate::architecture::config::{Config, ConfigScope, Dimensions, canonical, from_value, says_null};
+use crate::architecture::config::refusal::refuse;
+use crate::architecture::config::statement::Stated;
+use crate::architecture::config::{Config, ConfigScope, Dimensions, dimension};
 use crate::architecture::decoder::refuse_differing;
 use crate::architecture::description::{find_table, stated, stated_keys, unknown_dialect};
 use crate::architecture::language::expression::same;
+use crate::architecture::language::value::{from_value, says_null};
+use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
 use crate::architecture::translate::removal::Removed;
-use crate::architecture::translate::{Made, OTHER_TABLE, Request, Translated, images, translate};
+use crate::architecture::translate::{Made, OTHER_TABLE, Request, Translated, translate};
 use crate::engine::Engine;
 use crate::expression::PlannedTensor;
 use crate::open::OpenedModel;
@@ -139,20 +142,6 @@ pub fn translate_model(
 
 fn ways_out(error: Error) -> Error {
     error.hint(OTHER_TABLE)
-}
-
-/// A dimension of the tensor with a canonical name, which the model has in the dialect `from`.
-pub(super) fn dimension<'t>(
-    table: &Table,
-    from: &str,
-    tensors: impl IntoIterator<Item = &'t Tensor>,
-    name: &str,
-    axis: usize,
-) -> Option<u64> {
-    let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
-    let pattern = images(rule, from).0.first()?;
-    let tensor = tensors.into_iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
-    tensor.shape.get(axis).copied()
 }
 
 /// What stays the same throughout one translation.

@@ -1,7 +1,7 @@
 //! Models that no table translates: the reason, and hints.
 
-use crate::architecture::config::from_value;
 use crate::architecture::description::{names_of, stated};
+use crate::architecture::language::value::from_value;
 use crate::architecture::model::Translation;
 use crate::architecture::table::tables::Tables;
 use crate::registry::Format;

@@ -2,8 +2,8 @@
 
 use crate::architecture::config::Config;
 use crate::architecture::config::contradiction::{Denied, denied_head};
+use crate::architecture::table::rule::images;
 use crate::architecture::table::{Dialect, Table};
-use crate::architecture::translate::images;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use apr_sdk::{Bytes, Extent, Payload, Result, Tensor, escape};

@@ -1,9 +1,10 @@
 //! The part of a table that identifies its models: finding a model's table parses nothing else of any table.
 
-use crate::architecture::config::{is_key, marks, unstated};
 use crate::architecture::language::members::{bad, sub_table, truth};
+use crate::architecture::table::Dialect;
 use crate::architecture::table::base::{Bases, with_base};
-use crate::architecture::table::{Dialect, read_dialect};
+use crate::architecture::table::dialect::condition::{is_key, marks, unstated};
+use crate::architecture::table::dialect::read_dialect;
 use apr_sdk::{Result, Value};
 use std::borrow::Cow;
 

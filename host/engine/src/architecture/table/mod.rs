@@ -1,40 +1,35 @@
 //! An architecture table: TOML text, parsed and checked. `plugins/architectures/README.md` describes the form.
 
 pub(crate) mod base;
-pub(crate) mod called;
-pub(crate) mod copies;
+pub(crate) mod config_name;
+mod copies;
+pub(crate) mod dialect;
 pub(crate) mod expected;
 pub(crate) mod head;
 mod line;
-pub(crate) mod rename;
-pub(crate) mod roots;
+pub(crate) mod rule;
 pub(crate) mod section;
 pub(crate) mod side;
 pub(crate) mod tables;
 
-use crate::architecture::config::keys::read_key;
-use crate::architecture::config::names_in;
-use crate::architecture::config::refusal::Refusal;
 use crate::architecture::language::expression::{Expression, Scalar};
-use crate::architecture::language::members::{
-    bad, expression, list, only, scalar, sub_table, tables, truth, words,
-};
+use crate::architecture::language::members::{bad, expression, list, only, sub_table, tables, truth, words};
 use crate::architecture::language::pattern::Pattern;
-use crate::architecture::table::base::{Bases, with_base};
-use crate::architecture::table::expected::Expected;
-use crate::architecture::table::line::line_of;
-use crate::architecture::table::rename::Rename;
-use crate::architecture::table::roots::Roots;
-use crate::architecture::table::section::Section;
-use crate::architecture::table::side::read_side;
-use apr_sdk::{Error, Result, ValueType, escape};
+use apr_sdk::{Error, Result, escape};
+use base::{Bases, with_base};
+use config_name::{names_in, read_config};
+use dialect::read_dialect;
+use line::line_of;
+use rule::read_rule;
+use section::Section;
 use std::collections::HashMap;
 use toml::{Table as Toml, Value as Item};
 
+pub use config_name::{ConfigName, Kind};
+pub use dialect::key::{Key, Source};
+pub use dialect::{CANONICAL, Dialect};
+pub use rule::Rule;
 pub use side::{Generator, Precision, Side};
-
-/// The tables' own dialect: the names and rows of the configuration and the members.
-pub const CANONICAL: &str = "canonical";
 
 /// How the reason begins for which a dialect has no tensor, and misses nothing: `follows from the rotation`.
 const FOLLOWS: &str = "follows from ";
@@ -68,146 +63,6 @@ pub struct Table {
     pub drops: Vec<Drop>,
     /// What its models compute.
     pub decoder: Option<Section>,
-}
-
-/// A name of the canonical configuration.
-#[derive(Clone, Debug)]
-pub struct ConfigName {
-    /// The canonical name.
-    pub name: String,
-    /// The kind of its values.
-    pub kind: Kind,
-    /// The value if nothing is stated; never written as if it had been.
-    pub default: Option<Expression>,
-    /// For a name that changes what the model computes: the values that a dialect may leave unstated.
-    pub covers: Option<Vec<Scalar>>,
-    /// The consequence if a dialect leaves it unstated, and in which case.
-    pub effect: Option<(String, Option<Expression>)>,
-    /// Its names in dialects that store the configuration by name: (dialect, names, of which the first is
-    /// written).
-    pub names: Vec<(String, Vec<String>)>,
-    /// Whether the first of those that are stated counts, whatever the others say.
-    pub first_counts: bool,
-}
-
-/// The kind of a configuration value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An integer.
-    Int,
-    /// A float; an integer is accepted too.
-    Float,
-    /// A boolean.
-    Bool,
-    /// A string.
-    Text,
-    /// A list.
-    List,
-    /// An integer for all layers, or a list of one per layer.
-    IntOrList,
-}
-
-/// A dialect's view of the configuration.
-#[derive(Clone, Debug, Default)]
-pub struct Dialect {
-    /// The dialect's id.
-    pub id: String,
-    /// Conditions on its keys, any of which marks the architecture: keys and their values (`*` for any).
-    pub detect: Vec<Vec<(String, Vec<Scalar>)>>,
-    /// Whether its keys are the configuration's names.
-    pub same_names: bool,
-    /// Where its files state the configuration.
-    pub roots: Roots,
-    /// Whether tensors are written in bytewise order of their canonical names.
-    pub by_name: bool,
-    /// The prefix of its own keys, all of which must be in the table.
-    pub prefix: Option<String>,
-    /// Keys, in the order they are written.
-    pub keys: Vec<Key>,
-    /// Keys that say nothing about the model, and why; a trailing `*` matches any rest.
-    pub ignored: Vec<(String, String)>,
-    /// Other names that files use.
-    pub renames: Vec<Rename>,
-    /// What its files may state but the table does not cover.
-    pub refused: Vec<Refusal>,
-    /// Keys whose lists have an entry for each layer.
-    pub per_layer: Vec<String>,
-    /// Objects that state the same, of which a file has one.
-    pub either: Vec<String>,
-    /// What the library's class makes of other keys where the file is silent: names of the configuration, and expressions.
-    pub derived: Vec<(String, Expression)>,
-    /// Keys of which null says that a model has none of it, where a class assumes some.
-    pub null: Vec<String>,
-}
-
-impl Dialect {
-    /// Whether a key says nothing about the model.
-    pub fn ignores(&self, key: &str) -> bool {
-        self.reason(key).is_some()
-    }
-
-    /// Why a key says nothing about the model.
-    pub fn reason(&self, key: &str) -> Option<&str> {
-        let own = self.roots.own(key);
-        let is_it = |(ignored, _): &&(String, String)| {
-            // A key that begins with `/` lies at the file's root alone.
-            let (key, ignored) =
-                ignored.strip_prefix('/').map_or((own, ignored.as_str()), |ignored| (key, ignored));
-            match ignored.strip_suffix('*') {
-                Some(start) => key.starts_with(start),
-                None => key == ignored,
-            }
-        };
-        self.ignored.iter().find(is_it).map(|(_, reason)| reason.as_str())
-    }
-}
-
-/// A key of a dialect.
-#[derive(Clone, Debug)]
-pub struct Key {
-    /// The full name of the key.
-    pub key: String,
-    /// Its type, and whether it is an array; `None` to follow the value.
-    pub kind: Option<(ValueType, bool)>,
-    /// The type of its items where the value is a list, of a key that may be either.
-    pub list_kind: Option<ValueType>,
-    /// What is written.
-    pub value: Source,
-    /// The condition for writing it.
-    pub when: Option<Expression>,
-    /// The configuration names that reading it states, with expressions over `it`; by default the value's own
-    /// name.
-    pub sets: Vec<(String, Option<Expression>)>,
-    /// Whether other programs that read the format pass over it.
-    pub unread: bool,
-}
-
-/// Where a key's value comes from.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// An expression over the configuration.
-    Expression(Expression),
-    /// A constant.
-    Constant(Scalar),
-}
-
-/// How canonical tensors (the members) correspond to those of each dialect.
-#[derive(Clone, Debug)]
-pub struct Rule {
-    /// Their role in the architecture.
-    pub role: Option<String>,
-    /// The canonical names.
-    pub members: Vec<Pattern>,
-    /// Their shapes, if stated.
-    pub shapes: Vec<Vec<Expression>>,
-    /// Whether a model may lack them.
-    pub optional: bool,
-    /// For which numbers of places they exist.
-    pub when: Option<Expression>,
-    /// The expected ranges of their values.
-    pub expected: Option<Expected>,
-    /// The dialects in which their names or rows differ: (dialect, side).
-    pub sides: Vec<(String, Side)>,
 }
 
 /// A tensor that a dialect's files may contain and that is dropped.
@@ -334,13 +189,6 @@ impl Table {
     }
 }
 
-impl Rule {
-    /// The rule's side in a dialect; `None` if the dialect has the members unchanged.
-    pub fn side(&self, dialect: &str) -> Option<&Side> {
-        self.sides.iter().find(|(id, _)| id == dialect).map(|(_, side)| side)
-    }
-}
-
 fn read(toml: &Toml, id: &str) -> Result<Table> {
     let known = [
         "id", "name", "rope", "sources", "judges", "is_base", "draft", "config", "places", "dialect",
@@ -412,158 +260,4 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
         }
     }
     Ok(table)
-}
-
-fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigName> {
-    const OWN: [&str; 6] = ["type", "default", "covers", "effect", "effect_when", "first_counts"];
-    let empty = Toml::new();
-    let (kind, inside) = match item {
-        Item::String(kind) => (kind.clone(), &empty),
-        Item::Table(inside) => (words(inside, "type")?.unwrap_or_default(), inside),
-        other => return Err(bad(name, other)),
-    };
-    let kind = match kind.as_str() {
-        "int" => Kind::Int,
-        "float" => Kind::Float,
-        "bool" => Kind::Bool,
-        "text" => Kind::Text,
-        "list" => Kind::List,
-        "int or list" => Kind::IntOrList,
-        other => return Err(Error::invalid_argument(format!("`{name}` has the unknown type `{other}`"))),
-    };
-    let mut names = Vec::new();
-    for key in inside.keys().filter(|key| !OWN.contains(&key.as_str())) {
-        if !dialects.iter().any(|d| d.id == *key) {
-            return Err(Error::invalid_argument(format!("`{name}` speaks of the unknown dialect `{key}`")));
-        }
-        names.push((key.clone(), list(inside, key)?));
-    }
-    let covers = crate::architecture::config::refusal::values(inside, "covers")?;
-    let effect = match (words(inside, "effect")?, expression(inside, "effect_when")?) {
-        (Some(effect), when) => Some((effect, when)),
-        (None, None) => None,
-        (None, Some(_)) => {
-            return Err(Error::invalid_argument(format!("`{name}` has `effect_when` without `effect`")));
-        }
-    };
-    let (default, first_counts) = (expression(inside, "default")?, truth(inside, "first_counts")?);
-    Ok(ConfigName { name: name.to_owned(), kind, default, covers, effect, names, first_counts })
-}
-
-pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
-    let known = [
-        "arch",
-        "by_name",
-        "defaults",
-        "derived",
-        "detect",
-        "either",
-        "ignore",
-        "key",
-        "null",
-        "per_layer",
-        "prefix",
-        "refuse",
-        "rename",
-        "roots",
-        "same_names",
-        "spellings",
-        "written_root",
-    ];
-    only(toml, &known, "a dialect")?;
-    let arch = words(toml, "arch")?.unwrap_or_default();
-    let named = |text: &str| text.replace("{arch}", &arch);
-    let mut dialect = Dialect {
-        id: id.to_owned(),
-        same_names: truth(toml, "same_names")?,
-        by_name: truth(toml, "by_name")?,
-        prefix: words(toml, "prefix")?.map(|prefix| named(&prefix)),
-        roots: Roots::read(toml)?,
-        either: list(toml, "either")?,
-        null: list(toml, "null")?,
-        ..Dialect::default()
-    };
-    for condition in tables(toml, "detect")? {
-        let mut all = Vec::new();
-        for (key, item) in condition {
-            let values = match item {
-                Item::Array(items) => items.iter().map(scalar).collect::<Result<_>>()?,
-                one => vec![scalar(one)?],
-            };
-            all.push((named(key), values));
-        }
-        dialect.detect.push(all);
-    }
-    for key in tables(toml, "key")? {
-        let name = words(key, "key")?.ok_or_else(|| Error::invalid_argument("a key has no `key`"))?;
-        dialect.keys.push(read_key(named(&name), key, &named).map_err(|e| {
-            Error::invalid_argument(format!("key `{}`: {}", escape(&name, 120), e.message()))
-        })?);
-    }
-    dialect.refused = Refusal::read(toml, &named)?;
-    dialect.renames = Rename::read(toml)?;
-    let derived = sub_table(toml, "derived")?;
-    for (name, _) in derived {
-        dialect.derived.extend(expression(derived, name)?.map(|follows| (name.clone(), follows)));
-    }
-    dialect.per_layer = list(toml, "per_layer")?.iter().map(|key| named(key)).collect();
-    for ignored in tables(toml, "ignore")? {
-        only(ignored, &["keys", "reason"], "`ignore`")?;
-        let reason = words(ignored, "reason")?.unwrap_or_default();
-        if reason.is_empty() {
-            return Err(Error::invalid_argument("keys are ignored without a reason"));
-        }
-        dialect.ignored.extend(list(ignored, "keys")?.into_iter().map(|key| (named(&key), reason.clone())));
-    }
-    Ok(dialect)
-}
-
-fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
-    let names = match toml.contains_key("names") {
-        true => list(toml, "names")?,
-        false => list(toml, "name")?,
-    };
-    let members: Vec<Pattern> = names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?;
-    if members.is_empty() {
-        return Err(Error::invalid_argument("a tensor has no `name`"));
-    }
-    let shape = |item: &Item| {
-        let items = item.as_array().ok_or_else(|| bad("`shape`", item))?;
-        let size = |size: &Item| match size {
-            Item::Integer(n) => Expression::parse(&n.to_string()),
-            Item::String(text) => Expression::parse(text),
-            other => Err(bad("a size", other)),
-        };
-        items.iter().map(size).collect::<Result<Vec<_>>>()
-    };
-    let shapes = match (toml.get("shape"), toml.get("shapes")) {
-        (Some(one), None) => vec![shape(one)?; members.len()],
-        (None, Some(Item::Array(items))) => items.iter().map(shape).collect::<Result<_>>()?,
-        (None, None) => Vec::new(),
-        _ => return Err(Error::invalid_argument("it needs `shape`, or `shapes` as a list")),
-    };
-    if !shapes.is_empty() && shapes.len() != members.len() {
-        return Err(Error::invalid_argument("it has as many shapes as names"));
-    }
-    let known = ["name", "names", "shape", "shapes", "role", "optional", "when", "expected"];
-    let mut sides = Vec::new();
-    for (dialect, item) in toml.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
-        if !dialects.iter().any(|d| d.id == *dialect) {
-            return Err(Error::invalid_argument(format!("it speaks of the unknown dialect `{dialect}`")));
-        }
-        sides.push((dialect.clone(), read_side(item)?));
-    }
-    let role = words(toml, "role")?;
-    if role.as_ref().is_some_and(String::is_empty) {
-        return Err(Error::invalid_argument("its `role` is empty: say what it is, or leave it out"));
-    }
-    Ok(Rule {
-        role,
-        members,
-        shapes,
-        optional: truth(toml, "optional")?,
-        when: expression(toml, "when")?,
-        expected: toml.get("expected").map(Expected::parse).transpose()?,
-        sides,
-    })
 }

@@ -1,8 +1,9 @@
 //! Compares the configuration's numbers of layers, experts and heads with the tensors.
 
-use crate::architecture::config::{key_of, names_in};
+use crate::architecture::config::key_of;
 use crate::architecture::language::expression::{Expression, Scalar, Scope};
 use crate::architecture::table::Key;
+use crate::architecture::table::config_name::names_in;
 use crate::architecture::translate::Request;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result};

@@ -165,14 +165,6 @@ pub(super) fn outer_places<'a>(request: &Request<'_>, rule: &'a Rule) -> Vec<&'a
     shared.map(String::as_str).collect()
 }
 
-/// A rule's names in the source's dialect, and its side there unless they are the members'.
-pub(super) fn images<'a>(rule: &'a Rule, dialect: &str) -> (&'a [Pattern], Option<&'a Side>) {
-    match rule.side(dialect) {
-        Some(side) => (&side.images, Some(side)),
-        None => (&rule.members, None),
-    }
-}
-
 fn match_names(
     request: &Request<'_>,
     translated: &mut Translated,

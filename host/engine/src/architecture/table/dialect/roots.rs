@@ -1,9 +1,9 @@
 //! Where a dialect's files state their configuration: at the root, inside of a nested object (`text_config`), or
 //! nowhere, because the library's class of the model says it already.
 
-use crate::architecture::config::from_value;
 use crate::architecture::language::expression::Scalar;
 use crate::architecture::language::members::{list, scalar, sub_table, words};
+use crate::architecture::language::value::{from_value, typed};
 use apr_sdk::{Error, Result, Value, escape};
 use toml::Table as Toml;
 
@@ -59,7 +59,7 @@ impl Roots {
             })?;
             let mut values = Vec::new();
             for (key, item) in keys {
-                let value = crate::architecture::config::typed(&scalar(item)?, None).ok_or_else(|| {
+                let value = typed(&scalar(item)?, None).ok_or_else(|| {
                     Error::invalid_argument(format!("the default of `{}` has no type", escape(key, 80)))
                 })?;
                 values.push((key.clone(), value));

@@ -1,0 +1,87 @@
+//! Keys of a dialect, as a table states them.
+
+use crate::architecture::language::expression::{Expression, Scalar};
+use crate::architecture::language::members::{expression, only, scalar, truth, words};
+use apr_sdk::{Error, Result, ValueType, escape};
+use toml::{Table as Toml, Value as Item};
+
+/// A key of a dialect.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The full name of the key.
+    pub key: String,
+    /// Its type, and whether it is an array; `None` to follow the value.
+    pub kind: Option<(ValueType, bool)>,
+    /// The type of its items where the value is a list, of a key that may be either.
+    pub list_kind: Option<ValueType>,
+    /// What is written.
+    pub value: Source,
+    /// The condition for writing it.
+    pub when: Option<Expression>,
+    /// The configuration names that reading it states, with expressions over `it`; by default the value's own
+    /// name.
+    pub sets: Vec<(String, Option<Expression>)>,
+    /// Whether other programs that read the format pass over it.
+    pub unread: bool,
+}
+
+/// Where a key's value comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// An expression over the configuration.
+    Expression(Expression),
+    /// A constant.
+    Constant(Scalar),
+}
+
+/// Reads an entry of `key`; `named` inserts the architecture's name into texts.
+///
+/// # Errors
+/// InvalidArgument for a member that is unknown or of another kind.
+pub(in crate::architecture) fn read_key(
+    key: String,
+    toml: &Toml,
+    named: &dyn Fn(&str) -> String,
+) -> Result<Key> {
+    only(toml, &["key", "type", "value", "const", "when", "sets", "from", "unread"], "`key`")?;
+    let read = |text: &str| {
+        let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+        let kind = ValueType::from_name(inner.unwrap_or(text))
+            .ok_or_else(|| Error::invalid_argument(format!("`{}` is not a type", escape(text, 40))))?;
+        Ok::<_, Error>((kind, inner.is_some()))
+    };
+    let text = words(toml, "type")?;
+    let (kind, list_kind) = match text.as_deref().map(|text| text.split_once(" or ").ok_or(text)) {
+        None => (None, None),
+        Some(Err(one)) => (Some(read(one)?), None),
+        Some(Ok((one, list))) => match (read(one)?, read(list)?) {
+            (one @ (_, false), (items, true)) => (Some(one), Some(items)),
+            _ => {
+                return Err(Error::invalid_argument("`or` stands between a type and a list: `u32 or [i32]`"));
+            }
+        },
+    };
+    let value = match (expression(toml, "value")?, toml.get("const")) {
+        (Some(value), None) => Source::Expression(value),
+        (None, Some(Item::String(text))) => Source::Constant(Scalar::Text(named(text))),
+        (None, Some(constant)) => Source::Constant(scalar(constant)?),
+        _ => return Err(Error::invalid_argument("it needs `value` or `const`")),
+    };
+    let own = match &value {
+        Source::Expression(value) => value.name().map(str::to_owned),
+        Source::Constant(_) => None,
+    };
+    let sets = match toml.get("sets") {
+        Some(Item::Table(several)) => {
+            let one = |name: &String| Ok((name.clone(), expression(several, name)?));
+            several.keys().map(one).collect::<Result<_>>()?
+        }
+        _ => match words(toml, "sets")? {
+            Some(none) if none.is_empty() => Vec::new(),
+            Some(name) => vec![(name, expression(toml, "from")?)],
+            None => own.map(|name| (name, None)).into_iter().collect(),
+        },
+    };
+    let (when, unread) = (expression(toml, "when")?, truth(toml, "unread")?);
+    Ok(Key { key, kind, list_kind, value, when, sets, unread })
+}

@@ -1,0 +1,149 @@
+//! A dialect's view of the configuration, as a table states it.
+
+pub(in crate::architecture) mod condition;
+pub(in crate::architecture) mod key;
+pub(in crate::architecture) mod refusal;
+pub(in crate::architecture) mod rename;
+pub(in crate::architecture) mod roots;
+
+use crate::architecture::language::expression::{Expression, Scalar};
+use crate::architecture::language::members::{
+    expression, list, only, scalar, sub_table, tables, truth, words,
+};
+use apr_sdk::{Error, Result, escape};
+use key::{Key, read_key};
+use refusal::Refusal;
+use rename::Rename;
+use roots::Roots;
+use toml::{Table as Toml, Value as Item};
+
+/// The tables' own dialect: the names and rows of the configuration and the members.
+pub const CANONICAL: &str = "canonical";
+
+/// A dialect's view of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Dialect {
+    /// The dialect's id.
+    pub id: String,
+    /// Conditions on its keys, any of which marks the architecture: keys and their values (`*` for any).
+    pub detect: Vec<Vec<(String, Vec<Scalar>)>>,
+    /// Whether its keys are the configuration's names.
+    pub same_names: bool,
+    /// Where its files state the configuration.
+    pub roots: Roots,
+    /// Whether tensors are written in bytewise order of their canonical names.
+    pub by_name: bool,
+    /// The prefix of its own keys, all of which must be in the table.
+    pub prefix: Option<String>,
+    /// Keys, in the order they are written.
+    pub keys: Vec<Key>,
+    /// Keys that say nothing about the model, and why; a trailing `*` matches any rest.
+    pub ignored: Vec<(String, String)>,
+    /// Other names that files use.
+    pub renames: Vec<Rename>,
+    /// What its files may state but the table does not cover.
+    pub refused: Vec<Refusal>,
+    /// Keys whose lists have an entry for each layer.
+    pub per_layer: Vec<String>,
+    /// Objects that state the same, of which a file has one.
+    pub either: Vec<String>,
+    /// What the library's class makes of other keys where the file is silent: names of the configuration, and expressions.
+    pub derived: Vec<(String, Expression)>,
+    /// Keys of which null says that a model has none of it, where a class assumes some.
+    pub null: Vec<String>,
+}
+
+impl Dialect {
+    /// Whether a key says nothing about the model.
+    pub fn ignores(&self, key: &str) -> bool {
+        self.reason(key).is_some()
+    }
+
+    /// Why a key says nothing about the model.
+    pub fn reason(&self, key: &str) -> Option<&str> {
+        let own = self.roots.own(key);
+        let is_it = |(ignored, _): &&(String, String)| {
+            // A key that begins with `/` lies at the file's root alone.
+            let (key, ignored) =
+                ignored.strip_prefix('/').map_or((own, ignored.as_str()), |ignored| (key, ignored));
+            match ignored.strip_suffix('*') {
+                Some(start) => key.starts_with(start),
+                None => key == ignored,
+            }
+        };
+        self.ignored.iter().find(is_it).map(|(_, reason)| reason.as_str())
+    }
+}
+
+/// The dialect whose configuration names are the table's own.
+pub fn canonical() -> Dialect {
+    Dialect { id: CANONICAL.to_owned(), same_names: true, ..Dialect::default() }
+}
+
+pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
+    let known = [
+        "arch",
+        "by_name",
+        "defaults",
+        "derived",
+        "detect",
+        "either",
+        "ignore",
+        "key",
+        "null",
+        "per_layer",
+        "prefix",
+        "refuse",
+        "rename",
+        "roots",
+        "same_names",
+        "spellings",
+        "written_root",
+    ];
+    only(toml, &known, "a dialect")?;
+    let arch = words(toml, "arch")?.unwrap_or_default();
+    let named = |text: &str| text.replace("{arch}", &arch);
+    let mut dialect = Dialect {
+        id: id.to_owned(),
+        same_names: truth(toml, "same_names")?,
+        by_name: truth(toml, "by_name")?,
+        prefix: words(toml, "prefix")?.map(|prefix| named(&prefix)),
+        roots: Roots::read(toml)?,
+        either: list(toml, "either")?,
+        null: list(toml, "null")?,
+        ..Dialect::default()
+    };
+    for condition in tables(toml, "detect")? {
+        let mut all = Vec::new();
+        for (key, item) in condition {
+            let values = match item {
+                Item::Array(items) => items.iter().map(scalar).collect::<Result<_>>()?,
+                one => vec![scalar(one)?],
+            };
+            all.push((named(key), values));
+        }
+        dialect.detect.push(all);
+    }
+    for key in tables(toml, "key")? {
+        let name = words(key, "key")?.ok_or_else(|| Error::invalid_argument("a key has no `key`"))?;
+        dialect.keys.push(read_key(named(&name), key, &named).map_err(|e| {
+            Error::invalid_argument(format!("key `{}`: {}", escape(&name, 120), e.message()))
+        })?);
+    }
+    dialect.refused = Refusal::read(toml, &named)?;
+    dialect.renames = Rename::read(toml)?;
+    let derived = sub_table(toml, "derived")?;
+    for (name, _) in derived {
+        dialect.derived.extend(expression(derived, name)?.map(|follows| (name.clone(), follows)));
+    }
+    dialect.per_layer = list(toml, "per_layer")?.iter().map(|key| named(key)).collect();
+    for ignored in tables(toml, "ignore")? {
+        only(ignored, &["keys", "reason"], "`ignore`")?;
+        let reason = words(ignored, "reason")?.unwrap_or_default();
+        if reason.is_empty() {
+            return Err(Error::invalid_argument("keys are ignored without a reason"));
+        }
+        dialect.ignored.extend(list(ignored, "keys")?.into_iter().map(|key| (named(&key), reason.clone())));
+    }
+    Ok(dialect)
+}

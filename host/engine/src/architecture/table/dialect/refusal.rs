@@ -1,0 +1,134 @@
+//! What a dialect's files may state but its table does not cover.
+
+use crate::architecture::language::expression::{Expression, Scalar, same};
+use crate::architecture::language::members::{expression, list, only, scalars, tables, truth, words};
+use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::value::{from_value, is_null};
+use apr_sdk::{Error, Result, Value};
+use toml::Table as Toml;
+
+/// Something that a dialect's files may state but the table does not cover. All of its parts must hold.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Keys, any of which is sufficient; a trailing `*` stands for any rest.
+    pub(in crate::architecture) keys: Vec<String>,
+    /// Keys that such a rest leaves out; a leading `*` stands for any beginning.
+    except: Vec<String>,
+    /// The values of these keys that it applies to.
+    pub(in crate::architecture) values: Values,
+    /// Whether it excludes keys that the table reads or ignores.
+    pub(in crate::architecture) only_unknown: bool,
+    /// The name of a tensor.
+    pub(in crate::architecture) tensor: Option<Pattern>,
+    /// Parts of the model's names for itself, in lower case with hyphens.
+    pub(in crate::architecture) named: Vec<String>,
+    /// A condition on the configuration, and on the numbers in the tensor's name.
+    pub(in crate::architecture) when: Option<Expression>,
+    /// The effect on the model.
+    pub(in crate::architecture) reason: String,
+}
+
+/// Values of a key; for a list, of every item.
+#[derive(Clone, Debug)]
+pub(in crate::architecture) enum Values {
+    /// Any value.
+    Any,
+    /// Any of these.
+    These(Vec<Scalar>),
+    /// Anything but these.
+    Unless(Vec<Scalar>),
+    /// A list that does not repeat this one.
+    UnlessCycle(Vec<Scalar>),
+}
+
+impl Values {
+    pub(in crate::architecture) fn hold(&self, value: &Value) -> bool {
+        // A value that is too long to be in memory is none of those listed.
+        let Some(value) = from_value(value) else { return !matches!(self, Values::These(_)) };
+        // Null states nothing, unless it is listed.
+        if is_null(&value) && !matches!(self, Values::These(_)) {
+            return false;
+        }
+        let items = match value {
+            Scalar::List(items) => items,
+            one => vec![one],
+        };
+        let is_in = |all: &[Scalar], item: &Scalar| all.iter().any(|one| same(one, item));
+        match self {
+            Values::Any => true,
+            Values::These(these) => items.iter().any(|item| is_in(these, item)),
+            Values::Unless(these) => !items.iter().all(|item| is_in(these, item)),
+            Values::UnlessCycle(cycle) => {
+                items.iter().zip(cycle.iter().cycle()).any(|(item, wanted)| !same(item, wanted))
+            }
+        }
+    }
+}
+
+impl Refusal {
+    /// Parses a dialect's `refuse` entries; `named` inserts the architecture's name into keys.
+    ///
+    /// # Errors
+    /// InvalidArgument for an entry without a condition or without a reason.
+    pub(in crate::architecture) fn read(
+        dialect: &Toml,
+        named: &dyn Fn(&str) -> String,
+    ) -> Result<Vec<Refusal>> {
+        tables(dialect, "refuse")?.into_iter().map(|entry| Refusal::entry(entry, named)).collect()
+    }
+
+    fn entry(toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Refusal> {
+        const KNOWN: [&str; 10] =
+            ["keys", "except", "values", "unless", "cycle", "unknown", "tensor", "named", "when", "reason"];
+        only(toml, &KNOWN, "a refusal")?;
+        let values = match (scalars(toml, "values")?, scalars(toml, "unless")?, scalars(toml, "cycle")?) {
+            (None, None, None) => Values::Any,
+            (Some(these), None, None) => Values::These(these),
+            (None, Some(these), None) => Values::Unless(these),
+            (None, None, Some(cycle)) if !cycle.is_empty() => Values::UnlessCycle(cycle),
+            _ => return Err(Error::invalid_argument("a refusal has one of `values`, `unless` and `cycle`")),
+        };
+        let refusal = Refusal {
+            keys: list(toml, "keys")?.iter().map(|key| named(key)).collect(),
+            except: list(toml, "except")?.iter().map(|key| named(key)).collect(),
+            values,
+            only_unknown: truth(toml, "unknown")?,
+            tensor: words(toml, "tensor")?.map(|name| Pattern::parse(&name)).transpose()?,
+            named: list(toml, "named")?,
+            when: expression(toml, "when")?,
+            reason: words(toml, "reason")?.unwrap_or_default(),
+        };
+        let conditions = !refusal.keys.is_empty()
+            || refusal.tensor.is_some()
+            || !refusal.named.is_empty()
+            || refusal.when.is_some();
+        match conditions && !refusal.reason.is_empty() {
+            true => Ok(refusal),
+            false => Err(Error::invalid_argument("a refusal needs a condition and a `reason`")),
+        }
+    }
+
+    /// Whether it is about layers that take turns: what each does follows from its number.
+    pub(in crate::architecture) fn is_cycle(&self) -> bool {
+        matches!(self.values, Values::UnlessCycle(_))
+    }
+
+    /// The reason why this key and value would be refused if the table did not read the key.
+    pub(in crate::architecture) fn effect(&self, key: &str, value: &Value) -> Option<&str> {
+        let is_key = |own: &String| own == key || own.ends_with('*') && self.is_open_to(own, key);
+        let is_it = self.only_unknown && self.keys.iter().any(is_key) && self.values.hold(value);
+        is_it.then_some(self.reason.as_str())
+    }
+
+    /// The condition, with the names of places that it may use.
+    pub(in crate::architecture) fn condition(&self) -> Option<(&Expression, Vec<&str>)> {
+        let places = self.tensor.iter().flat_map(Pattern::places).map(String::as_str);
+        self.when.as_ref().map(|when| (when, places.collect()))
+    }
+
+    /// Whether a pattern with an open end stands for a key.
+    pub(in crate::architecture) fn is_open_to(&self, pattern: &str, key: &str) -> bool {
+        let is_left_out = |one: &String| one.strip_prefix('*').map_or(one == key, |end| key.ends_with(end));
+        key.starts_with(pattern.trim_end_matches('*')) && !self.except.iter().any(is_left_out)
+    }
+}

@@ -1,0 +1,98 @@
+//! Rules for tensors: how the canonical ones correspond to those of each dialect.
+
+use crate::architecture::language::expression::Expression;
+use crate::architecture::language::members::{bad, expression, list, truth, words};
+use crate::architecture::language::pattern::Pattern;
+use crate::architecture::table::dialect::Dialect;
+use crate::architecture::table::expected::Expected;
+use crate::architecture::table::side::{Side, read_side};
+use apr_sdk::{Error, Result};
+use toml::{Table as Toml, Value as Item};
+
+/// How canonical tensors (the members) correspond to those of each dialect.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Their role in the architecture.
+    pub role: Option<String>,
+    /// The canonical names.
+    pub members: Vec<Pattern>,
+    /// Their shapes, if stated.
+    pub shapes: Vec<Vec<Expression>>,
+    /// Whether a model may lack them.
+    pub optional: bool,
+    /// For which numbers of places they exist.
+    pub when: Option<Expression>,
+    /// The expected ranges of their values.
+    pub expected: Option<Expected>,
+    /// The dialects in which their names or rows differ: (dialect, side).
+    pub sides: Vec<(String, Side)>,
+}
+
+impl Rule {
+    /// The rule's side in a dialect; `None` if the dialect has the members unchanged.
+    pub fn side(&self, dialect: &str) -> Option<&Side> {
+        self.sides.iter().find(|(id, _)| id == dialect).map(|(_, side)| side)
+    }
+}
+
+/// A rule's names in a dialect, and its side there unless they are the members'.
+pub fn images<'a>(rule: &'a Rule, dialect: &str) -> (&'a [Pattern], Option<&'a Side>) {
+    match rule.side(dialect) {
+        Some(side) => (&side.images, Some(side)),
+        None => (&rule.members, None),
+    }
+}
+
+/// Reads the entry of a rule in a table with these dialects.
+///
+/// # Errors
+/// InvalidArgument for a member that is unknown or of another kind.
+pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
+    let names = match toml.contains_key("names") {
+        true => list(toml, "names")?,
+        false => list(toml, "name")?,
+    };
+    let members: Vec<Pattern> = names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?;
+    if members.is_empty() {
+        return Err(Error::invalid_argument("a tensor has no `name`"));
+    }
+    let shape = |item: &Item| {
+        let items = item.as_array().ok_or_else(|| bad("`shape`", item))?;
+        let size = |size: &Item| match size {
+            Item::Integer(n) => Expression::parse(&n.to_string()),
+            Item::String(text) => Expression::parse(text),
+            other => Err(bad("a size", other)),
+        };
+        items.iter().map(size).collect::<Result<Vec<_>>>()
+    };
+    let shapes = match (toml.get("shape"), toml.get("shapes")) {
+        (Some(one), None) => vec![shape(one)?; members.len()],
+        (None, Some(Item::Array(items))) => items.iter().map(shape).collect::<Result<_>>()?,
+        (None, None) => Vec::new(),
+        _ => return Err(Error::invalid_argument("it needs `shape`, or `shapes` as a list")),
+    };
+    if !shapes.is_empty() && shapes.len() != members.len() {
+        return Err(Error::invalid_argument("it has as many shapes as names"));
+    }
+    let known = ["name", "names", "shape", "shapes", "role", "optional", "when", "expected"];
+    let mut sides = Vec::new();
+    for (dialect, item) in toml.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+        if !dialects.iter().any(|d| d.id == *dialect) {
+            return Err(Error::invalid_argument(format!("it speaks of the unknown dialect `{dialect}`")));
+        }
+        sides.push((dialect.clone(), read_side(item)?));
+    }
+    let role = words(toml, "role")?;
+    if role.as_ref().is_some_and(String::is_empty) {
+        return Err(Error::invalid_argument("its `role` is empty: say what it is, or leave it out"));
+    }
+    Ok(Rule {
+        role,
+        members,
+        shapes,
+        optional: truth(toml, "optional")?,
+        when: expression(toml, "when")?,
+        expected: toml.get("expected").map(Expected::parse).transpose()?,
+        sides,
+    })
+}

@@ -12,7 +12,7 @@ use crate::architecture::language::expression::Expression;
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, ConfigName, Generator, Source, Table};
-use crate::architecture::translate::{Request, translate};
+use crate::architecture::translate::{Passage, translate};
 use apr_sdk::{Error, Model, Payload, Result, Tensor, escape};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -320,9 +320,9 @@ struct Way {
 fn translated(table: &Table, config: &Config, tensors: &[Tensor], from: &str, to: &str) -> Result<Way> {
     let dimensions = |name: &str, axis: usize| dimension(table, from, tensors, name, axis);
     let scope = ConfigScope::new(table, config, &dimensions);
-    let request =
-        Request { table, scope: &scope, tensors, called: tensors, removed: &[], from, to, keep_order: true };
-    let translated = translate(&request)?;
+    let passage =
+        Passage { table, scope: &scope, tensors, called: tensors, removed: &[], from, to, keep_order: true };
+    let translated = translate(&passage)?;
     let plain = |made: crate::architecture::translate::Made| Tensor {
         name: made.name,
         dtype: made.dtype,

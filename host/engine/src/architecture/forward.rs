@@ -9,7 +9,7 @@ use crate::architecture::language::value::{from_value, narrowed};
 use crate::architecture::model::{Journey, Stored, planned, tell_of_tied_head};
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{Source, Table};
-use crate::architecture::translate::{Request, translate};
+use crate::architecture::translate::{Passage, translate};
 use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
@@ -114,9 +114,9 @@ impl<'e> Known<'e> {
         let first = |name: &str, axis: usize| self.dimension(name, axis);
         let scope = ConfigScope::new(table, config, &first);
         let tensors = &names[..];
-        let request =
-            Request { table, scope: &scope, tensors, called, removed: &[], from, to, keep_order: true };
-        let translated = translate(&request)?;
+        let passage =
+            Passage { table, scope: &scope, tensors, called, removed: &[], from, to, keep_order: true };
+        let translated = translate(&passage)?;
         let mut out = Vec::with_capacity(translated.tensors.len());
         for made in translated.tensors {
             // What is changed is computed in F32 and stays that wide, so that it can be compared with values

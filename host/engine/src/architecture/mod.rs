@@ -38,4 +38,4 @@ pub use table::expected::{Expected, Figure};
 pub use table::section::Section;
 pub use table::tables::Tables;
 pub use tensor_spec::{ContractTensor, TensorSpec, TensorSpecs, contract, tensor_specs};
-pub use translate::removal::Removed;
+pub use translate::Removed;

@@ -1,7 +1,7 @@
 //! The way back from the target's dialect: what of the source it would not restore.
 
 use super::{Journey, Wishes};
-use crate::architecture::translate::{Request, Translated, translate};
+use crate::architecture::translate::{Passage, Translated, translate};
 use crate::expression::{Measure, PlannedTensor, measure};
 use apr_sdk::manifest::DialectRule;
 use apr_sdk::{Payload, Result, Tensor, escape};
@@ -11,11 +11,11 @@ impl Journey<'_> {
     /// `None` if it restores them all, or if the target does not keep the source's own keys, and so promises nothing.
     pub(super) fn lost_order(
         &self,
-        request: &Request<'_>,
+        passage: &Passage<'_>,
         translated: &Translated,
         wishes: Wishes<'_>,
     ) -> Option<String> {
-        let is_whole = request.removed.is_empty() && wishes.precision.is_none();
+        let is_whole = passage.removed.is_empty() && wishes.precision.is_none();
         // Where the table's own names are the source's, files keep the spelling they have.
         let is_translated = !self.table.is_own(self.from) && self.is_preferred();
         if !is_whole || !is_translated || !self.carries_foreign(wishes.foreign) {
@@ -37,9 +37,9 @@ impl Journey<'_> {
                 tensor.name = own;
             }
         }
-        let back = translate(&Request {
-            table: request.table,
-            scope: request.scope,
+        let back = translate(&Passage {
+            table: passage.table,
+            scope: passage.scope,
             tensors: &tensors,
             called: &called,
             removed: &[],
@@ -51,7 +51,7 @@ impl Journey<'_> {
             Ok(back) => back.tensors,
             Err(error) => return Some(format!("its tensors: {}", error.message())),
         };
-        let sources = request.called;
+        let sources = passage.called;
         if let Some(lost) = sources.get(back.len()) {
             return Some(format!("`{}`", escape(&lost.name, 120)));
         }

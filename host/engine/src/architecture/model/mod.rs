@@ -24,8 +24,7 @@ use crate::architecture::language::expression::same;
 use crate::architecture::language::value::{from_value, says_null};
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
-use crate::architecture::translate::removal::Removed;
-use crate::architecture::translate::{Made, OTHER_TABLE, Request, Translated, translate};
+use crate::architecture::translate::{Made, OTHER_TABLE, Passage, Removed, Translated, translate};
 use crate::engine::Engine;
 use crate::expression::PlannedTensor;
 use crate::open::OpenedModel;
@@ -194,7 +193,7 @@ impl Journey<'_> {
         refuse(self.table, &stated)?;
         tell_of_tied_head(self.engine, self.stored.source, self.table, from, &config, &names)?;
         let came_from_target = model.foreign_of(self.target.id()).is_some();
-        let request = Request {
+        let passage = Passage {
             table: self.table,
             scope: &scope,
             tensors: &names,
@@ -204,12 +203,12 @@ impl Journey<'_> {
             to: self.to,
             keep_order: came_from_target,
         };
-        let mut translated = translate(&request)?;
+        let mut translated = translate(&passage)?;
         self.refuse_same_names(&translated.tensors, model)?;
         refuse_codes(&translated.tensors, &model.tensors)?;
         let mut dropped = Vec::new();
         self.say_what_is_dropped(&translated, &mut dropped);
-        let order = self.lost_order(&request, &translated, wishes);
+        let order = self.lost_order(&passage, &translated, wishes);
         let computed: Vec<(String, Vec<u8>)> =
             translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?))).collect();
         let shapes: Vec<(String, Vec<u64>)> =

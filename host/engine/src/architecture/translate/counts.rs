@@ -4,57 +4,57 @@ use crate::architecture::config::key_of;
 use crate::architecture::language::expression::{Expression, Scalar, Scope};
 use crate::architecture::table::Key;
 use crate::architecture::table::config_name::names_in;
-use crate::architecture::translate::Request;
+use crate::architecture::translate::passage::Passage;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result};
 
 /// Groups of one rule: layers times experts, with room to spare.
-pub(in crate::architecture) const MOST_GROUPS: u64 = 1_000_000;
+pub(super) const MOST_GROUPS: u64 = 1_000_000;
 
 /// Fails for an impossible count: each layer, expert or head needs a tensor, or part of one along a
 /// dimension.
-pub(in crate::architecture) fn check_counts(request: &Request<'_>) -> Result<()> {
-    let n_tensors = request.tensors.len() + request.removed.len();
-    let all = request.tensors.iter().chain(request.removed.iter().map(|removed| &removed.tensor));
+pub(super) fn check_counts(passage: &Passage<'_>) -> Result<()> {
+    let n_tensors = passage.tensors.len() + passage.removed.len();
+    let all = passage.tensors.iter().chain(passage.removed.iter().map(|removed| &removed.tensor));
     let longest = all.flat_map(|tensor| &tensor.shape).copied().max().unwrap_or(0);
-    for (place, _) in &request.table.places {
-        if let Some(count) = count_of(request, place)?.filter(|&n| n > longest.max(n_tensors as u64)) {
+    for (place, _) in &passage.table.places {
+        if let Some(count) = count_of(passage, place)?.filter(|&n| n > longest.max(n_tensors as u64)) {
             let has = format!(
                 "the model has {} in all, and no dimension above {longest}",
                 n_of(n_tensors, "tensor")
             );
-            return Err(too_many(request, place, count, &has));
+            return Err(too_many(passage, place, count, &has));
         }
     }
-    check_lists(request)
+    check_lists(passage)
 }
 
 /// Fails for a list with an entry for each layer that has fewer: nothing says of what kind the last layers are.
-fn check_lists(request: &Request<'_>) -> Result<()> {
+fn check_lists(passage: &Passage<'_>) -> Result<()> {
     const LAYER: &str = "layer";
-    let Some(expression) = expression_of(request, LAYER) else { return Ok(()) };
+    let Some(expression) = expression_of(passage, LAYER) else { return Ok(()) };
     // Layers that predict further tokens may be counted too, and no list has them.
     let mut layers: Option<(String, i64)> = None;
     for name in expression.names() {
-        if let Some(Scalar::Int(n)) = request.scope.value(&name)?
+        if let Some(Scalar::Int(n)) = passage.scope.value(&name)?
             && layers.as_ref().is_none_or(|(_, most)| n > *most)
         {
             layers = Some((name, n));
         }
     }
     let Some((counting, layers)) = layers else { return Ok(()) };
-    for dialect in &request.table.dialects {
-        for entry in &request.table.config {
+    for dialect in &passage.table.dialects {
+        for entry in &passage.table.config {
             let listed = |name: &str| dialect.per_layer.iter().any(|key| key == name);
             let states =
                 |key: &&Key| key.sets.iter().any(|(name, from)| *name == entry.name && from.is_none());
             let is_listed = names_in(entry, dialect).any(listed)
                 || dialect.keys.iter().filter(states).any(|key| listed(&key.key));
             let value =
-                request.scope.value(&entry.name)?.filter(|_| is_listed && request.scope.stated(&entry.name));
+                passage.scope.value(&entry.name)?.filter(|_| is_listed && passage.scope.stated(&entry.name));
             let Some(Scalar::List(items)) = value else { continue };
             if !items.is_empty() && i64::try_from(items.len()).is_ok_and(|n| n < layers) {
-                let of = |name| key_of(request.table, request.from, name).to_owned();
+                let of = |name| key_of(passage.table, passage.from, name).to_owned();
                 return Err(Error::malformed(format!(
                     "`{}` has {} entries, but `{}` is {layers}",
                     of(&entry.name),
@@ -69,12 +69,12 @@ fn check_lists(request: &Request<'_>) -> Result<()> {
 }
 
 /// The error for an impossible count, naming the keys it comes from.
-pub(in crate::architecture) fn too_many(request: &Request<'_>, place: &str, count: u64, has: &str) -> Error {
-    let expression = expression_of(request, place);
+pub(super) fn too_many(passage: &Passage<'_>, place: &str, count: u64, has: &str) -> Error {
+    let expression = expression_of(passage, place);
     let mut said: Vec<String> = Vec::new();
     for name in expression.map(|expression| expression.names()).unwrap_or_default() {
-        if let Ok(Some(value)) = request.scope.value(&name) {
-            said.push(format!("`{}` is {value}", key_of(request.table, request.from, &name)));
+        if let Ok(Some(value)) = passage.scope.value(&name) {
+            said.push(format!("`{}` is {value}", key_of(passage.table, passage.from, &name)));
         }
     }
     said.dedup();
@@ -89,30 +89,25 @@ pub(in crate::architecture) fn too_many(request: &Request<'_>, place: &str, coun
 }
 
 /// The number at a place, if the configuration states it.
-pub(in crate::architecture) fn count_of(request: &Request<'_>, place: &str) -> Result<Option<u64>> {
-    match request.table.places.iter().find(|(p, _)| p == place) {
-        Some((_, count)) if count.value(request.scope)?.is_some() => count.size(request.scope).map(Some),
+pub(super) fn count_of(passage: &Passage<'_>, place: &str) -> Result<Option<u64>> {
+    match passage.table.places.iter().find(|(p, _)| p == place) {
+        Some((_, count)) if count.value(passage.scope)?.is_some() => count.size(passage.scope).map(Some),
         _ => Ok(None),
     }
 }
 
 /// The number at every place that the table counts.
-pub(in crate::architecture) fn counts<'a>(request: &Request<'a>) -> Result<Vec<(&'a String, Option<u64>)>> {
-    request.table.places.iter().map(|(place, _)| Ok((place, count_of(request, place)?))).collect()
+pub(super) fn counts<'a>(passage: &Passage<'a>) -> Result<Vec<(&'a String, Option<u64>)>> {
+    passage.table.places.iter().map(|(place, _)| Ok((place, count_of(passage, place)?))).collect()
 }
 
 /// The error for a tensor whose number exceeds the count of its place, or whose place has no count.
-pub(in crate::architecture) fn uncounted(
-    request: &Request<'_>,
-    place: &str,
-    number: u64,
-    tensor: &str,
-) -> Error {
-    let names = expression_of(request, place).map(Expression::names).unwrap_or_default();
+pub(super) fn uncounted(passage: &Passage<'_>, place: &str, number: u64, tensor: &str) -> Error {
+    let names = expression_of(passage, place).map(Expression::names).unwrap_or_default();
     let mut said: Vec<String> = Vec::new();
     for name in names {
-        let key = key_of(request.table, request.from, &name);
-        said.push(match request.scope.value(&name) {
+        let key = key_of(passage.table, passage.from, &name);
+        said.push(match passage.scope.value(&name) {
             Ok(Some(value)) => format!("`{key}` is {value}"),
             _ => format!("`{key}` is not stated"),
         });
@@ -125,6 +120,6 @@ pub(in crate::architecture) fn uncounted(
         .hint("correct the configuration, or leave out the tensors that it does not count")
 }
 
-fn expression_of<'a>(request: &Request<'a>, place: &str) -> Option<&'a Expression> {
-    request.table.places.iter().find(|(name, _)| name == place).map(|(_, count)| count)
+fn expression_of<'a>(passage: &Passage<'a>, place: &str) -> Option<&'a Expression> {
+    passage.table.places.iter().find(|(name, _)| name == place).map(|(_, count)| count)
 }

@@ -8,16 +8,17 @@ use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, Rule, Side};
 use crate::architecture::translate::counts::count_of;
+use crate::architecture::translate::passage::{Made, Passage, Translated, is_kept, whole};
+use crate::architecture::translate::places::Group;
 use crate::architecture::translate::removal::incomplete;
-use crate::architecture::translate::{Group, Made, Request, Translated, is_kept, whole};
 use crate::values::rule_codes::shape_rule;
 use apr_sdk::{DType, Error, Packing, Result, Tensor, TensorFacts};
 use std::collections::HashSet;
 
 /// What the steps on one group share.
-pub(in crate::architecture) struct GroupWork<'a> {
-    /// The translation as a whole.
-    pub request: &'a Request<'a>,
+pub(super) struct GroupWork<'a> {
+    /// The passage as a whole.
+    pub passage: &'a Passage<'a>,
     /// The rule that the group belongs to.
     pub rule: &'a Rule,
     /// The configuration, with the numbers of the places.
@@ -41,8 +42,8 @@ impl GroupWork<'_> {
     /// # Errors
     /// Any error from the operations; Malformed for a tensor that is missing or has another shape.
     pub fn make(&self, group: &Group, translated: &mut Translated) -> Result<Vec<Made>> {
-        let dtype = self.request.tensors[self.sources[0]].dtype;
-        let (from, to) = (self.rule.side(self.request.from), self.rule.side(self.request.to));
+        let dtype = self.passage.tensors[self.sources[0]].dtype;
+        let (from, to) = (self.rule.side(self.passage.from), self.rule.side(self.passage.to));
         let operations: Vec<&Operation> = [from, to]
             .into_iter()
             .flatten()
@@ -51,8 +52,8 @@ impl GroupWork<'_> {
         if operations.is_empty() {
             return self.renamed(group);
         }
-        if let Some(&other) = self.sources.iter().find(|&&n| self.request.tensors[n].dtype != dtype) {
-            let tensor = &self.request.tensors[other];
+        if let Some(&other) = self.sources.iter().find(|&&n| self.passage.tensors[n].dtype != dtype) {
+            let tensor = &self.passage.tensors[other];
             let message = format!("its type is {}, but related tensors are {dtype}", tensor.dtype);
             return Err(Error::unsupported(message)
                 .tensor(&tensor.name)
@@ -108,13 +109,13 @@ impl GroupWork<'_> {
     fn renamed(&self, group: &Group) -> Result<Vec<Made>> {
         let mut out = Vec::new();
         for ((image, inner), &number) in &group.found {
-            let tensor = &self.request.tensors[number];
-            let from = &images(self.rule, self.request.from).0[*image];
-            let (to, side) = images(self.rule, self.request.to);
+            let tensor = &self.passage.tensors[number];
+            let from = &images(self.rule, self.passage.from).0[*image];
+            let (to, side) = images(self.rule, self.passage.to);
             let to = to.get(*image).ok_or_else(|| Error::invalid_argument("the table has no name for it"))?;
             let places = self.inner_places(from);
-            let name = match is_kept(self.request, self.rule) {
-                true => self.request.called[number].name.clone(),
+            let name = match is_kept(self.passage, self.rule) {
+                true => self.passage.called[number].name.clone(),
                 false => {
                     let number = |place: &str| self.number(place, &places, inner);
                     side.map_or_else(|| Ok(to.name(number)), |side| side.name(to, self.scope, number))?
@@ -133,16 +134,16 @@ impl GroupWork<'_> {
 
     /// The canonical tensors of the group, from the source's.
     fn members(&self, group: &Group, view: View<'_>) -> Result<Vec<Member>> {
-        let (patterns, side) = images(self.rule, self.request.from);
+        let (patterns, side) = images(self.rule, self.passage.from);
         let whole = |number: usize| {
-            let shape = view.units(&self.request.tensors[number].shape)?;
+            let shape = view.units(&self.passage.tensors[number].shape)?;
             Ok(Array::whole(number, &shape))
         };
         let Some(side) = side.filter(|s| !s.operations.is_empty() || !s.each.is_empty()) else {
             let mut members = Vec::new();
             for ((pattern, inner), &number) in &group.found {
                 let (places, tensor) =
-                    (self.inner_places(&patterns[*pattern]), &self.request.tensors[number]);
+                    (self.inner_places(&patterns[*pattern]), &self.passage.tensors[number]);
                 let shape = self.shape(*pattern, inner, &places, tensor)?;
                 let item = Array::whole(number, &view.units(&shape)?);
                 members.push(Member { pattern: *pattern, inner: inner.clone(), item });
@@ -156,7 +157,7 @@ impl GroupWork<'_> {
             let inner = vec![0; self.inner_places(pattern).len()];
             let Some(&number) = group.found.get(&(n, inner)) else {
                 let name = side.name(pattern, self.scope, |place| self.number(place, &[], &[]))?;
-                return Err(incomplete(self.request, name));
+                return Err(incomplete(self.passage, name));
             };
             items.push(whole(number)?);
         }
@@ -171,7 +172,7 @@ impl GroupWork<'_> {
                 [] => members.push((pattern, Vec::new())),
                 [inner] => {
                     let stacked = items.first().and_then(|item| item.shape().first().copied());
-                    let count = count_of(self.request, inner)?.or(stacked).unwrap_or(0);
+                    let count = count_of(self.passage, inner)?.or(stacked).unwrap_or(0);
                     members.extend((0..count).map(|n| (pattern, vec![n])));
                 }
                 _ => return Err(Error::invalid_argument("the table stacks along more than one place")),
@@ -182,7 +183,7 @@ impl GroupWork<'_> {
             let shape = match self.rule.shapes.get(*pattern) {
                 Some(shape) => {
                     let numbers = self.with_inner(*pattern, inner);
-                    let scope = self.request.scope.at(&numbers);
+                    let scope = self.passage.scope.at(&numbers);
                     let sizes: Result<Vec<u64>> = shape.iter().map(|size| size.size(&scope)).collect();
                     view.units(&sizes?)?
                 }
@@ -240,14 +241,14 @@ impl GroupWork<'_> {
             let have: HashSet<&[u64]> =
                 members.iter().filter(|m| m.pattern == n).map(|m| &m.inner[..]).collect();
             let count = match places.first() {
-                Some(place) => count_of(self.request, place)?.unwrap_or(have.len() as u64),
+                Some(place) => count_of(self.passage, place)?.unwrap_or(have.len() as u64),
                 None => 1,
             };
             for want in 0..count {
                 let inner: Vec<u64> = places.iter().map(|_| want).collect();
                 if !have.contains(&inner[..]) {
                     let name = pattern.name(|place| self.number(place, &places, &inner));
-                    return Err(incomplete(self.request, name));
+                    return Err(incomplete(self.passage, name));
                 }
             }
             if have.len() as u64 > count {
@@ -264,7 +265,7 @@ impl GroupWork<'_> {
         let Some(shape) = self.rule.shapes.get(pattern) else { return Ok(tensor.shape.clone()) };
         let mut numbers = self.numbers.to_vec();
         numbers.extend(places.iter().map(|p| (*p).to_owned()).zip(inner.iter().copied()));
-        let scope = self.request.scope.at(&numbers);
+        let scope = self.passage.scope.at(&numbers);
         let mut want = Vec::new();
         for size in shape {
             // A size that the configuration does not state cannot be compared.
@@ -274,7 +275,7 @@ impl GroupWork<'_> {
             want.push(size.size(&scope)?);
         }
         // Files whose names are not the table's own come of other converters, some of which leave ones out.
-        let is_own = self.request.table.is_own(self.request.from);
+        let is_own = self.passage.table.is_own(self.passage.from);
         if want == tensor.shape || !is_own && are_same_rows(&want, &tensor.shape) {
             return Ok(want);
         }
@@ -312,8 +313,8 @@ impl GroupWork<'_> {
         name.clone_into(&mut facts.name);
         facts.role.clone_from(&self.rule.role);
         facts.names = vec![(CANONICAL.to_owned(), canonical.to_owned())];
-        if self.request.to != CANONICAL {
-            facts.names.push((self.request.to.to_owned(), name.to_owned()));
+        if self.passage.to != CANONICAL {
+            facts.names.push((self.passage.to.to_owned(), name.to_owned()));
         }
         facts.shape = shape.to_vec();
         facts.dtype = Some(dtype);

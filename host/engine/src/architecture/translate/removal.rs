@@ -1,30 +1,21 @@
 //! Tensors that the user left out: they excuse what a table would miss, and cause an error where others
 //! cannot be joined without them.
 
-use crate::architecture::translate::{Outer, Request, find_rule, outer_key, outer_places};
-use apr_sdk::{Error, Result, Tensor};
+use super::passage::{Passage, Removed};
+use super::places::{Outer, find_rule, outer_key, outer_places};
+use apr_sdk::{Error, Result};
 use std::collections::HashSet;
-use std::sync::Arc;
-
-/// A tensor of the source that the user left out.
-#[derive(Clone, Debug)]
-pub struct Removed {
-    /// The tensor's declaration.
-    pub tensor: Tensor,
-    /// The flag that leaves it out: `--exclude 'x'`.
-    pub rule: Arc<str>,
-}
 
 impl Removed {
     /// The groups that tensors were taken from: index of the rule, and numbers of its outer places.
     ///
     /// # Errors
     /// Any error from evaluating the table's conditions.
-    pub(super) fn groups(request: &Request<'_>) -> Result<HashSet<(usize, Outer)>> {
+    pub(super) fn groups(passage: &Passage<'_>) -> Result<HashSet<(usize, Outer)>> {
         let mut groups = HashSet::new();
-        for removed in request.removed {
-            if let Some(found) = find_rule(request, &removed.tensor.name)? {
-                let outer = outer_places(request, &request.table.rules[found.rule]);
+        for removed in passage.removed {
+            if let Some(found) = find_rule(passage, &removed.tensor.name)? {
+                let outer = outer_places(passage, &passage.table.rules[found.rule]);
                 groups.insert((found.rule, outer_key(&found, &outer)));
             }
         }
@@ -33,8 +24,8 @@ impl Removed {
 }
 
 /// The error for a missing tensor that would be joined with others; `name` is the table's.
-pub(super) fn incomplete(request: &Request<'_>, name: String) -> Error {
-    let Some(removed) = request.removed.iter().find(|removed| removed.tensor.name == name) else {
+pub(super) fn incomplete(passage: &Passage<'_>, name: String) -> Error {
+    let Some(removed) = passage.removed.iter().find(|removed| removed.tensor.name == name) else {
         return Error::malformed("missing, but related tensors are present").tensor(name);
     };
     let message =

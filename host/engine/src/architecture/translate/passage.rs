@@ -1,0 +1,87 @@
+//! The passage of a model's tensors from one dialect to another: what it starts from, and what it gives.
+
+use crate::architecture::config::ConfigScope;
+use crate::architecture::language::array::Box_;
+use crate::architecture::language::change::Change;
+use crate::architecture::table::{Rule, Table};
+use apr_sdk::{DType, Result, Tensor, TensorFacts};
+use std::sync::Arc;
+
+/// A tensor of the result.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The name in the target's dialect.
+    pub name: String,
+    /// The dtype, that of the source's tensors.
+    pub dtype: DType,
+    /// The shape, in elements.
+    pub shape: Vec<u64>,
+    /// The boxes it consists of, in row-major order.
+    pub boxes: Vec<Box_>,
+    /// The bytes of a computed tensor.
+    pub bytes: Option<Vec<u8>>,
+    /// The operations, in words.
+    pub words: Vec<&'static str>,
+    /// The facts passed to writers and recipes.
+    pub facts: TensorFacts,
+}
+
+impl Made {
+    /// Returns whether any of its values are changed, not only moved.
+    pub fn is_changed(&self) -> bool {
+        self.boxes.iter().any(|one| !one.change.is_none())
+    }
+}
+
+/// The result of a translation.
+#[derive(Clone, Debug, Default)]
+pub struct Translated {
+    /// The tensors, in output order.
+    pub tensors: Vec<Made>,
+    /// Tensors of the source that are dropped, and why.
+    pub dropped: Vec<(String, String)>,
+    /// Tensors in which some rows are zero because the source lacks them.
+    pub padded: Vec<String>,
+}
+
+/// The input of a translation.
+pub struct Passage<'a> {
+    /// The architecture's table.
+    pub table: &'a Table,
+    /// The configuration with its defaults.
+    pub scope: &'a ConfigScope<'a>,
+    /// The source's tensors, under the table's own names.
+    pub tensors: &'a [Tensor],
+    /// The source's tensors, under their own names.
+    pub called: &'a [Tensor],
+    /// The tensors that the user left out, under the table's own names.
+    pub removed: &'a [Removed],
+    /// The source's dialect.
+    pub from: &'a str,
+    /// The target's dialect.
+    pub to: &'a str,
+    /// True if tensors keep the source's order, regardless of the target's dialect.
+    pub keep_order: bool,
+}
+
+/// A tensor of the source that the user left out.
+#[derive(Clone, Debug)]
+pub struct Removed {
+    /// The tensor's declaration.
+    pub tensor: Tensor,
+    /// The flag that leaves it out: `--exclude 'x'`.
+    pub rule: Arc<str>,
+}
+
+/// Returns whether a rule's tensors keep their names: both dialects use the members' names, whatever a file
+/// calls them.
+pub(super) fn is_kept(passage: &Passage<'_>, rule: &Rule) -> bool {
+    let own = |dialect: &str| passage.table.is_own(dialect) && rule.side(dialect).is_none();
+    own(passage.from) && own(passage.to)
+}
+
+/// All of a tensor.
+pub(super) fn whole(number: usize, tensor: &Tensor) -> Result<Box_> {
+    let units = tensor.payload_len()? / u64::from(tensor.dtype.require()?.block_bytes).max(1);
+    Ok(Box_ { tensor: Some(number), start: 0, dims: vec![(units, 1)], change: Change::default() })
+}

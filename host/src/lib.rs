@@ -1,6 +1,7 @@
 //! The program around the engine: plugins, storage, the Rosetta matrix, the command line.
 
 pub mod bundled;
+mod conversion;
 pub mod convert;
 pub mod destination;
 pub mod host;

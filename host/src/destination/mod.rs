@@ -6,8 +6,9 @@ pub mod output_file;
 pub mod outputs;
 pub(crate) mod staged_output;
 mod stale_files;
+mod view;
 
-use crate::convert::ConvertOptions;
+use crate::conversion::ConvertOptions;
 use crate::host::Host;
 use crate::storage::publish::steps::Steps;
 use crate::storage::publish::{Finished, finish};

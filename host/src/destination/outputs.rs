@@ -1,7 +1,7 @@
 //! Works out the outputs for several inputs or types, and their names.
 
 use super::input_stem;
-use crate::convert::ConvertOptions;
+use crate::conversion::ConvertOptions;
 use crate::host::Host;
 use apr_engine::convert::output::{format, writable};
 use apr_engine::open::Probed;

@@ -4,11 +4,11 @@
 use super::outlook::{Outlook, foresee, outlook};
 use super::output_file::OutputFile;
 use super::{Destination, in_place, resolve};
-use crate::convert::ConvertOptions;
-use crate::convert::{Converted, ConvertedFile, no_end};
+use crate::conversion::{ConvertOptions, Converted, ConvertedFile, no_end};
 use crate::host::Host;
 use crate::storage::overwrite::Inputs;
-use crate::storage::publish::{Finished, Wishes};
+use crate::storage::publication::Wishes;
+use crate::storage::publish::Finished;
 use crate::storage::staging::{self, Staging};
 use crate::storage::{Journal, Journaling, Recorder};
 use crate::threads::Threads;

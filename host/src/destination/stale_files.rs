@@ -1,6 +1,6 @@
 //! Files in a folder beside a new model: those of the previous model, and others that look like weights.
 
-use super::outlook::{Other, View};
+use super::view::{Other, View};
 use crate::host::Host;
 use crate::storage::overlay::Overlay;
 use apr_engine::convert::output::INDEX;

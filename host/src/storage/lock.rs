@@ -2,8 +2,7 @@
 
 use super::error::io_error;
 use super::open_file::is_at;
-use super::staging::remove;
-use super::target::Target;
+use super::target::{Target, remove};
 use apr_sdk::{Error, Result};
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions, TryLockError};

@@ -9,6 +9,7 @@ pub mod model_folder;
 pub mod open_file;
 pub mod overlay;
 pub mod overwrite;
+pub mod publication;
 pub mod publish;
 mod recorder;
 pub mod small_file;

@@ -2,7 +2,7 @@
 //!
 //! Names beside an output `NAME`, or inside it if it is an existing folder: `.NAME.apr-part` (what is being
 //! written), `.NAME.apr-lock` (one writer at a time), `.NAME.apr-journal` (what a later `--resume` may keep).
-//! Publishing adds more: see [`crate::storage::publish`].
+//! Publishing adds more: see [`crate::storage::publication`].
 
 use super::error::io_error;
 use super::lock::Lock;
@@ -11,7 +11,7 @@ use super::publish::folder::Folder;
 use super::publish::record::is_plain;
 use super::publish::steps::{Step, Steps};
 use super::staged::{StagedFile, permissions_of};
-use super::target::Target;
+use super::target::{Target, remove};
 use crate::storage::overwrite::{self, Inputs, Outputs, refuse_existing, refuse_removing};
 use apr_engine::layout::Layout;
 use apr_engine::place::Backing;
@@ -265,13 +265,4 @@ fn enough_space(target: &Target, need: u64) -> Result<()> {
     let error = Error::io(format!("the output needs {need} bytes, only {free} are free"));
     let hint = format!("free {} bytes, or write elsewhere; nothing was written", need - free);
     Err(error.in_file(target.show(target.home())).hint(hint))
-}
-
-/// Removes a file or folder of ours, if it exists.
-pub(crate) fn remove(path: &Path) {
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_dir() => drop(std::fs::remove_dir_all(path)),
-        Ok(_) => drop(std::fs::remove_file(path)),
-        Err(_) => {}
-    }
 }

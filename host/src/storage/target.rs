@@ -125,3 +125,12 @@ pub(crate) fn followed(path: &Path) -> PathBuf {
     }
     path
 }
+
+/// Removes a file or folder of ours, if it exists.
+pub(crate) fn remove(path: &Path) {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => drop(std::fs::remove_dir_all(path)),
+        Ok(_) => drop(std::fs::remove_file(path)),
+        Err(_) => {}
+    }
+}

@@ -6,7 +6,6 @@ use crate::cli::output::progress;
 use crate::cli::output::terminal::{Terminal, color_wanted};
 use crate::cli::settings::Settings;
 use crate::cli::signals;
-use crate::cli::verbs::plugins::load_child;
 use apr_engine::registry::{Origin, Registry};
 use apr_host::host::Host;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
@@ -16,6 +15,9 @@ use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The name of the hidden action of `apr plugins` in which libraries are tried.
+pub const LOAD_CHILD: &str = "load-child";
 
 /// The surroundings of a verb.
 pub struct Context {
@@ -184,7 +186,7 @@ impl Context {
 
 /// This program, as the child in which libraries are tried.
 fn rehearsal() -> Option<Rehearsal> {
-    let command = vec![std::env::current_exe().ok()?, "plugins".into(), load_child::NAME.into()];
+    let command = vec![std::env::current_exe().ok()?, "plugins".into(), LOAD_CHILD.into()];
     let remembered = cache_home(&process_env).map(|cache| cache.join("apr").join("plugins-tried"));
     Some(Rehearsal { command, remembered, every: false })
 }

@@ -3,8 +3,8 @@
 use super::lazy::Library;
 use super::lock::Lock;
 use super::named::Named;
+use super::options::DiscoverOptions;
 use super::places::{self, Candidate};
-use super::rehearsal::Rehearsal;
 use super::table_file::TableFile;
 use super::trust::{self, TrustRules};
 use super::{lock, section};
@@ -12,56 +12,7 @@ use crate::storage::error::with_way_out;
 use apr_engine::registry::{Linked, Origin, Plugin, Provider, Registry};
 use apr_sdk::{Error, Manifest, PluginDecl, Result};
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The places to look in, and the owners to trust. `apr` uses [`DiscoverOptions::from_environment`].
-#[derive(Clone, Debug, Default)]
-pub struct DiscoverOptions {
-    /// Files and folders given with `--plugin`; may be relative.
-    pub named: Vec<PathBuf>,
-    /// Files and folders in `APR_PLUGIN_PATH`; relative ones are refused.
-    pub plugin_path: Vec<PathBuf>,
-    /// The user's own folder (`apr/plugins` in the data folder).
-    pub user: Option<PathBuf>,
-    /// The running executable, which may have plugins beside it.
-    pub executable: Option<PathBuf>,
-    /// System folders.
-    pub system: Vec<PathBuf>,
-    /// Absolute folders whose files may have any owner (setting `plugins.trusted_folders`).
-    pub trusted_folders: Vec<PathBuf>,
-    /// The lock file, which pins plugins by digest.
-    pub lock: Option<PathBuf>,
-    /// True if plugins missing from the lock file are refused.
-    pub listed_only: bool,
-    /// The way to try libraries before loading them; `None` to load them directly.
-    pub rehearsal: Option<Rehearsal>,
-    /// True if plugins linked into the program are included, last in order.
-    pub bundled: bool,
-}
-
-impl DiscoverOptions {
-    /// The options given by the environment: `APR_PLUGIN_PATH`, XDG folders, the executable, system folders.
-    pub fn from_environment() -> DiscoverOptions {
-        let home = std::env::home_dir().filter(|home| home.is_absolute());
-        let xdg = |name: &str, otherwise: &str| {
-            let set = std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-            set.or_else(|| home.as_ref().map(|home| home.join(otherwise))).map(|path| path.join("apr"))
-        };
-        let plugin_path = std::env::var_os("APR_PLUGIN_PATH").unwrap_or_default();
-        let system: &[&str] =
-            if cfg!(unix) { &["/usr/local/lib/apr/plugins", "/usr/lib/apr/plugins"] } else { &[] };
-        DiscoverOptions {
-            plugin_path: std::env::split_paths(&plugin_path).filter(|p| !p.as_os_str().is_empty()).collect(),
-            user: xdg("XDG_DATA_HOME", ".local/share").map(|path| path.join("plugins")),
-            executable: std::env::current_exe().ok(),
-            system: system.iter().map(PathBuf::from).collect(),
-            lock: xdg("XDG_CONFIG_HOME", ".config").map(|path| path.join("plugins.lock")),
-            bundled: true,
-            ..DiscoverOptions::default()
-        }
-    }
-}
 
 /// Finds and judges every plugin. Libraries are loaded on demand; [`Registry::load_all`] loads them
 /// immediately.

@@ -6,6 +6,7 @@ mod lazy;
 mod load;
 mod lock;
 mod named;
+mod options;
 mod places;
 mod rehearsal;
 mod running;
@@ -14,7 +15,8 @@ mod table_file;
 pub mod trust;
 
 pub use crash::{leave_crashes_to_others, name_crashes};
-pub use discover::{DiscoverOptions, add_bundled, discover};
+pub use discover::{add_bundled, discover};
 pub use lock::{Lock, LockEntry, sha256};
+pub use options::DiscoverOptions;
 pub use places::{Candidate, Found, Place, file_name, find, is_table, places, table_name};
 pub use rehearsal::{Rehearsal, SURVIVED};

@@ -1,6 +1,6 @@
 //! The places to look for plugins, their order, and the files of a folder to judge. Never the current directory.
 
-use super::discover::DiscoverOptions;
+use super::options::DiscoverOptions;
 use apr_engine::registry::Origin;
 use std::collections::HashSet;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};

@@ -1,13 +1,14 @@
 //! `apr plugins check`: does this plugin keep the promises that every plugin makes?
 
 use super::check_kernel::check_kernel;
+use super::check_line::Line;
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::plugins::info::only;
 use apr_engine::registry::Format;
 use apr_sdk::{Error, Result, escape};
 use apr_testkit::{CHECKS, Fixture, Subject, Verdict};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
@@ -66,19 +67,6 @@ pub struct Checked {
     ok: bool,
     #[serde(skip)]
     warnings: Vec<String>,
-}
-
-/// The result of one check; also what the child prints, one JSON object a line.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Line {
-    /// The id of the format or compute backend.
-    pub format: String,
-    /// The check's name.
-    pub check: String,
-    /// `started` (from the child only), `passed`, `skipped` or `failed`.
-    pub result: String,
-    /// The details of the result.
-    pub detail: String,
 }
 
 /// Judges the library, then has a child process check it.

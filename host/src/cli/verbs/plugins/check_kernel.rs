@@ -1,6 +1,6 @@
 //! The checks of a compute backend: what needs no model.
 
-use super::check::Line;
+use super::check_line::Line;
 use apr_sdk::{DType, DeviceInfo, DeviceSink, Error, Kernel, OpCode, OpSpec, Options, Result, Support};
 use std::sync::Arc;
 

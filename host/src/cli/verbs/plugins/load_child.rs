@@ -7,9 +7,6 @@ use apr_sdk::{Error, Look, Result};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// The name of the hidden action.
-pub const NAME: &str = "load-child";
-
 /// Load a plugin and end, for programs that are about to load it
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -2,6 +2,7 @@
 
 mod check;
 mod check_kernel;
+mod check_line;
 mod info;
 mod install;
 mod list;
@@ -10,7 +11,7 @@ mod new;
 mod path;
 mod remove;
 
-use crate::cli::context::Context;
+use crate::cli::context::{Context, LOAD_CHILD};
 use crate::cli::output::verb_report::{Report, boxed};
 use apr_engine::registry::Tier;
 use apr_sdk::Result;
@@ -45,7 +46,7 @@ enum Action {
     Remove(remove::Args),
     #[command(name = check::CHILD, hide = true)]
     CheckChild(check::ChildArgs),
-    #[command(name = load_child::NAME, hide = true)]
+    #[command(name = LOAD_CHILD, hide = true)]
     LoadChild(load_child::Args),
 }
 

@@ -1,0 +1,16 @@
+//! A line of what the child of `apr plugins check` prints.
+
+use serde::{Deserialize, Serialize};
+
+/// The result of one check; also what the child prints, one JSON object a line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// The id of the format or compute backend.
+    pub format: String,
+    /// The check's name.
+    pub check: String,
+    /// `started` (from the child only), `passed`, `skipped` or `failed`.
+    pub result: String,
+    /// The details of the result.
+    pub detail: String,
+}

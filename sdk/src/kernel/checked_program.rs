@@ -1,7 +1,8 @@
 //! A program whose numbers, widths and kinds hold together, so that a backend need not look again.
 
 use super::checks::Checks;
-use super::columns::Columns;
+use super::columns::{Columns, index};
+use super::matrix::WeightShape;
 use super::numbers::RowsOf;
 use super::operations::{Operation, Slice};
 use super::program::{PagedState, Program, State, ValueSpec};
@@ -10,15 +11,6 @@ use crate::{DType, Error, Result};
 /// Greatest number of elements that a row of all values has together: 1 GiB. No model comes near, and below it no
 /// product of a width and a number of rows is beyond what can be counted.
 const MOST_ELEMENTS: usize = 1 << 28;
-
-/// The dimensions of a weight's matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WeightShape {
-    /// Number of rows: outputs.
-    pub rows: usize,
-    /// Number of columns: inputs.
-    pub columns: usize,
-}
 
 /// A program that was checked against the weights that it runs over. What holds of each of its operations:
 ///
@@ -114,11 +106,6 @@ impl CheckedProgram {
             take(number, operation).map_err(|error| at_operation(&error, number, operation))
         })
     }
-}
-
-/// A number of a program as an index. No platform that the SDK runs on has smaller ones.
-pub(in crate::kernel) fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 fn at_operation(error: &Error, number: usize, operation: &Operation) -> Error {

@@ -28,3 +28,8 @@ impl Columns {
         Columns { first: self.first + first, width, ..*self }
     }
 }
+
+/// A number of a program as an index. No platform that the SDK runs on has smaller ones.
+pub(in crate::kernel) fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

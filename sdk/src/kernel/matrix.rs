@@ -2,6 +2,15 @@
 
 use crate::{DType, Error, Packing, Result, checked_payload_len};
 
+/// The dimensions of a weight's matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightShape {
+    /// Number of rows: outputs.
+    pub rows: usize,
+    /// Number of columns: inputs.
+    pub columns: usize,
+}
+
 /// A matrix that a kernel can take: row-major, with at least one row and one column, and rows of whole blocks.
 /// A vector is a matrix of one row; stacked experts are one matrix of all their rows.
 ///

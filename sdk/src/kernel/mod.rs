@@ -16,9 +16,9 @@ mod operations;
 mod program;
 mod step;
 
-pub use checked_program::{CheckedProgram, WeightShape};
+pub use checked_program::CheckedProgram;
 pub use columns::Columns;
-pub use matrix::{ImageMemory, ImageSink, ImageSpec, MatrixSpec, Rows, RowsSink, Weight};
+pub use matrix::{ImageMemory, ImageSink, ImageSpec, MatrixSpec, Rows, RowsSink, Weight, WeightShape};
 pub use numbers::{
     Activation, BinaryKind, ExpertScore, KERNEL_NUMBERS, Mask, NormKind, OpCode, Pooling, RopeStyle,
     RowIndex, RowsOf, SamplerCode, StateCode, StateVerb, UnaryKind,

@@ -3,8 +3,8 @@
 mod kinds;
 mod relations;
 
-use crate::kernel::checked_program::{WeightShape, index};
-use crate::kernel::columns::Columns;
+use crate::kernel::columns::{Columns, index};
+use crate::kernel::matrix::WeightShape;
 use crate::kernel::numbers::{Activation, Mask, Pooling, RowsOf, UnaryKind};
 use crate::kernel::operations::{
     Activate, Append, Attention, Binary, Combine, Embed, ExpertLinear, HeadLinear, Linear, Norm, Operation,

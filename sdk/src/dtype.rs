@@ -1,8 +1,6 @@
 //! The open enum of element types. One table, [`DType::ALL`], holds every fact; adding a row touches no
 //! `match`.
 
-use crate::{Error, Result, dtype_table::TABLE};
-
 /// An element type, by number. The *name* is its identity across programs; the number is valid only within
 /// one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,41 +63,6 @@ pub struct DTypeInfo {
     pub swap: &'static [SwapField],
 }
 
-impl DType {
-    /// Every known type, ordered by number.
-    pub const ALL: &'static [DTypeInfo] = TABLE;
-
-    /// The type's table row, or `None` for an unknown number.
-    pub fn info(self) -> Option<&'static DTypeInfo> {
-        TABLE.get(self.0 as usize)
-    }
-
-    /// The type's table row.
-    ///
-    /// # Errors
-    /// Unsupported for a number that is not in the table.
-    pub fn require(self) -> Result<&'static DTypeInfo> {
-        self.info().ok_or_else(|| {
-            Error::unsupported(format!("dtype number {} is not in this version's table", self.0))
-        })
-    }
-
-    /// Looks up a type by its exact name.
-    pub fn from_name(name: &str) -> Option<DType> {
-        TABLE.iter().find(|row| row.name == name).map(|row| row.dtype)
-    }
-
-    /// The type's name, or `?` for an unknown number.
-    pub fn name(self) -> &'static str {
-        self.info().map_or("?", |row| row.name)
-    }
-
-    /// Returns whether this is a quantized block type.
-    pub fn is_block(self) -> bool {
-        self.info().is_some_and(|row| row.kind == DTypeKind::Block)
-    }
-}
-
 impl std::fmt::Debug for DType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.info() {
@@ -112,28 +75,5 @@ impl std::fmt::Debug for DType {
 impl std::fmt::Display for DType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_positions_and_names_are_unique() {
-        for (n, row) in TABLE.iter().enumerate() {
-            assert_eq!(row.dtype.0 as usize, n, "{}", row.name);
-            assert_eq!(DType::from_name(row.name), Some(row.dtype), "{}", row.name);
-        }
-    }
-
-    #[test]
-    fn swap_fields_lie_inside_their_block() {
-        for row in TABLE {
-            for field in row.swap {
-                let end = u32::from(field.offset) + u32::from(field.width) * u32::from(field.count);
-                assert!(end <= row.block_bytes, "{}", row.name);
-            }
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! structs, the small floats from the OCP MX and OFP8 specifications. Numbers never change: append new rows,
 //! here and to the wire's list of numbers (`sdk/abi/tests/numbers.txt`).
 
-use crate::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
+use crate::{DType, DTypeInfo, DTypeKind, Error, Packing, Result, SwapField};
 
 impl DType {
     /// IEEE 754 binary64.
@@ -134,7 +134,7 @@ use DTypeKind::{Block, Bool, Complex, Float, Int, Uint};
 use Packing::{Flat, Row};
 
 #[rustfmt::skip] // one row per line: it is a table
-pub(crate) const TABLE: &[DTypeInfo] = &[
+const TABLE: &[DTypeInfo] = &[
     row(DType::F64, "F64", (1, 8), Float, Row, &[swap(0, 8, 1)]),
     row(DType::F32, "F32", (1, 4), Float, Row, &[swap(0, 4, 1)]),
     row(DType::F16, "F16", (1, 2), Float, Row, &[swap(0, 2, 1)]),
@@ -190,3 +190,61 @@ pub(crate) const TABLE: &[DTypeInfo] = &[
     row(DType::MXFP4, "MXFP4", (32, 17), Block, Row, &[]),
     row(DType::NVFP4, "NVFP4", (64, 36), Block, Row, &[]),
 ];
+
+impl DType {
+    /// Every known type, ordered by number.
+    pub const ALL: &'static [DTypeInfo] = TABLE;
+
+    /// The type's table row, or `None` for an unknown number.
+    pub fn info(self) -> Option<&'static DTypeInfo> {
+        TABLE.get(self.0 as usize)
+    }
+
+    /// The type's table row.
+    ///
+    /// # Errors
+    /// Unsupported for a number that is not in the table.
+    pub fn require(self) -> Result<&'static DTypeInfo> {
+        self.info().ok_or_else(|| {
+            Error::unsupported(format!("dtype number {} is not in this version's table", self.0))
+        })
+    }
+
+    /// Looks up a type by its exact name.
+    pub fn from_name(name: &str) -> Option<DType> {
+        TABLE.iter().find(|row| row.name == name).map(|row| row.dtype)
+    }
+
+    /// The type's name, or `?` for an unknown number.
+    pub fn name(self) -> &'static str {
+        self.info().map_or("?", |row| row.name)
+    }
+
+    /// Returns whether this is a quantized block type.
+    pub fn is_block(self) -> bool {
+        self.info().is_some_and(|row| row.kind == DTypeKind::Block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_positions_and_names_are_unique() {
+        for (n, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.dtype.0 as usize, n, "{}", row.name);
+            assert_eq!(DType::from_name(row.name), Some(row.dtype), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn swap_fields_lie_inside_their_block() {
+        for row in TABLE {
+            for field in row.swap {
+                let end = u32::from(field.offset) + u32::from(field.width) * u32::from(field.count);
+                assert!(end <= row.block_bytes, "{}", row.name);
+            }
+        }
+    }
+}

@@ -19,6 +19,7 @@ mod digest;
 mod dtype;
 mod dtype_table;
 mod error;
+mod file_name;
 mod foreign;
 pub mod half;
 pub mod json;
@@ -59,6 +60,7 @@ pub use derived::{
 pub use digest::{Digest, DigestForm, Digests, Sum};
 pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
 pub use error::{Error, ErrorKind, Result};
+pub use file_name::check_file_name;
 pub use foreign::{Foreign, ForeignFile};
 pub use kernel::{
     Activate, Activation, Append, Attention, Barrier, Batch, Binary, BinaryKind, CheckedProgram, Columns,
@@ -76,13 +78,15 @@ pub use layout::{
 pub use limits::{Budget, Limits};
 pub use manifest::{Carries, FormatManifest, Manifest};
 pub use memory::MemorySource;
-pub use model::{Architecture, Asset, Checksum, Codec, Coding, Model, Part, Payload, Tensor, View};
+pub use model::{
+    Architecture, Asset, Checksum, Codec, Coding, Model, PackedWeight, Part, Payload, Tensor, View,
+};
 pub use model_builder::ModelBuilder;
 pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};
 pub use packed::{
     Announced, ExactType, Factored, FactoredType, HeldRows, MOST_CONTENTS, MOST_WHOLE, PackedRows,
-    PackedTensor, PackedWeight, PartBox, PartRange, RECIPE, Schemes, StoredModel, StoredTensor, Understood,
+    PackedTensor, PartBox, PartRange, RECIPE, Schemes, StoredModel, StoredTensor, Understood,
 };
 pub use plugin::PluginDecl;
 pub use probe::{Look, Score};
@@ -92,7 +96,7 @@ pub use report::Report;
 pub use scales::{ScaleField, ScaleKind};
 pub use shape::{checked_elements, checked_payload_len};
 pub use source::{LogLevel, Source};
-pub use text::{check_file_name, escape, escape_json, escape_lines, has_controls, is_printable};
+pub use text::{escape, escape_json, escape_lines, has_controls, is_printable};
 pub use value::{Value, ValueType};
 pub use writer::{DTypeChoice, ForeignPolicy, LayoutRequest, Writer};
 

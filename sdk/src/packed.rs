@@ -4,10 +4,8 @@
 //! Everything is a function of bytes. The host reads the parts and holds them; a plugin is told which rows
 //! are wanted, says where these lie in each part, and gets the bytes.
 
-use crate::{DType, Error, Quantizer, Result, Tensor};
-use std::fmt;
+use crate::{DType, Error, Result};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// A scheme's view of a model.
 #[derive(Clone, Debug, Default)]
@@ -271,55 +269,5 @@ pub trait Schemes: Send + Sync {
         _out: &mut [u8],
     ) -> Result<()> {
         Err(Error::unsupported(format!("`{}` does not become {dtype} without loss", packed.scheme)))
-    }
-}
-
-/// A packed weight of an opened model: what a scheme says about it, the tensors it is stored in, and who knows the scheme.
-/// Made by the host.
-#[derive(Clone)]
-pub struct PackedWeight {
-    /// The scheme's description.
-    pub tensor: PackedTensor,
-    /// The parts as they are stored, in the scheme's order.
-    pub parts: Vec<Tensor>,
-    /// Blocks that hold it but for a factor.
-    pub factored: Option<Factored>,
-    /// True if its activations must not be narrowed to the weight's own type.
-    pub wide_activations: bool,
-    /// The quantizer that knows the scheme.
-    pub by: Arc<dyn Quantizer>,
-}
-
-impl PackedWeight {
-    /// The bytes that are stored for so many rows, on average.
-    pub fn stored_len(&self, rows: u64) -> u64 {
-        let parts = self.parts.iter().filter_map(|part| part.payload_len().ok());
-        let all = parts.fold(0u64, u64::saturating_add);
-        (all / self.tensor.rows.rows.max(1)).saturating_mul(rows)
-    }
-
-    /// The schemes of the quantizer that knows this one.
-    ///
-    /// # Errors
-    /// Plugin if it knows none.
-    pub fn schemes(&self) -> Result<&dyn Schemes> {
-        self.by.schemes().ok_or_else(|| Error::plugin("no longer knows the scheme of this weight"))
-    }
-}
-
-impl PartialEq for PackedWeight {
-    fn eq(&self, other: &PackedWeight) -> bool {
-        (&self.tensor, &self.parts) == (&other.tensor, &other.parts)
-    }
-}
-
-impl Eq for PackedWeight {}
-
-impl fmt::Debug for PackedWeight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PackedWeight")
-            .field("tensor", &self.tensor)
-            .field("parts", &self.parts)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,4 @@
-//! Rules for text from a file: the characters that reach a terminal unescaped, and the file names that are allowed.
-
-use crate::{Error, Result};
+//! Rules for text from a file: the characters that reach a terminal unescaped.
 
 /// Returns whether `c` may be printed unescaped. Everything else is escaped wherever a file's text is shown, in text
 /// and JSON alike: characters that terminals obey (control characters), that break lines (U+2028, U+2029), that change
@@ -71,23 +69,6 @@ fn push_escaped(out: &mut String, c: char) {
     }
 }
 
-/// Checks a name that a model's file gives to another file (a companion, a part). It must stay inside the
-/// model's folder on every system, and must not be able to pass for another name on a terminal.
-///
-/// # Errors
-/// Malformed; `what` says whose name it is.
-pub fn check_file_name(what: &str, name: &str) -> Result<()> {
-    let wrong = |why: &str| Err(Error::malformed(format!("{what} `{}` {why}", escape(name, 120))));
-    let leaves = name.starts_with('/') || name.contains('\\');
-    if leaves || name.split('/').any(|piece| matches!(piece, "" | "." | "..")) {
-        return wrong("leaves the model's folder");
-    }
-    match has_controls(name) {
-        true => wrong("has control characters"),
-        false => Ok(()),
-    }
-}
-
 /// Returns whether a name has characters that no file name should: controls, and characters that break lines or change
 /// the text direction. Joiners and variation selectors are fine: languages and emoji need them.
 pub fn has_controls(name: &str) -> bool {
@@ -123,28 +104,5 @@ mod tests {
         let shown = escape_json(&document.to_string());
         assert!(shown.contains("\\u007f\\u009b\\u2028\\udb40\\udc41é🙂"), "{shown}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), document);
-    }
-
-    #[test]
-    fn rejects_names_that_are_none_for_files() {
-        for name in [
-            "",
-            "/a",
-            "../a",
-            "a/../b",
-            "a//b",
-            "a\\b",
-            "./a",
-            "a\0",
-            "a\u{1b}[31m",
-            "a\u{202e}b",
-            "a\nb",
-            "\u{9b}",
-        ] {
-            check_file_name("asset name", name).unwrap_err();
-        }
-        for name in ["a/b.txt", "héllo 模型.md", "\u{1f469}\u{200d}\u{1f680}.png"] {
-            check_file_name("asset name", name).unwrap();
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! One layer: attention and a feed-forward network, with their norms, each added to the hidden state.
 
 use super::builder::{Builder, part_of, product, sum};
-use super::whole::norm;
+use super::norm::norm;
 use super::{experts, feed_forward};
 use apr_engine::architecture::{Decoder, Layer, NormPlace, QkNorm, Roles, Rotation};
 use apr_sdk::{

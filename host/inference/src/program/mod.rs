@@ -9,6 +9,7 @@ mod builder;
 mod experts;
 mod feed_forward;
 pub mod listing;
+mod norm;
 #[cfg(test)]
 mod tests;
 mod whole;

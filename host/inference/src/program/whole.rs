@@ -1,11 +1,12 @@
 //! From tokens through all layers to logits or hidden states.
 
 use super::builder::Builder;
+use super::norm::norm;
 use super::{Built, Output, Request, block};
-use apr_engine::architecture::{Decoder, NormPlace, Roles};
+use apr_engine::architecture::{Decoder, NormPlace};
 use apr_sdk::{
-    Binary, BinaryKind, Embed, Error, Linear, Norm, Pool, Pooling, Result, RowIndex, RowsOf, Sample, Slice,
-    Unary, UnaryKind, WeightPart,
+    Binary, BinaryKind, Embed, Error, Linear, Pool, Pooling, Result, RowIndex, RowsOf, Sample, Slice, Unary,
+    UnaryKind, WeightPart,
 };
 
 /// Builds the program of a model.
@@ -85,22 +86,6 @@ fn input(builder: &mut Builder<'_>, decoder: &Decoder) -> Result<Slice> {
         x = norm(builder, decoder, roles, "embedding.norm", x, out)?;
     }
     Ok(x)
-}
-
-/// A norm of the whole hidden state.
-pub(super) fn norm(
-    builder: &mut Builder<'_>,
-    decoder: &Decoder,
-    roles: &Roles,
-    role: &str,
-    x: Slice,
-    out: Slice,
-) -> Result<Slice> {
-    let gain = decoder.norm.has_gain.then(|| builder.needs(roles, role, &[x.width])).transpose()?;
-    let bias = builder.bias(roles, role, &[x.width])?;
-    let (kind, epsilon) = (decoder.norm.kind, decoder.norm.epsilon);
-    builder.push(Norm { x, out, kind, gain, bias, epsilon, heads: 1 });
-    Ok(out)
 }
 
 /// The logits of the rows that want output.

@@ -1,15 +1,30 @@
 //! Methods of Python's texts, lists and maps that the library lacks.
 
 use crate::template::python::is_space;
-use crate::template::python::objects::View;
+use crate::template::python::objects::{Method, View};
 use crate::template::python::texts;
 use crate::template::python::values::{Number, Type, text};
-use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
+use minijinja::value::{Kwargs, Object, ObjectRepr, Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
+use std::sync::Arc;
 
 /// Bytes of a text that cost a step.
 const BYTES_OF_STEP: usize = 64;
+
+impl Object for Method {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        true
+    }
+
+    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        call(state, &self.value, &self.name, args)
+    }
+}
 
 /// Calls a method of a value that the library knows nothing of.
 ///

@@ -1,8 +1,6 @@
 //! Objects of Python that the library has not: ranges, views of maps, methods that are not called.
 
-use crate::template::python::methods;
 use minijinja::value::{Enumerator, Object, ObjectRepr, Value};
-use minijinja::{Error, State};
 use std::fmt;
 use std::sync::Arc;
 
@@ -95,18 +93,4 @@ pub struct Method {
     pub value: Value,
     /// What it is called.
     pub name: String,
-}
-
-impl Object for Method {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
-
-    fn is_true(self: &Arc<Self>) -> bool {
-        true
-    }
-
-    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
-        methods::call(state, &self.value, &self.name, args)
-    }
 }

@@ -9,6 +9,7 @@
     reason = "a test's failure is a panic, and its names are its documentation"
 )]
 
+mod circles;
 mod dispatch;
 mod licences;
 mod rooms;

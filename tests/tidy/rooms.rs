@@ -67,7 +67,7 @@ fn the_host_names_no_format() {
         &[
             ("host/src/bundled.rs", "links the plugins of the `bundled` feature"),
             (
-                "host/engine/src/architecture/decoder/keys.rs",
+                "host/engine/src/architecture/table/section/keys.rs",
                 "activation functions have the names that configurations give them",
             ),
             (
@@ -230,27 +230,59 @@ const ENGINE: [&str; 17] = [
     "rosetta",
 ];
 
-#[test]
-fn folders_of_the_engine_import_those_before_them() {
-    let place = |folder: &str| ENGINE.iter().position(|known| *known == folder);
+/// The layers of architectures, each with those before it that it may import.
+const ARCHITECTURE: [&str; 15] = [
+    "language",
+    "table",
+    "config",
+    "description",
+    "translate",
+    "decoder",
+    "adapter",
+    "choices",
+    "model",
+    "check",
+    "draft",
+    "forward",
+    "layers",
+    "tensor_spec",
+    "summary",
+];
+
+/// Imports of what comes later in an order, among the folders and files in `folder`; `start` is what paths into it begin with.
+fn out_of_order(folder: &str, start: &str, order: &[&str]) -> Vec<String> {
+    let place = |name: &str| order.iter().position(|known| *known == name);
     let mut complaints = Vec::new();
-    for file in files(&["rs"]).iter().filter(|f| f.under("host/engine/src/")) {
-        let inside = file.path.trim_start_matches("host/engine/src/");
-        let Some((folder, _)) = inside.split_once('/') else { continue };
-        let Some(own) = place(folder) else {
-            complaints.push(format!("{}: `{folder}` has no place in the order of folders", file.path));
+    for file in files(&["rs"]).iter().filter(|f| f.under(folder)) {
+        let inside = file.path.trim_start_matches(folder);
+        let name = inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs");
+        let Some(own) = place(name) else {
+            if inside.contains('/') {
+                complaints.push(format!("{}: `{name}` has no place in the order of folders", file.path));
+            }
             continue;
         };
         for (n, code) in file.code() {
-            for used in code.split("crate::").skip(1) {
+            for used in code.split(start).skip(1) {
                 let used = used.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
                 if place(used).is_some_and(|other| other > own) {
-                    complaints.push(format!("{}:{n}: `{folder}` comes before `{used}`", file.path));
+                    complaints.push(format!("{}:{n}: `{name}` comes before `{used}`", file.path));
                 }
             }
         }
     }
-    report("the order of the engine's folders", &complaints);
+    complaints
+}
+
+#[test]
+fn folders_of_the_engine_import_those_before_them() {
+    report("the order of the engine's folders", &out_of_order("host/engine/src/", "crate::", &ENGINE));
+}
+
+#[test]
+fn layers_of_architecture_import_those_before_them() {
+    let complaints = out_of_order("host/engine/src/architecture/", "crate::architecture::", &ARCHITECTURE);
+    report("the order of the layers of architectures", &complaints);
 }
 
 #[test]

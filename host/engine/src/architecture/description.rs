@@ -1,13 +1,13 @@
 //! A model as its architecture's table describes it, in any dialect: which table that is, and the
 //! configuration under canonical names.
 
-use crate::architecture::Tables;
 use crate::architecture::config::Config;
 use crate::architecture::language::expression::Scalar;
 use crate::architecture::language::value::from_value;
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::dialect::condition::OF_TENSORS;
 use crate::architecture::table::rule::images;
+use crate::architecture::table::tables::Tables;
 use crate::architecture::table::{CANONICAL, Table};
 use crate::engine::Engine;
 use apr_sdk::{Error, Foreign, ForeignFile, Model, Result, Value, escape};

@@ -1,5 +1,10 @@
 //! Architectures are data: tables give the name of each tensor and key in each dialect, and this engine
 //! translates models from one to another.
+//!
+//! Each layer uses only those before it: `language` (what tables are written in), `table` (a parsed table and its parts),
+//! `config` (a configuration, read and written through a table), `description` (a model as its table describes it),
+//! `translate` (tensors in another dialect), `decoder` (what is computed), `model` (a whole model in another dialect); then
+//! what asks these.
 
 mod adapter;
 mod check;

@@ -1,11 +1,11 @@
 //! Finds the table closest to a model that none fits: for messages, and as the basis of a draft.
 
-use crate::architecture::Tables;
 use crate::architecture::config::Config;
 use crate::architecture::language::expression::same;
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::dialect::roots::Lookup;
 use crate::architecture::table::rule::images;
+use crate::architecture::table::tables::Tables;
 use crate::architecture::table::{CANONICAL, Rule, Source, Table};
 use std::cmp::Reverse;
 use std::collections::HashMap;

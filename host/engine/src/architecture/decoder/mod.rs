@@ -17,6 +17,7 @@ use crate::architecture::config::refusal::refuse;
 use crate::architecture::config::statement::Stated;
 use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::description::{Known, needed, stated, stated_keys};
+use crate::architecture::table::Table;
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::section::Section;
 use crate::engine::Engine;
@@ -281,14 +282,14 @@ fn no_table() -> Error {
 }
 
 /// The reason why models of a table cannot be run; `None` if they can.
-pub fn not_run(table: &crate::architecture::Table) -> Option<&str> {
+pub fn not_run(table: &Table) -> Option<&str> {
     match &table.decoder {
         None => Some("its table has no [decoder], which says what its models compute"),
         Some(section) => section.refused.as_deref(),
     }
 }
 
-fn section_of(table: &crate::architecture::Table) -> Result<&Section> {
+fn section_of(table: &Table) -> Result<&Section> {
     match (&table.decoder, not_run(table)) {
         (Some(section), None) => Ok(section),
         (_, reason) => {

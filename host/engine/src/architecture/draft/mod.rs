@@ -4,6 +4,7 @@ mod base;
 mod configuration;
 pub mod guesses;
 
+use crate::architecture::check::try_on;
 use crate::architecture::config::dimension;
 use crate::architecture::config::nearest::{Near, knows};
 use crate::architecture::config::{Config, ConfigScope};
@@ -12,8 +13,8 @@ use crate::architecture::language::pattern::Pattern;
 use crate::architecture::language::value::from_value;
 use crate::architecture::table::base::{Bases, with_base};
 use crate::architecture::table::dialect::canonical;
+use crate::architecture::table::tables::Tables;
 use crate::architecture::table::{Dialect, Table};
-use crate::architecture::{Tables, try_on};
 use apr_sdk::{Error, Model, Result, Tensor, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;

@@ -1,8 +1,7 @@
 //! The translated tensors as planned ones: their expressions, and the dtypes that the target's writer prefers.
 
 use super::{Journey, Translation, Wishes};
-use crate::architecture::choices::choices_of;
-use crate::architecture::is_float;
+use crate::architecture::choices::{choices_of, is_float};
 use crate::architecture::language::array::Box_;
 use crate::architecture::translate::{Made, Translated};
 use crate::expression::{Expression, PlannedTensor, concat};

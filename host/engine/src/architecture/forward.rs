@@ -192,3 +192,25 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     }
     Ok(forward)
 }
+
+/// Configuration values that two models of one dialect both state, but differently: the name, and both values. None if no
+/// table knows the first model in that dialect.
+///
+/// # Errors
+/// Any error from reading a configuration.
+pub fn differing(engine: &Engine, one: &Model, other: &Model) -> Result<Vec<(String, String, String)>> {
+    let Some((table, dialect)) = find_table(engine, one, None)? else { return Ok(Vec::new()) };
+    let Some(dialect) = table.dialect(&dialect) else { return Ok(Vec::new()) };
+    let first = |name: &str, axis: usize| dimension(table, &dialect.id, &one.tensors, name, axis);
+    let (of_one, _) = Config::read(table, dialect, &|key| stated(one, key), &first)?;
+    let (of_other, _) = Config::read(table, dialect, &|key| stated(other, key), &first)?;
+    let mut differing = Vec::new();
+    for (name, value) in of_one.values() {
+        if let Some(theirs) = of_other.get(name)
+            && !same(&narrowed(value), &narrowed(theirs))
+        {
+            differing.push((name.clone(), value.to_string(), theirs.to_string()));
+        }
+    }
+    Ok(differing)
+}

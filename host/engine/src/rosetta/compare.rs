@@ -1,5 +1,6 @@
 //! The Jidoka conditions: compares a result with its source. A NaN on both sides is not a finding.
 
+use crate::architecture::differing;
 use crate::diff::Rounding;
 use crate::diff::side_by_side::side_by_side;
 use crate::diff::sides::{Side, Sides};
@@ -110,6 +111,15 @@ pub fn compare(
         let known = FACTS.iter().find(|fact| fact.is_called(name));
         let message = format!("`{}` was {was}, the result says {is}", escape(name, 120));
         comparison.find(known.map_or("ROSETTA-ARCH-001", |fact| fact.code), None, message);
+    }
+    if !sides.translated && source.model.dialect == result.model.dialect {
+        // The other facts are compared below, whatever their keys.
+        for (name, was, is) in differing(engine, &source.model, &result.model)? {
+            if !FACTS.iter().any(|fact| fact.is_called(&name)) {
+                let message = format!("`{}` was {was}, the result says {is}", escape(&name, 120));
+                comparison.find("ROSETTA-ARCH-001", None, message);
+            }
+        }
     }
     comparison.compare_facts(source, result, sides.translated)?;
     comparison.compare_tokenizers(&Tokenizers::compared(engine, source, result)?);

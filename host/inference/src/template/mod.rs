@@ -44,13 +44,28 @@ impl Conversation {
                 all.insert(format!("{name}_token"), text.into());
             }
         }
-        all.insert("messages".to_owned(), Json::Array(self.messages.clone()));
+        all.insert("messages".to_owned(), self.messages.iter().map(with_reasoning).collect());
         all.insert("tools".to_owned(), self.tools.clone().map_or(Json::Null, Json::Array));
         all.insert("documents".to_owned(), Json::Null);
         all.insert("add_generation_prompt".to_owned(), self.add_generation_prompt.into());
         all.extend(self.variables.clone());
         all
     }
+}
+
+/// The names of a message's reasoning; the first that is not null counts.
+const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
+/// A message whose reasoning has the names that templates read: `reasoning_content`, and `thinking`, which gpt-oss reads, unless
+/// it is there. As transformers 5.23 hands messages to templates (`_alias_reasoning_fields`).
+fn with_reasoning(message: &Json) -> Json {
+    let reasoning = REASONING.iter().find_map(|name| message.get(name).filter(|text| !text.is_null()));
+    let (Some(fields), Some(reasoning)) = (message.as_object(), reasoning) else { return message.clone() };
+    let mut all = Map::new();
+    all.insert("thinking".to_owned(), reasoning.clone());
+    all.extend(fields.clone());
+    all.insert("reasoning_content".to_owned(), reasoning.clone());
+    Json::Object(all)
 }
 
 /// The template called `name`, or the usual one: `default`, the only one, or `tool_use` if there are tools.

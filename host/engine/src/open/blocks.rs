@@ -96,29 +96,28 @@ impl Decoder {
         opened: &OpenedModel,
         (tensor, codec): (usize, &Codec),
         list: &BlockList,
-        at: u64,
+        mut at: u64,
         out: &mut [u8],
     ) -> Result<()> {
-        let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("a block does not fit memory"));
-        let (mut at, mut rest) = (at, out);
+        let mut rest = out;
         let mut block = list.blocks.partition_point(|(_, begin)| *begin <= at).saturating_sub(1);
         while !rest.is_empty() {
             let (begin, end) = list.raw(block);
-            let n = size((end - at).min(rest.len() as u64))?;
+            let n = in_memory((end - at).min(rest.len() as u64))?;
             let (now, later) = rest.split_at_mut(n);
             if n as u64 == end - begin {
-                self.decode(opened, (tensor, codec), list, block, now)?;
+                self.decode(opened, tensor, codec, list, block, now)?;
             } else {
                 if self.held != Some((tensor, block)) {
                     self.held = None;
                     let mut raw = std::mem::take(&mut self.raw);
-                    raw.resize(size(end - begin)?, 0);
-                    let decoded = self.decode(opened, (tensor, codec), list, block, &mut raw);
+                    raw.resize(in_memory(end - begin)?, 0);
+                    let decoded = self.decode(opened, tensor, codec, list, block, &mut raw);
                     self.raw = raw;
                     decoded?;
                     self.held = Some((tensor, block));
                 }
-                now.copy_from_slice(&self.raw[size(at - begin)?..][..n]);
+                now.copy_from_slice(&self.raw[in_memory(at - begin)?..][..n]);
             }
             at += n as u64;
             block += 1;
@@ -130,7 +129,8 @@ impl Decoder {
     fn decode(
         &mut self,
         opened: &OpenedModel,
-        (tensor, codec): (usize, &Codec),
+        tensor: usize,
+        codec: &Codec,
         list: &BlockList,
         block: usize,
         out: &mut [u8],
@@ -148,4 +148,9 @@ impl Decoder {
         let at = BlockAt { tensor: number, block: block as u64 };
         origin.open.decode(codec, at, &self.stored, out).map_err(placed)
     }
+}
+
+/// A count of bytes that fits the memory's addresses.
+fn in_memory(n: u64) -> Result<usize> {
+    usize::try_from(n).map_err(|_| Error::limit("a block does not fit memory"))
 }

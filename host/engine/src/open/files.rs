@@ -110,8 +110,8 @@ impl Files {
     /// # Errors
     /// Io.
     pub fn refuse_replaced(&self) -> Result<()> {
-        let is_replaced = |file: &&Arc<ModelFile>| file.backing.as_ref().is_some_and(|b| b.is_replaced());
-        match self.all().iter().find(is_replaced) {
+        let mut files = self.all().into_iter();
+        match files.find(|file| file.backing.as_ref().is_some_and(|b| b.is_replaced())) {
             Some(file) => {
                 let error = Error::io("the file was replaced while the model was opened");
                 Err(error.in_file(file.name.clone()).hint("run it again"))

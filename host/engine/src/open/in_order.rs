@@ -55,7 +55,8 @@ impl<'a> InOrder<'a> {
 
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         self.engine.check_cancelled()?;
-        let (files, root) = (&self.opened.files, self.origin.root);
+        let files = &self.opened.files;
+        let root = self.origin.root;
         let source = CallSource::new(files, root, &self.limits.budget, self.engine.progress.as_ref());
         let n = self.stream.read(&source, out)?;
         if n > out.len() {

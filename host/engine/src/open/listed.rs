@@ -47,8 +47,9 @@ impl Listed {
         if name.is_empty() || self.has_folder(name) {
             return Ok(Entry { place: Arc::new(self.below(name)), file: None });
         }
-        let absent = || Error::not_found("no such file or folder").in_file(name.to_owned());
-        let bytes = self.files.get(name).ok_or_else(absent)?;
+        let Some(bytes) = self.files.get(name) else {
+            return Err(Error::not_found("no such file or folder").in_file(name.to_owned()));
+        };
         let (folder, own) = name.rsplit_once('/').unwrap_or(("", name));
         let place = Arc::new(self.below(folder));
         Ok(Entry { place, file: Some((own.to_owned(), Arc::clone(bytes))) })
@@ -65,12 +66,15 @@ impl Listed {
             return self.clone();
         }
         let prefix = format!("{folder}/");
-        let inside = |name: &String| name.strip_prefix(&prefix).map(str::to_owned);
-        let files = self.files.iter().filter_map(|(name, bytes)| Some((inside(name)?, Arc::clone(bytes))));
-        let shown = |name: &String| (inside(name), self.show(name));
-        let shown = self.files.keys().map(shown).filter_map(|(name, shown)| Some((name?, shown)));
-        let name = folder.rsplit('/').next().unwrap_or(folder).to_owned();
-        Listed { name, files: files.collect(), shown: shown.collect() }
+        let mut below =
+            Listed { name: folder.rsplit('/').next().unwrap_or(folder).to_owned(), ..Listed::default() };
+        for (name, bytes) in &self.files {
+            if let Some(inside) = name.strip_prefix(&prefix) {
+                below.files.insert(inside.to_owned(), Arc::clone(bytes));
+                below.shown.insert(inside.to_owned(), self.show(name));
+            }
+        }
+        below
     }
 }
 
@@ -102,11 +106,11 @@ impl Place for Listed {
         }
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let inside = self.files.keys().filter_map(|name| name.strip_prefix(&prefix));
-        let direct = |name: &str| match name.split_once('/') {
+        let entries = inside.map(|name| match name.split_once('/') {
             Some((folder, _)) => format!("{folder}/"),
             None => name.to_owned(),
-        };
-        Ok(inside.map(direct).collect::<BTreeSet<_>>().into_iter().collect())
+        });
+        Ok(entries.collect::<BTreeSet<_>>().into_iter().collect())
     }
 }
 

@@ -105,10 +105,12 @@ impl OpenedModel {
     /// payloads and checksums the host reads by itself.
     pub fn forget_idle_readers(&mut self) {
         let Model { tensors, checksums, .. } = &self.model;
-        let is_read =
-            |(_, tensor): &(usize, &apr_sdk::Tensor)| !matches!(tensor.payload, Payload::Extent { .. });
-        let read = tensors.iter().enumerate().filter(is_read);
-        let read: Vec<usize> = read.map(|(number, _)| self.number_when_opened(number)).collect();
+        let mut read: Vec<usize> = Vec::new();
+        for (number, tensor) in tensors.iter().enumerate() {
+            if !matches!(tensor.payload, Payload::Extent { .. }) {
+                read.push(self.number_when_opened(number));
+            }
+        }
         self.origins.retain(|origin| {
             let mut sums = checksums.iter().skip(origin.first_checksum).take(origin.n_checksums);
             read.iter().any(|number| origin.provides(*number))
@@ -267,8 +269,8 @@ impl<'e> Probed<'e> {
         // With `--bare` the user knows.
         warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
         let path = path.to_owned();
-        let (unpacked, opened_as) = (None, Vec::new());
-        Ok(OpenedModel { model, format, path, warnings, unpacked, files, origins, opened_as })
+        let opened_as = Vec::new();
+        Ok(OpenedModel { model, format, path, warnings, unpacked: None, files, origins, opened_as })
     }
 }
 
@@ -327,9 +329,9 @@ fn open_one(
     limits: &Limits,
 ) -> Result<(Model, Box<dyn OpenModel>)> {
     let own_name = files.get(root.file).map(|f| f.name.clone()).unwrap_or_default();
-    let placed = |e: Error| e.in_file(own_name.clone());
     let source = CallSource::new(files, root, &limits.budget, engine.progress.as_ref());
-    let open = format.reader()?.open(&source, limits, values).map_err(placed)?;
+    let open = format.reader()?.open(&source, limits, values);
+    let open = open.map_err(|e| e.in_file(own_name.clone()))?;
     let source = CallSource::new(files, root, &limits.budget, engine.progress.as_ref());
     // Nearly all tensors are in one file, and there may be a million of them.
     let last = Cell::new(None);
@@ -342,7 +344,7 @@ fn open_one(
         }
     };
     let mut builder = ModelBuilder::new(format.id(), limits, &file_len);
-    open.describe(&source, &mut builder).map_err(placed)?;
+    open.describe(&source, &mut builder).map_err(|e| e.in_file(own_name))?;
     let mut model = builder.finish();
     translate(&mut model, root);
     Ok((model, open))

@@ -56,10 +56,10 @@ pub fn check_options<'a>(
     let formats: Vec<&Format> = formats.iter().flat_map(|f| with_parts(registry, f)).collect();
     for (of, name, _) in given {
         let fits = |f: &Format| of.as_ref().is_none_or(|of| of == f.id());
-        let declares = |f: &Format| f.manifest.options.iter().any(|spec| spec.name == *name);
-        let restricts = |spec: &OptionSpec| spec.name == *name && spec.kind == OptionKind::Refuse;
-        if formats.iter().any(|f| fits(f) && declares(f))
-            || registry.formats().iter().any(|f| fits(f) && f.manifest.options.iter().any(restricts))
+        let mut fitting = formats.iter().filter(|f| fits(f)).flat_map(|f| &f.manifest.options);
+        let mut others = registry.formats().iter().filter(|f| fits(f)).flat_map(|f| &f.manifest.options);
+        if fitting.any(|spec| spec.name == *name)
+            || others.any(|spec| spec.name == *name && spec.kind == OptionKind::Refuse)
         {
             continue;
         }

@@ -173,7 +173,8 @@ fn claims<'a>(engine: &'a Engine, files: &Files, of_file: &Format, data: &LookDa
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(_) => Some((claim, Vec::new())),
         });
-        let (Some((file, head)), Ok(reader)) = (head, format.reader()) else { continue };
+        let Ok(reader) = format.reader() else { continue };
+        let Some((file, head)) = head else { continue };
         let entries = entries.get_or_insert_with(|| match data.is_folder {
             true => data.entries.clone(),
             false => files.entries().unwrap_or_default(),
@@ -250,9 +251,8 @@ fn not_a_model(data: &LookData) -> Option<(String, &'static str)> {
         return Some((what, "run `git lfs pull` in its folder"));
     }
     let start = data.head.trim_ascii_start();
-    let begins =
-        |word: &str| start.get(..word.len()).is_some_and(|s| s.eq_ignore_ascii_case(word.as_bytes()));
-    if begins("<!doctype html") || begins("<html") || begins("<?xml") {
+    let heads = ["<!doctype html", "<html", "<?xml"].map(|mark| (start.get(..mark.len()), mark.as_bytes()));
+    if heads.iter().any(|(head, mark)| head.is_some_and(|head| head.eq_ignore_ascii_case(mark))) {
         return Some((
             "a web page, probably an error message saved under the model's name".to_owned(),
             again,

@@ -109,8 +109,7 @@ fn make_with(
             return Err(Error::plugin(message));
         }
     };
-    let (text, passed) = (made.text, made.passed);
-    Ok(FormatReport { format: format.id().to_owned(), text, json, passed, warnings })
+    Ok(FormatReport { format: format.id().to_owned(), text: made.text, json, passed: made.passed, warnings })
 }
 
 /// Returns whether a format declares the report `id`.

@@ -51,8 +51,9 @@ impl Seen {
         let all = offset..offset.saturating_add(bytes.len() as u64);
         let gaps = gaps(&self.runs(), place, &all);
         for gap in gaps {
-            let at = |n: u64| usize::try_from(n - offset).unwrap_or(usize::MAX);
-            let Some(bytes) = bytes.get(at(gap.start)..at(gap.end)) else { continue };
+            let [begin, end] =
+                [gap.start, gap.end].map(|n| usize::try_from(n - offset).unwrap_or(usize::MAX));
+            let Some(bytes) = bytes.get(begin..end) else { continue };
             self.note(
                 place,
                 gap.start,
@@ -62,13 +63,12 @@ impl Seen {
     }
 
     /// Records a run read at `offset`, unless part of it was read before; returns whether it was recorded.
-    pub fn note(&self, place: ByteSpace, offset: u64, run: SeenRange) -> bool {
+    pub fn note(&self, place: ByteSpace, mut offset: u64, mut run: SeenRange) -> bool {
         let mut runs = self.runs();
         let all = offset..offset.saturating_add(run.len);
         if gaps(&runs, place, &all) != [all.clone()] {
             return false;
         }
-        let (mut offset, mut run) = (offset, run);
         let before = runs.range((place, 0)..(place, offset)).next_back().map(|((_, at), run)| (*at, *run));
         if let Some((at, left)) = before.filter(|(at, left)| at + left.len == offset && alike(left, &run)) {
             (offset, run) = (at, joined(left, run));
@@ -92,9 +92,8 @@ impl Seen {
         range: Range<u64>,
         read: &mut dyn FnMut(u64, &mut [u8]) -> Result<()>,
     ) -> Result<u32> {
-        let inside = |(at, run): &(u64, SeenRange)| *at >= range.start && at + run.len <= range.end;
-        let known: Vec<(u64, SeenRange)> =
-            self.within(place, range.clone()).into_iter().filter(inside).collect();
+        let mut known = self.within(place, range.clone());
+        known.retain(|(at, run)| *at >= range.start && at + run.len <= range.end);
         let mut all = Hasher::new();
         let mut at = range.start;
         for (offset, run) in known {

@@ -1,8 +1,8 @@
 //! Compares a checksum stored in a model's files with the one computed over the bytes it covers.
 
 use crate::engine::Engine;
-use crate::open::OpenedModel;
 use crate::open::source::CallSource;
+use crate::open::{OpenedModel, Origin};
 use apr_sdk::{Coding, Error, Extent, Limits, Payload, Result, escape};
 use crc32fast::Hasher;
 
@@ -14,20 +14,22 @@ pub fn decoded(engine: &Engine, opened: &OpenedModel, number: usize) -> Result<u
     let (origin, own) = opened.origin_of_checksum(number)?;
     let limits = Limits::default();
     let source = CallSource::new(&opened.files, origin.root, &limits.budget, engine.progress.as_ref());
-    let read = || {
-        let mut stream = origin.open.covered(own)?;
-        let (mut all, mut buffer) = (Hasher::new(), vec![0; 256 << 10]);
-        loop {
-            engine.check_cancelled()?;
-            let n = stream.read(&source, &mut buffer)?;
-            if n == 0 {
-                return Ok(all.finalize());
-            }
-            let filled = buffer.get(..n);
-            all.update(filled.ok_or_else(|| Error::plugin("a stream says it read more than it could"))?);
+    sum_of(engine, origin, own, &source).map_err(|e| opened.files.show(e))
+}
+
+fn sum_of(engine: &Engine, origin: &Origin, own: u64, source: &CallSource<'_>) -> Result<u32> {
+    let mut stream = origin.open.covered(own)?;
+    let mut all = Hasher::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        engine.check_cancelled()?;
+        let n = stream.read(source, &mut buffer)?;
+        if n == 0 {
+            return Ok(all.finalize());
         }
-    };
-    read().map_err(|e: Error| opened.files.show(e))
+        let filled = buffer.get(..n);
+        all.update(filled.ok_or_else(|| Error::plugin("a stream says it read more than it could"))?);
+    }
 }
 
 /// Fails for a stored checksum that this program cannot compare: before hours of work, not after.
@@ -77,7 +79,8 @@ impl StoredSum {
 
     /// Describes both, without the file.
     fn found(&self) -> String {
-        let (start, end) = (self.covers.offset, self.covers.offset.saturating_add(self.covers.len));
+        let start = self.covers.offset;
+        let end = self.covers.offset.saturating_add(self.covers.len);
         let of = if self.is_decoded { "the data decoded from bytes" } else { "bytes" };
         let found = format!("CRC-32 of {of} {start} to {end} is {:08x}", self.computed);
         match self.stored {
@@ -95,12 +98,13 @@ impl StoredSum {
     /// The error for a mismatch.
     pub fn error(&self, opened: &OpenedModel) -> Error {
         let end = self.covers.end();
-        let inside = |extent: &Extent| {
-            extent.file == self.covers.file && extent.offset >= self.covers.offset && extent.end() <= end
-        };
-        let mut covered = opened.model.tensors.iter().filter(
-            |tensor| matches!(&tensor.payload, Payload::Extent { extent, .. } if extent.len > 0 && inside(extent)),
-        );
+        let mut covered = opened.model.tensors.iter().filter(|tensor| match &tensor.payload {
+            Payload::Extent { extent, .. } => {
+                let is_inside = extent.offset >= self.covers.offset && extent.end() <= end;
+                extent.len > 0 && extent.file == self.covers.file && is_inside
+            }
+            _ => false,
+        });
         let error = Error::failed(self.found()).code("E004").in_file(self.file.clone());
         let error =
             error.hint("get the file again, or pass `--verify off` to convert it as it is, damage included");

@@ -38,10 +38,13 @@ impl LonePart {
 
 /// Splits a file stem into base name, part number and number of parts, as all sharded formats number them.
 pub fn numbered(stem: &str) -> Option<(&str, u32, u32)> {
-    let number = |s: &str| (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok())?;
     let (head, count) = stem.rsplit_once("-of-")?;
     let (model, part) = head.rsplit_once('-')?;
-    Some((model, number(part)?, number(count)?))
+    Some((model, five_digits(part)?, five_digits(count)?))
+}
+
+fn five_digits(s: &str) -> Option<u32> {
+    (s.len() == 5 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok())?
 }
 
 #[cfg(test)]

@@ -59,7 +59,8 @@ impl Opening<'_> {
                         .in_file(file));
                 }
             }
-            let (first, first_checksum) = (model.tensors.len(), model.checksums.len());
+            let first = model.tensors.len();
+            let first_checksum = model.checksums.len();
             origins.extend(of_piece.into_iter().map(|origin| Origin {
                 first: first + origin.first,
                 first_checksum: first_checksum + origin.first_checksum,
@@ -108,16 +109,15 @@ fn check_expected(part: &Part, piece: &Model, mapped: bool, files: &Files) -> Re
     let file = files.get(part.file).map(|f| f.name.clone()).unwrap_or_default();
     let expected: HashSet<&str> = part.expected.iter().flatten().map(String::as_str).collect();
     let present: HashSet<&str> = piece.tensors.iter().map(|t| t.name.as_str()).collect();
-    let first = |a: &HashSet<&str>, b: &HashSet<&str>| a.difference(b).min().map(|name| (*name).to_owned());
-    if let Some(name) = first(&expected, &present) {
+    if let Some(name) = expected.difference(&present).min() {
         return Err(Error::malformed("the index maps this tensor to this file, which lacks it")
-            .tensor(name)
+            .tensor(*name)
             .in_file(file));
     }
-    match first(&present, &expected) {
+    match present.difference(&expected).min() {
         Some(name) => {
             Err(Error::malformed("this tensor is in the file, but the index does not map it there")
-                .tensor(name)
+                .tensor(*name)
                 .in_file(file))
         }
         None => Ok(()),

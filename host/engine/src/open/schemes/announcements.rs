@@ -2,8 +2,8 @@
 
 use crate::open::OpenedModel;
 use apr_sdk::{
-    Bytes, DERIVED, Derived, DerivedStated, Error, Foreign, ForeignFile, Model, Payload, Result, Tensor,
-    Value, escape, strict_json,
+    Bytes, DERIVED, Derived, DerivedStated, Error, Foreign, ForeignFile, Model, Payload, Result, Value,
+    escape, strict_json,
 };
 use serde_json::{Map, Value as Json};
 use std::collections::{HashMap, HashSet};
@@ -50,8 +50,8 @@ pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
     if one == other {
         return Ok(one.clone());
     }
-    let said = |bytes: &Bytes| Derived::from_json(bytes.inline().unwrap_or_default());
-    let (mut one, other) = (said(one)?, said(other)?);
+    let mut one = Derived::from_json(one.inline().unwrap_or_default())?;
+    let other = Derived::from_json(other.inline().unwrap_or_default())?;
     one.weights.extend(other.weights);
     let keys: HashSet<String> = one.keys.iter().cloned().collect();
     one.keys.extend(other.keys.into_iter().filter(|key| !keys.contains(key)));
@@ -61,10 +61,9 @@ pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
     for stated in &one.stated {
         known.entry(stated.name.clone()).or_default().push(stated.clone());
     }
-    let is_new = |stated: &DerivedStated| {
+    one.stated.extend(other.stated.into_iter().filter(|stated| {
         known.get(&stated.name).is_none_or(|said| !said.iter().any(|one| is_same(one, stated)))
-    };
-    one.stated.extend(other.stated.into_iter().filter(is_new));
+    }));
     Ok(one.to_json().as_bytes().into())
 }
 
@@ -95,11 +94,12 @@ pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
 /// The format's own statement about derived weights.
 fn own(model: &Model) -> Option<Announcement> {
     let derived = Derived::from_json(model.derived.as_ref()?.inline()?).ok()?;
-    let unknown = || derived.unknown.first().map(|unknown| &unknown.by);
-    let stated = || derived.stated.iter().map(|stated| &stated.by).find(|by| !by.is_empty());
-    let scheme = derived.weights.first().map(|weight| &weight.by).or_else(unknown).or_else(stated)?.clone();
-    let (file, key) = (model.format.clone(), Some(DERIVED.to_owned()));
-    Some(Announcement { scheme: Some(scheme), file, key, is_own: true })
+    let by = derived.weights.first().map(|weight| &weight.by);
+    let by = by.or_else(|| derived.unknown.first().map(|unknown| &unknown.by));
+    let by = by.or_else(|| derived.stated.iter().map(|stated| &stated.by).find(|by| !by.is_empty()));
+    let scheme = Some(by?.clone());
+    let key = Some(DERIVED.to_owned());
+    Some(Announcement { scheme, file: model.format.clone(), key, is_own: true })
 }
 
 /// The announcements among a model's metadata keys.
@@ -112,8 +112,8 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
             for (key, value) in &file.typed {
                 let Some((object, member)) = split(key).filter(|_| !is_empty_object(value)) else { continue };
                 let at = *places.entry(object).or_insert_with(|| {
-                    let (file, key) = (shown.to_owned(), Some(object.to_owned()));
-                    found.push(Announcement { scheme: None, file, key, is_own: false });
+                    let key = Some(object.to_owned());
+                    found.push(Announcement { scheme: None, file: shown.to_owned(), key, is_own: false });
                     found.len() - 1
                 });
                 if found[at].scheme.is_some() {
@@ -142,15 +142,16 @@ fn shown<'m>(foreign: &'m Foreign, file: &'m ForeignFile) -> &'m str {
 /// Malformed, with the file, for one that cannot be read: without it, tensors would be taken for what they look like.
 pub fn jsons(announced: &[Announcement], source: &OpenedModel) -> Result<Vec<String>> {
     let objects = Objects::of(source);
-    let unread = |one: &Announcement| {
-        let message = format!("what says how weights are packed cannot be read: {}", one.shown());
-        Error::malformed(message)
-    };
-    let of = |one: &Announcement| {
-        let json = one.json(source, &objects).and_then(|json| json.ok_or_else(|| unread(one)));
-        json.map_err(|error| error.in_file(&one.file))
-    };
-    announced.iter().map(of).collect()
+    let mut jsons = Vec::with_capacity(announced.len());
+    for one in announced {
+        let json = one.json(source, &objects).map_err(|error| error.in_file(&one.file))?;
+        let Some(json) = json else {
+            let message = format!("what says how weights are packed cannot be read: {}", one.shown());
+            return Err(Error::malformed(message).in_file(&one.file));
+        };
+        jsons.push(json);
+    }
+    Ok(jsons)
 }
 
 /// The names and values of an object's members; a member of an object within has a name with a dot.
@@ -233,15 +234,13 @@ impl Announcement {
         }
         let said = model.derived.as_ref().and_then(Bytes::inline);
         let Some(said) = said.and_then(|json| Derived::from_json(json).ok()) else { return true };
-        let is_stored = |tensor: &&Tensor| !matches!(tensor.payload, Payload::Packed(_));
-        let stored: HashSet<&str> =
-            model.tensors.iter().filter(is_stored).map(|tensor| tensor.name.as_str()).collect();
+        let stored = model.tensors.iter().filter(|tensor| !matches!(tensor.payload, Payload::Packed(_)));
+        let stored: HashSet<&str> = stored.map(|tensor| tensor.name.as_str()).collect();
         let mut codes =
             said.weights.iter().map(|one| &one.codes).chain(said.unknown.iter().map(|one| &one.codes));
         // Who knows the words that weights are stated in unpacks all that are here, or refuses the model; others may be in other files.
-        let is_unpacked = |one: &DerivedStated| unpacked.contains(&one.name);
         !codes.any(|codes| stored.contains(codes.as_str()))
-            && (said.stated.is_empty() || said.stated.iter().any(is_unpacked))
+            && (said.stated.is_empty() || said.stated.iter().any(|one| unpacked.contains(&one.name)))
     }
 }
 
@@ -253,10 +252,14 @@ pub fn remove(announced: &[&Announcement], model: &mut Model) {
         let said = said.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
         keys.extend(said.into_iter().flat_map(|said| said.keys));
     }
-    let others = || announced.iter().filter(|one| !one.is_own);
-    let objects: HashSet<&str> = others().filter_map(|one| one.key.as_deref()).collect();
-    let files: HashSet<&str> =
-        others().filter(|one| one.key.is_none()).map(|one| one.file.as_str()).collect();
+    let mut objects: HashSet<&str> = HashSet::new();
+    let mut files: HashSet<&str> = HashSet::new();
+    for one in announced.iter().filter(|one| !one.is_own) {
+        match &one.key {
+            Some(key) => objects.insert(key),
+            None => files.insert(&one.file),
+        };
+    }
     model.assets.retain(|asset| !files.contains(asset.name.as_str()));
     for file in model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files) {
         let before = file.typed.len();
@@ -304,32 +307,43 @@ fn json_of(value: &Value) -> Json {
         }
         return items.iter().map(json_of).collect();
     }
-    let whole = || value.as_i64().map(Json::from).or_else(|| value.as_u64().map(Json::from));
-    let text = || value.as_str().map(Json::from);
-    let flag = || value.as_bool().map(Json::from);
-    flag().or_else(text).or_else(whole).or_else(|| value.as_f64().map(Json::from)).unwrap_or(Json::Null)
+    let json = value.as_bool().map(Json::from);
+    let json = json.or_else(|| value.as_str().map(Json::from));
+    let json = json.or_else(|| value.as_i64().map(Json::from));
+    let json = json.or_else(|| value.as_u64().map(Json::from));
+    json.or_else(|| value.as_f64().map(Json::from)).unwrap_or(Json::Null)
 }
 
 /// Those announcements that a model no longer has.
 pub fn gone<'a>(announced: &'a [Announcement], model: &Model) -> Vec<&'a Announcement> {
-    let typed = || model.foreign.iter().flat_map(|foreign| &foreign.files).flat_map(|file| &file.typed);
-    let objects: HashSet<&str> = typed().filter_map(|(key, _)| Some(split(key)?.0)).collect();
-    let own_stays = || {
-        // It is told by name, and by keys of the format that it comes from.
-        let said = model.derived.as_ref().and_then(Bytes::inline);
-        let Some(said) = said.and_then(|json| Derived::from_json(json).ok()) else { return false };
-        let names: HashSet<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-        let keys: HashSet<&str> = typed().map(|(key, _)| key.as_str()).collect();
-        let codes = said.weights.iter().map(|weight| &weight.codes);
-        codes.chain(said.unknown.iter().map(|one| &one.codes)).all(|name| names.contains(name.as_str()))
-            && said.keys.iter().all(|key| keys.contains(key.as_str()))
-    };
-    let stays = |place: &Announcement| match &place.key {
-        _ if place.is_own => own_stays(),
-        None => model.assets.iter().any(|asset| asset.name == place.file),
-        Some(object) => objects.contains(object.as_str()),
-    };
-    announced.iter().filter(|place| !stays(place)).collect()
+    let objects: HashSet<&str> = typed(model).filter_map(|(key, _)| Some(split(key)?.0)).collect();
+    let mut gone = Vec::new();
+    for place in announced {
+        let stays = match &place.key {
+            _ if place.is_own => own_stays(model),
+            None => model.assets.iter().any(|asset| asset.name == place.file),
+            Some(object) => objects.contains(object.as_str()),
+        };
+        if !stays {
+            gone.push(place);
+        }
+    }
+    gone
+}
+
+/// The model's own announcement is told by name, and by keys of the format that it comes from.
+fn own_stays(model: &Model) -> bool {
+    let said = model.derived.as_ref().and_then(Bytes::inline);
+    let Some(said) = said.and_then(|json| Derived::from_json(json).ok()) else { return false };
+    let names: HashSet<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let keys: HashSet<&str> = typed(model).map(|(key, _)| key.as_str()).collect();
+    let codes = said.weights.iter().map(|weight| &weight.codes);
+    codes.chain(said.unknown.iter().map(|one| &one.codes)).all(|name| names.contains(name.as_str()))
+        && said.keys.iter().all(|key| keys.contains(key.as_str()))
+}
+
+fn typed(model: &Model) -> impl Iterator<Item = &(String, Value)> {
+    model.foreign.iter().flat_map(|foreign| &foreign.files).flat_map(|file| &file.typed)
 }
 
 /// The announcing object that a key is in, and the key's name within it.
@@ -368,7 +382,7 @@ fn is_empty_object(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apr_sdk::{DType, DerivedUnknown, DerivedWeight};
+    use apr_sdk::{DType, DerivedUnknown, DerivedWeight, Tensor};
 
     #[test]
     fn what_is_said_of_weights_that_are_still_packed_stays() {

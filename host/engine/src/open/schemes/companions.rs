@@ -3,7 +3,7 @@
 
 use super::scales::pairs;
 use super::signs::SIGNS;
-use apr_sdk::{DType, Tensor, escape};
+use apr_sdk::{Tensor, escape};
 use std::collections::{HashMap, HashSet};
 
 /// Pairs of indices of tensors that belong together.
@@ -17,13 +17,13 @@ pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
     for (number, tensor) in tensors.iter().enumerate() {
         for sign in SIGNS {
             let Some(base) = sign.base(tensor) else { continue };
-            let is_there = |(suffix, dtypes): (&str, &[DType])| {
-                let beside = numbers.get(format!("{base}{suffix}").as_str());
-                beside.is_some_and(|at| dtypes.is_empty() || dtypes.contains(&tensors[*at].dtype))
-            };
-            if sign.beside.is_none_or(is_there) {
-                shown.entry(base).or_insert(number);
+            if let Some((suffix, dtypes)) = sign.beside {
+                let Some(&at) = numbers.get(format!("{base}{suffix}").as_str()) else { continue };
+                if !dtypes.is_empty() && !dtypes.contains(&tensors[at].dtype) {
+                    continue;
+                }
             }
+            shown.entry(base).or_insert(number);
         }
     }
     if shown.is_empty() {
@@ -47,15 +47,14 @@ pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
 
 /// Indices of codes and of scales that are called after them: `NAME` and `NAME.scale`.
 pub fn named_after(tensors: &[Tensor]) -> impl Iterator<Item = (usize, usize)> + '_ {
-    let is_after = |&(codes, scale): &(usize, usize)| {
+    pairs(tensors).into_iter().filter(|&(codes, scale)| {
         tensors[scale].name.strip_prefix(tensors[codes].name.as_str()).is_some_and(|end| end.starts_with('.'))
-    };
-    pairs(tensors).into_iter().filter(is_after)
+    })
 }
 
 /// Describes the relation between two such tensors: `` `w.scale` scales `w` ``.
 pub fn relation(one: &Tensor, other: &Tensor) -> String {
-    let (a, b) = (escape(&one.name, 120), escape(&other.name, 120));
+    let [a, b] = [one, other].map(|tensor| escape(&tensor.name, 120));
     match pairs(&[one.clone(), other.clone()]).contains(&(0, 1)) {
         true => format!("`{b}` scales the codes of `{a}`"),
         false => format!("`{a}` and `{b}` are the codes of one weight and what unpacks them"),
@@ -71,7 +70,7 @@ pub fn first_parted(before: &[(usize, usize)], after: &[(usize, usize)]) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apr_sdk::Payload;
+    use apr_sdk::{DType, Payload};
 
     fn tensors(of: &[(&str, DType, &[u64])]) -> Vec<Tensor> {
         let tensor = |(name, dtype, shape): &(&str, DType, &[u64])| Tensor {

@@ -75,24 +75,24 @@ impl OpenedModel {
     pub fn unpack(&mut self, engine: &Engine) -> Result<bool> {
         let announced = announcements(self);
         let mut stored = StoredModel::default();
-        let of = |tensor: &Tensor| StoredTensor {
-            name: tensor.name.clone(),
-            dtype: tensor.dtype,
-            shape: tensor.shape.clone(),
-        };
-        stored.tensors = self.model.tensors.iter().map(of).collect();
+        for tensor in &self.model.tensors {
+            let name = tensor.name.clone();
+            stored.tensors.push(StoredTensor { name, dtype: tensor.dtype, shape: tensor.shape.clone() });
+        }
         let jsons = announcements::jsons(&announced, self).map_err(|error| self.files.show(error))?;
         for (one, json) in announced.iter().zip(jsons) {
             let key = one.key.clone().unwrap_or_default();
             stored.announced.push(Announced { file: one.file.clone(), key, json });
         }
         if let Some(recipe) = &self.model.recipe {
-            let (file, json) = (self.model.format.clone(), serde_json::json!({ RECIPE: recipe }).to_string());
-            stored.announced.push(Announced { file, key: RECIPE.to_owned(), json });
+            let json = serde_json::json!({ RECIPE: recipe }).to_string();
+            let key = RECIPE.to_owned();
+            stored.announced.push(Announced { file: self.model.format.clone(), key, json });
         }
         stored.dtype = self.stated_dtype(engine);
         let mut found: Vec<Found> = Vec::new();
-        let (mut unpacked, mut owned) = (Unpacked::default(), HashSet::new());
+        let mut unpacked = Unpacked::default();
+        let mut owned = HashSet::new();
         for quantizer in engine.registry.quantizers() {
             let understood = self.ask(quantizer.as_ref(), &mut stored)?;
             unpacked.notes.extend(understood.notes);
@@ -111,14 +111,18 @@ impl OpenedModel {
                 found.push(Found { by, weight, factored: None, wide_activations: false });
             }
             for factored in understood.factored {
-                let no_such = || Error::plugin("names a factor of a weight that there is not");
-                let at = first.checked_add(factored.weight).ok_or_else(no_such)?;
-                found.get_mut(at).ok_or_else(no_such)?.factored = self.factored(&factored)?;
+                let at = first.saturating_add(factored.weight);
+                let factored = self.factored(&factored)?;
+                let Some(found) = found.get_mut(at) else {
+                    return Err(Error::plugin("names a factor of a weight that there is not"));
+                };
+                found.factored = factored;
             }
             for weight in understood.wide_activations {
-                let no_such = || Error::plugin("speaks of activations of a weight that there is not");
-                let at = first.checked_add(weight).ok_or_else(no_such)?;
-                found.get_mut(at).ok_or_else(no_such)?.wide_activations = true;
+                let Some(found) = found.get_mut(first.saturating_add(weight)) else {
+                    return Err(Error::plugin("speaks of activations of a weight that there is not"));
+                };
+                found.wide_activations = true;
             }
             for (number, what) in understood.unused {
                 unpacked.unused.push((take(number)?.name.clone(), what));
@@ -167,28 +171,35 @@ impl OpenedModel {
 
     /// The values of a factored type's tensors; `None` for numbers that cannot be multiplied by.
     fn factored(&self, of: &FactoredType) -> Result<Option<Factored>> {
-        let number = |(tensor, is_divisor): (usize, bool)| {
-            let bytes = self.contents(tensor)?;
-            let bytes = bytes.as_slice().try_into();
-            let value =
-                f32::from_le_bytes(bytes.map_err(|_| Error::plugin("names a factor that is not one F32"))?);
-            Ok::<_, Error>(if is_divisor { 1.0 / value } else { value })
-        };
-        let (factor, input) = (number(of.factor)?, of.input.map(number).transpose()?);
+        let (tensor, is_divisor) = of.factor;
+        let factor = self.factor(tensor, is_divisor)?;
+        let input = of.input.map(|(tensor, is_divisor)| self.factor(tensor, is_divisor)).transpose()?;
         let is_sound = factor.is_normal() && input.is_none_or(f32::is_normal);
-        let (rows, evidence) = (of.rows.clone(), of.evidence.clone());
-        Ok(is_sound.then_some(Factored { dtype: of.dtype, rows, evidence, factor, input }))
+        let evidence = of.evidence.clone();
+        Ok(is_sound.then_some(Factored { dtype: of.dtype, rows: of.rows.clone(), evidence, factor, input }))
+    }
+
+    fn factor(&self, tensor: usize, is_divisor: bool) -> Result<f32> {
+        let bytes = self.contents(tensor)?;
+        let Ok(bytes) = bytes.as_slice().try_into() else {
+            return Err(Error::plugin("names a factor that is not one F32"));
+        };
+        let value = f32::from_le_bytes(bytes);
+        Ok(if is_divisor { 1.0 / value } else { value })
     }
 
     /// The bytes of a small tensor.
     fn contents(&self, number: usize) -> Result<Vec<u8>> {
-        let no_such = || Error::plugin(format!("asks for tensor {number}, which there is not"));
-        let tensor = self.model.tensors.get(number).ok_or_else(no_such)?;
-        let (Payload::Extent { extent, view: None }, true) =
-            (&tensor.payload, tensor.payload_len()? <= MOST_CONTENTS)
-        else {
-            let message = "it is asked for as a small tensor, and is none, or does not lie in one piece";
-            return Err(Error::unsupported(message).tensor(&tensor.name));
+        let Some(tensor) = self.model.tensors.get(number) else {
+            return Err(Error::plugin(format!("asks for tensor {number}, which there is not")));
+        };
+        let is_small = tensor.payload_len()? <= MOST_CONTENTS;
+        let extent = match &tensor.payload {
+            Payload::Extent { extent, view: None } if is_small => extent,
+            _ => {
+                let message = "it is asked for as a small tensor, and is none, or does not lie in one piece";
+                return Err(Error::unsupported(message).tensor(&tensor.name));
+            }
         };
         let mut bytes = vec![0; usize::try_from(extent.len).unwrap_or(0)];
         let read = self.files.read_at(extent.file, extent.offset, &mut bytes);
@@ -232,7 +243,9 @@ impl OpenedModel {
             // Its first part, which may not be one that it shares.
             let free = weight.parts.iter().map(|(number, _)| *number).filter(|n| places[*n].is_none());
             let first = free.min().ok_or_else(|| Error::plugin("names a weight without parts of its own"))?;
-            let (name, dtype, shape) = (weight.name.clone(), weight.dtype, weight.shape.clone());
+            let name = weight.name.clone();
+            let dtype = weight.dtype;
+            let shape = weight.shape.clone();
             let payload = Payload::Packed(Arc::new(PackedWeight {
                 tensor: weight,
                 parts,
@@ -247,12 +260,15 @@ impl OpenedModel {
             let message = "the model has this weight twice: packed, and as it is";
             return Err(Error::malformed(message).tensor(twice));
         }
-        let numbered = before.into_iter().zip(places).enumerate();
-        let of = |(number, (stored, weight)): (usize, (Tensor, Option<Tensor>))| {
+        self.opened_as.clear();
+        for (number, (stored, weight)) in before.into_iter().zip(places).enumerate() {
+            let stored = if owned.contains(&number) { None } else { Some(stored) };
             // Its reader still knows it by the number that it had.
-            Some((weight.or((!owned.contains(&number)).then_some(stored))?, number))
-        };
-        (self.model.tensors, self.opened_as) = numbered.filter_map(of).unzip();
+            if let Some(tensor) = weight.or(stored) {
+                self.model.tensors.push(tensor);
+                self.opened_as.push(number);
+            }
+        }
         void_splits(&mut self.model);
         Ok(())
     }
@@ -270,7 +286,6 @@ fn void_splits(model: &mut Model) {
 
 /// Checks that what a plugin says about a weight makes sense.
 fn check(weight: &PackedTensor) -> Result<()> {
-    let wrong = |what: &str| Err(Error::plugin(format!("says of a packed weight {what}")));
     weight.dtype.require()?;
     let elements = checked_elements(&weight.shape)?;
     let Some(of_rows) = weight.rows.rows.checked_mul(weight.rows.row_len) else {
@@ -288,9 +303,13 @@ fn check(weight: &PackedTensor) -> Result<()> {
             return wrong("that its elements lie outside of its rows");
         }
     }
-    let has = |part: &usize| *part < weight.parts.len();
-    if !weight.exact.iter().all(|ExactType { evidence, .. }| evidence.iter().all(has)) {
+    let mut evidence = weight.exact.iter().flat_map(|ExactType { evidence, .. }| evidence);
+    if evidence.any(|part| *part >= weight.parts.len()) {
         return wrong("that a part is evidence which there is not");
     }
     Ok(())
+}
+
+fn wrong(what: &str) -> Result<()> {
+    Err(Error::plugin(format!("says of a packed weight {what}")))
 }

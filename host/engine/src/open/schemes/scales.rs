@@ -40,13 +40,13 @@ fn each(tensors: &[Tensor]) -> impl Iterator<Item = (usize, usize)> + '_ {
     }
     let scales = if codes.is_empty() { &[][..] } else { tensors };
     scales.iter().enumerate().filter_map(move |(at, scale)| {
-        let of = |(key, any): (String, bool)| {
+        let codes = candidates(&scale.name).find_map(|(key, any)| {
             codes.get(key.as_str())?.iter().copied().find(|&number| {
                 let codes = &tensors[number];
                 (any || codes.name == key) && belongs(codes, scale)
             })
-        };
-        candidates(&scale.name).find_map(of).map(|codes| (codes, at))
+        });
+        codes.map(|codes| (codes, at))
     })
 }
 
@@ -160,16 +160,17 @@ fn fits_over(codes: &Tensor, scale: &[u64]) -> bool {
     if scale.is_empty() {
         return true;
     }
-    let along = |axes: Vec<u64>| {
-        let mut axes = axes.into_iter();
-        scale.iter().all(|n| axes.any(|size| cuts_into(size, held, *n)))
-    };
     // Axes may be in order or transposed.
-    if along(codes.shape.clone()) || along(codes.shape.iter().rev().copied().collect()) {
+    let axes = codes.shape.iter();
+    if cut_along(axes.clone(), held, &scale) || cut_along(axes.rev(), held, &scale) {
         return true;
     }
     let all = codes.shape.iter().try_fold(1u64, |all, n| all.checked_mul(*n));
     matches!((all.and_then(|all| all.checked_mul(held)), &scale[..]), (Some(all), [n]) if *n > 0 && all % n == 0)
+}
+
+fn cut_along<'a>(mut axes: impl Iterator<Item = &'a u64>, held: u64, scale: &[u64]) -> bool {
+    scale.iter().all(|n| axes.any(|size| cuts_into(*size, held, *n)))
 }
 
 /// Returns whether an axis of `size` elements, each holding up to `held` codes, divides into `n` equal

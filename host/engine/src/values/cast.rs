@@ -87,8 +87,7 @@ impl CastKernel {
             let what = if add.is_some() { "an addition and a cast" } else { "a cast" };
             return Err(Error::unsupported(format!("there is no way from {from} to {to} by {what}")));
         };
-        let width = |dtype: DType| dtype.require().map(|info| u64::from(info.block_bytes));
-        let widths = [width(from)?, width(to)?];
+        let widths = [u64::from(from.require()?.block_bytes), u64::from(to.require()?.block_bytes)];
         Ok(Some(CastKernel { from, to, add, widths, convert: *convert }))
     }
 
@@ -152,7 +151,8 @@ where
     /// Elements counted in 32 bits, the width of most elements.
     const RUN: usize = 1 << 16;
     let mut changes = Changes::default();
-    let (from, to) = (from.as_chunks::<N>().0, to.as_chunks_mut::<M>().0);
+    let from = from.as_chunks::<N>().0;
+    let to = to.as_chunks_mut::<M>().0;
     for (from, to) in from.chunks(RUN).zip(to.chunks_mut(RUN)) {
         let mut counts = [0u32; 4];
         for (from, to) in from.iter().zip(to) {
@@ -160,7 +160,8 @@ where
             let wanted = if ADD { before.plus(c) } else { before };
             let (bytes, value) = T::write(wanted);
             *to = bytes;
-            let (finite, stays) = (before.finite(), value.finite());
+            let finite = before.finite();
+            let stays = value.finite();
             counts[0] += u32::from(stays & (value != wanted));
             counts[1] += u32::from(finite & !stays);
             counts[2] += u32::from(!finite);

@@ -25,7 +25,8 @@ impl ExactSum {
             return;
         }
         let bits = value.to_bits();
-        let (fraction, exponent) = (bits & ((1 << 52) - 1), i32::try_from(bits >> 52 & 0x7ff).unwrap_or(0));
+        let fraction = bits & ((1 << 52) - 1);
+        let exponent = i32::try_from(bits >> 52 & 0x7ff).unwrap_or(0);
         // A subnormal number has no leading bit, and the exponent of the smallest normal one.
         let mantissa = if exponent == 0 { fraction } else { fraction | 1 << 52 };
         let exponent = exponent.max(1) - 1075 + scale;
@@ -59,7 +60,8 @@ impl ExactSum {
     fn digits(&self, sign: i128) -> Result<Wide, Negative> {
         let bins = self.0.first_key_value().zip(self.0.last_key_value());
         let Some(((&first, _), (&last, _))) = bins else { return Ok(Wide::default()) };
-        let (mut digits, mut carry) = (Vec::new(), 0i128);
+        let mut digits = Vec::new();
+        let mut carry = 0i128;
         for bin in first..=last {
             let sum = self.0.get(&bin).copied().unwrap_or(0) * sign + carry;
             digits.push((sum & DIGIT).cast_unsigned());
@@ -75,13 +77,14 @@ impl ExactSum {
         let n = digits.iter().rposition(|digit| *digit > 0).map_or(0, |at| at + 1);
         let lowest = n.saturating_sub(4);
         let leading = digits[lowest..n].iter().rev().fold(0u128, |all, digit| all << SPAN | digit);
+        #[allow(clippy::cast_precision_loss, reason = "rounded on purpose")]
+        let high = leading as f64;
         #[allow(
-            clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "rounded to an f64 and back on purpose: the rest is what the rounding lost"
+            reason = "whole and not below zero: the rest is what the rounding lost"
         )]
-        let (high, rest) = (leading as f64, leading.wrapping_sub(leading as f64 as u128).cast_signed());
+        let rest = leading.wrapping_sub(high as u128).cast_signed();
         #[allow(clippy::cast_precision_loss, reason = "rounded on purpose: the last of 128 bits")]
         Ok(Wide::new(high, rest as f64, (first + i32::try_from(lowest).unwrap_or(0)) * SPAN))
     }

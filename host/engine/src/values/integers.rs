@@ -24,7 +24,8 @@ pub fn scales(most: f32, values: &[f32], row_len: usize, out: &mut [u8]) {
 /// Encodes each row of `values` to `out`, and writes the decoded values to `again`.
 pub fn encode(bits: u32, values: &[f32], row_len: usize, out: &mut [u8], again: &mut [f32]) {
     let greatest = f32::from(most(bits));
-    let (row_len, row_bytes) = (row_len.max(1), (row_len * bits as usize / 8).max(1));
+    let row_bytes = (row_len * bits as usize / 8).max(1);
+    let row_len = row_len.max(1);
     for ((row, again), out) in
         values.chunks(row_len).zip(again.chunks_mut(row_len)).zip(out.chunks_mut(row_bytes))
     {

@@ -102,19 +102,20 @@ fn narrow(before: &[f32], after: &[f32]) -> Loss {
         add(&mut lanes, x, y);
     }
     if !rest.is_empty() {
-        let (mut x, mut y) = ([0f32; LANES], [0f32; LANES]);
+        let mut x = [0f32; LANES];
+        let mut y = [0f32; LANES];
         x[..rest.len()].copy_from_slice(rest);
         y[..rest.len()].copy_from_slice(rest_after);
         add(&mut lanes, &x, &y);
     }
-    let sum = |lanes: &[f32; LANES]| lanes.iter().map(|lane| f64::from(*lane)).sum::<f64>();
+    let sums = lanes.map(|lanes| lanes.iter().map(|lane| f64::from(*lane)).sum::<f64>());
     Loss {
         values,
         not_finite: 0,
-        square: sum(&lanes[0]),
-        square_after: sum(&lanes[1]),
-        product: sum(&lanes[2]),
-        square_error: sum(&lanes[3]),
+        square: sums[0],
+        square_after: sums[1],
+        product: sums[2],
+        square_error: sums[3],
         greatest: lanes[4].iter().fold(0.0, |most, lane| most.max(f64::from(*lane))),
     }
 }
@@ -127,7 +128,7 @@ fn wide(before: &[f32], after: &[f32]) -> Loss {
             loss.not_finite += 1;
             continue;
         }
-        let (x, y) = (f64::from(*x), f64::from(*y));
+        let [x, y] = [*x, *y].map(f64::from);
         loss.values += 1;
         loss.square += x * x;
         loss.square_after += y * y;
@@ -141,7 +142,8 @@ fn wide(before: &[f32], after: &[f32]) -> Loss {
 #[inline(always)]
 fn add(lanes: &mut [[f32; LANES]; 5], x: &[f32; LANES], y: &[f32; LANES]) {
     for lane in 0..LANES {
-        let (x, y) = (x[lane], y[lane]);
+        let x = x[lane];
+        let y = y[lane];
         let error = x - y;
         lanes[0][lane] += x * x;
         lanes[1][lane] += y * y;

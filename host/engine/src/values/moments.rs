@@ -33,7 +33,8 @@ pub fn moments(high: &[f64], low: &[f64], greatest: f64, pivot: f64) -> Moments 
         return about_mean(&[0.0; CHUNK][..high.len()], low, 0, pivot);
     }
     let shift = -exponent_of(greatest);
-    let (mut near, mut near_low) = ([0.0; CHUNK], [0.0; CHUNK]);
+    let mut near = [0.0; CHUNK];
+    let mut near_low = [0.0; CHUNK];
     near.iter_mut().zip(high).for_each(|(near, high)| *near = scaled(*high, shift));
     near_low.iter_mut().zip(low).for_each(|(near, low)| *near = scaled(*low, shift));
     about_mean(&near[..high.len()], &near_low[..high.len()], -shift, pivot)
@@ -109,7 +110,8 @@ fn about_mean(high: &[f64], low: &[f64], exponent: i32, pivot: f64) -> Moments {
         away.add(lane, *value, *low, mean);
     }
     let (distances, squares) = away.sums(exponent);
-    let (n, from_pivot) = (Wide::from(n), Wide::new(mean, 0.0, exponent) - Wide::from(pivot));
+    let n = Wide::from(n);
+    let from_pivot = Wide::new(mean, 0.0, exponent) - Wide::from(pivot);
     let twice = distances + distances;
     Moments { sum: distances + n * from_pivot, squares: squares + from_pivot * (twice + n * from_pivot) }
 }

@@ -65,11 +65,11 @@ impl Numbers {
         let info = dtype.info().filter(|info| info.kind == DTypeKind::Block);
         let Some(info) = info else { return Numbers::new(dtype) };
         let quantizer = registry.find_quantizer(dtype)?;
-        let (elements, bytes) = (u64::from(info.block_elements), u64::from(info.block_bytes));
+        let elements = u64::from(info.block_elements);
         let fits = (CHUNK as u64).is_multiple_of(elements);
         fits.then(|| Numbers {
             form: Form::Blocks(quantizer, dtype),
-            block: (bytes * 8, elements),
+            block: (u64::from(info.block_bytes) * 8, elements),
             per_element: 1,
         })
     }
@@ -134,7 +134,9 @@ impl Numbers {
 
     /// Calls `each` with all of `count` numbers, a chunk at a time.
     pub fn chunks(&self, bytes: &[u8], count: usize, each: &mut dyn FnMut(Chunk<'_>)) {
-        let (mut narrow, mut high, mut low) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
+        let mut narrow = [0.0; CHUNK];
+        let mut high = [0.0; CHUNK];
+        let mut low = [0.0; CHUNK];
         for at in (0..count).step_by(CHUNK) {
             let n = CHUNK.min(count - at);
             let from = self.bytes_of(at);
@@ -239,7 +241,8 @@ macro_rules! table {
             static TABLE: LazyLock<Vec<f32>> = LazyLock::new(|| (0..1u32 << $bits).map($table).collect());
             let table = &*TABLE;
             for (n, out) in out.iter_mut().enumerate() {
-                let (at, shift) = (n * $bits / 8, n * $bits % 8);
+                let at = n * $bits / 8;
+                let shift = n * $bits % 8;
                 let byte = |at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
                 let code = (byte(at) | byte(at + 1) << 8) >> shift & ((1 << $bits) - 1);
                 *out = table[usize::from(code)];
@@ -281,12 +284,10 @@ static FORMS: &[(DType, Form, u64)] = &[
 
 /// An integer as the nearest `f64` and the exact remainder, for every 64-bit number.
 fn split(n: i128) -> (f64, f64) {
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "rounded to an f64 and back on purpose: the rest is what the rounding lost"
-    )]
-    let (high, rest) = (n as f64, n - (n as f64) as i128);
+    #[allow(clippy::cast_precision_loss, reason = "rounded on purpose")]
+    let high = n as f64;
+    #[allow(clippy::cast_possible_truncation, reason = "whole: the rest is what the rounding lost")]
+    let rest = n - high as i128;
     #[allow(clippy::cast_precision_loss, reason = "at most 2^11, which an f64 holds")]
     (high, rest as f64)
 }
@@ -312,7 +313,8 @@ pub fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32,
     const LEADING: u32 = 1 << 23;
     let sign = code >> (exponent_bits + mantissa_bits);
     let magnitude = code & ((1 << (exponent_bits + mantissa_bits)) - 1);
-    let (all_exponent, rebias) = ((1 << exponent_bits) - 1, (127 - bias) << 23);
+    let all_exponent = (1 << exponent_bits) - 1;
+    let rebias = (127 - bias) << 23;
     let all_if = |is: bool| if is { u32::MAX } else { 0 };
     let is_subnormal = all_if(magnitude >> mantissa_bits == 0);
     let is_nan = match odd {

@@ -42,7 +42,8 @@ impl Slice {
     /// before it begins.
     pub fn of(&self, shape: &[u64]) -> Result<Vec<Picked>> {
         if self.axes.len() > shape.len() {
-            let (have, want) = (shape.len(), self.axes.len());
+            let have = shape.len();
+            let want = self.axes.len();
             let message =
                 format!("the slice has {want} dimensions, and the tensor {have}: its shape is {shape:?}");
             return Err(Error::invalid_argument(message).hint(HOW));
@@ -62,14 +63,14 @@ impl Axis {
             let message = format!("`{}` is not a slice: {what}", escape(text, 40));
             Err(Error::invalid_argument(message).hint(HOW))
         };
-        let number = |text: &str| match text.trim() {
-            "" => Ok(None),
-            digits => digits.parse::<i64>().map(Some),
-        };
-        let ends: Vec<&str> = text.split(':').collect();
-        let Ok(ends) = ends.into_iter().map(number).collect::<std::result::Result<Vec<_>, _>>() else {
-            return wrong("expected whole numbers");
-        };
+        let mut ends = Vec::new();
+        for end in text.split(':').map(str::trim) {
+            match end.parse::<i64>() {
+                Ok(number) => ends.push(Some(number)),
+                Err(_) if end.is_empty() => ends.push(None),
+                Err(_) => return wrong("expected whole numbers"),
+            }
+        }
         match ends[..] {
             [Some(index)] => Ok(Axis::Index(index)),
             [start, stop] | [start, stop, None | Some(1)] => Ok(Axis::Range(start, stop)),
@@ -96,8 +97,8 @@ impl Axis {
             Axis::Range(start, stop) => {
                 let begin = start.map_or(Some(0), from_end).filter(|at| *at <= size);
                 let end = stop.map_or(Some(size), from_end).filter(|at| *at <= size);
-                let word = |end: Option<i64>| end.map(|end| end.to_string()).unwrap_or_default();
-                let shown = format!("{}:{}", word(start), word(stop));
+                let words = [start, stop].map(|end| end.map(|end| end.to_string()).unwrap_or_default());
+                let shown = words.join(":");
                 match (begin, end) {
                     (Some(begin), Some(end)) if begin <= end => {
                         Ok(Picked { range: begin..end, is_index: false })
@@ -113,24 +114,25 @@ impl Axis {
 /// The indices to show along each dimension: all, if they give at most `most` values; otherwise equally many
 /// at both ends of long dimensions, as few as necessary.
 pub fn shown(picked: &[Picked], most: u64) -> Vec<Vec<Range<u64>>> {
-    let all = |one: &Picked| vec![one.range.clone()];
-    let count = |axes: &[Vec<Range<u64>>]| {
-        let sizes = axes.iter().map(|axis| axis.iter().map(|range| range.end - range.start).sum::<u64>());
-        // An empty dimension does not shorten the others.
-        sizes.fold(1u64, |count, size| count.saturating_mul(size.max(1)))
-    };
-    let mut axes: Vec<_> = picked.iter().map(all).collect();
+    let mut axes: Vec<_> = picked.iter().map(|one| vec![one.range.clone()]).collect();
     for (head, tail) in [(3, 3), (2, 2), (1, 1), (1, 0)] {
         if count(&axes) <= most {
             break;
         }
-        let cut = |one: &Picked| match &one.range {
-            range if range.end - range.start <= head + tail => vec![range.clone()],
-            range => vec![range.start..range.start + head, range.end - tail..range.end],
-        };
-        axes = picked.iter().map(cut).collect();
+        for (axis, Picked { range, .. }) in axes.iter_mut().zip(picked) {
+            *axis = match range.end - range.start <= head + tail {
+                true => vec![range.clone()],
+                false => vec![range.start..range.start + head, range.end - tail..range.end],
+            };
+        }
     }
     axes
+}
+
+fn count(axes: &[Vec<Range<u64>>]) -> u64 {
+    let sizes = axes.iter().map(|axis| axis.iter().map(|range| range.end - range.start).sum::<u64>());
+    // An empty dimension does not shorten the others.
+    sizes.fold(1u64, |count, size| count.saturating_mul(size.max(1)))
 }
 
 #[cfg(test)]

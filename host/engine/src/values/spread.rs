@@ -41,8 +41,9 @@ impl Spread {
         }
         // Both zeros are one.
         let bits = (value + 0.0).to_bits();
+        let octave = bits >> 52;
         #[allow(clippy::cast_possible_truncation, reason = "the 8 bits that tell steps apart")]
-        let (octave, step) = (bits >> 52, (bits >> SHIFT) as u8);
+        let step = (bits >> SHIFT) as u8;
         self.octave(octave)[usize::from(step)] += 1;
     }
 

@@ -23,7 +23,7 @@ fn reverse_all<const WIDTH: usize>(bytes: &mut [u8]) {
 fn reverse_some(info: &DTypeInfo, bytes: &mut [u8]) {
     for block in bytes.chunks_exact_mut(info.block_bytes as usize) {
         for field in info.swap {
-            let (start, width) = (usize::from(field.offset), usize::from(field.width));
+            let [start, width] = [field.offset, field.width].map(usize::from);
             for piece in block[start..start + width * usize::from(field.count)].chunks_exact_mut(width) {
                 piece.reverse();
             }

@@ -42,7 +42,7 @@ impl Wide {
         let mut exponent = exponent + shift;
         let up = exponent.rem_euclid(STEP);
         exponent -= up;
-        let (mut high, mut low) = (scaled(high, up), scaled(low, up));
+        let [mut high, mut low] = [high, low].map(|part| scaled(part, up));
         while high.abs() >= MOST {
             (high, low, exponent) = (scaled(high, -STEP), scaled(low, -STEP), exponent + STEP);
         }
@@ -113,7 +113,8 @@ impl Add for Wide {
         if large.is_zero() {
             return small;
         }
-        let (mut high, mut low) = (small.high, small.low);
+        let mut high = small.high;
+        let mut low = small.low;
         if large.exponent != small.exponent {
             let down = small.exponent - large.exponent;
             (high, low) = (scaled(high, down), scaled(low, down));

@@ -63,8 +63,10 @@ impl Source<1> for F8_E8M0 {
 /// infinite, or NaN if there is no infinity. Branch-free.
 #[inline(always)]
 fn nearest(value: f32, exponent_bits: u32, mantissa_bits: u32, bias: u32, odd: Odd) -> u8 {
-    let (sign, magnitude) = (value.to_bits() >> 31, value.to_bits() & 0x7fff_ffff);
-    let (shift, rebias) = (23 - mantissa_bits, (127 - bias) << 23);
+    let sign = value.to_bits() >> 31;
+    let magnitude = value.to_bits() & 0x7fff_ffff;
+    let shift = 23 - mantissa_bits;
+    let rebias = (127 - bias) << 23;
     let to_even = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
     let normal = magnitude.wrapping_sub(rebias).wrapping_add(to_even) >> shift;
     // A number whose last bit is the step between subnormal codes: adding it rounds away what these cannot

@@ -55,9 +55,11 @@ struct Lanes {
 impl Lanes {
     #[inline(always)]
     fn new() -> Lanes {
-        let (least, most) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
-        let (sum, squares, zeros) = ([0.0; LANES], [0.0; LANES], [0; LANES]);
-        Lanes { sum, squares, least, most, zeros, nans: zeros, infs: zeros }
+        let least = [f32::INFINITY; LANES];
+        let most = [f32::NEG_INFINITY; LANES];
+        let sums = [0.0; LANES];
+        let zeros = [0; LANES];
+        Lanes { sum: sums, squares: sums, least, most, zeros, nans: zeros, infs: zeros }
     }
 
     /// Adds a block, unless its sums are not sound or, with `ALL_FINITE`, one of its values is not finite. Where both
@@ -67,9 +69,13 @@ impl Lanes {
         &mut self,
         block: &[[u8; N]; BLOCK],
     ) -> Added {
-        let (mut sum, mut squares, mut zeros) = ([0f32; LANES], [0f32; LANES], [0u32; LANES]);
-        let (mut least, mut most) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
-        let (mut nans, mut infs) = (zeros, zeros);
+        let mut sum = [0f32; LANES];
+        let mut squares = [0f32; LANES];
+        let mut zeros = [0u32; LANES];
+        let mut least = [f32::INFINITY; LANES];
+        let mut most = [f32::NEG_INFINITY; LANES];
+        let mut nans = zeros;
+        let mut infs = zeros;
         for group in block.as_chunks::<LANES>().0 {
             for lane in 0..LANES {
                 let read = S::read(group[lane]);
@@ -123,12 +129,13 @@ impl Lanes {
     }
 
     fn found(&self, values: usize) -> Found {
-        let count = |counts: &[u32; LANES]| counts.iter().map(|n| u64::from(*n)).sum();
+        let counts = [self.zeros, self.nans, self.infs];
+        let [zeros, nans, infs] = counts.map(|lanes| lanes.iter().map(|n| u64::from(*n)).sum());
         Found {
             values: values as u64,
-            zeros: count(&self.zeros),
-            nans: count(&self.nans),
-            infs: count(&self.infs),
+            zeros,
+            nans,
+            infs,
             min: self.least.iter().fold(f64::INFINITY, |min, x| min.min(f64::from(*x))),
             max: self.most.iter().fold(f64::NEG_INFINITY, |max, x| max.max(f64::from(*x))),
             moments: Moments {
@@ -160,7 +167,8 @@ enum Added {
 fn is_sound(sum: f32, squares: f32, n: u32) -> bool {
     /// The smallest sum of squares none of which was rounded for being small.
     const LEAST: f32 = 1e-25;
-    let (sum, energy) = (f64::from(sum), f64::from(squares));
+    let sum = f64::from(sum);
+    let energy = f64::from(squares);
     squares.is_finite() && squares > LEAST && sum * sum < 0.9 * energy * f64::from(n)
 }
 
@@ -207,9 +215,9 @@ fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
 /// The statistics of at most a block, in 64 bits.
 #[inline(always)]
 fn exact<S: Source<N, Wide = f32>, const N: usize>(elements: &[[u8; N]]) -> Found {
-    let (mut values, low) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let mut values = [0.0; BLOCK];
     values.iter_mut().zip(elements).for_each(|(value, element)| *value = f64::from(S::read(*element)));
-    Found::of_wide(&values[..elements.len()], &low[..elements.len()], 0.0)
+    Found::of_wide(&values[..elements.len()], &[0.0; BLOCK][..elements.len()], 0.0)
 }
 
 /// The statistics of numbers of any type, as they were read; where it is exact enough, the fast way.
@@ -225,11 +233,11 @@ pub(crate) fn found_in(chunk: Chunk<'_>) -> Found {
 /// For 64-bit floats.
 #[inline(always)]
 fn wide(bytes: &[u8]) -> Found {
-    let (mut values, low) = ([0.0; CHUNK], [0.0; CHUNK]);
+    let mut values = [0.0; CHUNK];
     let mut found = Found::default();
     for elements in bytes.as_chunks::<8>().0.chunks(CHUNK) {
         values.iter_mut().zip(elements).for_each(|(value, element)| *value = F64::read(*element));
-        found.add(&Found::of_wide(&values[..elements.len()], &low[..elements.len()], 0.0));
+        found.add(&Found::of_wide(&values[..elements.len()], &[0.0; CHUNK][..elements.len()], 0.0));
     }
     found
 }

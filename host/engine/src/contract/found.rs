@@ -33,9 +33,18 @@ pub struct Found {
 
 impl Default for Found {
     fn default() -> Found {
-        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
-        let (rests, moments) = ([0.0; 2], Moments::default());
-        Found { values: 0, zeros: 0, nans: 0, infs: 0, min, max, rests, moments }
+        let min = f64::INFINITY;
+        let max = f64::NEG_INFINITY;
+        Found {
+            values: 0,
+            zeros: 0,
+            nans: 0,
+            infs: 0,
+            min,
+            max,
+            rests: [0.0; 2],
+            moments: Moments::default(),
+        }
     }
 }
 
@@ -68,9 +77,10 @@ impl Found {
     pub fn of(chunk: Chunk<'_>, pivot: f64) -> Found {
         match chunk {
             Chunk::Narrow(values) => {
-                let (mut wide, low) = ([0.0; CHUNK], [0.0; CHUNK]);
+                let mut wide = [0.0; CHUNK];
                 wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = f64::from(*value));
-                let (wide, low) = (&wide[..values.len()], &low[..values.len()]);
+                let wide = &wide[..values.len()];
+                let low = &[0.0; CHUNK][..values.len()];
                 dispatch!(Level::new(), _ => Found::of_wide(wide, low, pivot))
             }
             Chunk::Wide(high, low) => dispatch!(Level::new(), _ => Found::of_wide(high, low, pivot)),
@@ -81,8 +91,10 @@ impl Found {
     #[inline(always)]
     pub(super) fn of_wide(high: &[f64], low: &[f64], pivot: f64) -> Found {
         let mut found = Found { values: high.len() as u64, ..Found::default() };
-        let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-        let (mut zeros, mut odd) = ([0u64; LANES], [0u64; LANES]);
+        let mut least = [f64::INFINITY; LANES];
+        let mut most = [f64::NEG_INFINITY; LANES];
+        let mut zeros = [0u64; LANES];
+        let mut odd = [0u64; LANES];
         for group in high.chunks(LANES) {
             for (lane, value) in group.iter().enumerate() {
                 let finite = if value.is_finite() { *value } else { f64::NAN };
@@ -110,7 +122,9 @@ impl Found {
 
     /// The sums of the numbers that are finite; counts the others.
     fn of_finite(&mut self, high: &[f64], low: &[f64], greatest: f64, pivot: f64) -> Moments {
-        let (mut finite, mut finite_low, mut n) = ([0.0; CHUNK], [0.0; CHUNK], 0);
+        let mut finite = [0.0; CHUNK];
+        let mut finite_low = [0.0; CHUNK];
+        let mut n = 0;
         for (value, low) in high.iter().zip(low) {
             self.nans += u64::from(value.is_nan());
             self.infs += u64::from(value.is_infinite());
@@ -124,11 +138,10 @@ impl Found {
 
     /// Finds by how much integers exceed the nearest floats of the least and the greatest.
     fn exact_ends(&mut self, high: &[f64], low: &[f64]) {
-        let rests = |end: f64| high.iter().zip(low).filter(move |pair| *pair.0 == end).map(|pair| *pair.1);
-        self.rests = [
-            rests(self.min).fold(f64::INFINITY, f64::min),
-            rests(self.max).fold(f64::NEG_INFINITY, f64::max),
-        ];
+        let pairs = high.iter().zip(low);
+        let at_min = pairs.clone().filter(|pair| *pair.0 == self.min).map(|pair| *pair.1);
+        let at_max = pairs.filter(|pair| *pair.0 == self.max).map(|pair| *pair.1);
+        self.rests = [at_min.fold(f64::INFINITY, f64::min), at_max.fold(f64::NEG_INFINITY, f64::max)];
     }
 }
 

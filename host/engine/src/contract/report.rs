@@ -60,8 +60,7 @@ impl ContractReport {
 
     /// Records that a tensor is not examined.
     pub(crate) fn leave_out(&mut self, tensor: &str, why: &Error) {
-        let (tensor, reason) = (tensor.to_owned(), why.message().to_owned());
-        self.not_looked.push(Unexamined { tensor, reason });
+        self.not_looked.push(Unexamined { tensor: tensor.to_owned(), reason: why.message().to_owned() });
     }
 
     /// Prepends earlier findings.

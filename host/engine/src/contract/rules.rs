@@ -57,7 +57,7 @@ pub fn judge(kind: Kind, statistics: &Statistics) -> Vec<Broken> {
         return broken;
     }
     if statistics.nans + statistics.infs > 0 {
-        let (nans, infs) = (statistics.nans, statistics.infs);
+        let Statistics { nans, infs, .. } = statistics;
         say(FINITE, format!("{nans} NaN and {infs} infinite of its {values} values, expected none"));
     }
     if kind == Kind::Vector || values == 0 {

@@ -82,7 +82,8 @@ impl Statistics {
     pub(crate) fn derive(&mut self, equal: bool) {
         /// Sums of squares are known to so many parts of themselves, 2^-100.
         const RESOLUTION: f64 = f64::from_bits((1023 - 100) << 52);
-        let (finite, Moments { sum, squares }) = (self.values - self.nans - self.infs, self.moments);
+        let finite = self.values - self.nans - self.infs;
+        let Moments { sum, squares } = self.moments;
         self.l2 = Some(squares.sqrt().value());
         if finite > 0 {
             let mean = sum / Wide::count(finite);
@@ -179,7 +180,7 @@ impl StatisticsBuilder {
     /// not whole bytes.
     pub fn new(tensor: &Tensor, with_rows: bool) -> Result<StatisticsBuilder> {
         let info = tensor.dtype.require()?;
-        let (unit, len) = (u64::from(info.block_bytes), tensor.payload_len()?);
+        let len = tensor.payload_len()?;
         let form = form_of(tensor.dtype).ok_or_else(|| refusal(tensor.dtype).tensor(&tensor.name))?;
         let is_float = matches!(form, Form::Floats(_));
         let row = tensor.shape.get(1).copied().filter(|_| with_rows && is_float);
@@ -187,7 +188,7 @@ impl StatisticsBuilder {
         let row = row.filter(|row| *row > 0 && n_rows <= MOST_ROWS && tensor.shape.len() == 2);
         let energies = vec![0; row.map_or(0, |_| usize::try_from(n_rows).unwrap_or(0))];
         let sums = Sums { energies, ..Sums::default() };
-        Ok(StatisticsBuilder { form, unit, len, row, sums: Mutex::new(sums) })
+        Ok(StatisticsBuilder { form, unit: u64::from(info.block_bytes), len, row, sums: Mutex::new(sums) })
     }
 
     /// Examines the bytes at offset `at` of the payload, row-major and little-endian. Each byte must come
@@ -223,8 +224,7 @@ impl StatisticsBuilder {
     pub fn build(&self) -> Result<Statistics> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         if sums.seen != self.len {
-            let (seen, len) = (sums.seen, self.len);
-            return Err(Error::failed(format!("{seen} of its {len} bytes were looked at")));
+            return Err(Error::failed(format!("{} of its {} bytes were looked at", sums.seen, self.len)));
         }
         Ok(sums.statistics(self.by_scales()))
     }
@@ -243,7 +243,8 @@ impl StatisticsBuilder {
             }
             (Form::Floats(look), None) => share.found = look(bytes),
             (Form::Floats(look), Some(row)) => {
-                let (mut at, mut rest) = (first, bytes);
+                let mut at = first;
+                let mut rest = bytes;
                 while !rest.is_empty() {
                     let to_end = (row - at % row).saturating_mul(self.unit);
                     let (now, later) =
@@ -283,7 +284,8 @@ impl Sums {
         if bytes.is_empty() {
             return None;
         }
-        let (number, from) = (at / unit, usize::try_from(at % unit).unwrap_or(0));
+        let number = at / unit;
+        let from = usize::try_from(at % unit).unwrap_or(0);
         let size = usize::try_from(unit).unwrap_or(0);
         let (held, missing) = self.torn.entry(number).or_insert_with(|| (vec![0; size], unit));
         held.get_mut(from..from + bytes.len())?.copy_from_slice(bytes);
@@ -308,14 +310,14 @@ impl Sums {
     fn rows(&self) -> Rows {
         let least = units_of(DEAD_L2 * DEAD_L2);
         let count = self.energies.len() as u64;
-        let is_dead = |row: &u64| {
-            usize::try_from(*row).ok().and_then(|row| self.energies.get(row)).is_some_and(|e| *e < least)
-        };
         let spots = SPOTS.map(|percent| (count * percent / 100).min(count.saturating_sub(1)));
+        let dead_spots = spots.into_iter().filter(|row| {
+            usize::try_from(*row).ok().and_then(|row| self.energies.get(row)).is_some_and(|e| *e < least)
+        });
         Rows {
             count,
             dead: self.energies.iter().filter(|energy| **energy < least).count() as u64,
-            dead_spots: spots.into_iter().filter(is_dead).collect(),
+            dead_spots: dead_spots.collect(),
         }
     }
 }

@@ -67,7 +67,8 @@ pub fn finish(
     carried: WrittenPayload,
 ) -> Result<WrittenOutput> {
     let WrittenPayload { tiles, sums, committed, mut looked, quantized, lost } = carried;
-    let (tiles, sums) = (&tiles, &sums);
+    let tiles = &tiles;
+    let sums = &sums;
     let (stored, inputs) = compare_inputs(engine, request, laid_out, tiles, sums)?;
     // The record of reads is no longer needed. Verify opens a model of the same size, and there may be a
     // million tensors.
@@ -118,7 +119,7 @@ pub fn finish(
     let verdict = verify(engine, output.format, model, source, &summer, layout.entry, request.verify)?;
     first_read.refuse_changed()?;
     let changed = changed(model, tiles, sums);
-    let passed = findings(&changed, (model, &laid_out.specs), &looked.findings, request.quality)?;
+    let passed = findings(&changed, model, &laid_out.specs, &looked.findings, request.quality)?;
     looked.findings.extend(passed);
     looked.findings.extend(lost);
     looked.account(model, &|number| !tiles.of_tensor(number).is_empty());
@@ -182,7 +183,8 @@ fn describe_written(
     let holes: HashMap<u32, u32> = scope.holes.iter().map(|(&id, &number)| (number, id)).collect();
     for ((number, file), &in_layout) in (0u32..).zip(files).zip(&scope.files) {
         for (segment, placed) in file.segments.iter().enumerate() {
-            let (offset, stored_len) = (placed.offset, placed.len);
+            let offset = placed.offset;
+            let stored_len = placed.len;
             match &placed.segment {
                 Segment::Payload { tensor, encoded } => {
                     let own = places.as_ref().map_or(Some(*tensor), |places| places.get(tensor).copied());

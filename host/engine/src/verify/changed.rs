@@ -28,7 +28,8 @@ pub struct ChangedTensor {
 pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTensor> {
     let mut out = Vec::new();
     for (number, tensor) in model.tensors.iter().enumerate() {
-        let (mut changes, mut values) = (Changes::default(), 0);
+        let mut changes = Changes::default();
+        let mut values = 0;
         for run in &tiles.runs[tiles.of_tensor(number)] {
             let Some(granule) = &run.granule else { continue };
             values += granule.elements(run.len);
@@ -36,8 +37,8 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
             of_tiles.for_each(|tile| changes += sums.changes(tile));
         }
         if changes != Changes::default() {
-            let (name, dtype) = (tensor.name.clone(), tensor.dtype.name().to_owned());
-            out.push(ChangedTensor { name, dtype, values, changes });
+            let dtype = tensor.dtype.name().to_owned();
+            out.push(ChangedTensor { name: tensor.name.clone(), dtype, values, changes });
         }
     }
     out
@@ -50,7 +51,8 @@ pub fn changed(model: &Model, tiles: &Tiles, sums: &TileSums) -> Vec<ChangedTens
 /// Failed for the first that is an error.
 pub fn findings(
     changed: &[ChangedTensor],
-    (model, specs): (&Model, &TensorSpecs),
+    model: &Model,
+    specs: &TensorSpecs,
     known: &[Finding],
     quality: Quality,
 ) -> Result<Vec<Finding>> {
@@ -84,26 +86,25 @@ pub fn notes(changed: &[ChangedTensor]) -> Vec<String> {
         *n += tensor.changes.rounded;
         *values += tensor.values;
     }
-    let together = rounded.into_iter().map(|(dtype, (tensors, n, values))| {
-        format!("rounded to {dtype}: {n} of {values} values, in {}", n_of(tensors, "tensor"))
-    });
+    let mut notes = Vec::new();
+    for (dtype, (tensors, n, values)) in rounded {
+        notes.push(format!("rounded to {dtype}: {n} of {values} values, in {}", n_of(tensors, "tensor")));
+    }
     let not_undone: Vec<&ChangedTensor> = changed.iter().filter(|t| t.changes.not_undone > 0).collect();
-    let undone = (!not_undone.is_empty()).then(|| {
-        let (n, values) = not_undone.iter().fold((0, 0), |(n, values), tensor| {
-            (n + tensor.changes.not_undone, values + tensor.values)
-        });
-        let first = escape(&not_undone[0].name, 120);
+    if let Some(first) = not_undone.first() {
+        let n: u64 = not_undone.iter().map(|tensor| tensor.changes.not_undone).sum();
+        let values: u64 = not_undone.iter().map(|tensor| tensor.values).sum();
+        let first = escape(&first.name, 120);
         let tensors = n_of(not_undone.len(), "tensor");
-        format!("a conversion back would not restore {n} of {values} values to the bit, in {tensors}, first in `{first}`")
-    });
-    let each = changed.iter().flat_map(|ChangedTensor { name, values, changes, .. }| {
-        let said = |n: u64, what: &str| {
-            (n > 0).then(|| format!("`{}`: {n} of {values} values {what}", escape(name, 120)))
-        };
-        [
-            said(changes.nonfinite, "were not finite in the source"),
-            said(changes.overflowed, "were too large to stay finite"),
-        ]
-    });
-    together.chain(undone).chain(each.flatten()).collect()
+        notes.push(format!("a conversion back would not restore {n} of {values} values to the bit, in {tensors}, first in `{first}`"));
+    }
+    for ChangedTensor { name, values, changes, .. } in changed {
+        let name = escape(name, 120);
+        let nonfinite = (changes.nonfinite, "were not finite in the source");
+        let overflowed = (changes.overflowed, "were too large to stay finite");
+        for (n, what) in [nonfinite, overflowed].into_iter().filter(|(n, _)| *n > 0) {
+            notes.push(format!("`{name}`: {n} of {values} values {what}"));
+        }
+    }
+    notes
 }

@@ -20,7 +20,8 @@ use std::collections::HashMap;
 /// reading.
 pub fn compare(
     engine: &Engine,
-    (planned, written): (&Model, &OpenedModel),
+    planned: &Model,
+    written: &OpenedModel,
     summer: &Summer<'_>,
     places: &[Option<usize>],
     mode: VerifyMode,
@@ -35,12 +36,15 @@ pub fn compare(
         .enumerate()
         .map(|(number, tensor)| (tensor.name.as_str(), number))
         .collect();
-    let (mut n_seen, mut n_units, mut n_decoded, mut n_encoded) = (0, 0, 0, 0);
+    let mut n_seen = 0;
+    let mut n_units = 0;
+    let mut n_decoded = 0;
+    let mut n_encoded = 0;
     let mut buffer = Vec::new();
     for file in 0..summer.layout.files.len() {
         let Some(committed) = summer.committed(file) else { continue };
         n_units += committed.units.len();
-        let chosen = chosen(summer, (file, committed), mode);
+        let chosen = chosen(summer, file, committed, mode);
         n_seen += chosen.len();
         for &number in &chosen {
             let unit = &committed.units[number];
@@ -61,7 +65,7 @@ pub fn compare(
             n_encoded += units.len();
             let own =
                 chosen.iter().filter_map(|number| number.checked_sub(first).filter(|n| *n < units.len()));
-            let compared = payload.compare((file, places), encoded.block_size, units, own);
+            let compared = payload.compare(file, places, encoded.block_size, units, own);
             n_decoded += compared.map_err(|e| e.tensor(name))?;
         }
     }
@@ -76,29 +80,27 @@ pub fn compare(
 }
 
 /// The units to read back: three encoded ones and three after them that are not, or all.
-fn chosen(summer: &Summer<'_>, (file, committed): (usize, &CommittedFile), mode: VerifyMode) -> Vec<usize> {
+fn chosen(summer: &Summer<'_>, file: usize, committed: &CommittedFile, mode: VerifyMode) -> Vec<usize> {
     let all = committed.units.len();
     if mode == VerifyMode::Full {
         return (0..all).collect();
     }
-    let (mut encoded, mut raw) = (Vec::new(), Vec::new());
+    let mut encoded = Vec::new();
+    let mut raw = Vec::new();
     for (segment, placed) in summer.layout.files[file].segments.iter().enumerate().skip(committed.first) {
-        let (Some((units, _)), (_, first)) =
-            (committed.of_segment(segment), committed.cuts[segment - committed.first])
-        else {
-            continue;
-        };
+        let Some((units, _)) = committed.of_segment(segment) else { continue };
+        let first = committed.cuts[segment - committed.first].1;
         let is_encoded = matches!(placed.segment, Segment::Payload { encoded: Some(_), .. });
         if is_encoded { &mut encoded } else { &mut raw }.extend(first..first + units.len());
     }
-    let three = |of: Vec<usize>| {
-        let crc32 = |at: usize| committed.units[of[at]].stored;
-        let numbers = sample(0..of.len(), crc32);
-        numbers.into_iter().map(|at| of[at]).collect::<Vec<_>>()
-    };
-    let mut numbers = [three(encoded), three(raw)].concat();
+    let mut numbers = [sampled(committed, &encoded), sampled(committed, &raw)].concat();
     numbers.sort_unstable();
     numbers
+}
+
+fn sampled(committed: &CommittedFile, units: &[usize]) -> Vec<usize> {
+    let numbers = sample(0..units.len(), |at| committed.units[units[at]].stored);
+    numbers.into_iter().map(|at| units[at]).collect()
 }
 
 /// An encoded payload of the output.
@@ -115,7 +117,8 @@ impl Encoded<'_> {
     /// Compares the places of its blocks, and what these units decode to; returns how many blocks that are.
     fn compare(
         &self,
-        (file, places): (usize, &[Option<usize>]),
+        file: usize,
+        places: &[Option<usize>],
         block_size: u64,
         units: &[Unit],
         numbers: impl Iterator<Item = usize>,
@@ -147,7 +150,9 @@ impl Encoded<'_> {
         let Payload::Blocks { codec } = &self.written.model.tensors[self.tensor].payload else {
             return Ok(0);
         };
-        let (mut decoder, mut raw, mut count) = (Decoder::default(), Vec::new(), 0);
+        let mut decoder = Decoder::default();
+        let mut raw = Vec::new();
+        let mut count = 0;
         for number in numbers {
             self.engine.check_cancelled()?;
             let begin = number as u64 * self.unit_len;

@@ -36,7 +36,9 @@ pub fn file_digests(engine: &Engine, opened: &OpenedModel) -> Result<Vec<FileDig
     let done = AtomicU64::new(0);
     let digests = map(engine.crew.as_ref(), files.len(), &|_, number| {
         let file = &files[number];
-        let (mut sum, mut piece, mut at) = (Sha256::new(), vec![0; PIECE], 0);
+        let mut sum = Sha256::new();
+        let mut piece = vec![0; PIECE];
+        let mut at = 0;
         while at < file.len {
             engine.check_cancelled()?;
             let len = usize::try_from(file.len - at).map_or(PIECE, |left| left.min(PIECE));

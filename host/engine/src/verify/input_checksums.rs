@@ -27,12 +27,12 @@ impl<'a> Witness<'a> {
     /// For a source of which `selected` tensors, or all, are requested.
     pub fn new(engine: &'a Engine, source: &'a OpenedModel, selected: Option<&[usize]>) -> Witness<'a> {
         let selected: Option<HashSet<usize>> = selected.map(|selected| selected.iter().copied().collect());
-        let is_asked = |number: &usize| selected.as_ref().is_none_or(|selected| selected.contains(number));
         let mut asked = Vec::new();
         let mut left = Vec::new();
         for (number, tensor) in source.model.tensors.iter().enumerate() {
             if let Payload::Extent { extent, .. } = &tensor.payload {
-                if is_asked(&number) { &mut asked } else { &mut left }.push(*extent);
+                let is_asked = selected.as_ref().is_none_or(|selected| selected.contains(&number));
+                if is_asked { &mut asked } else { &mut left }.push(*extent);
             }
         }
         let asked = united(asked);
@@ -105,8 +105,8 @@ impl<'a> Witness<'a> {
                 return Err(sum.error(self.source));
             }
         }
-        let words = || format!("{compared} of {} of the input", n_of(stored.len(), "stored checksum"));
-        Ok((!stored.is_empty()).then(words))
+        Ok((!stored.is_empty())
+            .then(|| format!("{compared} of {} of the input", n_of(stored.len(), "stored checksum"))))
     }
 
     /// CRC-32 of each input's payload in file order, each byte once; `inputs` are the numbers of the source's
@@ -165,7 +165,8 @@ fn united(mut extents: Vec<Extent>) -> Vec<Extent> {
     extents.sort_unstable();
     let mut out: Vec<Extent> = Vec::new();
     for extent in extents {
-        let (begin, end) = (extent.offset, extent.end().unwrap_or(u64::MAX));
+        let begin = extent.offset;
+        let end = extent.end().unwrap_or(u64::MAX);
         match out.last_mut() {
             Some(last) if last.file == extent.file && begin <= last.offset + last.len => {
                 last.len = last.len.max(end - last.offset);

@@ -73,7 +73,7 @@ pub fn verify(
     let dropped = compare_rest(engine, format, planned, source, &written)?;
     let n_checksums = compare_checksums(engine, &written, summer, &places)?;
     let n_tiles = reread(summer, mode)?;
-    let decoded = encoded::compare(engine, (planned, &written), summer, &places, mode)?;
+    let decoded = encoded::compare(engine, planned, &written, summer, &places, mode)?;
     let mut proved =
         vec![format!("{}: names, dtypes, shapes, places", n_of(planned.tensors.len(), "tensor"))];
     if n_checksums > 0 {
@@ -158,14 +158,14 @@ pub fn compare_tensors(
         true => HashMap::new(),
         false => tensors.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect(),
     };
-    let find = |want: usize| match in_order {
-        true => Some(want),
-        false => there.get(planned.tensors[want].name.as_str()).copied(),
-    };
     for (file, placed, tensor) in layout.payloads() {
         let want = &planned.tensors[tensor];
         let wrong = |what: String| not_as_planned(what).tensor(&want.name);
-        let Some(number) = find(tensor) else {
+        let number = match in_order {
+            true => Some(tensor),
+            false => there.get(want.name.as_str()).copied(),
+        };
+        let Some(number) = number else {
             return Err(wrong("it is not in the output".to_owned()).code("ROSETTA-COUNT-001"));
         };
         let have = &tensors[number];
@@ -276,16 +276,17 @@ fn compare_tokenizers(
     want: &Bytes,
     written: &OpenedModel,
 ) -> Result<()> {
-    let whole = |of: &OpenedModel, json: &Bytes| {
-        let held = of.fetch(json)?;
-        Tokenizer::from_json(held.inline().unwrap_or_default())
-    };
     let have = written.tokenizer(engine)?;
     let have = have.ok_or_else(|| not_as_planned("the tokenizer is not in the output".to_owned()))?;
-    match whole(source, want)?.difference(&whole(written, &have)?) {
+    match tokenizer_of(source, want)?.difference(&tokenizer_of(written, &have)?) {
         None => Ok(()),
         Some(difference) => Err(not_as_planned(format!("the tokenizer is not as planned: {difference}"))),
     }
+}
+
+fn tokenizer_of(model: &OpenedModel, json: &Bytes) -> Result<Tokenizer> {
+    let held = model.fetch(json)?;
+    Tokenizer::from_json(held.inline().unwrap_or_default())
 }
 
 /// A format that carries everything must have all of it: files, keys, their order, verbatim forms.
@@ -364,7 +365,26 @@ fn same_bytes(a_files: &Files, a: &Bytes, b_files: &Files, b: &Bytes) -> Result<
     if a.len() != b.len() {
         return Ok(false);
     }
-    let piece = |files: &Files, bytes: &Bytes, at: u64, out: &mut [u8]| match bytes {
+    if let (Bytes::Inline(a), Bytes::Inline(b)) = (a, b) {
+        return Ok(a == b);
+    }
+    let mut one = vec![0; 64 * 1024];
+    let mut two = vec![0; 64 * 1024];
+    let mut at = 0;
+    while at < a.len() {
+        let n = usize::try_from((a.len() - at).min(64 * 1024)).unwrap_or(0);
+        read_piece(a_files, a, at, &mut one[..n])?;
+        read_piece(b_files, b, at, &mut two[..n])?;
+        if one[..n] != two[..n] {
+            return Ok(false);
+        }
+        at += n as u64;
+    }
+    Ok(true)
+}
+
+fn read_piece(files: &Files, bytes: &Bytes, at: u64, out: &mut [u8]) -> Result<()> {
+    match bytes {
         Bytes::Inline(held) => {
             let at = usize::try_from(at).unwrap_or(usize::MAX);
             out.copy_from_slice(held.get(at..at + out.len()).unwrap_or_default());
@@ -373,22 +393,7 @@ fn same_bytes(a_files: &Files, a: &Bytes, b_files: &Files, b: &Bytes) -> Result<
         Bytes::Extent(extent) => {
             files.read_at(extent.file, extent.offset + at, out).map_err(|e| files.show(e))
         }
-    };
-    if let (Bytes::Inline(a), Bytes::Inline(b)) = (a, b) {
-        return Ok(a == b);
     }
-    let (mut one, mut two) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
-    let mut at = 0;
-    while at < a.len() {
-        let n = usize::try_from((a.len() - at).min(64 * 1024)).unwrap_or(0);
-        piece(a_files, a, at, &mut one[..n])?;
-        piece(b_files, b, at, &mut two[..n])?;
-        if one[..n] != two[..n] {
-            return Ok(false);
-        }
-        at += n as u64;
-    }
-    Ok(true)
 }
 
 fn compare_checksums(
@@ -434,12 +439,12 @@ fn damaged(summer: &Summer<'_>, file: usize, offset: u64) -> Error {
 /// Reads tiles back and compares them with the checksums they had when they were computed.
 fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
     let mut numbers: Vec<usize> = Vec::new();
-    let runs = || summer.tiles.runs.iter().filter(|run| run.len > 0 && run.in_order.is_none());
+    let runs = summer.tiles.runs.iter().filter(|run| run.len > 0 && run.in_order.is_none());
     if mode == VerifyMode::Full {
-        numbers.extend(runs().flat_map(|run| run.first..run.first + run.n_tiles()));
+        numbers.extend(runs.flat_map(|run| run.first..run.first + run.n_tiles()));
     } else {
         let mut ends: Vec<Option<(usize, usize)>> = vec![None; summer.layout.files.len()];
-        for run in runs() {
+        for run in runs {
             let last = run.first + run.n_tiles() - 1;
             ends[run.file].get_or_insert((run.first, last)).1 = last;
         }

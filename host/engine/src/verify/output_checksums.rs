@@ -3,7 +3,7 @@
 use crate::layout::{Layout, Segment};
 use crate::tiles::TileSink;
 use crate::tiles::commit::committed::{Committed, CommittedFile};
-use crate::tiles::tile::{Run, Tiles};
+use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Result};
 use crc32fast::Hasher;
@@ -40,20 +40,18 @@ impl Summer<'_> {
             if placed.offset >= end {
                 break;
             }
-            let (from, to) = (placed.offset.max(start), (placed.offset + placed.len).min(end));
+            let from = placed.offset.max(start);
+            let to = (placed.offset + placed.len).min(end);
             if from >= to {
                 continue;
             }
             let whole = from == placed.offset && to == placed.offset + placed.len;
-            let cut = |bytes: &[u8]| {
-                let at = |n: u64| usize::try_from(n - placed.offset).unwrap_or(usize::MAX);
-                bytes.get(at(from)..at(to)).map(crc32fast::hash)
-            };
+            let [begin, end] = [from, to].map(|n| usize::try_from(n - placed.offset).unwrap_or(usize::MAX));
             let sum = match &placed.segment {
-                Segment::Inline(bytes) => cut(bytes),
+                Segment::Inline(bytes) => bytes.get(begin..end).map(crc32fast::hash),
                 Segment::Pad { .. } => Some(of_zeros(to - from)),
                 Segment::Hole { id } => match self.holes.get(id) {
-                    Some(bytes) => cut(bytes),
+                    Some(bytes) => bytes.get(begin..end).map(crc32fast::hash),
                     None => {
                         return Err(Error::plugin(format!(
                             "a checksum covers hole {id} before it is filled"
@@ -102,16 +100,14 @@ impl Summer<'_> {
         if there == len { self.combined(filled) } else { None }
     }
 
-    fn combined(&self, mut runs: Range<usize>) -> Option<u32> {
+    fn combined(&self, runs: Range<usize>) -> Option<u32> {
         let mut all = Hasher::new();
-        let mut add = |s: &Run| {
-            (s.first..s.first + s.n_tiles()).try_for_each(|number| {
-                let ((sum, _), len) = (self.sums.get(number)?, self.tiles.tile(number).len);
-                all.combine(&Hasher::new_with_initial_len(sum, len));
-                Some(())
-            })
-        };
-        runs.try_for_each(|n| add(&self.tiles.runs[n]))?;
+        for run in runs.map(|n| &self.tiles.runs[n]) {
+            for number in run.first..run.first + run.n_tiles() {
+                let (sum, _) = self.sums.get(number)?;
+                all.combine(&Hasher::new_with_initial_len(sum, self.tiles.tile(number).len));
+            }
+        }
         Some(all.finalize())
     }
 

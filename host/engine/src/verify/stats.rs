@@ -84,13 +84,15 @@ pub struct PackedPart {
 
 fn packed(tensor: &Tensor) -> Result<Option<PackedRow>> {
     let Payload::Packed(weight) = &tensor.payload else { return Ok(None) };
-    let part = |(part, (_, holds)): (&Tensor, &(usize, String))| PackedPart {
-        name: part.name.clone(),
-        holds: holds.clone(),
-        dtype: part.dtype.name().to_owned(),
-        shape: part.shape.clone(),
-    };
-    let parts = weight.parts.iter().zip(&weight.tensor.parts).map(part).collect();
+    let mut parts = Vec::with_capacity(weight.parts.len());
+    for (part, (_, holds)) in weight.parts.iter().zip(&weight.tensor.parts) {
+        parts.push(PackedPart {
+            name: part.name.clone(),
+            holds: holds.clone(),
+            dtype: part.dtype.name().to_owned(),
+            shape: part.shape.clone(),
+        });
+    }
     Ok(Some(PackedRow { about: weight.tensor.about.clone(), bytes: tensor.stored_len()?, parts }))
 }
 
@@ -154,8 +156,8 @@ pub struct Stats {
 impl Stats {
     /// The figures that are floats, with their names; of an integer, the nearest float.
     pub fn figures(&self) -> [(&'static str, Option<f64>); 4] {
-        let value = |end: Option<End>| end.map(|end| end.value);
-        [("min", value(self.min)), ("max", value(self.max)), ("mean", self.mean), ("std", self.std)]
+        let [min, max] = [self.min, self.max].map(|end| end.map(|end| end.value));
+        [("min", min), ("max", max), ("mean", self.mean), ("std", self.std)]
     }
 }
 
@@ -211,7 +213,8 @@ pub fn each_row_of(
         for tensor in batch.iter().map(|&number| &opened.model.tensors[number]) {
             let Read { sha256, stats } = read.next().unwrap_or_default();
             let unknown = options.stats && stats.is_none();
-            let missing = || format!("no quantizer plugin knows the values of {}", tensor.dtype);
+            let missing =
+                unknown.then(|| format!("no quantizer plugin knows the values of {}", tensor.dtype));
             let extent = contiguous(tensor);
             let file = extent.and_then(|extent| names.get(usize::try_from(extent.file).ok()?).cloned());
             give(TensorRow {
@@ -224,7 +227,7 @@ pub fn each_row_of(
                 packed: packed(tensor)?,
                 sha256,
                 stats,
-                stats_missing: unknown.then(missing),
+                stats_missing: missing,
                 histogram: None,
             });
         }

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::expression::evaluate::read::Ascending;
 use crate::open::OpenedModel;
 use crate::values::numbers::{CHUNK, Numbers};
-use apr_sdk::{DType, DTypeInfo, DTypeKind, Error, Result, Tensor};
+use apr_sdk::{DType, DTypeInfo, DTypeKind, Error, Result};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::ops::Range;
@@ -45,7 +45,7 @@ pub fn values(
     axes: &[Vec<Range<u64>>],
 ) -> Result<Vec<Number>> {
     let decl = &opened.model.tensors[tensor];
-    let read = read(engine, opened, (tensor, decl), axes);
+    let read = read(engine, opened, tensor, axes);
     let read = read.map_err(|e| opened.files.show(e.tensor(&decl.name)))?;
     opened.files.refuse_changed()?;
     Ok(read)
@@ -54,9 +54,10 @@ pub fn values(
 fn read(
     engine: &Engine,
     opened: &OpenedModel,
-    (number, tensor): (usize, &Tensor),
+    number: usize,
     axes: &[Vec<Range<u64>>],
 ) -> Result<Vec<Number>> {
+    let tensor = &opened.model.tensors[number];
     let info = tensor.dtype.require()?;
     let Some(numbers) = Numbers::with(tensor.dtype, &engine.registry) else {
         let message = format!("no quantizer plugin knows the values of {}", tensor.dtype);
@@ -92,8 +93,8 @@ fn each_run(
     axes: &[Vec<Range<u64>>],
     each: &mut dyn FnMut(Range<u64>) -> Result<()>,
 ) -> Result<()> {
-    let whole = |d: &usize| axes[*d].len() == 1 && axes[*d][0] == (0..shape[*d]);
-    let n_whole = (0..shape.len()).rev().take_while(whole).count();
+    let dimensions = (0..shape.len()).rev();
+    let n_whole = dimensions.take_while(|&d| axes[d].len() == 1 && axes[d][0] == (0..shape[d])).count();
     let Some(cut) = (shape.len() - n_whole).checked_sub(1) else {
         return each(0..shape.iter().product());
     };
@@ -125,15 +126,17 @@ struct Elements<'a> {
 impl Elements<'_> {
     /// Appends the elements of a run to `values`.
     fn read(&mut self, run: Range<u64>, values: &mut Vec<Number>) -> Result<()> {
-        let (each, bytes) = (u64::from(self.info.block_elements), u64::from(self.info.block_bytes));
+        let each = u64::from(self.info.block_elements);
+        let bytes = u64::from(self.info.block_bytes);
         let mut at = run.start - run.start % each;
         while at < run.end {
             let end = run.end.next_multiple_of(each).min(at + RUN / each * each);
             let offset = at / each * bytes;
             // Packed bits need not fill their last block.
             let len = ((end - at) / each * bytes).min(self.len - offset);
-            let too_long = |_| Error::limit("a run of values does not fit memory");
-            self.bytes.resize(usize::try_from(len).map_err(too_long)?, 0);
+            let len =
+                usize::try_from(len).map_err(|_| Error::limit("a run of values does not fit memory"))?;
+            self.bytes.resize(len, 0);
             self.payload.read_at(offset, &mut self.bytes)?;
             let wanted = run.start.max(at)..run.end.min(end);
             self.decode(wanted.start - at..wanted.end - at, end - at, values)?;
@@ -146,15 +149,18 @@ impl Elements<'_> {
     fn decode(&self, wanted: Range<u64>, count: u64, values: &mut Vec<Number>) -> Result<()> {
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let per = size(self.numbers.per_element);
-        let (wanted, count) = (size(wanted.start)..size(wanted.end), size(count));
-        let (mut high, mut low) = ([0.0; CHUNK], [0.0; CHUNK]);
+        let wanted = size(wanted.start)..size(wanted.end);
+        let count = size(count);
+        let mut high = [0.0; CHUNK];
+        let mut low = [0.0; CHUNK];
         let step = CHUNK / per;
         for first in (wanted.start / step * step..wanted.end).step_by(step) {
             let n = (count - first).min(step);
             let from = self.numbers.bytes_of(first * per);
             let to = self.numbers.bytes_of((first + n) * per).min(self.bytes.len());
             let bytes = self.bytes.get(from..to).unwrap_or_default();
-            let (high, low) = (&mut high[..n * per], &mut low[..n * per]);
+            let high = &mut high[..n * per];
+            let low = &mut low[..n * per];
             self.numbers.read_wide(bytes, high, low);
             let here = wanted.start.max(first) - first..wanted.end.min(first + n) - first;
             values.extend(here.map(|n| number(self.info, &high[n * per..], low[n * per])));
@@ -166,7 +172,8 @@ impl Elements<'_> {
 /// Converts an element to a number.
 #[allow(clippy::cast_possible_truncation, reason = "what was read of a narrower type is put back")]
 fn number(info: &DTypeInfo, high: &[f64], low: f64) -> Number {
-    let (first, second) = (high[0], high.get(1).copied().unwrap_or(0.0));
+    let first = high[0];
+    let second = high.get(1).copied().unwrap_or(0.0);
     match info.kind {
         DTypeKind::Bool => Number::Bool(first != 0.0),
         DTypeKind::Int | DTypeKind::Uint => Number::Int(first as i128 + low as i128),

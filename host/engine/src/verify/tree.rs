@@ -97,8 +97,9 @@ fn groups(named: Vec<Named<'_>>, deepest: usize) -> Result<Vec<Group>> {
             continue;
         }
         for (_, tensor) in tensors {
-            let (dtype, shape, bytes) = (tensor.dtype, tensor.shape.clone(), tensor.payload_len()?);
-            groups.push(Group::of(head, Body::Tensor { dtype, shape, bytes }));
+            let bytes = tensor.payload_len()?;
+            let shape = tensor.shape.clone();
+            groups.push(Group::of(head, Body::Tensor { dtype: tensor.dtype, shape, bytes }));
         }
     }
     Ok(joined(groups))
@@ -146,11 +147,13 @@ fn ranges(numbers: &[u64]) -> Vec<RangeInclusive<u64>> {
 /// `0–3, 6, 9–11`; of many ranges, the first few.
 fn words(ranges: &[RangeInclusive<u64>]) -> String {
     const MOST: usize = 12;
-    let word = |range: &RangeInclusive<u64>| match (range.start(), range.end()) {
-        (start, end) if start == end => start.to_string(),
-        (start, end) => format!("{start}–{end}"),
-    };
-    let mut words: Vec<String> = ranges.iter().take(MOST).map(word).collect();
+    let mut words = Vec::new();
+    for range in ranges.iter().take(MOST) {
+        words.push(match (range.start(), range.end()) {
+            (start, end) if start == end => start.to_string(),
+            (start, end) => format!("{start}–{end}"),
+        });
+    }
     words.extend((ranges.len() > MOST).then(|| "…".to_owned()));
     words.join(", ")
 }
@@ -162,8 +165,8 @@ impl Group {
 
     /// The number of members.
     pub fn count(&self) -> u64 {
-        let of = |range: &RangeInclusive<u64>| (range.end() - range.start()).saturating_add(1);
-        self.members.iter().map(of).fold(0, u64::saturating_add).max(1)
+        let sizes = self.members.iter().map(|range| (range.end() - range.start()).saturating_add(1));
+        sizes.fold(0, u64::saturating_add).max(1)
     }
 
     /// The subgroups.

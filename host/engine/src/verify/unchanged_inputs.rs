@@ -10,9 +10,9 @@ use crate::expression::{Access, Spools};
 use crate::open::OpenedModel;
 use crate::open::files::{Change, ModelFile};
 use crate::open::seen::{ByteSpace, SeenRange};
-use crate::tiles::tile::{Run, Tiles};
+use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
-use apr_sdk::{Error, Extent, FileId, Result};
+use apr_sdk::{Error, FileId, Result};
 
 /// The first read of a conversion, and the means to repeat it.
 pub struct FirstRead<'a> {
@@ -54,11 +54,10 @@ impl FirstRead<'_> {
     /// Returns whether a second read gives the same as the first, and nothing changed meanwhile.
     fn is_the_same(&self, number: FileId, input: &ModelFile) -> Result<bool> {
         let before = input.changed();
-        let shown = |e: Error| self.source.files.show(e);
-        let same = self.runs_are_the_same(number).map_err(shown)?
-            && self.gathered_is_the_same(number).map_err(shown)?
-            // Nothing was recorded about payload gathered into the spool.
-            && !self.spools.gathers(number);
+        let same =
+            self.runs_are_the_same(number).and_then(|same| Ok(same && self.gathered_is_the_same(number)?));
+        // Nothing was recorded about payload gathered into the spool.
+        let same = same.map_err(|e| self.source.files.show(e))? && !self.spools.gathers(number);
         Ok(same && input.changed() == before)
     }
 
@@ -67,7 +66,8 @@ impl FirstRead<'_> {
         let Some(seen) = self.source.files.seen() else { return Ok(false) };
         let mut buffer = Vec::new();
         for (offset, SeenRange { len, crc32 }) in seen.within(ByteSpace::File(number), 0..u64::MAX) {
-            let (mut again, mut at) = (crc32fast::Hasher::new(), 0);
+            let mut again = crc32fast::Hasher::new();
+            let mut at = 0;
             while at < len {
                 self.engine.check_cancelled()?;
                 buffer.resize(usize::try_from((len - at).min(1 << 20)).unwrap_or(0), 0);
@@ -84,20 +84,19 @@ impl FirstRead<'_> {
 
     /// Compares what was gathered from many places, in output order.
     fn gathered_is_the_same(&self, number: FileId) -> Result<bool> {
-        let read =
-            |extent: Extent, out: &mut [u8]| self.source.files.read_payload(extent.file, extent.offset, out);
-        let is_gathered = |run: &&Run| match run.expression.access() {
-            Ok(Access::Gather(gather)) => gather.extent().file == number,
-            _ => false,
-        };
+        let files = &self.source.files;
         let mut buffer = Vec::new();
-        for run in self.tiles.runs.iter().filter(is_gathered) {
-            let access = run.expression.access()?;
+        for run in &self.tiles.runs {
+            let Ok(access) = run.expression.access() else { continue };
+            if !matches!(&access, Access::Gather(gather) if gather.extent().file == number) {
+                continue;
+            }
             for tile in run.first..run.first + run.n_tiles() {
                 self.engine.check_cancelled()?;
                 let at = self.tiles.tile(tile);
                 buffer.resize(usize::try_from(run.before(at.len)).unwrap_or(0), 0);
-                access.fill(&read, run.before(at.at), &mut buffer)?;
+                let from = run.before(at.at);
+                access.fill(&|e, out| files.read_payload(e.file, e.offset, out), from, &mut buffer)?;
                 if self.sums.get(tile).map(|(_, source)| source) != Some(crc32fast::hash(&buffer)) {
                     return Ok(false);
                 }

@@ -7,7 +7,7 @@ use crate::open::reports::{declares, report};
 use crate::open::stored_sums::{StoredSum, decoded};
 use crate::open::{OpenOptions, OpenedModel};
 use crate::types::token_rows;
-use crate::verify::stats::{RowOptions, TensorRow, each_row};
+use crate::verify::stats::{RowOptions, each_row};
 use crate::wording::n_of;
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{Bytes, Coding, ErrorKind, Extent, Result, escape};
@@ -66,14 +66,12 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
             n_of(n, "tensor")
         ),
     }];
-    let warn =
-        |message: &String| Finding { severity: Severity::Warning, code: None, message: message.clone() };
-    findings.extend(opened.warnings.iter().chain(&opened.model.notes).map(warn));
+    findings.extend(opened.warnings.iter().chain(&opened.model.notes).map(|note| warning(note.clone())));
     findings.extend(own_check(engine, opened)?);
     match opened.tokenizer(engine) {
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
-        Err(error) => findings.push(warn(&not_understood(&error))),
-        Ok(Some(json)) => findings.extend(of_tokenizer(engine, opened, &json)?.iter().map(warn)),
+        Err(error) => findings.push(warning(not_understood(&error))),
+        Ok(Some(json)) => findings.extend(of_tokenizer(engine, opened, &json)?.into_iter().map(warning)),
         Ok(None) => {}
     }
     if options.checksum {
@@ -84,14 +82,18 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
     }
     opened.files.refuse_changed()?;
     let worst = if options.strict { Severity::Warning } else { Severity::Error };
-    let bad = |f: &Finding| f.severity == Severity::Error || f.severity == worst;
+    let is_bad = findings.iter().any(|f| f.severity == Severity::Error || f.severity == worst);
     Ok(Validation {
         schema: "apr.validate/1",
         file: opened.path.display().to_string(),
         format: opened.format.clone(),
-        ok: !findings.iter().any(bad),
+        ok: !is_bad,
         findings,
     })
+}
+
+fn warning(message: String) -> Finding {
+    Finding { severity: Severity::Warning, code: None, message }
 }
 
 /// What a tokenizer says in two ways, or of ids that no token has, and the ids that the embedding has no row for.
@@ -157,8 +159,8 @@ fn own_check(engine: &Engine, opened: &OpenedModel) -> Result<Vec<Finding>> {
     let options = OpenOptions { from: Some(opened.format.clone()), bare: true, ..OpenOptions::default() };
     let made = report(engine, &opened.path, CHECK, &options)?;
     let severity = if made.passed { Severity::Ok } else { Severity::Error };
-    let finding = |line: &str| Finding { severity, code: None, message: format!("{CHECK}: {line}") };
-    Ok(made.text.lines().map(finding).collect())
+    let lines = made.text.lines();
+    Ok(lines.map(|line| Finding { severity, code: None, message: format!("{CHECK}: {line}") }).collect())
 }
 
 fn checksums(engine: &Engine, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {
@@ -198,21 +200,21 @@ fn crc32(engine: &Engine, opened: &OpenedModel, extent: Extent) -> Result<u32> {
 
 fn values(engine: &Engine, opened: &OpenedModel, findings: &mut Vec<Finding>) -> Result<()> {
     let n_tensors = opened.model.tensors.len();
-    let (mut unread, mut nonfinite) = (0, 0);
-    let mut judge = |row: TensorRow| match &row.stats {
+    let mut unread = 0;
+    let mut nonfinite = 0;
+    each_row(engine, opened, RowOptions { sha256: false, stats: true }, &mut |row| match &row.stats {
         Some(stats) if stats.nans + stats.infs > 0 => {
             let name = escape(&row.name, 120);
             let message = format!(
                 "values: {name} has {} NaN and {} infinite values of {}",
                 stats.nans, stats.infs, stats.count
             );
-            findings.push(Finding { severity: Severity::Warning, code: None, message });
+            findings.push(warning(message));
             nonfinite += 1;
         }
         Some(_) => {}
         None => unread += 1,
-    };
-    each_row(engine, opened, RowOptions { sha256: false, stats: true }, &mut judge)?;
+    })?;
     let mut message = format!("values: {} tensors read", n_tensors - unread);
     if unread > 0 {
         message += &format!(", {unread} are of types that no quantizer plugin knows and were not");

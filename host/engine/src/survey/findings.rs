@@ -49,7 +49,8 @@ impl Finding {
 pub fn findings(
     engine: &Engine,
     models: [Option<&OpenedModel>; 2],
-    (sides, pairs): (&Sides<'_>, &[Together]),
+    sides: &Sides<'_>,
+    pairs: &[Together],
     tensors: &[SurveyedTensor],
 ) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
@@ -110,19 +111,17 @@ fn judged(
 /// Differences of a tensor between both models, unless in its values alone.
 fn between(tensor: &SurveyedTensor) -> Vec<Finding> {
     let finding = |message: String| Finding::new(None, message).of(&tensor.name);
-    let shape = |side: &Option<SurveyedSide>| side.as_ref().map_or(&[][..], |side| &side.shape).to_vec();
-    let dtype = |side: &Option<SurveyedSide>| side.as_ref().map_or("", |side| side.dtype);
+    let sides = [tensor.a.as_ref(), tensor.b.as_ref()];
     let mut found = Vec::new();
     match tensor.status {
         Some(Status::OnlyInA) => found.push(finding("only in a".to_owned())),
         Some(Status::OnlyInB) => found.push(finding("only in b".to_owned())),
-        Some(Status::Shape) => found.push(finding(format!(
-            "its shape is {:?} in a and {:?} in b: values were not compared",
-            shape(&tensor.a),
-            shape(&tensor.b)
-        ))),
+        Some(Status::Shape) => {
+            let [a, b] = sides.map(|side| side.map_or(&[][..], |side| &side.shape));
+            found.push(finding(format!("its shape is {a:?} in a and {b:?} in b: values were not compared")));
+        }
         Some(Status::NotCompared) => {
-            let (a, b) = (dtype(&tensor.a), dtype(&tensor.b));
+            let [a, b] = sides.map(|side| side.map_or("", |side| side.dtype));
             found.push(finding(format!("its values, {a} in a and {b} in b, were not compared")));
         }
         _ => {}
@@ -136,19 +135,22 @@ fn between(tensor: &SurveyedTensor) -> Vec<Finding> {
 
 /// The number of tensors that differ in value, and which differs the most.
 fn compared(tensors: &[SurveyedTensor]) -> Option<Finding> {
-    let errors = || tensors.iter().filter_map(|tensor| Some((tensor, tensor.error.as_ref()?)));
-    let n = errors().count();
-    let differing = errors().filter(|(_, error)| error.differing > 0).count();
+    let errors = tensors.iter().filter_map(|tensor| Some((tensor, tensor.error.as_ref()?)));
+    let n = errors.clone().count();
+    let differing = errors.clone().filter(|(_, error)| error.differing > 0).count();
     if differing == 0 {
         return None;
     }
-    let relative = |(tensor, error): (&'_ SurveyedTensor, &super::ValueError)| {
-        Some((tensor.name.clone(), error.relative.filter(|relative| !relative.is_nan())?))
-    };
-    let most = errors().filter_map(relative).reduce(|most, of| if of.1 > most.1 { of } else { most });
+    let mut most: Option<(&str, f64)> = None;
+    for (tensor, error) in errors {
+        let Some(relative) = error.relative.filter(|relative| !relative.is_nan()) else { continue };
+        if most.is_none_or(|(_, most)| relative > most) {
+            most = Some((&tensor.name, relative));
+        }
+    }
     let mut message = format!("{differing} of {} that were compared differ in value", n_of(n, "tensor"));
     if let Some((name, relative)) = most {
-        message += &format!(", {} the most: by {:.2} % of its norm", escape(&name, 300), relative * 100.0);
+        message += &format!(", {} the most: by {:.2} % of its norm", escape(name, 300), relative * 100.0);
     }
     Some(Finding { severity: Severity::Ok, ..Finding::new(None, message) })
 }

@@ -63,8 +63,6 @@ pub struct HeatRow {
 
 /// The layer that a name belongs to, and the kind of tensor that it is.
 pub fn place(name: &str) -> (Option<String>, String) {
-    let is_number =
-        |part: &str| !part.is_empty() && part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit());
     let parts: Vec<&str> = name.split('.').collect();
     match parts.iter().position(|part| is_number(part)) {
         // A number at the end counts tensors, not layers.
@@ -74,6 +72,10 @@ pub fn place(name: &str) -> (Option<String>, String) {
         }
         _ => (None, name.to_owned()),
     }
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The layers, those outside of any first.
@@ -89,13 +91,13 @@ pub fn layers(tensors: &[SurveyedTensor]) -> Vec<Layer> {
     }
     // Stable: layers stay in the model's order.
     members.sort_by_key(|members| members.first().is_some_and(|tensor| tensor.layer.is_some()));
-    let layer = |members: &Vec<&SurveyedTensor>| Layer {
+    let layers = members.iter().map(|members| Layer {
         layer: members.first().and_then(|tensor| tensor.layer.clone()),
         a: LayerSide::new(members.iter().filter_map(|tensor| tensor.a.as_ref())),
         b: LayerSide::new(members.iter().filter_map(|tensor| tensor.b.as_ref())),
         relative_error: error(members.iter().copied()),
-    };
-    members.iter().map(layer).collect()
+    });
+    layers.collect()
 }
 
 /// The relative error over all values of these tensors; NaN if some differ that are not finite.
@@ -110,7 +112,8 @@ fn error<'t>(tensors: impl Iterator<Item = &'t SurveyedTensor>) -> Option<f64> {
 
 impl LayerSide {
     fn new<'s>(all: impl Iterator<Item = &'s SurveyedSide>) -> LayerSide {
-        let (mut layer, mut all_equal) = (LayerSide::default(), true);
+        let mut layer = LayerSide::default();
+        let mut all_equal = true;
         for side in all {
             layer.tensors += 1;
             layer.parameters = layer.parameters.saturating_add(side.parameters);
@@ -143,7 +146,8 @@ pub fn heat_map(tensors: &[SurveyedTensor]) -> Option<HeatMap> {
     let mut kinds: Vec<(&str, u64)> = Vec::new();
     let mut known: HashMap<&str, usize> = HashMap::new();
     let mut cells: HashMap<(&str, &str), Vec<&SurveyedTensor>> = HashMap::new();
-    let (mut rows, mut seen) = (Vec::new(), HashSet::new());
+    let mut rows = Vec::new();
+    let mut seen = HashSet::new();
     let mut outside = Vec::new();
     for tensor in compared {
         let Some(layer) = tensor.layer.as_deref() else {
@@ -167,14 +171,14 @@ pub fn heat_map(tensors: &[SurveyedTensor]) -> Option<HeatMap> {
     if let Some(&least) = largest.get(MOST_KINDS) {
         kinds.retain(|(_, parameters)| *parameters > least);
     }
-    let row = |layer: &&str| {
-        let cell = |(kind, _): &(&str, u64)| error(cells.get(&(*layer, *kind))?.iter().copied());
-        HeatRow { layer: (*layer).to_owned(), relative_errors: kinds.iter().map(cell).collect() }
-    };
-    let rows = rows.iter().map(row).collect();
+    let mut heat_rows = Vec::with_capacity(rows.len());
+    for layer in rows {
+        let errors = kinds.iter().map(|(kind, _)| error(cells.get(&(layer, *kind))?.iter().copied()));
+        heat_rows.push(HeatRow { layer: layer.to_owned(), relative_errors: errors.collect() });
+    }
     let left_out = n_kinds - kinds.len();
     let kinds = kinds.into_iter().map(|(kind, _)| kind.to_owned()).collect();
-    Some(HeatMap { kinds, left_out, rows, outside })
+    Some(HeatMap { kinds, left_out, rows: heat_rows, outside })
 }
 
 #[cfg(test)]

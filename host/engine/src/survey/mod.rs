@@ -188,7 +188,7 @@ pub fn survey(
         tensors.iter_mut().for_each(|tensor| tensor.status = None);
     }
     let models = [Some(a), b];
-    let findings = findings::findings(engine, models, (&sides, &pairs), &tensors)?;
+    let findings = findings::findings(engine, models, &sides, &pairs, &tensors)?;
     models.iter().flatten().try_for_each(|opened| opened.files.refuse_changed())?;
     let layers = layers::layers(&tensors);
     let heat_map = b.and_then(|_| layers::heat_map(&tensors));
@@ -211,7 +211,8 @@ fn paired(sides: &Sides<'_>, both: bool) -> Result<Vec<Together>> {
 
 /// Returns whether two tensors can be read side by side.
 fn comparable(engine: &Engine, sides: &Sides<'_>, a: usize, b: usize) -> bool {
-    let (a, b) = (sides.a.tensor(a), sides.b.tensor(b));
+    let a = sides.a.tensor(a);
+    let b = sides.b.tensor(b);
     a.shape == b.shape && Measure::new(a.dtype, b.dtype, 0.0, &engine.registry).is_some()
 }
 
@@ -346,14 +347,14 @@ fn surveyed(engine: &Engine, opened: &OpenedModel) -> Result<SurveyedModel> {
 
 /// Bytes between one payload and the next of the same file.
 fn between_payloads(opened: &OpenedModel) -> u64 {
-    let extent = |payload: &Payload| match payload {
+    let extents = opened.model.tensors.iter().filter_map(|tensor| match &tensor.payload {
         Payload::Extent { extent, .. } if extent.len > 0 => Some((extent.file, extent.offset, extent.len)),
         _ => None,
-    };
-    let mut extents: Vec<_> =
-        opened.model.tensors.iter().filter_map(|tensor| extent(&tensor.payload)).collect();
+    });
+    let mut extents: Vec<_> = extents.collect();
     extents.sort_unstable();
-    let (mut sum, mut at) = (0u64, None);
+    let mut sum = 0u64;
+    let mut at = None;
     for (file, offset, len) in extents {
         let end = at.filter(|(of, _)| *of == file).map_or(offset, |(_, end)| end);
         sum = sum.saturating_add(offset.saturating_sub(end));

@@ -72,7 +72,6 @@ impl Registry {
         for spec in slot.options.iter().filter(|spec| !spec.default.is_empty()) {
             options.set(&spec.name, &spec.default);
         }
-        let shown = |text: &str| escape(text, 80);
         for (name, value) in given.iter() {
             let Some(spec) = slot.options.iter().find(|spec| spec.name == name) else {
                 let names: Vec<_> = slot.options.iter().map(|spec| spec.name.as_str()).collect();
@@ -80,7 +79,8 @@ impl Registry {
                     [] => "leave it out: this backend has no options".to_owned(),
                     _ => format!("choose from: {}", names.join(", ")),
                 };
-                let message = format!("the backend `{}` has no option `{}`", shown(id), shown(name));
+                let message =
+                    format!("the backend `{}` has no option `{}`", escape(id, 80), escape(name, 80));
                 return Err(Error::invalid_argument(message).hint(hint));
             };
             spec.check(id, value)?;

@@ -204,7 +204,8 @@ impl QuantizerSlot {
     fn make(&self) -> &Result<Able> {
         self.made.get_or_init(|| {
             let quantizer: Arc<dyn Quantizer> = Arc::from(self.provider.quantizer()?);
-            let (dtypes, repacks) = (quantizer.dtypes()?, quantizer.repacks()?);
+            let dtypes = quantizer.dtypes()?;
+            let repacks = quantizer.repacks()?;
             quantizer.recipes()?;
             Ok(Able { quantizer, dtypes, repacks })
         })
@@ -220,8 +221,8 @@ impl Registry {
     /// Returns whether a format, and the one that writes its weights, hold tensors of a type.
     pub fn holds(&self, format: &Format, dtype: DType) -> bool {
         let parts = &format.manifest.parts;
-        let is_of_weights = |of: &&Format| of.manifest.writes && parts.iter().any(|part| part == of.id());
-        let mut of_weights = self.formats().iter().filter(is_of_weights);
+        let writing = self.formats().iter().filter(|of| of.manifest.writes);
+        let mut of_weights = writing.filter(|of| parts.iter().any(|part| part == of.id()));
         format.manifest.carries.dtype(dtype.name())
             && (parts.is_empty() || of_weights.any(|of| of.manifest.carries.dtype(dtype.name())))
     }
@@ -275,8 +276,9 @@ impl Registry {
     /// # Errors
     /// InvalidArgument, naming the available formats.
     pub fn format(&self, id: &str) -> Result<&Format> {
-        let named = |f: &&Format| f.id() == id || f.manifest.aliases.iter().any(|alias| alias == id);
-        self.formats.iter().find(named).ok_or_else(|| {
+        let mut formats = self.formats.iter();
+        let named = formats.find(|f| f.id() == id || f.manifest.aliases.iter().any(|alias| alias == id));
+        named.ok_or_else(|| {
             let known: Vec<_> = self.formats.iter().map(Format::id).collect();
             let hint = match known[..] {
                 [] => "run `apr plugins list`: no format plugin is loaded".to_owned(),
@@ -304,8 +306,8 @@ impl Registry {
     /// The plugin that an architecture's table comes from.
     pub fn table_provider(&self, id: &str) -> Option<&Plugin> {
         self.plugins.iter().find(|plugin| {
-            let has = |manifest: &Manifest| manifest.architectures.iter().any(|known| known == id);
-            plugin.state.is_ok() && plugin.manifest.as_ref().is_some_and(has)
+            let manifest = plugin.manifest.as_ref().filter(|_| plugin.state.is_ok());
+            manifest.is_some_and(|manifest| manifest.architectures.iter().any(|known| known == id))
         })
     }
 
@@ -375,13 +377,12 @@ impl Registry {
         for (number, plugin) in self.plugins.iter_mut().enumerate() {
             let Ok(provider) = &plugin.state else { continue };
             let quantizer = self.quantizers.iter().find(|slot| slot.plugin == number);
-            let made =
-                || quantizer.map_or(Ok(()), |slot| slot.make().as_ref().map(drop).map_err(Error::clone));
-            let kernels = || {
-                let mut own = self.kernels.iter().filter(|slot| slot.plugin == number);
-                own.try_for_each(|slot| slot.make().map(drop))
-            };
-            if let Err(error) = provider.load().and_then(|()| made()).and_then(|()| kernels()) {
+            let mut kernels = self.kernels.iter().filter(|slot| slot.plugin == number);
+            let made = provider.load().and_then(|()| match quantizer {
+                Some(slot) => slot.make().as_ref().map(drop).map_err(Error::clone),
+                None => Ok(()),
+            });
+            if let Err(error) = made.and_then(|()| kernels.try_for_each(|slot| slot.make().map(drop))) {
                 plugin.state = Err(error);
             }
         }

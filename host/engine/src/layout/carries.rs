@@ -3,9 +3,7 @@
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{ForeignCarrier, name_after_file};
-use apr_sdk::{
-    CheckedModel, DType, DTypeKind, Error, ForeignFile, ForeignPolicy, Model, Obstacle, Result, escape,
-};
+use apr_sdk::{CheckedModel, DType, DTypeKind, Error, ForeignPolicy, Model, Obstacle, Result, escape};
 
 /// The flags that would give tensors types that the target holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +55,7 @@ pub fn name_after(model: &mut Model, target: &Format, file: &str) -> Option<Stri
     let name = name_after_file(file, extension);
     let tensor = model.tensors.first_mut().filter(|_| target.manifest.carries.one_tensor)?;
     let before = std::mem::replace(&mut tensor.name, name.to_owned());
-    let (was, is) = (escape(&before, 120), escape(name, 120));
+    let [was, is] = [&before, name].map(|name| escape(name, 120));
     (before != name)
         .then(|| format!("not carried: the name `{was}`; the tensor is called after its file, `{is}`"))
 }
@@ -69,7 +67,8 @@ fn ways_out(dtype: DType, target: &Format, casting: Casting) -> String {
     let held = [DType::F32, DType::F16, DType::BF16].map(|to| (to, target.manifest.carries.dtype(to.name())));
     let held: Vec<String> =
         held.iter().filter(|(_, is_held)| *is_held).map(|(to, _)| to.name().to_lowercase()).collect();
-    let (Some(first), all) = (held.first(), held.join("|")) else { return ANOTHER.to_owned() };
+    let Some(first) = held.first() else { return ANOTHER.to_owned() };
+    let all = held.join("|");
     match (kind, casting) {
         (_, Casting::No) => ANOTHER.to_owned(),
         (Some(DTypeKind::Block), _) => {
@@ -94,21 +93,17 @@ const LONGEST_PATH: usize = 1024;
 
 /// Removes companions whose names no file system accepts, if they would become files.
 fn overlong_names(model: &mut Model) -> Vec<String> {
-    let overlong = |name: &str| {
-        let longest = name.split('/').map(str::len).max().unwrap_or(0);
-        match (longest > LONGEST_NAME, name.len() > LONGEST_PATH) {
-            (true, _) => Some(format!("its name has {longest} bytes, and a file's {LONGEST_NAME} at most")),
-            (_, true) => Some(format!("its path has {} bytes, the limit is {LONGEST_PATH}", name.len())),
-            _ => None,
-        }
-    };
     let mut lost = Vec::new();
-    model.assets.retain(|asset| match overlong(&asset.name) {
-        Some(why) => {
-            lost.push(format!("not carried: the companion file `{}`: {why}", escape(&asset.name, 60)));
-            false
-        }
-        None => true,
+    model.assets.retain(|asset| {
+        let longest = asset.name.split('/').map(str::len).max().unwrap_or(0);
+        let len = asset.name.len();
+        let why = match (longest > LONGEST_NAME, len > LONGEST_PATH) {
+            (true, _) => format!("its name has {longest} bytes, and a file's {LONGEST_NAME} at most"),
+            (_, true) => format!("its path has {len} bytes, the limit is {LONGEST_PATH}"),
+            _ => return true,
+        };
+        lost.push(format!("not carried: the companion file `{}`: {why}", escape(&asset.name, 60)));
+        false
     });
     lost
 }
@@ -135,9 +130,11 @@ pub fn prune(
         // The formats of its parts write their own metadata.
         let own = foreign.format == target.id() || target.manifest.parts.contains(&foreign.format);
         let keep = carried || own;
-        let is_lost = |file: &ForeignFile, key: &str| !restates(&foreign.format, &file.name, key);
-        let of_file = |f: &ForeignFile| f.typed.iter().filter(|(key, _)| is_lost(f, key)).count();
-        let n_keys: usize = foreign.files.iter().map(of_file).sum();
+        let mut n_keys = 0;
+        for file in &foreign.files {
+            let lost = file.typed.iter().filter(|(key, _)| !restates(&foreign.format, &file.name, key));
+            n_keys += lost.count();
+        }
         if !keep && n_keys > 0 {
             let way = match (policy, carries.foreign) {
                 (ForeignPolicy::Drop, _) => "",
@@ -154,9 +151,12 @@ pub fn prune(
     }
     if !carries.assets && !model.assets.is_empty() {
         // A file whose whole text the output states, as that of a chat template.
-        let is_said = |name: &str| formats.iter().any(|format| restates(format, name, ""));
-        let names = model.assets.drain(..).filter(|asset| !is_said(&asset.name));
-        let names: Vec<_> = names.map(|asset| escape(&asset.name, 60)).collect();
+        let mut names = Vec::new();
+        for asset in model.assets.drain(..) {
+            if !formats.iter().any(|format| restates(format, &asset.name, "")) {
+                names.push(escape(&asset.name, 60).to_string());
+            }
+        }
         if !names.is_empty() {
             lost.push(format!("not carried: the companion files {}", names.join(", ")));
         }

@@ -75,7 +75,8 @@ impl<'a> Collector<'a> {
 
     /// Sets what parts need to know: the user's options, and whether names are kept whatever a format needs.
     pub fn asked(mut self, given: &'a [GivenOption], any_dialect: bool) -> Collector<'a> {
-        (self.given, self.any_dialect) = (given, any_dialect);
+        self.given = given;
+        self.any_dialect = any_dialect;
         self
     }
 
@@ -135,8 +136,7 @@ impl<'a> Collector<'a> {
         if self.names.contains(name) {
             return refuse(format!("the output would have two files called `{shown}`"));
         }
-        let folder = |at: usize| &name[..at];
-        let folders: Vec<&str> = name.match_indices('/').map(|(at, _)| folder(at)).collect();
+        let folders: Vec<&str> = name.match_indices('/').map(|(at, _)| &name[..at]).collect();
         // Folders are stored with a trailing slash.
         let is_folder = self.names.contains(&format!("{name}/"));
         if let Some(file) =
@@ -190,8 +190,8 @@ impl<'a> Collector<'a> {
 
 impl LayoutSink for Collector<'_> {
     fn file(&mut self, name: &str) -> Result<()> {
-        let inside = |piece: &str| !piece.is_empty() && piece != "." && piece != "..";
-        if name.contains('\0') || name.contains('\\') || !name.split('/').all(inside) {
+        let is_path = name.split('/').all(|piece| !matches!(piece, "" | "." | ".."));
+        if name.contains('\0') || name.contains('\\') || !is_path {
             return Err(Error::plugin(format!("the writer named a file `{}`", escape(name, 120))));
         }
         let limit = Limits::default().files as usize;

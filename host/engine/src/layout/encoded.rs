@@ -45,22 +45,9 @@ impl Encoded {
         if !(1..=LARGEST).contains(&block_size) {
             return Err(Error::plugin(format!("the writer asked for blocks of {block_size} bytes")));
         }
-        let bound_of = |len: u64| match len {
-            0 => Ok(0),
-            len => {
-                let bound = writer.encoded_bound(&codec, len)?;
-                let most = (len * GROWTH.0 + GROWTH.1).min(LARGEST);
-                if (1..=most).contains(&bound) {
-                    return Ok(bound);
-                }
-                Err(Error::plugin(format!(
-                    "the writer says that {len} bytes may become {bound} when encoded"
-                )))
-            }
-        };
-        let (n_full, last) = (raw_len / block_size, raw_len % block_size);
-        let full = if n_full > 0 { bound_of(block_size)? } else { 0 };
-        let bounds = (full, bound_of(last)?);
+        let n_full = raw_len / block_size;
+        let full = if n_full > 0 { bound_of(writer, &codec, block_size)? } else { 0 };
+        let bounds = (full, bound_of(writer, &codec, raw_len % block_size)?);
         let bound = full.checked_mul(n_full).and_then(|all| all.checked_add(bounds.1));
         let bound = bound.ok_or_else(|| Error::unsupported("an encoded payload may pass 2^64 bytes"))?;
         Ok(Encoded { codec, own, raw_len, block_size, lengths, bound, bounds })
@@ -82,6 +69,18 @@ impl Encoded {
         let unit = self.unit_len().min(self.raw_len);
         3 * unit.max((unit.div_ceil(self.block_size) * self.bounds.0).max(self.bounds.1))
     }
+}
+
+fn bound_of(writer: &dyn Writer, codec: &Codec, len: u64) -> Result<u64> {
+    if len == 0 {
+        return Ok(0);
+    }
+    let bound = writer.encoded_bound(codec, len)?;
+    let most = (len * GROWTH.0 + GROWTH.1).min(LARGEST);
+    if (1..=most).contains(&bound) {
+        return Ok(bound);
+    }
+    Err(Error::plugin(format!("the writer says that {len} bytes may become {bound} when encoded")))
 }
 
 #[cfg(test)]

@@ -16,15 +16,15 @@ struct Headers {
 
 /// The files of a layout without their payload.
 pub fn headers(files: &[OutputFile]) -> Vec<Arc<dyn Backing>> {
-    let held = |file: &OutputFile| {
+    let mut all: Vec<Arc<dyn Backing>> = Vec::with_capacity(files.len());
+    for (number, file) in (0..).zip(files) {
         let inline = file.segments.iter().filter_map(|placed| match &placed.segment {
             Segment::Inline(bytes) => Some((placed.offset, bytes.clone())),
             _ => None,
         });
-        inline.collect()
-    };
-    let file = |(number, file): (u64, &OutputFile)| Headers { number, len: file.len, held: held(file) };
-    (0..).zip(files).map(file).map(|headers| Arc::new(headers) as Arc<dyn Backing>).collect()
+        all.push(Arc::new(Headers { number, len: file.len, held: inline.collect() }));
+    }
+    all
 }
 
 impl Backing for Headers {
@@ -37,14 +37,11 @@ impl Backing for Headers {
         let end = offset.saturating_add(out.len() as u64);
         let first = self.held.partition_point(|(at, bytes)| at + bytes.len() as u64 <= offset);
         for (at, bytes) in self.held[first..].iter().take_while(|(at, _)| *at < end) {
-            let (from, to) = (offset.max(*at), end.min(at + bytes.len() as u64));
+            let from = offset.max(*at);
+            let to = end.min(at + bytes.len() as u64);
             let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-            let (Some(room), Some(bytes)) = (
-                out.get_mut(place(from - offset)..place(to - offset)),
-                bytes.get(place(from - at)..place(to - at)),
-            ) else {
-                continue;
-            };
+            let Some(room) = out.get_mut(place(from - offset)..place(to - offset)) else { continue };
+            let Some(bytes) = bytes.get(place(from - at)..place(to - at)) else { continue };
             room.copy_from_slice(bytes);
         }
         Ok(())

@@ -148,9 +148,9 @@ impl Layout {
     /// The tensors whose payload is encoded or comes after encoded payload: they must be computed in output
     /// order.
     pub fn in_order(&self) -> HashSet<usize> {
-        let floats =
-            |file: usize, segment| self.files[file].floats_from.is_some_and(|first| first <= segment);
-        let payloads = self.numbered_payloads().filter(|(file, segment, ..)| floats(*file, *segment));
+        let payloads = self.numbered_payloads().filter(|(file, segment, ..)| {
+            self.files[*file].floats_from.is_some_and(|first| first <= *segment)
+        });
         payloads.map(|(.., tensor)| tensor).collect()
     }
 

@@ -47,10 +47,8 @@ impl Collector<'_> {
                 return Err(Error::plugin(message));
             }
             // The user's options take precedence.
-            let said = |(of, given, _): &(Option<String>, String, String)| {
-                given == name && of.as_ref().is_none_or(|of| of == format.id())
-            };
-            if !self.given.iter().any(said) {
+            let mut own = self.given.iter().filter(|(of, ..)| of.as_ref().is_none_or(|of| of == format.id()));
+            if !own.any(|(_, given, _)| given == name) {
                 options.set(name, value);
             }
         }
@@ -98,18 +96,21 @@ impl Collector<'_> {
 fn numbers(part: &PartRequest<'_>, model: &Model) -> Result<Vec<usize>> {
     let Some(tensors) = part.tensors else { return Ok((0..model.tensors.len()).collect()) };
     let mut taken = vec![false; model.tensors.len()];
-    let mut take = |number: u64| {
-        let place = usize::try_from(number).ok().and_then(|place| Some((place, taken.get_mut(place)?)));
-        let times = match place {
-            Some((place, taken)) => match std::mem::replace(taken, true) {
-                false => return Ok(place),
-                true => " twice",
-            },
+    let mut numbers = Vec::with_capacity(tensors.len());
+    for &number in tensors {
+        let place = usize::try_from(number).unwrap_or(usize::MAX);
+        let times = match taken.get_mut(place) {
+            Some(taken) if !*taken => {
+                *taken = true;
+                numbers.push(place);
+                continue;
+            }
+            Some(_) => " twice",
             None => "",
         };
-        Err(Error::plugin(format!("the writer put tensor number {number} into a part{times}")))
-    };
-    tensors.iter().map(|&number| take(number)).collect()
+        return Err(Error::plugin(format!("the writer put tensor number {number} into a part{times}")));
+    }
+    Ok(numbers)
 }
 
 /// The model for a part's writer: its tensors, and its own format's metadata. The rest belongs to the whole.
@@ -125,7 +126,8 @@ fn part_of(whole: &Model, numbers: &[usize], format: &Format) -> Model {
 fn check_dialect(model: &Model, format: &Format, any: bool) -> Result<()> {
     match &format.manifest.dialect {
         DialectRule::Always(want) | DialectRule::Requires(want) if !any && *want != model.dialect => {
-            let (name, have) = (&format.manifest.name, &model.dialect);
+            let name = &format.manifest.name;
+            let have = &model.dialect;
             Err(Error::unsupported(format!(
                 "{name} needs names of the dialect `{want}`, the model has `{have}`"
             )))

@@ -96,12 +96,12 @@ pub fn notes<'t>(left: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<String> 
             None => reasons.push((reason, vec![name])),
         }
     }
-    let line = |(reason, names): (&str, Vec<&str>)| {
+    let lines = reasons.into_iter().map(|(reason, names)| {
         let shown: Vec<String> = names.iter().take(3).map(|name| escape(name, 120)).collect();
         let more = if names.len() > shown.len() { ", ..." } else { "" };
         format!("left out: {} ({reason}): {}{more}", n_of(names.len(), "tensor"), shown.join(", "))
-    };
-    reasons.into_iter().map(line).collect()
+    });
+    lines.collect()
 }
 
 #[cfg(test)]

@@ -29,10 +29,9 @@ pub struct Match<'n> {
 /// # Errors
 /// InvalidArgument for an invalid pattern, and for one that matches nothing, with similar names.
 pub fn matches<'n>(flag: &str, pattern: &str, names: &[&'n str]) -> Result<Vec<Match<'n>>> {
-    let is_whole = |(number, name): (usize, &&str)| {
-        (*name == pattern).then(|| Match { number, stars: vec!["*"; n_stars(pattern)] })
-    };
-    let whole: Vec<Match<'_>> = names.iter().enumerate().filter_map(is_whole).collect();
+    let whole = names.iter().enumerate().filter(|(_, name)| **name == pattern);
+    let whole: Vec<_> =
+        whole.map(|(number, _)| Match { number, stars: vec!["*"; n_stars(pattern)] }).collect();
     if !whole.is_empty() {
         return Ok(whole);
     }

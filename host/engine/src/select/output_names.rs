@@ -54,14 +54,16 @@ fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap
         let rule = format!("--rename '{}={}'", escape(old, 200), escape(new, 200));
         let pieces = pieces(new).map_err(|what| Error::invalid_argument(format!("{rule}: {what}")))?;
         let found = matches("--rename", old, &names)?;
-        let (have, want) = (pieces.len() - 1, n_stars(old));
+        let have = pieces.len() - 1;
+        let want = n_stars(old);
         if have != want {
             let message = format!("{rule}: the new name has {have} of `*`, the pattern {want}");
             let hint = "write as many `*` on both sides: each stands for what it matched, in this order";
             return Err(Error::invalid_argument(message).hint(hint));
         }
         for found in found {
-            let (name, number) = (names[found.number].to_owned(), found.number);
+            let name = names[found.number].to_owned();
+            let number = found.number;
             if let Some(other) = renamed.get(&number) {
                 let message = format!("{} and {rule} both match it", other.rule);
                 return Err(Error::invalid_argument(message).tensor(&name).hint("narrow one of the two"));
@@ -115,8 +117,7 @@ fn follow_codes(tensors: &[Tensor], renamed: &mut HashMap<usize, Renamed>) {
         let Some(one) = renamed.get(&codes).cloned() else { continue };
         let name = tensors[number].name.clone();
         let to = name.strip_prefix(one.name.as_str()).map_or(name.clone(), |suffix| one.to + suffix);
-        let follows = || Renamed { name, to, rule: one.rule, number };
-        renamed.entry(number).or_insert_with(follows);
+        renamed.entry(number).or_insert(Renamed { name, to, rule: one.rule, number });
     }
 }
 
@@ -128,9 +129,8 @@ fn refuse_same_names(before: &[Tensor], after: &[Tensor], renamed: &HashMap<usiz
         let Some(one) = renamed.get(&number).or(renamed.get(&other)) else { continue };
         let [first, second] = if renamed.contains_key(&other) { [other, number] } else { [number, other] };
         let stays = if renamed.contains_key(&second) { "" } else { ", which keeps its name" };
-        let told = |number: usize| format!("`{}`", escape(&before[number].name, 120));
-        let (first, second) = (told(first), told(second));
-        let message = format!("{} gives one name to two tensors: {first} and {second}{stays}", one.rule);
+        let [first, second] = [first, second].map(|number| escape(&before[number].name, 120));
+        let message = format!("{} gives one name to two tensors: `{first}` and `{second}`{stays}", one.rule);
         return Err(Error::invalid_argument(message)
             .tensor(&tensor.name)
             .hint("give each a name of its own"));
@@ -147,13 +147,15 @@ pub fn notes(renamed: &[Renamed]) -> Vec<String> {
             None => rules.push((&one.rule, vec![one])),
         }
     }
-    let line = |(rule, of): (&str, Vec<&Renamed>)| {
-        let pair = |one: &&Renamed| format!("{} -> {}", escape(&one.name, 120), escape(&one.to, 120));
-        let shown: Vec<String> = of.iter().take(3).map(pair).collect();
-        let more = if of.len() > shown.len() { ", ..." } else { "" };
-        format!("renamed: {} ({rule}): {}{more}", n_of(of.len(), "tensor"), shown.join(", "))
-    };
-    rules.into_iter().map(line).collect()
+    let mut lines = Vec::with_capacity(rules.len());
+    for (rule, of) in rules {
+        let shown = of.iter().take(3);
+        let shown = shown.map(|one| format!("{} -> {}", escape(&one.name, 120), escape(&one.to, 120)));
+        let shown = shown.collect::<Vec<String>>().join(", ");
+        let more = if of.len() > 3 { ", ..." } else { "" };
+        lines.push(format!("renamed: {} ({rule}): {shown}{more}", n_of(of.len(), "tensor")));
+    }
+    lines
 }
 
 #[cfg(test)]

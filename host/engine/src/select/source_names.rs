@@ -103,8 +103,8 @@ fn count_anew(model: &mut Model, kept: &[usize], n_before: usize) {
         for file in &mut foreign.files {
             let end = first.saturating_add(file.n_tensors);
             // The selected ones are in source order.
-            let below = |end: u64| kept.partition_point(|&number| (number as u64) < end);
-            file.n_tensors = (below(end) - below(first)) as u64;
+            let [before, up_to] = [first, end].map(|end| kept.partition_point(|&n| (n as u64) < end));
+            file.n_tensors = (up_to - before) as u64;
             first = end;
         }
     }
@@ -112,14 +112,13 @@ fn count_anew(model: &mut Model, kept: &[usize], n_before: usize) {
 
 fn take_below(model: &mut Model, prefix: &str) -> Result<Vec<usize>> {
     let start = format!("{}.", prefix.trim_end_matches('.'));
-    let below = |name: &str| name.strip_prefix(&start).filter(|rest| !rest.is_empty()).map(str::to_owned);
     let mut kept = Vec::new();
     let mut left = Vec::new();
     let mut tensors = Vec::new();
     for (number, mut tensor) in std::mem::take(&mut model.tensors).into_iter().enumerate() {
-        match below(&tensor.name) {
+        match tensor.name.strip_prefix(&start).filter(|rest| !rest.is_empty()) {
             Some(name) => {
-                tensor.name = name;
+                tensor.name = name.to_owned();
                 tensors.push(tensor);
                 kept.push(number);
             }
@@ -156,18 +155,19 @@ pub fn expand(mapping: &[(String, String)], names: &[&str]) -> Result<Vec<(usize
         match numbers.get(from.as_str()) {
             Some(&number) => pairs.push((number, to.clone())),
             None if from.contains('{') => {
-                let (from, to) = (Pattern::parse(from)?, Pattern::parse(to)?);
+                let from = Pattern::parse(from)?;
+                let to = Pattern::parse(to)?;
                 if let Some(place) = to.places().iter().find(|place| !from.places().contains(place)) {
                     let message = format!("the tensor mapping takes `{{{place}}}` from nowhere");
                     return Err(Error::invalid_argument(message).tensor(to.text()));
                 }
                 for (number, name) in names.iter().enumerate() {
                     let Some(found) = from.numbers(name) else { continue };
-                    let at = |place: &str| {
+                    let name = to.name(|place| {
                         let place = from.places().iter().position(|p| p == place);
                         place.and_then(|place| found.get(place).copied()).unwrap_or(0)
-                    };
-                    pairs.push((number, to.name(at)));
+                    });
+                    pairs.push((number, name));
                 }
             }
             None => {}

@@ -2,7 +2,7 @@
 //! once.
 
 use crate::engine::Engine;
-use crate::expression::{Measure, PlannedTensor, measure};
+use crate::expression::{Measure, measure};
 use crate::open::OpenedModel;
 use crate::planned::PlannedModel;
 use crate::wording::n_of;
@@ -23,10 +23,10 @@ pub fn apply(
     look: bool,
 ) -> Result<Vec<String>> {
     // Tensors that change anyway need not be read.
-    let wanted = |(number, one): (usize, &PlannedTensor)| {
-        one.narrow_if_exact.filter(|_| !one.is_retyped()).map(|dtype| (number, dtype))
-    };
-    let wanted: Vec<(usize, DType)> = planned.tensors.iter().enumerate().filter_map(wanted).collect();
+    let mut wanted: Vec<(usize, DType)> = Vec::new();
+    for (number, one) in planned.tensors.iter().enumerate().filter(|(_, one)| !one.is_retyped()) {
+        wanted.extend(one.narrow_if_exact.map(|dtype| (number, dtype)));
+    }
     if !look && !wanted.is_empty() {
         let tensors = n_of(wanted.len(), "tensor");
         return Ok(vec![format!("{tensors} may be narrowed if that is lossless: sizes are upper bounds")]);
@@ -51,15 +51,16 @@ pub fn apply(
     }
     let mut notes = Vec::new();
     for kind @ (from, to) in kinds {
-        let of_kind = |exact: bool| found.iter().filter(move |(k, _, e)| *k == kind && *e == exact);
-        let narrowed = of_kind(true).count();
+        let of_kind = found.iter().filter(|(k, ..)| *k == kind);
+        let narrowed = of_kind.clone().filter(|(.., exact)| *exact).count();
         if narrowed > 0 {
             notes.push(format!(
                 "{} of {from} written as {to}, which holds every value exactly",
                 n_of(narrowed, "tensor")
             ));
         }
-        let kept: Vec<String> = of_kind(false)
+        let kept: Vec<String> = of_kind
+            .filter(|(.., exact)| !exact)
             .map(|(_, n, _)| escape(&planned.tensors[*n].tensor.name, 120).to_string())
             .collect();
         if !kept.is_empty() {

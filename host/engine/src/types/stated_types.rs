@@ -1,6 +1,5 @@
 //! Updates metadata keys that name the type of the weights when that changes.
 
-use crate::expression::Expression;
 use crate::planned::PlannedModel;
 use crate::registry::Format;
 use apr_sdk::{DType, Tensor, Value};
@@ -10,9 +9,10 @@ use std::collections::BTreeMap;
 pub fn follow(planned: &mut PlannedModel, target: &Format) {
     let manifest = &target.manifest;
     // What a packed weight was before is not known from its codes.
-    let is_packed = |part: &Expression| part.packed().is_some();
-    let retyped =
-        planned.tensors.iter().any(|one| one.is_retyped() || one.expression.parts().iter().any(is_packed));
+    let retyped = planned
+        .tensors
+        .iter()
+        .any(|one| one.is_retyped() || one.expression.parts().iter().any(|part| part.packed().is_some()));
     let name =
         |dtype: DType| manifest.type_names.iter().find(|(own, _)| own == dtype.name()).map(|(_, name)| name);
     let Some(usual) =
@@ -30,8 +30,9 @@ pub fn follow(planned: &mut PlannedModel, target: &Format) {
     for (key, value) in foreign.files.iter_mut().flat_map(|file| &mut file.typed) {
         // Also in the configurations of a model's parts.
         let last = key.rsplit('.').next().unwrap_or(key);
-        let is_name = |said: &str| manifest.type_names.iter().any(|(_, name)| name == said);
-        if manifest.type_keys.iter().any(|own| own == last) && value.as_str().is_some_and(is_name) {
+        let is_type =
+            value.as_str().is_some_and(|said| manifest.type_names.iter().any(|(_, name)| name == said));
+        if is_type && manifest.type_keys.iter().any(|own| own == last) {
             *value = Value::from_string(usual);
         }
     }

@@ -38,7 +38,7 @@ pub fn fit(
         _ => return Ok(None),
     };
     let beyond: Vec<(u32, &str)> = tokenizer.each().filter(|(id, _)| *id >= rows).collect();
-    refuse(&tokenizer, &beyond, (embedding, rows), target)?;
+    refuse(&tokenizer, &beyond, embedding, rows, target)?;
     let dropped: Vec<Dropped> = beyond
         .iter()
         .map(|(id, text)| Dropped { name: format!("{id} `{}`", escape(text, 60)), rule: RULE.to_owned() })
@@ -60,8 +60,8 @@ pub fn fit(
 
 /// The tensor that has a row for each token, if the architecture's table names it, and how many rows it has.
 pub fn embedding<'m>(model: &'m Model, specs: &TensorSpecs) -> Option<(&'m Tensor, u64)> {
-    let is_embedding = |number: usize| specs.of(number).role.as_deref() == Some(EMBEDDING);
-    let (_, tensor) = model.tensors.iter().enumerate().find(|(number, _)| is_embedding(*number))?;
+    let mut tensors = model.tensors.iter().enumerate();
+    let (_, tensor) = tensors.find(|(number, _)| specs.of(*number).role.as_deref() == Some(EMBEDDING))?;
     Some((tensor, *tensor.shape.first()?))
 }
 
@@ -69,13 +69,13 @@ pub fn embedding<'m>(model: &'m Model, specs: &TensorSpecs) -> Option<(&'m Tenso
 fn refuse(
     tokenizer: &Tokenizer,
     beyond: &[(u32, &str)],
-    (embedding, rows): (&Tensor, u32),
+    embedding: &Tensor,
+    rows: u32,
     target: &Format,
 ) -> Result<()> {
     const HINT: &str = "remove the tokens beyond from the tokenizer's files, or give the embedding more rows \
                         (resize_token_embeddings)";
     let refused = |message: String| Err(Error::unsupported(message).tensor(&embedding.name).hint(HINT));
-    let text = |id: u32| escape(tokenizer.token(id).unwrap_or_default(), 60).to_string();
     if tokenizer.spelling != Spelling::SentencePiece {
         let first = beyond.first().map_or_else(String::new, |(_, text)| {
             format!(", `{}` the first of those beyond", escape(text, 60))
@@ -89,7 +89,8 @@ fn refuse(
     let ends = tokenizer.ends.iter().map(|id| ("eos", *id));
     let mut named = tokenizer.special.iter().map(|(name, id)| (name.as_str(), *id)).chain(unk).chain(ends);
     if let Some((name, id)) = named.find(|(_, id)| *id >= rows) {
-        let (name, text) = (escape(name, 40), text(id));
+        let name = escape(name, 40);
+        let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
         return refused(format!(
             "the tokenizer's `{name}` is token {id} `{text}`, and the model's embedding has {rows} rows"
         ));
@@ -128,11 +129,10 @@ fn without(tokenizer: Tokenizer, rows: u32) -> Result<Tokenizer> {
     parts.vocab_size = rows;
     parts.n_pieces = parts.n_pieces.map(|n| n.min(rows));
     let merges = std::mem::take(&mut parts.merges);
-    let is_kept = |&(left, right): &(u32, u32)| {
+    let merges = merges.into_iter().filter(|&(left, right)| {
         let joined = parts.token(left).zip(parts.token(right)).map(|(left, right)| [left, right].concat());
         joined.is_some_and(|joined| !gone.contains(&joined))
-    };
-    let merges = merges.into_iter().filter(is_kept).collect();
-    parts.merges = merges;
+    });
+    parts.merges = merges.collect();
     Tokenizer::new(parts)
 }

@@ -14,10 +14,11 @@ pub fn warning(tensors: &[PlannedTensor], dialect: &str, target: &Format) -> Opt
     let (DialectRule::Always(want) | DialectRule::Requires(want)) = &target.manifest.dialect else {
         return None;
     };
-    let is_copied = |one: &&PlannedTensor| !one.is_retyped() && is_unscaled(&one.tensor);
-    let mut found = tensors.iter().filter(is_copied).map(|one| &one.tensor);
+    let copied = tensors.iter().filter(|one| !one.is_retyped() && is_unscaled(&one.tensor));
+    let mut found = copied.map(|one| &one.tensor);
     let first = found.next().filter(|_| want != dialect)?;
-    let (n, name) = (found.count() + 1, escape(&first.name, 120));
+    let n = found.count() + 1;
+    let name = escape(&first.name, 120);
     let what = match n {
         1 => format!("`{name}` is copied as integers ({}): no scales were found", first.dtype),
         _ => {

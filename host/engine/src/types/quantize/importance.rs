@@ -69,9 +69,10 @@ impl ImportanceMatrix {
                 }
             }
         }
-        let has = |name: &str, texts: &[String]| texts.iter().any(|text| name.contains(text));
-        let is_kept = |name: &str| (include.is_empty() || has(name, include)) && !has(name, exclude);
-        self.tensors.retain(|(_, name), _| is_kept(name));
+        self.tensors.retain(|(_, name), _| {
+            let is_included = include.is_empty() || include.iter().any(|text| name.contains(text));
+            is_included && !exclude.iter().any(|text| name.contains(text))
+        });
         Ok(())
     }
 
@@ -79,8 +80,10 @@ impl ImportanceMatrix {
     pub fn of(&self, facts: &TensorFacts) -> Option<&Arc<[f32]>> {
         let by_dialect = facts.names.iter().find_map(|name| self.tensors.get(name));
         // Without a table, a name may belong to any dialect.
-        let dialects = || self.tensors.keys().map(|(dialect, _)| dialect.clone()).next();
-        by_dialect.or_else(|| self.tensors.get(&(dialects()?, facts.name.clone())))
+        by_dialect.or_else(|| {
+            let (dialect, _) = self.tensors.keys().next()?;
+            self.tensors.get(&(dialect.clone(), facts.name.clone()))
+        })
     }
 
     /// The values for a tensor, unless all are 0 and so carry no information.

@@ -17,9 +17,7 @@ use crate::planned::PlannedModel;
 use crate::planned::quantization::Quantization;
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
-use apr_sdk::{
-    Assignment, DType, DTypeChoice, DTypeKind, Error, Quantizer, Record, Result, Value, Writer, escape,
-};
+use apr_sdk::{Assignment, DType, DTypeChoice, DTypeKind, Error, Quantizer, Result, Value, Writer, escape};
 use std::sync::Arc;
 
 /// Notes and warnings for the user about the chosen types.
@@ -56,12 +54,11 @@ impl TypeChooser<'_> {
             self.cast(dtype, planned)?;
         }
         if let Some(dtype) = wishes.dequantize {
-            let is_quantized = |one: &PlannedTensor| {
-                one.tensor.dtype.is_block()
-                    || one.expression.parts().iter().any(|part| part.packed().is_some())
-            };
-            for one in planned.tensors.iter_mut().filter(|one| is_quantized(one)) {
-                one.retype(dtype, &self.engine.registry, None);
+            for one in &mut planned.tensors {
+                let is_packed = one.expression.parts().iter().any(|part| part.packed().is_some());
+                if is_packed || one.tensor.dtype.is_block() {
+                    one.retype(dtype, &self.engine.registry, None);
+                }
             }
         }
         said.warnings.extend(left_over::left_over(wishes, &planned.tensors)?);
@@ -158,11 +155,12 @@ impl TypeChooser<'_> {
             }
             (None, None) => return Ok(()),
         };
-        let (mut said, mut is_importance_used): (Vec<(String, Vec<String>)>, _) = (Vec::new(), false);
+        let mut said: Vec<(String, Vec<String>)> = Vec::new();
+        let mut is_importance_used = false;
         for (number, assignment) in assigned.into_iter().enumerate() {
             let one = &mut planned.tensors[number];
             let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
-            let taken = take(wishes, assignment, one, values, (registry, &mut said));
+            let taken = take(wishes, assignment, one, values, registry, &mut said);
             is_importance_used |= taken.map_err(|e| e.tensor(&tensors[number].name))?;
         }
         notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
@@ -189,10 +187,12 @@ fn take(
     assignment: Assignment,
     one: &mut PlannedTensor,
     importance: Option<&Arc<[f32]>>,
-    (registry, said): (&Registry, &mut Vec<(String, Vec<String>)>),
+    registry: &Registry,
+    said: &mut Vec<(String, Vec<String>)>,
 ) -> Result<bool> {
     let Some(dtype) = assignment.dtype else { return Ok(false) };
-    let (tensor, from) = (&one.tensor, one.expression.stored_dtype());
+    let tensor = &one.tensor;
+    let from = one.expression.stored_dtype();
     if one.expression.is_stored_as(dtype) {
         // Its bytes already are what they would become.
         one.retype(dtype, registry, None);
@@ -257,7 +257,8 @@ fn of_columns(one: &PlannedTensor, values: &Arc<[f32]>) -> Result<ColumnImportan
     };
     let want = one.row_len().checked_mul(matrices);
     if want != Some(values.len() as u64) {
-        let (have, want) = (values.len(), want.unwrap_or(u64::MAX));
+        let have = values.len();
+        let want = want.unwrap_or(u64::MAX);
         let message = format!("the importance matrix has {have} values for it, it needs {want}");
         return Err(Error::invalid_argument(message).hint("use the matrix that was made for this model"));
     }
@@ -302,8 +303,8 @@ fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>,
     let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
     let near = known.iter().filter(|_| !is_number).min_by_key(|name| {
         // Also accept names without separators.
-        let bare = |text: &str| text.to_lowercase().replace(['_', '-', '.'], "");
-        let (name, wanted) = (bare(name), bare(wanted));
+        let [name, wanted] =
+            [name.as_str(), wanted].map(|text| text.to_lowercase().replace(['_', '-', '.'], ""));
         (strsim::levenshtein(&name, &wanted), name.len().abs_diff(wanted.len()))
     });
     let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
@@ -322,11 +323,14 @@ fn numbered(quantizer: &dyn Quantizer, number: u32) -> Result<Option<String>> {
     }
     recipes.retain(|(_, records)| !records.is_empty());
     let value = Value::from_u32(number);
-    let is_shared = |record: &Record| recipes.iter().all(|(_, records)| records.contains(record));
-    let mut numbered = recipes
-        .iter()
-        .filter(|(_, records)| records.iter().any(|record| record.2 == value && !is_shared(record)));
-    Ok(numbered.next().map(|(name, _)| name.clone()))
+    for (name, records) in &recipes {
+        // A record that all recipes share names none of them.
+        let mut numbered = records.iter().filter(|record| record.2 == value);
+        if numbered.any(|record| !recipes.iter().all(|(_, records)| records.contains(record))) {
+            return Ok(Some(name.clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.

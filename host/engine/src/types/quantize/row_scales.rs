@@ -60,6 +60,6 @@ fn scales_for(
     if row_len == 0 {
         return Err(Error::unsupported("its rows are empty, and have no scale"));
     }
-    let (shape, payload) = (rows.to_vec(), tensor.payload.clone());
-    Ok(PlannedTensor::new(Tensor { name, dtype: DType::F32, shape, payload }, scales))
+    let payload = tensor.payload.clone();
+    Ok(PlannedTensor::new(Tensor { name, dtype: DType::F32, shape: rows.to_vec(), payload }, scales))
 }

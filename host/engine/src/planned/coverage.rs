@@ -70,8 +70,7 @@ impl Coverage {
 
     /// Everything that was dropped and why, one line each.
     pub fn lines(&self) -> impl Iterator<Item = String> {
-        let token = |d: &Dropped| format!("dropped token {}: {}", d.name, d.rule);
-        let tokens = self.dropped_tokens.iter().map(token);
+        let tokens = self.dropped_tokens.iter().map(|d| format!("dropped token {}: {}", d.name, d.rule));
         let accounts =
             [(&self.tensors, "tensor"), (&self.keys, "key")].into_iter().flat_map(|(account, noun)| {
                 let names = [
@@ -82,13 +81,15 @@ impl Coverage {
                 let names = names.into_iter().flat_map(move |(names, what)| {
                     names.iter().map(move |name| format!("{what} {noun} {}", escape(name, 200)))
                 });
-                let line = move |d: &Dropped| format!("dropped {noun} {}: {}", escape(&d.name, 200), d.rule);
-                names.chain(account.dropped.iter().map(line))
+                let lines = account.dropped.iter();
+                let lines =
+                    lines.map(move |d| format!("dropped {noun} {}: {}", escape(&d.name, 200), d.rule));
+                names.chain(lines)
             });
-        let renamed = |one: &Renamed| {
+        let renamed = self.renamed.iter().map(|one| {
             format!("renamed tensor {} to {}: {}", escape(&one.name, 200), escape(&one.to, 200), one.rule)
-        };
-        accounts.chain(tokens).chain(self.renamed.iter().map(renamed))
+        });
+        accounts.chain(tokens).chain(renamed)
     }
 }
 

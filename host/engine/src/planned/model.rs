@@ -33,8 +33,8 @@ impl PlannedModel {
     /// Lends the whole model to `f`, which may change anything but the tensors.
     pub fn with_model<T>(&mut self, f: impl FnOnce(&mut Model) -> T) -> T {
         // Moved there and back: names and shapes may be long, and there may be a million of them.
-        let lent = |planned: &mut PlannedTensor| std::mem::replace(&mut planned.tensor, unnamed());
-        self.rest.tensors = self.tensors.iter_mut().map(lent).collect();
+        let lent = self.tensors.iter_mut().map(|planned| std::mem::replace(&mut planned.tensor, unnamed()));
+        self.rest.tensors = lent.collect();
         let value = f(&mut self.rest);
         let tensors = std::mem::take(&mut self.rest.tensors);
         debug_assert_eq!(tensors.len(), self.tensors.len(), "who is lent a model leaves its tensors");
@@ -45,9 +45,12 @@ impl PlannedModel {
     /// The model with its tensors; and for each of them its expression and the table's description of it.
     pub fn into_model(self) -> (Model, Vec<(Expression, Vec<String>)>) {
         let PlannedModel { tensors, rest: mut model } = self;
-        let split = |one: PlannedTensor| (one.tensor, (one.expression, one.words));
-        let (tensors, made_of) = tensors.into_iter().map(split).unzip();
-        model.tensors = tensors;
+        let mut made_of = Vec::with_capacity(tensors.len());
+        model.tensors = Vec::with_capacity(tensors.len());
+        for one in tensors {
+            model.tensors.push(one.tensor);
+            made_of.push((one.expression, one.words));
+        }
         (model, made_of)
     }
 }

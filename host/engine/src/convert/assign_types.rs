@@ -27,7 +27,8 @@ impl<'a> Typed<'a> {
     /// quantizers.
     pub fn new(translated: Translated<'a>, look: bool) -> Result<Typed<'a>> {
         let Translated { mut context, mut planned, ledger, rowless } = translated;
-        let (engine, request, target) = (context.engine, context.request, context.output.format);
+        let PlanContext { engine, request, .. } = context;
+        let target = context.output.format;
         if !request.quantization.is_nothing() {
             let known = planned.with_model(|model| tensor_specs(engine, model, context.arch()));
             let specs = known.map_err(|e| context.of_source(e))?;
@@ -39,8 +40,7 @@ impl<'a> Typed<'a> {
             context.warnings.extend(said.warnings);
         }
         context.notes.extend(narrow::apply(engine, &context.source, &mut planned, look)?);
-        let exact =
-            exact::choose(engine, (&context.source, look), &mut planned, target, &request.quantization);
+        let exact = exact::choose(engine, &context.source, look, &mut planned, target, &request.quantization);
         context.notes.extend(exact.map_err(|e| context.of_source(e))?);
         stated_types::follow(&mut planned, target);
         // `--dequantize` says itself what it leaves; of codes that have scales, a note says that they are copied.

@@ -9,8 +9,8 @@ use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::DialectRule;
 use apr_sdk::{
-    DType, Error, Extent, Factored, HeldRows, PackedRows, PackedWeight, Payload, Result, Tensor,
-    checked_payload_len, escape,
+    DType, Error, Factored, HeldRows, PackedRows, PackedWeight, Payload, Result, Tensor, checked_payload_len,
+    escape,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,30 +25,35 @@ const ROWS: u64 = 4096;
 /// Unsupported if a weight has no such type in the target, with what to do; any error from reading and the schemes.
 pub fn choose(
     engine: &Engine,
-    (source, look): (&OpenedModel, bool),
+    source: &OpenedModel,
+    look: bool,
     planned: &mut PlannedModel,
     target: &Format,
     wishes: &Quantization,
 ) -> Result<Vec<String>> {
-    let is_packed = |one: &PlannedTensor| one.expression.parts().iter().any(|part| part.packed().is_some());
     if wishes.dequantize.is_some() || wishes.has_recipe() {
         return Ok(Vec::new());
     }
     let mut judge = Judge { engine, source, look, known: HashMap::new() };
-    let (mut chosen, mut refused) = (Vec::<Chosen>::new(), Vec::new());
+    let mut chosen = Vec::<Chosen>::new();
+    let mut refused = Vec::new();
     // Its dialect has names for scales, too.
     let has_scales = match &target.manifest.dialect {
         DialectRule::Always(want) | DialectRule::Requires(want) => *want == planned.rest().dialect,
         _ => false,
     };
     let mut beside: Vec<(usize, PlannedTensor)> = Vec::new();
-    for (number, one) in planned.tensors.iter_mut().enumerate().filter(|(_, one)| is_packed(one)) {
+    for (number, one) in planned.tensors.iter_mut().enumerate() {
+        if !one.expression.parts().iter().any(|part| part.packed().is_some()) {
+            continue;
+        }
         let (about, stored) = stored(&one.expression)?;
         if has_scales
             && let Some((dtype, expression, scales)) =
                 judge.factored(one, target).map_err(|e| e.tensor(&one.tensor.name))?
         {
-            (one.tensor.dtype, one.expression) = (dtype, expression);
+            one.tensor.dtype = dtype;
+            one.expression = expression;
             beside.extend(scales.into_iter().map(|scale| (number + 1, scale)));
             let bytes = one.tensor.payload_len()?;
             push(&mut chosen, Chosen { about, dtype, n: 1, before: stored, after: bytes });
@@ -64,7 +69,10 @@ pub fn choose(
             continue;
         };
         match expression {
-            Some(expression) => (one.tensor.dtype, one.expression) = (dtype, expression),
+            Some(expression) => {
+                one.tensor.dtype = dtype;
+                one.expression = expression;
+            }
             None => one.retype(dtype, &engine.registry, None),
         }
         let bytes = one.tensor.payload_len()?;
@@ -119,7 +127,8 @@ struct Chosen {
 impl Chosen {
     fn said(&self) -> String {
         let Chosen { about, dtype, n, before, after } = self;
-        let (about, many) = (escape(about, 160), if *n == 1 { "becomes" } else { "become" });
+        let about = escape(about, 160);
+        let many = if *n == 1 { "becomes" } else { "become" };
         let n = n_of(*n, "weight");
         format!(
             "{n} of {about} {many} {dtype}, which holds every value exactly: {before} bytes become {after}"
@@ -129,7 +138,8 @@ impl Chosen {
 
 /// The scheme of a packed tensor, in words, and the size in bytes of its share of the parts.
 fn stored(expression: &Expression) -> Result<(String, u64)> {
-    let (mut about, mut bytes) = (String::new(), 0u64);
+    let mut about = String::new();
+    let mut bytes = 0u64;
     for part in expression.parts() {
         let Some(packed) = part.packed() else { continue };
         let weight = &packed.weight;
@@ -222,20 +232,14 @@ impl Judge<'_> {
         }
         for weight in &weights {
             let Some(factored) = &weight.factored else { return Ok(None) };
-            if !self.rows_hold(weight, &factored.rows, (dtype, &factored.evidence))? {
+            if !self.rows_hold(weight, &factored.rows, dtype, &factored.evidence)? {
                 return Ok(None);
             }
         }
-        let scale = |end: &str, numbers: Vec<f32>| {
-            let is_all_one = numbers.iter().all(|number| (number - 1.0).abs() < 1e-6);
-            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-            let (name, shape) = (format!("{base}.{end}"), vec![numbers.len() as u64]);
-            let tensor = Tensor { name, dtype: DType::F32, shape, payload: Payload::Sequential };
-            (!is_all_one).then(|| PlannedTensor::new(tensor, Expression::fill(DType::F32, &bytes)))
-        };
-        let factors = scale("scale", all.iter().map(|factored| factored.factor).collect());
+        let factors: Vec<f32> = all.iter().map(|factored| factored.factor).collect();
+        let factors = scales(format!("{base}.scale"), &factors);
         let inputs: Vec<f32> = all.iter().filter_map(|factored| factored.input).collect();
-        let inputs = if inputs.is_empty() { None } else { scale("input_scale", inputs) };
+        let inputs = scales(format!("{base}.input_scale"), &inputs);
         Ok(Some((dtype, blocks, factors.into_iter().chain(inputs).collect())))
     }
 
@@ -262,7 +266,7 @@ impl Judge<'_> {
         let Some(exact) = weight.tensor.exact.iter().find(|exact| exact.dtype == dtype) else {
             return Ok(false);
         };
-        self.rows_hold(weight, &weight.tensor.rows, (dtype, &exact.evidence))
+        self.rows_hold(weight, &weight.tensor.rows, dtype, &exact.evidence)
     }
 
     /// Returns whether a type holds all values of a weight's rows, or of them without a factor.
@@ -270,27 +274,28 @@ impl Judge<'_> {
         &self,
         weight: &PackedWeight,
         packed: &PackedRows,
-        (dtype, evidence): (DType, &[usize]),
+        dtype: DType,
+        evidence: &[usize],
     ) -> Result<bool> {
         if evidence.is_empty() || !self.look {
             return Ok(true);
         }
-        let (schemes, stored) = (weight.schemes()?, &weight.tensor.rows);
-        let read =
-            |extent: Extent, out: &mut [u8]| self.source.files.read_at(extent.file, extent.offset, out);
+        let schemes = weight.schemes()?;
+        let files = &self.source.files;
         let mut parts = vec![Vec::new(); weight.parts.len()];
         let step = ROWS.max(weight.tensor.panel);
         let mut at = 0;
         while at < packed.rows {
             self.engine.check_cancelled()?;
             let rows = at..(at + step).min(packed.rows);
-            let ranges = schemes.ranges(stored, rows.clone())?;
+            let ranges = schemes.ranges(&weight.tensor.rows, rows.clone())?;
             for &number in evidence {
-                let (Some(range), Some(part)) = (ranges.get(number), weight.parts.get(number)) else {
+                let Some((range, part)) = ranges.get(number).zip(weight.parts.get(number)) else {
                     return Err(Error::plugin("says where rows lie in too few parts"));
                 };
-                let bytes = part_bytes(&read, part, range, &mut parts[number]);
-                bytes.map_err(|e| self.source.files.show(e.tensor(&part.name)))?;
+                let held = &mut parts[number];
+                let bytes = part_bytes(&|at, out| files.read_at(at.file, at.offset, out), part, range, held);
+                bytes.map_err(|e| files.show(e.tensor(&part.name)))?;
             }
             let held: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
             if !schemes.holds(packed, &HeldRows { rows: rows.clone(), parts: &held }, dtype)? {
@@ -300,4 +305,15 @@ impl Judge<'_> {
         }
         Ok(true)
     }
+}
+
+/// The tensor of these scales, unless all are 1.
+fn scales(name: String, numbers: &[f32]) -> Option<PlannedTensor> {
+    if numbers.iter().all(|number| (number - 1.0).abs() < 1e-6) {
+        return None;
+    }
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let shape = vec![numbers.len() as u64];
+    let tensor = Tensor { name, dtype: DType::F32, shape, payload: Payload::Sequential };
+    Some(PlannedTensor::new(tensor, Expression::fill(DType::F32, &bytes)))
 }

@@ -55,8 +55,9 @@ impl Packed {
     /// The evidence that a model's weights are packed; `None` if there is none.
     pub fn of(source: &OpenedModel) -> Option<Packed> {
         let tensors = &source.model.tensors;
-        let alone = || LonePart::of(&source.files).and_then(|_| unseen(tensors, IN_OTHER_PARTS));
-        Packed::shown(announcements(source), signed(tensors).or_else(alone), tensors)
+        let signed = signed(tensors)
+            .or_else(|| LonePart::of(&source.files).and_then(|_| unseen(tensors, IN_OTHER_PARTS)));
+        Packed::shown(announcements(source), signed, tensors)
     }
 
     /// Like [`Packed::of`], for a reader that opened only some of the tensors: scales may be among the
@@ -98,8 +99,8 @@ impl Packed {
                 cast: types.precision.filter(|_| types.dequantize.is_none()),
             });
         }
-        let is_refused = |tensor: &&Tensor| scales::is_code(tensor) && !registry.holds(target, tensor.dtype);
-        if let Some(tensor) = model.tensors.iter().find(is_refused) {
+        let mut codes = model.tensors.iter().filter(|tensor| scales::is_code(tensor));
+        if let Some(tensor) = codes.find(|tensor| !registry.holds(target, tensor.dtype)) {
             let why = format!("{} cannot hold {}", target.manifest.name, tensor.dtype);
             let otherwise = "or write a format that has this type".to_owned();
             return Some(Need { why, otherwise, cast: None });
@@ -212,14 +213,15 @@ fn unseen(tensors: &[Tensor], scheme: &'static str) -> Option<Signed> {
 
 /// The evidence in tensors: a sign in the table, which names its scheme, or otherwise codes beside scales.
 fn signed(tensors: &[Tensor]) -> Option<Signed> {
-    let beside = || {
-        scales::first(tensors).map(|found| Signed {
-            scheme: found.scheme(),
-            tensor: found.codes.name.clone(),
-            scale: Some(found.scale.name.clone()),
-        })
-    };
-    sign_of(tensors, SIGNS).or_else(beside).or_else(|| sign_of(tensors, SCALES))
+    if let Some(signed) = sign_of(tensors, SIGNS) {
+        return Some(signed);
+    }
+    let Some(found) = scales::first(tensors) else { return sign_of(tensors, SCALES) };
+    Some(Signed {
+        scheme: found.scheme(),
+        tensor: found.codes.name.clone(),
+        scale: Some(found.scale.name.clone()),
+    })
 }
 
 /// The first sign that any tensor matches, in the order of the signs.
@@ -247,8 +249,7 @@ fn sign_of(tensors: &[Tensor], signs: &[Sign]) -> Option<Signed> {
 }
 
 fn is_plain(tensor: &Tensor) -> bool {
-    let plain = |info: &apr_sdk::DTypeInfo| info.kind == DTypeKind::Float && info.block_bytes > 1;
-    tensor.dtype.info().is_some_and(plain)
+    tensor.dtype.info().is_some_and(|info| info.kind == DTypeKind::Float && info.block_bytes > 1)
 }
 
 #[cfg(test)]

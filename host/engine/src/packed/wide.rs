@@ -63,9 +63,8 @@ pub fn list(
 /// Returns whether all weights that a tensor is made of have wide activations.
 fn is_wide(one: &PlannedTensor) -> bool {
     let parts = one.expression.parts();
-    let is_wide =
-        |packed: Option<&apr_sdk::PackedWeight>| packed.is_some_and(|weight| weight.wide_activations);
-    !parts.is_empty() && parts.iter().all(|part| is_wide(part.packed().map(|packed| &*packed.weight)))
+    let mut packed = parts.iter().map(|part| part.packed());
+    !parts.is_empty() && packed.all(|packed| packed.is_some_and(|packed| packed.weight.wide_activations))
 }
 
 /// The fates of the tensors that a list may name.
@@ -129,7 +128,8 @@ fn follow(
     fates: &Fates<'_>,
     lists: &WideActivations,
 ) -> Result<()> {
-    let (listed, flags) = (items(file, &lists.names, source)?, items(file, &lists.flags, source)?);
+    let listed = items(file, &lists.names, source)?;
+    let flags = items(file, &lists.flags, source)?;
     let names = texts(&listed);
     if names.len() != listed.len() {
         return Ok(());

@@ -40,14 +40,15 @@ pub struct Found {
 /// # Errors
 /// Any error from reading, with the file as the user typed it; Cancelled.
 pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f64) -> Result<Vec<Found>> {
-    let bytes =
-        |pair: &Pair| Ok(sides.a.tensor(pair.a).payload_len()? + sides.b.tensor(pair.b).payload_len()?);
-    let total = pairs.iter().map(bytes).sum::<Result<u64>>()?;
+    let mut total = 0;
+    for pair in pairs {
+        total += sides.a.tensor(pair.a).payload_len()? + sides.b.tensor(pair.b).payload_len()?;
+    }
     let done = AtomicU64::new(0);
     let mut found = Vec::with_capacity(pairs.len());
     for batch in pairs.chunks(BATCH) {
-        let job = |&pair: &Pair| Job::new(&engine.registry, sides, pair, tolerance);
-        let jobs: Vec<Job> = batch.iter().map(job).collect::<Result<_>>()?;
+        let jobs = batch.iter().map(|&pair| Job::new(&engine.registry, sides, pair, tolerance));
+        let jobs: Vec<Job> = jobs.collect::<Result<_>>()?;
         let run = Pass { engine, a: &sides.a, b: &sides.b, jobs: &jobs, done: &done, total };
         run.all(false)?;
         run.all(true)?;
@@ -149,8 +150,10 @@ impl Job {
 
     /// A tile's contribution to the norms if both sides have the same bytes.
     fn alone(&self, tile: u64, bytes: &[u8]) -> Tile {
-        let run = |m: &Measure| Tile::Apart(Box::new(m.run(bytes, bytes, self.tiles.n_numbers(tile))));
-        self.measure.as_ref().map_or(Tile::Blocks(0), run)
+        match &self.measure {
+            Some(m) => Tile::Apart(Box::new(m.run(bytes, bytes, self.tiles.n_numbers(tile)))),
+            None => Tile::Blocks(0),
+        }
     }
 
     /// Merges the result for a tile when its turn comes.
@@ -219,8 +222,9 @@ impl Pass<'_> {
         let jobs: Vec<&Job> = self.jobs.iter().filter(|job| !again || job.has_more()).collect();
         if again {
             // Tiles are counted anew: the sums of the second pass follow those of the first.
-            let restart = |job: &&Job| job.state.lock().unwrap_or_else(PoisonError::into_inner).next = 0;
-            jobs.iter().for_each(restart);
+            for job in &jobs {
+                job.state.lock().unwrap_or_else(PoisonError::into_inner).next = 0;
+            }
         }
         let tiles: Vec<&PairTiles> = jobs.iter().map(|job| &job.tiles).collect();
         run_units(self.engine, &tiles, &|buffers, at, unit| self.unit(jobs[at], unit, again, buffers))?;
@@ -239,8 +243,7 @@ impl Pass<'_> {
             let buffer = &mut buffers[side];
             buffer.resize(job.tiles.tile_bytes(side, unit), 0);
             let (of, number) = if side == 0 { (self.a, job.pair.a) } else { (self.b, job.pair.b) };
-            let made_of = (number, &made_of[side]);
-            of.fill(&self.engine.registry, made_of, unit * job.tiles.tile_len[side], buffer)?;
+            of.fill(&self.engine.registry, number, &made_of[side], unit * job.tiles.tile_len[side], buffer)?;
         }
         let [a, b] = buffers;
         let tile = if again { job.alone(unit, a) } else { job.look(unit, a, b) };

@@ -145,7 +145,8 @@ impl Measure {
                 let from = self.sides[side].bytes_of(done);
                 from..(from + self.sides[side].bytes_of(n)).min(bytes.len())
             };
-            let (a, b) = (&a[piece(a, 0)], &b[piece(b, 1)]);
+            let a = &a[piece(a, 0)];
+            let b = &b[piece(b, 1)];
             let found = if self.sides.iter().all(Numbers::is_narrow) {
                 self.sides[0].read_narrow(a, &mut buffers[0][..n]);
                 self.sides[1].read_narrow(b, &mut buffers[1][..n]);
@@ -184,8 +185,9 @@ impl Measure {
             found.product = Wide::from(product(left, right));
         }
         if found.max_abs > known {
-            let far = |(l, r): (&f32, &f32)| (f64::from(*l) - f64::from(*r)).abs() == found.max_abs;
-            found.max_at = left.iter().zip(right.iter()).position(far).unwrap_or(0) as u64;
+            let mut pairs = left.iter().zip(right.iter());
+            let far = pairs.position(|(l, r)| (f64::from(*l) - f64::from(*r)).abs() == found.max_abs);
+            found.max_at = far.unwrap_or(0) as u64;
         }
         found.max_ulp = self.ulp.map_or(0, |ulp| ulp(a, b));
         found
@@ -200,10 +202,14 @@ impl Measure {
             see(side, Chunk::Wide(&high[side][..n], &low[side][..n]));
         }
         let mut found = Distance { count: n as u64, ..Distance::default() };
-        let (mut abs, mut errors, mut product) = (0.0, 0.0, 0.0);
-        let (mut squares, mut greatest) = ([0.0; 2], [0.0f64; 2]);
+        let mut abs = 0.0;
+        let mut errors = 0.0;
+        let mut product = 0.0;
+        let mut squares = [0.0; 2];
+        let mut greatest = [0.0f64; 2];
         for at in 0..n {
-            let (a, b) = (high[0][at], high[1][at]);
+            let a = high[0][at];
+            let b = high[1][at];
             for (side, value) in [a, b].into_iter().enumerate() {
                 found.nans[side] += u64::from(value.is_nan());
                 found.infs[side] += u64::from(value.is_infinite());
@@ -241,7 +247,8 @@ impl Measure {
 
     /// Pair by pair, skipping those with a non-finite side.
     fn ulp_of_finite(&self, a: &[u8], b: &[u8], values: &[[f64; CHUNK]; 2], n: usize) -> u64 {
-        let (Some(ulp), width) = (self.ulp, self.sides[0].bytes_of(1)) else { return 0 };
+        let Some(ulp) = self.ulp else { return 0 };
+        let width = self.sides[0].bytes_of(1);
         let finite = (0..n).filter(|&at| values[0][at].is_finite() && values[1][at].is_finite());
         finite.map(|at| ulp(&a[at * width..][..width], &b[at * width..][..width])).max().unwrap_or(0)
     }
@@ -263,7 +270,8 @@ impl Distance {
                 (*a, *b) = (0.0, 0.0);
             }
         }
-        let (mut away, mut most) = ([0.0; CHUNK], 0.0f64);
+        let mut away = [0.0; CHUNK];
+        let mut most = 0.0f64;
         // The difference of halves cannot overflow.
         let scale = if greatest[0].max(greatest[1]) > f64::MAX / 4.0 { 0.5 } else { 1.0 };
         for at in 0..n {
@@ -271,8 +279,8 @@ impl Distance {
             away[at] = (high[0][at] * scale - high[1][at] * scale + rest).abs();
             most = most.max(away[at]);
         }
-        let (of_scale, low) = (Wide::from(1.0 / scale), [0.0; CHUNK]);
-        self.sum_abs = moments(&away[..n], &low[..n], most, 0.0).sum * of_scale;
+        let of_scale = Wide::from(1.0 / scale);
+        self.sum_abs = moments(&away[..n], &[0.0; CHUNK][..n], most, 0.0).sum * of_scale;
         self.sum_squares = squares(&away[..n], most) * of_scale * of_scale;
         for side in 0..2 {
             self.squares[side] = squares(&high[side][..n], greatest[side]);
@@ -304,11 +312,16 @@ impl Lanes {
     /// Inlined, so that it is compiled for each kind of processor.
     #[inline(always)]
     fn add_up(left: &[f32; CHUNK], right: &[f32; CHUNK], tolerance: f64) -> Lanes {
-        let (mut max, mut differing, mut abs) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        let (mut squares, mut a, mut b) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        let mut max = [0.0; LANES];
+        let mut differing = [0.0; LANES];
+        let mut abs = [0.0; LANES];
+        let mut squares = [0.0; LANES];
+        let mut a = [0.0; LANES];
+        let mut b = [0.0; LANES];
         for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
             for lane in 0..LANES {
-                let (l, r) = (f64::from(left[lane]), f64::from(right[lane]));
+                let l = f64::from(left[lane]);
+                let r = f64::from(right[lane]);
                 let away = (l - r).abs();
                 max[lane] = if away > max[lane] { away } else { max[lane] };
                 differing[lane] += if away > tolerance { 1.0 } else { 0.0 };
@@ -333,20 +346,20 @@ impl Lanes {
     }
 
     fn distance(&self, n: u64) -> Distance {
-        let sum = |lanes: [f64; LANES]| lanes.iter().sum::<f64>();
-        let [a, b, apart] = [self.a, self.b, self.squares].map(sum);
+        let sums = [self.a, self.b, self.squares, self.abs, self.differing];
+        let [a, b, apart, abs, differing] = sums.map(|lanes| lanes.iter().sum::<f64>());
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a count of at most CHUNK"
         )]
-        let differing = sum(self.differing) as u64;
+        let differing = differing as u64;
         Distance {
             count: n,
             finite: n,
             differing,
             max_abs: self.max.into_iter().fold(0.0, f64::max),
-            sum_abs: Wide::from(sum(self.abs)),
+            sum_abs: Wide::from(abs),
             sum_squares: Wide::from(apart),
             squares: [a, b].map(Wide::from),
             // 2ab = a² + b² − (a − b)²: saves one sum.

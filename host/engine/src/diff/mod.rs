@@ -238,14 +238,15 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
         true => Sides::in_one_dialect(engine, a, b)?,
         false => Sides::plain(a, b),
     };
-    facts.extend(sides.differing.iter().map(|(name, one, two)| {
-        let text = |value: &String| Some(FactValue::Text(value.clone()));
-        let (kind, nothing, key) = (FactKind::Config, String::new(), name.clone());
-        Fact { kind, format: nothing.clone(), file: nothing, key, a: text(one), b: text(two), matters: true }
-    }));
+    for (name, one, two) in &sides.differing {
+        let format = String::new();
+        let file = String::new();
+        let [a, b] = [one, two].map(|value| Some(FactValue::Text(value.clone())));
+        facts.push(Fact { kind: FactKind::Config, format, file, key: name.clone(), a, b, matters: true });
+    }
     let matched = pairs::matched(engine, &sides, &options.mapping)?;
     sides.unpack_alike(&engine.registry, &matched.pairs)?;
-    let (a, b) = (&sides.a, &sides.b);
+    let Sides { a, b, .. } = &sides;
     let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
         matched.pairs.iter().partition(|pair| a.tensor(pair.a).shape == b.tensor(pair.b).shape);
     let found = compare::compare(engine, &sides, &alike, options.tolerance.unwrap_or(0.0))?;
@@ -259,10 +260,6 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
             all.push(judge(&sides, *pair, found, options.tolerance));
         }
     }
-    let plain = |status, a, b| {
-        let (values, rounded_to, values_missing) = (None, None, None);
-        TensorDiff { status, matters: true, a, b, values, rounded_to, values_missing }
-    };
     all.extend(other_shape.iter().map(|pair| plain(Status::Shape, side(a, pair.a), side(b, pair.b))));
     all.extend(matched.renamed.iter().map(|pair| plain(Status::Renamed, side(a, pair.a), side(b, pair.b))));
     all.extend(matched.only_a.iter().map(|&number| plain(Status::OnlyInA, side(a, number), None)));
@@ -273,23 +270,31 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
     let same = !all.iter().any(|tensor| tensor.matters) && !facts.iter().any(|fact| fact.matters);
     let everything = matched.only_a.is_empty() && matched.only_b.is_empty() && matched.renamed.is_empty();
     if everything && !sides.translated && !matched.pairs.is_sorted_by_key(|pair| pair.b) {
-        let (kind, nothing) = (FactKind::Order, String::new());
-        let (format, file, key) = (nothing.clone(), nothing.clone(), nothing);
-        facts.push(Fact { kind, format, file, key, a: None, b: None, matters: false });
+        let format = String::new();
+        let file = String::new();
+        let key = String::new();
+        facts.push(Fact { kind: FactKind::Order, format, file, key, a: None, b: None, matters: false });
     }
     Ok(Diff { same, counts, tensors: all, facts, notes: sides.notes })
 }
 
+/// A difference without values.
+fn plain(status: Status, a: Option<TensorSide>, b: Option<TensorSide>) -> TensorDiff {
+    TensorDiff { status, matters: true, a, b, values: None, rounded_to: None, values_missing: None }
+}
+
 fn side(side: &Side<'_>, number: usize) -> Option<TensorSide> {
     let tensor = side.tensor(number);
-    let (name, dtype) = (side.own_name(number).to_owned(), tensor.dtype.name().to_owned());
+    let name = side.own_name(number).to_owned();
+    let dtype = tensor.dtype.name().to_owned();
     Some(TensorSide { name, dtype, shape: tensor.shape.clone() })
 }
 
 /// Interprets the comparison of a pair that is not identical.
 fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -> TensorDiff {
-    let (a, b) = (&sides.a, &sides.b);
-    let (one, two) = (a.tensor(pair.a), b.tensor(pair.b));
+    let Sides { a, b, .. } = sides;
+    let one = a.tensor(pair.a);
+    let two = b.tensor(pair.b);
     let status = match &found.distance {
         Some(d) if d.max_abs == 0.0 && d.mismatched == 0 => Status::Equal,
         Some(_) if found.rounded_to.is_some() => Status::Rounded,
@@ -308,8 +313,7 @@ fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -
     let values = found.distance.as_ref().filter(|_| wanted);
     let values = values.map(|distance| Values::new(distance, found, &one.shape));
     let values_missing = (wanted || status == Status::Dtype).then(|| missing(one, two, found)).flatten();
-    let (a, b) = (side(a, pair.a), side(b, pair.b));
-    TensorDiff { status, matters, a, b, values, rounded_to, values_missing }
+    TensorDiff { status, matters, a: side(a, pair.a), b: side(b, pair.b), values, rounded_to, values_missing }
 }
 
 /// The reason why values could not be compared.
@@ -371,12 +375,11 @@ impl Values {
 
 /// Orders by unmatched non-finite values, then by relative distance, which does not depend on scale.
 fn farther_first(one: &TensorDiff, two: &TensorDiff) -> Ordering {
-    let key = |tensor: &TensorDiff| {
+    let [one, two] = [one, two].map(|tensor| {
         tensor.values.as_ref().map_or((false, f64::NEG_INFINITY, 0.0), |values| {
             (values.mismatched > 0, values.relative, values.max_abs)
         })
-    };
-    let (one, two) = (key(one), key(two));
+    });
     two.0.cmp(&one.0).then(two.1.total_cmp(&one.1)).then(two.2.total_cmp(&one.2))
 }
 

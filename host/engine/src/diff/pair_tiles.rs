@@ -50,10 +50,10 @@ impl PairTiles {
         let tile = if gathers { GATHER_TILE } else { TILE };
         let per_tile =
             infos.iter().map(|i| tile / (8 * u64::from(i.block_bytes))).min().unwrap_or(1).max(1) * 8;
-        let per_block = |side: usize| u64::from(infos[side].block_elements);
-        let common = per_block(0).max(per_block(1));
+        let per_block = infos.map(|info| u64::from(info.block_elements));
+        let common = per_block[0].max(per_block[1]);
         let tile_len =
-            [0, 1].map(|side| per_tile * common / per_block(side) * u64::from(infos[side].block_bytes));
+            [0, 1].map(|side| per_tile * common / per_block[side] * u64::from(infos[side].block_bytes));
         // Sequential payload is held in windows and pieces of them, and a stream has its own buffer.
         let (times, streams) = if made_of.is_some() { (1, 0) } else { (4, 2 * expression::TILE) };
         let gathered =

@@ -33,7 +33,7 @@ pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)])
     let mut matched = by_name(sides, mapping)?;
     // Names of one dialect say which is which.
     if !sides.translated {
-        by_content(engine, (sides.a.opened, sides.b.opened), &mut matched)?;
+        by_content(engine, sides.a.opened, sides.b.opened, &mut matched)?;
     }
     Ok(matched)
 }
@@ -43,14 +43,14 @@ pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)])
 /// # Errors
 /// InvalidArgument as [`matched`].
 pub fn by_name(sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
-    let (a, b) = (sides.a.opened, sides.b.opened);
+    let a = sides.a.opened;
     let of_b = numbers(&sides.b);
     let mut wanted: HashMap<usize, usize> = HashMap::new();
     let mut taken: HashSet<usize> = HashSet::new();
     let names: Vec<&str> = sides.a.tensors().map(|tensor| tensor.name.as_str()).collect();
-    let shown = |e: Error| e.in_file(a.path.display().to_string());
-    for (one, to) in expand(mapping, &names).map_err(shown)? {
-        let other = find(b, &of_b, &to)?;
+    let expanded = expand(mapping, &names).map_err(|e| e.in_file(a.path.display().to_string()))?;
+    for (one, to) in expanded {
+        let other = find(sides.b.opened, &of_b, &to)?;
         wanted.insert(one, other);
         if !taken.insert(other) {
             return Err(Error::invalid_argument("the tensor mapping maps two tensors to this one").tensor(to));
@@ -59,9 +59,9 @@ pub fn by_name(sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matche
     let mut matched =
         Matched { pairs: Vec::new(), renamed: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
     for (number, tensor) in sides.a.tensors().enumerate() {
-        let by_name = || of_b.get(tensor.name.as_str()).copied().filter(|other| !taken.contains(other));
-        match wanted.get(&number).copied().or_else(by_name) {
-            Some(other) => matched.pairs.push(Pair { a: number, b: other }),
+        let same_name = of_b.get(tensor.name.as_str()).filter(|other| !taken.contains(other));
+        match wanted.get(&number).or(same_name) {
+            Some(&other) => matched.pairs.push(Pair { a: number, b: other }),
             None => matched.only_a.push(number),
         }
     }
@@ -85,16 +85,11 @@ fn find(opened: &OpenedModel, numbers: &HashMap<&str, usize>, name: &str) -> Res
 
 /// Moves unpaired tensors of a and b that have equal content to `renamed`. Only reads those for which the
 /// other side has a tensor of the same type and shape.
-fn by_content(engine: &Engine, (a, b): (&OpenedModel, &OpenedModel), matched: &mut Matched) -> Result<()> {
-    let key = |opened: &OpenedModel, number: usize| -> (DType, Vec<u64>) {
-        (opened.model.tensors[number].dtype, opened.model.tensors[number].shape.clone())
-    };
-    let kinds = |opened: &OpenedModel, numbers: &[usize]| -> HashSet<(DType, Vec<u64>)> {
-        numbers.iter().map(|&number| key(opened, number)).collect()
-    };
-    let (kinds_a, kinds_b) = (kinds(a, &matched.only_a), kinds(b, &matched.only_b));
-    let from_a = matched.only_a.iter().filter(|&&n| kinds_b.contains(&key(a, n))).map(|&n| (a, n));
-    let from_b = matched.only_b.iter().filter(|&&n| kinds_a.contains(&key(b, n))).map(|&n| (b, n));
+fn by_content(engine: &Engine, a: &OpenedModel, b: &OpenedModel, matched: &mut Matched) -> Result<()> {
+    let kinds_a = kinds(a, &matched.only_a);
+    let kinds_b = kinds(b, &matched.only_b);
+    let from_a = matched.only_a.iter().filter(|&&n| kinds_b.contains(&kind(a, n))).map(|&n| (a, n));
+    let from_b = matched.only_b.iter().filter(|&&n| kinds_a.contains(&kind(b, n))).map(|&n| (b, n));
     let wanted: Vec<(&OpenedModel, usize)> = from_a.clone().chain(from_b).collect();
     let n_of_a = from_a.count();
     let sums = digests(engine, &wanted)?;
@@ -102,19 +97,29 @@ fn by_content(engine: &Engine, (a, b): (&OpenedModel, &OpenedModel), matched: &m
     // order.
     let mut places: HashMap<(DType, Vec<u64>, Sum), Vec<usize>> = HashMap::new();
     for (&(_, number), sum) in wanted.iter().zip(&sums).skip(n_of_a).rev() {
-        let (dtype, shape) = key(b, number);
+        let (dtype, shape) = kind(b, number);
         places.entry((dtype, shape, *sum)).or_default().push(number);
     }
     for (&(_, number), sum) in wanted.iter().zip(&sums).take(n_of_a) {
-        let (dtype, shape) = key(a, number);
+        let (dtype, shape) = kind(a, number);
         if let Some(other) = places.get_mut(&(dtype, shape, *sum)).and_then(Vec::pop) {
             matched.renamed.push(Pair { a: number, b: other });
         }
     }
-    let (gone_a, gone_b): (HashSet<_>, HashSet<_>) = matched.renamed.iter().map(|p| (p.a, p.b)).unzip();
+    let gone_a: HashSet<usize> = matched.renamed.iter().map(|pair| pair.a).collect();
+    let gone_b: HashSet<usize> = matched.renamed.iter().map(|pair| pair.b).collect();
     matched.only_a.retain(|number| !gone_a.contains(number));
     matched.only_b.retain(|number| !gone_b.contains(number));
     Ok(())
+}
+
+fn kind(opened: &OpenedModel, number: usize) -> (DType, Vec<u64>) {
+    let tensor = &opened.model.tensors[number];
+    (tensor.dtype, tensor.shape.clone())
+}
+
+fn kinds(opened: &OpenedModel, numbers: &[usize]) -> HashSet<(DType, Vec<u64>)> {
+    numbers.iter().map(|&number| kind(opened, number)).collect()
 }
 
 /// The SHA-256 of each payload, read on all threads.

@@ -24,8 +24,8 @@ struct Way {
 impl Rounding {
     /// `None` for types that are equal or not floats.
     pub fn new(a: DType, b: DType) -> Option<Rounding> {
-        let place = |dtype: DType| WIDER.iter().position(|wide| *wide == dtype);
-        let (at, other) = (place(a)?, place(b)?);
+        let at = WIDER.iter().position(|wide| *wide == a)?;
+        let other = WIDER.iter().position(|wide| *wide == b)?;
         let halves = at.min(other) >= 2;
         let way = |from: DType, to: DType, narrows: bool| {
             let cast = CastKernel::new(from, to, None).ok().flatten().filter(|_| narrows || halves);

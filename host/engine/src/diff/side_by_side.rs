@@ -23,7 +23,8 @@ pub fn side_by_side(
     sizes: [usize; 2],
     each: &mut Each<'_>,
 ) -> Result<()> {
-    let (mut of_a, mut of_b) = (InPieces::new(engine, a.0, a.1)?, InPieces::new(engine, b.0, b.1)?);
+    let mut of_a = InPieces::new(engine, a.0, a.1)?;
+    let mut of_b = InPieces::new(engine, b.0, b.1)?;
     let mut number = 0;
     loop {
         match (of_a.next(sizes[0])?, of_b.next(sizes[1])?) {
@@ -45,7 +46,8 @@ pub fn in_pieces(
     size: usize,
     each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let (mut pieces, mut number) = (InPieces::new(engine, opened, tensor)?, 0);
+    let mut pieces = InPieces::new(engine, opened, tensor)?;
+    let mut number = 0;
     while let Some(bytes) = pieces.next(size)? {
         each(number, bytes)?;
         number += 1;

@@ -48,8 +48,8 @@ pub struct Sides<'a> {
 impl<'a> Sides<'a> {
     /// Both models, untranslated.
     pub fn plain(a: &'a OpenedModel, b: &'a OpenedModel) -> Sides<'a> {
-        let (a, b) = (Side::plain(a), Side::plain(b));
-        Sides { a, b, translated: false, differing: Vec::new(), notes: Vec::new() }
+        let a = Side::plain(a);
+        Sides { a, b: Side::plain(b), translated: false, differing: Vec::new(), notes: Vec::new() }
     }
 
     /// Both models in one dialect, if they have two and a table translates one into the other; otherwise
@@ -59,17 +59,17 @@ impl<'a> Sides<'a> {
     /// Any error from reading a model's configuration, except for what a table does not know.
     pub fn in_one_dialect(engine: &Engine, a: &'a OpenedModel, b: &'a OpenedModel) -> Result<Sides<'a>> {
         let mut sides = Sides::plain(a, b);
-        let known = |opened: &OpenedModel| opened.model.dialect != "none";
-        if a.model.dialect == b.model.dialect || !known(a) || !known(b) || same_names(a, b) {
+        let is_known = a.model.dialect != "none" && b.model.dialect != "none";
+        if a.model.dialect == b.model.dialect || !is_known || same_names(a, b) {
             return Ok(sides);
         }
         // Translate into the dialect of a format that has only one, not from it: values are then computed as
         // when it was written.
-        let always = |opened: &OpenedModel| {
+        let always = [a, b].map(|opened| {
             let format = engine.registry.format(&opened.format);
             format.is_ok_and(|format| matches!(format.manifest.dialect, DialectRule::Always(_)))
-        };
-        let order = if always(a) && !always(b) { [true, false] } else { [false, true] };
+        });
+        let order = if always == [true, false] { [true, false] } else { [false, true] };
         let mut refused = None;
         for of_b in order {
             let (from, to) = if of_b { (b, a) } else { (a, b) };
@@ -84,10 +84,14 @@ impl<'a> Sides<'a> {
             let side = if of_b { &mut sides.b } else { &mut sides.a };
             side.translated = Some(done.tensors);
             sides.translated = true;
-            let turned = |(name, own, other)| if of_b { (name, other, own) } else { (name, own, other) };
-            sides.differing = done.differing.into_iter().map(turned).collect();
+            sides.differing = done.differing;
+            if of_b {
+                for (_, own, other) in &mut sides.differing {
+                    std::mem::swap(own, other);
+                }
+            }
             let word = if of_b { "b" } else { "a" };
-            let (own, other) = (&from.model.dialect, &to.model.dialect);
+            let [own, other] = [from, to].map(|of| &of.model.dialect);
             sides.notes.push(format!(
                 "{word} is in the dialect `{own}`: its names, rows and values are compared as `{other}` has them"
             ));
@@ -95,7 +99,7 @@ impl<'a> Sides<'a> {
             return Ok(sides);
         }
         if let Some(error) = refused {
-            let (one, two) = (&a.model.dialect, &b.model.dialect);
+            let [one, two] = [a, b].map(|of| &of.model.dialect);
             let tensor = error.tensor_name().map(|name| format!(" ({})", escape(name, 120)));
             sides.notes.push(format!(
                 "names are in the dialects `{one}` and `{two}`, and compared as they are: {}{}",
@@ -132,10 +136,11 @@ impl<'a> Sides<'a> {
 }
 
 fn same_names(a: &OpenedModel, b: &OpenedModel) -> bool {
-    let names = |of: &'_ OpenedModel| -> HashSet<String> {
-        of.model.tensors.iter().map(|tensor| tensor.name.clone()).collect()
-    };
     a.model.tensors.len() == b.model.tensors.len() && names(a) == names(b)
+}
+
+fn names(of: &OpenedModel) -> HashSet<&str> {
+    of.model.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
 }
 
 /// One line for each reason why tensors have no counterpart.
@@ -143,11 +148,11 @@ fn left_out(word: &str, dropped: &[(String, String)]) -> Vec<String> {
     let mut reasons: Vec<&str> = dropped.iter().map(|(_, reason)| reason.as_str()).collect();
     reasons.sort_unstable();
     reasons.dedup();
-    let line = |reason: &&str| {
+    let lines = reasons.into_iter().map(|reason| {
         let n = dropped.iter().filter(|(_, r)| r == reason).count();
         format!("not compared: {} of {word} ({reason})", n_of(n, "tensor"))
-    };
-    reasons.iter().map(line).collect()
+    });
+    lines.collect()
 }
 
 impl<'a> Side<'a> {
@@ -243,13 +248,18 @@ impl<'a> Side<'a> {
     pub fn fill(
         &self,
         registry: &Registry,
-        (number, expression): (usize, &Expression),
+        number: usize,
+        expression: &Expression,
         at: u64,
         out: &mut [u8],
     ) -> Result<()> {
-        let read = |e: Extent, out: &mut [u8]| self.opened.files.read_at(e.file, e.offset, out);
-        let filled = expression.fill_at((registry, &read), at, out);
-        filled.map_err(|e: Error| self.opened.files.show(e.tensor(self.own_name(number))))
+        let files = &self.opened.files;
+        let filled = expression.fill_at(
+            (registry, &|e: Extent, out: &mut [u8]| files.read_at(e.file, e.offset, out)),
+            at,
+            out,
+        );
+        filled.map_err(|e: Error| files.show(e.tensor(self.own_name(number))))
     }
 }
 
@@ -265,7 +275,7 @@ fn is_unpacked(expression: &Expression) -> bool {
 
 /// The most memory that a thread needs to fill a run, besides the run itself.
 pub fn memory(expression: &Expression) -> u64 {
-    let each = |part: &Expression| {
+    let each = expression.parts().iter().map(|part| {
         let reading = match part.access() {
             Ok(Access::Gather(_)) => Gather::STRIP,
             // Rows of packed weights are not shared here.
@@ -275,6 +285,6 @@ pub fn memory(expression: &Expression) -> u64 {
         let changing =
             if part.is_leaf() { 0 } else { Granule::of(part).map_or(0, |granule| granule.memory()) };
         reading.saturating_add(changing)
-    };
-    expression.parts().iter().map(each).max().unwrap_or(0)
+    });
+    each.max().unwrap_or(0)
 }

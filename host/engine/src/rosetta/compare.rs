@@ -11,7 +11,7 @@ use crate::registry::Registry;
 use crate::rosetta::facts::FACTS;
 pub use crate::rosetta::facts::Stated;
 use crate::values::numbers::{CHUNK, Numbers};
-use apr_sdk::{DType, DTypeInfo, Error, Packing, Result, escape};
+use apr_sdk::{DType, Error, Packing, Result, escape};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -83,7 +83,7 @@ pub fn compare(
 ) -> Result<Comparison> {
     let sides = Sides::in_one_dialect(engine, source, result)?;
     let mut comparison = Comparison { notes: sides.notes.clone(), ..Comparison::default() };
-    let (n, m) = (sides.a.n_tensors(), sides.b.n_tensors());
+    let [n, m] = [&sides.a, &sides.b].map(|side| side.n_tensors());
     if n != m {
         comparison.find("ROSETTA-COUNT-001", None, format!("the source has {n} tensors, the result {m}"));
     }
@@ -103,9 +103,8 @@ pub fn compare(
             comparison.find("ROSETTA-DIM-001", Some(name), message);
             continue;
         }
-        let dtypes = (tensor.dtype, have.dtype);
-        let pair = measure(engine, &sides, (number, at), dtypes)?;
-        comparison.judge(name, dtypes, &pair, tolerance)?;
+        let pair = measure(engine, &sides, number, at)?;
+        comparison.judge(name, tensor.dtype, have.dtype, &pair, tolerance)?;
     }
     for (name, was, is) in &sides.differing {
         let known = FACTS.iter().find(|fact| fact.is_called(name));
@@ -127,13 +126,10 @@ pub fn compare(
     Ok(comparison)
 }
 
-fn measure(
-    engine: &Engine,
-    sides: &Sides<'_>,
-    (a, b): (usize, usize),
-    (from, to): (DType, DType),
-) -> Result<Measured> {
-    let mut measured = Measured::new((from, to), &engine.registry);
+fn measure(engine: &Engine, sides: &Sides<'_>, a: usize, b: usize) -> Result<Measured> {
+    let from = sides.a.tensor(a).dtype;
+    let to = sides.b.tensor(b).dtype;
+    let mut measured = Measured::new(from, to, &engine.registry);
     if sides.translated {
         measured.rounding = Rounding::new(from, to);
     }
@@ -150,8 +146,7 @@ fn measure(
     if sides.translated {
         in_rows(engine, [(&sides.a, a), (&sides.b, b)], sizes, &mut each)?;
     } else {
-        let (source, result) = ((sides.a.opened, a), (sides.b.opened, b));
-        side_by_side(engine, source, result, sizes, &mut |_, a, b| each(a, b))?;
+        side_by_side(engine, (sides.a.opened, a), (sides.b.opened, b), sizes, &mut |_, a, b| each(a, b))?;
     }
     Ok(measured)
 }
@@ -175,18 +170,18 @@ fn in_rows(
             let error = Error::unsupported(message).tensor(a.0.own_name(a.1));
             return Err(error.hint("convert both to files that are not compressed, and verify those"));
         };
-        let (one, two) = ((a.0.opened, one), (b.0.opened, two));
-        return side_by_side(engine, one, two, sizes, &mut |_, a, b| each(a, b));
+        return side_by_side(engine, (a.0.opened, one), (b.0.opened, two), sizes, &mut |_, a, b| each(a, b));
     };
     let lens = [a.0.tensor(a.1).payload_len()?, b.0.tensor(b.1).payload_len()?];
     let mut buffers = [Vec::new(), Vec::new()];
-    let (mut at, made_of) = ([0u64; 2], [of_a, of_b]);
+    let mut at = [0u64; 2];
+    let made_of = [of_a, of_b];
     while at[0] < lens[0] || at[1] < lens[1] {
         engine.check_cancelled()?;
         for (n, (side, number)) in of.iter().enumerate() {
             let left = usize::try_from(lens[n].saturating_sub(at[n])).unwrap_or(usize::MAX);
             buffers[n].resize(left.min(sizes[n]), 0);
-            side.fill(registry, (*number, &made_of[n]), at[n], &mut buffers[n])?;
+            side.fill(registry, *number, &made_of[n], at[n], &mut buffers[n])?;
             at[n] += buffers[n].len() as u64;
         }
         each(&buffers[0], &buffers[1])?;
@@ -202,7 +197,8 @@ impl Comparison {
     fn judge(
         &mut self,
         name: &String,
-        (from, to): (DType, DType),
+        from: DType,
+        to: DType,
         pair: &Measured,
         tolerance: Option<f64>,
     ) -> Result<()> {
@@ -238,7 +234,7 @@ impl Comparison {
         let lossy = pair.max_abs_diff > tolerance.unwrap_or(0.0) && !rounded;
         self.rounded += usize::from(rounded && pair.max_abs_diff > 0.0);
         if from == to && (tolerance.is_none() || !readable) {
-            let (a, b) = (pair.source_crc.clone().finalize(), pair.result_crc.clone().finalize());
+            let [a, b] = [&pair.source_crc, &pair.result_crc].map(|crc| crc.clone().finalize());
             let what = if readable {
                 String::new()
             } else {
@@ -275,13 +271,14 @@ impl Comparison {
     /// An architecture may have a name in each dialect.
     fn compare_facts(&mut self, source: &OpenedModel, result: &OpenedModel, translated: bool) -> Result<()> {
         for fact in FACTS.iter().filter(|fact| !translated || fact.name != "architecture") {
-            let (a, b) = (fact.of(source)?, fact.of(result)?);
+            let a = fact.of(source)?;
+            let b = fact.of(result)?;
             if let (Some(a), Some(b)) = (&a, &b)
                 && a.value != b.value
             {
-                let shown =
-                    |stated: &Stated| format!("{} ({})", escape(&stated.value, 80), escape(&stated.key, 120));
-                let message = format!("the {} was {}, the result says {}", fact.name, shown(a), shown(b));
+                let [was, is] =
+                    [a, b].map(|fact| format!("{} ({})", escape(&fact.value, 80), escape(&fact.key, 120)));
+                let message = format!("the {} was {was}, the result says {is}", fact.name);
                 self.find(fact.code, None, message);
             }
             if a.is_some() || b.is_some() {
@@ -314,12 +311,12 @@ struct Measured {
 }
 
 impl Measured {
-    fn new((from, to): (DType, DType), registry: &Registry) -> Measured {
+    fn new(from: DType, to: DType, registry: &Registry) -> Measured {
         let readers = [from, to].map(|dtype| {
             let numbers = Numbers::with(dtype, registry).filter(|numbers| numbers.per_element == 1)?;
             // With packed bits, the last byte may contain unused bits.
-            let whole = |info: &&DTypeInfo| info.packing == Packing::Row;
-            dtype.info().filter(whole).map(|info| (numbers, info.block_elements))
+            let info = dtype.info().filter(|info| info.packing == Packing::Row);
+            info.map(|info| (numbers, info.block_elements))
         });
         // As many elements as give whole blocks, and whole bytes, on both sides.
         let together = readers.iter().flatten().map(|(_, elements)| *elements).max().unwrap_or(1);
@@ -365,7 +362,8 @@ impl Measured {
             self.elements += (source.len() / a * self.together) as u64;
             return;
         }
-        let (mut high, mut low) = ([[0.0; CHUNK]; 2], [[0.0; CHUNK]; 2]);
+        let mut high = [[0.0; CHUNK]; 2];
+        let mut low = [[0.0; CHUNK]; 2];
         let each = CHUNK / self.together;
         for (x, y) in source.chunks(a * each).zip(result.chunks(b * each)) {
             let n = (x.len() / a).min(y.len() / b) * self.together;

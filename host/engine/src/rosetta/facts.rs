@@ -64,10 +64,10 @@ const NEXT_TOKEN: &str = "nextn_predict_layers";
 /// A key's count of layers, without those that predict further tokens.
 fn without_next_token(key: &str, count: String, keys: &[(String, Value)]) -> String {
     let Some(start) = key.strip_suffix("block_count") else { return count };
-    let number = |text: &str| text.parse::<u64>().ok();
     let more = keys.iter().find(|(other, _)| other.strip_prefix(start) == Some(NEXT_TOKEN));
-    let more = more.and_then(|(_, value)| number(&scalar(value)?));
-    match number(&count).zip(more).and_then(|(count, more)| count.checked_sub(more)) {
+    let more = more.and_then(|(_, value)| scalar(value)?.parse::<u64>().ok());
+    let all = count.parse::<u64>().ok();
+    match all.zip(more).and_then(|(all, more)| all.checked_sub(more)) {
         Some(left) => left.to_string(),
         None => count,
     }
@@ -87,22 +87,30 @@ impl Fact {
         if let Some(stated) = self.in_config(opened)? {
             return Ok(Some(stated));
         }
-        let files =
-            || opened.model.foreign.iter().flat_map(|f| f.files.iter().map(move |file| (&f.format, file)));
         // What a model of several sides states of text counts before what it states of the others.
-        let words = || self.words.iter().chain(self.lists);
-        let of_other_side = |key: &str| OTHER_SIDES.iter().any(|side| key.starts_with(side));
-        for (word, other) in
-            [false, true].into_iter().flat_map(|other| words().map(move |word| (word, other)))
-        {
-            for (format, file) in files() {
-                let is = |key: &str| last_word(key) == *word && of_other_side(key) == other;
-                for (key, value) in file.typed.iter().filter(|(key, _)| is(key)) {
+        for of_other_side in [false, true] {
+            for word in self.words.iter().chain(self.lists) {
+                if let Some(stated) = self.under(opened, word, of_other_side)? {
+                    return Ok(Some(stated));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn under(&self, opened: &OpenedModel, word: &str, of_other_side: bool) -> Result<Option<Stated>> {
+        for foreign in &opened.model.foreign {
+            for file in &foreign.files {
+                for (key, value) in &file.typed {
+                    let is_of_other_side = OTHER_SIDES.iter().any(|side| key.starts_with(side));
+                    if last_word(key) != word || is_of_other_side != of_other_side {
+                        continue;
+                    }
                     let value = Value { kind: value.kind, bytes: opened.fetch(&value.bytes)? };
-                    let text = if self.lists.contains(word) { count(&value) } else { scalar(&value) };
-                    let text = text.map(|text| without_next_token(key, text, &file.typed));
-                    if let Some(value) = text {
-                        return Ok(Some(Stated { value, key: format!("{format}: {key}") }));
+                    let text = if self.lists.contains(&word) { count(&value) } else { scalar(&value) };
+                    if let Some(text) = text {
+                        let value = without_next_token(key, text, &file.typed);
+                        return Ok(Some(Stated { value, key: format!("{}: {key}", foreign.format) }));
                     }
                 }
             }

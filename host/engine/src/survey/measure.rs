@@ -53,12 +53,12 @@ pub fn measure(
     histograms: usize,
 ) -> Result<Vec<Measured>> {
     let both = [&sides.a, &sides.b];
-    let len = |of: &Together| {
-        let each =
-            of.iter().zip(both).filter_map(|(number, side)| Some(side.tensor((*number)?).payload_len()));
-        each.sum::<Result<u64>>()
-    };
-    let total = all.iter().map(len).sum::<Result<u64>>()?;
+    let mut total = 0;
+    for (of, side) in all.iter().flat_map(|of| of.iter().zip(both)) {
+        if let Some(number) = of {
+            total += side.tensor(*number).payload_len()?;
+        }
+    }
     let done = AtomicU64::new(0);
     let mut found = Vec::with_capacity(all.len());
     for (batch, together) in all.chunks(BATCH).enumerate() {
@@ -115,11 +115,13 @@ struct Slot {
 impl Work {
     fn new(engine: &Engine, sides: [&Side<'_>; 2], of: Together, has_bins: bool) -> Result<Work> {
         let registry = &engine.registry;
-        let tensor = |side: usize| of[side].map(|number| sides[side].tensor(number));
-        let one = tensor(0).or(tensor(1)).ok_or_else(|| Error::invalid_argument("nothing is to be read"))?;
-        let [a, b] = [0, 1].map(|side| tensor(side).unwrap_or(one));
+        let tensors = [0, 1].map(|side| of[side].map(|number| sides[side].tensor(number)));
+        let Some(one) = tensors[0].or(tensors[1]) else {
+            return Err(Error::invalid_argument("nothing is to be read"));
+        };
+        let [a, b] = tensors.map(|tensor| tensor.unwrap_or(one));
         let infos = [a.dtype.require()?, b.dtype.require()?];
-        let numbers = [0, 1].map(|side| Numbers::with(tensor(side)?.dtype, registry));
+        let numbers = tensors.map(|tensor| Numbers::with(tensor?.dtype, registry));
         let is_both = of.iter().all(Option::is_some);
         let measure = if is_both { Measure::new(a.dtype, b.dtype, 0.0, registry) } else { None };
         let mut expressions = [None, None];
@@ -196,7 +198,8 @@ impl Work {
         state.n_spread += n_tiles;
         for (side, spread) in spreads.iter_mut().enumerate() {
             state.spreads[side].take(spread);
-            let (least, greatest) = (state.found[side].min, state.found[side].max);
+            let least = state.found[side].min;
+            let greatest = state.found[side].max;
             if state.n_spread == self.tiles.count && self.has_bins && least <= greatest {
                 state.bins[side] = std::mem::take(&mut state.spreads[side]).bins([least, greatest], BINS);
             }
@@ -208,7 +211,8 @@ impl Work {
         let mut measured = Measured::default();
         for (side, bins) in state.bins.into_iter().enumerate() {
             if self.numbers[side].is_some() {
-                let (sum, squares) = (state.sums[side].wide(), state.squares[side].wide());
+                let sum = state.sums[side].wide();
+                let squares = state.squares[side].wide();
                 let statistics = Statistics::new(&state.found[side], Moments { sum, squares });
                 measured.sides[side] = Some((statistics, bins));
             }
@@ -263,7 +267,7 @@ impl Run<'_> {
             };
             buffers[side].resize(work.tiles.tile_bytes(side, unit), 0);
             let at = unit * work.tiles.tile_len[side];
-            self.sides[side].fill(&self.engine.registry, (number, made_of), at, &mut buffers[side])?;
+            self.sides[side].fill(&self.engine.registry, number, made_of, at, &mut buffers[side])?;
         }
         let [a, b] = &*buffers;
         work.look(unit, [a, b], spreads);
@@ -274,7 +278,7 @@ impl Run<'_> {
 
     /// Reads payload that comes in order.
     fn in_order(&self, work: &Work, spreads: &mut [Spread; 2], n_tiles: &mut u64) -> Result<()> {
-        let size = |side: usize| usize::try_from(work.tiles.tile_len[side]).unwrap_or(usize::MAX);
+        let sizes = work.tiles.tile_len.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         let payload = |side: usize, number: usize| {
             let side = self.sides[side];
             Ok::<_, Error>((side.opened, check_in_order(side, number)?))
@@ -286,17 +290,16 @@ impl Run<'_> {
         };
         match work.of {
             [Some(a), Some(b)] => {
-                let (a, b) = (payload(0, a)?, payload(1, b)?);
-                side_by_side(self.engine, a, b, [size(0), size(1)], &mut |tile, a, b| {
+                side_by_side(self.engine, payload(0, a)?, payload(1, b)?, sizes, &mut |tile, a, b| {
                     look(tile, [a, b]);
                     Ok(())
                 })
             }
-            [Some(a), None] => in_pieces(self.engine, payload(0, a)?, size(0), &mut |tile, a| {
+            [Some(a), None] => in_pieces(self.engine, payload(0, a)?, sizes[0], &mut |tile, a| {
                 look(tile, [a, &[]]);
                 Ok(())
             }),
-            [None, b] => in_pieces(self.engine, payload(1, b.unwrap_or(0))?, size(1), &mut |tile, b| {
+            [None, b] => in_pieces(self.engine, payload(1, b.unwrap_or(0))?, sizes[1], &mut |tile, b| {
                 look(tile, [&[], b]);
                 Ok(())
             }),

@@ -54,8 +54,8 @@ pub struct OutputWork<'w, 'e> {
 /// # Errors
 /// Any error from reading, quantizers and the sink; Failed for a finding that is an error; Cancelled.
 pub fn write(engine: &Engine, work: OutputWork<'_, '_>) -> Result<WrittenPayload> {
-    let missing = || Err(Error::plugin("an output has no end"));
-    write_all(engine, vec![work]).pop().unwrap_or_else(missing)
+    let written = write_all(engine, vec![work]).pop();
+    written.unwrap_or_else(|| Err(Error::plugin("an output has no end")))
 }
 
 /// Like [`write()`], for several outputs of one source, which is read once. Returns the result of each; one
@@ -65,12 +65,12 @@ pub fn write_all(engine: &Engine, works: Vec<OutputWork<'_, '_>>) -> Vec<Result<
     let jobs: Vec<_> = begun.iter().flatten().map(Begun::job).collect();
     let mut ran = pipeline::run_all(engine, &jobs).into_iter();
     drop(jobs);
-    let ended = |begun: Result<Begun<'_, '_>>| {
+    let ended = begun.into_iter().map(|begun| {
         let begun = begun?;
         ran.next().unwrap_or(Ok(()))?;
         begun.end()
-    };
-    begun.into_iter().map(ended).collect()
+    });
+    ended.collect()
 }
 
 /// An output whose header is written.
@@ -100,7 +100,7 @@ impl<'w, 'e> Begun<'w, 'e> {
         let watch = Watch::new(model, specs, quality);
         let mut unmeasured = 0;
         if let Some(records) = earlier {
-            take_up(records, (&tiles, &watch), sink, &sums)?;
+            take_up(records, &tiles, &watch, sink, &sums)?;
             taken_over(source, &tiles, &sums);
             let quantized = tiles.runs.iter().filter(|run| run.expression.is_quantized());
             let numbers = quantized.flat_map(|run| run.first..run.first + run.n_tiles());

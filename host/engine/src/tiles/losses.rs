@@ -103,10 +103,10 @@ impl Losses {
             let Some(loss) = gathered.as_deref().map(Gathered::loss) else { continue };
             // With `--resume`, only part of it was measured.
             let is_whole = loss.pairs() == checked_elements(&tensor.shape)?;
-            let (before, after) = (loss.square, loss.square_after);
+            let before = loss.square;
             let measured = loss.measured(0.0);
             let spec = specs.of(number);
-            let finding = if is_whole && loss.not_finite == 0 && before > 0.0 && after == 0.0 {
+            let finding = if is_whole && loss.not_finite == 0 && before > 0.0 && loss.square_after == 0.0 {
                 judge_vanished(tensor, spec, before.sqrt(), quality)
             } else if let Some(snr) = measured.snr_db.filter(|snr| *snr < LEAST_SNR) {
                 judge_ruined(tensor, spec, (snr, LEAST_SNR), measured.rmse, quality)
@@ -127,14 +127,17 @@ impl Losses {
     /// Any error from computing the size of a tensor.
     #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     pub fn finish(self, model: &Model, tiles: &Tiles) -> Result<Option<Quantized>> {
-        let (mut tensors, mut total, mut bits) = (Vec::new(), Loss::default(), 0.0);
+        let mut tensors = Vec::new();
+        let mut total = Loss::default();
+        let mut bits = 0.0;
         for (number, (tensor, gathered)) in model.tensors.iter().zip(self.0).enumerate() {
             let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
             let Some(loss) = gathered.map(|gathered| gathered.loss()) else { continue };
             let mut runs = tiles.runs[tiles.of_tensor(number)].iter();
             let changed = runs.find(|run| run.granule.is_some()).filter(|_| loss.pairs() > 0);
             let Some(expression) = changed.map(|run| &run.expression) else { continue };
-            let (from, to) = (expression.stored_dtype(), expression.dtype());
+            let from = expression.stored_dtype();
+            let to = expression.dtype();
             let bytes = tensor.payload_len()?;
             let bits_per_weight = bits_per_weight(bytes, &tensor.shape);
             bits += bits_per_weight * loss.pairs() as f64;

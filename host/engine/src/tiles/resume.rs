@@ -11,7 +11,8 @@ use apr_sdk::Result;
 /// Trusts records of an earlier run only if the bytes there still have the recorded checksums.
 pub fn take_up(
     records: &[(u64, TileRecord)],
-    (tiles, watch): (&Tiles, &Watch<'_>),
+    tiles: &Tiles,
+    watch: &Watch<'_>,
     sink: &dyn TileSink,
     sums: &TileSums,
 ) -> Result<()> {
@@ -40,7 +41,8 @@ pub fn take_up(
 pub fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
     let Some(seen) = source.files.seen() else { return };
     for number in 0..tiles.count {
-        let (Some((_, crc32)), tile) = (sums.get(number), tiles.tile(number)) else { continue };
+        let Some((_, crc32)) = sums.get(number) else { continue };
+        let tile = tiles.tile(number);
         if let Some((place, offset, len)) = tiles.runs[tile.run].read_from(tile.at, tile.len) {
             seen.note(place, offset, SeenRange { len, crc32 });
         }

@@ -89,8 +89,7 @@ impl Together<'_> {
         if std::mem::replace(&mut self.taken[lead.output][lead.run], true) {
             return None;
         }
-        let run_of = |member: &Member| &outputs[member.output].runs[member.run];
-        let own = run_of(&lead);
+        let own = &outputs[lead.output].runs[lead.run];
         let mut group = vec![lead];
         for &(output, run) in self.by_leaf.get(own.expression.leaf()).into_iter().flatten() {
             let is_new = group.iter().all(|member| member.output < output) && !self.taken[output][run];
@@ -99,8 +98,7 @@ impl Together<'_> {
                 continue;
             }
             self.taken[output][run] = true;
-            let alike =
-                group.iter().rposition(|member| is_alike(outputs, (member, run_of(member)), (output, other)));
+            let alike = group.iter().rposition(|member| is_alike(outputs, member, output, other));
             let at = alike.map_or(group.len(), |at| at + 1);
             group.insert(at, Member { output, run, repeats: alike.is_some() });
         }
@@ -110,7 +108,8 @@ impl Together<'_> {
 }
 
 /// Returns whether two runs compute the same result from the same bytes, and so do the runs beside them.
-fn is_alike(outputs: &[&Tiles], (one, own): (&Member, &Run), (output, other): (usize, &Run)) -> bool {
+fn is_alike(outputs: &[&Tiles], one: &Member, output: usize, other: &Run) -> bool {
+    let own = &outputs[one.output].runs[one.run];
     let beside = |output: usize, run: &Run| run.beside.map(|beside| &outputs[output].runs[beside].expression);
     own.expression == other.expression
         && own.tile_len == other.tile_len

@@ -72,23 +72,24 @@ impl Memory {
     /// # Errors
     /// LimitExceeded if they exceed the memory.
     pub fn new<'n>(files: impl IntoIterator<Item = (&'n str, u64)>) -> Result<Memory> {
-        let file = |(name, len): (&str, u64)| {
+        let mut memory = Vec::new();
+        for (name, len) in files {
             let len = usize::try_from(len).map_err(|_| Error::limit("the output does not fit memory"))?;
             let mut bytes = Vec::new();
             bytes.try_reserve_exact(len).map_err(|_| Error::limit("the output does not fit memory"))?;
             bytes.resize(len, 0);
-            Ok(Arc::new(MemoryFile { name: name.to_owned(), bytes: Mutex::new(bytes) }))
-        };
-        Ok(Memory { files: files.into_iter().map(file).collect::<Result<_>>()? })
+            memory.push(Arc::new(MemoryFile { name: name.to_owned(), bytes: Mutex::new(bytes) }));
+        }
+        Ok(Memory { files: memory })
     }
 
     /// Names and bytes of the files, in order.
     pub fn into_files(self) -> Vec<(String, Vec<u8>)> {
-        let taken = |file: &Arc<MemoryFile>| {
+        let taken = self.files.iter().map(|file| {
             let mut bytes = file.bytes.lock().unwrap_or_else(PoisonError::into_inner);
             (file.name.clone(), std::mem::take(&mut *bytes))
-        };
-        self.files.iter().map(taken).collect()
+        });
+        taken.collect()
     }
 
     fn file(&self, file: usize) -> Result<&Arc<MemoryFile>> {

@@ -24,7 +24,8 @@ pub fn fill(
         return Ok(None);
     }
     let scratch = sink.scratch(spools.len)?;
-    let (bytes, shown) = (scratch.read_back(0)?, scratch.show(0));
+    let bytes = scratch.read_back(0)?;
+    let shown = scratch.show(0);
     // A spool may be computed from another: that one comes first, and is complete by then.
     for run in spools.all().chunk_by(|_, (next, _)| !next.is_spooled()) {
         let mut tiles = Tiles::of_threads(engine.crew.width());

@@ -94,15 +94,11 @@ impl Run {
     /// corresponding tiles come from the same bytes. Runs that are committed in order or gathered in boxes
     /// are computed separately, and each output has its own scratch file.
     pub fn goes_with(&self, other: &Run) -> bool {
-        let may = |run: &Run| {
-            run.in_order.is_none()
-                && !run.is_boxed()
-                && run.cut != Cut::Beside
-                && !run.expression.is_spooled()
-        };
         let tiles = |run: &Run| (run.n_tiles(), run.before(run.tile_len), run.before(run.len));
-        may(self)
-            && may(other)
+        let may = [self, other]
+            .iter()
+            .all(|run| run.in_order.is_none() && !run.is_boxed() && !run.expression.is_spooled());
+        may && self.cut != Cut::Beside
             && self.cut == other.cut
             && self.granule.is_some() == other.granule.is_some()
             && tiles(self) == tiles(other)
@@ -122,7 +118,7 @@ impl Run {
     /// The place of the source bytes for `len` bytes at offset `at`, if they are contiguous: the file or
     /// decoded payload, the offset there, and the length.
     pub fn read_from(&self, at: u64, len: u64) -> Option<(ByteSpace, u64, u64)> {
-        let (at, len) = (self.before(at), self.before(len));
+        let [at, len] = [at, len].map(|n| self.before(n));
         match self.expression.access().ok()? {
             Access::Copy(extent) | Access::Swap(extent, _) if extent.file != SPOOL => {
                 Some((ByteSpace::File(extent.file), extent.offset.checked_add(at)?, len))
@@ -203,7 +199,6 @@ impl Tiles {
     ) -> Result<Tiles> {
         let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::of_threads(threads) };
         tiles.runs.reserve(expressions.iter().map(|one| one.parts().len()).sum());
-        let nothing = || Expression::Concat(Vec::new());
         for (number, file) in layout.files.iter().enumerate() {
             for (segment, placed) in file.segments.iter().enumerate() {
                 let floats = file.floats_from.is_some_and(|first| first <= segment);
@@ -212,7 +207,8 @@ impl Tiles {
                 match &placed.segment {
                     Segment::Payload { tensor, encoded } => {
                         let first = tiles.runs.len();
-                        let own = expressions.get_mut(*tensor).map(|one| std::mem::replace(one, nothing()));
+                        let own = expressions.get_mut(*tensor);
+                        let own = own.map(|one| std::mem::replace(one, Expression::Concat(Vec::new())));
                         for part in own.into_iter().flat_map(Expression::into_parts) {
                             let placed = tiles.push(Some(*tensor), part, spot);
                             let len = placed.map_err(|e| e.tensor(&model.tensors[*tensor].name))?;
@@ -243,7 +239,8 @@ impl Tiles {
     /// # Errors
     /// Unsupported for an unknown dtype.
     pub fn push(&mut self, tensor: Option<usize>, expression: Expression, spot: Spot) -> Result<u64> {
-        let (len, first) = (expression.byte_len()?, self.count);
+        let len = expression.byte_len()?;
+        let first = self.count;
         let granule = match expression.is_leaf() {
             true => None,
             false => Some(Box::new(Granule::of(&expression)?)),
@@ -305,21 +302,24 @@ impl Tiles {
 
     /// Integers and the scales of their rows, which come from the same values: the indices of both runs.
     fn of_same_values(&self) -> Vec<(usize, usize)> {
-        let numbered = || self.runs.iter().enumerate().filter(|(_, run)| run.in_order.is_none());
-        let scales = numbered().filter_map(|(number, run)| match &run.expression {
+        let numbered = self.runs.iter().enumerate().filter(|(_, run)| run.in_order.is_none());
+        let scales = numbered.clone().filter_map(|(number, run)| match &run.expression {
             Expression::RowScales(scales) => Some((&scales.of, number)),
             _ => None,
         });
         let mut scales: HashMap<&Expression, usize> = scales.collect();
-        let pair = |(number, run): (usize, &Run)| match &run.expression {
-            Expression::RowCodes(codes) if !scales.is_empty() => {
-                let beside = scales.remove(&codes.of)?;
+        let mut pairs = Vec::new();
+        for (number, run) in numbered {
+            if let Expression::RowCodes(codes) = &run.expression
+                && !scales.is_empty()
+                && let Some(beside) = scales.remove(&codes.of)
                 // With the same number of rows per tile.
-                (self.runs[beside].n_tiles() == run.n_tiles()).then_some((number, beside))
+                && self.runs[beside].n_tiles() == run.n_tiles()
+            {
+                pairs.push((number, beside));
             }
-            _ => None,
-        };
-        numbered().filter_map(pair).collect()
+        }
+        pairs
     }
 
     /// Indices of the runs, in the order of their units.
@@ -344,8 +344,9 @@ impl Tiles {
 
     /// Indices of the runs of a segment.
     pub fn of_segment(&self, file: usize, segment: usize) -> Range<usize> {
-        let before = |segment| self.runs.partition_point(|run| (run.file, run.segment) < (file, segment));
-        before(segment)..before(segment + 1)
+        let begin = self.runs.partition_point(|run| (run.file, run.segment) < (file, segment));
+        let end = self.runs.partition_point(|run| (run.file, run.segment) <= (file, segment));
+        begin..end
     }
 
     /// Indices of a tensor's runs, which are consecutive in its file.

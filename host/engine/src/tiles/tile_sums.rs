@@ -21,9 +21,8 @@ struct TileSum {
 impl TileSums {
     /// No tile is finished yet.
     pub fn new(tiles: &Tiles) -> TileSums {
-        let missing = |tile| AtomicU32::new(u32::try_from(tiles.tile(tile).len).unwrap_or(u32::MAX));
-        let tile = |tile| TileSum::new(missing(tile));
-        TileSums((0..tiles.count).map(tile).collect())
+        let lens = (0..tiles.count).map(|tile| u32::try_from(tiles.tile(tile).len).unwrap_or(u32::MAX));
+        TileSums(lens.map(|missing| TileSum::new(AtomicU32::new(missing))).collect())
     }
 
     /// Records a finished tile: the CRC-32 of its bytes and of the source's, and the changes from a cast.
@@ -50,13 +49,9 @@ impl TileSums {
         }
         // The checksum of the whole is the exclusive or of the pieces' checksums, each shifted past the bytes
         // after it.
-        let moved = |(bytes, behind): (&[u8], u64)| {
-            let mut moved = Hasher::new_with_initial(crc32fast::hash(bytes));
-            moved.combine(&Hasher::new_with_initial_len(0, behind));
-            moved.finalize()
-        };
-        let sum = moved(out);
-        sums.fetch_xor(pack(sum, source.map_or(sum, moved)), Ordering::Relaxed);
+        let sum = moved(out.0, out.1);
+        let source = source.map_or(sum, |(bytes, behind)| moved(bytes, behind));
+        sums.fetch_xor(pack(sum, source), Ordering::Relaxed);
         for (known, now) in known.iter().zip(small(changes)).filter(|(_, now)| *now > 0) {
             known.fetch_add(now, Ordering::Relaxed);
         }
@@ -115,6 +110,12 @@ impl TileSum {
 fn small(changes: Changes) -> [u32; 4] {
     let Changes { rounded, overflowed, nonfinite, not_undone } = changes;
     [rounded, overflowed, nonfinite, not_undone].map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+fn moved(bytes: &[u8], behind: u64) -> u32 {
+    let mut moved = Hasher::new_with_initial(crc32fast::hash(bytes));
+    moved.combine(&Hasher::new_with_initial_len(0, behind));
+    moved.finalize()
 }
 
 fn pack(out: u32, source: u32) -> u64 {

@@ -30,9 +30,11 @@ impl<'a> Watch<'a> {
     /// Failed for a finding that is an error, with the tensor, the measured value and the expected one.
     pub fn see(&self, tiles: &Tiles, run: usize, at: u64, bytes: &[u8]) -> Result<()> {
         let Run { tensor: Some(number), offset, .. } = &tiles.runs[run] else { return Ok(()) };
-        let (number, offset) = (*number, *offset);
+        let number = *number;
+        let offset = *offset;
         let own = tiles.of_tensor(number);
-        let (tensor, spec) = (&self.model.tensors[number], self.specs.of(number));
+        let tensor = &self.model.tensors[number];
+        let spec = self.specs.of(number);
         if bytes.is_empty() || !own.contains(&run) || by_scales(tensor.dtype).is_none() {
             return Ok(());
         }

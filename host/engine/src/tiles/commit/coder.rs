@@ -21,7 +21,8 @@ impl Coder<'_> {
     pub fn encode(&self, at: u64, raw: &[u8]) -> Result<(Vec<u8>, Box<[u32]>)> {
         let Encoded { codec, own, block_size, .. } = self.encoded;
         let size = usize::try_from(*block_size).unwrap_or(usize::MAX);
-        let (mut stored, mut lengths) = (Vec::new(), Vec::with_capacity(raw.len().div_ceil(size)));
+        let mut stored = Vec::new();
+        let mut lengths = Vec::with_capacity(raw.len().div_ceil(size));
         for (block, piece) in (at / block_size..).zip(raw.chunks(size)) {
             let bound = self.encoded.bound_of(piece.len() as u64);
             let room = usize::try_from(bound).map_err(|_| Error::limit("a block does not fit memory"))?;
@@ -47,7 +48,8 @@ impl Coder<'_> {
 
     /// Upper bound for such a unit once encoded.
     pub fn bound(&self, raw_len: u64) -> u64 {
-        let (full, last) = (raw_len / self.encoded.block_size, raw_len % self.encoded.block_size);
+        let full = raw_len / self.encoded.block_size;
+        let last = raw_len % self.encoded.block_size;
         let last = if last > 0 { self.encoded.bound_of(last) } else { 0 };
         full * self.encoded.bound_of(self.encoded.block_size) + last
     }

@@ -66,7 +66,8 @@ impl Unit {
         let (offset, rest) = record.split_first_chunk()?;
         let (words, []) = rest.as_chunks::<4>() else { return None };
         let mut words = words.iter().map(|word| u32::from_le_bytes(*word));
-        let (stored, raw) = (words.next()?, words.next()?);
+        let stored = words.next()?;
+        let raw = words.next()?;
         Some(Unit { offset: u64::from_le_bytes(*offset), len: 0, stored, raw, blocks: words.collect() })
     }
 }

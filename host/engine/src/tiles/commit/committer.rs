@@ -102,9 +102,10 @@ impl<'a> Committer<'a> {
                 _ => (0, TILE, None),
             };
             let of_lane = usize::try_from(raw_len.div_ceil(unit_len)).unwrap_or(usize::MAX);
-            let (segment, len, first) = (&placed.segment, placed.len, n_units);
+            let first = n_units;
             n_units += of_lane;
-            Lane { segment, len, coder, first, n_units: of_lane, raw_len, unit_len }
+            let len = placed.len;
+            Lane { segment: &placed.segment, len, coder, first, n_units: of_lane, raw_len, unit_len }
         });
         let lanes: Vec<_> = lanes.collect();
         let names = vec![""; lanes.len()];
@@ -179,7 +180,8 @@ impl<'a> Committer<'a> {
             if let Some(raw) = whole(state, lane, unit, into, now)? {
                 self.done(lane, unit, raw, sink)?;
             }
-            (at, rest) = (at + n as u64, later);
+            at += n as u64;
+            rest = later;
         }
         Ok(true)
     }
@@ -187,7 +189,8 @@ impl<'a> Committer<'a> {
     /// Encodes a unit, and commits every unit whose turn has come. A unit that an earlier run committed is
     /// only compared.
     fn done(&self, lane: &Lane<'_>, unit: usize, raw: Cow<'_, [u8]>, sink: &dyn TileSink) -> Result<()> {
-        let (number, sum) = (lane.first + unit, crc32fast::hash(&raw));
+        let number = lane.first + unit;
+        let sum = crc32fast::hash(&raw);
         {
             let state = self.lock();
             if number < state.kept {
@@ -225,8 +228,8 @@ impl<'a> Committer<'a> {
             // The others continue meanwhile.
             drop(state);
             done = sink.write_at(self.file, offset, &stored).map_err(|e| self.of_tensor(next, e));
-            let (len, sum) = (stored.len() as u64, crc32fast::hash(&stored));
-            let unit = Unit { offset, len, stored: sum, raw, blocks };
+            let len = stored.len() as u64;
+            let unit = Unit { offset, len, stored: crc32fast::hash(&stored), raw, blocks };
             let record = unit.record();
             state = self.lock();
             done = done.and_then(|()| {

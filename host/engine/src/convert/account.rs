@@ -58,7 +58,8 @@ impl Restated<'_> {
 pub fn account(
     source: &Model,
     fates: Option<&[Fate]>,
-    (planned, made_of): (&Model, &[(Expression, Vec<String>)]),
+    planned: &Model,
+    made_of: &[(Expression, Vec<String>)],
     ledger: Option<&Ledger>,
     restates: Restates<'_>,
 ) -> Result<Coverage> {

@@ -30,7 +30,8 @@ impl<'a> Checked<'a> {
     /// no rule drops; InvalidArgument for unknown keys and impossible new names.
     pub fn new(typed: Typed<'a>) -> Result<Checked<'a>> {
         let Typed { mut context, mut planned, ledger, rowless } = typed;
-        let (engine, request, target) = (context.engine, context.request, context.output.format);
+        let PlanContext { engine, request, .. } = context;
+        let target = context.output.format;
         context.edits.rest_in_source(&context.source, planned.rest_mut(), target)?;
         let renamed = output_names::rename(&mut planned.tensors, &request.renames);
         let renamed = renamed.map_err(|e| context.of_source(e))?;
@@ -65,7 +66,7 @@ impl<'a> Checked<'a> {
         }
         long_values::check(engine, source, &model)?;
         let fates = context.fates.as_deref();
-        let account = account(&source.model, fates, (&model, &made_of), ledger.as_ref(), &restates);
+        let account = account(&source.model, fates, &model, &made_of, ledger.as_ref(), &restates);
         let mut coverage = account.map_err(|e| context.of_source(e))?;
         coverage.dropped_tokens = rowless;
         coverage.renamed = renamed;

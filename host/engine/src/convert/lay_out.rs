@@ -79,12 +79,15 @@ impl<'a> LaidOut<'a> {
 
     fn new(checked: Checked<'a>, look: bool) -> Result<LaidOut<'a>> {
         let Checked { context, model, made_of, coverage } = checked;
-        let (engine, request, target) = (context.engine, context.request, context.output.format);
+        let PlanContext { engine, request, .. } = context;
+        let target = context.output.format;
         let source = &context.source;
-        let (mut spools, mut spelled) = (Spools::default(), OpLists::default());
+        let mut spools = Spools::default();
+        let mut spelled = OpLists::default();
         let mut hasher = DefaultHasher::new();
         if made_of.len() != model.tensors.len() {
-            let (have, want) = (made_of.len(), model.tensors.len());
+            let have = made_of.len();
+            let want = model.tensors.len();
             return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));
         }
         for ((expression, _), tensor) in made_of.iter().zip(&model.tensors) {
@@ -207,11 +210,11 @@ fn check_layout(
 /// A single-file model may have files beside it if their names say that they belong to it: `model.x` and
 /// `model.x.data`.
 fn check_companions(layout: &Layout, file_name: &str) -> Result<()> {
-    let own = |name: &str| {
-        name == file_name
-            || name.strip_prefix(file_name).is_some_and(|rest| rest.starts_with('.') && !rest.contains('/'))
-    };
-    if layout.files[layout.entry].name == file_name && layout.files.iter().all(|file| own(&file.name)) {
+    let is_of_one = layout.files.iter().all(|file| match file.name.strip_prefix(file_name) {
+        Some(rest) => rest.is_empty() || rest.starts_with('.') && !rest.contains('/'),
+        None => false,
+    });
+    if layout.files[layout.entry].name == file_name && is_of_one {
         return Ok(());
     }
     let message = format!("the output is {} files, and its name is that of one", layout.files.len());

@@ -68,7 +68,8 @@ pub fn convert_into<'e>(
     let carried = write(engine, work)?;
     let written = finish(engine, request, &mut laid_out, sink.as_ref(), carried)?;
     let LaidOut { source, plan, findings, .. } = laid_out;
-    let (mut notes, mut warnings) = (plan.notes, source.warnings.clone());
+    let mut notes = plan.notes;
+    let mut warnings = source.warnings.clone();
     notes.extend(written.notes());
     warnings.extend(plan.warnings);
     warnings.extend(summary(&written.looked.behind(findings).findings));

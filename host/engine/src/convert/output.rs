@@ -78,18 +78,9 @@ pub fn writable(format: &Format) -> Result<&Format> {
 
 fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
     let shown = path.display().to_string();
-    let known = || {
-        let formats = engine.registry.formats().iter().filter(|f| f.manifest.writes);
-        let shape = |f: &Format| match f.manifest.folder {
-            true => "a folder".to_owned(),
-            false => format!(".{}", f.manifest.extensions.join(", .")),
-        };
-        let list: Vec<_> = formats.map(|f| format!("{} ({})", f.id(), shape(f))).collect();
-        format!("pass --to FORMAT; present are {}", list.join(", "))
-    };
     let Some(extension) = path.extension().map(|e| e.to_string_lossy().to_lowercase()) else {
         let error = Error::invalid_argument("the output's name says no format").in_file(shown);
-        return Err(error.hint(known()));
+        return Err(error.hint(present(engine)));
     };
     let found: Vec<_> =
         engine.registry.by_extension(&extension).into_iter().filter(|f| f.manifest.writes).collect();
@@ -97,7 +88,7 @@ fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
         [format] => Ok(format),
         [] => {
             let message = format!("no present format is written as `.{}`", apr_sdk::escape(&extension, 40));
-            Err(Error::invalid_argument(message).in_file(shown).hint(known()))
+            Err(Error::invalid_argument(message).in_file(shown).hint(present(engine)))
         }
         _ => {
             let ids: Vec<_> = found.iter().map(|f| f.id()).collect();
@@ -107,6 +98,18 @@ fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
                 .hint(format!("choose one: --to {}", ids.join(" or --to "))))
         }
     }
+}
+
+fn present(engine: &Engine) -> String {
+    let mut list = Vec::new();
+    for format in engine.registry.formats().iter().filter(|f| f.manifest.writes) {
+        let shape = match format.manifest.folder {
+            true => "a folder".to_owned(),
+            false => format!(".{}", format.manifest.extensions.join(", .")),
+        };
+        list.push(format!("{} ({shape})", format.id()));
+    }
+    format!("pass --to FORMAT; present are {}", list.join(", "))
 }
 
 /// The stem of a path's file name: without extension, part number and index suffix.

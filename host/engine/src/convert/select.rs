@@ -94,7 +94,8 @@ impl<'a> Selected<'a> {
         mut output: Output<'a>,
     ) -> Result<Selected<'a>> {
         let Opened { source, probed, options: open_options, renaming, left_by_reader, .. } = &opened;
-        let (mut source, left_by_reader) = (Arc::clone(source), *left_by_reader);
+        let mut source = Arc::clone(source);
+        let left_by_reader = *left_by_reader;
         let renaming = renaming.clone();
         let look = open_options.witnessed;
         let target = output.format;
@@ -122,7 +123,8 @@ impl<'a> Selected<'a> {
                 return Err(of_source(left.refusal(&need)));
             }
             known.refuse_cast(&need).map_err(of_source)?;
-            (source, packed) = (understood, None);
+            source = understood;
+            packed = None;
             said = source.unpacked.iter().flat_map(Unpacked::lines).collect();
         }
         drop(opened);
@@ -205,8 +207,11 @@ fn without_layers(
     let gone = n_of(pruned.names.iter().filter(|name| name.is_none()).count(), "tensor");
     let left = pruned.layers - layers.len() as u64;
     let note = format!("left out: {gone} ({rule}): {} layers become {left}", pruned.layers);
-    let fate = |name: Option<String>| name.map_or_else(|| Fate::Left(Arc::clone(&rule)), Fate::Called);
-    Ok((pruned.names.into_iter().map(fate).collect(), (pruned.keys, note)))
+    let fates = pruned.names.into_iter().map(|name| match name {
+        Some(name) => Fate::Called(name),
+        None => Fate::Left(Arc::clone(&rule)),
+    });
+    Ok((fates.collect(), (pruned.keys, note)))
 }
 
 /// Has the source's tokenizer read, if the target holds one and is not of the source's format; returns why it

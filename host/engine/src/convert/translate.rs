@@ -46,7 +46,8 @@ impl<'a> Translated<'a> {
 
     fn of(selected: Selected<'a>, make: Option<&Make<'_>>) -> Result<Translated<'a>> {
         let Selected { mut context, mut model, kept, removed, not_understood } = selected;
-        let (request, target) = (context.request, context.output.format);
+        let request = context.request;
+        let target = context.output.format;
         let wishes = Wishes {
             arch: context.arch(),
             required: request.wants_architecture,
@@ -110,10 +111,11 @@ impl<'a> Translated<'a> {
 
 /// The tensors of the source, unchanged; `kept` has their indices there if some were left out.
 fn as_they_are(tensors: Vec<Tensor>, kept: Option<&[usize]>) -> Result<Vec<PlannedTensor>> {
-    let planned = |(at, tensor): (usize, Tensor)| {
+    let mut planned = Vec::with_capacity(tensors.len());
+    for (at, tensor) in tensors.into_iter().enumerate() {
         let number = kept.map_or(Some(at), |kept| kept.get(at).copied()).unwrap_or(at);
         let expression = Expression::of(number, &tensor).map_err(|e| e.tensor(&tensor.name))?;
-        Ok(PlannedTensor::new(tensor, expression))
-    };
-    tensors.into_iter().enumerate().map(planned).collect()
+        planned.push(PlannedTensor::new(tensor, expression));
+    }
+    Ok(planned)
 }

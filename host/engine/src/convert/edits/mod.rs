@@ -33,6 +33,12 @@ struct Edit {
     done: Vec<String>,
 }
 
+impl Edit {
+    fn new(key: &str, change: Change) -> Edit {
+        Edit { key: key.to_owned(), change, done: Vec::new() }
+    }
+}
+
 #[derive(Debug)]
 enum Change {
     Set { text: String, stated: Option<String> },
@@ -52,8 +58,7 @@ impl Edits {
     /// # Errors
     /// InvalidArgument for a `--set` without a key, and for a file that is no text; any error from reading a file.
     pub fn new(places: &dyn Places, set: &[(String, String)], unset: &[String]) -> Result<Edits> {
-        let edit = |key: &str, change| Edit { key: key.to_owned(), change, done: Vec::new() };
-        let mut edits: Vec<Edit> = unset.iter().map(|key| edit(key, Change::Unset)).collect();
+        let mut edits: Vec<Edit> = unset.iter().map(|key| Edit::new(key, Change::Unset)).collect();
         for (key, text) in set {
             let (key, stated) = match key.rsplit_once(':') {
                 Some((name, kind)) if known_type(kind) => (name, Some(kind.to_owned())),
@@ -69,7 +74,7 @@ impl Edits {
                 }
                 None => text.clone(),
             };
-            edits.push(edit(key, Change::Set { text, stated }));
+            edits.push(Edit::new(key, Change::Set { text, stated }));
         }
         Ok(Edits { edits, notes: Vec::new() })
     }
@@ -79,14 +84,13 @@ impl Edits {
     /// # Errors
     /// InvalidArgument if the user changes the same key.
     pub fn add(&mut self, flag: &str, key: &str, text: &str) -> Result<()> {
-        let is_it =
-            |edit: &&Edit| edit.key == key || key.split_once('.').is_some_and(|(_, key)| edit.key == key);
-        if let Some(edit) = self.edits.iter().find(is_it) {
+        let below = key.split_once('.').map_or(key, |(_, below)| below);
+        if let Some(edit) = self.edits.iter().find(|edit| edit.key == key || edit.key == below) {
             let message = format!("{flag} changes `{}` itself", escape(&edit.key, 120));
             return Err(Error::invalid_argument(message).hint("leave it out of --set and --unset"));
         }
         let change = Change::Set { text: text.to_owned(), stated: None };
-        self.edits.push(Edit { key: key.to_owned(), change, done: Vec::new() });
+        self.edits.push(Edit::new(key, change));
         Ok(())
     }
 
@@ -110,8 +114,7 @@ impl Edits {
             if only.as_deref() == Some(target.id()) {
                 continue;
             }
-            let own_target = |foreign: &Foreign| foreign.format == target.id();
-            for foreign in model.foreign.iter_mut().filter(|foreign| !own_target(foreign)) {
+            for foreign in model.foreign.iter_mut().filter(|foreign| foreign.format != target.id()) {
                 if only.as_ref().is_none_or(|only| *only == foreign.format) && foreign.get(key).is_some() {
                     self.notes.push(apply_to(foreign, key, &edit.change)?);
                     edit.done.push(foreign.format.clone());
@@ -125,14 +128,14 @@ impl Edits {
                 edit.done.push(model.format.clone());
             }
             if edit.done.is_empty()
-                && let Some((format, change)) = new_in_source(engine, edit, (only, key), model, target)?
+                && let Some((format, change)) = new_in_source(engine, edit, only, key, model, target)?
             {
                 self.notes.push(apply_to(model.foreign_mut(&format), key, &change)?);
                 edit.done.push(format);
             }
             changed.extend(edit.done.iter().cloned());
         }
-        Understood::new(engine, source, (&before, model), &changed)
+        Understood::new(engine, source, &before, model, &changed)
     }
 
     /// Removes keys of the target that came with the model: its writer need not understand what goes.
@@ -194,7 +197,8 @@ impl Edits {
             }
             match (edit.done.first(), has.get(key)) {
                 (Some(other), Some(_)) if key == edit.key => {
-                    let (key, id) = (escape(key, 120), target.id());
+                    let key = escape(key, 120);
+                    let id = target.id();
                     let message =
                         format!("`{key}` is a key of {other} in the source, and of {id} in the output");
                     let hint = format!("say which is meant: {other}.{key} or {id}.{key}");
@@ -301,7 +305,8 @@ impl Edit {
 fn new_in_source(
     engine: &Engine,
     edit: &Edit,
-    (only, key): (Option<String>, &str),
+    only: Option<String>,
+    key: &str,
     model: &Model,
     target: &Format,
 ) -> Result<Option<(String, Change)>> {
@@ -335,10 +340,11 @@ fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String
     if model.foreign.iter().any(|foreign| foreign.get(key).is_some()) {
         return (None, key);
     }
-    let of =
-        |id: &str| key.strip_prefix(id).and_then(|rest| rest.strip_prefix('.')).filter(|k| !k.is_empty());
     let formats = model.foreign.iter().map(|foreign| foreign.format.as_str());
-    let mut found = formats.chain([target.id(), model.format.as_str()]).filter_map(|id| Some((id, of(id)?)));
+    let mut found = formats.chain([target.id(), model.format.as_str()]).filter_map(|id| {
+        let key = key.strip_prefix(id)?.strip_prefix('.')?;
+        (!key.is_empty()).then_some((id, key))
+    });
     found.next().map_or((None, key), |(id, key)| (Some(id.to_owned()), key))
 }
 
@@ -354,7 +360,7 @@ fn look(
     // Shards repeat keys, and have keys that describe the split.
     request.max_shard_size = None;
     let name = if request.folder { &request.stem } else { &request.file_name };
-    match preview(&engine.registry, source, model, target, (&request, name)) {
+    match preview(&engine.registry, source, model, target, &request, name) {
         Ok(told) => Ok(Some(told)),
         Err(error) if error.kind() == ErrorKind::Malformed => Ok(None),
         Err(error) => Err(error),
@@ -363,14 +369,16 @@ fn look(
 
 /// Changes a key wherever it occurs, or adds it to the first file; returns a line for the summary.
 fn apply_to(foreign: &mut Foreign, key: &str, change: &Change) -> Result<String> {
-    let (shown, format) = (escape(key, 120), foreign.format.clone());
+    let shown = escape(key, 120);
+    let format = foreign.format.clone();
     let Change::Set { text, stated } = change else {
         for file in &mut foreign.files {
             file.typed.retain(|(k, _)| k != key);
         }
         return Ok(format!("removed `{shown}` ({format})"));
     };
-    let (mut types, mut placed): (Vec<String>, bool) = (Vec::new(), false);
+    let mut types: Vec<String> = Vec::new();
+    let mut placed = false;
     for file in &mut foreign.files {
         let Some(old) = file.get(key) else { continue };
         let kind = stated.clone().unwrap_or_else(|| type_of(old));
@@ -454,7 +462,8 @@ fn check_types(foreign: &Foreign, key: &str, target: &Format) -> Result<()> {
     let value = foreign.get(key);
     let refused = value.filter(|value| value.kind.name().is_none_or(|kind| !carries.metadata_type(kind)));
     let Some(value) = refused else { return Ok(()) };
-    let (key, kind) = (escape(key, 120), type_of(value));
+    let key = escape(key, 120);
+    let kind = type_of(value);
     let holds = carries.metadata.as_deref().unwrap_or_default().join(", ");
     let message = format!("`{key}` would be of type {kind}: metadata of `{}` is {holds}", target.id());
     Err(Error::invalid_argument(message).hint("give one of these types with the key, as in --set KEY:i64=5"))

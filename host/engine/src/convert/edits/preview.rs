@@ -34,7 +34,8 @@ pub fn preview(
     source: &OpenedModel,
     model: &CheckedModel,
     format: &Format,
-    (request, name): (&LayoutRequest, &str),
+    request: &LayoutRequest,
+    name: &str,
 ) -> Result<Preview> {
     let writer = format.writer()?;
     let mut collector = Collector::new(registry, source, writer.as_ref(), model, request).asked(&[], true);
@@ -99,12 +100,12 @@ impl Lent<'_> {
 
     /// The names below a folder; its path ends in `/` or is empty.
     fn below(&self, folder: &str) -> Vec<String> {
-        let direct = |name: &str| match name.split_once('/') {
+        let inside = self.layout.files.iter().filter_map(|file| file.name.strip_prefix(folder));
+        let names = inside.map(|name| match name.split_once('/') {
             Some((folder, _)) => format!("{folder}/"),
             None => name.to_owned(),
-        };
-        let files = self.layout.files.iter().filter_map(|file| file.name.strip_prefix(folder));
-        let mut names: Vec<String> = files.map(direct).collect();
+        });
+        let mut names: Vec<String> = names.collect();
         names.sort();
         names.dedup();
         names
@@ -131,13 +132,11 @@ impl Source for Lent<'_> {
         out.fill(0);
         let first = file.segments.partition_point(|placed| placed.offset + placed.len <= offset);
         for placed in file.segments[first..].iter().take_while(|placed| placed.offset < end) {
-            let (from, to) = (placed.offset.max(offset), (placed.offset + placed.len).min(end));
+            let from = placed.offset.max(offset);
+            let to = (placed.offset + placed.len).min(end);
             let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-            let (Some(part), begin) =
-                (out.get_mut(place(from - offset)..place(to - offset)), from - placed.offset)
-            else {
-                continue;
-            };
+            let begin = from - placed.offset;
+            let Some(part) = out.get_mut(place(from - offset)..place(to - offset)) else { continue };
             match &placed.segment {
                 Segment::Inline(bytes) => part
                     .copy_from_slice(bytes.get(place(begin)..place(begin + to - from)).unwrap_or_default()),

@@ -22,7 +22,8 @@ impl Understood {
     pub fn new(
         engine: &Engine,
         source: &OpenedModel,
-        (before, after): (&Model, &mut Model),
+        before: &Model,
+        after: &mut Model,
         formats: &[String],
     ) -> Result<Understood> {
         let mut understood = Understood::default();
@@ -48,9 +49,10 @@ impl Understood {
                 bare.assets.clone_from(&model.assets);
                 let bare = CheckedModel::new(bare, carries);
                 let bare = bare.map_err(|refusal| refusal.error(&format.manifest.name))?;
-                preview(&engine.registry, source, &bare, format, (&request, &name))
+                preview(&engine.registry, source, &bare, format, &request, &name)
             };
-            let (was, is) = (tell(before)?, tell(after)?);
+            let was = tell(before)?;
+            let is = tell(after)?;
             if was.card != is.card {
                 after.model_card.clone_from(&is.card);
             }

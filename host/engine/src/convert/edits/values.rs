@@ -52,7 +52,9 @@ pub const BEYOND: &str = "is a whole number of more than 64 bits, which would be
 
 /// The first whole number outside of JSON's strings that neither an i64 nor a u64 holds: a parser would round it.
 pub fn beyond_64_bits(json: &str) -> Option<&str> {
-    let (mut start, mut in_string, mut escaped) = (None, false, false);
+    let mut start = None;
+    let mut in_string = false;
+    let mut escaped = false;
     for (at, byte) in json.bytes().chain(*b" ").enumerate() {
         let is_number = !in_string && (byte.is_ascii_digit() || b"+-.eE".contains(&byte));
         match (start, is_number) {

@@ -56,12 +56,15 @@ impl Plan {
     /// Fills in the list of tensors.
     pub fn list(&mut self, layout: &Layout, mut planned: Model, spelled: &OpLists) {
         self.tensors.reserve(planned.tensors.len());
-        let list = |tensor| self.tensors.push(tensor);
-        let taken = |number: usize| {
-            let Tensor { name, dtype, shape, .. } = &mut planned.tensors[number];
-            (std::mem::take(name), *dtype, std::mem::take(shape))
-        };
-        each_tensor(layout, spelled, taken, list);
+        each_tensor(
+            layout,
+            spelled,
+            |number| {
+                let Tensor { name, dtype, shape, .. } = &mut planned.tensors[number];
+                (std::mem::take(name), *dtype, std::mem::take(shape))
+            },
+            |tensor| self.tensors.push(tensor),
+        );
     }
 }
 

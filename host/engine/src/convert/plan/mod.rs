@@ -110,8 +110,8 @@ impl fmt::Display for Plan {
             self.to
         )?;
         for file in &self.files {
-            let (most, name) = (at_most(file.is_bound), escape(&file.name, 200));
-            writeln!(f, "  {most}{:>16} bytes  {name}", file.bytes)?;
+            let most = at_most(file.is_bound);
+            writeln!(f, "  {most}{:>16} bytes  {}", file.bytes, escape(&file.name, 200))?;
         }
         let mut last = "";
         for tensor in &self.tensors {
@@ -120,8 +120,9 @@ impl fmt::Display for Plan {
                 last = &tensor.file;
             }
             let name = escape(&tensor.name, 120);
-            let (dtype, shape, ops) = (&tensor.dtype, &tensor.shape, tensor.ops.join(", "));
-            let (offset, bytes, most) = (tensor.offset, tensor.bytes, at_most(tensor.is_bound));
+            let PlanTensor { dtype, shape, offset, bytes, .. } = tensor;
+            let ops = tensor.ops.join(", ");
+            let most = at_most(tensor.is_bound);
             writeln!(f, "  {most}{offset:>16}  {name}  {dtype} {shape:?}  {most}{bytes} bytes  {ops}")?;
         }
         for note in &self.notes {

@@ -2,6 +2,7 @@
 //! that report holds no code.
 
 use crate::host::Host;
+use crate::storage::error::path_error;
 use apr_engine::open::OpenOptions;
 use apr_engine::open::Probed;
 use apr_engine::open::reports::{FormatReport, declares, report, suspects};
@@ -68,20 +69,20 @@ pub fn scan(host: &Host, path: &Path, options: &OpenOptions) -> Result<Scanned> 
     }
     match Probed::new(host, path, options.from.as_deref(), true) {
         Ok(probed) if !declares(probed.format(), SCAN) => {
+            let path = path.display().to_string();
             let file = ScannedFile {
-                file: path.display().to_string(),
+                file: path.clone(),
                 format: probed.format().id().to_owned(),
                 passed: true,
                 report: None,
                 text: None,
             };
-            let (path, warnings) = (file.file.clone(), probed.warnings().to_vec());
             Ok(Scanned::Files(ScannedFiles {
                 path,
                 files: vec![file],
                 others: Vec::new(),
                 ok: true,
-                warnings,
+                warnings: probed.warnings().to_vec(),
             }))
         }
         // A file of unknown format may still be scanned: files that do not load are exactly what a scan is
@@ -137,17 +138,14 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
 
 /// The files below a folder. Links to folders are not followed: they may be circular.
 fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
-    let failed = |error: std::io::Error| {
-        crate::storage::error::io_error(&error, "list").in_file(folder.display().to_string())
-    };
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
+    for entry in std::fs::read_dir(folder).map_err(|e| path_error(&e, "list", folder))? {
+        let entry = entry.map_err(|e| path_error(&e, "list", folder))?;
         let Ok(name) = entry.file_name().into_string() else {
             let shown = escape(&entry.file_name().to_string_lossy(), 120);
             return Err(Error::unsupported(format!("the name `{shown}` is not UTF-8")));
         };
         let name = format!("{prefix}{name}");
-        if entry.file_type().map_err(failed)?.is_dir() {
+        if entry.file_type().map_err(|e| path_error(&e, "list", folder))?.is_dir() {
             list(&entry.path(), &format!("{name}/"), names)?;
         } else {
             names.push(name);

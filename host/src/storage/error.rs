@@ -28,6 +28,11 @@ pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
     }
 }
 
+/// Converts an I/O error of the file or folder at `path`.
+pub fn path_error(error: &std::io::Error, verb: &str, path: &Path) -> Error {
+    io_error(error, verb).in_file(path.display().to_string())
+}
+
 /// The error of opening a path that the user typed: of one that does not exist it says where the path breaks off, or
 /// which name in its folder was probably meant.
 pub fn with_way_out(error: Error, path: &Path) -> Error {

@@ -1,6 +1,6 @@
 //! The lock file of an output: one writer at a time.
 
-use super::error::io_error;
+use super::error::{io_error, path_error};
 use super::open_file::is_at;
 use super::target::{Target, remove};
 use apr_sdk::{Error, Result};
@@ -34,10 +34,6 @@ impl Lock {
             // A link with this name may lead to any file, chosen by someone else; a pipe waits for its
             // reader.
             options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-            let irregular = || {
-                let error = Error::io("apr's lock file has this name, but this is not a regular file");
-                error.in_file(path.display().to_string()).hint("remove it, or write elsewhere")
-            };
             let made = options.clone().create_new(true).open(&path);
             let is_new = made.is_ok();
             let opened = match made {
@@ -50,13 +46,13 @@ impl Lock {
             };
             let file = opened.map_err(|e| {
                 if std::fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_file()) {
-                    return irregular();
+                    return irregular(&path);
                 }
                 let error = io_error(&e, "write in this folder").in_file(folder);
                 error.hint("choose a folder you can write to; nothing was written")
             })?;
             if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-                return Err(irregular());
+                return Err(irregular(&path));
             }
             match untroubled(|| file.try_lock()) {
                 Ok(()) => {}
@@ -68,7 +64,7 @@ impl Lock {
                     if is_new {
                         remove(&path);
                     }
-                    return Err(io_error(&e, "lock").in_file(path.display().to_string()));
+                    return Err(path_error(&e, "lock", &path));
                 }
             }
             // The previous holder may have removed the file between our open and our lock.
@@ -96,6 +92,11 @@ impl Drop for Lock {
         // Removed while it is held, so that no one else's lock is removed.
         remove(&self.path);
     }
+}
+
+fn irregular(path: &Path) -> Error {
+    let error = Error::io("apr's lock file has this name, but this is not a regular file");
+    error.in_file(path.display().to_string()).hint("remove it, or write elsewhere")
 }
 
 /// Removes a lock file that nobody holds.

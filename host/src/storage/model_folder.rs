@@ -1,6 +1,6 @@
 //! The folder of a model: resolves names in it to files, and confines them to it.
 
-use super::error::{io_error, with_way_out};
+use super::error::{io_error, path_error, with_way_out};
 use super::open_file::OpenFile;
 use super::overlay::{Overlay, Staged};
 use super::publish::refuse_unfinished;
@@ -39,9 +39,7 @@ impl ModelFolder {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        let resolved = folder
-            .canonicalize()
-            .map_err(|e| io_error(&e, "resolve").in_file(folder.display().to_string()))?;
+        let resolved = folder.canonicalize().map_err(|e| path_error(&e, "resolve", &folder))?;
         refuse_unfinished(&resolved, &folder.display().to_string())?;
         let name = name_of_folder(&resolved, &file_name(&folder));
         let blobs = blobs_of(&resolved);
@@ -145,10 +143,9 @@ fn blobs_of(resolved: &Path) -> Option<PathBuf> {
 const MOST_ENTRIES: usize = 1 << 20;
 
 fn list(folder: &Path) -> Result<Vec<String>> {
-    let wrong = |e: std::io::Error| io_error(&e, "list").in_file(folder.display().to_string());
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(wrong)? {
-        let entry = entry.map_err(wrong)?;
+    for entry in std::fs::read_dir(folder).map_err(|e| path_error(&e, "list", folder))? {
+        let entry = entry.map_err(|e| path_error(&e, "list", folder))?;
         if names.len() >= MOST_ENTRIES {
             let error = Error::limit(format!("the folder holds more than {MOST_ENTRIES} files"));
             return Err(error.in_file(folder.display().to_string()));

@@ -1,6 +1,6 @@
 //! A file as a [`Backing`].
 
-use super::error::io_error;
+use super::error::{io_error, path_error};
 use apr_engine::place::{Backing, Found, Version};
 use apr_sdk::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -25,20 +25,24 @@ impl OpenFile {
     /// # Errors
     /// NotFound; InvalidArgument for anything else; Io. Errors have the path as their file.
     pub fn find(path: &Path) -> Result<Found> {
-        let wrong = |e: std::io::Error| io_error(&e, "open").in_file(path.display().to_string());
         // Checked before opening: a pipe would wait for its writer.
-        let meta = std::fs::metadata(path).map_err(wrong)?;
+        let meta = std::fs::metadata(path).map_err(|e| path_error(&e, "open", path))?;
         if !meta.is_file() && !meta.is_dir() {
             let error = Error::invalid_argument("this is neither a file nor a folder");
             return Err(error.in_file(path.display().to_string()));
         }
-        let handle = File::open(path).map_err(wrong)?;
+        let handle = File::open(path).map_err(|e| path_error(&e, "open", path))?;
         if meta.is_dir() {
             return Ok(Found::Folder);
         }
-        let meta = handle.metadata().map_err(wrong)?;
-        let (opened, identity) = (version(&meta), (meta.dev(), meta.ino()));
-        Ok(Found::File(Arc::new(OpenFile { handle, path: path.to_owned(), opened, identity })))
+        let meta = handle.metadata().map_err(|e| path_error(&e, "open", path))?;
+        let opened = version(&meta);
+        Ok(Found::File(Arc::new(OpenFile {
+            handle,
+            path: path.to_owned(),
+            opened,
+            identity: identity(&meta),
+        })))
     }
 }
 
@@ -75,9 +79,15 @@ impl Backing for OpenFile {
 
 /// Returns whether a file that was opened by this name still has it.
 pub fn is_at(file: &File, path: &Path) -> bool {
-    let identity = |meta: Metadata| (meta.dev(), meta.ino());
-    let here = file.metadata().ok().map(identity);
-    here.is_some() && here == std::fs::symlink_metadata(path).ok().map(identity)
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(here), Ok(there)) => identity(&here) == identity(&there),
+        _ => false,
+    }
+}
+
+/// Device and inode.
+fn identity(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
 }
 
 /// The version of a file; times in nanoseconds since 1970.

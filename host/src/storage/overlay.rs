@@ -48,11 +48,11 @@ impl Overlay {
     /// The future names in its subfolder `below`; `there` are the current ones. Folders end in `/`.
     pub fn entries(&self, below: &str, there: Vec<String>) -> Vec<String> {
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
-        let stays = |name: &String| {
+        let mut names: BTreeSet<String> = there.into_iter().collect();
+        names.retain(|name| {
             let path = format!("{prefix}{}", name.trim_end_matches('/'));
             !matches!(self.place(&path), Staged::Gone)
-        };
-        let mut names: BTreeSet<String> = there.into_iter().filter(stays).collect();
+        });
         for name in self.staged.keys().filter_map(|name| name.strip_prefix(&prefix)) {
             names.insert(match name.split_once('/') {
                 Some((folder, _)) => format!("{folder}/"),

@@ -1,7 +1,7 @@
 //! The user's files that are read whole: settings, recipes, mappings, tables. Reading must end, and must not
 //! wait: devices and pipes may violate either.
 
-use crate::storage::error::{io_error, with_way_out};
+use crate::storage::error::{path_error, with_way_out};
 use apr_sdk::{Error, Result};
 use rustix::fs::OFlags;
 use std::fs::{File, FileType, OpenOptions};
@@ -39,25 +39,28 @@ fn irregular(kind: FileType) -> io::Error {
 /// NotFound; InvalidArgument for a folder, a pipe and the like; LimitExceeded above 64 MiB; Io. Errors name
 /// the file.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
-    let read = || {
-        let (file, kind) = open_any(path)?;
-        // People use `/dev/null` for "none"; an endless device hits the limit.
-        if !kind.is_file() && !kind.is_char_device() {
-            return Err(irregular(kind));
+    let bytes = read_at_most(path, MOST + 1).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => {
+            Error::invalid_argument(error.to_string()).in_file(path.display().to_string())
         }
-        let mut bytes = Vec::new();
-        // The length of files that the system generates may be 0, or grow: count what arrives.
-        file.take(MOST + 1).read_to_end(&mut bytes).map(|_| bytes)
-    };
-    let shown = || path.display().to_string();
-    let bytes = read().map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput => Error::invalid_argument(error.to_string()).in_file(shown()),
-        _ => with_way_out(io_error(&error, "read").in_file(shown()), path),
+        _ => with_way_out(path_error(&error, "read", path), path),
     })?;
     if bytes.len() as u64 > MOST {
         let message = format!("the file has more than {MOST} bytes, the limit");
-        return Err(Error::limit(message).in_file(shown()));
+        return Err(Error::limit(message).in_file(path.display().to_string()));
     }
+    Ok(bytes)
+}
+
+fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let (file, kind) = open_any(path)?;
+    // People use `/dev/null` for "none"; an endless device hits the limit.
+    if !kind.is_file() && !kind.is_char_device() {
+        return Err(irregular(kind));
+    }
+    let mut bytes = Vec::new();
+    // The length of files that the system generates may be 0, or grow: count what arrives.
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -199,12 +199,14 @@ impl TileSink for Staging {
         enough_space(&self.target, rest.fold(len, u64::saturating_add))?;
         let path = self.target.beside(".apr-spool");
         let shown = self.target.show(&path);
-        let wrong = |e: std::io::Error| io_error(&e, "write").in_file(shown.clone());
         remove(&path);
         let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let handle = opened.map_err(wrong)?;
-        remove(&path);
-        handle.set_len(len).map_err(wrong)?;
+        let sized = opened.and_then(|handle| {
+            remove(&path);
+            handle.set_len(len)?;
+            Ok(handle)
+        });
+        let handle = sized.map_err(|e| io_error(&e, "write").in_file(shown.clone()))?;
         Ok(Box::new(Scratch(Arc::new(StagedFile::new(handle, path.clone(), path, shown)))))
     }
 }

@@ -36,15 +36,7 @@ impl Target {
         }
         let path = &followed(path);
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let wrong = |e: std::io::Error| match io_error(&e, "resolve") {
-            e if e.kind() == ErrorKind::NotFound => {
-                let folder = escape(&parent.display().to_string(), 200);
-                Error::not_found("the output's folder does not exist")
-                    .hint(format!("create it first: mkdir -p '{folder}'"))
-            }
-            e => e,
-        };
-        let parent = parent.canonicalize().map_err(|e| wrong(e).in_file(parent.display().to_string()))?;
+        let parent = parent.canonicalize().map_err(|e| unresolved(&e, parent))?;
         let name = path.file_name().ok_or_else(|| {
             Error::invalid_argument("the output has no file name").in_file(path.display().to_string())
         })?;
@@ -113,6 +105,17 @@ impl Target {
         } else {
             vec![self.path.clone()]
         }
+    }
+}
+
+fn unresolved(error: &std::io::Error, parent: &Path) -> Error {
+    let shown = parent.display().to_string();
+    match io_error(error, "resolve") {
+        error if error.kind() == ErrorKind::NotFound => {
+            let hint = format!("create it first: mkdir -p '{}'", escape(&shown, 200));
+            Error::not_found("the output's folder does not exist").hint(hint).in_file(shown)
+        }
+        error => error.in_file(shown),
     }
 }
 

@@ -7,7 +7,7 @@
 
 mod schedule;
 
-use super::error::io_error;
+use super::error::path_error;
 use super::small_file::open_regular;
 use super::staged::StagedFile;
 use apr_engine::tiles::TileRecord;
@@ -35,9 +35,12 @@ impl Journal {
     /// # Errors
     /// Io.
     pub fn create(path: &Path, work: &serde_json::Value) -> Result<Journal> {
-        let wrong = |e: std::io::Error| io_error(&e, "write the journal").in_file(path.display().to_string());
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(wrong)?;
-        file.write_all(format!("{work}\n").as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
+        let created = OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| {
+            file.write_all(format!("{work}\n").as_bytes())?;
+            file.sync_all()?;
+            Ok(file)
+        });
+        let file = created.map_err(|e| path_error(&e, "write the journal", path))?;
         Ok(Journal { path: path.to_owned(), file })
     }
 
@@ -79,20 +82,21 @@ impl Journal {
     /// As [`Journal::records`]; Io.
     pub fn take_up(path: &Path, work: &serde_json::Value) -> Result<(Journal, Vec<(u64, TileRecord)>)> {
         let (records, begin) = Journal::records(path, work)?;
-        let wrong = |e: std::io::Error| io_error(&e, "open").in_file(path.display().to_string());
         let file = OpenOptions::new()
             .append(true)
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)
-            .map_err(wrong)?;
+            .map_err(|e| path_error(&e, "open", path))?;
         // A crash may have torn the last record, or a disk damaged one: new records must not begin in the
         // middle of one, nor may damaged ones count.
-        let (mut whole, mut rest) = (Vec::new(), &records[..]);
+        let mut whole = Vec::new();
+        let mut rest = &records[..];
         while let Some((number, record, later)) = first_record(rest) {
             whole.push((number, record.into()));
             rest = later;
         }
-        file.set_len(begin + (records.len() - rest.len()) as u64).map_err(wrong)?;
+        let len = begin + (records.len() - rest.len()) as u64;
+        file.set_len(len).map_err(|e| path_error(&e, "open", path))?;
         Ok((Journal { path: path.to_owned(), file }, whole))
     }
 
@@ -101,8 +105,6 @@ impl Journal {
     /// # Errors
     /// Io.
     pub fn record(&mut self, outputs: &[Arc<StagedFile>], tiles: &[(u64, TileRecord)]) -> Result<()> {
-        let wrong =
-            |e: std::io::Error| io_error(&e, "write the journal").in_file(self.path.display().to_string());
         let mut records = Vec::new();
         for (number, record) in tiles {
             let begin = records.len();
@@ -115,7 +117,8 @@ impl Journal {
             records.extend_from_slice(&sum.to_le_bytes());
         }
         outputs.iter().try_for_each(|output| output.sync_data())?;
-        self.file.write_all(&records).and_then(|()| self.file.sync_data()).map_err(wrong)
+        let written = self.file.write_all(&records).and_then(|()| self.file.sync_data());
+        written.map_err(|e| path_error(&e, "write the journal", &self.path))
     }
 }
 

@@ -17,6 +17,14 @@ struct Slot {
     cut: AtomicBool,
 }
 
+impl Slot {
+    fn holds(&self, address: usize) -> bool {
+        let start = self.start.load(Ordering::Acquire);
+        let len = self.len.load(Ordering::Acquire);
+        start != 0 && address.checked_sub(start).is_some_and(|offset| offset < len)
+    }
+}
+
 static SLOTS: [Slot; FILES] =
     [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0), cut: AtomicBool::new(false) } };
         FILES];
@@ -56,11 +64,7 @@ impl Drop for Watched {
 /// Returns whether a fault at this address was behind the end of a mapped file. Then a page of zeros is there now, and
 /// the access can be repeated. Does only what the handler of a signal may.
 pub fn absorb(address: usize) -> bool {
-    let inside = |slot: &&Slot| {
-        let (start, len) = (slot.start.load(Ordering::Acquire), slot.len.load(Ordering::Acquire));
-        start != 0 && address.checked_sub(start).is_some_and(|offset| offset < len)
-    };
-    let Some(slot) = SLOTS.iter().find(inside) else { return false };
+    let Some(slot) = SLOTS.iter().find(|slot| slot.holds(address)) else { return false };
     let page = (address & !(PAGE - 1)) as *mut c_void;
     // SAFETY: the page lies in a mapped file's range, which only `Region`s refer to, as plain bytes: zeros are as
     // valid as any. `mmap` is a single system call that takes no lock in this process.

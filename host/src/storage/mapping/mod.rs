@@ -89,7 +89,8 @@ impl Mapping {
             if end > mapping.map.len() as u64 {
                 return Err(Error::invalid_argument("a region reaches beyond the end of its mapping"));
             }
-            let (start, len) = (size_of(range.start)?, size_of(range.end - range.start)?);
+            let start = size_of(range.start)?;
+            let len = size_of(range.end - range.start)?;
             regions.push(Region { mapping: Arc::clone(&mapping), start, len });
         }
         Ok((regions, Watch(mapping)))

@@ -1,7 +1,7 @@
 //! A folder whose files are moved and removed by relative paths. No path leaves it: each component is opened
 //! from the one before, and a link on the way is an error.
 
-use crate::storage::error::io_error;
+use crate::storage::error::{io_error, path_error};
 use crate::storage::publish::steps::{Step, Steps};
 use apr_sdk::{Error, ErrorKind, Result};
 use rustix::fs::{
@@ -111,9 +111,10 @@ impl Folder {
             .inside(relative, false)
             .and_then(|(at, name)| openat(at.as_ref().unwrap_or(&self.handle), name, flags, Mode::empty()));
         let file: File = opened.map_err(|errno| self.wrong(errno, "open it", relative))?.into();
-        let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
-        let odd = || Error::io("this is not a file").in_file(self.show(relative));
-        is_file.then_some(file).ok_or_else(odd)
+        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+            return Err(Error::io("this is not a file").in_file(self.show(relative)));
+        }
+        Ok(file)
     }
 
     /// Creates a file that does not exist yet.
@@ -140,9 +141,10 @@ impl Folder {
             openat(at.as_ref().unwrap_or(&self.handle), name, flags, Mode::from_raw_mode(mode))
         });
         let file: File = opened.map_err(|errno| self.wrong(errno, "write", relative))?.into();
-        let is_ours = file.metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1);
-        let odd = || Error::io("cannot write: the file with the temporary name is not apr's");
-        is_ours.then_some(file).ok_or_else(odd)
+        if !file.metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1) {
+            return Err(Error::io("cannot write: the file with the temporary name is not apr's"));
+        }
+        Ok(file)
     }
 
     /// Makes a file's data durable.
@@ -269,6 +271,6 @@ pub fn sync_folder(path: &Path, steps: &dyn Steps) -> Result<()> {
     let synced = steps.before(Step::Sync, path).and_then(|()| durable(&File::open(path)?));
     synced.map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::new(ErrorKind::Io, "the folder is gone"),
-        _ => io_error(&e, "make durable").in_file(path.display().to_string()),
+        _ => path_error(&e, "make durable", path),
     })
 }

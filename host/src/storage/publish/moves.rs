@@ -43,7 +43,8 @@ pub fn clear(folder: &Folder, record: &Record) {
 /// Fails unless every new file is staged or in place: otherwise someone has removed or changed one.
 fn check(folder: &Folder, record: &Record) -> Result<()> {
     for file in &record.coming {
-        let (staged, there) = (folder.stat(&record.staged(&file.name))?, folder.stat(&file.name)?);
+        let staged = folder.stat(&record.staged(&file.name))?;
+        let there = folder.stat(&file.name)?;
         if !file.is(staged.as_ref()) && !file.is(there.as_ref()) {
             let error = Error::io("the temporary file for this name is gone or was changed");
             return Err(error.in_file(folder.show(&file.name)));

@@ -121,7 +121,6 @@ impl Record {
         if sum != format!("{:08x}", crc32fast::hash(body)) {
             return Ok(None);
         }
-        let odd = |what: String| Error::unsupported(format!("{what} in the record of a conversion"));
         if version != VERSION {
             return Err(odd(format!("the version {} is not known", escape(version, 20))));
         }
@@ -135,10 +134,7 @@ impl Record {
 
     /// A name that no conversion writes: one that leads elsewhere, occurs twice, or is apr's own.
     fn odd_name(&self) -> Option<String> {
-        let own = |name: &str, suffix: &str| {
-            name.starts_with('.') && name.ends_with(suffix) && !name.contains(['/', '\0'])
-        };
-        if !own(&self.stage, ".apr-part") || !own(&self.old, ".apr-old") {
+        if !is_own(&self.stage, ".apr-part") || !is_own(&self.old, ".apr-old") {
             return Some(self.stage.clone());
         }
         for list in [&self.leaving, &self.coming] {
@@ -151,11 +147,20 @@ impl Record {
     }
 }
 
+fn odd(what: String) -> Error {
+    Error::unsupported(format!("{what} in the record of a conversion"))
+}
+
+fn is_own(name: &str, suffix: &str) -> bool {
+    name.starts_with('.') && name.ends_with(suffix) && !name.contains(['/', '\0'])
+}
+
 /// Returns whether a name stays in the folder it is relative to, and is not one that apr uses there itself.
 pub fn is_plain(name: &str) -> bool {
-    let own = |piece: &str| piece.starts_with('.') && piece.contains(".apr-");
-    let inside = |piece: &str| !piece.is_empty() && piece != "." && piece != "..";
-    !name.contains('\0') && name.split('/').all(inside) && !name.split('/').next().is_some_and(own)
+    let first = name.split('/').next().unwrap_or_default();
+    !name.contains('\0')
+        && name.split('/').all(|piece| !matches!(piece, "" | "." | ".."))
+        && !(first.starts_with('.') && first.contains(".apr-"))
 }
 
 /// A record in its folder, locked against others.
@@ -233,15 +238,15 @@ impl Held {
             return Ok(Found::None);
         }
         let file = folder.file(NAME)?;
-        let wrong = |e: std::io::Error| io_error(&e, "read it").in_file(folder.show(NAME));
         let locked = untroubled(|| if to_finish { file.try_lock() } else { file.try_lock_shared() });
         let busy = match locked {
             Ok(()) => false,
             Err(TryLockError::WouldBlock) => true,
-            Err(TryLockError::Error(error)) => return Err(wrong(error)),
+            Err(TryLockError::Error(e)) => return Err(io_error(&e, "read it").in_file(folder.show(NAME))),
         };
         let mut text = Vec::new();
-        (&file).take(MAX_LEN + 1).read_to_end(&mut text).map_err(wrong)?;
+        let read = (&file).take(MAX_LEN + 1).read_to_end(&mut text);
+        read.map_err(|e| io_error(&e, "read it").in_file(folder.show(NAME)))?;
         let Some(record) = Record::from_text(&text).map_err(|e| e.in_file(folder.show(NAME)))? else {
             return Ok(Found::None);
         };

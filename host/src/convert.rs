@@ -109,7 +109,8 @@ fn together(
         let (now, later) = apart(waiting);
         waiting = later;
         let mut room = Room::default();
-        let (mut numbers, mut begun) = (Vec::new(), Vec::new());
+        let mut numbers = Vec::new();
+        let mut begun = Vec::new();
         let n_now = now.len();
         for (at, (number, place)) in now.into_iter().enumerate() {
             // The last of all need not share it.

@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::storage::staged::permissions_of;
 use apr_engine::convert::LaidOut;
 use apr_engine::open::{OpenOptions, OpenedModel, open};
-use apr_sdk::{Endian, Error, Model, Payload, Result, Tensor, escape};
+use apr_sdk::{Endian, Error, Model, Payload, Result, Value, escape};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,8 @@ pub struct Own {
 pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> Result<Own> {
     let mut opened = open(host, path, options)?;
     opened.forget_readers();
-    let (format, shown) = (opened.format.clone(), path.display().to_string());
+    let format = opened.format.clone();
+    let shown = path.display().to_string();
     let whole = &host.registry.format(&format)?.manifest;
     if !whole.writes {
         let error = Error::unsupported(format!("{} is read-only in apr", whole.name)).in_file(shown);
@@ -72,7 +73,8 @@ fn refuse_cached(resolved: &Path) -> Result<()> {
 /// Unsupported, with a file that would be left over; Io for a file that must not be written; InvalidArgument
 /// for a download cache, or if nothing changes.
 pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
-    let (source, target) = (&laid_out.source, &destination.target);
+    let source = &laid_out.source;
+    let target = &destination.target;
     let finals = target.finals(&laid_out.layout);
     for path in &finals {
         let resolved = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -83,10 +85,9 @@ pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
         }
     }
     let coming: Vec<(u64, u64)> = finals.iter().filter_map(|path| identity(path)).collect();
-    let is_companion = |name: &str| source.model.assets.iter().any(|asset| asset.name == name);
-    let mut own =
-        source.files.all().into_iter().filter(|file| !file.is_folder() && !is_companion(&file.name));
-    if let Some(left) = own.find(|file| file.identity().is_some_and(|own| !coming.contains(&own))) {
+    let mut own = source.files.all();
+    own.retain(|file| !file.is_folder() && !source.model.assets.iter().any(|asset| asset.name == file.name));
+    if let Some(left) = own.iter().find(|file| file.identity().is_some_and(|own| !coming.contains(&own))) {
         let name = escape(&left.name, 120);
         let message = format!(
             "the model would be written as different files, and `{name}` would be left over from the old one"
@@ -109,7 +110,8 @@ pub fn refuse_dropped(laid_out: &LaidOut<'_>, dropped: &[String]) -> Result<()> 
     if dropped.is_empty() {
         return Ok(());
     }
-    let (name, keys) = (&laid_out.output.format.manifest.name, escape(&dropped.join(", "), 400));
+    let name = &laid_out.output.format.manifest.name;
+    let keys = escape(&dropped.join(", "), 400);
     let error =
         Error::unsupported(format!("{name} does not keep the metadata keys {keys}; nothing was written"));
     let error = error.in_file(laid_out.source.path.display().to_string());
@@ -122,14 +124,17 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Returns whether two models are equal in everything that editing changes.
 fn is_same(a: &Model, b: &Model) -> bool {
-    let keys = |model: &Model| -> Vec<_> {
-        let files = model.foreign.iter().flat_map(|foreign| {
-            foreign.files.iter().map(|file| (foreign.format.clone(), file.typed.clone()))
-        });
-        files.collect()
-    };
-    let config = |model: &Model| model.architecture.as_ref().map(|one| one.config.clone());
-    keys(a) == keys(b) && config(a) == config(b) && a.assets == b.assets && a.tokenizer == b.tokenizer
+    let config_of_a = a.architecture.as_ref().map(|one| &one.config);
+    let config_of_b = b.architecture.as_ref().map(|one| &one.config);
+    foreign_keys(a).eq(foreign_keys(b))
+        && config_of_a == config_of_b
+        && a.assets == b.assets
+        && a.tokenizer == b.tokenizer
+}
+
+/// The metadata keys of each file, with the file's format.
+fn foreign_keys(model: &Model) -> impl Iterator<Item = (&String, &Vec<(String, Value)>)> {
+    model.foreign.iter().flat_map(|foreign| foreign.files.iter().map(|file| (&foreign.format, &file.typed)))
 }
 
 /// Warnings about replaced files: other links to them, a change of byte order.
@@ -144,11 +149,10 @@ pub fn warnings(laid_out: &LaidOut<'_>, destination: &Destination) -> Vec<String
         };
         Some(format!("{} has {names} the old content", escape(&target.show(&path), 400)))
     });
-    let is_turned = |tensor: &Tensor| match &tensor.payload {
+    let turned = laid_out.source.model.tensors.iter().any(|tensor| match &tensor.payload {
         Payload::Extent { view: Some(view), .. } => view.endian == Endian::Big,
         _ => false,
-    };
-    let turned = laid_out.source.model.tensors.iter().any(is_turned);
+    });
     let turned = turned.then(|| "the weights were big-endian and were written little-endian".to_owned());
     linked.chain(turned).collect()
 }

@@ -6,7 +6,6 @@ use super::stale_files::{has_model, is_empty};
 use super::view::{View, list};
 use crate::host::Host;
 use crate::storage::overlay::Overlay;
-use crate::storage::staged::StagedFile;
 use crate::storage::staging::Staging;
 use apr_engine::convert::LaidOut;
 use apr_engine::layout::headers;
@@ -80,7 +79,8 @@ pub fn outlook(
 /// # Errors
 /// Io, E007, as [`outlook`].
 pub fn foretell(host: &Host, laid_out: &LaidOut<'_>, destination: &Destination) -> Result<Outlook> {
-    let (target, layout) = (&destination.target, &laid_out.layout);
+    let target = &destination.target;
+    let layout = &laid_out.layout;
     let alone = layout.files.len() == 1;
     let folder = if target.folder { &target.path } else { target.parent() };
     // Most outputs go where there is nothing to check.
@@ -101,7 +101,8 @@ pub fn foretell(host: &Host, laid_out: &LaidOut<'_>, destination: &Destination) 
 
 /// The outlook for the folder: the inner error refuses existing files, the outer one means that it could not be opened.
 fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
-    let (target, laid_out) = (view.target, view.laid_out);
+    let target = view.target;
+    let laid_out = view.laid_out;
     let format = laid_out.output.format;
     if !target.is_within() || !format.manifest.reads {
         return Ok(Ok(Outlook::default()));
@@ -178,8 +179,11 @@ pub fn foresee(
 
 /// The staged files, with their final paths.
 fn staged(staging: &Staging) -> Vec<(PathBuf, Arc<dyn Backing>)> {
-    let file = |file: &Arc<StagedFile>| (file.published.clone(), Arc::clone(file) as Arc<dyn Backing>);
-    staging.files.iter().map(file).collect()
+    let mut files: Vec<(PathBuf, Arc<dyn Backing>)> = Vec::with_capacity(staging.files.len());
+    for file in &staging.files {
+        files.push((file.published.clone(), Arc::clone(file) as _));
+    }
+    files
 }
 
 impl View<'_> {

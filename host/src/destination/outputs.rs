@@ -40,27 +40,25 @@ impl Operands {
     pub fn conversions(&self, host: &Host, each: &ConvertOptions) -> Result<Vec<Vec<ConvertOptions>>> {
         let mut all = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
-            let probed = || Probed::new(host, input, each.from.as_deref(), each.bare);
             if self.inputs.len() > 1 {
-                probed()?;
+                probe(host, input, each)?;
             }
             let mut each = ConvertOptions { input: input.clone(), ..each.clone() };
             // None is written over, not even by another one's output.
             each.reads.extend(self.inputs.iter().filter(|other| *other != input).cloned());
             let recipes: Vec<_> = self.recipes.iter().map(Some).collect();
             let recipes = if recipes.is_empty() { vec![None] } else { recipes };
-            let of = |recipe: Option<&String>| self.conversion(host, &each, &probed, recipe);
-            all.push(recipes.into_iter().map(of).collect::<Result<Vec<_>>>()?);
+            let conversions = recipes.into_iter().map(|recipe| self.conversion(host, &each, recipe));
+            all.push(conversions.collect::<Result<Vec<_>>>()?);
         }
         self.refuse_same(all.iter().flatten())?;
         Ok(all)
     }
 
-    fn conversion<'h>(
+    fn conversion(
         &self,
-        host: &'h Host,
+        host: &Host,
         each: &ConvertOptions,
-        probed: &dyn Fn() -> Result<Probed<'h>>,
         recipe: Option<&String>,
     ) -> Result<ConvertOptions> {
         let mut options = each.clone();
@@ -80,7 +78,7 @@ impl Operands {
             (folder, _) => {
                 let format = match &each.to {
                     Some(id) => format(host, Some(id), None)?,
-                    None => own_format(probed()?.format(), &options)?,
+                    None => own_format(probe(host, &each.input, each)?.format(), &options)?,
                 };
                 options.to = Some(format.id().to_owned());
                 let name = name(host, &each.input, format, shown.as_deref())?;
@@ -101,23 +99,29 @@ impl Operands {
         for options in all {
             let Some(output) = &options.output else { continue };
             let place = place(output);
-            let wrong =
-                |message: String| Error::invalid_argument(message).in_file(output.display().to_string());
             if inputs.contains(&place) {
-                let error = wrong("the output is one of the inputs".to_owned());
+                let error = Error::invalid_argument("the output is one of the inputs");
+                let error = error.in_file(output.display().to_string());
                 return Err(error.hint("give the output another name; no input was touched"));
             }
             if let Some(other) = outputs.insert(place, &options.input) {
-                let (one, two) = (other.display().to_string(), options.input.display().to_string());
+                let one = other.display().to_string();
+                let two = options.input.display().to_string();
                 let message = match one == two {
                     true => "two outputs would have the same name: a type is given twice".to_owned(),
                     false => format!("two outputs would have the same name: those of {one} and {two}"),
                 };
-                return Err(wrong(escape(&message, 400)).hint("convert one of them separately"));
+                let error = Error::invalid_argument(escape(&message, 400));
+                let error = error.in_file(output.display().to_string());
+                return Err(error.hint("convert one of them separately"));
             }
         }
         Ok(())
     }
+}
+
+fn probe<'h>(host: &'h Host, input: &Path, options: &ConvertOptions) -> Result<Probed<'h>> {
+    Probed::new(host, input, options.from.as_deref(), options.bare)
 }
 
 /// Returns whether a path has the placeholder for the type.
@@ -157,13 +161,9 @@ fn own_format<'f>(format: &'f Format, options: &ConvertOptions) -> Result<&'f Fo
 fn name(host: &Host, input: &Path, format: &Format, shown: Option<&str>) -> Result<String> {
     let mut stem = input_stem(input);
     if let Some(shown) = shown {
-        let is_type = |word: &str| {
-            let dtype = DType::from_name(&word.to_ascii_uppercase());
-            let is_float = dtype.and_then(DType::info).is_some_and(|info| info.kind == DTypeKind::Float);
-            is_float || recipe_name(&host.registry, word).is_ok()
-        };
-        if let Some((name, _)) =
-            stem.rsplit_once(['-', '.']).filter(|(name, word)| !name.is_empty() && is_type(word))
+        if let Some((name, word)) = stem.rsplit_once(['-', '.'])
+            && !name.is_empty()
+            && is_type(host, word)
         {
             stem.truncate(name.len());
         }
@@ -171,6 +171,13 @@ fn name(host: &Host, input: &Path, format: &Format, shown: Option<&str>) -> Resu
     }
     let extension = format.manifest.extensions.first().filter(|_| !format.manifest.folder);
     Ok(extension.map_or_else(|| stem.clone(), |extension| format!("{stem}.{extension}")))
+}
+
+/// Returns whether a word names a float dtype or a recipe.
+fn is_type(host: &Host, word: &str) -> bool {
+    let dtype = DType::from_name(&word.to_ascii_uppercase());
+    let is_float = dtype.and_then(DType::info).is_some_and(|info| info.kind == DTypeKind::Float);
+    is_float || recipe_name(&host.registry, word).is_ok()
 }
 
 /// A path with its folder in canonical form and links resolved.

@@ -288,14 +288,14 @@ pub fn fill(host: &Host, mut outputs: Vec<&mut Staged<'_>>, began: Instant) -> V
     let expressions: Vec<_> =
         outputs.iter_mut().map(|one| std::mem::take(&mut one.laid_out.expressions)).collect();
     let carried = carry(host, &outputs.iter().map(|one| &**one).collect::<Vec<_>>(), expressions, began);
-    let finished = |(one, (carried, has_journal)): (&mut Staged<'_>, Carried)| {
+    let finished = outputs.into_iter().zip(carried).map(|(one, (carried, has_journal))| {
         let Staged { request, laid_out, destination, staging } = one;
         finish(host, request, laid_out, staging, carried?).map_err(|error| {
             let keep = has_journal && is_kept(destination, &error);
             (error, keep)
         })
-    };
-    outputs.into_iter().zip(carried).map(finished).collect()
+    });
+    finished.collect()
 }
 
 /// The payload written to an output, and whether it has a journal.
@@ -309,8 +309,8 @@ fn carry(
     began: Instant,
 ) -> Vec<Carried> {
     let begin: Vec<_> = outputs.iter().map(|one| || one.begin_journal(host)).collect();
-    let journaling = |begin| Journaling::new(began, host.journal_interval, begin);
-    let journals: Vec<_> = begin.iter().map(|begin| journaling(begin)).collect();
+    let journals: Vec<_> =
+        begin.iter().map(|begin| Journaling::new(began, host.journal_interval, begin)).collect();
     let foresee: Vec<_> = outputs.iter().map(|one| || one.foresee(host)).collect();
     let recorders: Vec<_> = outputs
         .iter()
@@ -320,25 +320,25 @@ fn carry(
         .collect();
     let earlier: Vec<_> =
         outputs.iter().zip(&journals).map(|(one, journal)| one.take_up(host, journal)).collect();
-    let (mut live, mut works) = (Vec::new(), Vec::new());
+    let mut live = Vec::new();
+    let mut works = Vec::new();
     for (number, expressions) in expressions.into_iter().enumerate() {
-        let (one, recorder) = (outputs[number], &recorders[number]);
         let Ok(earlier) = &earlier[number] else { continue };
-        let (laid_out, quality) = (&one.laid_out, one.request.quality);
-        live.push(recorder);
+        live.push(&recorders[number]);
         works.push(OutputWork {
-            laid_out,
+            laid_out: &outputs[number].laid_out,
             expressions,
-            quality,
-            sink: recorder,
+            quality: outputs[number].request.quality,
+            sink: &recorders[number],
             earlier: earlier.as_deref(),
         });
     }
     let mut carried = vec_of_none(live.len());
     record(&live, host.threads(), 0, &mut carried, &mut || write_all(host, std::mem::take(&mut works)));
     let mut carried = carried.into_iter();
-    let ended = |(number, earlier): (usize, std::result::Result<_, _>)| {
-        let (destination, journal) = (&outputs[number].destination, &journals[number]);
+    let ended = earlier.into_iter().enumerate().map(|(number, earlier)| {
+        let destination = &outputs[number].destination;
+        let journal = &journals[number];
         let carried = earlier.and_then(|_| {
             let carried = carried.next().flatten().unwrap_or_else(|| Err(no_end()));
             carried.map_err(|error| {
@@ -351,8 +351,8 @@ fn carry(
             })
         });
         (carried, journal.is_begun())
-    };
-    earlier.into_iter().enumerate().map(ended).collect()
+    });
+    ended.collect()
 }
 
 /// Room for the results of so many outputs.
@@ -420,9 +420,11 @@ fn put_in_place(
     let target = &destination.target;
     let LaidOut { source, model, plan, output, layout, findings, .. } = laid_out;
     let finals = target.finals(&layout);
-    let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let files: Vec<_> =
-        finals.iter().map(|path| ConvertedFile { path: target.show(path), bytes: length(path) }).collect();
+    let mut files = Vec::with_capacity(finals.len());
+    for path in &finals {
+        let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+        files.push(ConvertedFile { path: target.show(path), bytes });
+    }
     let mut notes = plan.notes;
     notes.push(finished.to_string());
     Converted {

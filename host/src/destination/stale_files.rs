@@ -16,28 +16,30 @@ impl View<'_> {
         let before = Overlay { staged: Default::default(), ..self.overlay() };
         // The parts of a model that does not open are unknown.
         let Ok(opened) = self.open(path, before, bare) else { return Vec::new() };
-        let own: Vec<_> = self.others(&opened).into_iter().filter(Other::is_of_model).collect();
+        let mut own: Vec<_> = self.others(&opened).into_iter().filter(Other::is_of_model).collect();
         let coming: BTreeSet<&str> =
             self.laid_out.layout.files.iter().map(|file| file.name.as_str()).collect();
         if !own.iter().any(|other| coming.contains(other.name.as_str())) {
             return Vec::new();
         }
-        let goes = |other: &Other| !coming.contains(other.name.as_str()) && !self.reads(other);
-        own.into_iter().filter(goes).map(|other| other.name).collect()
+        own.retain(|other| !coming.contains(other.name.as_str()) && !self.reads(other));
+        own.into_iter().map(|other| other.name).collect()
     }
 
     /// Names directly in the folder that look like a format's weights, and are not in `known`.
     pub(super) fn besides(&self, overlay: &Overlay, known: &[String]) -> Vec<String> {
-        let is_weights = |name: &str| {
-            let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
-            let formats = extension.map(|extension| self.host.registry.by_extension(&extension));
-            name.ends_with(INDEX) || formats.is_some_and(|formats| !formats.is_empty())
-        };
         let there = names(&overlay.folder).into_iter().filter(|name| !name.starts_with('.'));
-        let names = overlay.entries("", there.collect()).into_iter();
+        let mut names = overlay.entries("", there.collect());
+        names.retain(|name| {
+            self.is_weights(name) && !overlay.staged.contains_key(name) && !known.contains(name)
+        });
         names
-            .filter(|name| is_weights(name) && !overlay.staged.contains_key(name) && !known.contains(name))
-            .collect()
+    }
+
+    fn is_weights(&self, name: &str) -> bool {
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
+        let formats = extension.map(|extension| self.host.registry.by_extension(&extension));
+        name.ends_with(INDEX) || formats.is_some_and(|formats| !formats.is_empty())
     }
 
     /// A warning if a single file turns the model in its folder into another. What a header needs may come
@@ -47,10 +49,10 @@ impl View<'_> {
         if !has_model(self.host, &overlay.folder) {
             return None;
         }
-        let opened = |overlay: Overlay| self.open(&self.folder, overlay, false);
-        let before = opened(Overlay { staged: Default::default(), ..overlay.clone() }).ok()?;
+        let old = Overlay { staged: Default::default(), ..overlay.clone() };
+        let before = self.open(&self.folder, old, false).ok()?;
         let folder = escape(&self.target.show(&self.folder), 400);
-        match opened(overlay) {
+        match self.open(&self.folder, overlay, false) {
             Ok(after) if consists_of(&after) == consists_of(&before) => {
                 // A user who named the folder will open the folder.
                 let file = self.is_folder.then(|| self.laid_out.layout.files.first())??;
@@ -84,8 +86,9 @@ fn consists_of(opened: &OpenedModel) -> BTreeSet<(u64, u64)> {
 
 /// Returns whether a folder contains a file that opens a model of several files.
 pub(super) fn has_model(host: &Host, folder: &Path) -> bool {
-    let claims = |name: &String| host.registry.formats().iter().any(|f| f.manifest.claims.contains(name));
-    names(folder).iter().any(|name| name.ends_with(INDEX) || claims(name))
+    names(folder).iter().any(|name| {
+        name.ends_with(INDEX) || host.registry.formats().iter().any(|f| f.manifest.claims.contains(name))
+    })
 }
 
 /// Returns whether a folder is empty.

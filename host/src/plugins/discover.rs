@@ -65,46 +65,59 @@ fn judge(
         abi: None,
         state: Err(Error::plugin("not checked yet")),
     };
-    let mut steps = || -> Result<Arc<dyn Provider>> {
-        if candidate.path.is_relative() && !options.named.contains(&candidate.path) {
-            return Err(Error::plugin("`APR_PLUGIN_PATH` has a relative path to it")
-                .code("E_UNTRUSTED")
-                .hint("give an absolute path"));
-        }
-        // A pipe that the system names has no path of its own.
-        if candidate.path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
-            return Err(Error::plugin("not a regular file, but a device, a pipe or a socket")
-                .code("E_NOT_A_PLUGIN")
-                .hint("give the path of a plugin's library, or of an architecture table"));
-        }
-        let path = candidate.path.canonicalize().map_err(|error| {
-            let missing = Error::not_found("no such plugin").code("E_NOT_FOUND").cause(error.to_string());
-            with_way_out(missing, &candidate.path)
-        })?;
-        if path.is_dir() {
-            let hint = format!("name the library `{}`", places::file_name("ID"));
-            return Err(Error::not_found("no plugin in this folder").code("E_NOT_FOUND").hint(hint));
-        }
-        trust::check(&candidate.path, &path, candidate.origin.beside_executable(), rules)?;
-        if places::is_table(&path) {
-            let (manifest, table) = TableFile::read(&path)?;
-            lock::check(&path, &manifest.id, lock, options.listed_only)?;
-            let provider = Named::new(table, &manifest.id, &manifest.version);
-            plugin.manifest = Some(manifest);
-            return Ok(Arc::new(provider));
-        }
-        let section = section::read(&path);
-        // The id decides what the lock file says, so a file without one can only fail by itself.
-        let section = section?;
-        plugin.manifest = Some(section.manifest.clone());
-        plugin.abi = Some(section.head.abi);
-        lock::check(&path, &section.manifest.id, lock, options.listed_only)?;
-        section.judge()?;
-        let (id, version) = (&section.manifest.id, &section.manifest.version);
-        let rehearsal = options.rehearsal.clone().filter(|rehearsal| rehearsal.concerns(candidate.origin));
-        Ok(Arc::new(Named::new(Library::new(path, &section, rehearsal), id, version)))
-    };
-    let state = steps();
+    let state = provider(candidate, options, rules, lock, &mut plugin);
     plugin.state = state.map_err(|error| error.in_file(candidate.path.to_string_lossy()));
     plugin
+}
+
+/// What provides the objects of a plugin that passes every check; notes on the way what is known of it.
+fn provider(
+    candidate: &Candidate,
+    options: &DiscoverOptions,
+    rules: &TrustRules,
+    lock: &Result<Lock>,
+    plugin: &mut Plugin,
+) -> Result<Arc<dyn Provider>> {
+    if candidate.path.is_relative() && !options.named.contains(&candidate.path) {
+        return Err(Error::plugin("`APR_PLUGIN_PATH` has a relative path to it")
+            .code("E_UNTRUSTED")
+            .hint("give an absolute path"));
+    }
+    // A pipe that the system names has no path of its own.
+    if candidate.path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        return Err(Error::plugin("not a regular file, but a device, a pipe or a socket")
+            .code("E_NOT_A_PLUGIN")
+            .hint("give the path of a plugin's library, or of an architecture table"));
+    }
+    let path = candidate.path.canonicalize().map_err(|error| {
+        let missing = Error::not_found("no such plugin").code("E_NOT_FOUND").cause(error.to_string());
+        with_way_out(missing, &candidate.path)
+    })?;
+    if path.is_dir() {
+        let hint = format!("name the library `{}`", places::file_name("ID"));
+        return Err(Error::not_found("no plugin in this folder").code("E_NOT_FOUND").hint(hint));
+    }
+    trust::check(&candidate.path, &path, candidate.origin.beside_executable(), rules)?;
+    if places::is_table(&path) {
+        let (manifest, table) = TableFile::read(&path)?;
+        lock::check(&path, &manifest.id, lock, options.listed_only)?;
+        let provider = Named::new(table, &manifest.id, &manifest.version);
+        plugin.manifest = Some(manifest);
+        return Ok(Arc::new(provider));
+    }
+    // The id decides what the lock file says, so a file without one can only fail by itself.
+    let section = section::read(&path)?;
+    plugin.manifest = Some(section.manifest.clone());
+    plugin.abi = Some(section.head.abi);
+    lock::check(&path, &section.manifest.id, lock, options.listed_only)?;
+    section.judge()?;
+    let rehearsal = options.rehearsal.clone().filter(|rehearsal| rehearsal.concerns(candidate.origin));
+    let library = Library::new(path, &section, rehearsal);
+    Ok(Arc::new(Named::new(library, &section.manifest.id, &section.manifest.version)))
+}
+
+/// apr's folder below the one that a variable names; below the default in `home` if it is not set.
+fn xdg(variable: &str, home: Option<&Path>, default: &str) -> Option<PathBuf> {
+    let set = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    set.or_else(|| home.map(|home| home.join(default))).map(|path| path.join("apr"))
 }

@@ -21,8 +21,13 @@ pub(super) struct Library {
 impl Library {
     /// The library at the canonical `path`, with its manifest in `section`.
     pub(super) fn new(path: PathBuf, section: &Section, rehearsal: Option<Rehearsal>) -> Library {
-        let (id, manifest) = (section.manifest.id.clone(), section.bytes.clone());
-        Library { path, id, manifest, rehearsal, module: OnceLock::new() }
+        Library {
+            path,
+            id: section.manifest.id.clone(),
+            manifest: section.bytes.clone(),
+            rehearsal,
+            module: OnceLock::new(),
+        }
     }
 
     fn module(&self) -> Result<&Module> {

@@ -1,6 +1,7 @@
 //! The lock file: pins plugins by the digest of their file, so that another build with the same id is
 //! refused: step 4 of loading.
 
+use super::trust::untrusted;
 use crate::storage::small_file::{open_regular, read_bytes};
 use apr_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -61,17 +62,21 @@ impl Lock {
     /// # Errors
     /// Io.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let failed = |error: std::io::Error| {
+        self.put(path).map_err(|error| {
             let message = format!("cannot write the lock file: {error}");
             Error::io(message).in_file(path.display().to_string())
-        };
-        let text = serde_json::to_vec_pretty(self).map_err(|error| failed(error.into()))?;
-        path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
-        let temporary = path.with_extension(format!("lock-{}", std::process::id()));
-        std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path)).map_err(|error| {
-            let _ = std::fs::remove_file(&temporary);
-            failed(error)
         })
+    }
+
+    fn put(&self, path: &Path) -> std::io::Result<()> {
+        let text = serde_json::to_vec_pretty(self)?;
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        let temporary = path.with_extension(format!("lock-{}", std::process::id()));
+        let put = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+        if put.is_err() {
+            let _ = std::fs::remove_file(&temporary);
+        }
+        put
     }
 }
 
@@ -85,17 +90,20 @@ fn unreadable(path: &Path, why: &str) -> Error {
 /// # Errors
 /// Io if it cannot be read.
 pub fn sha256(path: &Path) -> Result<String> {
-    let failed = |error: std::io::Error| Error::io(format!("cannot read it: {error}"));
-    let mut file = open_regular(path).map_err(failed)?;
+    let digest = digest(path).map_err(|error| Error::io(format!("cannot read it: {error}")))?;
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn digest(path: &Path) -> std::io::Result<[u8; 32]> {
+    let mut file = open_regular(path)?;
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        match file.read(&mut buffer).map_err(failed)? {
-            0 => break,
+        match file.read(&mut buffer)? {
+            0 => return Ok(digest.finalize().into()),
             n => digest.update(&buffer[..n]),
         }
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Checks the library of plugin `id` against the lock file.
@@ -104,11 +112,10 @@ pub fn sha256(path: &Path) -> Result<String> {
 /// Plugin with `E_UNTRUSTED`.
 pub(super) fn check(path: &Path, id: &str, lock: &Result<Lock>, listed_only: bool) -> Result<()> {
     let lock = lock.as_ref().map_err(Error::clone)?;
-    let refused = |message: String| Error::plugin(message).code("E_UNTRUSTED");
     let mut entries = lock.plugins.iter().filter(|entry| entry.id == id).peekable();
     if entries.peek().is_none() {
         return if listed_only {
-            Err(refused(format!("the lock file does not list plugin `{id}`")))
+            Err(untrusted(format!("the lock file does not list plugin `{id}`")))
         } else {
             Ok(())
         };
@@ -117,5 +124,5 @@ pub(super) fn check(path: &Path, id: &str, lock: &Result<Lock>, listed_only: boo
     if entries.any(|entry| entry.sha256.eq_ignore_ascii_case(&digest)) {
         return Ok(());
     }
-    Err(refused(format!("its SHA-256 is {digest}, but the lock file pins another build of `{id}`")))
+    Err(untrusted(format!("its SHA-256 is {digest}, but the lock file pins another build of `{id}`")))
 }

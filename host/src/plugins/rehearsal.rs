@@ -56,13 +56,15 @@ impl Rehearsal {
     }
 
     fn try_in_child(&self, path: &Path, id: &str) -> Result<()> {
-        let failed =
-            |error: std::io::Error| Error::io(format!("cannot start a process to try it in: {error}"));
         let Some((program, args)) = self.command.split_first() else { return Ok(()) };
         let mut command = Command::new(program);
         command.args(args).arg(path).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(failed)?;
-        let ended = wait(&mut child).map_err(failed)?;
+        let ran = command.spawn().and_then(|mut child| {
+            let ended = wait(&mut child)?;
+            Ok((child, ended))
+        });
+        let (mut child, ended) =
+            ran.map_err(|error| Error::io(format!("cannot start a process to try it in: {error}")))?;
         let mut said = String::new();
         if let (Some(_), Some(out)) = (ended, child.stdout.take()) {
             // Any further output comes from the plugin.
@@ -83,7 +85,8 @@ impl Rehearsal {
 
 /// Waits for the child to end; `None` if that took too long and it was killed.
 fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
-    let (began, mut pause) = (Instant::now(), Duration::from_micros(200));
+    let began = Instant::now();
+    let mut pause = Duration::from_micros(200);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));

@@ -88,7 +88,8 @@ impl Section {
         if is_native {
             return Ok(());
         }
-        let (theirs, ours) = (apr_sdk::escape(&self.head.target, 48), manifest::TARGET);
+        let theirs = apr_sdk::escape(&self.head.target, 48);
+        let ours = manifest::TARGET;
         Err(Error::plugin(format!("it was built for {theirs}, but this is {ours}"))
             .code("E_TARGET")
             .hint(format!("get the plugin for {ours}")))

@@ -18,28 +18,34 @@ impl TableFile {
     /// # Errors
     /// Plugin with `E_NOT_A_PLUGIN` for a file that is not a table.
     pub(super) fn read(path: &Path) -> Result<(Manifest, TableFile)> {
-        let refused = |what: String| Error::plugin(what).code("E_NOT_A_PLUGIN");
         let text = read_bytes(path)?;
-        let text = String::from_utf8(text).map_err(|_| refused("the table is not UTF-8".to_owned()))?;
-        check_len(&text).map_err(|error| refused(error.message().to_owned()))?;
-        let toml: toml::Table = text
-            .parse()
-            .map_err(|e: toml::de::Error| refused(format!("the table is not valid TOML: {}", e.message())))?;
-        let word = |key: &str| toml.get(key).and_then(toml::Value::as_str);
-        let id = word("id").ok_or_else(|| refused("the table has no `id`".to_owned()))?.to_owned();
-        let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        if id.is_empty() || id.len() > 64 || !id.chars().all(fits) {
-            return Err(refused(format!(
+        let text = String::from_utf8(text).map_err(|_| no_table("the table is not UTF-8"))?;
+        check_len(&text).map_err(|error| no_table(error.message()))?;
+        let toml: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+            no_table(&format!("the table is not valid TOML: {}", e.message()))
+        })?;
+        let id = toml.get("id").and_then(toml::Value::as_str);
+        let id = id.ok_or_else(|| no_table("the table has no `id`"))?.to_owned();
+        if id.is_empty()
+            || id.len() > 64
+            || !id.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+        {
+            return Err(no_table(&format!(
                 "the table's id `{}` is not 1 to 64 letters, digits, `_`, `-`, `.`",
                 escape(&id, 80)
             )));
         }
         let mut manifest = Manifest::default();
         manifest.id = format!("table_{id}");
-        word("version").unwrap_or("0").clone_into(&mut manifest.version);
+        let version = toml.get("version").and_then(toml::Value::as_str);
+        version.unwrap_or("0").clone_into(&mut manifest.version);
         manifest.architectures = vec![id.clone()];
         Ok((manifest, TableFile { id, text }))
     }
+}
+
+fn no_table(message: &str) -> Error {
+    Error::plugin(message).code("E_NOT_A_PLUGIN")
 }
 
 impl Provider for TableFile {

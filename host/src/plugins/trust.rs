@@ -72,17 +72,16 @@ fn check_path(path: &Path, beside_executable: bool, rules: &TrustRules) -> Resul
             Error::plugin("its location cannot be checked").code("E_UNTRUSTED").cause(error.to_string())
         })?;
         let shown = place.to_string_lossy();
-        let refused = |what: String| Error::plugin(what).code("E_UNTRUSTED");
         // In a sticky folder others cannot replace what is not theirs; and its contents are judged too.
         let sticky = data.is_dir() && data.mode() & STICKY != 0;
         if data.mode() & WORLD_WRITABLE != 0 && !sticky {
-            return Err(refused(format!("`{shown}` is writable by everyone"))
+            return Err(untrusted(format!("`{shown}` is writable by everyone"))
                 .hint(format!("run `chmod o-w '{shown}'`")));
         }
         let group_is_ours = data.gid() == ROOT || data.gid() == rules.group;
         if data.mode() & GROUP_WRITABLE != 0 && !group_is_ours && !sticky {
             let what = format!("`{shown}` is writable by group {}", data.gid());
-            return Err(refused(what).hint(format!("run `chmod g-w '{shown}'`")));
+            return Err(untrusted(what).hint(format!("run `chmod g-w '{shown}'`")));
         }
         let owner = data.uid();
         let owner_is_trusted = owner == ROOT
@@ -92,10 +91,15 @@ fn check_path(path: &Path, beside_executable: bool, rules: &TrustRules) -> Resul
         if !owner_is_trusted {
             let what = format!("`{shown}` belongs to user {owner}, neither root nor user {}", rules.user);
             let hint = "add its folder to `plugins.trusted_folders` in the configuration, if you trust it";
-            return Err(refused(what).hint(hint));
+            return Err(untrusted(what).hint(hint));
         }
     }
     Ok(())
+}
+
+/// The error of a plugin that is not to be trusted.
+pub(super) fn untrusted(message: String) -> Error {
+    Error::plugin(message).code("E_UNTRUSTED")
 }
 
 /// On other systems, their own rules about who may write where must suffice.

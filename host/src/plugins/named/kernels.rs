@@ -57,7 +57,8 @@ impl Device for Owned<dyn Device> {
 
 impl Session for Owned<dyn Session> {
     fn step(&mut self, batch: &Batch<'_>, workers: &dyn Workers, out: &mut dyn StepSink) -> Result<()> {
-        let (object, owner) = (&mut self.object, &*self.owner);
+        let object = &mut self.object;
+        let owner = &*self.owner;
         owner.call(STEP, || object.step(batch, &Lent { workers, owner }, out))
     }
 

@@ -64,8 +64,9 @@ impl Scale {
             return legend;
         }
         legend.extend((1..=SHADES).map(|shade| {
-            let (from, to) = (self.end(shade - 1), self.end(shade));
-            Cell { class: format!("e{shade}"), text: format!("{}–{}", percent(from), percent(to)) }
+            let from = percent(self.end(shade - 1));
+            let to = percent(self.end(shade));
+            Cell { class: format!("e{shade}"), text: format!("{from}–{to}") }
         }));
         legend
     }

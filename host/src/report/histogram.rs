@@ -29,12 +29,14 @@ impl Histogram {
         let most = bins.counts.iter().copied().max().unwrap_or(0).max(1);
         let n = bins.counts.len().max(1) as u64;
         let mut path = format!("M0 {HEIGHT}");
-        let (mut at, mut run) = (0, 0);
+        let mut at = 0;
+        let mut run = 0;
         for (number, &count) in bins.counts.iter().enumerate() {
             // What is there is seen, however little it is.
             let share = u128::from(count) * u128::from(HEIGHT) / u128::from(most);
             let height = u64::try_from(share).unwrap_or(HEIGHT).max(u64::from(count > 0));
-            let (left, right) = (number as u64 * WIDTH / n, (number as u64 + 1) * WIDTH / n);
+            let left = number as u64 * WIDTH / n;
+            let right = (number as u64 + 1) * WIDTH / n;
             if height != at {
                 let _ = write!(path, "{}V{}", along(run), HEIGHT - height);
                 (at, run) = (height, 0);

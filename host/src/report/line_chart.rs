@@ -24,9 +24,11 @@ pub struct LineChart {
 
 impl LineChart {
     /// A chart of these points; the title says what it shows.
-    pub fn new(title: &str, marks: Vec<Mark>) -> LineChart {
-        let safe = |mark: Mark| Mark { label: escape(&mark.label, 80), ..mark };
-        LineChart { title: escape(title, 400), marks: marks.into_iter().map(safe).collect() }
+    pub fn new(title: &str, mut marks: Vec<Mark>) -> LineChart {
+        for mark in &mut marks {
+            mark.label = escape(&mark.label, 80);
+        }
+        LineChart { title: escape(title, 400), marks }
     }
 
     /// The points, their labels made safe to show.
@@ -49,19 +51,16 @@ impl LineChart {
         let finite = self.marks.iter().map(|mark| mark.value).filter(|value| value.is_finite());
         let most = finite.fold(0.0, f64::max);
         let count: f64 = self.marks.iter().map(|_| 1.0).sum();
-        let place = |number: f64, value: f64| {
-            let x = margin + (width - 2.0 * margin) * (number / count.max(1.0));
-            let share = match value {
-                value if !value.is_finite() => 1.0,
-                _ if most > 0.0 => value / most,
-                _ => 0.0,
-            };
-            (x, height - margin - (height - 2.0 * margin) * share)
-        };
         let mut points = Vec::new();
         let mut labels = String::new();
         for (number, mark) in (1u32..).zip(&self.marks) {
-            let (x, y) = place(f64::from(number), mark.value);
+            let x = margin + (width - 2.0 * margin) * (f64::from(number) / count.max(1.0));
+            let share = match mark.value {
+                value if !value.is_finite() => 1.0,
+                value if most > 0.0 => value / most,
+                _ => 0.0,
+            };
+            let y = height - margin - (height - 2.0 * margin) * share;
             points.push(format!("{x:.1},{y:.1}"));
             let _ = write!(
                 labels,
@@ -70,14 +69,14 @@ impl LineChart {
                 markup(&mark.label)
             );
         }
-        let (left, bottom) = (margin, height - margin);
         format!(
             "<svg {space}role=\"img\" viewBox=\"0 0 {width} {height}\" \
              font-family=\"sans-serif\" font-size=\"11\" text-anchor=\"middle\" fill=\"currentColor\">\n  \
              <title>{}</title>\n  \
-             <path d=\"M{left} {margin}V{bottom}H{}\" fill=\"none\" stroke=\"currentColor\"/>\n  \
+             <path d=\"M{margin} {margin}V{}H{}\" fill=\"none\" stroke=\"currentColor\"/>\n  \
              <polyline points=\"{}\" fill=\"none\" stroke=\"currentColor\"/>\n{labels}</svg>\n",
             markup(&self.title),
+            height - margin,
             width - margin,
             points.join(" ")
         )

@@ -28,22 +28,22 @@ const TEMPLATES: [(&str, &str); 5] = [
 /// # Errors
 /// Io, if the template fails; that is a bug.
 pub fn render(template: &str, view: impl Serialize) -> Result<String> {
-    let made = || {
-        let mut environment = Environment::new();
-        environment.set_auto_escape_callback(|_| AutoEscape::Html);
-        environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-        for (name, text) in TEMPLATES {
-            environment.add_template(name, text)?;
-        }
-        let sum = BASE64_STANDARD.encode(Sha256::digest(STYLE));
-        // No script, no picture, no font, no address: nothing but the style sheet that has this sum.
-        let policy =
-            format!("default-src 'none'; style-src 'sha256-{sum}'; base-uri 'none'; form-action 'none'");
-        let version = env!("CARGO_PKG_VERSION");
-        let view = Value::from(Serde(&view));
-        environment.get_template(template)?.render(context! { policy, style => STYLE, version, view })
-    };
-    made().map_err(|error: minijinja::Error| Error::io(format!("the page cannot be made: {error:#}")))
+    let view = Value::from(Serde(&view));
+    fill(template, view).map_err(|error| Error::io(format!("the page cannot be made: {error:#}")))
+}
+
+fn fill(template: &str, view: Value) -> std::result::Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    for (name, text) in TEMPLATES {
+        environment.add_template(name, text)?;
+    }
+    let sum = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    // No script, no picture, no font, no address: nothing but the style sheet that has this sum.
+    let policy = format!("default-src 'none'; style-src 'sha256-{sum}'; base-uri 'none'; form-action 'none'");
+    let version = env!("CARGO_PKG_VERSION");
+    environment.get_template(template)?.render(context! { policy, style => STYLE, version, view })
 }
 
 /// A page with a chart, and its numbers in a table: a heading, what it shows, the heads of two columns.
@@ -59,10 +59,14 @@ pub fn chart_page(heading: &str, lead: &str, columns: [&str; 2], chart: &LineCha
         marks: Vec<(String, String)>,
         svg: String,
     }
-    let row = |mark: &Mark| (mark.label.clone(), show(Some(mark.value)));
-    let marks = chart.marks().iter().map(row).collect();
-    let (title, lead) = (escape(heading, 400), escape(lead, 400));
-    render("chart.html", View { title, lead, columns, marks, svg: chart.inline() })
+    let view = View {
+        title: escape(heading, 400),
+        lead: escape(lead, 400),
+        columns,
+        marks: chart.marks().iter().map(|mark: &Mark| (mark.label.clone(), show(Some(mark.value)))).collect(),
+        svg: chart.inline(),
+    };
+    render("chart.html", view)
 }
 
 #[cfg(test)]

@@ -71,13 +71,11 @@ struct Figures {
 
 impl Figures {
     fn new(of: Option<&Statistics>, rms: Option<f64>) -> Figures {
-        let get = |figure: fn(&Statistics) -> Option<f64>| show(of.and_then(figure));
-        let count = |n: Option<u64>| n.map_or("–".to_owned(), |n| show_count(n.into()));
         let odd = of.map(|of| of.nans + of.infs);
         Figures {
-            min: get(|of| of.min),
-            max: get(|of| of.max),
-            mean: get(|of| of.mean),
+            min: show(of.and_then(|of| of.min)),
+            max: show(of.and_then(|of| of.max)),
+            mean: show(of.and_then(|of| of.mean)),
             rms: show(rms),
             zeros: count(of.map(|of| of.zeros)),
             odd: count(odd),
@@ -122,19 +120,27 @@ pub fn groups(survey: &Survey) -> Vec<Group> {
     for tensor in survey.tensors.iter().take(MOST_TENSORS) {
         listed.entry(&tensor.layer).or_default().push(tensor_row(tensor));
     }
-    let group = |(id, layer): (usize, &Layer)| {
-        let tensors = listed.remove(&layer.layer)?;
+    let mut groups = Vec::new();
+    for (id, layer) in survey.layers.iter().enumerate() {
+        let Some(tensors) = listed.remove(&layer.layer) else { continue };
         let side = if layer.a.tensors > 0 { &layer.a } else { &layer.b };
         let n = show_number_of(usize::try_from(side.tensors).unwrap_or(usize::MAX), "tensor");
         let parameters = show_count(side.parameters.into());
         let about = format!("{n}, {parameters} parameters, {}", show_size(side.bytes));
-        Some(Group { id, name: layer.layer.as_deref().map(name), about, tensors })
-    };
-    survey.layers.iter().enumerate().filter_map(group).collect()
+        groups.push(Group { id, name: layer.layer.as_deref().map(name), about, tensors });
+    }
+    groups
+}
+
+fn count(n: Option<u64>) -> String {
+    n.map_or("–".to_owned(), |n| show_count(n.into()))
+}
+
+fn histogram(side: &SurveyedSide) -> Option<Histogram> {
+    side.histogram.as_ref().map(Histogram::new)
 }
 
 fn tensor_row(tensor: &SurveyedTensor) -> TensorRow {
-    let histogram = |side: &SurveyedSide| side.histogram.as_ref().map(Histogram::new);
     let side = tensor.a.as_ref().or(tensor.b.as_ref());
     let b = tensor.b.as_ref().map(|b| SideB { dtype: b.dtype.to_owned(), histogram: histogram(b) });
     TensorRow {

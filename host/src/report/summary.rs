@@ -11,17 +11,16 @@ const LONGEST: usize = 200;
 /// The lines of a summary: a label and what is said, without what the header does not answer. `architecture` is the
 /// architecture's id.
 pub fn lines(summary: &Summary, architecture: Option<&str>) -> Vec<(&'static str, String)> {
-    let text = |text: &Option<String>| text.as_deref().map(|text| escape(text, LONGEST));
     let architecture = architecture.map(|id| match &summary.architecture_name {
         Some(name) if name != id => format!("{} ({})", escape(id, 80), escape(name, 80)),
         _ => escape(id, 80),
     });
     let bases = summary.base_models.iter().map(|base| escape(base, LONGEST)).collect::<Vec<_>>().join(", ");
     let all = [
-        ("name", text(&summary.name)),
+        ("name", text(summary.name.as_deref())),
         ("architecture", architecture),
         ("parameters", Some(parameters(summary))),
-        ("quantization", text(&summary.quantization)),
+        ("quantization", text(summary.quantization.as_deref())),
         ("bits/weight", summary.bits_per_weight.map(|bits| format!("{bits:.2}"))),
         ("layers", summary.layers.map(|n| show_count(n.into()))),
         ("widths", widths(summary)),
@@ -33,7 +32,7 @@ pub fn lines(summary: &Summary, architecture: Option<&str>) -> Vec<(&'static str
         ("memory", memory(summary)),
         ("tokenizer", tokenizer(summary)),
         ("chat template", summary.chat_template.clone()),
-        ("license", text(&summary.license)),
+        ("license", text(summary.license.as_deref())),
         ("base model", Some(bases).filter(|bases| !bases.is_empty())),
     ];
     all.into_iter().filter_map(|(label, said)| Some((label, said?))).collect()
@@ -67,6 +66,10 @@ fn short(count: u64) -> Option<String> {
     })
 }
 
+fn text(text: Option<&str>) -> Option<String> {
+    text.map(|text| escape(text, LONGEST))
+}
+
 fn joined(parts: Vec<String>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
@@ -78,15 +81,18 @@ fn widths(summary: &Summary) -> Option<String> {
         ("head", summary.head_width),
         ("vocabulary", summary.vocabulary),
     ];
-    let width = |(of, width): (&str, Option<u64>)| Some(format!("{of} {}", show_count(width?.into())));
-    joined(widths.into_iter().filter_map(width).collect())
+    let widths = widths.into_iter().filter_map(|(of, n)| Some(format!("{of} {}", show_count(n?.into()))));
+    joined(widths.collect())
 }
 
 fn attention(summary: &Summary) -> Option<String> {
-    let number_of = |n: u64, noun| show_number_of(usize::try_from(n).unwrap_or(usize::MAX), noun);
     let mut parts = vec![number_of(summary.heads?, "head")];
     parts.extend(summary.kv_heads.map(|n| number_of(n, "KV head")));
     joined(parts)
+}
+
+fn number_of(n: u64, noun: &str) -> String {
+    show_number_of(usize::try_from(n).unwrap_or(usize::MAX), noun)
 }
 
 fn experts(summary: &Summary) -> Option<String> {

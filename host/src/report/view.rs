@@ -64,25 +64,16 @@ impl View {
         let models = [Some(&survey.a), survey.b.as_ref()].into_iter().zip(["A", "B"]);
         let models =
             models.filter_map(|(model, letter)| Some(model_view(model?, if both { letter } else { "" })));
-        let file = |model: &SurveyedModel| {
-            let path = std::path::Path::new(&model.path);
-            name(&path.file_name().map_or_else(|| model.path.clone(), |name| name.to_string_lossy().into()))
-        };
         let title = match &survey.b {
             Some(b) => format!("{} and {}", file(&survey.a), file(b)),
             None => file(&survey.a),
-        };
-        let n = survey.findings.len();
-        let more = |n: usize, most: usize, noun: &str| {
-            (n > most)
-                .then(|| format!("{} more; pass --json to get them all", show_number_of(n - most, noun)))
         };
         View {
             title,
             lead: lead(survey),
             models: models.collect(),
             findings: survey.findings.iter().take(MOST_FINDINGS).map(|f| finding_view(f, both)).collect(),
-            more_findings: more(n, MOST_FINDINGS, "finding"),
+            more_findings: more(survey.findings.len(), MOST_FINDINGS, "finding"),
             notes: survey.notes.iter().map(|note| escape(note, 1000)).collect(),
             heat: survey.heat_map.as_ref().map(heat_view),
             both,
@@ -95,16 +86,24 @@ impl View {
 
 /// The first sentence: what was looked at, and whether anything is wrong.
 fn lead(survey: &Survey) -> String {
-    let n = |noun, n: usize| show_number_of(n, noun);
     let findings = match survey.odd() {
         0 => "nothing odd was found".to_owned(),
-        count => n("finding", count),
+        count => show_number_of(count, "finding"),
     };
     let both = survey.tensors.iter().filter(|tensor| tensor.a.is_some() && tensor.b.is_some()).count();
     match &survey.b {
-        Some(_) => format!("{} in both models; {findings}", n("tensor", both)),
-        None => format!("{}; {findings}", n("tensor", survey.a.tensors)),
+        Some(_) => format!("{} in both models; {findings}", show_number_of(both, "tensor")),
+        None => format!("{}; {findings}", show_number_of(survey.a.tensors, "tensor")),
     }
+}
+
+fn file(model: &SurveyedModel) -> String {
+    let file = std::path::Path::new(&model.path).file_name();
+    name(&file.map_or_else(|| model.path.clone(), |name| name.to_string_lossy().into()))
+}
+
+fn more(n: usize, most: usize, noun: &str) -> Option<String> {
+    (n > most).then(|| format!("{} more; pass --json to get them all", show_number_of(n - most, noun)))
 }
 
 fn model_view(model: &SurveyedModel, letter: &'static str) -> ModelView {

@@ -19,8 +19,8 @@ pub fn covering(n_formats: usize, n_hops: usize, seed: u64) -> Vec<Vec<usize>> {
             let fresh: Vec<usize> = open.iter().filter(|p| p.0 == here).map(|p| p.1).collect();
             let next = if fresh.is_empty() {
                 // Continue with the format that has most pairs left, so that the next hop is useful too.
-                let left = |n: usize| open.iter().filter(|p| p.0 == n).count();
-                (0..n_formats).filter(|&n| n != here).max_by_key(|&n| left(n)).unwrap_or(here)
+                let others = (0..n_formats).filter(|&n| n != here);
+                others.max_by_key(|&n| open.iter().filter(|p| p.0 == n).count()).unwrap_or(here)
             } else {
                 fresh[pick(&mut random, fresh.len())]
             };
@@ -36,12 +36,12 @@ pub fn covering(n_formats: usize, n_hops: usize, seed: u64) -> Vec<Vec<usize>> {
 pub fn every(n_formats: usize, n_hops: usize) -> Vec<Vec<usize>> {
     let mut chains: Vec<Vec<usize>> = (0..n_formats).map(|n| vec![n]).collect();
     for _ in 0..n_hops {
-        let longer = |chain: &Vec<usize>| {
+        let mut longer = Vec::with_capacity(chains.len() * n_formats);
+        for chain in &chains {
             let last = chain[chain.len() - 1];
-            let chain = chain.clone();
-            (0..n_formats).filter(move |&n| n != last).map(move |n| [&chain[..], &[n]].concat())
-        };
-        chains = chains.iter().flat_map(longer).collect();
+            longer.extend((0..n_formats).filter(|&n| n != last).map(|n| [&chain[..], &[n]].concat()));
+        }
+        chains = longer;
     }
     chains
 }

@@ -50,8 +50,8 @@ pub fn fit(errors: &[f64]) -> Growth {
         return Growth { exponent: None, verdict: Verdict::TooFew };
     }
     let n: f64 = points.iter().map(|_| 1.0).sum();
-    let (mean_x, mean_y) =
-        (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+    let mean_x = points.iter().map(|p| p.0).sum::<f64>() / n;
+    let mean_y = points.iter().map(|p| p.1).sum::<f64>() / n;
     let covariance: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
     let variance: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let exponent = covariance / variance;

@@ -98,11 +98,10 @@ impl Matrix {
     /// The matrix for a README: sources down, targets across; each cell has the number of the source's models
     /// that arrive, and letters for what is lost.
     pub fn markdown(&self) -> String {
-        let column = |f: &&FormatRow| self.pairs.iter().any(|pair| pair.to == f.id);
-        let targets: Vec<&FormatRow> = self.formats.iter().filter(column).collect();
-        let ids =
-            |rows: &[&FormatRow]| rows.iter().map(|f| format!("`{}`", f.id)).collect::<Vec<_>>().join(" | ");
-        let mut text = format!("| from \\ to | {} |\n", ids(&targets));
+        let mut targets: Vec<&FormatRow> = self.formats.iter().collect();
+        targets.retain(|f| self.pairs.iter().any(|pair| pair.to == f.id));
+        let ids: Vec<_> = targets.iter().map(|f| format!("`{}`", f.id)).collect();
+        let mut text = format!("| from \\ to | {} |\n", ids.join(" | "));
         text += &format!("|{}\n", " --- |".repeat(targets.len() + 1));
         for from in &self.formats {
             let cells: Vec<_> = targets.iter().map(|to| self.cell(from, &to.id)).collect();

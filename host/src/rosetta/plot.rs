@@ -48,10 +48,10 @@ pub fn html(chain: &Chain) -> Result<String> {
 }
 
 fn chart(chain: &Chain) -> LineChart {
-    let mark = |hop: &Hop| Mark { label: hop.to.clone(), value: hop.max_abs_diff };
     let title =
         format!("max error after each hop, {:e} at the top; {}", largest(chain), growth(chain.growth));
-    LineChart::new(&title, chain.hops.iter().map(mark).collect())
+    let marks = chain.hops.iter().map(|hop: &Hop| Mark { label: hop.to.clone(), value: hop.max_abs_diff });
+    LineChart::new(&title, marks.collect())
 }
 
 fn largest(chain: &Chain) -> f64 {

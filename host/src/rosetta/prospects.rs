@@ -48,17 +48,19 @@ pub fn prospects(host: &Host, input: &Path) -> Result<Prospects> {
         let extension = format.manifest.extensions.first().map_or("bin", String::as_str);
         // Nothing is written there: a plan needs a name, and this one is unused.
         let name = format!("apr-rosetta-{}-planned.{extension}", std::process::id());
-        let options = |arch: Option<&str>| ConvertOptions {
+        let mut options = ConvertOptions {
             input: input.to_owned(),
             output: Some(std::env::temp_dir().join(&name)),
             to: Some(format.id().to_owned()),
-            arch: arch.map(str::to_owned),
             ..ConvertOptions::default()
         };
-        let planned = plan(host, &options(None));
+        let mut planned = plan(host, &options);
         let needs_arch_none = planned.is_err();
-        // Without translation, the remaining reason is the one that matters.
-        let planned = planned.or_else(|_| plan(host, &options(Some("none"))));
+        if needs_arch_none {
+            // Without translation, the remaining reason is the one that matters.
+            options.arch = Some("none".to_owned());
+            planned = plan(host, &options);
+        }
         targets.push(match planned {
             Ok(plan) => Target {
                 to: format.id().to_owned(),

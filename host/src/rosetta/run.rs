@@ -62,10 +62,9 @@ pub fn run(host: &Host, options: &RunOptions) -> Result<Matrix> {
     let formats = chosen(host, &options.formats)?;
     let scratch = Scratch::new(options.keep.as_deref())?;
     let mut specimens = specimens::all(host.registry.formats())?;
-    let wanted = |name: &str| {
-        options.models.is_empty() || options.models.iter().any(|part| name.contains(part.as_str()))
-    };
-    specimens.retain(|specimen| wanted(&specimen.name));
+    specimens.retain(|specimen| {
+        options.models.is_empty() || options.models.iter().any(|part| specimen.name.contains(part.as_str()))
+    });
     if specimens.is_empty() {
         let error = Error::invalid_argument("no model's name contains that");
         return Err(error.hint("run `apr rosetta run --json` to list all of them"));
@@ -100,9 +99,9 @@ fn chosen(host: &Host, wanted: &[String]) -> Result<Vec<usize>> {
     let all = host.registry.formats().iter().enumerate();
     // Models begin in memory, where no other writer lays out parts: formats with parts have tests of their
     // own.
-    let whole = |f: &Format| f.manifest.parts.is_empty();
-    let mut chosen: Vec<usize> = all
-        .filter(|(_, f)| whole(f) && (wanted.is_empty() || wanted.iter().any(|id| id == f.id())))
+    let whole = all.filter(|(_, f)| f.manifest.parts.is_empty());
+    let mut chosen: Vec<usize> = whole
+        .filter(|(_, f)| wanted.is_empty() || wanted.iter().any(|id| id == f.id()))
         .map(|(n, _)| n)
         .collect();
     chosen.sort_by_key(|&n| host.registry.formats()[n].id().to_owned());
@@ -121,10 +120,9 @@ fn sources(
     scratch: &Scratch,
     matrix: &mut Matrix,
 ) -> Result<Vec<Source>> {
-    let at = |n: usize| (formats[n / specimens.len()], &specimens[n % specimens.len()]);
-    let made = side_by_side(host, formats.len() * specimens.len(), |n| {
-        let (format, specimen) = at(n);
-        make(host, format, specimen, scratch)
+    let n_specimens = specimens.len();
+    let made = side_by_side(host, formats.len() * n_specimens, |n| {
+        make(host, formats[n / n_specimens], &specimens[n % n_specimens], scratch)
     })?;
     let mut sources = Vec::new();
     for &format in formats {
@@ -132,8 +130,8 @@ fn sources(
         matrix.formats.push(FormatRow { id, models: 0, not_applicable: Default::default() });
     }
     for (n, made) in made.into_iter().enumerate() {
-        let (format, specimen) = at(n);
-        let row = &mut matrix.formats[n / specimens.len()];
+        let specimen = &specimens[n % n_specimens];
+        let row = &mut matrix.formats[n / n_specimens];
         match made {
             Made::Source(source) => {
                 row.models += 1;
@@ -143,7 +141,7 @@ fn sources(
                 row.not_applicable.entry(why).or_default().push(specimen.name.clone())
             }
             Made::Red(what) => {
-                let id = host.registry.formats()[format].id();
+                let id = host.registry.formats()[formats[n / n_specimens]].id();
                 matrix.red.push(red(&[id], &specimen.name, what, None));
             }
         }
@@ -177,15 +175,19 @@ fn tasks(
             continue;
         }
         let row = matrix.pairs.len();
-        let (from_id, to_id) = (all[from].id().to_owned(), all[to].id().to_owned());
         let no_return = no_return(&all[from], &all[to]);
         let route = if no_return.is_some() { vec![to] } else { vec![to, from] };
-        matrix.pairs.push(PairRow { from: from_id, to: to_id, no_return, ..PairRow::default() });
+        matrix.pairs.push(PairRow {
+            from: all[from].id().to_owned(),
+            to: all[to].id().to_owned(),
+            no_return,
+            ..PairRow::default()
+        });
         let own = sources.iter().enumerate().filter(|(_, source)| source.format == from);
         tasks.extend(own.map(|(source, _)| Task { source, route: route.clone(), what: What::Pair(row) }));
     }
-    let both = |&&n: &&usize| all[n].manifest.reads && all[n].manifest.writes;
-    let both: Vec<usize> = formats.iter().filter(both).copied().collect();
+    let mut both = formats.to_vec();
+    both.retain(|&n| all[n].manifest.reads && all[n].manifest.writes);
     for hops in chains::LENGTHS {
         let chains = if options.all {
             chains::every(both.len(), hops)
@@ -245,9 +247,8 @@ fn count(host: &Host, matrix: &mut Matrix, source: &Source, task: &Task, outcome
     let bad =
         outcomes.iter().find_map(|o| if let Outcome::Red(what) = o { Some(what.clone()) } else { None });
     if let Some(what) = &bad {
-        let ids = |n: &usize| formats[*n].id();
         let mut route = vec![formats[source.format].id()];
-        route.extend(task.route[..hops].iter().map(ids));
+        route.extend(task.route[..hops].iter().map(|&n| formats[n].id()));
         matrix.red.push(red(&route, &source.name, what.clone(), Some(source)));
     }
     match task.what {
@@ -314,9 +315,11 @@ fn command_lines(
         .pairs
         .iter()
         .map(|row| {
-            let refused = |name: &String| row.not_applicable.values().any(|models| models.contains(name));
-            let own = |source: &&Source| formats[source.format].id() == row.from && !refused(&source.name);
-            let source = sources.iter().filter(own).max_by_key(|source| source.name.contains("mixed"))?;
+            let own = sources.iter().filter(|source| {
+                formats[source.format].id() == row.from
+                    && !row.not_applicable.values().any(|models| models.contains(&source.name))
+            });
+            let source = own.max_by_key(|source| source.name.contains("mixed"))?;
             host.registry.format(&row.to).ok().map(|to| (source, to))
         })
         .collect();
@@ -346,10 +349,11 @@ fn typed(
     folder: &Path,
 ) -> Result<Option<String>> {
     let extension = to.manifest.extensions.first().map_or("bin", String::as_str);
-    let (inside, outside) = (folder.join("inside").join(format!("m.{extension}")), folder.join("outside"));
-    for path in [inside.parent().unwrap_or(folder), &outside] {
+    let [inside, outside] = ["inside", "outside"].map(|name| folder.join(name));
+    for path in [&inside, &outside] {
         std::fs::create_dir_all(path).map_err(|e| Error::io(e.to_string()))?;
     }
+    let inside = inside.join(format!("m.{extension}"));
     let outside = outside.join(format!("m.{extension}"));
     convert(host, &walk::options(&source.path, &inside, to, source))?;
     let Some((program, first)) = command.split_first() else { return Ok(None) };
@@ -362,9 +366,9 @@ fn typed(
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         return Ok(Some(format!("on the command line: {}: {said}", output.status)));
     }
-    let read = |path: &Path| std::fs::read(path).map_err(|e| Error::io(e.to_string()));
-    let same = read(&inside)? == read(&outside)?;
-    Ok((!same).then(|| "the command line gives other bytes than the library".to_owned()))
+    let inside = std::fs::read(&inside).map_err(|e| Error::io(e.to_string()))?;
+    let outside = std::fs::read(&outside).map_err(|e| Error::io(e.to_string()))?;
+    Ok((inside != outside).then(|| "the command line gives other bytes than the library".to_owned()))
 }
 
 /// Runs `n` tasks on all threads and returns the results in order; the first error stops the rest.

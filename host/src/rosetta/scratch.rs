@@ -19,12 +19,9 @@ impl Scratch {
     /// # Errors
     /// Io if it cannot be created; InvalidArgument if `keep` is not empty.
     pub fn new(keep: Option<&Path>) -> Result<Scratch> {
-        let failed = |path: &Path, error: std::io::Error| {
-            Error::io(format!("cannot make a scratch folder: {error}")).in_file(path.display().to_string())
-        };
         if let Some(path) = keep {
-            std::fs::create_dir_all(path).map_err(|e| failed(path, e))?;
-            if std::fs::read_dir(path).map_err(|e| failed(path, e))?.next().is_some() {
+            let entries = std::fs::create_dir_all(path).and_then(|()| std::fs::read_dir(path));
+            if entries.map_err(|e| failed(path, e))?.next().is_some() {
                 let shown = path.display().to_string();
                 return Err(Error::invalid_argument("the folder for --keep is not empty").in_file(shown));
             }
@@ -63,6 +60,10 @@ impl Scratch {
             let _ = std::fs::remove_dir_all(folder);
         }
     }
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    Error::io(format!("cannot make a scratch folder: {error}")).in_file(path.display().to_string())
 }
 
 impl Drop for Scratch {

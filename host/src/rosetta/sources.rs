@@ -43,7 +43,6 @@ pub enum Made {
 pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) -> Result<Made> {
     let there = &host.registry.formats()[format];
     let manifest = &there.manifest;
-    let not_applicable = |why: String| Ok(Made::NotApplicable(why));
     let fixture = specimen.fixture(manifest);
     let known = if !manifest.writes {
         Some("no writer".to_owned())
@@ -53,14 +52,15 @@ pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) 
         obstacle_at_source(manifest, specimen).or(obstacle(manifest, &fixture.build()?.0))
     };
     if let Some(why) = known {
-        return not_applicable(why);
+        return Ok(Made::NotApplicable(why));
     }
-    let (reader, writer) = (there.reader()?, there.writer()?);
+    let reader = there.reader()?;
+    let writer = there.writer()?;
     let request = Subject::new(Some(&*reader), Some(&*writer), manifest, &[]).request();
     let files = match fixture.write(&*writer, &manifest.carries, &request) {
         Ok(files) => files,
         Err(error) if specimen.may_refuse && error.kind() == ErrorKind::Unsupported => {
-            return not_applicable(format!("said aloud: {}", short(manifest, &error)));
+            return Ok(Made::NotApplicable(format!("said aloud: {}", short(manifest, &error))));
         }
         Err(error) => return Ok(Made::Red(format!("its writer fails: {error}"))),
     };
@@ -82,7 +82,7 @@ pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) 
         return Ok(Made::Red(format!("written and read again, {error}")));
     }
     match missing_extra(&opened, &manifest.id, specimen)? {
-        Some(what) if specimen.may_refuse => not_applicable(format!("its writer leaves out {what}")),
+        Some(what) if specimen.may_refuse => Ok(Made::NotApplicable(format!("its writer leaves out {what}"))),
         Some(what) => Ok(Made::Red(format!("written and read again, it lacks {what}"))),
         None => Ok(Made::Source(source)),
     }
@@ -98,11 +98,9 @@ fn put(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<PathBuf> {
     let mut entry = None;
     for (name, bytes) in files {
         let path = folder.join(name);
-        let failed = |e: std::io::Error| Error::io(e.to_string()).in_file(path.display().to_string());
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(failed)?;
-        }
-        std::fs::write(&path, bytes).map_err(failed)?;
+        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let written = written.and_then(|()| std::fs::write(&path, bytes));
+        written.map_err(|e| Error::io(e.to_string()).in_file(path.display().to_string()))?;
         entry.get_or_insert(path);
     }
     entry.ok_or_else(|| Error::plugin("the writer made no file"))

@@ -139,9 +139,10 @@ fn any_bits(row: &DTypeInfo) -> Result<Option<Specimen>> {
 
 /// A single tensor of each dtype in a few shapes, for formats that hold only one.
 fn alone(formats: &[Format]) -> Result<Vec<Specimen>> {
-    let one = || formats.iter().map(|f| &f.manifest.carries).filter(|carries| carries.one_tensor);
+    let mut carries: Vec<_> = formats.iter().map(|f| &f.manifest.carries).collect();
+    carries.retain(|carries| carries.one_tensor);
     let mut specimens = Vec::new();
-    for row in DType::ALL.iter().filter(|row| one().any(|carries| carries.dtype(row.name))) {
+    for row in DType::ALL.iter().filter(|row| carries.iter().any(|carries| carries.dtype(row.name))) {
         for (what, shape) in shapes(row) {
             if ["empty", "0d", "1d", "4d", "8d"].contains(&what) {
                 let payload = tensor_bytes(row.dtype, &shape, 4)?;
@@ -156,13 +157,10 @@ fn alone(formats: &[Format]) -> Result<Vec<Specimen>> {
 
 /// A specimen of small F32 tensors with these names.
 fn plain(name: &str, tensors: &[&str]) -> Result<Specimen> {
-    let tensor = |(seed, name): (u64, &&str)| {
-        let shape = vec![2, 3];
-        Ok(((*name).to_owned(), DType::F32, shape.clone(), tensor_bytes(DType::F32, &shape, seed)?))
-    };
+    let tensors = (1..).zip(tensors).map(|(seed, &name)| small(name, &[2, 3], seed));
     Ok(Specimen {
         name: name.to_owned(),
-        tensors: (1..).zip(tensors).map(tensor).collect::<Result<_>>()?,
+        tensors: tensors.collect::<Result<_>>()?,
         extra: Extra::Nothing,
         policy: ForeignPolicy::Default,
         may_refuse: false,
@@ -210,20 +208,21 @@ fn mixed() -> Result<Specimen> {
 
 /// The names and shapes of a small decoder.
 fn layers() -> Result<Specimen> {
-    let mut tensors = Vec::new();
-    let mut add = |name: String, shape: &[u64]| -> Result<()> {
-        let payload = tensor_bytes(DType::F32, shape, tensors.len() as u64)?;
-        tensors.push((name, DType::F32, shape.to_vec(), payload));
-        Ok(())
-    };
-    add("model.embed_tokens.weight".into(), &[32, 8])?;
+    let of_a_layer: [(&str, &[u64]); 3] =
+        [("input_layernorm", &[8]), ("self_attn.q_proj", &[8, 8]), ("mlp.down_proj", &[8, 24])];
+    let mut tensors = vec![small("model.embed_tokens.weight", &[32, 8], 0)?];
     for layer in 0..12 {
-        let name = |what: &str| format!("model.layers.{layer}.{what}.weight");
-        add(name("input_layernorm"), &[8])?;
-        add(name("self_attn.q_proj"), &[8, 8])?;
-        add(name("mlp.down_proj"), &[8, 24])?;
+        for (what, shape) in of_a_layer {
+            let name = format!("model.layers.{layer}.{what}.weight");
+            tensors.push(small(&name, shape, tensors.len() as u64)?);
+        }
     }
     Ok(Specimen { tensors, ..plain("mixed/layers", &[])? })
+}
+
+/// An F32 tensor.
+fn small(name: &str, shape: &[u64], seed: u64) -> Result<(String, DType, Vec<u64>, Vec<u8>)> {
+    Ok((name.to_owned(), DType::F32, shape.to_vec(), tensor_bytes(DType::F32, shape, seed)?))
 }
 
 fn many() -> Result<Specimen> {

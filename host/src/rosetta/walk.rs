@@ -10,7 +10,7 @@ use apr_engine::open::{OpenOptions, OpenedModel, open};
 use apr_engine::registry::Format;
 use apr_engine::rosetta::compare::compare;
 use apr_sdk::{Bytes, ErrorKind, Model, Result, ValueType};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The result of a hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub fn walk(host: &Host, source: &Source, route: &[usize], folder: &Path) -> Res
         fate = fate.after(home, &to.manifest, source.policy);
         let extension = to.manifest.extensions.first().map_or("bin", String::as_str);
         let next = folder.join(format!("{}.{extension}", number + 1));
-        let outcome = hop(host, source, &mut began, to, fate, (&here, &next))?;
+        let outcome = hop(host, source, &mut began, to, fate, &here, &next)?;
         let arrived = matches!(outcome, Outcome::Arrived(_));
         outcomes.push(outcome);
         if !arrived {
@@ -96,15 +96,17 @@ fn hop(
     began: &mut OpenedModel,
     to: &Format,
     fate: Fate,
-    (input, output): (&PathBuf, &PathBuf),
+    input: &Path,
+    output: &Path,
 ) -> Result<Outcome> {
     let known = obstacle(&to.manifest, &began.model);
     let done = match (convert(host, &options(input, output, to, source)), known) {
         (Err(error), _) if error.kind() == ErrorKind::Cancelled => return Err(error),
         (Err(error), Some(why)) if error.kind() == ErrorKind::Unsupported => {
-            let left = output.exists();
-            let what = || format!("{} refuses it and leaves an output", to.id());
-            return Ok(if left { Outcome::Red(what()) } else { Outcome::NotApplicable(why) });
+            return Ok(match output.exists() {
+                true => Outcome::Red(format!("{} refuses it and leaves an output", to.id())),
+                false => Outcome::NotApplicable(why),
+            });
         }
         (Err(error), None) if source.may_refuse && error.kind() == ErrorKind::Unsupported => {
             return Ok(Outcome::NotApplicable(format!("said aloud: {}", short(&to.manifest, &error))));
@@ -144,7 +146,8 @@ fn judge(
         return Ok(Outcome::Red(format!("after {}: {}: {what}", to.id(), finding.code)));
     }
     let home = host.registry.formats()[source.format].id();
-    let (had, has) = (possessions(began, home)?, possessions(&result, home)?);
+    let had = possessions(began, home)?;
+    let has = possessions(&result, home)?;
     let mut lost = Lost::default();
     let aloud = source.may_refuse && !done.notes.is_empty();
     let sides = [
@@ -199,16 +202,15 @@ struct Possessions {
 fn possessions(opened: &OpenedModel, home: &str) -> Result<Possessions> {
     let Model { tokenizer, assets, .. } = &opened.model;
     let files = opened.model.foreign_of(home).map(|f| f.files.as_slice()).unwrap_or_default();
-    let fetch = |bytes: &Bytes| opened.fetch(bytes);
     let metadata = files.iter().flat_map(|f| &f.typed);
     let mut assets: Vec<_> =
-        assets.iter().map(|a| Ok((a.name.clone(), fetch(&a.bytes)?))).collect::<Result<_>>()?;
+        assets.iter().map(|a| Ok((a.name.clone(), opened.fetch(&a.bytes)?))).collect::<Result<_>>()?;
     assets.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(Possessions {
         metadata: metadata
-            .map(|(key, value)| Ok((key.clone(), value.kind, fetch(&value.bytes)?)))
+            .map(|(key, value)| Ok((key.clone(), value.kind, opened.fetch(&value.bytes)?)))
             .collect::<Result<_>>()?,
-        tokenizer: tokenizer.as_ref().map(fetch).transpose()?,
+        tokenizer: tokenizer.as_ref().map(|bytes| opened.fetch(bytes)).transpose()?,
         assets,
     })
 }

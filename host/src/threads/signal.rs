@@ -27,8 +27,13 @@ pub(super) struct Signal {
 impl Signal {
     /// A signal at 0. `crowded`: whether more threads wait for each other than there are processors.
     pub(super) fn new(crowded: bool) -> Signal {
-        let (number, sleepers) = (AtomicU32::new(0), AtomicUsize::new(0));
-        Signal { number, sleepers, door: Mutex::new(()), bell: Condvar::new(), crowded }
+        Signal {
+            number: AtomicU32::new(0),
+            sleepers: AtomicUsize::new(0),
+            door: Mutex::new(()),
+            bell: Condvar::new(),
+            crowded,
+        }
     }
 
     /// Returns whether threads share processors.

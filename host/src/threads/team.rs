@@ -61,12 +61,11 @@ impl Team {
             region: Mutex::new(None),
             cancel,
         });
-        let start = |worker| {
+        let threads = (1..width).take(granted).map_while(|worker| {
             let shared = Arc::clone(&shared);
             super::persistent("apr worker", move || shared.work(worker))
-        };
-        let threads = (1..width).take(granted).map_while(start).collect();
-        Team { shared, threads, turn: Mutex::new(()) }
+        });
+        Team { threads: threads.collect(), shared, turn: Mutex::new(()) }
     }
 }
 

@@ -78,7 +78,8 @@ impl Context {
         if let Some(milliseconds) = number_in("APR_JOURNAL_MILLISECONDS") {
             host.journal_interval = Duration::from_millis(milliseconds);
         }
-        let (form, level) = (self.settings.text("defaults.progress"), self.settings.text("log.level"));
+        let form = self.settings.text("defaults.progress");
+        let level = self.settings.text("log.level");
         host.progress = progress::shown(form, level, &self.terminal);
         signals::on_interrupt(&host);
         host

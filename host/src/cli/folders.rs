@@ -26,11 +26,14 @@ pub fn state_home(env: Env<'_>) -> Option<PathBuf> {
 }
 
 fn xdg(env: Env<'_>, name: &str, otherwise: &str) -> Option<PathBuf> {
-    let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     env(name).and_then(absolute).or_else(|| {
         let home = env("HOME").or_else(|| env("USERPROFILE")).and_then(absolute)?;
         Some(home.join(otherwise))
     })
+}
+
+fn absolute(path: String) -> Option<PathBuf> {
+    Some(PathBuf::from(path)).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]

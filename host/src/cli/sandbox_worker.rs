@@ -32,7 +32,7 @@ pub fn watch(host: &Host) -> Watch {
 /// # Errors
 /// Unsupported if there is none, or one that is not understood; any error from reading it.
 pub fn tokenizer_json(host: &Host, opened: &OpenedModel) -> Result<Vec<u8>> {
-    let known = |error: Error| match error.kind() {
+    let tokenizer = opened.tokenizer(host).map_err(|error| match error.kind() {
         // What the format says is said of converting it.
         ErrorKind::Unsupported => {
             let file = opened.path.display().to_string();
@@ -41,8 +41,8 @@ pub fn tokenizer_json(host: &Host, opened: &OpenedModel) -> Result<Vec<u8>> {
                 .hint("use a model whose tokenizer is BPE, Unigram or WordPiece, or the program that the model was made for")
         }
         _ => error,
-    };
-    let bytes = opened.tokenizer(host).map_err(known)?.ok_or_else(|| {
+    });
+    let bytes = tokenizer?.ok_or_else(|| {
         Error::unsupported("the model has no tokenizer, or its format cannot hold one")
             .in_file(opened.path.display().to_string())
             .hint("give the folder or the file that holds the model's tokenizer")

@@ -133,8 +133,10 @@ fn candidates(globals: &Globals, env: Env<'_>) -> Vec<(PathBuf, bool)> {
         .config
         .clone()
         .or_else(|| env("APR_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from));
-    let user = || folders::config_home(env).map(|home| (home.join("apr").join("config.toml"), false));
-    let first = named.map(|path| (path, true)).or_else(user);
+    let first = match named {
+        Some(path) => Some((path, true)),
+        None => folders::config_home(env).map(|home| (home.join("apr").join("config.toml"), false)),
+    };
     first.into_iter().chain([(PathBuf::from(SYSTEM_FILE), false)]).collect()
 }
 
@@ -162,13 +164,12 @@ fn read_file(path: &Path, named: bool) -> Result<Option<Table>> {
 }
 
 fn unknown_keys(path: &Path, table: &Table, warnings: &mut Vec<String>) {
-    let known = |key: &str| SPECS.iter().any(|spec| spec.key == key);
     for (section, value) in table {
         let keys: Vec<String> = match value {
             Value::Table(fields) => fields.keys().map(|name| format!("{section}.{name}")).collect(),
             _ => vec![section.clone()],
         };
-        for key in keys.iter().filter(|key| !known(key)) {
+        for key in keys.iter().filter(|key| !SPECS.iter().any(|spec| spec.key == **key)) {
             let shown = escape(key, 80);
             warnings.push(format!(
                 "{}: unknown setting `{shown}`: run `apr config show` to list the settings",
@@ -179,31 +180,39 @@ fn unknown_keys(path: &Path, table: &Table, warnings: &mut Vec<String>) {
 }
 
 fn resolve(spec: &Spec, globals: &Globals, env: Env<'_>, files: &[(PathBuf, Table)]) -> Result<Setting> {
-    let made = |value: Value, origin: String| Setting { key: spec.key, value, origin, help: spec.help };
+    let (origin, value) = origin_and_value(spec, globals, env, files)?;
+    Ok(Setting { key: spec.key, value, origin, help: spec.help })
+}
+
+fn origin_and_value(
+    spec: &Spec,
+    globals: &Globals,
+    env: Env<'_>,
+    files: &[(PathBuf, Table)],
+) -> Result<(String, Value)> {
     if let Some((flag, value)) = from_flag(spec.key, globals) {
-        return Ok(made(value, flag.to_owned()));
+        return Ok((flag.to_owned(), value));
     }
     if let Some((name, value)) = from_env(spec, env)? {
-        return Ok(made(value, name));
+        return Ok((name, value));
     }
     let (section, name) = spec.key.split_once('.').unwrap_or((spec.key, ""));
     for (path, table) in files {
         if let Some(value) = table.get(section).and_then(|fields| fields.get(name)) {
             let value =
                 checked(spec, value.clone()).map_err(|error| error.in_file(path.display().to_string()))?;
-            return Ok(made(value, path.display().to_string()));
+            return Ok((path.display().to_string(), value));
         }
     }
     let built_in = spec.built_in.parse::<Value>().unwrap_or(Value::Boolean(false));
-    Ok(made(built_in, "built-in".to_owned()))
+    Ok(("built-in".to_owned(), built_in))
 }
 
 fn from_flag(key: &str, globals: &Globals) -> Option<(&'static str, Value)> {
-    let word = |value: &dyn Fn() -> Option<String>| value().map(Value::String);
     match key {
         "defaults.output_format" => globals.json.then(|| ("--json", Value::from("json"))),
-        "defaults.color" => word(&|| word_of(globals.color)).map(|value| ("--color", value)),
-        "defaults.progress" => word(&|| word_of(globals.progress)).map(|value| ("--progress", value)),
+        "defaults.color" => word_of(globals.color).map(|word| ("--color", Value::String(word))),
+        "defaults.progress" => word_of(globals.progress).map(|word| ("--progress", Value::String(word))),
         "defaults.threads" => {
             let threads = i64::try_from(globals.threads?).ok()?;
             Some(("--threads", Value::Integer(threads)))

@@ -112,14 +112,12 @@ pub fn on_interrupt(host: &Host) {
     }
     let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
-        let wakes = |main: &&Main| {
-            main.wake
-                .try_clone()
-                .and_then(|wake| signal_hook::low_level::pipe::register(signal, wake))
-                .is_ok()
-        };
+        let woken = MAIN.get().filter(|main| {
+            let wake = main.wake.try_clone();
+            wake.and_then(|wake| signal_hook::low_level::pipe::register(signal, wake)).is_ok()
+        });
         // Without a main thread that waits, whatever comes after the first is the second.
-        let is_second = MAIN.get().filter(wakes).map_or(cancel, |main| &main.is_late);
+        let is_second = woken.map_or(cancel, |main| &main.is_late);
         // The order matters: the first handler sees the flag as the second left it on the previous signal.
         let second = signal_hook::flag::register_conditional_shutdown(signal, STOPPED, Arc::clone(is_second));
         if second.is_ok() {

@@ -6,19 +6,18 @@ use std::error::Error as _;
 
 /// A complaint about the arguments as an error; exit 2. `verb` is the one that was typed, if it is one.
 pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
-    let one = |kind: ContextKind| error.get(kind).map(words).and_then(|words| words.into_iter().next());
     // `--set <KEY=VALUE>`: the name says enough.
-    let arg = one(ContextKind::InvalidArg).unwrap_or_default();
+    let arg = first(error, ContextKind::InvalidArg);
     let arg = arg
         .split_once(" <")
         .filter(|_| arg.starts_with('-'))
         .map_or(arg.as_str(), |(name, _)| name)
         .to_owned();
-    let value = one(ContextKind::InvalidValue).unwrap_or_default();
+    let value = first(error, ContextKind::InvalidValue);
     let message = match error.kind() {
         ErrorKind::UnknownArgument => format!("unknown argument `{arg}`"),
         ErrorKind::InvalidSubcommand => {
-            format!("unknown command `{}`", one(ContextKind::InvalidSubcommand).unwrap_or_default())
+            format!("unknown command `{}`", first(error, ContextKind::InvalidSubcommand))
         }
         ErrorKind::InvalidValue if value.is_empty() => format!("`{arg}` needs a value"),
         ErrorKind::InvalidValue => format!("invalid value `{value}` for `{arg}`"),
@@ -27,12 +26,12 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
             None => format!("invalid value `{value}` for `{arg}`"),
         },
         ErrorKind::MissingRequiredArgument => {
-            let missing = error.get(ContextKind::InvalidArg).map(words).unwrap_or_default();
+            let missing = all(error, ContextKind::InvalidArg);
             let missing: Vec<String> = missing.iter().map(|argument| said(argument)).collect();
             format!("missing: {}", missing.join(", "))
         }
         ErrorKind::ArgumentConflict => {
-            let prior = error.get(ContextKind::PriorArg).map(words).unwrap_or_default();
+            let prior = all(error, ContextKind::PriorArg);
             if prior.first().is_none_or(|prior| *prior == arg) {
                 format!("`{arg}` is given twice")
             } else {
@@ -46,12 +45,20 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
     Error::invalid_argument(message).hint(way_out(error, verb))
 }
 
+/// The words of this kind that the parser gives with an error.
+fn all(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    error.get(kind).map(words).unwrap_or_default()
+}
+
+fn first(error: &clap::Error, kind: ContextKind) -> String {
+    all(error, kind).into_iter().next().unwrap_or_default()
+}
+
 /// The argument that was probably meant, else those that are possible, else where to read.
 fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
-    let all = |kind: ContextKind| error.get(kind).map(words).unwrap_or_default();
-    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
-    let suggested: Vec<String> = kinds.into_iter().flat_map(all).collect();
-    let possible = all(ContextKind::ValidValue);
+    let mut suggested = all(error, ContextKind::SuggestedArg);
+    suggested.extend(all(error, ContextKind::SuggestedSubcommand));
+    let possible = all(error, ContextKind::ValidValue);
     if !possible.is_empty() {
         return format!("give one of {}", possible.join(", "));
     }
@@ -77,8 +84,9 @@ fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
 
 /// The words of a usage line before its arguments: `apr rosetta verify`.
 fn command(usage: &str) -> String {
-    let is_word = |word: &&str| word.starts_with(|first: char| first.is_ascii_lowercase());
-    usage.split_whitespace().take_while(is_word).collect::<Vec<_>>().join(" ")
+    let words = usage.split_whitespace();
+    let words = words.take_while(|word| word.starts_with(|first: char| first.is_ascii_lowercase()));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A missing argument in words: of several of which one is enough, the parser says `<--one <A>|--two <B>>`.

@@ -93,11 +93,10 @@ pub fn globals(command: Command, args: &[std::ffi::OsString]) -> Globals {
 pub fn add(mut command: Command, all: &[Declared]) -> Command {
     let global: Vec<_> =
         command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect();
-    let free = |declared: &&Declared| {
-        declared.name() != "help" && !global.iter().any(|name| name == declared.name())
-    };
+    let mut free: Vec<_> = all.iter().filter(|declared| declared.name() != "help").collect();
+    free.retain(|declared| !global.iter().any(|name| name == declared.name()));
     for verb in VERBS {
-        for declared in all.iter().filter(free).filter(|declared| declared.is_of(verb)) {
+        for &declared in free.iter().filter(|declared| declared.is_of(verb)) {
             command = command.mut_subcommand(verb, |verb| {
                 let taken = verb.get_arguments().any(|arg| arg.get_long() == Some(declared.name()));
                 if taken { verb } else { verb.arg(flag(declared)) }
@@ -144,9 +143,11 @@ pub fn given(all: &[Declared], matches: &ArgMatches) -> Vec<GivenOption> {
 /// The report that was asked for by its flag, as if by `--report`.
 pub fn given_report(all: &[Declared], matches: &ArgMatches) -> Option<String> {
     let (_, matches) = matches.subcommand()?;
-    let asked = |name: &str| matches.try_get_one::<bool>(&id(name)).is_ok_and(|flag| flag == Some(&true));
     let reports = all.iter().filter(|declared| matches!(declared.flag, Flag::Report(..)));
-    reports.map(Declared::name).find(|name| asked(name)).map(str::to_owned)
+    let mut asked = reports
+        .map(Declared::name)
+        .filter(|name| matches.try_get_one::<bool>(&id(name)).is_ok_and(|flag| flag == Some(&true)));
+    asked.next().map(str::to_owned)
 }
 
 /// The argument's id in the parser; prefixed, so that it cannot meet a verb's own.

@@ -12,17 +12,20 @@ use std::path::Path;
 pub fn read_mapping(path: &Path) -> Result<Vec<(String, String)>> {
     let shown = path.display().to_string();
     let text = read_text(path)?;
-    let wrong = |message: String| {
-        Error::invalid_argument(message).in_file(shown.clone()).hint(
+    pairs(&text).map_err(|message| {
+        Error::invalid_argument(message).in_file(shown).hint(
             "write lines such as \"one name\" = \"other name\"; both may have placeholders: \"h.{layer}.w\"",
         )
-    };
+    })
+}
+
+fn pairs(text: &str) -> std::result::Result<Vec<(String, String)>, String> {
     let table: toml::Table = match text.trim_start().starts_with('{') {
-        true => serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?,
-        false => text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?,
+        true => serde_json::from_str(text).map_err(|error| error.to_string())?,
+        false => text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?,
     };
     let mut pairs = Vec::new();
-    flatten("", &table, &mut pairs).map_err(wrong)?;
+    flatten("", &table, &mut pairs)?;
     Ok(pairs)
 }
 

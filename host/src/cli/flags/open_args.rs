@@ -75,20 +75,15 @@ impl OpenArgs {
 /// Unsupported.
 pub fn only_a_path(path: &Path) -> Result<()> {
     let text = path.to_string_lossy();
-    let planned = |what: &str| {
-        let shown = text.clone().into_owned();
-        Err(Error::unsupported(format!("{what} is not implemented yet"))
-            .in_file(shown)
-            .hint("give a file or a folder"))
+    let planned = match text.split_once("://") {
+        _ if text == "-" => "`-` for stdin and stdout",
+        Some(("hf", _)) => "reading from the model hub",
+        Some(("http" | "https", _)) => "reading from the web",
+        _ => return Ok(()),
     };
-    if text == "-" {
-        return planned("`-` for stdin and stdout");
-    }
-    match text.split_once("://") {
-        Some(("hf", _)) => planned("reading from the model hub"),
-        Some(("http" | "https", _)) => planned("reading from the web"),
-        _ => Ok(()),
-    }
+    Err(Error::unsupported(format!("{planned} is not implemented yet"))
+        .in_file(text)
+        .hint("give a file or a folder"))
 }
 
 /// `[FORMAT.]NAME=VALUE`; a name alone is a flag that is on.

@@ -151,45 +151,51 @@ impl TypeArgs {
 fn read_recipe(path: &Path) -> Result<Quantization> {
     let shown = path.display().to_string();
     let text = read_text(path)?;
-    let wrong = |message: String| {
-        Error::invalid_argument(message).in_file(shown.clone()).hint(
+    recipe(&text).map_err(|message| {
+        Error::invalid_argument(message).in_file(shown).hint(
             "write base = \"Q4_K_M\" and, where needed, [[tensor]] with pattern = \"...\" and type = \"Q6_K\"",
         )
-    };
-    let table: toml::Table =
-        text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+    })
+}
+
+fn recipe(text: &str) -> std::result::Result<Quantization, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
     let mut wishes = Quantization::default();
     for (key, value) in &table {
-        let text = || value.as_str().ok_or_else(|| wrong(format!("`{key}` is not a string")));
         match key.as_str() {
-            "base" => wishes.recipe = Some(text()?.to_owned()),
-            "output-tensor-type" | "token-embedding-type" => wishes.options.set(key, text()?),
+            "base" => wishes.recipe = Some(string(key, value)?.to_owned()),
+            "output-tensor-type" | "token-embedding-type" => wishes.options.set(key, string(key, value)?),
             "pure" => {
-                let pure = value.as_bool().ok_or_else(|| wrong("`pure` is not true or false".to_owned()))?;
+                let pure = value.as_bool().ok_or("`pure` is not true or false")?;
                 wishes.options.set("pure", pure.to_string());
             }
             "tensor" => {
-                let rules =
-                    value.as_array().ok_or_else(|| wrong("`tensor` is not a list of tables".to_owned()))?;
-                let rules: Result<Vec<String>> = rules.iter().map(|rule| tensor_rule(rule, &wrong)).collect();
-                wishes.options.set("tensor-type", rules?.join("\n"));
+                let rules = value.as_array().ok_or("`tensor` is not a list of tables")?;
+                let rules: Vec<String> =
+                    rules.iter().map(tensor_rule).collect::<std::result::Result<_, _>>()?;
+                wishes.options.set("tensor-type", rules.join("\n"));
             }
-            other => return Err(wrong(format!("`{}` is not known", escape(other, 80)))),
+            other => return Err(format!("`{}` is not known", escape(other, 80))),
         }
     }
     match wishes.recipe {
         Some(_) => Ok(wishes),
-        None => Err(wrong("`base` is missing: the recipe to start from".to_owned())),
+        None => Err("`base` is missing: the recipe to start from".to_owned()),
     }
 }
 
-fn tensor_rule(rule: &toml::Value, wrong: &dyn Fn(String) -> Error) -> Result<String> {
+fn string<'v>(key: &str, value: &'v toml::Value) -> std::result::Result<&'v str, String> {
+    value.as_str().ok_or_else(|| format!("`{key}` is not a string"))
+}
+
+fn tensor_rule(rule: &toml::Value) -> std::result::Result<String, String> {
     let known =
         rule.as_table().filter(|table| table.keys().all(|key| ["pattern", "type"].contains(&key.as_str())));
-    let text = |key: &str| known.and_then(|table| table.get(key)).and_then(toml::Value::as_str);
-    match (text("pattern"), text("type")) {
-        (Some(pattern), Some(dtype)) => parse_tensor_type(&format!("{pattern}={dtype}")).map_err(wrong),
-        _ => Err(wrong("a [[tensor]] table has only `pattern` and `type`".to_owned())),
+    let [pattern, dtype] =
+        ["pattern", "type"].map(|key| known.and_then(|table| table.get(key)).and_then(toml::Value::as_str));
+    match (pattern, dtype) {
+        (Some(pattern), Some(dtype)) => parse_tensor_type(&format!("{pattern}={dtype}")),
+        _ => Err("a [[tensor]] table has only `pattern` and `type`".to_owned()),
     }
 }
 
@@ -212,11 +218,12 @@ fn parse_float(text: &str) -> std::result::Result<DType, String> {
         "BFLOAT16" => "BF16",
         other => other,
     };
-    let is_float =
-        |dtype: &DType| dtype.info().is_some_and(|i| i.kind == DTypeKind::Float && i.block_elements == 1);
-    DType::from_name(name).filter(is_float).ok_or_else(|| {
-        "expected f32, f16, bf16, f64, f8_e4m3 or f8_e5m2; use --quantize for block types".to_owned()
-    })
+    match DType::from_name(name).map(|dtype| (dtype, dtype.info())) {
+        Some((dtype, Some(info))) if info.kind == DTypeKind::Float && info.block_elements == 1 => Ok(dtype),
+        _ => {
+            Err("expected f32, f16, bf16, f64, f8_e4m3 or f8_e5m2; use --quantize for block types".to_owned())
+        }
+    }
 }
 
 /// Parses a type by its name in llama.cpp's converter.

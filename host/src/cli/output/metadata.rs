@@ -69,9 +69,15 @@ pub fn entries(opened: &mut OpenedModel, full: bool, n_items: usize) -> Result<V
             for (key, value) in file.typed {
                 let value = held(opened, value, full)?;
                 let (kind, items) = kind_of(opened, &value)?;
-                let (format, file) = (Rc::clone(&format), Rc::clone(&name));
-                let n_items = (!full).then_some(n_items);
-                entries.push(Entry { format, file, key, kind, items, value, n_items });
+                entries.push(Entry {
+                    format: Rc::clone(&format),
+                    file: Rc::clone(&name),
+                    key,
+                    kind,
+                    items,
+                    value,
+                    n_items: (!full).then_some(n_items),
+                });
             }
         }
     }

@@ -42,7 +42,8 @@ impl Pace {
     /// Time left at the pace so far: of all of it, so that the estimate is steady.
     fn left(&self, now: Instant, done: u64, total: u64) -> Option<Duration> {
         let (began, first) = self.began?;
-        let (elapsed, done_since) = (now.duration_since(began), done.checked_sub(first)?);
+        let elapsed = now.duration_since(began);
+        let done_since = done.checked_sub(first)?;
         let rest = total.saturating_sub(done);
         let nanos = elapsed.as_nanos().checked_mul(rest.into())?.checked_div(done_since.into())?;
         u64::try_from(nanos).ok().map(Duration::from_nanos)
@@ -147,10 +148,9 @@ impl Progress for Shown {
     }
 
     fn warn(&self, message: &str) {
-        let tell = || self.terminal.warn_of_answer(message);
         match &self.form {
-            Form::Bar(bar) => bar.suspend(tell),
-            _ => tell(),
+            Form::Bar(bar) => bar.suspend(|| self.terminal.warn_of_answer(message)),
+            _ => self.terminal.warn_of_answer(message),
         }
     }
 
@@ -163,13 +163,10 @@ impl Progress for Shown {
         if level < self.lowest {
             return;
         }
-        let tell = || match level {
-            Lowest::Warning => self.terminal.warn(message),
-            _ => self.terminal.note(message),
-        };
+        let tell = if level == Lowest::Warning { Terminal::warn } else { Terminal::note };
         match &self.form {
-            Form::Bar(bar) => bar.suspend(tell),
-            _ => tell(),
+            Form::Bar(bar) => bar.suspend(|| tell(&self.terminal, message)),
+            _ => tell(&self.terminal, message),
         }
     }
 }

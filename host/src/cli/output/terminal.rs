@@ -140,9 +140,8 @@ impl Terminal {
     }
 
     fn print(&self, report: &dyn Report) -> Result<()> {
-        let warn = || report.warnings().iter().for_each(|warning| self.warn(warning));
         if !self.json {
-            warn();
+            self.warn_of(report);
             if let Some(text) = report.exact().filter(|_| !io::stdout().is_terminal()) {
                 return write_out(text.as_bytes());
             }
@@ -161,7 +160,7 @@ impl Terminal {
                 return Ok(());
             }
             Ok(Streamed::Rows) => {
-                warn();
+                self.warn_of(report);
                 self.warn_of_waiting();
                 return Ok(());
             }
@@ -176,11 +175,15 @@ impl Terminal {
                     warnings.extend(self.take_waiting().into_iter().map(Json::from));
                 }
             }
-            _ => warn(),
+            _ => self.warn_of(report),
         }
         self.warn_of_waiting();
         let text = document_text(&document)?;
         write_out(text.as_bytes())
+    }
+
+    fn warn_of(&self, report: &dyn Report) {
+        report.warnings().iter().for_each(|warning| self.warn(warning));
     }
 
     fn code(&self, outcome: Result<u8>) -> ExitCode {
@@ -218,11 +221,14 @@ impl Terminal {
 
 /// Returns whether stderr gets colors: what was wanted, else what the terminal is.
 pub fn color_wanted(when: ColorWhen) -> bool {
-    let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
     match when {
         ColorWhen::Always => true,
         ColorWhen::Never => false,
-        ColorWhen::Auto => io::stderr().is_terminal() && !is("CLICOLOR", "0") && !is("TERM", "dumb"),
+        ColorWhen::Auto => {
+            io::stderr().is_terminal()
+                && std::env::var("CLICOLOR").as_deref() != Ok("0")
+                && std::env::var("TERM").as_deref() != Ok("dumb")
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use crate::cli::flags::declared_flags;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::parser;
 use apr_host::host::Host;
-use apr_sdk::manifest::FormatManifest;
 use apr_sdk::{Error, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
@@ -57,25 +56,24 @@ struct Values {
     types: Vec<PossibleValue>,
 }
 
+fn value(name: &str, help: &str) -> PossibleValue {
+    PossibleValue::new(name.to_owned()).help(help.to_owned())
+}
+
 impl Values {
     fn of(host: &Host) -> Values {
         let quantizers = host.registry.quantizers();
-        let value = |name: &str, help: &str| PossibleValue::new(name.to_owned()).help(help.to_owned());
-        let of_formats = |has: fn(&FormatManifest) -> bool| {
-            let formats = host.registry.formats().iter().map(|format| &format.manifest);
-            formats
-                .filter(|manifest| has(manifest))
-                .map(|manifest| value(&manifest.id, &manifest.name))
-                .collect()
-        };
+        let formats = host.registry.formats().iter().map(|format| &format.manifest);
+        let read = formats.clone().filter(|manifest| manifest.reads);
+        let written = formats.filter(|manifest| manifest.writes);
         // One that cannot say what it has is left out: a script is no place for complaints.
         let recipes = quantizers.iter().flat_map(|quantizer| quantizer.recipes().unwrap_or_default());
         let types = quantizers.iter().flat_map(|quantizer| quantizer.dtypes().unwrap_or_default());
         let tables = host.tables().all().filter(|table| !table.is_base);
         Values {
             recipes: recipes.map(|recipe| value(&recipe.name, &recipe.about)).collect(),
-            read: of_formats(|manifest| manifest.reads),
-            written: of_formats(|manifest| manifest.writes),
+            read: read.map(|manifest| value(&manifest.id, &manifest.name)).collect(),
+            written: written.map(|manifest| value(&manifest.id, &manifest.name)).collect(),
             architectures: tables
                 .map(|table| value(&table.id, &table.name))
                 .chain([value("none", "names, rows and metadata as they lie")])

@@ -6,7 +6,7 @@ use crate::cli::flags::open_args::{OpenArgs, only_a_path};
 use crate::cli::output::metadata;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::diff::{
-    Counts, Diff, DiffOptions, Fact, FactKind, FactValue, Status, TensorDiff, TensorSide, Values, diff,
+    Counts, Diff, DiffOptions, Fact, FactKind, FactValue, Status, TensorDiff, Values, diff,
 };
 use apr_engine::open::{OpenedModel, check_options};
 use apr_host::sizes::{show_count, show_number_of};
@@ -127,40 +127,39 @@ pub fn run(args: &Args, context: &Context) -> Result<Compared> {
     let mapping = args.tensor_mapping.as_deref().map_or(Ok(Vec::new()), read_mapping)?;
     let host = context.host();
     let open = args.open.shown(args.raw);
-    let (a, b) = (open.open(&host, &args.a)?, open.open(&host, &args.b)?);
+    let a = open.open(&host, &args.a)?;
+    let b = open.open(&host, &args.b)?;
     let formats = [host.registry.format(&a.format)?, host.registry.format(&b.format)?];
     check_options(&host.registry, &formats, &args.open.options)?;
     let options = DiffOptions { mapping, tolerance: args.tolerance };
     let Diff { same, counts, tensors, facts, notes } = diff(&host, &a, &b, &options)?;
     let n_items = context.settings.number("inspect.max_tokens_display");
     let facts = facts.iter().map(|fact| row(&a, &b, fact, n_items)).collect::<Result<_>>()?;
-    let side = |opened: &OpenedModel| ModelSide {
+    Ok(Compared {
+        same,
+        a: side(&a),
+        b: side(&b),
+        tolerance: args.tolerance,
+        counts,
+        tensors,
+        facts,
+        notes,
+        warnings: a.warnings.iter().chain(&b.warnings).cloned().collect(),
+        top: args.top,
+    })
+}
+
+fn side(opened: &OpenedModel) -> ModelSide {
+    ModelSide {
         path: opened.path.display().to_string(),
         format: opened.format.clone(),
         tensors: opened.model.tensors.len(),
-    };
-    let warnings = a.warnings.iter().chain(&b.warnings).cloned().collect();
-    let (tolerance, top) = (args.tolerance, args.top);
-    let (a, b) = (side(&a), side(&b));
-    Ok(Compared { same, a, b, tolerance, counts, tensors, facts, notes, warnings, top })
+    }
 }
 
 fn row(a: &OpenedModel, b: &OpenedModel, fact: &Fact, n_items: usize) -> Result<FactRow> {
-    let value = |opened: &OpenedModel, value: &Option<FactValue>| -> Result<(Json, Option<String>)> {
-        Ok(match value {
-            None => (Json::Null, None),
-            Some(FactValue::Text(text)) => (Json::from(text.as_str()), Some(escape(text, 200))),
-            Some(FactValue::Json(json)) => (json.clone(), Some(escape(&json.to_string(), 100))),
-            Some(FactValue::Bytes(len)) => {
-                (serde_json::json!({ "bytes": len }), Some(format!("{} bytes", show_count(u128::from(*len)))))
-            }
-            Some(FactValue::Typed(value)) => {
-                let shown = metadata::shown(opened, value, n_items)?;
-                (shown.json, Some(format!("{} {}", shown.kind, shown.text)))
-            }
-        })
-    };
-    let ((one, text_a), (two, text_b)) = (value(a, &fact.a)?, value(b, &fact.b)?);
+    let (one, text_a) = json_and_text(a, fact.a.as_ref(), n_items)?;
+    let (two, text_b) = json_and_text(b, fact.b.as_ref(), n_items)?;
     Ok(FactRow {
         kind: fact.kind,
         format: fact.format.clone(),
@@ -170,6 +169,25 @@ fn row(a: &OpenedModel, b: &OpenedModel, fact: &Fact, n_items: usize) -> Result<
         b: two,
         matters: fact.matters,
         shown: [text_a, text_b],
+    })
+}
+
+fn json_and_text(
+    opened: &OpenedModel,
+    value: Option<&FactValue>,
+    n_items: usize,
+) -> Result<(Json, Option<String>)> {
+    Ok(match value {
+        None => (Json::Null, None),
+        Some(FactValue::Text(text)) => (Json::from(text.as_str()), Some(escape(text, 200))),
+        Some(FactValue::Json(json)) => (json.clone(), Some(escape(&json.to_string(), 100))),
+        Some(FactValue::Bytes(len)) => {
+            (serde_json::json!({ "bytes": len }), Some(format!("{} bytes", show_count(u128::from(*len)))))
+        }
+        Some(FactValue::Typed(value)) => {
+            let shown = metadata::shown(opened, value, n_items)?;
+            (shown.json, Some(format!("{} {}", shown.kind, shown.text)))
+        }
     })
 }
 
@@ -287,16 +305,15 @@ impl Compared {
 }
 
 fn show_tensor(f: &mut fmt::Formatter<'_>, tensor: &TensorDiff) -> fmt::Result {
-    let (a, b) = (tensor.a.as_ref(), tensor.b.as_ref());
-    let name = |side: Option<&TensorSide>| side.map(|side| escape(&side.name, 400)).unwrap_or_default();
-    let kind = |side: Option<&TensorSide>| {
-        side.map(|side| format!("{} {:?}", side.dtype, side.shape)).unwrap_or_default()
-    };
-    let names = if name(a) == name(b) { name(a) } else { format!("{} -> {}", name(a), name(b)) };
-    let kinds = if kind(a) == kind(b) { kind(a) } else { format!("{} and {}", kind(a), kind(b)) };
+    let sides = [&tensor.a, &tensor.b].map(Option::as_ref);
+    let [name_a, name_b] = sides.map(|side| side.map(|side| escape(&side.name, 400)).unwrap_or_default());
+    let [kind_a, kind_b] =
+        sides.map(|side| side.map(|side| format!("{} {:?}", side.dtype, side.shape)).unwrap_or_default());
+    let names = if name_a == name_b { name_a.clone() } else { format!("{name_a} -> {name_b}") };
+    let kinds = if kind_a == kind_b { kind_a.clone() } else { format!("{kind_a} and {kind_b}") };
     match tensor.status {
-        Status::OnlyInA => write!(f, "  only in a  {}  {}", name(a), kind(a))?,
-        Status::OnlyInB => write!(f, "  only in b  {}  {}", name(b), kind(b))?,
+        Status::OnlyInA => write!(f, "  only in a  {name_a}  {kind_a}")?,
+        Status::OnlyInB => write!(f, "  only in b  {name_b}  {kind_b}")?,
         Status::Renamed => write!(f, "  renamed    {names}  {kinds}")?,
         Status::Shape => write!(f, "  shape      {names}  {kinds}")?,
         Status::Dtype => write!(f, "  type       {names}  {kinds}")?,
@@ -324,8 +341,8 @@ fn show_values(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
     } else {
         show_distances(f, values)?;
     }
-    let (differing, count) = (u128::from(values.differing), u128::from(values.count));
-    write!(f, "  differing {} of {}", show_count(differing), show_count(count))?;
+    let differing = show_count(u128::from(values.differing));
+    write!(f, "  differing {differing} of {}", show_count(u128::from(values.count)))?;
     for (counts, what) in [(values.nans, "nans"), (values.infs, "infs")] {
         if counts != [0, 0] {
             write!(f, "  {what} {} and {}", counts[0], counts[1])?;
@@ -334,13 +351,16 @@ fn show_values(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
     Ok(())
 }
 
-fn show_distances(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
-    let shown = |distance: f64| match distance.is_finite() {
+fn show_distance(distance: f64) -> String {
+    match distance.is_finite() {
         true => format!("{distance:.4e}"),
         false => format!("over {:.4e}", f64::MAX),
-    };
-    write!(f, "max {} at {:?}", shown(values.max_abs), values.max_at)?;
-    write!(f, "  mean {}  l2 {}", shown(values.mean_abs), shown(values.l2))?;
+    }
+}
+
+fn show_distances(f: &mut fmt::Formatter<'_>, values: &Values) -> fmt::Result {
+    write!(f, "max {} at {:?}", show_distance(values.max_abs), values.max_at)?;
+    write!(f, "  mean {}  l2 {}", show_distance(values.mean_abs), show_distance(values.l2))?;
     write!(f, "  relative {:.4e}", values.relative)?;
     if let Some(cosine) = values.cosine {
         write!(f, "  cosine {cosine:.6}")?;

@@ -57,7 +57,8 @@ pub struct Args {
 /// InvalidArgument if there is nothing to change; as `convert`.
 pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     let shown = args.file.display().to_string();
-    let (set, unset) = (args.keys.all_set(), args.keys.unset.clone());
+    let set = args.keys.all_set();
+    let unset = args.keys.unset.clone();
     if set.is_empty() && unset.is_empty() {
         let hint = format!("run `apr edit {shown} --set KEY=VALUE`, or use --unset KEY");
         return Err(Error::invalid_argument("nothing to change: give --set or --unset").hint(hint));

@@ -50,10 +50,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Pages> {
         }
     }
     let inputs = context.inputs(&context.registry());
-    let file = |path: &Path| OutputFile::new(path, "page", args.force);
+    let files: Vec<_> = pages.iter().map(|(path, _)| OutputFile::new(path, "page", args.force)).collect();
     // None is written if another one must not be.
-    pages.iter().try_for_each(|(path, _)| file(path).check(&inputs))?;
-    pages.iter().try_for_each(|(path, text)| file(path).write(text))?;
+    files.iter().try_for_each(|file| file.check(&inputs))?;
+    files.into_iter().zip(&pages).try_for_each(|(file, (_, text))| file.write(text))?;
     Ok(Pages { files: pages.iter().map(|(path, _)| path.display().to_string()).collect() })
 }
 

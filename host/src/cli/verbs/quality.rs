@@ -119,7 +119,8 @@ impl Sums {
 
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     fn figures(self) -> Figures {
-        let (n, of) = (Wide::count(self.finite.max(1)), self.of_values);
+        let n = Wide::count(self.finite.max(1));
+        let of = self.of_values;
         let known = |value: f64| Some(value).filter(|value| value.is_finite() && self.finite > 0);
         Figures {
             values: self.values,
@@ -142,7 +143,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
     only_a_path(&args.a)?;
     only_a_path(&args.b)?;
     let host = context.host();
-    let (mut a, mut b) = (args.open.open(&host, &args.a)?, args.open.open(&host, &args.b)?);
+    let mut a = args.open.open(&host, &args.a)?;
+    let mut b = args.open.open(&host, &args.b)?;
     let formats = [host.registry.format(&a.format)?, host.registry.format(&b.format)?];
     check_options(&host.registry, &formats, &args.open.options)?;
     // Of packed weights the values that they have, before they are rounded to the type of the rest.
@@ -155,7 +157,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
     let stored: HashMap<&str, u64> = (b.model.tensors.iter())
         .map(|tensor| Ok((tensor.name.as_str(), tensor.stored_len()?)))
         .collect::<Result<_>>()?;
-    let (mut rows, mut unpaired, mut total) = (Vec::new(), Vec::new(), Sums::default());
+    let mut rows = Vec::new();
+    let mut unpaired = Vec::new();
+    let mut total = Sums::default();
     for one in &found.tensors {
         match (&one.a, &one.b, &one.values) {
             (Some(from), Some(to), Some(values)) => {
@@ -199,9 +203,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
 
 fn row(b: &OpenedModel, from: &TensorSide, to: &TensorSide, sums: Sums) -> Row {
     let packed = b.model.tensors.iter().find(|tensor| tensor.name == to.name);
-    let to_type = packed.and_then(|tensor| tensor.packed_as()).unwrap_or(&to.dtype).to_owned();
-    let (name, from) = (from.name.clone(), from.dtype.clone());
-    Row { name, from, to: to_type, shape: to.shape.clone(), figures: sums.figures() }
+    Row {
+        name: from.name.clone(),
+        from: from.dtype.clone(),
+        to: packed.and_then(|tensor| tensor.packed_as()).unwrap_or(&to.dtype).to_owned(),
+        shape: to.shape.clone(),
+        figures: sums.figures(),
+    }
 }
 
 impl Report for Measured {
@@ -216,8 +224,8 @@ impl Report for Measured {
     fn verdict(&self) -> Result<()> {
         let lost = self.tensors.iter().filter(|row| row.figures.mismatched > 0);
         let Some(first) = lost.clone().next() else { return Ok(()) };
-        let values = usize::try_from(self.total.mismatched).unwrap_or(usize::MAX);
-        let (values, tensors) = (show_number_of(values, "value"), show_number_of(lost.count(), "tensor"));
+        let values = show_number_of(usize::try_from(self.total.mismatched).unwrap_or(usize::MAX), "value");
+        let tensors = show_number_of(lost.count(), "tensor");
         let message =
             format!("{values} of {tensors} NaN or infinite in one model and not the same in the other");
         let error = Error::failed(message).in_file(self.b.clone()).tensor(&first.name);
@@ -228,11 +236,10 @@ impl Report for Measured {
 impl Figures {
     /// Orders by values that are not finite, then what is too large to be measured, then the ratio of signal to noise.
     fn worse_first(&self, other: &Figures) -> Ordering {
-        let unmeasured = |figures: &Figures| figures.rmse.is_none();
-        let ratio = |figures: &Figures| figures.snr_db.unwrap_or(f64::INFINITY);
+        let [own, others] = [self, other].map(|figures| figures.snr_db.unwrap_or(f64::INFINITY));
         (other.mismatched.cmp(&self.mismatched))
-            .then(unmeasured(other).cmp(&unmeasured(self)))
-            .then(ratio(self).total_cmp(&ratio(other)))
+            .then(other.rmse.is_none().cmp(&self.rmse.is_none()))
+            .then(own.total_cmp(&others))
     }
 }
 
@@ -250,10 +257,10 @@ impl fmt::Display for Figures {
         if self.not_finite == 0 {
             return Ok(());
         }
-        let (odd, values, apart) = (self.not_finite, self.values, self.mismatched);
         write!(
             f,
-            "  {odd} of {values} values NaN or infinite in A or B, {apart} of them not the same in both"
+            "  {} of {} values NaN or infinite in A or B, {} of them not the same in both",
+            self.not_finite, self.values, self.mismatched
         )
     }
 }
@@ -261,8 +268,8 @@ impl fmt::Display for Figures {
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in self.tensors.iter().take(self.top) {
-            let (name, to) = (escape(&row.name, 200), escape(&row.to, 160));
-            writeln!(f, "{name}  {} -> {to}  {:?}", row.from, row.shape)?;
+            let name = escape(&row.name, 200);
+            writeln!(f, "{name}  {} -> {}  {:?}", row.from, escape(&row.to, 160), row.shape)?;
             writeln!(f, "    {}", row.figures)?;
         }
         let more = self.tensors.len().saturating_sub(self.top);

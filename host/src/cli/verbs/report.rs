@@ -88,14 +88,15 @@ pub fn run(args: &Args, context: &Context) -> Result<Reported> {
     let host = context.host();
     let a = args.open.open(&host, &args.a)?;
     let b = args.b.as_deref().map(|b| args.open.open(&host, b)).transpose()?;
-    let opened = || [Some(&a), b.as_ref()].into_iter().flatten();
-    let formats = opened().map(|model| host.registry.format(&model.format)).collect::<Result<Vec<_>>>()?;
+    let opened: Vec<_> = [Some(&a), b.as_ref()].into_iter().flatten().collect();
+    let formats =
+        opened.iter().map(|model| host.registry.format(&model.format)).collect::<Result<Vec<_>>>()?;
     check_options(&host.registry, &formats, &args.open.options)?;
     let path = output.as_deref().filter(|path| path.as_os_str() != "-");
     let file = path.map(|path| OutputFile::new(path, "page", args.force));
     if let Some(file) = &file {
         let mut inputs = context.inputs(&host.registry);
-        opened().for_each(|model| inputs.add_model(model));
+        opened.iter().for_each(|model| inputs.add_model(model));
         file.check(&inputs)?;
     }
     let survey = survey(&host, &a, b.as_ref(), MOST_TENSORS)?;
@@ -107,7 +108,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Reported> {
     Ok(Reported {
         output: path.map(|path| path.display().to_string()),
         survey,
-        warnings: opened().flat_map(|model| model.warnings.clone()).collect(),
+        warnings: opened.iter().flat_map(|model| model.warnings.clone()).collect(),
         bytes: page.as_ref().map_or(0, |page| page.len() as u64),
         printed: page.filter(|_| path.is_none()),
     })
@@ -160,7 +161,8 @@ impl fmt::Display for Reported {
         let Survey { a, b, tensors, .. } = &self.survey;
         for (word, model) in [("a", Some(a)), ("b", b.as_ref())] {
             let Some(model) = model else { continue };
-            let (path, tensors) = (escape(&model.path, 400), show_number_of(model.tensors, "tensor"));
+            let path = escape(&model.path, 400);
+            let tensors = show_number_of(model.tensors, "tensor");
             let word = if b.is_some() { format!("{word}: ") } else { String::new() };
             writeln!(f, "{word}{path}: {}, {}, {tensors}", model.format_name, show_size(model.bytes))?;
         }

@@ -74,7 +74,8 @@ impl Report for Found {
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for file in &self.0.files {
-            let (name, format) = (escape(&file.file, 400), &file.format);
+            let name = escape(&file.file, 400);
+            let format = &file.format;
             match &file.text {
                 None => writeln!(f, "{name} ({format}): contains no code: nothing to scan")?,
                 Some(text) => {

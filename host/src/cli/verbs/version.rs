@@ -6,7 +6,8 @@ use serde_json::json;
 /// For people.
 pub fn text() -> String {
     let commit = option_env!("APR_COMMIT").map(|commit| format!(", commit {commit}")).unwrap_or_default();
-    let (version, package) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_NAME"));
+    let version = env!("CARGO_PKG_VERSION");
+    let package = env!("CARGO_PKG_NAME");
     let interface = abi_range();
     format!("apr {version}{commit}\npackage {package}\ntarget {TARGET}\nplugin interface {interface}\n")
 }

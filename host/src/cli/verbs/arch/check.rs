@@ -74,8 +74,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
             host.registry.architecture(given).map_err(|e| e.hint("run `apr arch list` to see the ids"))?
         }
     };
-    let base = |id: &str| host.registry.architecture(id);
-    let table = Table::parse(&text, &base).map_err(|e| e.in_file(given.to_owned()))?;
+    let table = Table::parse(&text, &|id| host.registry.architecture(id));
+    let table = table.map_err(|e| e.in_file(given.to_owned()))?;
     let mut checked = Checked {
         table: given.to_owned(),
         id: table.id.clone(),

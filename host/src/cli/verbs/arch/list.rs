@@ -19,9 +19,11 @@ pub struct Architectures {
 /// Lists the tables of every plugin.
 pub fn list(registry: &Registry) -> Architectures {
     let tables = Tables::of(registry);
-    let path = |id: &str| registry.table_provider(id).and_then(|plugin| plugin.path.as_deref());
-    let drafts = tables.all().filter(|table| table.draft);
-    let warnings = drafts.map(|table| draft_warning(&table.id, path(&table.id))).collect();
+    let warnings = tables.all().filter(|table| table.draft).map(|table| {
+        let plugin = registry.table_provider(&table.id);
+        draft_warning(&table.id, plugin.and_then(|plugin| plugin.path.as_deref()))
+    });
+    let warnings = warnings.collect();
     Architectures { architectures: tables.all().map(Row::new).collect(), warnings }
 }
 
@@ -104,7 +106,8 @@ impl fmt::Display for Architectures {
         }
         let width = self.architectures.iter().map(|row| row.id.len()).max().unwrap_or(0);
         for row in &self.architectures {
-            let (name, dialects) = (escape(&row.name, 60), row.dialects.join(", "));
+            let name = escape(&row.name, 60);
+            let dialects = row.dialects.join(", ");
             let classes: Vec<String> =
                 row.classes.iter().map(|class| escape(class, 80).to_string()).collect();
             let classes =
@@ -125,8 +128,9 @@ impl fmt::Display for Architectures {
                 }
             }
             for left in &row.left_out {
-                let (dialect, role, reason) =
-                    (escape(&left.dialect, 40), escape(&left.role, 80), escape(&left.reason, 200));
+                let dialect = escape(&left.dialect, 40);
+                let role = escape(&left.role, 80);
+                let reason = escape(&left.reason, 200);
                 writeln!(f, "{:width$}  {dialect} leaves out {role}: {reason}", "")?;
             }
         }

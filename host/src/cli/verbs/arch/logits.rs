@@ -83,7 +83,8 @@ impl Compared {
 impl fmt::Display for Compared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.same { "ok      " } else { "error   " };
-        let (file, (token, id)) = (escape(&self.file, 400), self.at);
+        let file = escape(&self.file, 400);
+        let (token, id) = self.at;
         match (self.largest, self.relative) {
             (Some(largest), Some(relative)) => writeln!(
                 f,
@@ -219,21 +220,16 @@ impl<'a> Reference<'a> {
     /// The token ids beside the logits.
     fn ids(&self) -> Result<Vec<u32>> {
         let tensors = &self.opened.model.tensors;
-        let is_ids = |tensor: &Tensor| {
-            let is_integer =
-                tensor.dtype.info().is_some_and(|info| matches!(info.kind, DTypeKind::Int | DTypeKind::Uint));
-            is_integer && tensor.shape.iter().filter(|n| **n != 1).count() <= 1
-        };
         let Some(tensor) = tensor_of(tensors, &["ids", "input_ids", "tokens"], &is_ids) else {
             let error = self.error("no token ids beside the logits".to_owned());
             return Err(error.hint("name those that were computed: --tokens IDS"));
         };
         let all: Vec<_> = tensors[tensor].shape.iter().map(whole).collect();
-        let id = |number: Number| match number {
+        let ids = values(self.host, &self.opened, tensor, &all)?.into_iter().map(|number| match number {
             Number::Int(id) => u32::try_from(id).map_err(|_| self.error(format!("{id} is not a token id"))),
             _ => Err(self.error("token ids are integers".to_owned())),
-        };
-        values(self.host, &self.opened, tensor, &all)?.into_iter().map(id).collect()
+        });
+        ids.collect()
     }
 
     /// One row of logits.
@@ -243,18 +239,24 @@ impl<'a> Reference<'a> {
         if let Some(axis) = shape.len().checked_sub(2).and_then(|at| axes.get_mut(at)) {
             *axis = iter::once(row..row + 1).collect();
         }
-        let number = |number: Number| match number {
+        let numbers = values(self.host, &self.opened, self.tensor, &axes)?.into_iter();
+        let row = numbers.map(|number| match number {
             Number::F32(x) => f64::from(x),
             Number::F64(x) => x,
             _ => f64::NAN,
-        };
-        let row: Vec<f64> =
-            values(self.host, &self.opened, self.tensor, &axes)?.into_iter().map(number).collect();
+        });
+        let row: Vec<f64> = row.collect();
         match row.iter().all(|x| x.is_finite()) {
             true => Ok(row),
             false => Err(self.error("some of the logits in this file are not finite".to_owned())),
         }
     }
+}
+
+fn is_ids(tensor: &Tensor) -> bool {
+    let is_integer =
+        tensor.dtype.info().is_some_and(|info| matches!(info.kind, DTypeKind::Int | DTypeKind::Uint));
+    is_integer && tensor.shape.iter().filter(|n| **n != 1).count() <= 1
 }
 
 /// All indices along a dimension.
@@ -291,9 +293,8 @@ impl Figures {
                 (self.largest, self.at) = (apart, (token, id));
             }
         }
-        let best = |a: f64, b: f64| a.total_cmp(&b);
-        let chosen = have.iter().enumerate().max_by(|a, b| best(f64::from(*a.1), f64::from(*b.1)));
-        let wanted = want.iter().enumerate().max_by(|a, b| best(*a.1, *b.1));
+        let chosen = have.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        let wanted = want.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         self.same_choice += u64::from(chosen.map(|(id, _)| id) == wanted.map(|(id, _)| id));
     }
 

@@ -66,9 +66,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         Action::Show { id } => Ok(boxed(Text { id: id.clone(), table: registry.architecture(id)? })),
         Action::Draft { model, open } => {
             let (host, opened) = host_and_model(open, model, context)?;
-            let base = |id: &str| host.registry.architecture(id);
-            let lookup = |key: &str| opened.stated(key);
-            let table = draft(host.tables(), &base, &opened.model, &lookup)?;
+            let registry = &host.registry;
+            let table = draft(host.tables(), &|id| registry.architecture(id), &opened.model, &|key| {
+                opened.stated(key)
+            })?;
             Ok(boxed(Text { id: opened.path.display().to_string(), table }))
         }
         Action::Check(args) => check::run(args, context).map(boxed),

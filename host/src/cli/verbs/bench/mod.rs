@@ -134,10 +134,15 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let file = args.plot.as_deref().filter(|_| !is_printed);
     let file = file.map(|path| OutputFile::new(path, "picture", args.force));
     let host = context.host();
-    let (wanted, writes) = (Wanted::Logits, file.as_ref());
-    let wishes = Wishes { open: &args.open, model: &args.model, wanted, reads: None, writes };
+    let wishes = Wishes {
+        open: &args.open,
+        model: &args.model,
+        wanted: Wanted::Logits,
+        reads: None,
+        writes: file.as_ref(),
+    };
     let sequences = kinds.iter().map(|kind| kind.sequences()).max().unwrap_or(1);
-    let mut loaded = load_without_tokens(&args.file, &wishes, (sequences, longest), &host, context)?;
+    let mut loaded = load_without_tokens(&args.file, &wishes, sequences, longest, &host, context)?;
     if longest > loaded.runner.context() {
         let room = loaded.runner.context();
         return Err(Error::invalid_argument(format!(

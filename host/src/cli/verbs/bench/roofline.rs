@@ -34,55 +34,38 @@ pub struct Roofline {
 impl Roofline {
     /// The picture of these tests of a model.
     pub fn of(model: &Model, tests: &[Test], floor: f64) -> Roofline {
-        let point = |test: &Test| Point {
+        let points = tests.iter().map(|test| Point {
             label: format!("{}: {:.1} tokens/s", test.test, test.tokens_per_second),
             intensity: f64::from(test.together()) * model.operations() / model.bytes_read().max(1.0),
             speed: test.tokens_per_second * model.operations(),
-        };
-        Roofline { title: model.title(), floor, points: tests.iter().map(point).collect() }
-    }
-
-    /// The decades that both axes show: from and to, as powers of ten.
-    fn decades(&self) -> ([i32; 2], [i32; 2]) {
-        let around = |values: &dyn Fn(&Point) -> f64, more: f64| {
-            let all = || self.points.iter().map(values).chain([more]).filter(|v| v.is_finite() && *v > 0.0);
-            let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
-            if most <= 0.0 { [0, 1] } else { [whole(least.log10().floor()), whole(most.log10().floor()) + 1] }
-        };
-        (around(&|point| point.intensity, 1.0), around(&|point| point.speed, self.floor))
+        });
+        Roofline { title: model.title(), floor, points: points.collect() }
     }
 
     /// The picture as a file of its own.
     pub fn svg(&self) -> String {
         let (width, height) = SIZE;
-        let ([x0, x1], [y0, y1]) = self.decades();
-        let x = |value: f64| {
-            LEFT + (width - LEFT - RIGHT) * (value.log10() - f64::from(x0)) / f64::from((x1 - x0).max(1))
-        };
-        let y = |value: f64| {
-            height
-                - BELOW
-                - (height - ABOVE - BELOW) * (value.log10() - f64::from(y0)) / f64::from((y1 - y0).max(1))
-        };
-        let (top, bottom, right) = (ABOVE, height - BELOW, width - RIGHT);
+        let bottom = height - BELOW;
+        let right = width - RIGHT;
+        let axes = Axes::new(self);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {width} {height}\" \
              font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">\n  \
              <title>Roofline of {0}</title>\n  <text x=\"{LEFT}\" y=\"22\" font-size=\"14\">{0}</text>\n",
             markup(&self.title)
         );
-        for power in x0..=x1 {
-            let at = x(10f64.powi(power));
+        for power in axes.x0..=axes.x1 {
+            let at = axes.x(10f64.powi(power));
             let _ = write!(
                 svg,
-                "  <path d=\"M{at:.1} {top}V{bottom}\" stroke=\"currentColor\" stroke-opacity=\"0.15\"/>\n  \
+                "  <path d=\"M{at:.1} {ABOVE}V{bottom}\" stroke=\"currentColor\" stroke-opacity=\"0.15\"/>\n  \
                  <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
                 bottom + 18.0,
                 plain(10f64.powi(power))
             );
         }
-        for power in y0..=y1 {
-            let at = y(10f64.powi(power));
+        for power in axes.y0..=axes.y1 {
+            let at = axes.y(10f64.powi(power));
             let _ = write!(
                 svg,
                 "  <path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"currentColor\" stroke-opacity=\"0.15\"/>\n  \
@@ -100,9 +83,10 @@ impl Roofline {
             height - 12.0,
             ABOVE - 8.0
         );
-        self.slope(&mut svg, &x, &y, [x0, x1], [y0, y1]);
+        self.slope(&mut svg, &axes);
         for point in self.points.iter().filter(|point| point.speed > 0.0 && point.intensity > 0.0) {
-            let (at, up) = (x(point.intensity), y(point.speed));
+            let at = axes.x(point.intensity);
+            let up = axes.y(point.speed);
             let (anchor, shift) = if at > width / 2.0 { ("end", -8.0) } else { ("start", 8.0) };
             let _ = write!(
                 svg,
@@ -118,34 +102,60 @@ impl Roofline {
     }
 
     /// Draws the bandwidth of memory: a line on which speed is intensity times bytes per second, as far as the picture goes.
-    fn slope(
-        &self,
-        svg: &mut String,
-        x: &dyn Fn(f64) -> f64,
-        y: &dyn Fn(f64) -> f64,
-        [x0, x1]: [i32; 2],
-        [y0, y1]: [i32; 2],
-    ) {
+    fn slope(&self, svg: &mut String, axes: &Axes) {
         if self.floor <= 0.0 {
             return;
         }
-        let (low, high) = (10f64.powi(y0) / self.floor, 10f64.powi(y1) / self.floor);
-        let (from, to) = (10f64.powi(x0).max(low), 10f64.powi(x1).min(high));
+        let from = 10f64.powi(axes.x0).max(10f64.powi(axes.y0) / self.floor);
+        let to = 10f64.powi(axes.x1).min(10f64.powi(axes.y1) / self.floor);
         if from < to {
             let _ = write!(
                 svg,
                 "  <path d=\"M{:.1} {:.1}L{:.1} {:.1}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\"/>\n  \
                  <text x=\"{:.1}\" y=\"{:.1}\">memory: {:.1} GB/s</text>\n",
-                x(from),
-                y(from * self.floor),
-                x(to),
-                y(to * self.floor),
-                x(from) + 10.0,
-                (y(from * self.floor) - 8.0).max(ABOVE + 12.0),
+                axes.x(from),
+                axes.y(from * self.floor),
+                axes.x(to),
+                axes.y(to * self.floor),
+                axes.x(from) + 10.0,
+                (axes.y(from * self.floor) - 8.0).max(ABOVE + 12.0),
                 self.floor / 1e9
             );
         }
     }
+}
+
+/// The decades that both axes show: from and to, as powers of ten.
+struct Axes {
+    x0: i32,
+    x1: i32,
+    y0: i32,
+    y1: i32,
+}
+
+impl Axes {
+    fn new(of: &Roofline) -> Axes {
+        let [x0, x1] = decades(of.points.iter().map(|point| point.intensity).chain([1.0]));
+        let [y0, y1] = decades(of.points.iter().map(|point| point.speed).chain([of.floor]));
+        Axes { x0, x1, y0, y1 }
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        let share = (value.log10() - f64::from(self.x0)) / f64::from((self.x1 - self.x0).max(1));
+        LEFT + (SIZE.0 - LEFT - RIGHT) * share
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let share = (value.log10() - f64::from(self.y0)) / f64::from((self.y1 - self.y0).max(1));
+        SIZE.1 - BELOW - (SIZE.1 - ABOVE - BELOW) * share
+    }
+}
+
+fn decades(values: impl Iterator<Item = f64>) -> [i32; 2] {
+    let values: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    if most <= 0.0 { [0, 1] } else { [whole(least.log10().floor()), whole(most.log10().floor()) + 1] }
 }
 
 /// A power of ten as people write it.

@@ -52,15 +52,14 @@ impl Model {
 
 /// `1.5B`, `360M`, `3.4M`.
 fn rounded(parameters: u64) -> String {
-    let tenths = |unit: u64| (parameters + unit / 20) / (unit / 10);
-    let of = |unit: u64, name: &str| match tenths(unit) {
+    let (unit, name) = match parameters {
+        999_500_000.. => (1_000_000_000, "B"),
+        999_500.. => (1_000_000, "M"),
+        _ => return format!("{:.0}K", f64::from(u32::try_from(parameters).unwrap_or(0)) / 1e3),
+    };
+    match (parameters + unit / 20) / (unit / 10) {
         tenths @ ..100 => format!("{}.{}{name}", tenths / 10, tenths % 10),
         tenths => format!("{}{name}", (tenths + 5) / 10),
-    };
-    match parameters {
-        999_500_000.. => of(1_000_000_000, "B"),
-        999_500.. => of(1_000_000, "M"),
-        _ => format!("{:.0}K", f64::from(u32::try_from(parameters).unwrap_or(0)) / 1e3),
     }
 }
 
@@ -68,7 +67,8 @@ fn rounded(parameters: u64) -> String {
 fn size(bytes: u64) -> String {
     #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     let bytes = bytes as f64;
-    let (mib, gib) = (bytes / 1024f64.powi(2), bytes / 1024f64.powi(3));
+    let mib = bytes / 1024f64.powi(2);
+    let gib = bytes / 1024f64.powi(3);
     if gib >= 1.0 { format!("{gib:.2} GiB") } else { format!("{mib:.2} MiB") }
 }
 
@@ -94,7 +94,8 @@ pub fn write(f: &mut fmt::Formatter<'_>, benched: &Benched) -> fmt::Result {
         "| {} | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: |",
         "-".repeat(width)
     )?;
-    let (size, parameters) = (size(model.bytes), parameters(model.parameters));
+    let size = size(model.bytes);
+    let parameters = parameters(model.parameters);
     for test in &benched.tests {
         let rate = format!("{:.2} ± {:.2}", test.tokens_per_second, test.deviation);
         writeln!(

@@ -129,7 +129,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     if ids.len() < 2 {
         return Err(Error::invalid_argument("the text has fewer than two tokens").hint("give a longer one"));
     }
-    let (count, room) = (ids.len(), tested.runner.context());
+    let count = ids.len();
+    let room = tested.runner.context();
     if u32::try_from(count).map_or(true, |count| count > room) {
         let message = format!("{count} tokens do not fit the context of {room}");
         return Err(

@@ -3,7 +3,7 @@
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::kernels::rows::aligned;
 use apr_host::running::Facts;
-use apr_inference::compare::{Compared, Form, Found};
+use apr_inference::compare::{Form, Found};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -76,13 +76,12 @@ impl Checked {
         has_text: bool,
         warnings: Vec<String>,
     ) -> Checked {
-        let of = |facts: &Facts| Device { backend: facts.backend.clone(), name: facts.device.clone() };
         Checked {
             architecture: device.architecture.clone(),
             dtype: device.dtype.to_string(),
             reference_type: reference.dtype.to_string(),
-            device: of(device),
-            reference: of(reference),
+            device: Device { backend: device.backend.clone(), name: device.device.clone() },
+            reference: Device { backend: reference.backend.clone(), name: reference.device.clone() },
             bound: limits.bound,
             max_divergence: limits.divergence,
             forms: forms.into_iter().map(|found| shown(found, has_text)).collect(),
@@ -92,9 +91,7 @@ impl Checked {
 
     /// The first operation that departs, and in which form.
     fn first(&self) -> Option<(&Shown, &Row)> {
-        let of = |form: &'_ Shown| form.operations.iter().position(|row| row.departs);
-        let (form, at) = self.forms.iter().find_map(|form| Some((form, of(form)?)))?;
-        Some((form, &form.operations[at]))
+        self.forms.iter().find_map(|form| Some((form, form.operations.iter().find(|row| row.departs)?)))
     }
 
     fn is_apart(&self) -> bool {
@@ -106,14 +103,14 @@ impl Checked {
 fn shown(found: Found, has_text: bool) -> Shown {
     let logits = &found.logits;
     let perplexities = logits.perplexities().filter(|_| has_text);
-    let row = |one: Compared| Row {
+    let operations = found.operations.into_iter().map(|one| Row {
         number: one.number,
         operation: one.operation,
         result: one.result,
         error: one.error,
         before: one.before,
         departs: one.departs,
-    };
+    });
     Shown {
         form: match found.form {
             Form::Together => "together",
@@ -126,7 +123,7 @@ fn shown(found: Found, has_text: bool) -> Shown {
         worst_divergence: logits.worst_divergence(),
         perplexity: perplexities.map(|[device, _]| device),
         reference_perplexity: perplexities.map(|[_, reference]| reference),
-        operations: found.operations.into_iter().map(row).collect(),
+        operations: operations.collect(),
     }
 }
 
@@ -172,28 +169,32 @@ fn few(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
 }
 
+/// A figure in many digits, if there is one.
+fn many(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.5}"))
+}
+
 impl Checked {
     /// Figures of the logits, a column for each form.
     fn logits(&self) -> Vec<[String; 3]> {
-        let line = |name: &str, of: &dyn Fn(&Shown) -> String| {
-            let cell = |at: usize| self.forms.get(at).map_or_else(String::new, of);
-            [name.to_owned(), cell(0), cell(1)]
-        };
         let mut lines = vec![
-            line("logits", &|form| form.form.to_owned()),
-            line("tokens", &|form| form.tokens.to_string()),
-            line("same most probable token", &|form| form.same.to_string()),
-            line("smallest cosine", &|form| format!("{:.8}", form.cosine)),
-            line("mean divergence", &|form| few(form.divergence)),
-            line("largest divergence", &|form| few(form.worst_divergence)),
+            self.line("logits", |form| form.form.to_owned()),
+            self.line("tokens", |form| form.tokens.to_string()),
+            self.line("same most probable token", |form| form.same.to_string()),
+            self.line("smallest cosine", |form| format!("{:.8}", form.cosine)),
+            self.line("mean divergence", |form| few(form.divergence)),
+            self.line("largest divergence", |form| few(form.worst_divergence)),
         ];
         if self.forms.iter().any(|form| form.perplexity.is_some()) {
-            let shown =
-                |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.5}"));
-            lines.push(line("perplexity", &|form| shown(form.perplexity)));
-            lines.push(line("perplexity of the reference", &|form| shown(form.reference_perplexity)));
+            lines.push(self.line("perplexity", |form| many(form.perplexity)));
+            lines.push(self.line("perplexity of the reference", |form| many(form.reference_perplexity)));
         }
         lines
+    }
+
+    fn line(&self, name: &str, cell: fn(&Shown) -> String) -> [String; 3] {
+        let [together, one_by_one] = [0, 1].map(|at| self.forms.get(at).map_or_else(String::new, cell));
+        [name.to_owned(), together, one_by_one]
     }
 
     /// For each kind of operation its largest error in each form, and where.
@@ -206,32 +207,32 @@ impl Checked {
                 kinds.push(&row.operation);
             }
         }
-        let line = |kind: &&str| {
-            let of = |form: &'_ Shown| -> Vec<usize> {
-                let rows = form.operations.iter().enumerate();
-                rows.filter(|(_, row)| row.operation == **kind).map(|(at, _)| at).collect()
-            };
-            let worst = |at: usize| {
-                let form = &self.forms[at];
-                let rows = of(form).into_iter().map(|row| &form.operations[row]);
-                let worst = rows.max_by(|a, b| a.error.total_cmp(&b.error)).filter(|row| row.error > 0.0);
-                worst.map_or_else(
-                    || ("0".to_owned(), "-".to_owned()),
-                    |row| (few(row.error), escape(&row.result, 60)),
-                )
-            };
-            let ((error, place), (error_of_one, place_of_one)) = (worst(0), worst(1));
-            let count = of(&self.forms[0]).len().to_string();
-            [(*kind).to_owned(), count, error, place, error_of_one, place_of_one]
-        };
-        std::iter::once(head).chain(kinds.iter().map(line)).collect()
+        let mut lines = vec![head];
+        for kind in kinds {
+            let (error, place) = self.forms[0].worst(kind);
+            let (error_of_one, place_of_one) = self.forms[1].worst(kind);
+            let count = self.forms[0].operations.iter().filter(|row| row.operation == kind).count();
+            lines.push([kind.to_owned(), count.to_string(), error, place, error_of_one, place_of_one]);
+        }
+        lines
+    }
+}
+
+impl Shown {
+    /// The largest error of a kind of operation, and where.
+    fn worst(&self, kind: &str) -> (String, String) {
+        let rows = self.operations.iter().filter(|row| row.operation == kind);
+        match rows.max_by(|a, b| a.error.total_cmp(&b.error)) {
+            Some(row) if row.error > 0.0 => (few(row.error), escape(&row.result, 60)),
+            _ => ("0".to_owned(), "-".to_owned()),
+        }
     }
 }
 
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |device: &Device| format!("{} ({})", device.backend, escape(&device.name, 80));
-        let (device, reference) = (of(&self.device), of(&self.reference));
+        let [device, reference] = [&self.device, &self.reference]
+            .map(|device| format!("{} ({})", device.backend, escape(&device.name, 80)));
         write!(f, "{} {} on {device}, against {reference}", escape(&self.architecture, 40), self.dtype)?;
         if self.reference_type != self.dtype {
             write!(f, " with weights as {}", self.reference_type)?;

@@ -3,7 +3,7 @@
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, host_and_model};
 use crate::cli::output::verb_report::{Report, with_schema};
-use apr_engine::contract::{ContractReport, Finding, Quality, Severity, findings_of};
+use apr_engine::contract::{ContractReport, Quality, Severity, findings_of};
 use apr_host::sizes::show_number_of;
 use apr_sdk::{Result, escape};
 use serde::Serialize;
@@ -43,8 +43,13 @@ impl Analysis {
         let (host, opened) = host_and_model(open, input, context)?;
         let looked = findings_of(&host, &opened, wishes.arch, wishes.quality)?;
         let ok = looked.findings.iter().all(|finding| finding.severity != Severity::Error);
-        let (input, from) = (input.display().to_string(), opened.format.clone());
-        Ok(Analysis { input, from, looked, ok, warnings: opened.warnings })
+        Ok(Analysis {
+            input: input.display().to_string(),
+            from: opened.format.clone(),
+            looked,
+            ok,
+            warnings: opened.warnings,
+        })
     }
 }
 
@@ -58,8 +63,7 @@ impl Report for Analysis {
     }
 
     fn verdict(&self) -> Result<()> {
-        let stops = |finding: &&Finding| finding.severity == Severity::Error;
-        let first = self.looked.findings.iter().find(stops);
+        let first = self.looked.findings.iter().find(|finding| finding.severity == Severity::Error);
         first.map_or(Ok(()), |finding| Err(finding.error().in_file(self.input.clone())))
     }
 }

@@ -127,7 +127,8 @@ impl Conversions {
     pub fn verdict(&self) -> Result<()> {
         let stopped = self.failed().find(|error| error.kind() == ErrorKind::Cancelled);
         let Some(first) = stopped.or_else(|| self.failed().next()) else { return Ok(()) };
-        let (failed, all) = (self.failed().count(), self.results.len());
+        let failed = self.failed().count();
+        let all = self.results.len();
         let error = Error::new(first.kind(), format!("{failed} of {all} outputs failed"));
         Err(match first.hint_text().filter(|_| stopped.is_some()) {
             Some(hint) => error.hint(hint),

@@ -214,7 +214,8 @@ fn one(args: &Args, host: &Host, options: &ConvertOptions, context: &Context) ->
 /// Finishes what was stopped while it put files into a folder.
 fn finish_in(folder: &Path, context: &Context) -> Result<Outcome> {
     only_a_path(folder)?;
-    let (host, shown) = (context.host(), folder.display().to_string());
+    let host = context.host();
+    let shown = folder.display().to_string();
     finish(folder, &shown, &host.steps)?.map(Outcome::Finished).ok_or_else(|| {
         let error = Error::invalid_argument("nothing to finish in this folder").in_file(shown);
         error.hint("run `apr convert IN OUT --resume` to resume a conversion")

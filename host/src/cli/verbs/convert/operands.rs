@@ -60,13 +60,11 @@ fn is_pattern(path: &Path) -> bool {
 
 /// The files that match a pattern, by name: the shell's own job, for a pattern that it was kept from.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
-    let none = |hint: &str| {
-        let error = Error::not_found("no file matches this pattern").in_file(pattern.display().to_string());
-        Err(error.hint(hint))
-    };
+    let none = Error::not_found("no file matches this pattern").in_file(pattern.display().to_string());
     let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty());
     let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else {
-        return none("a pattern is only allowed in the last part of a path, and its folder does not exist");
+        let hint = "a pattern is only allowed in the last part of a path, and its folder does not exist";
+        return Err(none.hint(hint));
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
@@ -75,6 +73,6 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let name = pattern.file_name().unwrap_or_default().to_string_lossy();
     match matches("the pattern", &name, &all) {
         Ok(found) => Ok(found.iter().map(|one| pattern.with_file_name(&names[one.number])).collect()),
-        Err(_) => none("run `ls` to check it"),
+        Err(_) => Err(none.hint("run `ls` to check it")),
     }
 }

@@ -37,7 +37,8 @@ impl fmt::Display for Shown<'_> {
         done.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 1000)))?;
         if detail == Detail::All {
             for finding in &done.looked.findings {
-                let (name, message) = (escape(&finding.tensor, 120), escape(&finding.message, 1000));
+                let name = escape(&finding.tensor, 120);
+                let message = escape(&finding.message, 1000);
                 writeln!(f, "finding: {name}: {message} [{}]", finding.code)?;
             }
             done.coverage.lines().try_for_each(|line| writeln!(f, "{}", escape(&line, 1000)))?;

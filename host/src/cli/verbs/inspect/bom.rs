@@ -77,23 +77,26 @@ fn model(path: &Path, opened: &OpenedModel, summary: &Summary, architecture: Opt
         };
     }
     if !summary.base_models.is_empty() {
-        let ancestor = |name: &String| json!({ "type": "machine-learning-model", "name": name });
-        let ancestors: Vec<Json> = summary.base_models.iter().map(ancestor).collect();
-        component["pedigree"] = json!({ "ancestors": ancestors });
+        let bases = summary.base_models.iter();
+        let ancestors = bases.map(|name| json!({ "type": "machine-learning-model", "name": name }));
+        component["pedigree"] = json!({ "ancestors": ancestors.collect::<Vec<_>>() });
     }
     if let Some(name) = summary.architecture_name.as_deref().or(architecture) {
         component["modelCard"] = json!({ "modelParameters": { "modelArchitecture": name } });
     }
-    let properties = properties(opened, summary)?;
-    let property = |(name, value): (String, String)| json!({ "name": format!("apr:{name}"), "value": value });
-    component["properties"] = properties.into_iter().map(property).collect();
+    let properties = properties(opened, summary)?.into_iter();
+    component["properties"] =
+        properties.map(|(name, value)| json!({ "name": format!("apr:{name}"), "value": value })).collect();
     Ok(component)
+}
+
+fn number(name: &str, value: Option<u64>) -> Option<(String, String)> {
+    value.map(|value| (name.to_owned(), value.to_string()))
 }
 
 /// Facts about the model that have no field of their own.
 fn properties(opened: &OpenedModel, summary: &Summary) -> Result<Vec<(String, String)>> {
     let mut all = vec![("format".to_owned(), opened.format.clone())];
-    let number = |name: &str, value: Option<u64>| value.map(|value| (name.to_owned(), value.to_string()));
     all.push(("tensors".to_owned(), opened.model.tensors.len().to_string()));
     all.extend(number("parameters", Some(summary.parameters)));
     all.extend(number("active_parameters", summary.active_parameters));

@@ -202,8 +202,12 @@ fn assets(opened: &OpenedModel) -> Vec<NamedSize> {
 }
 
 fn row(tensor: &Tensor) -> Result<Row> {
-    let (name, dtype) = (tensor.name.clone(), tensor.dtype.name().to_owned());
-    Ok(Row { name, dtype, shape: tensor.shape.clone(), bytes: tensor.payload_len()? })
+    Ok(Row {
+        name: tensor.name.clone(),
+        dtype: tensor.dtype.name().to_owned(),
+        shape: tensor.shape.clone(),
+        bytes: tensor.payload_len()?,
+    })
 }
 
 fn histogram(tensors: &[Tensor]) -> Result<Vec<DTypeCount>> {
@@ -254,17 +258,16 @@ impl fmt::Display for Inspected {
         let mut said = summary_lines(&self.summary, self.architecture.as_deref());
         let types =
             said.iter().position(|(label, _)| *label == "bits/weight").map_or(said.len(), |at| at + 1);
-        let of = |(n, dtype): (usize, &DTypeCount)| {
-            let (tensors, bytes) = (show_number_of(dtype.tensors, "tensor"), show_size(dtype.bytes));
-            (
-                if n == 0 { "types" } else { "" },
-                match dtype.dtype.len() {
-                    0..=8 => format!("{:<8} {tensors}, {bytes}", dtype.dtype),
-                    _ => format!("{}: {tensors}, {bytes}", escape(&dtype.dtype, 160)),
-                },
-            )
-        };
-        said.splice(types..types, self.dtypes.iter().enumerate().map(of));
+        let of_types = self.dtypes.iter().enumerate().map(|(n, dtype)| {
+            let tensors = show_number_of(dtype.tensors, "tensor");
+            let bytes = show_size(dtype.bytes);
+            let text = match dtype.dtype.len() {
+                0..=8 => format!("{:<8} {tensors}, {bytes}", dtype.dtype),
+                _ => format!("{}: {tensors}, {bytes}", escape(&dtype.dtype, 160)),
+            };
+            (if n == 0 { "types" } else { "" }, text)
+        });
+        said.splice(types..types, of_types);
         writeln!(f, "  tensors        {}", show_count(self.tensor_count as u128))?;
         for (label, text) in said {
             writeln!(f, "  {label:13}  {text}")?;

@@ -52,11 +52,12 @@ pub struct Args {
 /// # Errors
 /// A sentence saying what is wrong.
 fn parse_shape(text: &str) -> std::result::Result<(u32, u32), String> {
-    let numbers = text.split_once(['x', '×']).and_then(|(rows, columns)| {
-        let number = |text: &str| text.parse().ok().filter(|n| (1..=1 << 20).contains(n));
-        Some((number(rows)?, number(columns)?))
-    });
+    let numbers = text.split_once(['x', '×']).and_then(|(rows, columns)| Some((size(rows)?, size(columns)?)));
     numbers.ok_or_else(|| format!("`{text}` is not a shape such as 4096x14336"))
+}
+
+fn size(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|n| (1..=1 << 20).contains(n))
 }
 
 /// The shapes of a model with 8 billion parameters, and of a small one.
@@ -108,19 +109,21 @@ pub fn run(args: &Args, context: &Context) -> Result<Benched> {
     let is_own = first.device.memory()?.total > 0;
     let floor = if is_own { None } else { Some(Floor::new()?) };
     let total = if is_own { OWN_BYTES } else { BYTES as u64 };
-    let (mut measured, mut warnings) = (Vec::new(), Vec::new());
+    let mut measured = Vec::new();
+    let mut warnings = Vec::new();
     for dtype in types {
         for &(rows, columns) in shapes {
             host.check_cancelled()?;
             // A device keeps its weights for as long as it is open.
             let opened = args.device.open(&host)?;
-            let new = |dtype, (rows, columns)| {
-                Bench::new(opened.device.as_ref(), &packing, dtype, (rows, columns), total)
-            };
-            let bench = new(dtype, (rows, columns)).and_then(|bench| {
+            let device = opened.device.as_ref();
+            let bench = Bench::new(device, &packing, dtype, (rows, columns), total).and_then(|bench| {
                 let floor = match &floor {
                     Some(floor) => Reads::Host(floor),
-                    None => Reads::Device(Box::new(new(DType::F32, FLOOR_SHAPE)?)),
+                    None => {
+                        let bench = Bench::new(device, &packing, DType::F32, FLOOR_SHAPE, total)?;
+                        Reads::Device(Box::new(bench))
+                    }
                 };
                 bench.measure(&opened.team, floor, args.rounds)
             });
@@ -144,7 +147,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Benched> {
 
 /// The types of these names, or all.
 fn types(names: &[String]) -> Result<Vec<DType>> {
-    let find = |name: &String| {
+    if names.is_empty() {
+        return Ok(TYPES.to_vec());
+    }
+    let types = names.iter().map(|name| {
         let wanted = if name.eq_ignore_ascii_case("fp16") { "f16" } else { name.as_str() };
         let found = TYPES.iter().find(|dtype| dtype.name().eq_ignore_ascii_case(wanted));
         found.copied().ok_or_else(|| {
@@ -152,8 +158,8 @@ fn types(names: &[String]) -> Result<Vec<DType>> {
             Error::invalid_argument(format!("`{}` is not a type that can be timed", escape(name, 40)))
                 .hint(format!("give one of {}", names.join(", ")))
         })
-    };
-    if names.is_empty() { Ok(TYPES.to_vec()) } else { names.iter().map(find).collect() }
+    });
+    types.collect()
 }
 
 /// A matrix that repeats a few rows.
@@ -225,9 +231,10 @@ impl Bench {
         device: &dyn apr_sdk::Device,
         blocks: &dyn Blocks,
         dtype: DType,
-        (rows, columns): (u32, u32),
+        shape: (u32, u32),
         total: u64,
     ) -> Result<Bench> {
+        let (rows, columns) = shape;
         let spec = MatrixSpec::new(dtype, rows.into(), columns.into())?;
         let width = usize::try_from(columns).unwrap_or(0);
         let values = noise(usize::try_from(DISTINCT.min(rows.into())).unwrap_or(1) * width);
@@ -246,7 +253,7 @@ impl Bench {
         let program = program(rows, columns, matrices);
         let session = device.compile(&program.to_bytes()?, &weights, &SessionLimits::new(1, 1, 1))?;
         let bytes = image.saturating_mul(matrices as u64);
-        Ok(Bench { session, spec, matrices, bytes, shape: (rows, columns) })
+        Ok(Bench { session, spec, matrices, bytes, shape })
     }
 
     /// Multiplies all matrices once, and says how long that took.
@@ -262,7 +269,8 @@ impl Bench {
     fn measure(mut self, workers: &dyn Workers, mut floor: Reads<'_>, rounds: u32) -> Result<Row> {
         self.pass(workers)?;
         floor.pass(workers)?;
-        let (mut best, mut best_floor) = (Duration::MAX, Duration::MAX);
+        let mut best = Duration::MAX;
+        let mut best_floor = Duration::MAX;
         for _ in 0..rounds {
             best_floor = best_floor.min(floor.pass(workers)?);
             best = best.min(self.pass(workers)?);
@@ -285,28 +293,29 @@ impl Bench {
 
 /// One vector times each of the matrices.
 fn program(rows: u32, columns: u32, matrices: usize) -> Program {
-    let value = |width| ValueSpec { width, rows: RowsOf::BATCH };
-    let (x, out) = (Slice { value: 0, first: 0, width: columns }, Slice { value: 1, first: 0, width: rows });
+    let x = Slice { value: 0, first: 0, width: columns };
+    let out = Slice { value: 1, first: 0, width: rows };
     let embed = Embed { table: 0, index: RowIndex::TOKEN, offset: 0, scale: 1.0, out: x };
-    let multiply = |weight: u32| {
+    let mut operations = vec![embed.into()];
+    for weight in (1..).take(matrices) {
         let part = WeightPart { weight, first_row: 0, bias: None, out };
-        Linear { x, parts: vec![part], residual: None, scale: 1.0 }.into()
-    };
-    let operations = std::iter::once(embed.into()).chain((1..).take(matrices).map(multiply)).collect();
-    Program { values: vec![value(columns), value(rows)], states: Vec::new(), operations }
+        operations.push(Linear { x, parts: vec![part], residual: None, scale: 1.0 }.into());
+    }
+    let values = [columns, rows].map(|width| ValueSpec { width, rows: RowsOf::BATCH });
+    Program { values: values.into(), states: Vec::new(), operations }
 }
 
 /// Values from −1 to 1 that follow no pattern.
 fn noise(count: usize) -> Vec<f32> {
     let mut state = 0x2545_f491u32;
-    let mut next = || {
+    let values = std::iter::repeat_with(|| {
         state ^= state << 13;
         state ^= state >> 17;
         state ^= state << 5;
         let [.., a, b] = state.to_be_bytes();
         f32::from(u16::from_be_bytes([a, b])) / 32768.0 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
+    });
+    values.take(count).collect()
 }
 
 impl Report for Benched {
@@ -324,17 +333,17 @@ impl fmt::Display for Benched {
         let threads = show_number_of(self.threads, "thread");
         writeln!(f, "{} ({}), {threads}", escape(&self.backend, 40), escape(&self.device, 80))?;
         let head = ["type", "rows", "columns", "GB/s", "floor GB/s", "% of floor"].map(str::to_owned);
-        let cells = |row: &Row| {
-            [
+        let mut lines = vec![head];
+        for row in &self.measured {
+            lines.push([
                 row.dtype.clone(),
                 row.rows.to_string(),
                 row.columns.to_string(),
                 format!("{:.2}", row.bytes_per_second / 1e9),
                 format!("{:.2}", row.floor_bytes_per_second / 1e9),
                 format!("{:.0}", row.share * 100.0),
-            ]
-        };
-        let lines: Vec<_> = std::iter::once(head).chain(self.measured.iter().map(cells)).collect();
+            ]);
+        }
         f.write_str(&aligned(&lines))
     }
 }

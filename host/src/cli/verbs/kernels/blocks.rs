@@ -16,8 +16,8 @@ impl Packing {
     }
 
     fn quantizer(&self, dtype: DType) -> Result<&Arc<dyn Quantizer>> {
-        let has = |quantizer: &&Arc<dyn Quantizer>| quantizer.dtypes().is_ok_and(|all| all.contains(&dtype));
-        self.0.iter().find(has).ok_or_else(|| Error::unsupported(format!("nothing here packs {dtype}")))
+        let has = self.0.iter().find(|one| one.dtypes().is_ok_and(|all| all.contains(&dtype)));
+        has.ok_or_else(|| Error::unsupported(format!("nothing here packs {dtype}")))
     }
 }
 
@@ -31,7 +31,8 @@ impl Blocks for Packing {
             }
             _ => {}
         }
-        let (rows, columns) = (values.len() as u64 / columns as u64, columns as u64);
+        let columns = columns as u64;
+        let rows = values.len() as u64 / columns;
         let bytes = checked_payload_len(dtype, &[rows, columns])?;
         let mut out = vec![0; usize::try_from(bytes).unwrap_or(0)];
         self.quantizer(dtype)?.encode(dtype, values, columns, None, &mut out)?;
@@ -39,10 +40,10 @@ impl Blocks for Packing {
     }
 
     fn decode(&self, dtype: DType, blocks: &[u8], columns: usize) -> Result<Vec<f32>> {
-        let halves = || blocks.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
+        let halves = blocks.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
         match dtype {
-            DType::F16 => return Ok(halves().map(from_f16).collect()),
-            DType::BF16 => return Ok(halves().map(from_bf16).collect()),
+            DType::F16 => return Ok(halves.map(from_f16).collect()),
+            DType::BF16 => return Ok(halves.map(from_bf16).collect()),
             _ => {}
         }
         let row_bytes = checked_payload_len(dtype, &[columns as u64])?;

@@ -63,8 +63,10 @@ struct Row {
 pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let host = context.host();
     let opened = args.device.open(&host)?;
-    let wanted = |case: &Case| args.only.as_ref().is_none_or(|text| case.operation.contains(text.as_str()));
-    let chosen: Vec<Case> = cases(&Packing::of(&host.registry))?.into_iter().filter(wanted).collect();
+    let mut chosen = cases(&Packing::of(&host.registry))?;
+    if let Some(text) = &args.only {
+        chosen.retain(|case| case.operation.contains(text.as_str()));
+    }
     if chosen.is_empty() {
         return Err(Error::invalid_argument("no operation has this in its name")
             .hint("run `apr kernels check` to see the names of all"));
@@ -82,27 +84,21 @@ fn run_on(opened: &Opened, case: &Case) -> Result<Verdict> {
 }
 
 fn row(case: &Case, verdict: Result<Verdict>) -> Row {
-    let row = |result, reason| Row {
+    let found = verdict.as_ref().ok();
+    Row {
         operation: case.operation,
         dtype: case.dtype.to_string(),
         form: case.form.clone(),
-        error: None,
-        bound: None,
-        share: None,
-        result,
-        reason,
-    };
-    match verdict {
-        Ok(found) => Row {
-            error: Some(found.error).filter(|error| error.is_finite()),
-            bound: Some(found.bound),
-            share: Some(found.worst).filter(|share| share.is_finite()),
-            ..row(if found.worst <= 1.0 { "right" } else { "wrong" }, None)
+        error: found.map(|found| found.error).filter(|error| error.is_finite()),
+        bound: found.map(|found| found.bound),
+        share: found.map(|found| found.worst).filter(|share| share.is_finite()),
+        result: match &verdict {
+            Ok(found) if found.worst <= 1.0 => "right",
+            Ok(_) => "wrong",
+            Err(error) if error.kind() == ErrorKind::Unsupported => "unsupported",
+            Err(_) => "failed",
         },
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            row("unsupported", Some(error.message().to_owned()))
-        }
-        Err(error) => row("failed", Some(error.message().to_owned())),
+        reason: verdict.as_ref().err().map(|error| error.message().to_owned()),
     }
 }
 
@@ -127,22 +123,25 @@ impl Report for Checked {
     }
 }
 
+fn number(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.2e}"))
+}
+
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = ["operation", "type", "form", "max error", "bound", "result"].map(str::to_owned);
-        let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2e}"));
-        let cells = |row: &Row| {
+        let mut lines = vec![head];
+        for row in &self.cases {
             let reason = row.reason.as_ref().map_or(String::new(), |why| format!(": {}", escape(why, 200)));
-            [
+            lines.push([
                 row.operation.to_owned(),
                 row.dtype.clone(),
                 row.form.clone(),
                 number(row.error),
                 number(row.bound),
                 format!("{}{reason}", row.result),
-            ]
-        };
-        let lines: Vec<_> = std::iter::once(head).chain(self.cases.iter().map(cells)).collect();
+            ]);
+        }
         f.write_str(&aligned(&lines))?;
         let right = self.cases.iter().filter(|row| row.result == "right").count();
         writeln!(

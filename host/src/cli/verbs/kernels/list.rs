@@ -3,9 +3,10 @@
 use super::rows::aligned;
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
+use apr_engine::registry::Registry;
 use apr_host::running::devices;
 use apr_host::sizes::show_size;
-use apr_sdk::{DeviceInfo, escape};
+use apr_sdk::escape;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
@@ -41,41 +42,46 @@ struct Row {
 /// Asks every backend for its devices.
 pub fn run(_: &Args, context: &Context) -> Devices {
     let registry = context.registry();
-    let plugin = |id: &str| {
-        let provides = |plugin: &&apr_engine::registry::Plugin| {
-            plugin
-                .manifest
-                .as_ref()
-                .is_some_and(|manifest| manifest.kernels.iter().any(|kernel| kernel == id))
-        };
-        registry.plugins().iter().find(provides).and_then(|plugin| Some(plugin.manifest.as_ref()?.id.clone()))
-    };
     let mut rows = Vec::new();
     for (id, kernel) in registry.kernels() {
-        let failed = |why: String| Row {
-            backend: id.clone(),
-            plugin: plugin(&id),
-            device: None,
-            name: String::new(),
-            features: String::new(),
-            memory: None,
-            unusable: Some(why),
+        let plugin = plugin_of(&registry, &id);
+        let devices = kernel.and_then(|kernel| devices(kernel.as_ref()));
+        let why = match &devices {
+            Ok(devices) if devices.is_empty() => Some("it has no devices".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.message().to_owned()),
         };
-        let row = |(number, info): (usize, DeviceInfo)| Row {
-            device: Some(number),
-            name: info.name,
-            features: info.features,
-            memory: Some(info.memory).filter(|bytes| *bytes > 0),
-            unusable: info.unusable,
-            ..failed(String::new())
-        };
-        match kernel.and_then(|kernel| devices(kernel.as_ref())) {
-            Ok(devices) if devices.is_empty() => rows.push(failed("it has no devices".to_owned())),
-            Ok(devices) => rows.extend(devices.into_iter().enumerate().map(row)),
-            Err(error) => rows.push(failed(error.message().to_owned())),
+        for (number, info) in devices.unwrap_or_default().into_iter().enumerate() {
+            rows.push(Row {
+                backend: id.clone(),
+                plugin: plugin.clone(),
+                device: Some(number),
+                name: info.name,
+                features: info.features,
+                memory: Some(info.memory).filter(|bytes| *bytes > 0),
+                unusable: info.unusable,
+            });
+        }
+        if let Some(why) = why {
+            rows.push(Row {
+                backend: id,
+                plugin,
+                device: None,
+                name: String::new(),
+                features: String::new(),
+                memory: None,
+                unusable: Some(why),
+            });
         }
     }
     Devices { devices: rows }
+}
+
+/// The id of the plugin that has a backend.
+fn plugin_of(registry: &Registry, backend: &str) -> Option<String> {
+    let manifests = registry.plugins().iter().filter_map(|plugin| plugin.manifest.as_ref());
+    let mut providers = manifests.filter(|manifest| manifest.kernels.iter().any(|kernel| kernel == backend));
+    providers.next().map(|manifest| manifest.id.clone())
 }
 
 impl Report for Devices {
@@ -101,20 +107,23 @@ impl fmt::Display for Devices {
             return writeln!(f, "no plugin computes: run `apr plugins list` to list the plugins");
         }
         let head = ["backend", "device", "name", "features", "memory", "status"].map(str::to_owned);
-        let cells = |row: &Row| {
-            let or = |text: &str| if text.is_empty() { "-".to_owned() } else { escape(text, 80) };
-            [
+        let mut lines = vec![head];
+        for row in &self.devices {
+            lines.push([
                 escape(&row.backend, 40),
                 row.device.map_or("-".to_owned(), |number| number.to_string()),
-                or(&row.name),
-                or(&row.features),
+                or_dash(&row.name),
+                or_dash(&row.features),
                 row.memory.map_or("-".to_owned(), show_size),
                 row.unusable
                     .as_ref()
                     .map_or("usable".to_owned(), |why| format!("unusable: {}", escape(why, 400))),
-            ]
-        };
-        let lines: Vec<_> = std::iter::once(head).chain(self.devices.iter().map(cells)).collect();
+            ]);
+        }
         f.write_str(&aligned(&lines))
     }
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { escape(text, 80) }
 }

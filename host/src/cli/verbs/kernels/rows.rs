@@ -2,15 +2,15 @@
 
 /// Lines of cells, each as wide as its column; what is a number in every line but the first stands to the right.
 pub fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
-    let width = |at: usize| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0);
-    let is_number = |cell: &String| cell.chars().all(|c| c.is_ascii_digit() || ".-e×%".contains(c));
+    let widths: [usize; N] =
+        std::array::from_fn(|at| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0));
     let to_the_right: [bool; N] =
         std::array::from_fn(|at| lines.len() > 1 && lines.iter().skip(1).all(|cells| is_number(&cells[at])));
     let mut text = String::new();
     for cells in lines {
         let mut line = String::new();
         for (at, cell) in cells.iter().enumerate() {
-            let width = width(at);
+            let width = widths[at];
             match to_the_right[at] {
                 true => line.push_str(&format!("{cell:>width$}  ")),
                 false => line.push_str(&format!("{cell:width$}  ")),
@@ -20,6 +20,10 @@ pub fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
         text.push('\n');
     }
     text
+}
+
+fn is_number(cell: &str) -> bool {
+    cell.chars().all(|c| c.is_ascii_digit() || ".-e×%".contains(c))
 }
 
 #[cfg(test)]

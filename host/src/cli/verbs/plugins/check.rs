@@ -88,27 +88,33 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
             escape(key, 80)
         )
     });
-    let (plugin, version) = (manifest.id.clone(), manifest.version.clone());
-    Ok(Checked { plugin, version, checks, ok, warnings: warnings.collect() })
+    Ok(Checked {
+        plugin: manifest.id.clone(),
+        version: manifest.version.clone(),
+        checks,
+        ok,
+        warnings: warnings.collect(),
+    })
 }
 
 fn start_child(args: &Args) -> Result<Child> {
-    let failed = |error: std::io::Error| Error::io(format!("cannot start the checking process: {error}"));
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(["plugins", CHILD]).arg(&args.file);
-    if let Some(fixtures) = &args.fixtures {
-        command.arg("--fixtures").arg(fixtures);
-    }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
+    let child = std::env::current_exe().and_then(|apr| {
+        let mut command = Command::new(apr);
+        command.args(["plugins", CHILD]).arg(&args.file);
+        if let Some(fixtures) = &args.fixtures {
+            command.arg("--fixtures").arg(fixtures);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+    });
+    child.map_err(|error| Error::io(format!("cannot start the checking process: {error}")))
 }
 
 /// Gathers what the child says. A check that was started and has no end is the one that ended the process, or took longer
 /// than `patience`.
 fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<Line>> {
-    let failed = |error: std::io::Error| Error::io(format!("cannot watch the checking process: {error}"));
     let mut lines: Vec<Line> = Vec::new();
     let mut running: Option<Line> = None;
-    let mut take = |text: &[u8]| {
+    let followed = follow(&mut child, patience, &mut |text| {
         // What is no line of ours was printed by the plugin, which it should not.
         let Ok(line) = serde_json::from_slice::<Line>(text) else { return };
         if line.result == "started" {
@@ -117,12 +123,15 @@ fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<
             running = None;
             lines.push(line);
         }
-    };
-    let ended = follow(&mut child, patience, &mut take).map_err(failed)?;
-    if ended.is_none() {
-        child.kill().map_err(failed)?;
-    }
-    let status = child.wait().map_err(failed)?;
+    });
+    let ended = followed.and_then(|ended| {
+        if ended.is_none() {
+            child.kill()?;
+        }
+        Ok((ended, child.wait()?))
+    });
+    let (ended, status) =
+        ended.map_err(|error| Error::io(format!("cannot watch the checking process: {error}")))?;
     let what = match ended {
         Some(()) => format!("the plugin ended the process: {status}"),
         None => format!("the plugin did not finish within {} s", patience.as_secs()),
@@ -141,8 +150,10 @@ fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<
 fn follow(child: &mut Child, patience: Duration, take: &mut dyn FnMut(&[u8])) -> std::io::Result<Option<()>> {
     let Some(mut out) = child.stdout.take() else { return Ok(Some(())) };
     rustix::fs::fcntl_setfl(&out, rustix::fs::OFlags::NONBLOCK)?;
-    let (mut begun, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
-    let (mut heard, mut pause) = (Instant::now(), SHORTEST_PAUSE);
+    let mut begun = Vec::new();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut heard = Instant::now();
+    let mut pause = SHORTEST_PAUSE;
     loop {
         match out.read(&mut buffer) {
             Ok(0) => return Ok(Some(())),
@@ -201,18 +212,13 @@ fn check_format(format: &Format, fixtures: Option<&Path>) -> Result<()> {
     };
     let subject = Subject::new(reader.as_deref(), writer.as_deref(), &format.manifest, &models);
     for (name, check) in CHECKS {
-        let line = |result: &str, detail: String| Line {
-            format: format.id().to_owned(),
-            check: (*name).to_owned(),
-            result: result.to_owned(),
-            detail,
+        say(&Line::new(format.id(), name, "started", String::new()))?;
+        let (result, detail) = match check(&subject) {
+            Ok(Verdict::Passed(what)) => ("passed", what),
+            Ok(Verdict::Skipped(why)) => ("skipped", why),
+            Err(error) => ("failed", error.to_string()),
         };
-        say(&line("started", String::new()))?;
-        say(&match check(&subject) {
-            Ok(Verdict::Passed(what)) => line("passed", what),
-            Ok(Verdict::Skipped(why)) => line("skipped", why),
-            Err(error) => line("failed", error.to_string()),
-        })?;
+        say(&Line::new(format.id(), name, result, detail))?;
     }
     Ok(())
 }
@@ -266,8 +272,8 @@ impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.plugin, escape(&self.version, 80))?;
         for line in &self.checks {
-            let (format, check, result) = (&line.format, &line.check, &line.result);
-            writeln!(f, "  {result:8} {format}: {check:14} {}", escape(&line.detail, 1000))?;
+            let Line { format, check, result, detail } = line;
+            writeln!(f, "  {result:8} {format}: {check:14} {}", escape(detail, 1000))?;
         }
         let count = |result: &str| self.checks.iter().filter(|line| line.result == result).count();
         writeln!(f, "{} passed, {} skipped, {} failed", count("passed"), count("skipped"), count("failed"))

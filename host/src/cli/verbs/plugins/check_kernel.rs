@@ -36,19 +36,7 @@ pub fn check_kernel(
     kernel: Result<Arc<dyn Kernel>>,
     say: &dyn Fn(&Line) -> Result<()>,
 ) -> Result<()> {
-    let line = |check: &str, result: &str, detail: String| Line {
-        format: id.to_owned(),
-        check: check.to_owned(),
-        result: result.to_owned(),
-        detail,
-    };
-    let judged = |check: &str, verdict: Result<String>| {
-        say(&match verdict {
-            Ok(what) => line(check, "passed", what),
-            Err(error) => line(check, "failed", error.to_string()),
-        })
-    };
-    say(&line("devices", "started", String::new()))?;
+    say(&Line::new(id, "devices", "started", String::new()))?;
     let mut devices = Devices::default();
     let listed = kernel.and_then(|kernel| {
         kernel.devices(&mut devices)?;
@@ -56,14 +44,21 @@ pub fn check_kernel(
     });
     let kernel = match listed {
         Ok(kernel) => kernel,
-        Err(error) => return judged("devices", Err(error)),
+        Err(error) => return say(&judged(id, "devices", Err(error))),
     };
-    judged("devices", named(&devices.0))?;
+    say(&judged(id, "devices", named(&devices.0)))?;
     for (check, made) in CHECKS {
-        say(&line(check, "started", String::new()))?;
-        judged(check, made(&*kernel, &devices.0))?;
+        say(&Line::new(id, check, "started", String::new()))?;
+        say(&judged(id, check, made(&*kernel, &devices.0)))?;
     }
     Ok(())
+}
+
+fn judged(id: &str, check: &str, verdict: Result<String>) -> Line {
+    match verdict {
+        Ok(what) => Line::new(id, check, "passed", what),
+        Err(error) => Line::new(id, check, "failed", error.to_string()),
+    }
 }
 
 /// The devices in words. One without a name, or a reason without words, helps nobody.

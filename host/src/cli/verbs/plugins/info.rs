@@ -81,7 +81,7 @@ fn info(plugin: &Plugin) -> Info {
     let manifests = plugin.manifest.as_ref().map(|m| m.formats.clone()).unwrap_or_default();
     let kernels = plugin.manifest.as_ref().map(|m| m.kernels.clone()).unwrap_or_default();
     let specs = plugin.manifest.as_ref().map(|m| m.kernel_options.clone()).unwrap_or_default();
-    let of_kernel = |(backend, option): &(String, OptionSpec)| {
+    let kernel_options = specs.iter().map(|(backend, option)| {
         json!({
             "backend": backend,
             "name": option.name,
@@ -89,12 +89,12 @@ fn info(plugin: &Plugin) -> Info {
             "default": option.default,
             "help": option.help,
         })
-    };
+    });
     Info {
         row: row(plugin),
         formats: manifests.iter().map(format_json).collect(),
         kernels,
-        kernel_options: specs.iter().map(of_kernel).collect(),
+        kernel_options: kernel_options.collect(),
         specs,
         manifests,
         // A library is not loaded for this.
@@ -196,18 +196,18 @@ impl Report for Info {
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let row = &self.row;
-        let or = |value: &Option<String>| value.as_ref().map_or("?".to_owned(), |text| escape(text, 200));
-        writeln!(f, "{} {} ({})", or(&row.id), or(&row.version), or(&row.license))?;
-        let mut fact = |name: &str, value: &str| writeln!(f, "  {name:<11} {value}");
-        fact("path", row.path.as_deref().unwrap_or("built into apr"))?;
-        fact("tier", row.tier)?;
-        fact("interface", row.abi.as_deref().unwrap_or("-"))?;
+        let [id, version, license] = [&row.id, &row.version, &row.license]
+            .map(|value| value.as_ref().map_or("?".to_owned(), |text| escape(text, 200)));
+        writeln!(f, "{id} {version} ({license})")?;
+        fact(f, "path", row.path.as_deref().unwrap_or("built into apr"))?;
+        fact(f, "tier", row.tier)?;
+        fact(f, "interface", row.abi.as_deref().unwrap_or("-"))?;
         match (&row.code, &row.reason) {
             (code, Some(reason)) => {
                 let code = code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
-                fact("status", &format!("refused, {code}{}", escape(reason, 400)))?;
+                fact(f, "status", &format!("refused, {code}{}", escape(reason, 400)))?;
             }
-            _ => fact("status", "works")?,
+            _ => fact(f, "status", "works")?,
         }
         self.manifests.iter().try_for_each(|format| show_format(f, format))?;
         for id in &self.kernels {
@@ -221,6 +221,18 @@ impl fmt::Display for Info {
     }
 }
 
+fn fact(f: &mut fmt::Formatter<'_>, name: &str, value: &str) -> fmt::Result {
+    writeln!(f, "  {name:<11} {value}")
+}
+
+fn list(words: Option<&[String]>) -> String {
+    match words {
+        None => "all".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(words) => words.join(" "),
+    }
+}
+
 fn show_option(f: &mut fmt::Formatter<'_>, prefix: &str, option: &OptionSpec) -> fmt::Result {
     let default =
         if option.default.is_empty() { String::new() } else { format!("; default {}", option.default) };
@@ -229,30 +241,25 @@ fn show_option(f: &mut fmt::Formatter<'_>, prefix: &str, option: &OptionSpec) ->
 
 fn show_format(f: &mut fmt::Formatter<'_>, format: &FormatManifest) -> fmt::Result {
     let carries = &format.carries;
-    let list = |words: &Option<Vec<String>>| match words.as_deref() {
-        None => "all".to_owned(),
-        Some([]) => "none".to_owned(),
-        Some(words) => words.join(" "),
-    };
     let yes: Vec<&str> = [(format.reads, "read"), (format.writes, "written")]
         .into_iter()
         .filter_map(|(yes, word)| yes.then_some(word))
         .collect();
     writeln!(f, "format {}: {}, {}", format.id, format.name, yes.join(" and "))?;
-    let mut fact = |name: &str, value: &str| writeln!(f, "  {name:<11} {value}");
-    fact("extensions", &format.extensions.join(" "))?;
+    fact(f, "extensions", &format.extensions.join(" "))?;
     if !format.magic.is_empty() {
-        fact("magic", &format.magic.iter().map(show_magic).collect::<Vec<_>>().join(" "))?;
+        fact(f, "magic", &format.magic.iter().map(show_magic).collect::<Vec<_>>().join(" "))?;
     }
-    fact("dialect", &show_dialect(&format.dialect))?;
+    fact(f, "dialect", &show_dialect(&format.dialect))?;
     if format.writes {
-        fact("holds", &list(&carries.dtypes))?;
-        fact("dimensions", &format!("up to {}", carries.max_dims))?;
+        fact(f, "holds", &list(carries.dtypes.as_deref()))?;
+        fact(f, "dimensions", &format!("up to {}", carries.max_dims))?;
         if carries.one_tensor {
-            fact("tensors", "exactly one, called after its file")?;
+            fact(f, "tensors", "exactly one, called after its file")?;
         }
-        fact("names", &format!("{}, up to {} bytes", show_names(carries.names), carries.max_name_bytes))?;
-        fact("metadata", &list(&carries.metadata))?;
+        let names = show_names(carries.names);
+        fact(f, "names", &format!("{names}, up to {} bytes", carries.max_name_bytes))?;
+        fact(f, "metadata", &list(carries.metadata.as_deref()))?;
     }
     for option in &format.options {
         show_option(f, &format!("-O {}.", format.id), option)?;

@@ -91,8 +91,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
     }
     put(&args.file, &folder, &target)?;
     if other.exists() {
-        let failed = |error| Error::io(format!("cannot remove the plugin that this replaces: {error}"));
-        fs::remove_file(&other).map_err(|error| failed(error).in_file(other.display().to_string()))?;
+        fs::remove_file(&other).map_err(|error| {
+            let error = Error::io(format!("cannot remove the plugin that this replaces: {error}"));
+            error.in_file(other.display().to_string())
+        })?;
     }
     let pinned = pin(args, &manifest.id, &target, context)?;
     let everything = context.registry();
@@ -149,10 +151,11 @@ fn installed_version(target: &Path, context: &Context) -> Option<String> {
 }
 
 /// Copies by a temporary file and a rename: a library that is loaded must never be overwritten in place.
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format!("cannot install: {error}")).in_file(path.display().to_string())
+}
+
 fn put(source: &Path, folder: &Path, target: &Path) -> Result<()> {
-    let failed = |path: &Path, error: &std::io::Error| {
-        Error::io(format!("cannot install: {error}")).in_file(path.display().to_string())
-    };
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     let bytes = fs::read(source).map_err(|error| failed(source, &error))?;
     let temporary = folder.join(format!(".install-{}", std::process::id()));

@@ -132,8 +132,8 @@ impl fmt::Display for Plugins {
         }
         let head = ["id", "version", "kinds", "provides", "abi", "tier", "status", "path"].map(str::to_owned);
         let lines: Vec<[String; 8]> = std::iter::once(head).chain(self.plugins.iter().map(cells)).collect();
-        let width = |at: usize| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..7).map(width).collect();
+        let widths: [usize; 7] =
+            std::array::from_fn(|at| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0));
         for (n, line) in lines.iter().enumerate() {
             for (cell, width) in line.iter().zip(&widths) {
                 write!(f, "{cell:width$}  ")?;
@@ -173,16 +173,17 @@ fn some_of(all: &[String]) -> String {
     }
 }
 
+fn or(value: Option<&String>, otherwise: &str) -> String {
+    value.map_or(otherwise.to_owned(), |text| escape(text, 80))
+}
+
 fn cells(row: &Row) -> [String; 8] {
-    let or = |value: &Option<String>, otherwise: &str| {
-        value.as_ref().map_or(otherwise.to_owned(), |text| escape(text, 80))
-    };
     [
-        or(&row.id, "?"),
-        or(&row.version, "?"),
+        or(row.id.as_ref(), "?"),
+        or(row.version.as_ref(), "?"),
         row.kinds.join(", "),
         some_of(&row.provides),
-        or(&row.abi, "-"),
+        or(row.abi.as_ref(), "-"),
         row.tier.to_owned(),
         row.status.to_owned(),
         row.path.as_ref().map_or("-".to_owned(), |path| escape(path, 400)),

@@ -63,9 +63,6 @@ pub fn run(args: &Args) -> Result<Written> {
         None => sdk_folder(&sdk_of_sources()?)?,
     };
     let folder = &args.name;
-    let failed = |path: &Path, error: &std::io::Error| {
-        Error::io(format!("cannot write: {error}")).in_file(path.display().to_string())
-    };
     fs::create_dir(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Error::io("already exists; nothing was written")
             .in_file(folder.display().to_string())
@@ -83,11 +80,15 @@ pub fn run(args: &Args) -> Result<Written> {
     Ok(Written { name: name.to_owned(), id, folder: folder.display().to_string(), files })
 }
 
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format!("cannot write: {error}")).in_file(path.display().to_string())
+}
+
 fn check_name(name: &str) -> Result<()> {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let begins = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
     let ends = name.bytes().next_back().is_some_and(|b| b != b'-');
-    if begins && ends && name.len() <= 64 && name.bytes().all(fits) {
+    let fits = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if begins && ends && name.len() <= 64 && fits {
         return Ok(());
     }
     Err(Error::invalid_argument(format!("`{}` is not a valid plugin name", escape(name, 80)))
@@ -110,16 +111,17 @@ fn sdk_of_sources() -> Result<PathBuf> {
 
 /// The SDK's folder as the template's `Cargo.toml` may say it.
 fn sdk_folder(path: &Path) -> Result<String> {
-    let shown = || path.display().to_string();
-    let folder = path.canonicalize().map_err(|_| Error::not_found("no SDK here").in_file(shown()))?;
-    if !is_sdk(&folder) {
-        return Err(Error::invalid_argument("not the SDK's folder: it has no `Cargo.toml` and `abi`")
-            .in_file(shown()));
-    }
-    match folder.to_str() {
-        Some(text) => Ok(text.replace('\\', "\\\\").replace('"', "\\\"")),
-        None => Err(Error::invalid_argument("the SDK's path is not UTF-8").in_file(shown())),
-    }
+    let error = match path.canonicalize() {
+        Err(_) => Error::not_found("no SDK here"),
+        Ok(folder) if !is_sdk(&folder) => {
+            Error::invalid_argument("not the SDK's folder: it has no `Cargo.toml` and `abi`")
+        }
+        Ok(folder) => match folder.to_str() {
+            Some(text) => return Ok(text.replace('\\', "\\\\").replace('"', "\\\"")),
+            None => Error::invalid_argument("the SDK's path is not UTF-8"),
+        },
+    };
+    Err(error.in_file(path.display().to_string()))
 }
 
 /// A file of the template with its placeholders filled in.

@@ -40,8 +40,8 @@ pub struct Removed {
 pub fn run(args: &Args, context: &Context) -> Result<Removed> {
     let id = &args.id;
     // A table's id has more letters than a library's; neither leads out of the folder.
-    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if id.is_empty() || id.starts_with('.') || !id.chars().all(fits) {
+    let fits = id.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if id.is_empty() || id.starts_with('.') || !fits {
         return Err(Error::invalid_argument(format!("`{}` is not a plugin id", escape(id, 80)))
             .hint("run `apr plugins list -q` to list the ids"));
     }

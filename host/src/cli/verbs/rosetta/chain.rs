@@ -89,13 +89,9 @@ impl fmt::Display for Chained {
         writeln!(f, "{} ({})", escape(&self.0.input, 400), self.0.from)?;
         let width = self.0.hops.iter().map(|hop| hop.to.len()).max().unwrap_or(0);
         for (number, hop) in self.0.hops.iter().enumerate() {
-            let (same, all, off) = (hop.identical, hop.tensors, hop.max_abs_diff);
-            let (to, size) = (&hop.to, show_size(hop.bytes));
-            writeln!(
-                f,
-                "{:3} {to:width$}  {size}, {same} of {all} tensors identical, error {off:e}",
-                number + 1
-            )?;
+            let size = show_size(hop.bytes);
+            write!(f, "{:3} {:width$}  {size}, {} of ", number + 1, hop.to, hop.identical)?;
+            writeln!(f, "{} tensors identical, error {:e}", hop.tensors, hop.max_abs_diff)?;
             hop.notes.iter().try_for_each(|note| writeln!(f, "      note: {}", escape(note, 400)))?;
             hop.findings.iter().try_for_each(|finding| writeln!(f, "      {}", line(finding)))?;
         }

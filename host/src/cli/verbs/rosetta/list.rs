@@ -35,9 +35,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Listed> {
     let registry = context.registry();
     args.formats.iter().try_for_each(|id| registry.format(id).map(drop))?;
     let mut pairs = pairs(&registry);
-    let wanted = |id: &String| args.formats.is_empty() || args.formats.contains(id);
-    pairs.formats.retain(|format| wanted(&format.id));
-    pairs.pairs.retain(|pair| wanted(&pair.from) && wanted(&pair.to));
+    if !args.formats.is_empty() {
+        pairs.formats.retain(|format| args.formats.contains(&format.id));
+        pairs.pairs.retain(|pair| args.formats.contains(&pair.from) && args.formats.contains(&pair.to));
+    }
     Ok(Listed(pairs))
 }
 
@@ -51,15 +52,16 @@ impl Report for Listed {
     }
 }
 
+fn or_nothing(words: &[String]) -> String {
+    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+}
+
 impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.0.formats.iter().map(|format| format.id.len()).max().unwrap_or(0);
         for pair in &self.0.pairs {
-            let says = |words: &[String], otherwise: &str| {
-                if words.is_empty() { otherwise.to_owned() } else { words.join(", ") }
-            };
-            let refuses = says(&pair.refuses.words(), "nothing");
-            let loses = says(&pair.loses, "nothing");
+            let refuses = or_nothing(&pair.refuses.words());
+            let loses = or_nothing(&pair.loses);
             writeln!(f, "{:width$} -> {:width$}  refuses {refuses}; loses {loses}", pair.from, pair.to)?;
         }
         for format in self.0.formats.iter().filter(|format| !format.reads || !format.writes) {

@@ -140,9 +140,8 @@ impl fmt::Display for Ran {
             writeln!(f, "red: {} with `{}`: {}", red.route.join(" -> "), red.model, escape(&red.what, 600))?;
             red.commands.iter().try_for_each(|command| writeln!(f, "  {command}"))?;
         }
-        let (models, reds) = (self.matrix.models.len(), self.matrix.red.len());
-        let (n, seconds) = (self.matrix.conversions, self.matrix.seconds);
-        writeln!(f, "{models} models, {n} conversions, {reds} red, {seconds:.2} s")
+        let Matrix { models, conversions, red, seconds, .. } = &self.matrix;
+        writeln!(f, "{} models, {conversions} conversions, {} red, {seconds:.2} s", models.len(), red.len())
     }
 }
 
@@ -150,14 +149,13 @@ fn text(f: &mut fmt::Formatter<'_>, matrix: &Matrix) -> fmt::Result {
     let width = matrix.formats.iter().map(|format| format.id.len()).max().unwrap_or(0).max(4);
     writeln!(f, "{:width$}    {:width$}  arrive  return  refused  red  loses", "from", "to")?;
     for pair in &matrix.pairs {
-        let (from, to, red) = (&pair.from, &pair.to, pair.red);
         let refused: usize = pair.not_applicable.values().map(Vec::len).sum();
         let back = if pair.no_return.is_some() { "n/a".to_owned() } else { pair.returned.to_string() };
         let loses = if pair.loses.is_empty() { "nothing".to_owned() } else { pair.loses.join(", ") };
         writeln!(
             f,
-            "{from:width$} -> {to:width$}  {:6}  {back:>6}  {refused:7}  {red:3}  {loses}",
-            pair.arrived
+            "{:width$} -> {:width$}  {:6}  {back:>6}  {refused:7}  {:3}  {loses}",
+            pair.from, pair.to, pair.arrived, pair.red
         )?;
     }
     for format in matrix.formats.iter().filter(|format| format.models == 0) {
@@ -165,11 +163,10 @@ fn text(f: &mut fmt::Formatter<'_>, matrix: &Matrix) -> fmt::Result {
         writeln!(f, "no pair starts with `{}`: {why}", format.id)?;
     }
     for row in &matrix.chains {
-        let (chains, refused, red) = (row.chains, row.not_applicable, row.red);
         writeln!(
             f,
-            "{} hops: {chains} chains, {} arrive, {refused} refused, {red} red",
-            row.hops, row.arrived
+            "{} hops: {} chains, {} arrive, {} refused, {} red",
+            row.hops, row.chains, row.arrived, row.not_applicable, row.red
         )?;
     }
     let typed = matrix.pairs.iter().filter_map(|pair| pair.command_line);

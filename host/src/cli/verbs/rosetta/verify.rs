@@ -126,7 +126,8 @@ impl fmt::Display for Verified {
         let comparison = &self.comparison;
         comparison.findings.iter().try_for_each(|finding| writeln!(f, "{}", line(finding)))?;
         comparison.facts.iter().try_for_each(|fact| fact_line(f, fact))?;
-        let (same, all) = (comparison.identical, comparison.tensors);
+        let same = comparison.identical;
+        let all = comparison.tensors;
         let worst =
             comparison.worst.as_ref().map(|name| format!(" in {}", escape(name, 120))).unwrap_or_default();
         let off = comparison.max_abs_diff;
@@ -140,12 +141,9 @@ impl fmt::Display for Verified {
 }
 
 fn fact_line(f: &mut fmt::Formatter<'_>, fact: &FactPair) -> fmt::Result {
-    let said = |stated: &Option<_>| {
-        stated.as_ref().map(|s: &apr_engine::rosetta::compare::Stated| {
-            format!("{} ({})", escape(&s.value, 80), escape(&s.key, 120))
-        })
-    };
-    match (said(&fact.source), said(&fact.result)) {
+    let [source, result] = [&fact.source, &fact.result]
+        .map(|stated| stated.as_ref().map(|s| format!("{} ({})", escape(&s.value, 80), escape(&s.key, 120))));
+    match (source, result) {
         (Some(a), Some(b)) if fact.agrees() => writeln!(f, "{}: {a}, as in {b}", fact.name),
         (Some(_), Some(_)) => Ok(()),
         (a, b) => {

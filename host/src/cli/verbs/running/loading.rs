@@ -88,7 +88,8 @@ pub fn load_model(path: &Path, wishes: &Wishes<'_>, host: &Host, context: &Conte
 pub fn load_without_tokens(
     path: &Path,
     wishes: &Wishes<'_>,
-    (sequences, tokens): (u32, u32),
+    sequences: u32,
+    tokens: u32,
     host: &Host,
     context: &Context,
 ) -> Result<Loaded> {
@@ -135,7 +136,8 @@ fn all(
 
 /// Refuses a tokenizer with tokens that the model does not know.
 fn check_vocabulary(tokens: &Tokens, facts: &Facts) -> Result<()> {
-    let (has, knows) = (tokens.facts().n_tokens, facts.vocabulary);
+    let has = tokens.facts().n_tokens;
+    let knows = facts.vocabulary;
     if has <= usize::try_from(knows).unwrap_or(usize::MAX) {
         return Ok(());
     }

@@ -56,23 +56,23 @@ pub fn of_chat(tokens: &Tokens, template: Option<&str>, messages: &[Json]) -> Re
 /// The time for templates that name today's date: that of `SOURCE_DATE_EPOCH`, else the clock's.
 fn now() -> Option<i64> {
     let stated = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
-    let clock = || {
+    stated.or_else(|| {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_secs()).ok()
-    };
-    stated.or_else(clock)
+    })
 }
 
 /// Tokens that follow no pattern: time does not depend on them, but for experts.
 pub fn ids_without_pattern(count: u32, vocabulary: u32) -> Vec<u32> {
     let mut state = 0x2545_f491u32;
-    let mut next = || {
+    let mut ids = Vec::new();
+    for _ in 0..count {
         state ^= state << 13;
         state ^= state >> 17;
         state ^= state << 5;
-        state % vocabulary.max(1)
-    };
-    (0..count).map(|_| next()).collect()
+        ids.push(state % vocabulary.max(1));
+    }
+    ids
 }
 
 #[cfg(test)]

@@ -7,39 +7,40 @@ use std::path::Path;
 
 /// A sign in words.
 pub fn in_words(sign: Sign, tokens: &Tokens, model: &Path, greedy: bool) -> String {
-    let piece = |id: u32| {
-        let found = tokens.pieces(&[id]).ok().and_then(|pieces| pieces.into_iter().next().flatten());
-        format!("`{}`", escape(found.as_deref().unwrap_or("?"), 40))
-    };
     let model = quoted(model);
     match sign {
         Sign::Repeated { id, times } if greedy => format!(
             "the model repeated {} {times} times in a row: at temperature 0 small models fall into such loops; \
              try `--temperature 0.8 --repeat-penalty 1.1`, and if it goes on, run `apr tensors {model} --stats` to look \
              for damaged weights",
-            piece(id)
+            piece(tokens, id)
         ),
         Sign::Repeated { id, times } => format!(
             "the model repeated {} {times} times in a row: its weights are probably damaged or quantized too \
              far; run `apr tensors {model} --stats` to look for values that stand out",
-            piece(id)
+            piece(tokens, id)
         ),
         Sign::EndedAtOnce { id, prompt_ended: true } => format!(
             "the model ended the text at once, because the prompt itself ends with {}; run `apr tokenizer \
              {model} --encode PROMPT --pieces` to see the prompt's tokens",
-            piece(id)
+            piece(tokens, id)
         ),
         Sign::EndedAtOnce { id, prompt_ended: false } => format!(
             "the model ended the text at once with {}: the prompt probably lacks the chat template that the model \
              was trained with, or has a wrong one; run `apr tokenizer {model} --chat PROMPT` to see the template's \
              text",
-            piece(id)
+            piece(tokens, id)
         ),
         Sign::NoToken { id } => format!(
             "the model chose id {id}, which its tokenizer lacks: the tokenizer is probably another model's; run \
              `apr tokenizer {model}` to see its size"
         ),
     }
+}
+
+fn piece(tokens: &Tokens, id: u32) -> String {
+    let found = tokens.pieces(&[id]).ok().and_then(|pieces| pieces.into_iter().next().flatten());
+    format!("`{}`", escape(found.as_deref().unwrap_or("?"), 40))
 }
 
 /// Adds to an error of generating what probably caused it.
@@ -57,8 +58,7 @@ pub fn explained(error: Error, model: &Path) -> Error {
 /// A path as a shell takes it.
 pub fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
+    if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/+=:@%,".contains(c)) {
         text
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))

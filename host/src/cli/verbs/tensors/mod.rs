@@ -143,11 +143,8 @@ impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.rows.iter().map(|row| escape(&row.name, 400)).collect();
         let shapes: Vec<_> = self.rows.iter().map(|row| format!("{:?}", row.shape)).collect();
-        // One absurd name must not push every other row off the screen.
-        let width = |texts: &[String], most: usize| {
-            texts.iter().map(|t| t.chars().count()).max().unwrap_or(0).min(most)
-        };
-        let (name_width, shape_width) = (width(&names, 60), width(&shapes, 30));
+        let name_width = width(&names, 60);
+        let shape_width = width(&shapes, 30);
         for ((row, name), shape) in self.rows.iter().zip(&names).zip(&shapes) {
             write!(f, "{name:name_width$}  {:<8}  {shape:shape_width$}  {:>12}", row.dtype, row.bytes)?;
             if let Some(packed) = &row.packed {
@@ -171,6 +168,11 @@ impl fmt::Display for Listed {
     }
 }
 
+/// Width of the longest text, or `most`: one absurd name must not push every other row off the screen.
+fn width(texts: &[String], most: usize) -> usize {
+    texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(most)
+}
+
 /// One bar a bin, the longest 40 characters.
 fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram) -> fmt::Result {
     const LONGEST: u128 = 40;
@@ -179,7 +181,8 @@ fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram) -> fmt::Re
         // A bin with anything in it shows at least a mark.
         let bar = (u128::from(bin.count) * LONGEST).div_ceil(u128::from(most));
         let bar = "#".repeat(usize::try_from(bar).unwrap_or(0));
-        let (from, to) = (show_value(bin.from), show_value(bin.to));
+        let from = show_value(bin.from);
+        let to = show_value(bin.to);
         let gap = if bar.is_empty() { "" } else { "  " };
         writeln!(f, "  {from:>13} to {to:>13}  {:>12}{gap}{bar}", bin.count)?;
     }

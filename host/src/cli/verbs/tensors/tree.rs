@@ -78,12 +78,13 @@ impl fmt::Display for Tree {
         let name_width = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).min(WIDEST);
         let count_width = show_count(self.parameters.into()).len();
         for Line { name, parameters, bytes, what } in &lines {
-            let (count, size) = (show_count((*parameters).into()), show_size(*bytes));
+            let count = show_count((*parameters).into());
+            let size = show_size(*bytes);
             writeln!(f, "{name:name_width$}  {count:>count_width$}  {size:>9}  {what}")?;
         }
         let tensors = show_number_of(usize::try_from(self.tensors).unwrap_or(usize::MAX), "tensor");
-        let (count, size) = (show_count(self.parameters.into()), show_size(self.bytes));
-        write!(f, "total: {tensors}, {count} parameters, {size}")?;
+        let count = show_count(self.parameters.into());
+        write!(f, "total: {tensors}, {count} parameters, {}", show_size(self.bytes))?;
         match self.types.is_empty() {
             true => writeln!(f),
             false => writeln!(f, ": {}", types(&self.types)),
@@ -108,6 +109,6 @@ fn add(group: &Group, depth: usize, lines: &mut Vec<Line>) {
 
 /// `4 F32, 8 Q4_K`.
 fn types(types: &BTreeMap<&'static str, u64>) -> String {
-    let word = |(dtype, count): (&&str, &u64)| format!("{} {dtype}", show_count((*count).into()));
-    types.iter().map(word).collect::<Vec<_>>().join(", ")
+    let words = types.iter().map(|(dtype, count)| format!("{} {dtype}", show_count((*count).into())));
+    words.collect::<Vec<_>>().join(", ")
 }

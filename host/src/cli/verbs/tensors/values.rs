@@ -4,7 +4,7 @@ use super::unknown;
 use crate::cli::output::verb_report::{Report, Streamed, with_schema};
 use apr_engine::Engine;
 use apr_engine::open::OpenedModel;
-use apr_engine::values::slice::{Picked, Slice, shown};
+use apr_engine::values::slice::{Slice, shown};
 use apr_engine::verify::tensor_values::{Number, values};
 use apr_sdk::{Result, escape};
 use serde::{Serialize, Serializer};
@@ -51,8 +51,7 @@ struct Read {
 /// InvalidArgument for a tensor or a slice that there is not; what reading raised.
 pub fn of(engine: &Engine, opened: &OpenedModel, text: &str, all: bool) -> Result<Values> {
     let tensors = &opened.model.tensors;
-    let number = |name: &str| tensors.iter().position(|tensor| tensor.name == name);
-    let (number, slice) = match named(text, &number) {
+    let (number, slice) = match named(text, &|name| tensors.iter().position(|tensor| tensor.name == name)) {
         (Some(number), inside) => (number, inside),
         (None, _) => return Err(unknown(opened, text.split_once('[').map_or(text, |(name, _)| name))),
     };
@@ -62,15 +61,15 @@ pub fn of(engine: &Engine, opened: &OpenedModel, text: &str, all: bool) -> Resul
     let axes = shown(&picked, if all { u64::MAX } else { MOST_SHOWN });
     let values = values(engine, opened, number, &axes)?;
     let left = axes.into_iter().zip(&picked).filter(|(_, one)| !one.is_index).map(|(axis, _)| axis);
-    let along = |one: &Picked| match one.is_index {
+    let along = picked.iter().map(|one| match one.is_index {
         true => Along::Index(one.range.start),
         false => Along::Range(one.range.start, one.range.end),
-    };
+    });
     Ok(Values {
         name: tensor.name.clone(),
         dtype: tensor.dtype.name(),
         shape: tensor.shape.clone(),
-        slice: picked.iter().map(along).collect(),
+        slice: along.collect(),
         values: Read { axes: left.collect(), values },
         warnings: opened.warnings.clone(),
     })
@@ -109,9 +108,11 @@ impl Serialize for Nested<'_> {
         let Some((axis, inner)) = self.axes.split_first() else {
             return self.values.first().serialize(serializer);
         };
-        let (count, each) = (len_of(axis), inner.iter().map(|axis| len_of(axis)).product::<usize>());
-        let part = |n: usize| self.values.get(n * each..(n + 1) * each).unwrap_or_default();
-        serializer.collect_seq((0..count).map(|n| Nested { axes: inner, values: part(n) }))
+        let each = inner.iter().map(|axis| len_of(axis)).product::<usize>();
+        serializer.collect_seq((0..len_of(axis)).map(|n| {
+            let values = self.values.get(n * each..(n + 1) * each).unwrap_or_default();
+            Nested { axes: inner, values }
+        }))
     }
 }
 
@@ -146,13 +147,13 @@ impl Report for Values {
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", escape(&self.name, 400))?;
-        let is_whole = |(along, size): (&Along, &u64)| matches!(along, Along::Range(0, end) if end == size);
-        if !self.slice.iter().zip(&self.shape).all(is_whole) {
-            let word = |along: &Along| match along {
+        let mut along = self.slice.iter().zip(&self.shape);
+        if !along.all(|(along, size)| matches!(along, Along::Range(0, end) if end == size)) {
+            let words = self.slice.iter().map(|along| match along {
                 Along::Index(index) => index.to_string(),
                 Along::Range(start, stop) => format!("{start}:{stop}"),
-            };
-            write!(f, "[{}]", self.slice.iter().map(word).collect::<Vec<_>>().join(", "))?;
+            });
+            write!(f, "[{}]", words.collect::<Vec<_>>().join(", "))?;
         }
         writeln!(f, "  {}  {:?}", self.dtype, self.shape)?;
         writeln!(f, "{}", Shown(&self.values))
@@ -169,13 +170,14 @@ impl fmt::Display for Shown<'_> {
         }
         let texts: Vec<String> = values.iter().map(Number::to_string).collect();
         let width = if axes.is_empty() { 0 } else { texts.iter().map(String::len).max().unwrap_or(0) };
-        write_axes(f, (axes, 0), &mut texts.iter(), width)
+        write_axes(f, axes, 0, &mut texts.iter(), width)
     }
 }
 
 fn write_axes(
     f: &mut fmt::Formatter<'_>,
-    (axes, depth): (&[Vec<Range<u64>>], usize),
+    axes: &[Vec<Range<u64>>],
+    depth: usize,
     texts: &mut dyn Iterator<Item = &String>,
     width: usize,
 ) -> fmt::Result {
@@ -195,7 +197,7 @@ fn write_axes(
             if number > 0 || at > range.start {
                 f.write_str(&between)?;
             }
-            write_axes(f, (inner, depth + 1), texts, width)?;
+            write_axes(f, inner, depth + 1, texts, width)?;
         }
     }
     f.write_str("]")

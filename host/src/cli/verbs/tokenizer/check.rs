@@ -45,19 +45,20 @@ impl Checked {
     /// The report of a comparison of the models of these names.
     pub fn new(compared: (Comparison, [Option<String>; 2]), names: [String; 2]) -> Checked {
         let (Comparison { one, two, first }, [piece, other]) = compared;
-        let token = |id: Option<u32>, piece: Option<String>| {
-            id.map(|id| Token { id, piece: piece.unwrap_or_default() })
-        };
         let first = first.map(|at| First {
             token: at.token,
             line: at.line,
             byte: at.byte,
-            one: token(at.one, piece),
-            two: token(at.two, other),
+            one: at.one.map(|id| Token { id, piece: piece.unwrap_or_default() }),
+            two: at.two.map(|id| Token { id, piece: other.unwrap_or_default() }),
         });
         let [path, other] = names;
-        let (one, two) = (Side { path, tokens: one }, Side { path: other, tokens: two });
-        Checked { same: first.is_none(), one, two, first }
+        Checked {
+            same: first.is_none(),
+            one: Side { path, tokens: one },
+            two: Side { path: other, tokens: two },
+            first,
+        }
     }
 }
 

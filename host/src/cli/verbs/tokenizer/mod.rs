@@ -87,6 +87,10 @@ impl Args {
         let add_special = if self.chat.is_some() { self.add_special } else { !self.no_special };
         Encoding { add_special, plain: self.no_parse_special }
     }
+
+    fn placed(&self, error: Error) -> Error {
+        error.in_file(self.file.display().to_string())
+    }
 }
 
 /// Opens the model and does what is asked of its tokenizer.
@@ -107,26 +111,25 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         return Ok(boxed(check::Checked::new(compared, names)));
     }
     if args.chat.is_none() && args.encode.is_none() && args.count.is_none() && args.decode.is_none() {
-        let tokenizer = Tokenizer::from_json(&tokenizer_json(&host, &opened)?)
-            .map_err(|error| error.in_file(args.file.display().to_string()))?;
+        let tokenizer =
+            Tokenizer::from_json(&tokenizer_json(&host, &opened)?).map_err(|error| args.placed(error))?;
         return Ok(boxed(said::Said::of(&opened, &tokenizer, warnings)));
     }
     let tokens = tokens_of(&host, &opened, context)?;
     if let Some(chat) = &args.chat {
         return render::run(args, chat, &tokens, warnings);
     }
-    let placed = |error: Error| error.in_file(args.file.display().to_string());
     if let Some(text) = &args.encode {
-        let ids = tokens.encode(&read(text)?, how).map_err(placed)?;
+        let ids = tokens.encode(&read(text)?, how).map_err(|error| args.placed(error))?;
         return encode::encoded(&tokens, ids, args.pieces, warnings);
     }
     if let Some(text) = &args.count {
         let text = read(text)?;
-        let count = tokens.count(&text, how).map_err(placed)?;
+        let count = tokens.count(&text, how).map_err(|error| args.placed(error))?;
         return Ok(boxed(encode::Counted::new(count, &text, warnings)));
     }
     let ids = args.decode.as_ref().map(read).transpose()?.unwrap_or_default();
     let ids = text::ids(&ids)?;
-    let text = tokens.decode(&ids, args.no_special).map_err(placed)?;
+    let text = tokens.decode(&ids, args.no_special).map_err(|error| args.placed(error))?;
     Ok(boxed(encode::Decoded::new(text, ids.len(), warnings)))
 }

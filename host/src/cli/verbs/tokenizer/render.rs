@@ -43,11 +43,6 @@ struct Rendered {
 /// InvalidArgument for messages that are none; as `render` and `encode`.
 pub fn run(args: &Args, chat: &Text, tokens: &Tokens, warnings: Vec<String>) -> Result<Box<dyn Report>> {
     let asked = &args.render;
-    let parsed = |text: &Text, what: &str| {
-        let json = read(text)?;
-        serde_json::from_str::<Json>(&json)
-            .map_err(|error| Error::invalid_argument(format!("the {what} are not valid JSON: {error}")))
-    };
     let tools = match &asked.tools {
         Some(text) => {
             Some(list(parsed(text, "tools")?, "tools", "write --tools '[{\"type\": \"function\", ...}]'")?)
@@ -71,13 +66,17 @@ pub fn run(args: &Args, chat: &Text, tokens: &Tokens, warnings: Vec<String>) -> 
         variables,
         now: now()?,
     };
-    let placed = |error: Error| error.in_file(args.file.display().to_string());
-    let text = tokens.render(asked.template.as_deref(), &conversation).map_err(placed)?;
+    let text = tokens.render(asked.template.as_deref(), &conversation).map_err(|error| args.placed(error))?;
     if !args.ids && !args.pieces {
         return Ok(boxed(Rendered { text, warnings }));
     }
-    let ids = tokens.encode(&text, args.encoding()).map_err(placed)?;
+    let ids = tokens.encode(&text, args.encoding()).map_err(|error| args.placed(error))?;
     encode::encoded(tokens, ids, args.pieces, warnings)
+}
+
+fn parsed(text: &Text, what: &str) -> Result<Json> {
+    serde_json::from_str(&read(text)?)
+        .map_err(|error| Error::invalid_argument(format!("the {what} are not valid JSON: {error}")))
 }
 
 /// The messages: a JSON list of objects from a file or stdin, or typed; any other typed text is one message of the user.

@@ -68,8 +68,8 @@ struct Template {
 impl Said {
     /// The description of a model's tokenizer.
     pub fn of(opened: &OpenedModel, tokenizer: &Tokenizer, warnings: Vec<String>) -> Said {
-        let token = |id: u32| Token { id, piece: tokenizer.token(id).unwrap_or_default().to_owned() };
-        let template = |(name, text): &(String, String)| Template { name: name.clone(), bytes: text.len() };
+        let templates = tokenizer.chat_templates.iter();
+        let templates = templates.map(|(name, text)| Template { name: name.clone(), bytes: text.len() });
         Said {
             path: opened.path.display().to_string(),
             format: opened.format.clone(),
@@ -87,15 +87,19 @@ impl Said {
             tokens: tokenizer.each().count(),
             merges: tokenizer.merges.len(),
             pre: tokenizer.pre.clone(),
-            special: tokenizer.special.iter().map(|(name, id)| (name.clone(), token(*id))).collect(),
-            ends: tokenizer.ends.iter().map(|id| token(*id)).collect(),
+            special: tokenizer
+                .special
+                .iter()
+                .map(|(name, id)| (name.clone(), token(tokenizer, *id)))
+                .collect(),
+            ends: tokenizer.ends.iter().map(|id| token(tokenizer, *id)).collect(),
             add: tokenizer.add.iter().cloned().collect(),
             added_tokens: tokenizer
                 .added
                 .iter()
-                .map(|added| Added { token: token(added.id), special: added.special })
+                .map(|added| Added { token: token(tokenizer, added.id), special: added.special })
                 .collect(),
-            chat_templates: tokenizer.chat_templates.iter().map(template).collect(),
+            chat_templates: templates.collect(),
             warnings,
         }
     }
@@ -122,39 +126,47 @@ impl Report for Said {
     }
 }
 
+fn token(tokenizer: &Tokenizer, id: u32) -> Token {
+    Token { id, piece: tokenizer.token(id).unwrap_or_default().to_owned() }
+}
+
+fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
+    writeln!(f, "{name:<16}{text}")
+}
+
 fn shown(token: &Token) -> String {
     format!("{} {}", token.id, escape(&token.piece, 60))
 }
 
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = |name: &str, text: &str| writeln!(f, "{name:<16}{text}");
-        line("kind", &self.kind_for_people())?;
-        let count = |n: usize| show_count(u128::try_from(n).unwrap_or(u128::MAX));
+        line(f, "kind", &self.kind_for_people())?;
         let all = show_count(u128::from(self.vocabulary));
         let holes = usize::try_from(self.vocabulary).unwrap_or(usize::MAX).saturating_sub(self.tokens);
-        let of =
-            if holes == 0 { String::new() } else { format!(", {} of them without a token", count(holes)) };
-        line("vocabulary", &format!("{all} ids{of}"))?;
+        let of = match holes {
+            0 => String::new(),
+            holes => format!(", {} of them without a token", show_count(holes as u128)),
+        };
+        line(f, "vocabulary", &format!("{all} ids{of}"))?;
         if self.merges > 0 {
-            line("merges", &count(self.merges))?;
+            line(f, "merges", &show_count(self.merges as u128))?;
         }
         if let Some(pre) = &self.pre {
-            line("pre-tokenizer", &escape(pre, 60))?;
+            line(f, "pre-tokenizer", &escape(pre, 60))?;
         }
         for (name, token) in &self.special {
             let added = if self.add.get(name) == Some(&true) { "  (added to every text)" } else { "" };
-            line(&escape(name, 12), &format!("{}{added}", shown(token)))?;
+            line(f, &escape(name, 12), &format!("{}{added}", shown(token)))?;
         }
         for token in &self.ends {
-            line("end", &shown(token))?;
+            line(f, "end", &shown(token))?;
         }
         let n = self.added_tokens.len();
         if n > 0 {
             let some: Vec<String> =
                 self.added_tokens.iter().take(SHOWN).map(|added| shown(&added.token)).collect();
             let more = if n > SHOWN { format!(", … {} more", n - SHOWN) } else { String::new() };
-            line("added", &format!("{}{more}", some.join(", ")))?;
+            line(f, "added", &format!("{}{more}", some.join(", ")))?;
         }
         let templates = self.chat_templates.iter().take(SHOWN);
         let templates: Vec<String> = templates
@@ -164,6 +176,6 @@ impl fmt::Display for Said {
         let more = if more > 0 { format!(", … {more} more") } else { String::new() };
         let text =
             if templates.is_empty() { "none".to_owned() } else { format!("{}{more}", templates.join(", ")) };
-        line("chat templates", &text)
+        line(f, "chat templates", &text)
     }
 }

@@ -39,10 +39,9 @@ impl Contents {
         summary.extend(lines.into_iter().map(|(label, text)| (label.to_owned(), text)));
         summary.extend(opened.model.notes.iter().map(|note| ("note".to_owned(), note.clone())));
         summary.extend(opened.warnings.iter().map(|warning| ("warning".to_owned(), warning.clone())));
-        let path = |opened: &OpenedModel| opened.path.display().to_string();
         Ok(Contents {
-            path: path(opened),
-            other: other.map(path),
+            path: opened.path.display().to_string(),
+            other: other.map(|other| other.path.display().to_string()),
             format: opened.format.clone(),
             rows,
             summary,

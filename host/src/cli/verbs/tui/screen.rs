@@ -45,17 +45,18 @@ impl Screen {
     /// Io, and the terminal is as it was; LimitExceeded for one that is too large.
     pub fn take() -> Result<Screen> {
         check_size()?;
-        let taken = || -> io::Result<Screen> {
-            TAKEN.store(true, Ordering::Relaxed);
-            enable_raw_mode()?;
-            execute!(io::stdout(), EnterAlternateScreen)?;
-            let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-            Ok(Screen { terminal: ManuallyDrop::new(terminal) })
-        };
-        taken().map_err(|error| {
+        Screen::prepared().map_err(|error| {
             give_back();
             unusable(&error)
         })
+    }
+
+    fn prepared() -> io::Result<Screen> {
+        TAKEN.store(true, Ordering::Relaxed);
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(Screen { terminal: ManuallyDrop::new(terminal) })
     }
 }
 

@@ -166,7 +166,8 @@ impl App {
 
     /// Shows the tensors whose names contain `filter`, in any case; the selected one stays selected if it is one of them.
     fn set_filter(&mut self, filter: String) {
-        let (selected, wanted) = (self.selected(), filter.to_lowercase());
+        let selected = self.selected();
+        let wanted = filter.to_lowercase();
         let rows = self.contents.rows.iter().enumerate();
         let passing = rows.filter(|(_, row)| row.name.to_lowercase().contains(&wanted));
         self.shown = passing.map(|(number, _)| number).collect();

@@ -118,7 +118,9 @@ impl Worker<'_> {
                 self.say(News::Measured(number, Box::new(measured)))
             }
             (Task::All, _) => {
-                let (models, judged, news) = (self.models, self.judged(), self.news.clone());
+                let models = self.models;
+                let judged = self.judged();
+                let news = self.news.clone();
                 host.crew.run(job.numbers.len(), &|_, at| {
                     let number = job.numbers[at];
                     let measured = measure(models, number, judged, false)?;
@@ -177,7 +179,8 @@ fn measure(models: Models<'_>, number: usize, judged: &Judged, whole: bool) -> R
 
 fn read(models: Models<'_>, number: usize, judged: &Judged, whole: bool) -> Result<Measured> {
     let Models { host, model, .. } = models;
-    let (spec, name) = (judged.specs.of(number), &model.model.tensors[number].name);
+    let spec = judged.specs.of(number);
+    let name = &model.model.tensors[number].name;
     let mut measured = Measured { expected: spec.expected.clone(), is_whole: whole, ..Measured::default() };
     measured.findings.extend(judged.layout.get(name).into_iter().flatten().cloned());
     each_row_of(host, model, &[number], RowOptions { sha256: false, stats: true }, &mut |row| {

@@ -42,7 +42,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let all = [("", 9, 0), ("tensor", 0, 0), ("relative", 11, 40), ("max |a-b|", 11, 60), ("cosine", 9, 72)];
     let (shown, width) = columns(&all, middle.width);
     let pairs = &found.tensors;
-    table(frame, middle, &shown, (&mut app.pairs, pairs.len()), theme, |at| {
+    table(frame, middle, &shown, &mut app.pairs, pairs.len(), theme, |at| {
         let pair = &pairs[at];
         let values = pair.values.as_ref();
         let style = if pair.matters { theme.bad() } else { theme.good() };
@@ -62,15 +62,17 @@ fn side(pair: &TensorDiff) -> Option<&TensorSide> {
     pair.a.as_ref().or(pair.b.as_ref())
 }
 
+fn shown(side: &TensorSide) -> String {
+    format!("{} {} {:?}", escape(&side.name, 200), side.dtype, side.shape)
+}
+
 /// The tensor on both sides, and the reason why there is no distance.
 fn details(pair: &TensorDiff) -> Vec<Line<'static>> {
-    let shown = |side: &TensorSide| format!("{} {} {:?}", escape(&side.name, 200), side.dtype, side.shape);
-    let (a, b) = (pair.a.as_ref(), pair.b.as_ref());
-    let mut said = match (a, b) {
+    let mut said = match (&pair.a, &pair.b) {
         (Some(a), Some(b)) if a == b => vec![shown(a)],
-        _ => [("a: ", a), ("b: ", b)]
+        (a, b) => [("a: ", a), ("b: ", b)]
             .into_iter()
-            .filter_map(|(word, side)| Some(format!("{word}{}", shown(side?))))
+            .filter_map(|(word, side)| Some(format!("{word}{}", shown(side.as_ref()?))))
             .collect(),
     };
     let odd = pair.values.as_ref().map_or(0, |values| values.mismatched);

@@ -19,7 +19,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     };
     let all = [("group", 0, 0), ("parameters", 16, 40), ("size", 9, 60), ("what", 26, 72)];
     let (shown, width) = columns(&all, area.width);
-    table(frame, area, &shown, (&mut app.tree, lines.len()), theme, |at| {
+    table(frame, area, &shown, &mut app.tree, lines.len(), theme, |at| {
         let line = &lines[at];
         Row::new(shown.iter().map(|(head, own, _)| match *head {
             "group" => Text::raw(cut(&line.name, width)),

@@ -5,7 +5,6 @@ use super::parts::{flow, name, number, say};
 use super::stats::reasons;
 use crate::cli::verbs::tensors::show_value;
 use crate::cli::verbs::tui::state::App;
-use crate::cli::verbs::tui::worker::Measured;
 use apr_engine::verify::histogram::Histogram;
 use apr_engine::verify::stats::Stats;
 use apr_host::sizes::{show_count, show_size};
@@ -20,13 +19,14 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let Some(selected) = app.selected() else {
         return say(frame, area, "Select a tensor first: [t] lists them.");
     };
-    let (row, width) = (&app.contents.rows[selected], usize::from(area.width));
+    let row = &app.contents.rows[selected];
+    let width = usize::from(area.width);
     let kind = format!("{} {:?}, {}", row.dtype, row.shape, show_size(row.bytes));
     let mut lines = vec![Line::styled(name(&row.name, width), theme.head()), Line::raw(kind)];
     let measured = app.measured.get(&selected);
     lines.extend(flow(&measured.and_then(|one| one.stats.as_ref()).map(facts).unwrap_or_default(), width));
-    let is_bad = |one: &&Measured| !one.findings.is_empty() || one.error.is_some();
-    let style = measured.filter(is_bad).map_or_else(Default::default, |_| theme.bad());
+    let is_bad = measured.is_some_and(|one| !one.findings.is_empty() || one.error.is_some());
+    let style = if is_bad { theme.bad() } else { Default::default() };
     let said = measured.map(reasons).unwrap_or_default();
     lines.extend(said.iter().map(|text| Line::styled(escape(text, 1000), style)));
     let paragraph = Paragraph::new(lines.clone()).wrap(Wrap { trim: true });
@@ -50,8 +50,11 @@ fn facts(stats: &Stats) -> Vec<String> {
     let mut all: Vec<String> =
         values.iter().filter_map(|(what, value)| Some(format!("{what} {}", show_value((*value)?)))).collect();
     let counts = [("values", stats.count), ("zeros", stats.zeros), ("NaN", stats.nans), ("inf", stats.infs)];
-    let is_told = |(what, count): &&(&str, u64)| *count > 0 || *what != "inf";
-    all.extend(counts.iter().filter(is_told).map(|(what, n)| format!("{what} {}", show_count((*n).into()))));
+    for (what, count) in counts {
+        if count > 0 || what != "inf" {
+            all.push(format!("{what} {}", show_count(count.into())));
+        }
+    }
     all
 }
 
@@ -69,16 +72,17 @@ fn chart(frame: &mut Frame<'_>, area: Rect, histogram: &Histogram, theme: Theme)
     let most = bins.iter().map(|bin| bin.count).max().unwrap_or(0).max(1);
     // In eighths of a line: a bin with anything in it shows at least a mark.
     let tallest = u64::from(bars.height) * 8;
-    let height = |count: u64| (u128::from(count) * u128::from(tallest)).div_ceil(u128::from(most));
-    let bar = |count: u64| {
-        let height = u64::try_from(height(count)).unwrap_or(tallest);
+    let drawn = bins.iter().map(|bin| {
+        let height = (u128::from(bin.count) * u128::from(tallest)).div_ceil(u128::from(most));
+        let height = u64::try_from(height).unwrap_or(tallest);
         Bar::default().value(height).text_value("").style(theme.bar())
-    };
-    let group = BarGroup::default().bars(&bins.iter().map(|bin| bar(bin.count)).collect::<Vec<_>>());
+    });
+    let group = BarGroup::default().bars(&drawn.collect::<Vec<_>>());
     let widget = BarChart::default().data(group).bar_width(bar_width).bar_gap(0).max(tallest);
     let span = (n * bar_width).min(area.width);
     let each = if n == 1 { area.width } else { span.saturating_sub(1) / 2 };
-    let (low, high) = (number(first.from, each), number(last.to, each));
+    let low = number(first.from, each);
+    let high = number(last.to, each);
     let span = usize::from(span).saturating_sub(low.len());
     let axis = if bins.len() == 1 { low } else { format!("{low}{high:>span$}") };
     frame.render_widget(Line::raw(format!("tallest bar: {}", show_count(most.into()))), head);

@@ -63,9 +63,9 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
             .areas(frame.area());
     let width = usize::from(above.width);
-    let (name, doing) = (title(app), doing(app));
+    let doing = doing(app);
     let gap = width.saturating_sub(doing.chars().count());
-    let name = cut(&name, gap.saturating_sub(1));
+    let name = cut(&title(app), gap.saturating_sub(1));
     frame.render_widget(Line::styled(format!("{name:gap$}{doing}"), theme.title()), above);
     match app.view {
         _ if app.help => help::draw(frame, body),
@@ -94,11 +94,11 @@ fn title(app: &App) -> String {
 
 /// The task at work, or else the place in the list.
 fn doing(app: &App) -> String {
-    let count = |n: usize| show_count(n as u128);
     match (app.running, app.progress) {
         (Some(_), _) if app.stopping => "stopping ...".to_owned(),
         (Some(Task::All), _) => {
-            format!("measured {} of {}", count(app.measured.len()), count(app.contents.rows.len()))
+            let done = show_count(app.measured.len() as u128);
+            format!("measured {done} of {}", show_count(app.contents.rows.len() as u128))
         }
         (Some(Task::Compare), Some((done, total))) if total > 0 => {
             format!("comparing, {} %", u128::from(done.min(total)) * 100 / u128::from(total))
@@ -113,7 +113,10 @@ fn doing(app: &App) -> String {
                 (View::Graph | View::Compare, ..) => return String::new(),
                 _ => (app.list.at, app.shown.len()),
             };
-            if len == 0 { String::new() } else { format!("{} of {}", count(at + 1), count(len)) }
+            match len {
+                0 => String::new(),
+                len => format!("{} of {}", show_count(at as u128 + 1), show_count(len as u128)),
+            }
         }
     }
 }

@@ -73,7 +73,8 @@ pub fn table<'r>(
     frame: &mut Frame<'_>,
     area: Rect,
     columns: &[Column],
-    (cursor, len): (&mut Cursor, usize),
+    cursor: &mut Cursor,
+    len: usize,
     theme: Theme,
     mut row: impl FnMut(usize) -> Row<'r>,
 ) {

@@ -5,7 +5,6 @@ use super::parts::{cell, columns, name, say, table};
 use crate::cli::verbs::tui::state::App;
 use crate::cli::verbs::tui::worker::Measured;
 use apr_engine::architecture::Expected;
-use apr_engine::verify::stats::Stats;
 use apr_sdk::escape;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -20,16 +19,18 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
         Layout::vertical([Constraint::Length(lines), Constraint::Fill(1), Constraint::Length(below)])
             .areas(area);
     let summary = app.contents.summary.iter().take(usize::from(lines));
-    let line = |(label, text): &(String, String)| Line::raw(format!("{label:13}  {}", escape(text, 400)));
-    frame.render_widget(Paragraph::new(summary.map(line).collect::<Vec<_>>()), above);
+    let summary = summary.map(|(label, text)| Line::raw(format!("{label:13}  {}", escape(text, 400))));
+    frame.render_widget(Paragraph::new(summary.collect::<Vec<_>>()), above);
     if app.shown.is_empty() {
         return say(frame, middle, "There is no tensor to measure.");
     }
     let all =
         [("", 4, 0), ("tensor", 0, 0), ("mean", 11, 28), ("std", 11, 44), ("min", 11, 64), ("max", 11, 64)];
     let (shown, width) = columns(&all, middle.width);
-    let (rows, numbers, measured) = (&app.contents.rows, &app.shown, &app.measured);
-    table(frame, middle, &shown, (&mut app.list, numbers.len()), theme, |at| {
+    let rows = &app.contents.rows;
+    let numbers = &app.shown;
+    let measured = &app.measured;
+    table(frame, middle, &shown, &mut app.list, numbers.len(), theme, |at| {
         let measured = measured.get(&numbers[at]);
         let stats = measured.and_then(|measured| measured.stats.as_ref());
         let (verdict, style) = match measured.map(verdict) {
@@ -37,14 +38,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
             Some(verdict @ ("BAD" | "ERR")) => (verdict, theme.bad()),
             verdict => (verdict.unwrap_or(""), theme.head()),
         };
-        let figure = |of: fn(&Stats) -> Option<f64>, width| cell(stats.and_then(of), width);
         Row::new(shown.iter().map(|(head, own, _)| match *head {
             "" => Text::styled(verdict, style),
             "tensor" => Text::raw(name(&rows[numbers[at]].name, width)),
-            "mean" => figure(|stats| stats.mean, *own),
-            "std" => figure(|stats| stats.std, *own),
-            "min" => figure(|stats| stats.min.map(|end| end.value), *own),
-            _ => figure(|stats| stats.max.map(|end| end.value), *own),
+            "mean" => cell(stats.and_then(|stats| stats.mean), *own),
+            "std" => cell(stats.and_then(|stats| stats.std), *own),
+            "min" => cell(stats.and_then(|stats| Some(stats.min.as_ref()?.value)), *own),
+            _ => cell(stats.and_then(|stats| Some(stats.max.as_ref()?.value)), *own),
         }))
     });
     let selected = app.selected().and_then(|number| app.measured.get(&number));
@@ -74,12 +74,12 @@ pub fn reasons(measured: &Measured) -> Vec<String> {
     }
     let findings = measured.findings.iter();
     let mut said: Vec<String> = findings.map(|found| format!("{} [{}]", found.message, found.code)).collect();
-    let is_range =
-        |text: &String| measured.expected.as_ref().is_some_and(|range| text.contains(&range.source));
     said.extend(measured.stats_missing.clone());
     said.extend(measured.unexamined.as_ref().map(|why| format!("not judged: {why}")));
     match &measured.expected {
-        Some(expected) if !said.iter().any(is_range) => said.push(ranges(expected)),
+        Some(expected) if !said.iter().any(|text| text.contains(&expected.source)) => {
+            said.push(ranges(expected));
+        }
         None if said.is_empty() => said.push("no rule is broken; no range is expected of it".to_owned()),
         _ => {}
     }
@@ -87,9 +87,8 @@ pub fn reasons(measured: &Measured) -> Vec<String> {
 }
 
 fn ranges(expected: &Expected) -> String {
-    let range = |(figure, [low, high]): &(_, [f64; 2])| {
+    let ranges = expected.ranges.iter().map(|(figure, [low, high])| {
         format!("{} {low} to {high}", apr_engine::architecture::Figure::name(*figure))
-    };
-    let ranges: Vec<String> = expected.ranges.iter().map(range).collect();
-    format!("expected: {} ({})", ranges.join(", "), expected.source)
+    });
+    format!("expected: {} ({})", ranges.collect::<Vec<_>>().join(", "), expected.source)
 }

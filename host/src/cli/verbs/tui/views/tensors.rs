@@ -18,8 +18,9 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     }
     let all = [("tensor", 0, 0), ("type", 8, 24), ("shape", 20, 56), ("size", 9, 40)];
     let (shown, width) = columns(&all, area.width);
-    let (rows, numbers) = (&app.contents.rows, &app.shown);
-    table(frame, area, &shown, (&mut app.list, numbers.len()), theme, |at| {
+    let rows = &app.contents.rows;
+    let numbers = &app.shown;
+    table(frame, area, &shown, &mut app.list, numbers.len(), theme, |at| {
         let row = &rows[numbers[at]];
         Row::new(shown.iter().map(|(head, own, _)| match *head {
             "tensor" => Text::raw(name(&row.name, width)),

@@ -50,7 +50,6 @@ impl Carried {
         // A parsed value takes up to 32 bytes for two bytes of text (a digit and its comma).
         limits.budget.charge((text.len() as u64).saturating_mul(16))?;
         let json: Json = serde_json::from_slice(text).map_err(|e| Error::malformed(e.to_string()))?;
-        let wrong = || Error::malformed("it is not what apr writes there");
         let mut carried = Carried::default();
         for (key, value) in json.as_object().ok_or_else(wrong)? {
             match key.as_str() {
@@ -62,8 +61,8 @@ impl Carried {
                     }
                 }
                 "order" if members.contains(&Member::Order) => {
-                    let place = |json: &Json| json.as_u64().and_then(|n| usize::try_from(n).ok());
-                    let places = value.as_array().ok_or_else(wrong)?.iter().map(place);
+                    let places = value.as_array().ok_or_else(wrong)?.iter();
+                    let places = places.map(|json| json.as_u64().and_then(|n| usize::try_from(n).ok()));
                     carried.order = Some(places.collect::<Option<_>>().ok_or_else(wrong)?);
                 }
                 _ => return Err(wrong()),
@@ -92,8 +91,10 @@ impl Carried {
         if !["", "none"].contains(&dialect) && !unmarked.contains(&dialect) {
             carried.dialect = Some(dialect.to_owned());
         }
-        let lost = |foreign: &&Foreign| foreign.format != own && says_something(foreign);
-        for foreign in model.foreign.iter().filter(lost) {
+        for foreign in &model.foreign {
+            if foreign.format == own || !says_something(foreign) {
+                continue;
+            }
             let mut kept = foreign.clone();
             for file in &mut kept.files {
                 for (_, value) in &mut file.typed {
@@ -147,6 +148,10 @@ impl Carried {
     }
 }
 
+fn wrong() -> Error {
+    Error::malformed("it is not what apr writes there")
+}
+
 /// Serializes records into a JSON object keyed by format. Their bytes must be in memory.
 ///
 /// # Errors
@@ -154,8 +159,7 @@ impl Carried {
 pub fn formats_to_json(formats: &[Foreign]) -> Result<Map<String, Json>> {
     let mut map = Map::new();
     for foreign in formats {
-        let mut held = |bytes: &crate::Bytes| Ok(bytes.clone());
-        let json = json::foreign_to_json(foreign, true, &mut |_| Ok(None), &mut held)?;
+        let json = json::foreign_to_json(foreign, true, &mut |_| Ok(None), &mut |bytes| Ok(bytes.clone()))?;
         map.insert(foreign.format.clone(), json);
     }
     Ok(map)
@@ -167,11 +171,10 @@ pub fn formats_to_json(formats: &[Foreign]) -> Result<Map<String, Json>> {
 /// Malformed for another form, for keys that are not format ids, and for `own`: its keys come from the file
 /// itself, never from this text.
 pub fn formats(map: &Map<String, Json>, own: &str) -> Result<Vec<Foreign>> {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     let mut found = Vec::with_capacity(map.len());
     for (format, json) in map {
-        let wrong = || Error::malformed("it is not what apr writes there");
-        if format == own || format.is_empty() || !format.bytes().all(fits) {
+        let fits = format.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if format == own || format.is_empty() || !fits {
             return Err(wrong());
         }
         found.push(json::foreign_from_json(format, json, &mut |_| Err(wrong()))?);

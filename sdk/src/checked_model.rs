@@ -138,13 +138,15 @@ impl Carries {
         if self.one_tensor && model.tensors.len() != 1 {
             return Err(Refusal { obstacle: Obstacle::Count(model.tensors.len()), tensor: None });
         }
-        let refuse = |tensor: &Tensor, obstacle| Refusal { obstacle, tensor: Some(tensor.name.clone()) };
         for tensor in &model.tensors {
             if let Some(obstacle) = self.obstacle(tensor) {
-                return Err(refuse(tensor, obstacle));
+                return Err(Refusal { obstacle, tensor: Some(tensor.name.clone()) });
             }
         }
-        same_name(&model.tensors).map_or(Ok(()), |twice| Err(refuse(twice, Obstacle::SameName)))
+        match same_name(&model.tensors) {
+            Some(twice) => Err(Refusal { obstacle: Obstacle::SameName, tensor: Some(twice.name.clone()) }),
+            None => Ok(()),
+        }
     }
 
     fn obstacle(&self, tensor: &Tensor) -> Option<Obstacle> {

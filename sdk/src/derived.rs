@@ -103,22 +103,24 @@ impl Default for DerivedNumbers {
 impl DerivedNumbers {
     /// A number that JSON cannot say is text.
     fn to_json(&self) -> Json {
-        let number = |value: &f64| match value.is_finite() {
+        let values = match self {
+            DerivedNumbers::Tensor(name) => return Json::from(name.as_str()),
+            DerivedNumbers::Values(values) => values.iter(),
+        };
+        let values = values.map(|value| match value.is_finite() {
             true => Json::from(*value),
             false => Json::from(value.to_string()),
-        };
-        match self {
-            DerivedNumbers::Tensor(name) => Json::from(name.as_str()),
-            DerivedNumbers::Values(values) => values.iter().map(number).collect(),
-        }
+        });
+        values.collect()
     }
 
     fn of(json: &Json) -> Option<DerivedNumbers> {
         if let Some(name) = json.as_str() {
             return Some(DerivedNumbers::Tensor(name.to_owned()));
         }
-        let number = |json: &Json| json.as_f64().or_else(|| json.as_str()?.parse().ok());
-        Some(DerivedNumbers::Values(json.as_array()?.iter().map(number).collect::<Option<_>>()?))
+        let values =
+            json.as_array()?.iter().map(|json| json.as_f64().or_else(|| json.as_str()?.parse().ok()));
+        Some(DerivedNumbers::Values(values.collect::<Option<_>>()?))
     }
 }
 
@@ -148,8 +150,7 @@ impl DerivedUnknown {
     }
 
     fn of(json: &Json) -> Option<DerivedUnknown> {
-        let text = |key: &str| json.get(key)?.as_str().map(str::to_owned);
-        Some(DerivedUnknown { codes: text("codes")?, by: text("by")?, why: text("why")? })
+        Some(DerivedUnknown { codes: text(json, "codes")?, by: text(json, "by")?, why: text(json, "why")? })
     }
 }
 
@@ -159,8 +160,7 @@ impl DerivedStated {
     }
 
     fn of(json: &Json) -> Option<DerivedStated> {
-        let text = |key: &str| json.get(key)?.as_str().map(str::to_owned);
-        Some(DerivedStated { name: text("name")?, by: text("by")?, json: text("json")? })
+        Some(DerivedStated { name: text(json, "name")?, by: text(json, "by")?, json: text(json, "json")? })
     }
 }
 
@@ -190,14 +190,15 @@ impl DerivedWeight {
     }
 
     fn of(json: &Json) -> Option<DerivedWeight> {
-        let text = |key: &str| json.get(key)?.as_str().map(str::to_owned);
-        let numbers = |key: &str| json.get(key).map(|json| DerivedNumbers::of(json).ok_or(()));
         Some(DerivedWeight {
-            name: text("name")?,
-            by: text("by")?,
-            codes: text("codes")?,
-            scales: numbers("scales")?.ok()?,
-            zeros: numbers("zeros").transpose().ok()?,
+            name: text(json, "name")?,
+            by: text(json, "by")?,
+            codes: text(json, "codes")?,
+            scales: DerivedNumbers::of(json.get("scales")?)?,
+            zeros: match json.get("zeros") {
+                Some(zeros) => Some(DerivedNumbers::of(zeros)?),
+                None => None,
+            },
             axis: json.get("axis").and_then(Json::as_i64),
             block: json.get("block").and_then(Json::as_u64),
             beside: json.get("beside").map_or(Some(Vec::new()), texts)?,
@@ -207,6 +208,10 @@ impl DerivedWeight {
             },
         })
     }
+}
+
+fn text(json: &Json, key: &str) -> Option<String> {
+    json.get(key)?.as_str().map(str::to_owned)
 }
 
 fn texts(json: &Json) -> Option<Vec<String>> {
@@ -219,8 +224,8 @@ impl Derived {
         let weights: Vec<Json> = self.weights.iter().map(DerivedWeight::to_json).collect();
         let unknown: Vec<Json> = self.unknown.iter().map(DerivedUnknown::to_json).collect();
         let stated: Vec<Json> = self.stated.iter().map(DerivedStated::to_json).collect();
-        let (keys, unused) = (&self.keys, &self.unused);
-        json!({"weights": weights, "keys": keys, "unused": unused, "unknown": unknown, "stated": stated})
+        let unused = &self.unused;
+        json!({"weights": weights, "keys": self.keys, "unused": unused, "unknown": unknown, "stated": stated})
             .to_string()
     }
 
@@ -229,16 +234,24 @@ impl Derived {
     /// # Errors
     /// Plugin for anything else.
     pub fn from_json(text: &[u8]) -> Result<Derived> {
-        let wrong = || Error::plugin("a description of derived weights is none");
-        let json: Json = serde_json::from_slice(text).map_err(|_| wrong())?;
-        let weights = json.get("weights").and_then(Json::as_array).ok_or_else(wrong)?;
-        let weights = weights.iter().map(DerivedWeight::of).collect::<Option<_>>().ok_or_else(wrong)?;
-        let list = |key: &str| json.get(key).and_then(texts).ok_or_else(wrong);
-        let unknown = json.get("unknown").and_then(Json::as_array).ok_or_else(wrong)?;
-        let unknown = unknown.iter().map(DerivedUnknown::of).collect::<Option<_>>().ok_or_else(wrong)?;
-        let stated = json.get("stated").and_then(Json::as_array).ok_or_else(wrong)?;
-        let stated = stated.iter().map(DerivedStated::of).collect::<Option<_>>().ok_or_else(wrong)?;
-        Ok(Derived { weights, keys: list("keys")?, unused: list("unused")?, unknown, stated })
+        let json = serde_json::from_slice::<Json>(text).ok();
+        let derived = json.as_ref().and_then(Derived::of);
+        derived.ok_or_else(|| Error::plugin("a description of derived weights is none"))
+    }
+
+    fn of(json: &Json) -> Option<Derived> {
+        Some(Derived {
+            weights: json.get("weights")?.as_array()?.iter().map(DerivedWeight::of).collect::<Option<_>>()?,
+            keys: texts(json.get("keys")?)?,
+            unused: texts(json.get("unused")?)?,
+            unknown: json
+                .get("unknown")?
+                .as_array()?
+                .iter()
+                .map(DerivedUnknown::of)
+                .collect::<Option<_>>()?,
+            stated: json.get("stated")?.as_array()?.iter().map(DerivedStated::of).collect::<Option<_>>()?,
+        })
     }
 }
 

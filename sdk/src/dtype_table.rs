@@ -118,12 +118,12 @@ impl DType {
 const fn row(
     dtype: DType,
     name: &'static str,
-    (block_elements, block_bytes): (u32, u32),
+    block: (u32, u32),
     kind: DTypeKind,
     packing: Packing,
     swap: &'static [SwapField],
 ) -> DTypeInfo {
-    DTypeInfo { dtype, name, block_elements, block_bytes, kind, packing, swap }
+    DTypeInfo { dtype, name, block_elements: block.0, block_bytes: block.1, kind, packing, swap }
 }
 
 const fn swap(offset: u16, width: u16, count: u16) -> SwapField {

@@ -6,7 +6,8 @@
 pub fn from_f16(bits: u16) -> f32 {
     const LEADING: u32 = 1 << 23;
     const REBIAS: u32 = (127 - 15) << 23;
-    let (sign, magnitude) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
+    let sign = u32::from(bits & 0x8000) << 16;
+    let magnitude = u32::from(bits & 0x7fff);
     let all_if = |is: bool| if is { u32::MAX } else { 0 };
     let is_subnormal = all_if(magnitude < 0x400);
     let is_odd = all_if(magnitude >= 0x7c00);
@@ -25,7 +26,8 @@ pub fn to_f16(value: f32) -> u16 {
     const SHIFT: f32 = 0.5;
     const REBIAS: u32 = (127 - 15) << 23;
     let bits = value.to_bits();
-    let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+    let sign = bits >> 16 & 0x8000;
+    let magnitude = bits & 0x7fff_ffff;
     let normal = magnitude.wrapping_sub(REBIAS).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
     let subnormal = (f32::from_bits(magnitude) + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits());
     let nan = 0x7e00 | magnitude >> 13 & 0x3ff;

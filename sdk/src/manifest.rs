@@ -144,14 +144,15 @@ impl FormatManifest {
     /// Returns whether `key` of `file` matches one of `patterns`: `FILE:KEY`, or `KEY` in any file; a trailing `*` of
     /// either matches any rest.
     pub fn speaks(patterns: &[String], file: &str, key: &str) -> bool {
-        let is = |wanted: &str, name: &str| {
-            wanted.strip_suffix('*').map_or(wanted == name, |start| name.starts_with(start))
-        };
         patterns.iter().any(|pattern| {
             let (of, wanted) = pattern.split_once(':').unwrap_or((file, pattern));
-            is(of, file) && is(wanted, key)
+            fits(of, file) && fits(wanted, key)
         })
     }
+}
+
+fn fits(wanted: &str, name: &str) -> bool {
+    wanted.strip_suffix('*').map_or(wanted == name, |start| name.starts_with(start))
 }
 
 /// A byte pattern at a fixed offset.

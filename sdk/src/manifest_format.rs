@@ -52,8 +52,8 @@ impl Manifest {
 }
 
 fn check_id(what: &str, id: &str) -> Result<()> {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    if !id.is_empty() && id.len() <= 64 && id.bytes().all(fits) {
+    let fits = id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if !id.is_empty() && id.len() <= 64 && fits {
         return Ok(());
     }
     let shown = escape(id, 64);
@@ -116,21 +116,21 @@ impl<'a> Lines<'a> {
 
     /// Parses a list of `A:B` words.
     fn pairs(&self, key: &str) -> Result<Vec<(String, String)>> {
-        let pair = |word: &String| {
-            let pair = word.split_once(':').map(|(a, b)| (a.to_owned(), b.to_owned()));
-            pair.ok_or_else(|| Error::plugin(format!("the manifest's `{key}` has a word without `:`")))
-        };
-        self.words(key).iter().map(pair).collect()
+        let words = self.words(key);
+        let pairs = words.iter().map(|word| word.split_once(':').map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let pairs: Option<_> = pairs.collect();
+        pairs.ok_or_else(|| Error::plugin(format!("the manifest's `{key}` has a word without `:`")))
     }
 
     fn typed_keys(&self, key: &str) -> Result<Vec<(String, String)>> {
-        let pair = |word: &String| match word.rsplit_once(':') {
+        let words = self.words(key);
+        let pairs = words.iter().map(|word| match word.rsplit_once(':') {
             Some((name, kind)) if !name.is_empty() && !kind.is_empty() => {
                 Ok((name.to_owned(), kind.to_owned()))
             }
             _ => Err(bad(key, word)),
-        };
-        self.words(key).iter().map(pair).collect()
+        });
+        pairs.collect()
     }
 
     fn format(&self, id: String) -> Result<FormatManifest> {
@@ -306,8 +306,9 @@ fn parse_magic(key: &str, word: &str) -> Result<Magic> {
 fn parse_option(id: &str, name: &str, value: &str, of_kernel: bool) -> Result<OptionSpec> {
     let odd = || bad(&format!("{id}.option.{name}"), value);
     let mut words = value.splitn(4, ' ');
-    let (when, kind, default) = (words.next(), words.next(), words.next());
-    let (when, kind, default) = (when.ok_or_else(odd)?, kind.ok_or_else(odd)?, default.ok_or_else(odd)?);
+    let when = words.next().ok_or_else(odd)?;
+    let kind = words.next().ok_or_else(odd)?;
+    let default = words.next().ok_or_else(odd)?;
     let kind = match kind.split_once(':') {
         None if kind == "flag" => OptionKind::Flag,
         None if kind == "integer" => OptionKind::Integer,

@@ -36,11 +36,12 @@ impl MemorySource {
     /// The names directly below `prefix`, with the prefix removed; sorted, folders end in `/`.
     fn below(&self, prefix: &str) -> Vec<String> {
         let files = self.files.iter().skip(usize::from(self.is_folder));
-        let direct = |name: &str| match name.split_once('/') {
+        let below = files.filter_map(|f| f.0.strip_prefix(prefix));
+        let direct = below.map(|name| match name.split_once('/') {
             Some((folder, _)) => format!("{folder}/"),
             None => name.to_owned(),
-        };
-        let mut names: Vec<_> = files.filter_map(|f| f.0.strip_prefix(prefix)).map(direct).collect();
+        });
+        let mut names: Vec<_> = direct.collect();
         names.sort();
         names.dedup();
         names

@@ -102,17 +102,17 @@ impl<'a> ModelBuilder<'a> {
     }
 }
 
+fn is_inside(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// Checks that every element a strided view reaches lies within an extent of `len` bytes.
 fn view_fits(tensor: &TensorDecl<'_>, view: &crate::View, len: u64) -> Result<()> {
-    let wrong = |text: String| Err(Error::malformed(text));
-    let info = tensor.dtype.require()?;
-    if view.strides.len() != tensor.shape.len() || info.block_elements != 1 {
-        return wrong(format!(
-            "a view of {} strides for {} {:?}",
-            view.strides.len(),
-            tensor.dtype,
-            tensor.shape
-        ));
+    let TensorDecl { dtype, shape, .. } = tensor;
+    let info = dtype.require()?;
+    if view.strides.len() != shape.len() || info.block_elements != 1 {
+        let message = format!("a view of {} strides for {dtype} {shape:?}", view.strides.len());
+        return Err(Error::malformed(message));
     }
     if tensor.shape.contains(&0) {
         return Ok(());
@@ -123,7 +123,7 @@ fn view_fits(tensor: &TensorDecl<'_>, view: &crate::View, len: u64) -> Result<()
     let end = last.and_then(|at| at.checked_add(1)).and_then(|n| n.checked_mul(u64::from(info.block_bytes)));
     match end {
         Some(end) if end <= len => Ok(()),
-        _ => wrong(format!("a view of {} {:?} reaches past its {len} bytes", tensor.dtype, tensor.shape)),
+        _ => Err(Error::malformed(format!("a view of {dtype} {shape:?} reaches past its {len} bytes"))),
     }
 }
 
@@ -214,11 +214,10 @@ impl ModelSink for ModelBuilder<'_> {
         if self.model.assets.iter().any(|asset| asset.name == name) {
             return Err(Error::malformed(format!("asset `{}` is there twice", crate::escape(name, 120))));
         }
-        let inside =
-            |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
-        let clash = |asset: &&Asset| inside(name, &asset.name) || inside(&asset.name, name);
-        if let Some(other) = self.model.assets.iter().find(clash) {
-            let (name, other) = (crate::escape(name, 120), crate::escape(&other.name, 120));
+        let mut assets = self.model.assets.iter();
+        if let Some(other) = assets.find(|one| is_inside(name, &one.name) || is_inside(&one.name, name)) {
+            let name = crate::escape(name, 120);
+            let other = crate::escape(&other.name, 120);
             return Err(Error::malformed(format!(
                 "the assets `{other}` and `{name}`: one is a folder of the other"
             )));
@@ -289,7 +288,8 @@ impl ModelSink for ModelBuilder<'_> {
             Fact::Checksum(checksum) => {
                 self.inside(checksum.covers)?;
                 self.bytes(&checksum.stored)?;
-                let (sum, len) = (checksum.sum, checksum.stored.len());
+                let sum = checksum.sum;
+                let len = checksum.stored.len();
                 let want = sum.width().ok_or_else(|| Error::unsupported(format!("there is no {sum}")))?;
                 let tensors = self.model.tensors.len() as u64;
                 if matches!(checksum.coding, Coding::Streamed(tensor) if tensor >= tensors) {

@@ -96,7 +96,8 @@ impl Options {
 
     /// Sets `name`, replacing an earlier value.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
-        let (name, value) = (name.into(), value.into());
+        let name = name.into();
+        let value = value.into();
         match self.values.iter_mut().find(|(n, _)| *n == name) {
             Some(slot) => slot.1 = value,
             None => self.values.push((name, value)),

@@ -11,9 +11,10 @@ pub fn checked_elements(shape: &[u64]) -> Result<u64> {
     if shape.contains(&0) {
         return Ok(0);
     }
-    let overflow = || Error::malformed(format!("shape {shape:?} has more than 2^63 elements"));
-    let product = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d)).ok_or_else(overflow)?;
-    if product > i64::MAX as u64 { Err(overflow()) } else { Ok(product) }
+    match shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d)) {
+        Some(product) if product <= i64::MAX as u64 => Ok(product),
+        _ => Err(Error::malformed(format!("shape {shape:?} has more than 2^63 elements"))),
+    }
 }
 
 /// The number of payload bytes of a tensor of `dtype` and `shape` (outermost dimension first).
@@ -24,7 +25,8 @@ pub fn checked_elements(shape: &[u64]) -> Result<u64> {
 pub fn checked_payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
     let info = dtype.require()?;
     let elements = checked_elements(shape)?;
-    let (per_block, block_bytes) = (u64::from(info.block_elements), u64::from(info.block_bytes));
+    let per_block = u64::from(info.block_elements);
+    let block_bytes = u64::from(info.block_bytes);
     if info.packing == Packing::Row && per_block > 1 {
         let row = shape.last().copied().unwrap_or(1);
         if row % per_block != 0 {
@@ -35,14 +37,14 @@ pub fn checked_payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
         }
     }
     let blocks = elements.div_ceil(per_block);
-    let overflow =
-        || Error::malformed(format!("{} tensor of shape {shape:?} has more than 2^63 bytes", info.name));
     let bytes = match info.packing {
         Packing::Row => blocks.checked_mul(block_bytes),
         // Bits are packed: bytes = ceil(n · bits / 8), where bits / 8 = block_bytes / block_elements.
         Packing::Flat => elements.checked_mul(block_bytes).map(|n| n.div_ceil(per_block)),
     };
-    bytes.filter(|&n| n <= i64::MAX as u64).ok_or_else(overflow)
+    bytes.filter(|&n| n <= i64::MAX as u64).ok_or_else(|| {
+        Error::malformed(format!("{} tensor of shape {shape:?} has more than 2^63 bytes", info.name))
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use crate::{ForeignFile, Model, Result, Tensor};
 /// # Errors
 /// Any error from `len`.
 pub fn split(model: &Model, most: u64, len: impl Fn(&Tensor) -> Result<u64>) -> Result<Vec<Vec<usize>>> {
-    let (mut runs, mut run, mut size) = (Vec::new(), Vec::new(), 0u64);
+    let mut runs = Vec::new();
+    let mut run = Vec::new();
+    let mut size = 0u64;
     for (n, tensor) in model.tensors.iter().enumerate() {
         let len = len(tensor)?;
         if !run.is_empty() && size.checked_add(len).is_none_or(|sum| sum > most) {

@@ -244,7 +244,8 @@ fn wire_len(kind: ValueType, bytes: &[u8], depth: u32) -> Result<usize> {
         ValueType::ARRAY => {
             let item =
                 bytes.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes).ok_or_else(cut)?;
-            let (item, count) = (ValueType(item), number(4)?);
+            let item = ValueType(item);
+            let count = number(4)?;
             if item.name().is_none() {
                 return Err(Error::malformed(format!("metadata array of unknown element type {}", item.0)));
             }

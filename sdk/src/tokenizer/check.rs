@@ -94,7 +94,7 @@ fn merges(parts: &Parts, ids: &HashMap<&str, u32>) -> Result<()> {
         joined.push_str(a);
         joined.push_str(b.strip_prefix(prefix).unwrap_or(b));
         if !ids.contains_key(joined.as_str()) {
-            let (a, b) = (escape(a, 40), escape(b, 40));
+            let [a, b] = [a, b].map(|text| escape(text, 40));
             return Err(Error::malformed(format!("merge {n} of `{a}` and `{b}` gives no token")));
         }
     }
@@ -122,7 +122,8 @@ fn named_ids(parts: &Parts) -> Result<()> {
     let ends = parts.ends.iter().map(|id| ("end", id));
     for (name, id) in parts.special.iter().map(|(name, id)| (name.as_str(), id)).chain(ends) {
         if *id >= parts.vocab_size {
-            let (name, size) = (escape(name, 40), parts.vocab_size);
+            let name = escape(name, 40);
+            let size = parts.vocab_size;
             return Err(Error::malformed(format!("the token `{name}` is {id}, the vocabulary has {size}")));
         }
     }

@@ -53,21 +53,20 @@ pub fn core(tokenizer: &Tokenizer) -> Core {
             _ => (unused(id), TokenType::Unused),
         })
         .collect();
-    let stated = || match &tokenizer.scores {
+    let stated = match &tokenizer.scores {
         Some(scores) => Some(Cow::Borrowed(scores)),
         None => scores_of_merges(tokenizer).map(Cow::Owned),
     };
-    let scores =
-        stated().filter(|_| by_score).map(|scores| scores_of(tokenizer, &scores)).unwrap_or_default();
+    let scores = stated.filter(|_| by_score).map(|scores| scores_of(tokenizer, &scores)).unwrap_or_default();
     let merges = if scores.is_empty() { tokenizer.merges.clone() } else { Vec::new() };
-    let keep = |name: &str| SPECIAL.contains(&name);
+    let special = tokenizer.special.iter().filter(|(name, _)| SPECIAL.contains(&name.as_str()));
     Core {
         kind: tokenizer.kind,
         spelling: tokenizer.spelling,
         tokens,
         scores,
         merges,
-        special: tokenizer.special.iter().filter(|(name, _)| keep(name)).cloned().collect(),
+        special: special.cloned().collect(),
         add: tokenizer.add.iter().filter(|(name, yes)| adds(name, *yes)).cloned().collect(),
         charsmap: tokenizer.charsmap.clone().filter(|_| tokenizer.kind == Kind::Unigram),
         treatment: Treatment::of(tokenizer),
@@ -77,13 +76,13 @@ pub fn core(tokenizer: &Tokenizer) -> Core {
 
 /// The score of every id whose token is found by score, rounded to the 32 bits that formats store.
 fn scores_of(tokenizer: &Tokenizer, scores: &[f64]) -> Vec<Option<f32>> {
-    let one = |id: u32| {
+    let rounded = (0..tokenizer.vocab_size).map(|id| {
         let there = tokenizer.written(id) && tokenizer.token(id).is_some() && counts(tokenizer.type_of(id));
         let score = usize::try_from(id).ok().and_then(|at| scores.get(at)).filter(|_| there)?;
         #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
         Some(*score as f32)
-    };
-    (0..tokenizer.vocab_size).map(one).collect()
+    });
+    rounded.collect()
 }
 
 /// Returns whether an add flag counts. "No separator" is the same as no statement.
@@ -148,13 +147,16 @@ fn from_bytes(text: &str) -> Option<String> {
 /// The byte that one of GPT-2's 256 byte characters stands for.
 pub fn byte_of(c: char) -> Option<u8> {
     let code = u32::from(c);
-    let own = |b: u32| matches!(b, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-    if own(code) {
+    if is_own(code) {
         return u8::try_from(code).ok();
     }
     // The remaining bytes are numbered consecutively from U+0100, in byte order.
     let nth = usize::try_from(code.checked_sub(0x100)?).ok()?;
-    (0..=255u8).filter(|b| !own(u32::from(*b))).nth(nth)
+    (0..=255u8).filter(|b| !is_own(u32::from(*b))).nth(nth)
+}
+
+fn is_own(code: u32) -> bool {
+    matches!(code, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff)
 }
 
 #[cfg(test)]

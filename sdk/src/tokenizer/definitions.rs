@@ -68,8 +68,10 @@ fn pieces(parts: &mut Parts, space_first: SpaceFirst) {
     if space_first != SpaceFirst::Never {
         decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
     }
-    let sequence = |steps: Vec<Json>| json!({"type": "Sequence", "normalizers": steps});
-    parts.normalizer = Some(normalizers).filter(|steps| !steps.is_empty()).map(sequence);
+    parts.normalizer = match normalizers.is_empty() {
+        true => None,
+        false => Some(json!({"type": "Sequence", "normalizers": normalizers})),
+    };
     parts.decoder = Some(json!({"type": "Sequence", "decoders": decoders}));
     parts.byte_fallback = has_bytes(parts);
     parts.fuse_unk = true;
@@ -118,22 +120,26 @@ pub struct Around {
     pub sep: Option<u32>,
 }
 
+fn special(token: Option<(u32, &str)>, type_id: u32) -> Option<Json> {
+    token.map(|(_, text)| json!({"SpecialToken": {"id": text, "type_id": type_id}}))
+}
+
+fn sequence(id: &str, type_id: u32) -> Option<Json> {
+    Some(json!({"Sequence": {"id": id, "type_id": type_id}}))
+}
+
 /// A post-processor that adds these tokens; `None` if there is nothing to add.
 pub fn post_processor(parts: &Parts, around: Around) -> Option<Json> {
-    let token = |id: Option<u32>| id.and_then(|id| parts.token(id).map(|text| (id, text)));
-    let (bos, eos, sep) = (token(around.bos), token(around.eos), token(around.sep));
+    let [bos, eos, sep] = [around.bos, around.eos, around.sep]
+        .map(|id| id.and_then(|id| parts.token(id).map(|text| (id, text))));
     if bos.is_none() && eos.is_none() && sep.is_none() {
         return (parts.spelling == Spelling::Bytes).then(bytes);
     }
-    let special = |token: Option<(u32, &str)>, type_id: u32| {
-        token.map(|(_, text)| json!({"SpecialToken": {"id": text, "type_id": type_id}}))
-    };
-    let sequence = |id: &str, type_id: u32| Some(json!({"Sequence": {"id": id, "type_id": type_id}}));
     let single = [special(bos, 0), sequence("A", 0), special(eos, 0)];
     // Only a separator goes between two texts. Tokenizers without segment types start the second text with
     // `bos` again, unless that token doubles as end or separator.
-    let named = |name: &str| parts.special_id(name).is_some() && parts.special_id(name) == around.bos;
-    let anew = bos.filter(|_| eos.is_none() && !named("eos") && !named("sep"));
+    let mut others = ["eos", "sep"].into_iter().filter_map(|name| parts.special_id(name));
+    let anew = bos.filter(|_| eos.is_none() && !others.any(|id| Some(id) == around.bos));
     let second = u32::from(parts.kind == Kind::WordPiece);
     let pair = [
         special(bos, 0),

@@ -38,12 +38,9 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
     if !parts.notes.is_empty() {
         put("notes", parts.notes.iter().map(|note| Json::from(note.as_str())).collect());
     }
-    let object = |list: Map<String, Json>| (!list.is_empty()).then_some(Json::Object(list));
     let ids = parts.special.iter().map(|(name, id)| (name.clone(), Json::from(*id))).collect();
     let add = parts.add.iter().map(|(name, yes)| (name.clone(), Json::from(*yes))).collect();
     let templates = parts.chat_templates.iter().map(|(n, t)| (n.clone(), Json::from(t.as_str()))).collect();
-    let flag = |yes: bool| yes.then_some(Json::Bool(true));
-    let text = |text: &Option<String>| text.as_deref().map(Json::from);
     let rest = [
         ("special", object(ids)),
         ("add", object(add)),
@@ -51,8 +48,8 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
         ("byte_fallback", flag(parts.byte_fallback)),
         ("fuse_unk", flag(parts.fuse_unk)),
         ("ignore_merges", flag(parts.ignore_merges)),
-        ("continuing_prefix", text(&parts.continuing_prefix)),
-        ("word_suffix", text(&parts.word_suffix)),
+        ("continuing_prefix", parts.continuing_prefix.as_deref().map(Json::from)),
+        ("word_suffix", parts.word_suffix.as_deref().map(Json::from)),
         ("max_word_chars", parts.max_word_chars.map(Json::from)),
         ("add_space_prefix", parts.add_space_prefix.map(Json::from)),
         ("remove_extra_whitespaces", parts.remove_extra_whitespaces.map(Json::from)),
@@ -67,7 +64,7 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
         ("post_processor", parts.post_processor.clone()),
         ("truncation", parts.truncation.clone()),
         ("padding", parts.padding.clone()),
-        ("pre", text(&parts.pre)),
+        ("pre", parts.pre.as_deref().map(Json::from)),
         ("chat_templates", object(templates)),
     ];
     for (key, value) in rest {
@@ -76,6 +73,14 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
         }
     }
     Json::Object(out).to_string().into_bytes()
+}
+
+fn object(list: Map<String, Json>) -> Option<Json> {
+    (!list.is_empty()).then_some(Json::Object(list))
+}
+
+fn flag(yes: bool) -> Option<Json> {
+    yes.then_some(Json::Bool(true))
 }
 
 fn added_to_json(added: &AddedToken) -> Json {

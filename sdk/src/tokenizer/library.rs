@@ -87,20 +87,21 @@ fn scored(tokenizer: &Tokenizer, outside: &HashSet<u32>) -> Vec<Json> {
     let scores = tokenizer.scores.as_deref().unwrap_or_default();
     let ordinary = tokenizer.types.iter().zip(scores).filter(|(kind, _)| **kind == TokenType::Normal);
     let lowest = ordinary.map(|(_, score)| *score).fold(0.0, f64::min);
-    let entry = |((id, text), score): ((usize, &Option<String>), &f64)| match text {
-        Some(text) => json!([text, score.max(lowest)]),
-        None => json!([format!("[PAD{id}]"), lowest]),
-    };
     // An id is a place in the list: those left out are the last ones.
     let n = tokenizer.tokens.len() - outside.len();
-    tokenizer.tokens.iter().enumerate().zip(scores).take(n).map(entry).collect()
+    let tokens = tokenizer.tokens.iter().enumerate().zip(scores).take(n);
+    let entries = tokens.map(|((id, text), score)| match text {
+        Some(text) => json!([text, score.max(lowest)]),
+        None => json!([format!("[PAD{id}]"), lowest]),
+    });
+    entries.collect()
 }
 
 /// Ids that the vocabulary of the model must not have. The library numbers such tokens itself, from the size of the vocabulary on:
 /// none is left out if one of them would get another id.
 fn outside(tokenizer: &Tokenizer) -> HashSet<u32> {
-    let is_outside = |added: &&AddedToken| added.outside_model && tokenizer.unk != Some(added.id);
-    let outside: HashSet<u32> = tokenizer.added.iter().filter(is_outside).map(|added| added.id).collect();
+    let outside = tokenizer.added.iter().filter(|added| added.outside_model).map(|added| added.id);
+    let outside: HashSet<u32> = outside.filter(|id| tokenizer.unk != Some(*id)).collect();
     let n_known =
         if tokenizer.kind == Kind::Unigram { tokenizer.tokens.len() } else { tokenizer.each().count() };
     let size = u32::try_from(n_known.saturating_sub(outside.len())).unwrap_or(u32::MAX);

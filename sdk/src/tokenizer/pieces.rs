@@ -38,7 +38,7 @@ pub fn scores_of_merges(parts: &Parts) -> Option<Vec<f64>> {
         rank.entry(id).or_insert(next);
     }
     let behind = u32::try_from(rank.len()).unwrap_or(u32::MAX);
-    let score = |(id, kind): (u32, &TokenType)| {
+    let scores = (0u32..).zip(&parts.types).map(|(id, kind)| {
         if !counts(*kind) {
             0.0
         } else if ordered {
@@ -46,8 +46,8 @@ pub fn scores_of_merges(parts: &Parts) -> Option<Vec<f64>> {
         } else {
             -f64::from(rank.get(&id).copied().unwrap_or(behind))
         }
-    };
-    Some((0u32..).zip(&parts.types).map(score).collect())
+    });
+    Some(scores.collect())
 }
 
 /// A piece whose merges no scores can express, if there is one: its pairs are not consecutive in the merge
@@ -57,14 +57,18 @@ pub fn beyond_scores(parts: &Parts) -> Option<u32> {
         return None;
     }
     let made = made(parts);
-    let (mut seen, mut last) = (HashSet::new(), None);
+    let mut seen = HashSet::new();
+    let mut last = None;
     let torn = made.iter().map(|(_, id)| *id).find(|id| last.replace(*id) != Some(*id) && !seen.insert(*id));
     torn.or_else(|| {
         let merged: HashSet<(u32, u32)> = made.iter().map(|(pair, _)| *pair).collect();
-        let found = |id: u32| counts(parts.type_of(id));
-        let lacks = |&(a, b): &(u32, u32)| found(a) && found(b) && !merged.contains(&(a, b));
-        let mut all = pairs(parts).into_iter().filter(|(id, _)| found(*id));
-        all.find(|(_, pairs)| pairs.iter().any(lacks)).map(|(id, _)| id)
+        let all = pairs(parts).into_iter().filter(|(id, _)| counts(parts.type_of(*id)));
+        let mut lacking = all.filter(|(_, pairs)| {
+            let mut found =
+                pairs.iter().filter(|(a, b)| counts(parts.type_of(*a)) && counts(parts.type_of(*b)));
+            found.any(|pair| !merged.contains(pair))
+        });
+        lacking.next().map(|(id, _)| id)
     })
 }
 
@@ -72,14 +76,14 @@ pub fn beyond_scores(parts: &Parts) -> Option<u32> {
 fn made(parts: &Parts) -> Vec<((u32, u32), u32)> {
     let ids: HashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
     let mut joined = String::new();
-    let result = |&(left, right): &(u32, u32)| {
+    let results = parts.merges.iter().filter_map(|&(left, right)| {
         joined.clear();
         joined.push_str(parts.token(left)?);
         joined.push_str(parts.token(right)?);
         let id = *ids.get(joined.as_str())?;
         counts(parts.type_of(id)).then_some(((left, right), id))
-    };
-    parts.merges.iter().filter_map(result).collect()
+    });
+    results.collect()
 }
 
 /// The pairs that produce each piece, best piece first: the merges that the scores imply. `None` unless this
@@ -109,23 +113,29 @@ fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
     };
     let ids: HashMap<&str, u32> =
         parts.each().filter(|(id, _)| mergeable(*id)).map(|(id, text)| (text, id)).collect();
-    let of = |(id, text): (u32, &str)| {
+    let mut all = Vec::new();
+    for (id, text) in parts.each().filter(|(id, text)| mergeable(*id) && text.len() <= MAX_PIECE) {
         let cuts = text.char_indices().skip(1);
         let mut pairs: Vec<(u32, u32)> =
             cuts.filter_map(|(at, _)| Some((*ids.get(&text[..at])?, *ids.get(&text[at..])?))).collect();
-        pairs.sort_unstable();
-        (!pairs.is_empty()).then_some((id, pairs))
-    };
-    parts.each().filter(|(id, text)| mergeable(*id) && text.len() <= MAX_PIECE).filter_map(of).collect()
+        if !pairs.is_empty() {
+            pairs.sort_unstable();
+            all.push((id, pairs));
+        }
+    }
+    all
+}
+
+fn n_ordinary(types: &[TokenType]) -> usize {
+    types.iter().filter(|kind| **kind == TokenType::Normal).count()
 }
 
 /// Marks the tokens before the first byte as those that a user defined: SentencePiece puts what its user defined before the bytes, and what it was trained before them never.
 pub fn before_bytes(types: &mut [TokenType]) {
-    let ordinary = |types: &[TokenType]| types.iter().filter(|kind| **kind == TokenType::Normal).count();
     let Some(first) = types.iter().position(|kind| *kind == TokenType::Byte) else { return };
     let (before, after) = types.split_at_mut(first);
     // Bytes that were put behind a vocabulary that something else trained say nothing.
-    if ordinary(before) < ordinary(after) {
+    if n_ordinary(before) < n_ordinary(after) {
         before
             .iter_mut()
             .filter(|kind| **kind == TokenType::Normal)

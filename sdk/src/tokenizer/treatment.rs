@@ -100,10 +100,8 @@ impl Treatment {
 
     /// The other steps' types, for a message.
     pub fn names_of_others(&self) -> String {
-        let name =
-            |step: &Json| escape(step.get("type").and_then(Json::as_str).unwrap_or("?"), 40).to_string();
-        let names: Vec<String> = self.others.iter().map(|step| format!("`{}`", name(step))).collect();
-        names.join(", ")
+        let names = self.others.iter().map(|step| step.get("type").and_then(Json::as_str).unwrap_or("?"));
+        names.map(|name| format!("`{}`", escape(name, 40))).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -139,9 +137,8 @@ fn scheme(step: &Json) -> SpaceFirst {
 /// Returns whether a merged piece contains a space, so that splitting the text at spaces would change the result. Only
 /// for BPE: for unigram, the most probable segmentation of a text is that of its words.
 fn spans_words(parts: &Parts) -> bool {
-    let spans = |text: &str| text.chars().skip(1).any(|c| MARK.starts_with(c));
-    let merged = |id: u32| parts.type_of(id) == TokenType::Normal;
-    parts.kind == Kind::Bpe && parts.each().any(|(id, text)| merged(id) && spans(text))
+    let mut merged = parts.each().filter(|(id, _)| parts.type_of(*id) == TokenType::Normal);
+    parts.kind == Kind::Bpe && merged.any(|(_, text)| text.chars().skip(1).any(|c| MARK.starts_with(c)))
 }
 
 /// Nesting of sequences. 8: files have 1.

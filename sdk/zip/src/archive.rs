@@ -93,19 +93,21 @@ impl Archive {
         let mut names = HashSet::with_capacity(listed.len());
         let mut entries = Vec::with_capacity(listed.len());
         for (listed, central_at) in &listed {
-            let placed = |e: Error| named(&listed.name, e.at(*central_at));
             if !names.insert(listed.name.as_str()) {
-                return Err(placed(Error::malformed("a second entry has this name")));
+                let error = Error::malformed("a second entry has this name");
+                return Err(named(&listed.name, error.at(*central_at)));
             }
             if source.cancelled() {
                 return Err(Error::cancelled("stopped"));
             }
-            entries.push(listed.check(source, file, end.start, *central_at, limits).map_err(placed)?);
+            let entry = listed.check(source, file, end.start, *central_at, limits);
+            entries.push(entry.map_err(|e| named(&listed.name, e.at(*central_at)))?);
         }
         check_overlap(&entries)?;
         check_whole(source, file, &end, &entries, limits)?;
-        let has_sum = |entry: &Entry| entry.raw_len > 0 && entry.expected().is_some();
-        let summed = (0..entries.len()).filter(|&n| has_sum(&entries[n])).collect();
+        let numbered = entries.iter().enumerate();
+        let summed = numbered.filter(|(_, entry)| entry.raw_len > 0 && entry.expected().is_some());
+        let summed = summed.map(|(n, _)| n).collect();
         Ok(Archive { entries, summed, directory: Extent::new(file, end.start, end.size) })
     }
 
@@ -164,8 +166,8 @@ impl Archive {
     /// LimitExceeded; Malformed for data that does not match its length and CRC-32; any error from the
     /// source.
     pub fn read(&self, source: &dyn Source, entry: &Entry, limits: &Limits) -> Result<Vec<u8>> {
-        let placed = |e: Error| e.at(entry.data.offset).in_file(source.name(entry.data.file));
-        read_entry(source, entry, limits).map_err(placed)
+        read_entry(source, entry, limits)
+            .map_err(|e| e.at(entry.data.offset).in_file(source.name(entry.data.file)))
     }
 }
 

@@ -28,9 +28,7 @@ impl End {
     pub(crate) fn find(source: &dyn Source, file: FileId, limits: &Limits) -> Result<End> {
         let len = source.len(file)?;
         let (at, record) = find_record(source, file, len, limits)?;
-        let wrong = |at: u64, message: String| Err(Error::malformed(message).at(at));
-        let word = |n: usize| u64::from(u16_at(&record, n));
-        let (disk, directory_disk, here, count) = (word(4), word(6), word(8), word(10));
+        let [disk, directory_disk, here, count] = [4, 6, 8, 10].map(|n| u64::from(u16_at(&record, n)));
         let mut end = End { count, start: u32_at(&record, 16), size: u32_at(&record, 12) };
         let mut disks = [disk, directory_disk, here.abs_diff(count)];
         let mut limit = at;
@@ -39,27 +37,25 @@ impl End {
             if locator.starts_with(&LOCATOR) {
                 limit = u64_at(&locator, 8);
                 if limit.checked_add(END64_LEN).is_none_or(|end| end > locator_at) {
-                    return wrong(
-                        locator_at,
-                        format!("the ZIP64 end record is said to begin at {limit}, past its locator"),
-                    );
+                    let message =
+                        format!("the ZIP64 end record is said to begin at {limit}, past its locator");
+                    return Err(Error::malformed(message).at(locator_at));
                 }
                 let record = read(source, file, limit, END64_LEN, limits)?;
                 if !record.starts_with(&END64) {
-                    return wrong(
-                        limit,
-                        "the locator points here, but there is no ZIP64 end record".to_owned(),
-                    );
+                    let message = "the locator points here, but there is no ZIP64 end record";
+                    return Err(Error::malformed(message).at(limit));
                 }
-                let (here, count) = (u64_at(&record, 24), u64_at(&record, 32));
+                let here = u64_at(&record, 24);
+                let count = u64_at(&record, 32);
                 let long = End { count, start: u64_at(&record, 48), size: u64_at(&record, 40) };
                 // Some tools read the short record, some the ZIP64 one.
-                let agrees = |short: u64, long: u64, most: u64| short == most || short == long;
                 if !agrees(end.count, long.count, 0xffff)
                     || !agrees(end.start, long.start, 0xffff_ffff)
                     || !agrees(end.size, long.size, 0xffff_ffff)
                 {
-                    return wrong(limit, "the end record and its ZIP64 form disagree".to_owned());
+                    let message = "the end record and its ZIP64 form disagree";
+                    return Err(Error::malformed(message).at(limit));
                 }
                 end = long;
                 disks = [u32_at(&record, 16), u32_at(&record, 20), here.abs_diff(count)];
@@ -70,13 +66,13 @@ impl End {
         }
         match end.start.checked_add(end.size) {
             Some(directory_end) if directory_end <= limit => Ok(end),
-            _ => wrong(
-                limit,
-                format!(
-                    "a central directory of {} bytes at {} does not end before its end record",
-                    end.size, end.start
-                ),
-            ),
+            _ => {
+                let End { start, size, .. } = end;
+                let message = format!(
+                    "a central directory of {size} bytes at {start} does not end before its end record"
+                );
+                Err(Error::malformed(message).at(limit))
+            }
         }
     }
 
@@ -91,6 +87,11 @@ impl End {
         out.extend_from_slice(&end_record(u64::MAX, u64::MAX, u64::MAX));
         out
     }
+}
+
+/// Returns whether a number of the short record, `most` if it does not fit there, is that of the ZIP64 one.
+fn agrees(short: u64, long: u64, most: u64) -> bool {
+    short == most || short == long
 }
 
 /// The ZIP64 end record of a directory, followed by its locator.
@@ -137,7 +138,8 @@ fn find_record(source: &dyn Source, file: FileId, len: u64, limits: &Limits) -> 
             if !record.starts_with(&END) || (record.len() as u64) < END_LEN {
                 continue;
             }
-            let (at, comment) = (len - record.len() as u64, u64::from(u16_at(record, 20)));
+            let at = len - record.len() as u64;
+            let comment = u64::from(u16_at(record, 20));
             if comment + END_LEN == record.len() as u64 {
                 return Ok((at, record.to_vec()));
             }

@@ -111,7 +111,8 @@ impl Inflate {
                 }
                 self.taken += self.input.len() as u64;
             }
-            let (in_before, out_before) = (self.state.total_in(), self.state.total_out());
+            let in_before = self.state.total_in();
+            let out_before = self.state.total_out();
             let status = self
                 .state
                 .decompress(&self.input[self.input_at..], out, FlushDecompress::None)

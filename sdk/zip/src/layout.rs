@@ -211,7 +211,8 @@ impl Laid {
 
     /// Pushes the record for the central directory.
     fn central(mut self, sink: &mut dyn LayoutSink) -> Result<()> {
-        let (long, far) = (self.len > LIMIT_32, self.header > LIMIT_32);
+        let long = self.len > LIMIT_32;
+        let far = self.header > LIMIT_32;
         let mut numbers = Vec::new();
         numbers.extend(long.then_some([self.len; 2]).into_iter().flatten());
         numbers.extend(far.then_some(self.header));

@@ -80,7 +80,7 @@ pub(crate) fn data_start(
     if flags & DESCRIPTOR != 0 && said == (0, 0, 0) {
         return Ok(at + start);
     }
-    let (mut stored_len, mut raw_len) = (said.1, said.2);
+    let (sum, mut stored_len, mut raw_len) = said;
     if stored_len == 0xffff_ffff || raw_len == 0xffff_ffff {
         let extra = read(source, file, at + fixed, extra_len, limits)?;
         let mut numbers = field(&extra, ZIP64).unwrap_or_default();
@@ -93,24 +93,24 @@ pub(crate) fn data_start(
     }
     // If a descriptor follows, some writers leave some of these 0.
     let agrees = |said: u64, truth: u64| said == truth || flags & DESCRIPTOR != 0 && said == 0;
-    if agrees(said.0, central.crc32.into())
+    if agrees(sum, central.crc32.into())
         && agrees(stored_len, central.stored_len)
         && agrees(raw_len, central.raw_len)
     {
         return Ok(at + start);
     }
     Err(malformed(format!(
-        "the local header says CRC-32 {:08x}, {stored_len} bytes stored, {raw_len} raw; the central directory {:08x}, {}, {}",
-        said.0, central.crc32, central.stored_len, central.raw_len
+        "the local header says CRC-32 {sum:08x}, {stored_len} bytes stored, {raw_len} raw; the central directory {:08x}, {}, {}",
+        central.crc32, central.stored_len, central.raw_len
     )))
 }
 
 /// The data of the extra field `id`.
 fn field(mut extra: &[u8], id: u16) -> Option<&[u8]> {
     while extra.len() >= 4 {
-        let (this, len) = (u16_at(extra, 0), usize::from(u16_at(extra, 2)));
+        let len = usize::from(u16_at(extra, 2));
         let data = extra.get(4..4 + len)?;
-        if this == id {
+        if u16_at(extra, 0) == id {
             return Some(data);
         }
         extra = &extra[4 + len..];

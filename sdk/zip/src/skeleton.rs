@@ -28,7 +28,8 @@ pub struct Skeleton {
 impl Skeleton {
     /// A skeleton without its bytes; `None` if payloads overlap or leave the file.
     fn new(len: u64, payloads: Vec<(u64, u64)>) -> Option<Skeleton> {
-        let (mut at, mut sum) = (0u64, 0u64);
+        let mut at = 0u64;
+        let mut sum = 0u64;
         let mut before = Vec::with_capacity(payloads.len() + 1);
         for &(offset, len) in payloads.iter().chain([&(len, 0)]) {
             offset.checked_sub(at)?;
@@ -192,7 +193,8 @@ impl Skeleton {
         let last = (self.len, 0);
         let later = self.payloads[first..].iter().chain([&last]);
         for (&(offset, len), before) in later.zip(&self.before[first..]) {
-            let (from, to) = (gap.max(start), offset.min(end));
+            let from = gap.max(start);
+            let to = offset.min(end);
             if from < to {
                 let at = usize::try_from(from - before).unwrap_or(usize::MAX);
                 let bytes = self.gaps.get(at..).and_then(|b| b.get(..usize::try_from(to - from).ok()?));
@@ -208,11 +210,13 @@ impl Skeleton {
 
     /// The kept bytes in `start..end`, neither of which may be inside a payload.
     fn between(&self, start: u64, end: u64) -> Option<&[u8]> {
-        let at = |place: u64| {
-            let n = self.payloads.partition_point(|(offset, len)| offset + len <= place);
-            usize::try_from(place.checked_sub(*self.before.get(n)?)?).ok()
-        };
-        self.gaps.get(at(start)?..at(end)?)
+        self.gaps.get(self.kept_at(start)?..self.kept_at(end)?)
+    }
+
+    /// The place among the kept bytes of one in the file.
+    fn kept_at(&self, place: u64) -> Option<usize> {
+        let n = self.payloads.partition_point(|(offset, len)| offset + len <= place);
+        usize::try_from(place.checked_sub(*self.before.get(n)?)?).ok()
     }
 
     fn push(&self, sink: &mut dyn LayoutSink, start: u64, end: u64) -> Result<()> {

@@ -150,11 +150,11 @@ fn installed_version(target: &Path, context: &Context) -> Option<String> {
     only(&registry).ok()?.manifest.as_ref().map(|manifest| manifest.version.clone())
 }
 
-/// Copies by a temporary file and a rename: a library that is loaded must never be overwritten in place.
 fn failed(path: &Path, error: &std::io::Error) -> Error {
     Error::io(format!("cannot install: {error}")).in_file(path.display().to_string())
 }
 
+/// Copies by a temporary file and a rename: a library that is loaded must never be overwritten in place.
 fn put(source: &Path, folder: &Path, target: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     let bytes = fs::read(source).map_err(|error| failed(source, &error))?;

@@ -38,7 +38,6 @@ impl Module {
     /// whose manifest section shows that `__export_plugin!` created it.
     pub unsafe fn from_header(address: *const u8) -> Result<Module> {
         crate::guard::install_hook();
-        let refused = |code: &str, message: String| Error::plugin(message).code(code);
         if address.is_null() || !address.cast::<LibHeader>().is_aligned() {
             return Err(refused("E_NOT_A_PLUGIN", "its header symbol has no sound address".to_owned()));
         }
@@ -135,6 +134,10 @@ impl Module {
         let theirs = (self.functions.take_faults())();
         theirs.into_iter().map(String::from).chain(self.faults.take()).collect()
     }
+}
+
+fn refused(code: &str, message: String) -> Error {
+    Error::plugin(message).code(code)
 }
 
 /// Condenses a layout error, whose full text has tens of thousands of bytes: what differs, and where last.

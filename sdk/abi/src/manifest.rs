@@ -38,7 +38,8 @@ pub const TEXT_LIMIT: u32 = 1 << 20;
 /// Parses a decimal number at compile time.
 pub(crate) const fn number(digits: &str) -> u32 {
     let digits = digits.as_bytes();
-    let (mut n, mut at) = (0, 0);
+    let mut n = 0;
+    let mut at = 0;
     while at < digits.len() {
         assert!(digits[at].is_ascii_digit(), "not a number");
         n = n * 10 + (digits[at] - b'0') as u32;
@@ -143,13 +144,16 @@ pub struct Head {
     pub text: String,
 }
 
+fn wrong(what: &str) -> Error {
+    Error::plugin(format!("its manifest section {what}")).code("E_NOT_A_PLUGIN")
+}
+
 /// Decodes a section. No number is trusted: the file has not been loaded yet. `big_endian` is the file's byte
 /// order. Also returns the length of head and text; linkers may pad a section.
 ///
 /// # Errors
 /// Plugin with `E_NOT_A_PLUGIN`.
 pub fn parse(section: &[u8], big_endian: bool) -> Result<(Head, usize)> {
-    let wrong = |what: &str| Error::plugin(format!("its manifest section {what}")).code("E_NOT_A_PLUGIN");
     let fixed = section.get(..HEAD_LEN).ok_or_else(|| wrong("is too short"))?;
     if fixed[..8] != MAGIC {
         return Err(wrong("does not begin with the magic"));
@@ -162,7 +166,8 @@ pub fn parse(section: &[u8], big_endian: bool) -> Result<(Head, usize)> {
         let bytes = fixed[from..to].split(|byte| *byte == 0).next().unwrap_or_default();
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| wrong("has a head that is not UTF-8"))
     };
-    let (head_len, text_len) = (number(8), number(12));
+    let head_len = number(8);
+    let text_len = number(12);
     if text_len > TEXT_LIMIT {
         return Err(wrong("has a text that is too long"));
     }

@@ -52,10 +52,10 @@ pub(crate) fn sum_from_wire(digest: DigestNumber, form: FormNumber) -> Result<Su
 /// # Errors
 /// As [`sum_to_wire`].
 pub(crate) fn to_wire(digests: &Digests) -> Result<Vec<WireDigest<'_>>> {
-    let one = |(sum, stated): (Sum, _)| {
+    let digests = digests.iter().map(|(sum, stated)| {
         sum_to_wire(sum).map(|(digest, form)| WireDigest { stated: RSlice::from_slice(stated), digest, form })
-    };
-    digests.iter().map(one).collect()
+    });
+    digests.collect()
 }
 
 /// Converts computed digests from the wire. Unknown ones are dropped: a plugin cannot have asked for them.

@@ -32,10 +32,13 @@ fn kind_from_wire(number: ErrorNumber) -> ErrorKind {
     }
 }
 
+fn text(text: Option<&str>) -> ROption<RString> {
+    text.map(RString::from).into()
+}
+
 /// Converts an error to the wire.
 #[cold]
 pub fn to_wire(error: &Error) -> RBox<WireError> {
-    let text = |text: Option<&str>| -> ROption<RString> { text.map(RString::from).into() };
     RBox::new(WireError {
         kind: kind_to_wire(error.kind()),
         message: error.message().into(),

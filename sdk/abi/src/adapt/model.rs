@@ -15,7 +15,7 @@ use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::{RMut, RRef};
 use abi_stable::std_types::{RSlice, RStr};
 use apr_sdk::{
-    Architecture, Asset, Bytes, Error, ForeignFile, Limits, Model, ModelBuilder, Part, Result, Value,
+    Architecture, Asset, Bytes, Error, ForeignFile, Limits, Model, ModelBuilder, Part, Result, Tensor, Value,
     ValueType,
 };
 
@@ -101,9 +101,9 @@ impl WireModel for ToWireModel<'_> {
         host_wire("handing over the model", || {
             self.push_facts(sink)?;
             self.0.tensors.iter().try_for_each(|tensor| {
-                let (payload, options) = (&tensor.payload, codec_options(&tensor.payload));
-                let wire = tensor_to_wire(&tensor.name, tensor.dtype, &tensor.shape, (payload, &options))?;
-                result(sink.tensor(wire))
+                let Tensor { name, dtype, shape, payload, .. } = tensor;
+                let options = codec_options(payload);
+                result(sink.tensor(tensor_to_wire(name, *dtype, shape, payload, &options)?))
             })?;
             self.push_foreign(sink)?;
             for asset in &self.0.assets {
@@ -243,7 +243,7 @@ impl WireModelSink for Rebuild {
     ) -> R<()> {
         plugin_wire("taking a checksum", || {
             // Likewise skip a checksum that only a newer host can read.
-            let checksum = checksum_from_wire(&covers, &stored, (digest, form), (coding, tensor));
+            let checksum = checksum_from_wire(&covers, &stored, digest, form, coding, tensor);
             self.model.checksums.extend(checksum.ok());
             Ok(())
         })

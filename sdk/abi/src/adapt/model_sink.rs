@@ -54,7 +54,8 @@ pub(crate) fn tensor_to_wire<'a>(
     name: &'a str,
     dtype: DType,
     shape: &'a [u64],
-    (payload, options): (&'a Payload, &'a [u8]),
+    payload: &'a Payload,
+    options: &'a [u8],
 ) -> Result<WireTensor<'a>> {
     let mut wire = WireTensor {
         name: name.into(),
@@ -130,7 +131,8 @@ pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) ->
         Coding::Streamed(tensor) => (CodingNumber::STREAMED, tensor),
         _ => return Err(Error::unsupported("a checksum of this kind cannot cross the interface")),
     };
-    let (stored, (digest, form)) = (bytes_to_wire(&checksum.stored), sum_to_wire(checksum.sum)?);
+    let stored = bytes_to_wire(&checksum.stored);
+    let (digest, form) = sum_to_wire(checksum.sum)?;
     result(sink.checksum(covers, stored, digest, form, coding, tensor))
 }
 
@@ -141,8 +143,10 @@ pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) ->
 pub(crate) fn checksum_from_wire(
     covers: &WireExtent,
     stored: &WireBytes<'_>,
-    (digest, form): (DigestNumber, FormNumber),
-    (coding, tensor): (CodingNumber, u64),
+    digest: DigestNumber,
+    form: FormNumber,
+    coding: CodingNumber,
+    tensor: u64,
 ) -> Result<Checksum> {
     let coding = match coding {
         CodingNumber::RAW => Coding::Raw,
@@ -205,14 +209,15 @@ impl WireModelSink for ToWireModelSink<'_> {
         tensor: u64,
     ) -> R<()> {
         host_wire("taking a checksum", || {
-            let checksum = checksum_from_wire(&covers, &stored, (digest, form), (coding, tensor))?;
+            let checksum = checksum_from_wire(&covers, &stored, digest, form, coding, tensor)?;
             self.0.fact(Fact::Checksum(checksum))
         })
     }
 
     fn fact(&mut self, fact: FactNumber, text: RStr<'_>, bytes: WireBytes<'_>) -> R<()> {
         host_wire("taking a fact", || {
-            let (text, bytes) = (text.as_str(), bytes_from_wire(&bytes));
+            let text = text.as_str();
+            let bytes = bytes_from_wire(&bytes);
             self.0.fact(match fact {
                 FactNumber::DIALECT => Fact::Dialect(text),
                 FactNumber::ARCHITECTURE => Fact::Architecture(text, bytes),
@@ -233,9 +238,9 @@ pub struct FromWireModelSink<'a, 'b>(pub &'b mut ModelSinkMut<'a>);
 
 impl ModelSink for FromWireModelSink<'_, '_> {
     fn tensor(&mut self, tensor: TensorDecl<'_>) -> Result<()> {
-        let options = codec_options(&tensor.payload);
-        let payload = (&tensor.payload, options.as_slice());
-        result(self.0.tensor(tensor_to_wire(tensor.name, tensor.dtype, tensor.shape, payload)?))
+        let TensorDecl { name, dtype, shape, payload } = &tensor;
+        let options = codec_options(payload);
+        result(self.0.tensor(tensor_to_wire(name, *dtype, shape, payload, &options)?))
     }
 
     fn foreign_file(&mut self, format: &str, name: &str, n_tensors: u64) -> Result<()> {

@@ -53,7 +53,9 @@ pub fn to_model(bytes: &[u8]) -> Result<StoredModel> {
     for (name, value) in read(bytes)? {
         match name {
             "tensor" => {
-                let (mut name, mut dtype, mut shape) = (String::new(), DType::U8, Vec::new());
+                let mut name = String::new();
+                let mut dtype = DType::U8;
+                let mut shape = Vec::new();
                 for (key, value) in read(value)? {
                     match key {
                         "name" => text(value)?.clone_into(&mut name),
@@ -123,9 +125,12 @@ pub fn from_understood(understood: &Understood) -> Vec<u8> {
         push_number(&mut one, "rows", factored.rows.rows);
         push_number(&mut one, "row_len", factored.rows.row_len);
         factored.evidence.iter().for_each(|part| push_number(&mut one, "evidence", *part as u64));
-        let scale = |(tensor, is_divisor): (usize, bool)| (tensor as u64) << 1 | u64::from(is_divisor);
-        push_number(&mut one, "factor", scale(factored.factor));
-        factored.input.iter().for_each(|input| push_number(&mut one, "input", scale(*input)));
+        // A tensor's number, and in the lowest bit whether it is a divisor.
+        let scales = [("factor", Some(factored.factor)), ("input", factored.input)];
+        for (key, scale) in scales {
+            let Some((tensor, is_divisor)) = scale else { continue };
+            push_number(&mut one, key, (tensor as u64) << 1 | u64::from(is_divisor));
+        }
         push(&mut out, "factored", &one);
     }
     let wide = understood.wide_activations.iter();
@@ -270,7 +275,8 @@ fn to_ranges(numbers: &[u64]) -> Result<Vec<PartRange>> {
         let mut next = || numbers.next().ok_or_else(|| Error::plugin("places of rows end too early"));
         let mut boxes = Vec::new();
         for _ in 1..count {
-            let (start, n_dims) = (next()?, next()?);
+            let start = next()?;
+            let n_dims = next()?;
             let mut dims = Vec::new();
             for _ in 0..n_dims {
                 dims.push((next()?, next()?));
@@ -359,7 +365,8 @@ impl Schemes for FromWireQuantizer {
         columns: Range<u64>,
         out: &mut [f32],
     ) -> Result<()> {
-        let (first, end) = (columns.start, columns.end);
+        let first = columns.start;
+        let end = columns.end;
         on_wire(held, &rows, |held| {
             result(self.object.unpack_columns(&from_rows(packed), held, first, end, out.into()))
         })

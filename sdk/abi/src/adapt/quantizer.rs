@@ -95,7 +95,8 @@ impl WireQuantizer for ToWireQuantizer {
         options: RSlice<'_, u8>,
     ) -> R<RVec<u8>> {
         plugin_wire("choosing types", || {
-            let (facts, model) = (to_facts(facts.as_slice())?, to_model_facts(model.as_slice())?);
+            let facts = to_facts(facts.as_slice())?;
+            let model = to_model_facts(model.as_slice())?;
             let options = to_options(options.as_slice())?;
             let assigned = self.0.assign(recipe.as_str(), &facts, &model, &options)?;
             Ok(from_assignments(&assigned).into())
@@ -106,9 +107,12 @@ impl WireQuantizer for ToWireQuantizer {
         plugin_wire("recording a recipe", || {
             let mut out = Vec::new();
             for (format, key, value) in self.0.records(recipe.as_str())? {
-                let held = || Error::unsupported(format!("the record `{}` must be held", escape(&key, 80)));
+                let Some(bytes) = value.bytes.inline() else {
+                    let message = format!("the record `{}` must be held", escape(&key, 80));
+                    return Err(Error::unsupported(message));
+                };
                 push(&mut out, &format, key.as_bytes());
-                push(&mut out, &value.kind.0.to_string(), value.bytes.inline().ok_or_else(held)?);
+                push(&mut out, &value.kind.0.to_string(), bytes);
             }
             Ok(out.into())
         })
@@ -227,11 +231,11 @@ impl Quantizer for FromWireQuantizer {
 
     fn repacks(&self) -> Result<Vec<(DType, DType)>> {
         let numbers = result(self.object.repacks())?;
-        let pair = |pair: &[DTypeNumber]| match pair {
+        let pairs = numbers.chunks(2).map(|pair| match pair {
             [from, to] => Ok((DType(from.0), DType(to.0))),
             _ => Err(Error::plugin("gives a type to repack without the other")),
-        };
-        numbers.chunks(2).map(pair).collect()
+        });
+        pairs.collect()
     }
 
     fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
@@ -241,10 +245,10 @@ impl Quantizer for FromWireQuantizer {
 
     fn recipes(&self) -> Result<Vec<RecipeDecl>> {
         let recipes = result(self.object.recipes())?;
-        let recipe = |(name, about): (&str, &[u8])| {
-            Ok(RecipeDecl { name: name.to_owned(), about: text(about)?.to_owned() })
-        };
-        read(&recipes)?.into_iter().map(recipe).collect()
+        let recipes = read(&recipes)?
+            .into_iter()
+            .map(|(name, about)| Ok(RecipeDecl { name: name.to_owned(), about: text(about)?.to_owned() }));
+        recipes.collect()
     }
 
     fn assign(
@@ -254,30 +258,32 @@ impl Quantizer for FromWireQuantizer {
         model: &ModelFacts,
         options: &Options,
     ) -> Result<Vec<Assignment>> {
-        let (facts, model) = (from_facts(tensors), from_model_facts(model));
+        let facts = from_facts(tensors);
+        let model = from_model_facts(model);
         let options = from_options(options);
         let [facts, model, options] = [&facts, &model, &options].map(|bytes| RSlice::from(bytes.as_slice()));
         let assigned = to_assignments(&result(self.object.assign(recipe.into(), facts, model, options))?)?;
         if assigned.len() != tensors.len() {
-            let (n, of) = (assigned.len(), tensors.len());
-            return Err(Error::plugin(format!("chose {n} types for {of} tensors")));
+            let message = format!("chose {} types for {} tensors", assigned.len(), tensors.len());
+            return Err(Error::plugin(message));
         }
         Ok(assigned)
     }
 
     fn records(&self, recipe: &str) -> Result<Vec<Record>> {
         let records = result(self.object.records(recipe.into()))?;
-        let record = |pair: &[(&str, &[u8])]| {
-            let broken = || Error::plugin("gives a record without a value or its kind");
-            let [(format, key), (kind, bytes)] = pair else { return Err(broken()) };
-            let kind = ValueType(kind.parse().map_err(|_| broken())?);
+        let records = read(&records)?;
+        let records = records.chunks(2).map(|pair| {
+            let [(format, key), (kind, bytes)] = pair else { return Err(broken_record()) };
+            let kind = ValueType(kind.parse().map_err(|_| broken_record())?);
             Ok(((*format).to_owned(), text(key)?.to_owned(), Value { kind, bytes: (*bytes).into() }))
-        };
-        read(&records)?.chunks(2).map(record).collect()
+        });
+        records.collect()
     }
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
-        let (source, mut sink) = (ToWireSource(source), ToWireImportanceSink(sink));
+        let source = ToWireSource(source);
+        let mut sink = ToWireImportanceSink(sink);
         let mut sink = WireImportanceSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
         result(self.object.importance(&source.object(), &mut sink))
     }
@@ -285,6 +291,10 @@ impl Quantizer for FromWireQuantizer {
     fn schemes(&self) -> Option<&dyn Schemes> {
         self.has_schemes.then_some(self)
     }
+}
+
+fn broken_record() -> Error {
+    Error::plugin("gives a record without a value or its kind")
 }
 
 /// Puts the host's importance sink on the wire.

@@ -215,7 +215,8 @@ impl Reader for FromWireReader {
 
     fn report(&self, id: &str, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Report> {
         let options = pairs::from_options(options);
-        let (source, wire) = (ToWireSource(source), limits_to_wire(limits));
+        let source = ToWireSource(source);
+        let wire = limits_to_wire(limits);
         let report =
             result(self.object.report(id.into(), &source.object(), &wire, options.as_slice().into()))?;
         Ok(Report { text: report.text.into(), json: report.json.into(), passed: report.passed == 1 })
@@ -226,13 +227,15 @@ struct FromWireOpenModel(OpenModelObject);
 
 impl OpenModel for FromWireOpenModel {
     fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
-        let (source, mut sink) = (ToWireSource(source), ToWireModelSink(sink));
+        let source = ToWireSource(source);
+        let mut sink = ToWireModelSink(sink);
         let mut sink = WireModelSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
         result(self.0.describe(&source.object(), &mut sink))
     }
 
     fn blocks(&self, source: &dyn Source, tensor: u64, sink: &mut dyn BlockSink) -> Result<()> {
-        let (source, mut sink) = (ToWireSource(source), ToWireBlockSink(sink));
+        let source = ToWireSource(source);
+        let mut sink = ToWireBlockSink(sink);
         let mut sink = WireBlockSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
         result(self.0.blocks(&source.object(), tensor, &mut sink))
     }
@@ -268,7 +271,8 @@ struct FromWireStream(StreamObject);
 
 impl Stream for FromWireStream {
     fn read(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
-        let (source, room) = (ToWireSource(source), out.len());
+        let source = ToWireSource(source);
+        let room = out.len();
         let filled = result(self.0.read(&source.object(), out.into()))?;
         within(filled, room)
     }

@@ -174,7 +174,8 @@ pub fn from_assignments(assigned: &[Assignment]) -> Vec<u8> {
 /// # Errors
 /// Plugin for bytes that are not assignments.
 pub fn to_assignments(bytes: &[u8]) -> Result<Vec<Assignment>> {
-    let assignment = |(_, one)| {
+    let mut assignments = Vec::new();
+    for (_, one) in read(bytes)? {
         let mut assignment = Assignment::KEEP;
         for (name, value) in read(one)? {
             match name {
@@ -184,9 +185,9 @@ pub fn to_assignments(bytes: &[u8]) -> Result<Vec<Assignment>> {
                 _ => {}
             }
         }
-        Ok(assignment)
-    };
-    read(bytes)?.into_iter().map(assignment).collect()
+        assignments.push(assignment);
+    }
+    Ok(assignments)
 }
 
 /// Converts an optional dtype to the wire.

@@ -77,7 +77,8 @@ impl Session for FromWireSession {
             sampler: sampler.as_slice().into(),
             detail: RSlice::EMPTY,
         };
-        let (workers, mut out) = (ToWireWorkers(workers), ToWireStepSink(out));
+        let workers = ToWireWorkers(workers);
+        let mut out = ToWireStepSink(out);
         let workers = WireWorkers_TO::from_ptr(RRef::new(&workers), TD_Opaque);
         let mut out = WireStepSink_TO::from_ptr(RMut::new(&mut out), TD_Opaque);
         result(self.object.step(&batch, &workers, &mut out))

@@ -42,7 +42,8 @@ impl ToWireWriter {
 impl WireWriter for ToWireWriter {
     fn layout(&self, model: &ModelRef<'_>, request: RSlice<'_, u8>, sink: &mut LayoutSinkMut<'_>) -> R<()> {
         plugin_wire("laying out the output", || {
-            let (model, request) = (model::from_wire(model)?, to_request(request.as_slice())?);
+            let model = model::from_wire(model)?;
+            let request = to_request(request.as_slice())?;
             let checked = CheckedModel::new(model, &self.carries);
             let model = checked.map_err(|refusal| refusal.error(&self.name))?;
             self.writer.layout(&model, &request, &mut FromWireLayoutSink(sink))
@@ -91,7 +92,9 @@ pub struct FromWireWriter {
 
 impl Writer for FromWireWriter {
     fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
-        let (model, request, mut sink) = (ToWireModel(model), from_request(request), ToWireLayoutSink(sink));
+        let model = ToWireModel(model);
+        let request = from_request(request);
+        let mut sink = ToWireLayoutSink(sink);
         let mut sink = WireLayoutSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
         result(self.object.layout(&model.object(), request.as_slice().into(), &mut sink))
     }
@@ -114,7 +117,8 @@ impl Writer for FromWireWriter {
     }
 
     fn encode(&self, codec: &Codec, at: BlockAt, raw: &[u8], out: &mut [u8]) -> Result<usize> {
-        let (room, options) = (out.len(), pairs::from_options(&codec.options));
+        let room = out.len();
+        let options = pairs::from_options(&codec.options);
         let options = options.as_slice().into();
         let filled = result(self.object.encode(codec.number, at.into(), options, raw.into(), out.into()))?;
         within(filled, room)

@@ -83,9 +83,10 @@ impl<'a> Assembly<'a> {
                 placed.ok_or_else(|| breach("the layout never places it").tensor(&tensor.name))?;
             tensors.push(WrittenTensor { digests: self.digests(crc32)?, ..written });
         }
-        let digested = |&crc32: &u32| Ok(WrittenInput { digests: self.digests(crc32)? });
-        let inputs = inputs.iter().map(digested).collect::<Result<Vec<_>>>()?;
-        let (mut files, mut bytes) = (Vec::new(), Vec::new());
+        let inputs = inputs.iter().map(|&crc32| Ok(WrittenInput { digests: self.digests(crc32)? }));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let mut files = Vec::new();
+        let mut bytes = Vec::new();
         for file in self.files {
             files.push(WrittenFile { name: file.name, len: file.bytes.len() as u64 });
             bytes.push(file.bytes);
@@ -115,7 +116,8 @@ impl<'a> Assembly<'a> {
         let size = usize::try_from(block_size).ok().filter(|&n| n > 0);
         let size =
             size.ok_or_else(|| breach(format!("an encoded payload in blocks of {block_size} bytes")))?;
-        let (mut stored, mut lengths) = (Vec::new(), Vec::new());
+        let mut stored = Vec::new();
+        let mut lengths = Vec::new();
         for (block, piece) in (0..).zip(raw.chunks(size)) {
             let bound = self.writer.encoded_bound(codec, piece.len() as u64)?;
             let bound = usize::try_from(bound).ok().filter(|_| bound <= LONGEST_GAP);
@@ -190,12 +192,14 @@ impl LayoutSink for Assembly<'_> {
             return Err(breach("the layout places it twice").tensor(&facts.name));
         }
         let raw = (self.payloads)(index).map_err(|e| e.tensor(&facts.name))?;
-        let (raw_len, need) = (raw.len() as u64, facts.payload_len()?);
+        let raw_len = raw.len() as u64;
+        let need = facts.payload_len()?;
         if raw_len != need {
             let message = format!("its payload has {raw_len} bytes, {need} are needed");
             return Err(Error::invalid_argument(message).tensor(&facts.name));
         }
-        let (crc32, known) = (crc32fast::hash(&raw), encoding == Encoding::Raw);
+        let crc32 = crc32fast::hash(&raw);
+        let known = encoding == Encoding::Raw;
         let (stored, blocks) = match encoding {
             Encoding::Raw => (raw, Vec::new()),
             Encoding::Encoded { codec, block_size, lengths } => {

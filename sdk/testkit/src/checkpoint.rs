@@ -100,12 +100,12 @@ impl Checkpoint {
     /// # Errors
     /// Io if that fails; as [`Checkpoint::files`].
     pub fn write_to(&self, folder: &Path) -> Result<()> {
-        let unwritable = |e: std::io::Error| Error::io(format!("{}: {e}", folder.display()));
-        fs::create_dir_all(folder).map_err(unwritable)?;
+        fs::create_dir_all(folder).map_err(|e| Error::io(format!("{}: {e}", folder.display())))?;
         for (name, bytes) in self.files()? {
             let path = folder.join(&name);
-            fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(unwritable)?;
-            fs::write(path, bytes).map_err(unwritable)?;
+            let written = fs::create_dir_all(path.parent().unwrap_or(folder));
+            let written = written.and_then(|()| fs::write(path, bytes));
+            written.map_err(|e| Error::io(format!("{}: {e}", folder.display())))?;
         }
         Ok(())
     }
@@ -124,7 +124,8 @@ impl Checkpoint {
 
     /// One file of weights, and how many bytes of it are payload.
     fn safetensors(&self, tensors: &[SeededTensor]) -> Result<(Vec<u8>, usize)> {
-        let (mut header, mut data) = (Map::new(), Vec::new());
+        let mut header = Map::new();
+        let mut data = Vec::new();
         header.insert("__metadata__".to_owned(), json!({"format": "pt"}));
         for tensor in tensors {
             let begin = data.len();

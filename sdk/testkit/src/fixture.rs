@@ -172,12 +172,10 @@ fn has_extension(name: &str, manifest: &FormatManifest) -> bool {
 }
 
 fn list(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>> {
-    let unreadable = |e: std::io::Error| Error::io(format!("{}: {e}", folder.display()));
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
-        found.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
-    }
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let entries = entries.map_err(|e| Error::io(format!("{}: {e}", folder.display())))?;
+    let names = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut found: Vec<_> = names.zip(entries.iter().map(fs::DirEntry::path)).collect();
     found.sort();
     Ok(found)
 }

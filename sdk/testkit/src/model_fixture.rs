@@ -75,7 +75,8 @@ impl ModelFixture {
     /// Every check of [`ModelBuilder`].
     pub fn build(&self) -> Result<(Model, MemorySource)> {
         let all: Vec<u8> = self.tensors.iter().flat_map(|t| t.3.iter().copied()).collect();
-        let (limits, len) = (Limits::default(), all.len() as u64);
+        let limits = Limits::default();
+        let len = all.len() as u64;
         let file_len = |_| Ok(len);
         let mut builder = ModelBuilder::new("kit", &limits, &file_len);
         let mut offset = 0;

@@ -117,11 +117,8 @@ pub fn read_with_parts(
     let file_len = |file| source.len(file);
     let mut builder = ModelBuilder::new(format, &limits, &file_len);
     for piece in &pieces {
-        let named = |error: Error| match &piece.part {
-            Some(part) => error.in_file(source.name(part.file)),
-            None => error.in_file(source.name(0)),
-        };
-        push(piece, source, &mut builder).map_err(named)?;
+        let file = piece.part.as_ref().map_or(0, |part| part.file);
+        push(piece, source, &mut builder).map_err(|error| error.in_file(source.name(file)))?;
     }
     Ok(Opened { model: builder.finish(), pieces })
 }

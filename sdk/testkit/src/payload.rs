@@ -125,7 +125,8 @@ fn swap(dtype: DType, bytes: &mut [u8]) -> Result<()> {
     let info = dtype.require()?;
     for block in bytes.chunks_exact_mut(info.block_bytes as usize) {
         for field in info.swap {
-            let (start, width) = (usize::from(field.offset), usize::from(field.width));
+            let start = usize::from(field.offset);
+            let width = usize::from(field.width);
             let fields = &mut block[start..start + width * usize::from(field.count)];
             fields.chunks_exact_mut(width).for_each(<[u8]>::reverse);
         }
@@ -150,8 +151,11 @@ impl BlockSink for Blocks<'_> {
             );
         }
         let raw = self.raw.checked_add(raw_len).filter(|&n| n <= self.len && raw_len > 0);
-        let message = || format!("blocks of more than the payload's {} bytes, or an empty one", self.len);
-        self.raw = raw.ok_or_else(|| Error::malformed(message()).at(stored.offset))?;
+        let Some(raw) = raw else {
+            let message = format!("blocks of more than the payload's {} bytes, or an empty one", self.len);
+            return Err(Error::malformed(message).at(stored.offset));
+        };
+        self.raw = raw;
         self.found.push((stored, raw_len));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::Opened;
 use crate::payload::read_extent;
-use apr_sdk::{Bytes, Error, Model, Result, Source, Tensor, Value, ValueType, escape};
+use apr_sdk::{Bytes, Error, Model, Result, Source, Value, ValueType, escape};
 
 /// Compares everything that two openings of the same bytes describe.
 ///
@@ -37,7 +37,8 @@ pub(crate) struct Content<'a> {
 
 /// Compares tensors by name: dtype, shape and payload. Their order is the format's business.
 pub(crate) fn same_tensors(wanted: &Content<'_>, found: &Content<'_>) -> Result<()> {
-    let (n, m) = (wanted.model.tensors.len(), found.model.tensors.len());
+    let n = wanted.model.tensors.len();
+    let m = found.model.tensors.len();
     if n != m {
         return Err(Error::failed(format!("{n} tensors became {m}")));
     }
@@ -45,12 +46,12 @@ pub(crate) fn same_tensors(wanted: &Content<'_>, found: &Content<'_>) -> Result<
         let differs = |what: String| Error::failed(what).tensor(&tensor.name);
         let there = found.model.tensors.iter().position(|t| t.name == tensor.name);
         let there = there.ok_or_else(|| differs("it is not in the result".into()))?;
-        let facts = |t: &Tensor| format!("{} {:?}", t.dtype, t.shape);
-        let (a, b) = (facts(tensor), facts(&found.model.tensors[there]));
+        let [a, b] = [tensor, &found.model.tensors[there]].map(|t| format!("{} {:?}", t.dtype, t.shape));
         if a != b {
             return Err(differs(format!("{a} became {b}")));
         }
-        let (a, b) = ((wanted.payload)(index)?, (found.payload)(there)?);
+        let a = (wanted.payload)(index)?;
+        let b = (found.payload)(there)?;
         if a != b {
             let at = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
             return Err(differs(format!("its payload differs at byte {at} of {}", a.len())));
@@ -75,7 +76,8 @@ pub(crate) fn typed(
 
 /// Refuses metadata of `format` that is in one model only, differs, or has another place.
 pub(crate) fn same_metadata(wanted: &Content<'_>, found: &Content<'_>, format: &str) -> Result<()> {
-    let (a, b) = (typed(wanted.model, wanted.source, format)?, typed(found.model, found.source, format)?);
+    let a = typed(wanted.model, wanted.source, format)?;
+    let b = typed(found.model, found.source, format)?;
     let pairs = a
         .iter()
         .map(Some)
@@ -83,15 +85,11 @@ pub(crate) fn same_metadata(wanted: &Content<'_>, found: &Content<'_>, format: &
         .zip(b.iter().map(Some).chain(std::iter::repeat(None)));
     for (a, b) in pairs.take(a.len().max(b.len())) {
         if a != b {
-            let say = |entry: Option<&(String, ValueType, Vec<u8>)>| match entry {
+            let [a, b] = [a, b].map(|entry| match entry {
                 Some((key, kind, _)) => format!("`{}` ({})", escape(key, 80), kind.name().unwrap_or("?")),
                 None => "nothing".to_owned(),
-            };
-            return Err(Error::failed(format!(
-                "metadata {} became {}, or its value differs",
-                say(a),
-                say(b)
-            )));
+            });
+            return Err(Error::failed(format!("metadata {a} became {b}, or its value differs")));
         }
     }
     Ok(())
@@ -118,8 +116,11 @@ pub(crate) fn has_metadata(wanted: &Content<'_>, found: &Content<'_>, format: &s
 pub(crate) fn has_assets(wanted: &Content<'_>, found: &Content<'_>) -> Result<()> {
     for asset in &wanted.model.assets {
         let there = found.model.assets.iter().find(|there| there.name == asset.name);
-        let lost = || Error::failed(format!("asset `{}` is lost", escape(&asset.name, 80)));
-        if fetch(&asset.bytes, wanted.source)? != fetch(&there.ok_or_else(lost)?.bytes, found.source)? {
+        let wanted = fetch(&asset.bytes, wanted.source)?;
+        let Some(there) = there else {
+            return Err(Error::failed(format!("asset `{}` is lost", escape(&asset.name, 80))));
+        };
+        if wanted != fetch(&there.bytes, found.source)? {
             return Err(Error::failed(format!("asset `{}` differs", escape(&asset.name, 80))));
         }
     }

@@ -91,14 +91,14 @@ impl<'a> Subject<'a> {
 
     /// The reader and what it is tried on, or why there is nothing to try.
     pub(crate) fn reading(&self) -> Result<Reading<'a>> {
-        let skipped = |why: &str| Ok(Err(Verdict::Skipped(why.to_owned())));
-        let Some(reader) = self.reader else { return skipped("the format has no reader") };
+        let Some(reader) = self.reader else {
+            return Ok(Err(Verdict::Skipped("the format has no reader".to_owned())));
+        };
         let models = self.models()?;
         if models.is_empty() {
-            skipped("no file to read, and no writer to make one")
-        } else {
-            Ok(Ok((reader, models)))
+            return Ok(Err(Verdict::Skipped("no file to read, and no writer to make one".to_owned())));
         }
+        Ok(Ok((reader, models)))
     }
 
     /// Opens a model that must be right.

@@ -31,7 +31,8 @@ pub(super) fn carries(subject: &Subject<'_>) -> Result<Verdict> {
         return Verdict::skipped("the format is not both read and written");
     };
     let cases = cases(subject)?;
-    let (mut refused, mut kept) = (0, 0);
+    let mut refused = 0;
+    let mut kept = 0;
     for case in &cases {
         match carried_back(subject, reader, writer, case) {
             Ok(()) => kept += u64::from(case.may_refuse),

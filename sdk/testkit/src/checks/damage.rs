@@ -16,7 +16,8 @@ pub(super) fn truncation(subject: &Subject<'_>) -> Result<Verdict> {
         Ok(found) => found,
         Err(skipped) => return Ok(skipped),
     };
-    let (mut cuts, mut refused) = (0, 0);
+    let mut cuts = 0;
+    let mut refused = 0;
     for fixture in &models {
         for (file, (name, bytes)) in fixture.files.iter().enumerate() {
             let near_end = (1..8).filter_map(|n| bytes.len().checked_sub(n));
@@ -35,7 +36,8 @@ pub(super) fn flips(subject: &Subject<'_>) -> Result<Verdict> {
         Ok(found) => found,
         Err(skipped) => return Ok(skipped),
     };
-    let (mut flips, mut refused) = (0, 0);
+    let mut flips = 0;
+    let mut refused = 0;
     for fixture in &models {
         let source = fixture.source();
         let opened = about(fixture, || "opening".into(), subject.open(reader, &source))?;

@@ -10,7 +10,8 @@ pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
         Ok(found) => found,
         Err(skipped) => return Ok(skipped),
     };
-    let (mut read, mut written) = (0, 0);
+    let mut read = 0;
+    let mut written = 0;
     for fixture in &models {
         let source = fixture.source();
         let first = about(fixture, || "opening".into(), subject.open(reader, &source))?;
@@ -27,8 +28,8 @@ pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
             })
             .and_then(|r| r)
         };
-        let (a, b) =
-            (about(fixture, || "writing".into(), make())?, about(fixture, || "writing".into(), make())?);
+        let a = about(fixture, || "writing".into(), make())?;
+        let b = about(fixture, || "writing".into(), make())?;
         if a != b {
             let odd = a.iter().zip(&b).find(|(a, b)| a != b).map_or("?", |(a, _)| a.0.as_str());
             let message = format!(

@@ -6,7 +6,6 @@ use apr_sdk::{Error, Result};
 pub(super) fn manifest(subject: &Subject<'_>) -> Result<Verdict> {
     let format = subject.manifest;
     let id = &format.id;
-    let wrong = |text: String| Err(Error::failed(text));
     if !format.reads && !format.writes {
         return wrong(format!("`{id}.roles` is empty: say `read`, `write` or both"));
     }
@@ -39,4 +38,8 @@ pub(super) fn manifest(subject: &Subject<'_>) -> Result<Verdict> {
         return wrong(format!("option `{}` of `{id}` has no help", option.name));
     }
     Verdict::passed(format!("{} extensions, {} options", format.extensions.len(), format.options.len()))
+}
+
+fn wrong(text: String) -> Result<Verdict> {
+    Err(Error::failed(text))
 }

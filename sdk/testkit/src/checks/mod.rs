@@ -49,7 +49,8 @@ pub fn check_plugin(
     let check = CHECKS.iter().find(|(known, _)| *known == name);
     let (_, check) = check.ok_or_else(|| Error::not_found(format!("no check is named `{name}`")))?;
     for format in &Manifest::parse(plugin.manifest)?.formats {
-        let (reader, writer) = ((plugin.reader)(&format.id), (plugin.writer)(&format.id));
+        let reader = (plugin.reader)(&format.id);
+        let writer = (plugin.writer)(&format.id);
         let fixtures = match &reader {
             Some(reader) => Fixture::load(folder, format, &**reader)?,
             None => Vec::new(),

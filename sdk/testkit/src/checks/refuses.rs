@@ -40,7 +40,8 @@ fn survives(subject: &Subject<'_>, writer: &dyn Writer, case: &Case) -> Result<(
 /// file could ever be written again.
 fn own_files(subject: &Subject<'_>) -> Result<String> {
     let Some(reader) = subject.reader else { return Ok("no reader".into()) };
-    let (mut held, mut last) = (0, None);
+    let mut held = 0;
+    let mut last = None;
     let models = subject.models()?;
     for fixture in &models {
         let opened = about(fixture, || "opening".into(), subject.open(reader, &fixture.source()))?;

@@ -10,8 +10,10 @@ pub(super) fn round_trip(subject: &Subject<'_>) -> Result<Verdict> {
     let Some((reader, writer)) = subject.reader.zip(subject.writer) else {
         return Verdict::skipped("the format is not both read and written");
     };
-    let (mut done, mut skipped) = (0, 0);
-    let (mut identical, mut different) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    let mut skipped = 0;
+    let mut identical = Vec::new();
+    let mut different = Vec::new();
     for fixture in &subject.models()? {
         let source = fixture.source();
         let opened = about(fixture, || "opening".into(), subject.open(reader, &source))?;
@@ -19,7 +21,7 @@ pub(super) fn round_trip(subject: &Subject<'_>) -> Result<Verdict> {
             skipped += 1;
             continue;
         }
-        let result = one(subject, (reader, writer), fixture, &source, &opened);
+        let result = one(subject, reader, writer, fixture, &source, &opened);
         match about(fixture, || "written and read again".into(), result)? {
             Ok(()) => identical.push(fixture.name.clone()),
             Err(difference) => different.push((fixture.name.clone(), difference)),
@@ -54,7 +56,8 @@ fn promised(subject: &Subject<'_>, identical: &[String], different: &[(String, S
 /// Writes a fixture, reads it again and compares; gives whether the bytes are the same, or where they differ.
 fn one(
     subject: &Subject<'_>,
-    (reader, writer): (&dyn Reader, &dyn Writer),
+    reader: &dyn Reader,
+    writer: &dyn Writer,
     fixture: &Fixture,
     source: &MemorySource,
     opened: &Opened,

@@ -17,12 +17,13 @@ pub(super) fn written(subject: &Subject<'_>, reader: &dyn Reader) -> Result<u64>
     let mut probed = 0;
     for (case, mut request) in ways(subject)? {
         request.foreign = case.foreign;
-        let make = || case.model.write(writer, &subject.manifest.carries, &request);
-        let Ok(Ok(files)) = guarded(make) else { continue };
+        let files = guarded(|| case.model.write(writer, &subject.manifest.carries, &request));
+        let Ok(Ok(files)) = files else { continue };
         let Some((name, bytes)) = files.first() else { continue };
         let score = guarded(|| Ok(probe_bytes(reader, name, bytes)))??;
         if score < Score::STRUCTURE {
-            let (id, what) = (subject.id(), &case.what);
+            let id = subject.id();
+            let what = &case.what;
             return Err(Error::failed(format!(
                 "`{id}` does not recognise what its own writer wrote: {what}, `{name}`, scores {}, at least 50 is needed",
                 score.0
@@ -41,12 +42,11 @@ fn ways(subject: &Subject<'_>) -> Result<Vec<(Case, LayoutRequest)>> {
     if subject.manifest.carries.one_tensor {
         models.iter_mut().for_each(|case| case.model.keep_one());
     }
-    let mut add = |case: Case, request| ways.push((case, request));
     for extension in &subject.manifest.extensions {
         for case in &models {
             let mut request = LayoutRequest::file(&format!("kit.{extension}"));
             request.options = subject.options(true);
-            add(Case::new(&case.what, case.model.clone()), request);
+            ways.push((Case::new(&case.what, case.model.clone()), request));
         }
     }
     let [case, ..] = &models[..] else { return Ok(ways) };
@@ -59,15 +59,13 @@ fn ways(subject: &Subject<'_>) -> Result<Vec<(Case, LayoutRequest)>> {
         for value in values {
             let mut request = subject.request();
             request.options = request.options.with(&option.name, &value);
-            add(
-                Case::new(format!("{} with {} {value}", case.what, option.name), case.model.clone()),
-                request,
-            );
+            let what = format!("{} with {} {value}", case.what, option.name);
+            ways.push((Case::new(what, case.model.clone()), request));
         }
     }
     let mut shards = subject.request();
     shards.max_shard_size = Some(1 << 10);
-    add(Case::new(format!("{} in shards", case.what), case.model.clone()), shards);
+    ways.push((Case::new(format!("{} in shards", case.what), case.model.clone()), shards));
     Ok(ways)
 }
 

@@ -32,7 +32,8 @@ fn sigmoid(x: f64) -> f64 {
 /// The error function by its series or its continued fraction.
 fn erf(x: f64) -> f64 {
     if x.abs() < 3.0 {
-        let (mut term, mut sum) = (x, x);
+        let mut term = x;
+        let mut sum = x;
         for n in 1..200 {
             term *= -x * x / f64::from(n);
             sum += term / f64::from(2 * n + 1);
@@ -89,8 +90,8 @@ impl<'a> Interpreter<'a> {
 
     fn product(&self, weight: u32, first: usize, count: usize, x: &[f64]) -> Vec<f64> {
         let matrix = &self.weights[weight as usize];
-        let dot = |row: usize| matrix.row(row).iter().zip(x).map(|(w, x)| f64::from(*w) * x).sum();
-        (first..first + count).map(dot).collect()
+        let rows = (first..first + count).map(|row| matrix.row(row).iter());
+        rows.map(|row| row.zip(x).map(|(w, x)| f64::from(*w) * x).sum()).collect()
     }
 
     /// The cache of keys and values that a program has by this number.
@@ -112,13 +113,17 @@ impl<'a> Interpreter<'a> {
                 sequences.push(*sequence);
             }
         }
-        let pooled = |operation: &Operation| matches!(operation, Operation::Pool(pool) if pool.kind != Pooling::OUTPUTS);
-        let pooled = self.program.operations.iter().any(pooled);
+        let pooled = self
+            .program
+            .operations
+            .iter()
+            .any(|operation| matches!(operation, Operation::Pool(pool) if pool.kind != Pooling::OUTPUTS));
         let outputs = if pooled { sequences.len() } else { batch.outputs().len() };
-        let rows = |of| if of == RowsOf::OUTPUTS { outputs } else { batch.ids().len() };
-        let specs = &self.program.values;
-        self.values =
-            specs.iter().map(|spec| vec![vec![0.0; spec.width as usize]; rows(spec.rows)]).collect();
+        let values = self.program.values.iter().map(|spec| {
+            let rows = if spec.rows == RowsOf::OUTPUTS { outputs } else { batch.ids().len() };
+            vec![vec![0.0; spec.width as usize]; rows]
+        });
+        self.values = values.collect();
         self.logits.clear();
         let program = self.program;
         program.operations.iter().try_for_each(|operation| self.operation(operation, batch, &sequences))
@@ -148,7 +153,8 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::Norm(op) => {
-                let (gain, bias) = (self.vector(op.gain), self.vector(op.bias));
+                let gain = self.vector(op.gain);
+                let bias = self.vector(op.bias);
                 for row in 0..count(self, &op.x) {
                     let mut x = self.get(&op.x, row);
                     let width = x.len() / op.heads as usize;
@@ -185,8 +191,8 @@ impl<'a> Interpreter<'a> {
             Operation::HeadLinear(op) => {
                 for row in 0..count(self, &op.x) {
                     let x = self.get(&op.x, row);
-                    let (given, width) =
-                        (x.len() / op.heads as usize, op.out.width as usize / op.heads as usize);
+                    let given = x.len() / op.heads as usize;
+                    let width = op.out.width as usize / op.heads as usize;
                     let heads = x.chunks(given).enumerate();
                     let y: Vec<f64> =
                         heads.flat_map(|(head, x)| self.product(op.weight, head * width, width, x)).collect();
@@ -197,9 +203,9 @@ impl<'a> Interpreter<'a> {
                 for row in 0..count(self, &op.gate) {
                     let gate = self.get(&op.gate, row);
                     let up = op.up.as_ref().map(|up| self.get(up, row));
-                    let (alpha, limit) = (f64::from(op.alpha), f64::from(op.limit));
-                    let f = |i: usize| {
-                        let x = gate[i];
+                    let alpha = f64::from(op.alpha);
+                    let limit = f64::from(op.limit);
+                    let y = gate.iter().enumerate().map(|(i, &x)| {
                         let up = up.as_ref().map_or(1.0, |up| up[i]);
                         up * match op.kind {
                             Activation::SILU => x * sigmoid(x),
@@ -218,15 +224,16 @@ impl<'a> Interpreter<'a> {
                                 return g * sigmoid(alpha * g) * (up.clamp(-limit, limit) + 1.0);
                             }
                         }
-                    };
-                    let y: Vec<f64> = (0..gate.len()).map(f).collect();
+                    });
+                    let y: Vec<f64> = y.collect();
                     self.set(&op.out, row, &y);
                 }
             }
             Operation::Rope(op) => {
                 for row in 0..count(self, &op.x) {
                     let mut x = self.get(&op.x, row);
-                    let (width, pairs) = (x.len() / op.heads as usize, op.frequencies.len());
+                    let width = x.len() / op.heads as usize;
+                    let pairs = op.frequencies.len();
                     for head in x.chunks_mut(width) {
                         for (i, frequency) in op.frequencies.iter().enumerate() {
                             let first = op.first as usize;
@@ -251,7 +258,8 @@ impl<'a> Interpreter<'a> {
                     let value = op.value.as_ref().map(|value| self.get(value, row)).unwrap_or_default();
                     let value = cached(&value, state.value as usize, state.dtype);
                     let positions = &mut self.states[op.state as usize][batch.sequences()[row] as usize];
-                    let (position, next) = (batch.positions()[row] as usize, positions.len());
+                    let position = batch.positions()[row] as usize;
+                    let next = positions.len();
                     ensure(position == next, || format!("row {row} has position {position}, not {next}"))?;
                     positions.push((key, value));
                 }
@@ -260,10 +268,12 @@ impl<'a> Interpreter<'a> {
             Operation::Route(op) => self.route(op),
             Operation::ExpertLinear(op) => {
                 for row in 0..count(self, &op.x) {
-                    let (x, route) = (self.get(&op.x, row), self.get(&op.route, row));
+                    let x = self.get(&op.x, row);
+                    let route = self.get(&op.route, row);
                     let used = op.used as usize;
                     for part in &op.parts {
-                        let (width, mut y) = (part.out.width as usize / used, Vec::new());
+                        let width = part.out.width as usize / used;
+                        let mut y = Vec::new();
                         for (choice, expert) in route[..used].iter().enumerate() {
                             let expert = *expert as usize;
                             let x = if op.shared_input {
@@ -285,7 +295,8 @@ impl<'a> Interpreter<'a> {
             }
             Operation::Combine(op) => {
                 for row in 0..count(self, &op.x) {
-                    let (x, route) = (self.get(&op.x, row), self.get(&op.route, row));
+                    let x = self.get(&op.x, row);
+                    let route = self.get(&op.route, row);
                     let width = op.out.width as usize;
                     let mut y =
                         op.residual.as_ref().map_or(vec![0.0; width], |residual| self.get(residual, row));
@@ -297,29 +308,33 @@ impl<'a> Interpreter<'a> {
             }
             Operation::Binary(op) => {
                 for row in 0..count(self, &op.a) {
-                    let (a, b) = (self.get(&op.a, row), self.get(&op.b, row));
-                    let f = |(i, a): (usize, &f64)| {
+                    let a = self.get(&op.a, row);
+                    let b = self.get(&op.b, row);
+                    let y = a.iter().enumerate().map(|(i, a)| {
                         let b = if b.len() == 1 { b[0] } else { b[i] };
                         match op.kind {
                             BinaryKind::ADD => a + b,
                             BinaryKind::MULTIPLY => a * b,
                             _ => a - b,
                         }
-                    };
-                    let y: Vec<f64> = a.iter().enumerate().map(f).collect();
+                    });
+                    let y: Vec<f64> = y.collect();
                     self.set(&op.out, row, &y);
                 }
             }
             Operation::Unary(op) => {
-                let (a, b) = (f64::from(op.a), f64::from(op.b));
+                let a = f64::from(op.a);
+                let b = f64::from(op.b);
                 for row in 0..count(self, &op.x) {
-                    let f = |x: f64| match op.kind {
-                        UnaryKind::AFFINE => a * x + b,
-                        UnaryKind::SOFT_CAP => a * (x / a).tanh(),
-                        UnaryKind::CLAMP => x.clamp(a, b),
-                        _ => sigmoid(x),
-                    };
-                    let y: Vec<f64> = self.get(&op.x, row).into_iter().map(f).collect();
+                    let mut y = self.get(&op.x, row);
+                    for x in &mut y {
+                        *x = match op.kind {
+                            UnaryKind::AFFINE => a * *x + b,
+                            UnaryKind::SOFT_CAP => a * (*x / a).tanh(),
+                            UnaryKind::CLAMP => x.clamp(a, b),
+                            _ => sigmoid(*x),
+                        };
+                    }
                     self.set(&op.out, row, &y);
                 }
             }
@@ -358,7 +373,8 @@ impl<'a> Interpreter<'a> {
 
     fn attention(&mut self, op: &apr_sdk::Attention, batch: &Batch<'_>) -> Result<()> {
         let state = self.cache(op.state)?;
-        let (key, value) = (state.key as usize, state.value as usize);
+        let key = state.key as usize;
+        let value = state.value as usize;
         let sinks = self.vector(op.sinks);
         for row in 0..batch.ids().len() {
             let query = self.get(&op.query, row);
@@ -368,15 +384,15 @@ impl<'a> Interpreter<'a> {
             let mut out = Vec::new();
             for head in 0..op.heads as usize {
                 let key_head = head / (op.heads as usize / state.heads as usize);
-                let sees = |at: usize| match op.mask {
+                let seen = (0..positions.len()).filter(|&at| match op.mask {
                     Mask::FULL => true,
                     Mask::WINDOW => at <= own && own - at < window,
                     Mask::CHUNK => at <= own && at / window == own / window,
                     Mask::PREFIX => at <= own || at < window,
                     _ => at <= own,
-                };
-                let seen: Vec<usize> = (0..positions.len()).filter(|at| sees(*at)).collect();
-                let score = |at: &usize| {
+                });
+                let seen: Vec<usize> = seen.collect();
+                let scores = seen.iter().map(|at| {
                     let k = &positions[*at].0[key_head * key..][..key];
                     let q = &query[head * key..][..key];
                     let mut score = q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>() * f64::from(op.scale);
@@ -385,8 +401,8 @@ impl<'a> Interpreter<'a> {
                     }
                     let slope = op.slopes.get(head).copied().unwrap_or(0.0);
                     score - f64::from(slope) * (own as f64 - *at as f64).abs()
-                };
-                let mut weights: Vec<f64> = seen.iter().map(score).collect();
+                });
+                let mut weights: Vec<f64> = scores.collect();
                 weights.extend(sinks.as_ref().map(|sinks| sinks[head]));
                 softmax(&mut weights);
                 let mut sum = vec![0.0; value];

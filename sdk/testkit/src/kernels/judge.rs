@@ -77,11 +77,12 @@ fn steps(width: usize) -> Vec<Step> {
 
 /// The positions of further rows of sequences that go on at `at`.
 pub(super) fn next_positions(at: &mut [u32; 3], sequences: &[u32]) -> Vec<u32> {
-    let next = |sequence: &u32| {
+    let mut positions = Vec::with_capacity(sequences.len());
+    for sequence in sequences {
+        positions.push(at[*sequence as usize]);
         at[*sequence as usize] += 1;
-        at[*sequence as usize] - 1
-    };
-    sequences.iter().map(next).collect()
+    }
+    positions
 }
 
 /// Runs several steps on every device with every number of workers, and compares all values after each step with the
@@ -117,7 +118,8 @@ pub fn judge(subject: &Subject, program: &Program, weights: &[Floats], bound: f6
         }
         result.map_err(|error| {
             // The first operation brings the rows.
-            let (operations, states) = (program.operations.get(1..).unwrap_or_default(), &program.states);
+            let operations = program.operations.get(1..).unwrap_or_default();
+            let states = &program.states;
             let message = error.message();
             Error::failed(format!(
                 "{name}, workers: {workers}: {message}; the program: {operations:?} over {states:?}"

@@ -57,10 +57,6 @@ checks! {
 /// How the promise is broken; NotFound if there is no such check, or one that the subject skips; InvalidArgument for
 /// a subject without devices.
 pub fn check_kernel(name: &str, subject: Option<Subject>) -> Result<Verdict> {
-    let find = |name: &str| {
-        let check = CHECKS.iter().find(|(known, _)| *known == name);
-        check.ok_or_else(|| Error::not_found(format!("no check of backends is named `{name}`")))
-    };
     let (_, check) = find(name)?;
     let Some(subject) = subject else { return Verdict::skipped("there is no such device here") };
     for (skipped, _) in &subject.skips {
@@ -74,6 +70,11 @@ pub fn check_kernel(name: &str, subject: Option<Subject>) -> Result<Verdict> {
     }
     check(&subject)?;
     Verdict::passed(format!("{} devices", subject.devices.len()))
+}
+
+fn find(name: &str) -> Result<&'static (&'static str, Check)> {
+    let check = CHECKS.iter().find(|(known, _)| *known == name);
+    check.ok_or_else(|| Error::not_found(format!("no check of backends is named `{name}`")))
 }
 
 /// Makes one `#[test]` for each check of [`kernels::CHECKS`](crate::kernels::CHECKS) of a compute backend.

@@ -102,7 +102,8 @@ pub fn activate(subject: &Subject) -> Result<()> {
     for (_, kind) in Activation::ALL {
         let kind = Activation(*kind);
         let activate = |gate, up, out| Activate { kind, gate, up, out, alpha: 1.7, limit: 0.9 }.into();
-        let (a, b) = (slice(0, 0, 301), slice(0, 301, 301));
+        let a = slice(0, 0, 301);
+        let b = slice(0, 301, 301);
         let mut operations =
             vec![activate(a, Some(b), slice(1, 1, 301)), activate(a, Some(b), b), activate(a, Some(b), a)];
         if kind != Activation::SWIGLU_CLAMPED {
@@ -159,7 +160,10 @@ fn cached(heads: u32, key: u32, value: u32, dtype: DType) -> Vec<State> {
 pub fn attention_with_every_mask(subject: &Subject) -> Result<()> {
     let mut random = Random::new(8);
     let weights = [table(150), Floats::random(&mut random, 1, 6)];
-    let (query, key, value, out) = (slice(0, 0, 42), slice(0, 42, 14), slice(0, 56, 18), slice(1, 1, 54));
+    let query = slice(0, 0, 42);
+    let key = slice(0, 42, 14);
+    let value = slice(0, 56, 18);
+    let out = slice(1, 1, 54);
     for mask in [Mask::CAUSAL, Mask::FULL, Mask::WINDOW, Mask::CHUNK, Mask::PREFIX] {
         for window in [1, 9, 50] {
             let variants = [
@@ -186,9 +190,12 @@ pub fn attention_with_every_mask(subject: &Subject) -> Result<()> {
 /// As [`judge`].
 pub fn attention_over_every_type_and_shape(subject: &Subject) -> Result<()> {
     for dtype in &subject.caches {
-        let (dtype, bound) = (*dtype, 5e-6);
+        let dtype = *dtype;
+        let bound = 5e-6;
         for (heads, key_heads, key, value) in [(20, 2, 64, 80), (3, 3, 33, 96), (9, 1, 40, 131)] {
-            let (q, k, v) = (heads * key, key_heads * key, key_heads * value);
+            let q = heads * key;
+            let k = key_heads * key;
+            let v = key_heads * value;
             let append = Append { state: 0, key: slice(0, q, k), value: Some(slice(0, q + k, v)) }.into();
             let attention = attention(heads, slice(0, 0, q), slice(1, 0, heads * value));
             let attention = Attention { scale: 0.1, ..attention }.into();
@@ -213,7 +220,10 @@ pub fn attention_over_every_type_and_shape(subject: &Subject) -> Result<()> {
 /// As [`judge`].
 pub fn experts(subject: &Subject) -> Result<()> {
     let mut random = Random::new(9);
-    let (experts, used, width, inner) = (12u32, 3u32, 30u32, 19u32);
+    let experts = 12u32;
+    let used = 3u32;
+    let width = 30u32;
+    let inner = 19u32;
     let weights = [
         table(width),
         Floats::random(&mut random, experts as usize, width as usize),
@@ -226,8 +236,11 @@ pub fn experts(subject: &Subject) -> Result<()> {
         for (normalize, bias, groups, groups_used) in
             [(false, None, 1, 0), (true, None, 4, 2), (true, Some(2), 3, 2), (false, Some(2), 1, 1)]
         {
-            let (x, scores, route) = (slice(0, 0, width), slice(1, 0, experts), slice(2, 1, 2 * used));
-            let (hidden, out) = (slice(3, 2, inner * used), slice(4, 0, width * used));
+            let x = slice(0, 0, width);
+            let scores = slice(1, 0, experts);
+            let route = slice(2, 1, 2 * used);
+            let hidden = slice(3, 2, inner * used);
+            let out = slice(4, 0, width * used);
             let first = WeightPart { weight: 3, first_row: 2, bias: Some(4), out: hidden };
             let expert =
                 |x, parts, shared_input| ExpertLinear { x, route, experts, used, shared_input, parts }.into();
@@ -253,7 +266,9 @@ pub fn experts(subject: &Subject) -> Result<()> {
 /// # Errors
 /// As [`judge`].
 pub fn binary_and_unary(subject: &Subject) -> Result<()> {
-    let (a, b, one) = (slice(0, 0, 270), slice(0, 270, 270), slice(0, 7, 1));
+    let a = slice(0, 0, 270);
+    let b = slice(0, 270, 270);
+    let one = slice(0, 7, 1);
     for (_, kind) in BinaryKind::ALL {
         let binary = |a, b, out| Binary { kind: BinaryKind(*kind), a, b, out }.into();
         let out = slice(1, 1, 270);

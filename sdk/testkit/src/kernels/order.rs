@@ -27,11 +27,14 @@ fn operations() -> Vec<(Operation, Vec<usize>)> {
     let embed = Embed { table: 0, index: RowIndex::TOKEN, offset: 0, scale: 1.0, out: x };
     let mut all: Vec<(Operation, Vec<usize>)> = vec![(embed.into(), Vec::new())];
     for norm in 1..=NORMS {
-        let (out, kind, gain) = (slice(norm, 0, WIDTH), NormKind::RMS, Some(norm));
+        let out = slice(norm, 0, WIDTH);
+        let kind = NormKind::RMS;
+        let gain = Some(norm);
         all.push((Norm { x, out, kind, gain, bias: None, epsilon: 1e-6, heads: 1 }.into(), vec![0]));
     }
     for product in 0..2 * NORMS {
-        let (norm, number) = (1 + product / 2, 1 + NORMS + product);
+        let norm = 1 + product / 2;
+        let number = 1 + NORMS + product;
         let parts = vec![part(number, slice(number, 0, OUT))];
         let linear = Linear { x: slice(norm, 0, WIDTH), parts, residual: None, scale: 1.0 };
         all.push((linear.into(), vec![norm as usize]));
@@ -41,10 +44,11 @@ fn operations() -> Vec<(Operation, Vec<usize>)> {
 
 /// The operations in an order in which each comes after those that it needs.
 fn shuffled(random: &mut Random, operations: &[(Operation, Vec<usize>)]) -> Vec<Operation> {
-    let (mut left, mut order): (Vec<usize>, Vec<usize>) = ((0..operations.len()).collect(), Vec::new());
+    let mut left: Vec<usize> = (0..operations.len()).collect();
+    let mut order: Vec<usize> = Vec::new();
     while !left.is_empty() {
-        let is_free = |at: &usize| operations[left[*at]].1.iter().all(|needed| order.contains(needed));
-        let free: Vec<usize> = (0..left.len()).filter(is_free).collect();
+        let mut free: Vec<usize> = (0..left.len()).collect();
+        free.retain(|at| operations[left[*at]].1.iter().all(|needed| order.contains(needed)));
         order.push(left.remove(free[random.bits() as usize % free.len()]));
     }
     order.into_iter().map(|number| operations[number].0.clone()).collect()
@@ -90,7 +94,8 @@ pub fn operations_in_any_order_compute_the_same(subject: &Subject) -> Result<()>
             weights.push(matrix(&**device, &mut random, dtype)?);
         }
         for rows in [3, 20] {
-            let (ids, zeros): (Vec<u32>, Vec<u32>) = ((0..rows).collect(), vec![0; rows as usize]);
+            let ids: Vec<u32> = (0..rows).collect();
+            let zeros: Vec<u32> = vec![0; rows as usize];
             let batch = Batch::new(&ids, &ids, &zeros, &[])?;
             let mut first: Option<Vec<f64>> = None;
             for order in 0..ORDERS {
@@ -105,7 +110,8 @@ pub fn operations_in_any_order_compute_the_same(subject: &Subject) -> Result<()>
                     all.extend(out);
                 }
                 let first = first.get_or_insert_with(|| all.iter().map(|x| f64::from(*x)).collect());
-                let (difference, bound) = (difference(&all, first), subject.slack * 1e-5);
+                let difference = difference(&all, first);
+                let bound = subject.slack * 1e-5;
                 ensure(difference < bound, || {
                     let codes = program.operations.iter().map(|one| one.code().0.name()).collect::<Vec<_>>();
                     format!("{name}, {dtype}, {rows} rows: {difference:e} with the order {codes:?}")

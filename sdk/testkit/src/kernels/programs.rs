@@ -30,8 +30,12 @@ pub fn part(weight: u32, out: Slice) -> WeightPart {
 /// A small decoder of the common shape, and its weights: 2 layers, 6 query heads over 2 key heads, with caches of a type. Its
 /// logits are value 6.
 pub fn decoder(random: &mut Random, cache: DType) -> (Program, Vec<Floats>) {
-    let (heads, key_heads, head, inner) = (6, 2, 8, 100);
-    let (q, kv) = (heads * head, key_heads * head);
+    let heads = 6;
+    let key_heads = 2;
+    let head = 8;
+    let inner = 100;
+    let q = heads * head;
+    let kv = key_heads * head;
     let mut program = Program::default();
     let mut weights = vec![Floats::random(random, VOCABULARY as usize, HIDDEN as usize)];
     let add = |weights: &mut Vec<Floats>, matrix: Floats| {
@@ -43,8 +47,11 @@ pub fn decoder(random: &mut Random, cache: DType) -> (Program, Vec<Floats>) {
     }
     program.values.push(ValueSpec { width: HIDDEN, rows: RowsOf::OUTPUTS });
     program.values.push(ValueSpec { width: VOCABULARY, rows: RowsOf::OUTPUTS });
-    let (x, normed, qkv, mixed, gated) =
-        (slice(0, 0, HIDDEN), slice(1, 0, HIDDEN), 2, slice(3, 0, q), slice(4, 0, inner));
+    let x = slice(0, 0, HIDDEN);
+    let normed = slice(1, 0, HIDDEN);
+    let qkv = 2;
+    let mixed = slice(3, 0, q);
+    let gated = slice(4, 0, inner);
     let operations = &mut program.operations;
     operations.push(Embed { table: 0, index: RowIndex::TOKEN, offset: 0, scale: 6.0, out: x }.into());
     let norm = |weights: &mut Vec<Floats>, random: &mut Random, x, out| -> Operation {
@@ -60,7 +67,9 @@ pub fn decoder(random: &mut Random, cache: DType) -> (Program, Vec<Floats>) {
             window: 0,
         }));
         operations.push(norm(&mut weights, random, x, normed));
-        let (query, key, value) = (slice(qkv, 0, q), slice(qkv, q, kv), slice(qkv, q + kv, kv));
+        let query = slice(qkv, 0, q);
+        let key = slice(qkv, q, kv);
+        let value = slice(qkv, q + kv, kv);
         let mut parts = Vec::new();
         for out in [query, key, value] {
             let weight = add(&mut weights, Floats::random(random, out.width as usize, HIDDEN as usize));
@@ -115,7 +124,8 @@ pub fn decoder(random: &mut Random, cache: DType) -> (Program, Vec<Floats>) {
         operations
             .push(Linear { x: gated, parts: vec![part(weight, x)], residual: Some(x), scale: 1.0 }.into());
     }
-    let (last, logits) = (slice(5, 0, HIDDEN), slice(6, 0, VOCABULARY));
+    let last = slice(5, 0, HIDDEN);
+    let logits = slice(6, 0, VOCABULARY);
     operations.push(Pool { kind: Pooling::OUTPUTS, x, out: last, normalize: false }.into());
     operations.push(norm(&mut weights, random, last, last));
     operations.push(Linear { x: last, parts: vec![part(0, logits)], residual: None, scale: 1.0 }.into());
@@ -217,6 +227,14 @@ pub fn neither_workers_nor_batches_change_the_result(subject: &Subject) -> Resul
     Ok(())
 }
 
+pub(super) fn command(verb: StateVerb, sequence: u32, target: u32, position: u32) -> StateCommand {
+    StateCommand { verb, sequence, target, position }
+}
+
+fn same(what: &str, have: &Given, want: &Given) -> Result<()> {
+    ensure(have.bits() == want.bits(), || format!("other bits {what}"))
+}
+
 /// Every command to the states of the decoder's sequences.
 ///
 /// # Errors
@@ -228,14 +246,11 @@ pub fn states_are_copied_trimmed_kept_and_brought_back(subject: &Subject) -> Res
     let mut session = compile(subject.device()?, &program, &weights, &limits())?;
     let feed = |session: &mut dyn Session, sequence: u32, from: u32, ids: &[u32]| {
         let positions: Vec<u32> = (from..).take(ids.len()).collect();
-        let (sequences, outputs) = (vec![sequence; ids.len()], [ids.len() as u32 - 1]);
+        let sequences = vec![sequence; ids.len()];
+        let outputs = [ids.len() as u32 - 1];
         let batch = Batch::new(ids, &positions, &sequences, &outputs)?;
         step(session, &batch, subject.workers(1))
     };
-    let same = |what: &str, have: &Given, want: &Given| {
-        ensure(have.bits() == want.bits(), || format!("other bits {what}"))
-    };
-    let command = |verb, sequence, target, position| StateCommand { verb, sequence, target, position };
     let ids: Vec<u32> = (0..70).collect();
     let whole = feed(&mut *session, 0, 0, &ids)?;
     // A copy goes its own way, and so does the original.
@@ -250,7 +265,8 @@ pub fn states_are_copied_trimmed_kept_and_brought_back(subject: &Subject) -> Res
         same("after a trim", &end, &whole)?;
     }
     let want: Vec<f64> = whole.logits.concat().iter().map(|x| f64::from(*x)).collect();
-    let (difference, bound) = (difference(&end.logits.concat(), &want), bound(subject, cache));
+    let difference = difference(&end.logits.concat(), &want);
+    let bound = bound(subject, cache);
     ensure(difference < bound, || format!("after a trim, logits differ by {difference:e}, not {bound:e}"))?;
     session.state(&command(StateVerb::TRIM, 0, 0, 40))?;
     same("after a second trim", &feed(&mut *session, 0, 40, &ids[40..])?, &end)?;

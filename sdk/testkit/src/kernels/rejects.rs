@@ -2,15 +2,15 @@
 //! own. After each refusal the session still works.
 
 use super::judge::ensure;
-use super::programs::{HIDDEN, VOCABULARY, decoder, part, slice};
+use super::programs::{HIDDEN, VOCABULARY, command, decoder, part, slice};
 use super::setup::{Floats, Given, Threads, compile, step};
 use super::subject::Subject;
 use crate::Random;
 use apr_sdk::{
     Append, Batch, Binary, BinaryKind, DType, DeviceInfo, DeviceSink, Embed, Error, ErrorKind, Linear, Norm,
     NormKind, OpCode, OpSpec, Operation, Options, PagedState, Pool, Pooling, Program, Result, Rope, RowIndex,
-    RowsOf, RowsSink, Sample, Sampler, Session, SessionLimits, State, StateCommand, StateVerb, StepSink,
-    Support, ValueSpec, Weight,
+    RowsOf, RowsSink, Sample, Sampler, Session, SessionLimits, State, StateVerb, StepSink, Support,
+    ValueSpec, Weight,
 };
 
 /// The limits of the sessions that [`broken_batches`] go beyond: 8 rows, 2 sequences, 50 positions.
@@ -262,8 +262,8 @@ pub fn batches_beyond_the_limits_are_refused_and_change_nothing(subject: &Subjec
         }
     }
     let batch = Batch::new(&[1, 2], &[0, 1], &[0, 0], &[1])?;
-    let (have, want) =
-        (step(&mut *tried, &batch, subject.workers(1))?, step(&mut *session()?, &batch, subject.workers(1))?);
+    let have = step(&mut *tried, &batch, subject.workers(1))?;
+    let want = step(&mut *session()?, &batch, subject.workers(1))?;
     ensure(have.logits.len() == 1 && have.bits() == want.bits(), || {
         "a session gives other bits after it refused batches".to_owned()
     })
@@ -381,7 +381,6 @@ pub fn commands_to_sequences_change_no_other(subject: &Subject) -> Result<()> {
     let session = &mut *session;
     let first = three(subject, session, 0, 0)?;
     let next = three(subject, session, 3, 0)?;
-    let command = |verb, sequence, target, position| StateCommand { verb, sequence, target, position };
     for (command, kind) in [
         (command(StateVerb::COPY, 4, 0, 0), ErrorKind::InvalidArgument),
         (command(StateVerb::COPY, 0, 4, 0), ErrorKind::InvalidArgument),
@@ -455,7 +454,8 @@ pub fn values_are_read_whole_or_not_at_all(subject: &Subject) -> Result<()> {
 /// # Errors
 /// Failed for logits of other rows; any error of the backend.
 pub fn logits_are_given_for_outputs_even_if_rows_are_pooled(subject: &Subject) -> Result<()> {
-    let (x, mean) = (slice(0, 0, HIDDEN), slice(1, 0, HIDDEN));
+    let x = slice(0, 0, HIDDEN);
+    let mean = slice(1, 0, HIDDEN);
     let mut program = program(
         &[HIDDEN, HIDDEN],
         vec![
@@ -479,15 +479,16 @@ pub fn logits_are_given_for_outputs_even_if_rows_are_pooled(subject: &Subject) -
         [(4, 0, &[0, 1, 2][..]), (3, 1, &[2]), (3, 2, &[0, 1, 2]), (3, 3, &[]), (3, 4, &[1, 2])]
     {
         let ids: Vec<u32> = (first..).take(rows).collect();
-        let (positions, sequences) = ([0, 0, 1, 2], [0, 1, 1, 1]);
+        let positions = [0, 0, 1, 2];
+        let sequences = [0, 1, 1, 1];
         let batch = Batch::new(&ids, &positions[..rows], &sequences[..rows], outputs)?;
         let batch = batch.with_sampler(Sampler::Greedy);
         let given = step(&mut *session, &batch, subject.workers(1))?;
-        let largest = |row: &u32| {
+        let largest = outputs.iter().map(|row| {
             let row = table.row((first + row) as usize);
             (0..HIDDEN).fold(0, |most, n| if row[n as usize] > row[most as usize] { n } else { most })
-        };
-        let wanted: Vec<u32> = outputs.iter().map(largest).collect();
+        });
+        let wanted: Vec<u32> = largest.collect();
         ensure(given.tokens == wanted, || {
             format!("the outputs {outputs:?} give tokens {:?} instead of {wanted:?}", given.tokens)
         })?;

@@ -63,9 +63,8 @@ impl Subject {
 
     /// Every device with every number of workers.
     pub(super) fn runs(&self) -> impl Iterator<Item = (&str, &dyn Device, usize)> {
-        let on = |workers: usize| {
+        self.workers.iter().flat_map(|&workers| {
             self.devices.iter().map(move |(name, device)| (name.as_str(), &**device, workers))
-        };
-        self.workers.iter().flat_map(move |workers| on(*workers))
+        })
     }
 }

@@ -14,6 +14,7 @@ mod chat;
 mod configured;
 mod flags;
 mod ids;
+mod patterns;
 mod pieces;
 mod saved;
 mod unsaid;

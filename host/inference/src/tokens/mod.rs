@@ -49,14 +49,15 @@ impl Tokens {
         let mut whole = parts.into_parts();
         (whole.truncation, whole.padding) = (None, None);
         let parts = Tokenizer::new(whole)?;
-        let form = library_form(&parts).to_string();
+        let mut form = library_form(&parts);
+        let patterns = Patterns::rewrite(&mut form)?;
+        let form = form.to_string();
         let made = guarded(|| tokenizers::Tokenizer::from_bytes(form.as_bytes()))?;
         let library = made.map_err(|error| {
             let why = escape(&error.to_string(), 300);
             Error::unsupported(format!("the tokenizer has a definition that is not understood: {why}"))
                 .hint("look at the model's normalizer, pre-tokenizer, decoder and post-processor: one of them is wrong, or newer than this program")
         })?;
-        let patterns = Patterns::of(&parts)?;
         Ok(Tokens { parts, library, patterns })
     }
 

@@ -115,9 +115,3 @@ fn provider(
     let library = Library::new(path, &section, rehearsal);
     Ok(Arc::new(Named::new(library, &section.manifest.id, &section.manifest.version)))
 }
-
-/// apr's folder below the one that a variable names; below the default in `home` if it is not set.
-fn xdg(variable: &str, home: Option<&Path>, default: &str) -> Option<PathBuf> {
-    let set = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-    set.or_else(|| home.map(|home| home.join(default))).map(|path| path.join("apr"))
-}

@@ -167,10 +167,6 @@ fn treatments(want: &Treatment, have: &Treatment, found: &mut Differences) {
     }
 }
 
-fn treatment<T: PartialEq + Debug>(of: &str, want: T, have: T) -> Option<Difference> {
-    unless_same("treatment", want, have).map(|found| Difference { of: of.to_owned(), ..found })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{AddedToken, Kind, Parts, Spelling};

@@ -14,3 +14,10 @@ pub struct Line {
     /// The details of the result.
     pub detail: String,
 }
+
+impl Line {
+    /// A line of a check.
+    pub fn new(format: &str, check: &str, result: &str, detail: String) -> Line {
+        Line { format: format.to_owned(), check: check.to_owned(), result: result.to_owned(), detail }
+    }
+}

@@ -99,6 +99,8 @@ fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
     for refusal in table.dialects.iter().flat_map(|dialect| &dialect.refused) {
         all.extend(refusal.condition().map(|(e, places)| ("a refusal".to_owned(), e, places)));
     }
+    let warned = table.dialects.iter().flat_map(|dialect| &dialect.warned);
+    all.extend(warned.map(|warning| ("a warning".to_owned(), warning.condition(), Vec::new())));
     let decoder = table.decoder.iter().flat_map(|section| section.expressions());
     all.extend(decoder.map(|(at, e)| (at, e, vec!["i", "layer"])));
     for rule in &table.rules {

@@ -22,7 +22,7 @@ use crate::architecture::decoder::refuse_differing;
 use crate::architecture::description::{find_table, stated, stated_keys, unknown_dialect};
 use crate::architecture::language::expression::same;
 use crate::architecture::language::value::{from_value, says_null};
-use crate::architecture::table::dialect::canonical;
+use crate::architecture::table::dialect::{canonical, warning};
 use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
 use crate::architecture::translate::{Made, OTHER_TABLE, Passage, Removed, Translated, translate};
 use crate::engine::Engine;
@@ -258,6 +258,7 @@ impl Journey<'_> {
                 names.retain(|name| !of_class.contains(name));
                 refuse_differing(self.table, &config, &written, &first, &shapes)?;
                 translation.warnings.extend(effects);
+                translation.warnings.extend(warning::effects(dialect, &scope)?);
                 if !names.is_empty() && !self.carries_foreign(wishes.foreign) {
                     let (what, names) = (n_of(names.len(), "value"), names.join(", "));
                     let whose = &self.target.manifest.name;

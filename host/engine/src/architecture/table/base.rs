@@ -115,7 +115,7 @@ fn remove_keys(whole: &mut Toml, over: &mut Toml) {
 }
 
 /// Merges `over` into `under`: tables by key, lists of tensors by `name` or `names`, lists of keys by `key`; entries to
-/// ignore, drop, rename or refuse are appended to the base's; everything else is replaced.
+/// ignore, drop, rename, refuse or warn of are appended to the base's; everything else is replaced.
 fn merge(under: &mut Toml, over: Toml) {
     for (key, value) in over {
         match (under.get_mut(&key), value) {
@@ -141,12 +141,14 @@ fn merge(under: &mut Toml, over: Toml) {
                 have.retain(|item| item.get("value").and_then(Item::as_str) != Some(""));
             }
             (Some(Item::Array(have)), Item::Array(more))
-                if ["ignore", "drop", "rename", "refuse"].contains(&key.as_str()) =>
+                if ["ignore", "drop", "rename", "refuse", "warn"].contains(&key.as_str()) =>
             {
-                // A refusal for the same keys replaces the base's.
-                if key == "refuse" {
-                    let keys = |item: &Item| item.get("keys").cloned();
-                    have.retain(|old| keys(old).is_none() || more.iter().all(|new| keys(new) != keys(old)));
+                // A refusal for the same keys replaces the base's; so does a warning of the same effect.
+                let own = [("refuse", "keys"), ("warn", "effect")].into_iter().find(|(list, _)| *list == key);
+                if let Some((_, own)) = own {
+                    have.retain(|old| {
+                        old.get(own).is_none() || more.iter().all(|new| new.get(own) != old.get(own))
+                    });
                 }
                 have.extend(more);
             }
@@ -160,6 +162,8 @@ fn merge(under: &mut Toml, over: Toml) {
 #[cfg(test)]
 mod tests {
     use crate::architecture::Table;
+    use crate::architecture::config::{Config, ConfigScope};
+    use crate::architecture::table::dialect::warning::effects;
 
     const BASE: &str = "id = 'base'\n[dialect.hf]\nsame_names = true\nrename = [{ start = '', to = 'model.' }]\n\
         [[dialect.hf.ignore]]\nkeys = ['a.*']\nreason = 'x'\n[[tensor]]\nname = 'model.a'\n[[tensor]]\nname = 'model.b'\n";
@@ -190,6 +194,21 @@ mod tests {
         assert_eq!(keys, ["b", "a.c"]);
         for wrong in ["to = 'x'", "start = ''\nend = ''\nto = ''", "start = ''"] {
             let text = format!("id = 'x'\n[[dialect.hf.rename]]\n{wrong}\n");
+            Table::parse(&text, &|_| Ok(String::new())).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_warning_of_the_same_effect_replaces_the_base_s() {
+        let base = "id = 'base'\n[[dialect.gguf.warn]]\nwhen = 'true'\neffect = 'a'\n[[dialect.gguf.warn]]\nwhen = 'true'\neffect = 'b'\n";
+        let over = "id = 'over'\nbase = 'base'\n[dialect.gguf]\narch = 'x'\n[[dialect.gguf.warn]]\nwhen = 'false'\neffect = 'a'\n\
+            [[dialect.gguf.warn]]\nwhen = 'true'\neffect = 'of {arch}'\n";
+        let table = Table::parse(over, &|_| Ok(base.to_owned())).unwrap();
+        let (config, none) = (Config::default(), |_: &str, _: usize| None);
+        let scope = ConfigScope::new(&table, &config, &none);
+        assert_eq!(effects(table.dialect("gguf").unwrap(), &scope).unwrap(), ["b", "of x"]);
+        for wrong in ["when = 'true'", "effect = 'a'", "when = 'true'\neffect = 'a'\nkeys = ['b']"] {
+            let text = format!("id = 'x'\n[[dialect.gguf.warn]]\n{wrong}\n");
             Table::parse(&text, &|_| Ok(String::new())).unwrap_err();
         }
     }

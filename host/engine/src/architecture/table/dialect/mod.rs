@@ -5,6 +5,7 @@ pub(in crate::architecture) mod key;
 pub(in crate::architecture) mod refusal;
 pub(in crate::architecture) mod rename;
 pub(in crate::architecture) mod roots;
+pub(in crate::architecture) mod warning;
 
 use crate::architecture::language::expression::{Expression, Scalar};
 use crate::architecture::language::members::{
@@ -16,6 +17,7 @@ use refusal::Refusal;
 use rename::Rename;
 use roots::Roots;
 use toml::{Table as Toml, Value as Item};
+use warning::Warning;
 
 /// The tables' own dialect: the names and rows of the configuration and the members.
 pub const CANONICAL: &str = "canonical";
@@ -43,6 +45,8 @@ pub struct Dialect {
     pub renames: Vec<Rename>,
     /// What its files may state but the table does not cover.
     pub refused: Vec<Refusal>,
+    /// What its readers make of files that state all of the model.
+    pub warned: Vec<Warning>,
     /// Keys whose lists have an entry for each layer.
     pub per_layer: Vec<String>,
     /// Objects that state the same, of which a file has one.
@@ -98,6 +102,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         "roots",
         "same_names",
         "spellings",
+        "warn",
         "written_root",
     ];
     only(toml, &known, "a dialect")?;
@@ -131,6 +136,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         })?);
     }
     dialect.refused = Refusal::read(toml, &named)?;
+    dialect.warned = Warning::read(toml, &named)?;
     dialect.renames = Rename::read(toml)?;
     let derived = sub_table(toml, "derived")?;
     for (name, _) in derived {

@@ -27,6 +27,10 @@ const MORE: &[&str] = &[
     "t5.apr.",
     // llama.cpp's loader asks for it; this converter writes `layer_norm_epsilon` alone.
     "exaone.attention.layer_norm_rms_epsilon",
+    // Without it, llama.cpp knows released models alone (`glm4-moe-lite`).
+    "deepseek2.expert_gating_func",
+    // Without it, llama.cpp takes another factor of sine and cosine than the folder states.
+    "laguna.rope.scaling.attn_factor",
 ];
 
 /// Models whose experts the converter writes in the order gate, up, down, where it sorts those of others, or whose norms it makes

@@ -68,7 +68,7 @@ fn with_reasoning(message: &Json) -> Json {
     Json::Object(all)
 }
 
-/// The template called `name`, or the usual one: `default`, the only one, or `tool_use` if there are tools.
+/// The template called `name`, or the usual one: `tool_use` if there are tools, or `default`.
 ///
 /// # Errors
 /// NotFound if there is none, InvalidArgument for an unknown name.
@@ -90,10 +90,12 @@ pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Resu
         }),
         None => {
             let usual = tools.then(|| find("tool_use")).flatten().or_else(|| find("default"));
-            let only = || all.first().filter(|_| all.len() == 1).map(|(_, text)| text.as_str());
-            usual.or_else(only).ok_or_else(|| {
-                Error::invalid_argument("the model has several chat templates, and none is called `default`")
-                    .hint(format!("choose one with `--template`: {}", names()))
+            usual.ok_or_else(|| {
+                let message = match all.len() {
+                    1 => "the model's only chat template is not called `default`",
+                    _ => "the model has several chat templates, and none is called `default`",
+                };
+                Error::invalid_argument(message).hint(format!("choose one with `--template`: {}", names()))
             })
         }
     }

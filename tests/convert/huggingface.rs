@@ -105,7 +105,7 @@ fn ordinary_tokens_with_a_purpose_stay_ordinary_and_an_empty_template_is_none() 
         assert_eq!(config[format!("{name}_token_id")], id);
         assert_eq!(tokenizer.get(format!("{name}_token")), None);
     }
-    assert_eq!(tokenizer.get("chat_template"), None);
+    assert_eq!(tokenizer["chat_template"], "");
 }
 
 #[test]

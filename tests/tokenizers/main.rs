@@ -17,6 +17,7 @@ mod ids;
 mod patterns;
 mod pieces;
 mod saved;
+mod trained;
 mod unsaid;
 
 use apr_sdk::tokenizer::Tokenizer;

@@ -162,14 +162,15 @@ fn a_beginning_that_only_the_name_of_a_splitter_would_add_is_forbidden() {
 
 #[test]
 fn a_second_token_before_or_behind_a_text_is_warned_of() {
-    for (at, side) in [(0, "before a text"), (1, "behind a text")] {
+    let last = &["behind a text", "for the end of an answer"][..];
+    for (at, of) in [(0, &["before a text"][..]), (1, last)] {
         let (_, warnings) = there_and_back("llama3", |json| {
             let single = json.pointer_mut("/post_processor/processors/1/single");
             let single = single.unwrap().as_array_mut().unwrap();
             let twice = single[0].clone();
             (0..1 + at).for_each(|_| single.insert(2 * at, twice.clone()));
         });
-        assert_warned(&warnings, &[side]);
+        assert_warned(&warnings, of);
     }
 }
 

@@ -84,6 +84,11 @@ impl Treatment {
             ("Replace", Some(""), _) if text("/pattern/Regex") == Some(ENDS) => {}
             // Once every space is replaced, this splits nothing.
             ("Split", _, Some(" ")) if self.marks_spaces => {}
+            // Another mark than SentencePiece's.
+            ("Metaspace", ..) if text("/replacement").is_some_and(|mark| mark != MARK) => {
+                self.space_first = scheme(step);
+                self.others.push(step.clone());
+            }
             ("Metaspace", ..) => {
                 self.marks_spaces = true;
                 self.space_first = scheme(step);

@@ -67,10 +67,11 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     }
     fill_definitions(&mut parts);
     carried.iter().for_each(|json| unsaid::take_back(&scan, json, &mut parts));
-    let kept = carried.and_then(|json| unsaid::around::take_back(&json, &parts));
+    let kept = carried.as_ref().and_then(|json| unsaid::around::take_back(json, &parts));
     let usual = unsaid::around::Usual::of(kind, spelling, splitter.as_ref());
     let around = usual.around(&parts, &|name| parts.adds(name), &|name| parts.special_id(name));
-    parts.post_processor = kept.or_else(|| post_processor(&parts, around));
+    parts.post_processor = kept.unwrap_or_else(|| post_processor(&parts, around));
+    carried.iter().for_each(|json| unsaid::around::take_back_end(json, &mut parts));
     Tokenizer::new(parts).map(Some)
 }
 

@@ -218,10 +218,19 @@ fn merge_text(tokenizer: &Tokenizer, (left, right): (u32, u32)) -> String {
 }
 
 fn special(keys: &mut Keys, tokenizer: &Tokenizer) {
+    let last = super::unsaid::around::other_end(tokenizer);
     for (name, id) in &tokenizer.special {
         if let Some((_, key)) = SPECIAL.iter().find(|(known, _)| known == name) {
-            keys.set(key, Value::from_u32(*id));
+            let id = last.filter(|_| name == "eos").unwrap_or(*id);
+            keys.set(key, Value::from_u32(id));
         }
+    }
+    // The converter's end is what a template puts behind a text; the stated one becomes that of a turn.
+    let free = ["eot", "eom"].into_iter().find(|name| tokenizer.special_id(name).is_none());
+    if let (Some(_), Some(id), Some(name)) = (last, tokenizer.special_id("eos"), free)
+        && let Some((_, key)) = SPECIAL.iter().find(|(known, _)| *known == name)
+    {
+        keys.set(key, Value::from_u32(id));
     }
     // A model of words or pieces may know its unknown token without a purpose being stated: readers would take another for it.
     let unknown = tokenizer.unk.filter(|id| Some(*id) != usual_unknown(tokenizer.kind, tokenizer.spelling));

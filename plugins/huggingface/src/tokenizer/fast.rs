@@ -43,11 +43,15 @@ pub fn own_tokens(json: &Json, parts: &Parts) -> usize {
         _ => 0,
     };
     let n = usize::try_from(n).unwrap_or(0).min(parts.tokens.len());
-    let own = parts.tokens[..n].iter().rposition(|text| {
-        let added = text.as_deref().is_some_and(|text| text.starts_with("<extra_id_"));
-        parts.kind != Kind::Unigram || !added
-    });
+    let own = parts.tokens[..n]
+        .iter()
+        .rposition(|text| parts.kind != Kind::Unigram || !text.as_deref().is_some_and(is_sentinel));
     own.map_or(0, |last| last + 1)
+}
+
+/// Whether a token is one of those that T5's class adds to SentencePiece's model.
+pub fn is_sentinel(text: &str) -> bool {
+    text.starts_with("<extra_id_")
 }
 
 fn kind(model: &Map<String, Json>) -> Result<Kind> {

@@ -230,7 +230,6 @@ fn templates(files: &mut dyn Files, said: Option<&Json>) -> Result<Vec<(String, 
         return Ok(found);
     }
     match said.and_then(|said| said.get("chat_template")) {
-        Some(Json::String(text)) if text.is_empty() => return Ok(Vec::new()),
         Some(Json::String(text)) => return Ok(one(text)),
         Some(Json::Array(list)) => {
             let text = |entry: &Json, key: &str| entry.get(key).and_then(Json::as_str).map(str::to_owned);

@@ -288,8 +288,12 @@ pub fn overlay(
     } else if !by_merges {
         parts.remove_extra_whitespaces = Some(normalizer.remove_extra_whitespaces.unwrap_or(true));
         parts.charsmap = normalizer.charsmap.filter(|bytes| !bytes.is_empty());
-        // Only where later tokens have no place in a file of their own.
-        let later = !alone && parts.tokens.len() > n && added.is_none();
+        // Only where later tokens have no place in a file of their own, and are those of a class: what a user added is kept.
+        let is_own = |added: &AddedToken| {
+            let text = parts.token(added.id).unwrap_or_default();
+            added.outside_model && added.id as usize >= n && !fast::is_sentinel(text)
+        };
+        let later = !alone && parts.tokens.len() > n && added.is_none() && !parts.added.iter().any(is_own);
         parts.n_pieces = later.then(|| u32::try_from(n).unwrap_or(u32::MAX));
     }
     if alone && said.is_none() {

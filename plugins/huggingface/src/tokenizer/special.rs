@@ -211,24 +211,15 @@ impl Finder {
             if self.config.is_empty() {
                 special.eos = Some(text.clone());
             } else if special.eos.as_ref() != Some(text) {
-                self.former_end(special.eos.as_deref());
-                self.say("eos", text);
+                // For llama.cpp's converter this is the end from here on. What is stated stays: answers end there.
+                if special.eos.is_none() {
+                    self.say("eos", text);
+                }
                 special.eos = Some(text.clone());
             }
             self.put("eos", special.eos.as_ref() == Some(text));
         }
         self.pair(&pair, first.as_ref(), last.as_ref(), special);
-    }
-
-    /// What was the end and is not the text's last token is the end of a turn.
-    fn former_end(&mut self, text: Option<&str>) {
-        let free = ["eot", "eom"].into_iter().find(|name| self.names.iter().all(|n| n != name));
-        if let Some(name) = free {
-            self.names.push(name.to_owned());
-            if let Some(text) = text {
-                self.say(name, text);
-            }
-        }
     }
 
     fn pair(&mut self, pair: &[Json], first: Option<&String>, last: Option<&String>, special: &Special) {

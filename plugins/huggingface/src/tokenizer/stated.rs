@@ -163,8 +163,12 @@ fn plain(step: Option<&Json>) -> Vec<Json> {
 }
 
 /// The token that a post-processor puts before one text, and the one behind it.
-fn puts(step: Option<&Json>) -> [Option<String>; 2] {
+pub fn puts(step: Option<&Json>) -> [Option<String>; 2] {
     let around = steps(step).into_iter().find_map(|step| {
+        let text = |key: &str| Some(step.get(key)?.get(0)?.as_str()?.to_owned());
+        if let (Some(first), Some(last)) = (text("cls"), text("sep")) {
+            return Some([Some(first), Some(last)]);
+        }
         let single = step.get("single").and_then(Json::as_array)?;
         let text = |entry: Option<&Json>| entry?.pointer("/SpecialToken/id")?.as_str().map(str::to_owned);
         Some([single.first(), single.last()].map(text))

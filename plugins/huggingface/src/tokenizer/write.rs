@@ -1,6 +1,6 @@
 //! Writes the SDK's form as the files that the `tokenizers` library, transformers and SentencePiece read.
 
-use super::{class, sentencepiece};
+use super::{class, sentencepiece, stated};
 use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, added_token, library_form};
 use serde_json::{Map, Value as Json, json};
 
@@ -25,6 +25,7 @@ fn lines(json: &Json) -> Vec<u8> {
 /// The tokens with a purpose, by the names that the library has for them.
 fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
     let mut map = Map::new();
+    let around = stated::puts(tokenizer.post_processor.as_ref());
     for (name, id) in &tokenizer.special {
         let Some(text) = tokenizer.token(*id) else { continue };
         // The library makes a special token of whatever is named here. A token of text that also pads or masks, say, stays in
@@ -34,12 +35,13 @@ fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
         }
         map.insert(format!("{name}_token"), text.into());
         // WordPiece begins and ends texts with the tokens that classify and separate; other formats have one name for both.
-        let other = match &**name {
-            "bos" => "cls",
-            "eos" => "sep",
+        let (other, put) = match &**name {
+            "bos" => ("cls", &around[0]),
+            "eos" => ("sep", &around[1]),
             _ => continue,
         };
-        if tokenizer.kind == Kind::WordPiece && tokenizer.special_id(other).is_none() {
+        let is_put = put.as_deref() == Some(text);
+        if tokenizer.kind == Kind::WordPiece && is_put && tokenizer.special_id(other).is_none() {
             map.insert(format!("{other}_token"), text.into());
         }
     }

@@ -53,6 +53,7 @@ pub fn carry(
             hidden: !added.special && tokenizer.type_of(added.id) == TokenType::Control,
             outside: is_made_by_model(tokenizer, added, &normalizer),
             text: (came_back(tokenizer, added.id, surface) != own).then(|| surface.to_owned()),
+            is_elsewhere: surface != own,
         };
         other.is_any().then_some((added, other))
     });
@@ -99,6 +100,8 @@ struct Other {
     hidden: bool,
     outside: bool,
     text: Option<String>,
+    /// True if the text as it is written is not the token's own.
+    is_elsewhere: bool,
 }
 
 impl Other {
@@ -112,7 +115,7 @@ impl Other {
         // Where a name says more than the model does, all models of that name are so, and their texts have no such spaces.
         let strips = self.strips.is_some_and(|(left, right)| left || right);
         let outside = self.outside && kind != Kind::Bpe;
-        strips || self.alone || self.normalized || outside || self.text.is_some()
+        strips || self.alone || self.normalized || outside || self.text.is_some() && self.is_elsewhere
     }
 }
 
@@ -168,7 +171,7 @@ fn warning(tokenizer: &Tokenizer, first: &AddedToken, other: &Other, count: usiz
         n => format!(", nor so of {} others", n - 1),
     };
     let beside = other.strips.is_some_and(|(left, right)| left || right) || other.alone || other.normalized;
-    if let Some(text) = other.text.as_ref().filter(|_| !beside) {
+    if let Some(text) = other.text.as_ref().filter(|_| other.is_elsewhere && !beside) {
         let text = escape(text, 60);
         return format!(
             "llama.cpp finds the added token `{token}` where a text has `{text}`, this tokenizer does not{others}: such text becomes other tokens"

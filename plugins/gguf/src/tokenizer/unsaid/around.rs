@@ -3,13 +3,57 @@
 
 use super::super::{ADD, PRE, SPECIAL, pre};
 use super::made;
-use apr_sdk::tokenizer::{Around, Kind, Parts, Spelling, Tokenizer, post_processor};
+use apr_sdk::tokenizer::{Around, Kind, Parts, Spelling, Tokenizer, post_processor, steps};
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json, json};
 
 /// The member that is the post-processor, and the flags beside which it holds.
 const STEP: &str = "post_processor";
 const BESIDE: &str = "post_processor_beside";
+/// The member for the end of a text where another token is put behind texts, and that token.
+const END: &str = "eos";
+const END_BESIDE: &str = "eos_beside";
+
+/// The token that a template puts behind a text, if it is another than the stated end: the format has one key for both.
+pub fn other_end(tokenizer: &Tokenizer) -> Option<u32> {
+    let stated = tokenizer.special_id("eos")?;
+    let last = |step: &&Json| {
+        let single = step.get("single")?.as_array().filter(|single| single.len() > 1)?;
+        let text = single.last()?.pointer("/SpecialToken/id")?.as_str()?;
+        tokenizer.each().find(|(_, token)| *token == text).map(|(id, _)| id)
+    };
+    let found = steps(tokenizer.post_processor.as_ref()).iter().filter_map(last).last();
+    found.filter(|last| *last != stated)
+}
+
+/// Adds the stated end to `text` where the key has another, with a warning.
+fn carry_end(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn LayoutSink) {
+    let (Some(last), Some(stated)) = (other_end(tokenizer), tokenizer.special_id("eos")) else { return };
+    let quoted = |id: u32| escape(tokenizer.token(id).unwrap_or_default(), 40).to_string();
+    sink.warn(&format!(
+        "llama.cpp takes `{}`, which is put behind every text, for the end of an answer, and this tokenizer's end `{}` for that of a \
+         turn: answers may end elsewhere",
+        quoted(last),
+        quoted(stated),
+    ));
+    text.insert(END.to_owned(), stated.into());
+    text.insert(END_BESIDE.to_owned(), last.into());
+}
+
+/// Restores the stated end to `parts`, as long as the key has the token that it had then.
+pub fn take_back_end(json: &Json, parts: &mut Parts) {
+    let id = |key: &str| json.get(key).and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok());
+    let (Some(stated), Some(beside)) = (id(END).filter(|id| *id < parts.vocab_size), id(END_BESIDE)) else {
+        return;
+    };
+    if parts.special_id("eos") != Some(beside) {
+        return;
+    }
+    let named =
+        parts.special.iter().position(|(name, id)| ["eot", "eom"].contains(&&**name) && *id == stated);
+    named.into_iter().for_each(|at| drop(parts.special.remove(at)));
+    parts.special.iter_mut().filter(|(name, _)| name == "eos").for_each(|(_, id)| *id = stated);
+}
 
 /// What llama.cpp adds if no key says otherwise.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,6 +112,7 @@ pub fn carry(
 ) {
     let [single, pair] = templates(tokenizer, tokenizer.post_processor.as_ref());
     warn_of_more(&single, sink);
+    carry_end(tokenizer, text, sink);
     let splitter = made(keys, PRE).and_then(Value::as_str).and_then(|name| pre::splitter(name).ok());
     let usual = Usual::of(tokenizer.kind, tokenizer.spelling, splitter.as_ref());
     if tokenizer.spelling == Spelling::Bytes {
@@ -81,7 +126,6 @@ pub fn carry(
             }
         }
     }
-    let Some(step) = &tokenizer.post_processor else { return };
     let stated = |names: &[(&str, &'static str)], name: &str| {
         made(keys, names.iter().find(|(known, _)| *known == name)?.1).cloned()
     };
@@ -99,14 +143,15 @@ pub fn carry(
         let (own, other) = (shown(&single), shown(&other[0]));
         sink.warn(&format!("llama.cpp puts {other} around a text, this tokenizer {own}"));
     }
-    text.insert(STEP.to_owned(), step.clone());
+    text.insert(STEP.to_owned(), tokenizer.post_processor.clone().unwrap_or_default());
     text.insert(BESIDE.to_owned(), json!(ADD.map(|(name, _)| adds(name))));
 }
 
-/// The post-processor that [`carry`] wrote, as long as keys say of what is added what they said then.
-pub fn take_back(json: &Json, parts: &Parts) -> Option<Json> {
+/// The post-processor that [`carry`] wrote, which may be none, as long as keys say of what is added what they said then.
+pub fn take_back(json: &Json, parts: &Parts) -> Option<Option<Json>> {
     let beside = json!(ADD.map(|(name, _)| parts.adds(name)));
-    json.get(STEP).filter(|_| json.get(BESIDE) == Some(&beside)).cloned()
+    let step = json.get(STEP).filter(|_| json.get(BESIDE) == Some(&beside))?;
+    Some(Some(step.clone()).filter(|step| !step.is_null()))
 }
 
 /// The tokens around one text and around two; `None` stands for a text.

@@ -18,16 +18,17 @@ use serde_json::{Map, Value as Json};
 
 /// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
 /// and texts) as in `tokenizer.json`, with `outside_model` of one that the model's own vocabulary lacks; `add_space_prefix`,
-/// `ignore_merges`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK; `chat_template_names` for those that
-/// keys have otherwise, `space_first`, what llama.cpp does
-/// for the key of that name, and `post_processor_beside`, the flags of what is added. Anything absent follows from the other
-/// keys.
+/// `ignore_merges`, `fuse_unk`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK; `chat_template_names` for
+/// those that keys have otherwise, `empty_chat_templates` by name, `space_first`, what llama.cpp does for the key of that name,
+/// `post_processor_beside`, the flags of what is added, and `eos`, the end of an answer where `eos_beside` is put behind texts and is
+/// the key's. Anything absent follows from the other keys.
 const TEXT: &str = "tokenizer.apr.text";
 const DECODER: &str = "decoder";
 
 const SPLITS: &str = "split_special_tokens";
 const CLEANS: &str = "clean_up_spaces";
 const TEMPLATES: &str = "chat_template_names";
+const EMPTY: &str = "empty_chat_templates";
 const WHOLE: &str = "ignore_merges";
 
 /// The longest note that is shown, in characters. 600: those of the plugins are shorter.
@@ -84,13 +85,17 @@ fn merges(
 /// Adds to `text` the names of chat templates that a key has otherwise, with a warning for templates that have no key.
 fn templates(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn LayoutSink) {
     let named = template_names(tokenizer);
-    for (name, _) in tokenizer.chat_templates.iter().filter(|(name, _)| name != "default") {
-        if named.iter().all(|(_, other)| other != name) {
-            let name = escape(name, 60);
-            sink.warn(&format!(
-                "the chat template `{name}` is left out: the format has no empty names and templates"
-            ));
-        }
+    let (empty, full): (Vec<_>, Vec<_>) =
+        tokenizer.chat_templates.iter().partition(|(_, template)| template.is_empty());
+    if full.iter().any(|(name, _)| name.is_empty()) {
+        sink.warn("the chat template `` is left out: the format has no empty names");
+    }
+    if let Some((name, _)) = empty.first() {
+        let name = escape(name, 60);
+        sink.warn(&format!(
+            "llama.cpp does not know of the chat template `{name}`, which is empty: it takes one of its own where there is none"
+        ));
+        text.insert(EMPTY.to_owned(), empty.iter().map(|(name, _)| name.as_str()).collect());
     }
     let others = named.into_iter().filter(|(written, name)| written != name);
     let others: Map<String, Json> = others.map(|(written, name)| (written, name.into())).collect();
@@ -138,6 +143,13 @@ pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
             name.clone_into(slot);
         }
     }
+    let empty = json.get(EMPTY).and_then(Json::as_array).into_iter().flatten();
+    for name in empty.filter_map(Json::as_str) {
+        if parts.chat_templates.iter().all(|(known, _)| known != name) {
+            parts.chat_templates.push((name.to_owned(), String::new()));
+        }
+    }
+    parts.fuse_unk = flag(pieces::FUSES).unwrap_or(parts.fuse_unk);
     added::take_back(json, parts);
     if let Some(decoder) = json.get(DECODER) {
         parts.decoder = some(decoder);

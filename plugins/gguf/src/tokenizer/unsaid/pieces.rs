@@ -3,11 +3,14 @@
 
 use super::super::scan::Scan;
 use super::super::{ADD_SPACE_PREFIX, REMOVE_EXTRA_WHITESPACES};
-use super::made;
-use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, TokenType, Tokenizer, Treatment};
+use super::{kind, made};
+use apr_sdk::tokenizer::{Kind, Parts, SpaceFirst, TokenType, Tokenizer, Treatment, steps};
 use apr_sdk::{LayoutSink, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
+
+/// The member that says whether unknown tokens side by side become one.
+pub const FUSES: &str = "fuse_unk";
 
 /// Adds to `text` what llama.cpp would not do, with warnings.
 pub fn carry(
@@ -16,10 +19,17 @@ pub fn carry(
     text: &mut Map<String, Json>,
     sink: &mut dyn LayoutSink,
 ) {
-    fallback(tokenizer).into_iter().for_each(|difference| sink.warn(difference));
+    let lacking = fallback(tokenizer);
+    lacking.into_iter().for_each(|difference| sink.warn(difference));
+    // Where each byte has a token, nothing is unknown.
+    if tokenizer.kind == Kind::Bpe && lacking.is_some() && tokenizer.unk.is_some() && !tokenizer.fuse_unk {
+        text.insert(FUSES.to_owned(), false.into());
+    }
     let Some(own) = Treatment::of(tokenizer) else { return };
     let other = of_llama_cpp(tokenizer, keys);
-    if own == other {
+    // Pieces that are chosen by their cost are read back as cut at spaces, which llama.cpp does not do.
+    let is_whole = tokenizer.kind == Kind::Unigram && !cuts_at_spaces(tokenizer);
+    if own == other && !is_whole {
         return;
     }
     differences(&own, &other).iter().for_each(|difference| sink.warn(difference));
@@ -31,6 +41,16 @@ pub fn carry(
         ("space_first", (other.space_first == SpaceFirst::Always).into()),
     ];
     text.extend(all.map(|(key, value)| (key.to_owned(), value)));
+}
+
+/// Whether a text is cut at each space before it is tokenized.
+fn cuts_at_spaces(tokenizer: &Tokenizer) -> bool {
+    let steps = steps(tokenizer.pre_tokenizer.as_ref());
+    steps.iter().any(|step| match kind(step) {
+        "WhitespaceSplit" => true,
+        "Metaspace" => step.get("split").and_then(Json::as_bool) != Some(false),
+        _ => false,
+    })
 }
 
 /// Restores to `parts` what [`carry`] wrote.

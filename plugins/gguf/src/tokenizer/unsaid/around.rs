@@ -22,7 +22,7 @@ pub fn other_end(tokenizer: &Tokenizer) -> Option<u32> {
         let text = single.last()?.pointer("/SpecialToken/id")?.as_str()?;
         tokenizer.each().find(|(_, token)| *token == text).map(|(id, _)| id)
     };
-    let found = steps(tokenizer.post_processor.as_ref()).iter().filter_map(last).last();
+    let found = steps(tokenizer.post_processor.as_ref()).iter().filter_map(last).next_back();
     found.filter(|last| *last != stated)
 }
 

@@ -98,12 +98,14 @@ fn together(
 ) -> Result<Vec<Result<Converted>>> {
     let began = Instant::now();
     let requests: Vec<Request> = all.iter().map(ConvertOptions::request).collect();
-    let places: Vec<Result<Place<'_>>> = all.iter().map(|options| Place::of(host, options)).collect();
+    let places: Vec<_> = all.iter().map(|options| Place::of(host, options)).collect();
     let Some(first) = requests.first().filter(|_| places.iter().any(Result::is_ok)) else {
         return Ok(places.into_iter().filter_map(Result::err).map(Err).collect());
     };
     let mut opened = Some(Opened::new(host, first, true)?);
-    let mut waiting: Vec<_> = (0..).zip(places).collect();
+    // What is wrong with a place is said after what is wrong with the source.
+    let mut waiting: Vec<_> =
+        (0..).zip(places.into_iter().map(|place| place.and_then(|place| place))).collect();
     let mut done: Vec<(usize, Result<Converted>)> = Vec::with_capacity(all.len());
     while !waiting.is_empty() {
         let (now, later) = apart(waiting);

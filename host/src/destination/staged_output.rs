@@ -63,14 +63,17 @@ pub struct Place<'h> {
 }
 
 impl<'h> Place<'h> {
-    /// Resolves the output's place and finishes what was interrupted there.
+    /// Resolves the output's place and finishes what was interrupted there. The inner error is [`resolve`]'s.
     ///
     /// # Errors
-    /// As [`resolve`] and [`Destination::finish_publication`].
-    pub fn of(host: &'h Host, options: &ConvertOptions) -> Result<Place<'h>> {
-        let (output, destination) = resolve(host, options)?;
+    /// As [`Destination::finish_publication`].
+    pub fn of(host: &'h Host, options: &ConvertOptions) -> Result<Result<Place<'h>>> {
+        let (output, destination) = match resolve(host, options) {
+            Ok(resolved) => resolved,
+            Err(error) => return Ok(Err(error)),
+        };
         let finished = destination.finish_publication(&host.steps)?;
-        Ok(Place { output, destination, finished })
+        Ok(Ok(Place { output, destination, finished }))
     }
 }
 

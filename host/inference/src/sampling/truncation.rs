@@ -39,9 +39,7 @@ impl Truncation {
 
     /// Tells for each token if the rules behind that keep it, one after the other.
     pub fn rest(&self, weights: &[f64]) -> Option<Vec<bool>> {
-        if self.typical_p.or(self.epsilon_cutoff).or(self.eta_cutoff).is_none() {
-            return None;
-        }
+        self.typical_p.or(self.epsilon_cutoff).or(self.eta_cutoff)?;
         let mut kept = vec![true; weights.len()];
         if let Some(mass) = self.typical_p {
             typical(&Spread::of(weights), mass, &mut kept);

@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-const PLUGINS: [&PluginDecl; 10] = [
+const PLUGINS: [&PluginDecl; 11] = [
     &apr_plugin_apr::PLUGIN,
     &apr_plugin_architectures::PLUGIN,
     &apr_plugin_ggml_legacy::PLUGIN,

@@ -20,7 +20,7 @@ pub struct Truncation {
 pub const WIDEST: usize = 100;
 
 impl Truncation {
-    /// How many of the most probable tokens `top_h` keeps of these, which are at most [`WIDEST`].
+    /// How many of the most probable tokens `top_h` keeps of these, which are at most `WIDEST`.
     pub fn first(&self, weights: &[f64]) -> Option<usize> {
         let kept = self.top_h?;
         let spread = Spread::of(weights);

@@ -26,7 +26,8 @@
 //! from tensors of the source: a leaf that reads stored bytes, under gathers (rows permuted, slices, stacks), casts,
 //! decoding and encoding of blocks, additions. A change of layout and a change of type are both expressions, so each output
 //! byte is computed once, from the source, in one pass. All planned tensors and the rest of the model are one
-//! [`PlannedModel`](crate::planned::PlannedModel), which travels whole.
+//! [`PlannedModel`](crate::planned::PlannedModel), from translation until it is checked: a writer is handed a model of
+//! declarations alone, beside which the expressions then go in the same order.
 //!
 //! # Units of work
 //!

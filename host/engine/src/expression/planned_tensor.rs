@@ -30,6 +30,11 @@ impl PlannedTensor {
         self.tensor.dtype != self.expression.stored_dtype()
     }
 
+    /// Returns whether it is made of packed weights, of one at least.
+    pub fn is_packed(&self) -> bool {
+        self.expression.parts().iter().any(|part| part.packed().is_some())
+    }
+
     /// Elements per row.
     pub fn row_len(&self) -> u64 {
         self.tensor.shape.last().copied().unwrap_or(1)

@@ -44,7 +44,7 @@ pub fn choose(
     };
     let mut beside: Vec<(usize, PlannedTensor)> = Vec::new();
     for (number, one) in planned.tensors.iter_mut().enumerate() {
-        if !one.expression.parts().iter().any(|part| part.packed().is_some()) {
+        if !one.is_packed() {
             continue;
         }
         let (about, stored) = stored(&one.expression)?;

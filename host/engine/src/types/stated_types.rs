@@ -9,10 +9,7 @@ use std::collections::BTreeMap;
 pub fn follow(planned: &mut PlannedModel, target: &Format) {
     let manifest = &target.manifest;
     // What a packed weight was before is not known from its codes.
-    let retyped = planned
-        .tensors
-        .iter()
-        .any(|one| one.is_retyped() || one.expression.parts().iter().any(|part| part.packed().is_some()));
+    let retyped = planned.tensors.iter().any(|one| one.is_retyped() || one.is_packed());
     let name =
         |dtype: DType| manifest.type_names.iter().find(|(own, _)| own == dtype.name()).map(|(_, name)| name);
     let Some(usual) =

@@ -14,9 +14,7 @@ use apr_sdk::{Error, Result};
 pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     // A packed weight may have the type already that its values get.
-    let is_changed = tensors
-        .iter()
-        .any(|one| one.is_retyped() || one.expression.parts().iter().any(|part| part.packed().is_some()));
+    let is_changed = tensors.iter().any(|one| one.is_retyped() || one.is_packed());
     if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
         && let Some(blocks) = named(tensors, |tensor| tensor.dtype.is_block())
     {

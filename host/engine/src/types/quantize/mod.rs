@@ -55,8 +55,7 @@ impl TypeChooser<'_> {
         }
         if let Some(dtype) = wishes.dequantize {
             for one in &mut planned.tensors {
-                let is_packed = one.expression.parts().iter().any(|part| part.packed().is_some());
-                if is_packed || one.tensor.dtype.is_block() {
+                if one.is_packed() || one.tensor.dtype.is_block() {
                     one.retype(dtype, &self.engine.registry, None);
                 }
             }

@@ -7,7 +7,7 @@ use apr_engine::planned::quantization::Quantization;
 use apr_engine::planned::request::{Request, VerifyMode};
 use apr_engine::planned::selection::{Choice, Renaming};
 use apr_engine::tiles::losses::Quantized;
-use apr_engine::verify::changed::ChangedTensor;
+use apr_engine::verify::value_changes::ChangedTensor;
 use apr_sdk::{Error, ForeignPolicy};
 use serde::Serialize;
 use std::collections::BTreeSet;

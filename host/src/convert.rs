@@ -12,7 +12,7 @@ use apr_sdk::Result;
 use std::time::Instant;
 
 pub use crate::conversion::{ConvertOptions, Converted, ConvertedFile};
-pub use apr_engine::verify::changed::ChangedTensor;
+pub use apr_engine::verify::value_changes::ChangedTensor;
 
 /// Plans a conversion.
 ///

@@ -1,6 +1,6 @@
 //! The program around the engine: plugins, storage, the Rosetta matrix, the command line.
 
-pub mod bundled;
+pub mod bundled_plugins;
 mod conversion;
 pub mod convert;
 pub mod destination;

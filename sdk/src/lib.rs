@@ -11,10 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
-pub mod carried;
+pub mod carried_metadata;
 mod checked_model;
 mod cursor;
-mod derived;
+mod derived_weights;
 mod digest;
 mod dtype;
 mod dtype_table;
@@ -35,7 +35,7 @@ pub mod model_card;
 mod name_mapper;
 mod name_set;
 mod options;
-mod packed;
+mod packed_weights;
 mod plugin;
 mod probe;
 mod quantizer;
@@ -54,7 +54,7 @@ mod writer;
 pub use bytes::{Bytes, Extent, FileId};
 pub use checked_model::{CheckedModel, Obstacle, Refusal};
 pub use cursor::{Cursor, Endian};
-pub use derived::{
+pub use derived_weights::{
     DERIVED, Derived, DerivedNumbers, DerivedPacking, DerivedStated, DerivedUnknown, DerivedWeight,
 };
 pub use digest::{Digest, DigestForm, Digests, Sum};
@@ -84,7 +84,7 @@ pub use model::{
 pub use model_builder::ModelBuilder;
 pub use name_mapper::NameMapper;
 pub use options::{OptionKind, OptionSpec, Options};
-pub use packed::{
+pub use packed_weights::{
     Announced, ExactType, Factored, FactoredType, HeldRows, MOST_CONTENTS, MOST_WHOLE, PackedRows,
     PackedTensor, PartBox, PartRange, RECIPE, Schemes, StoredModel, StoredTensor, Understood,
 };

@@ -1,6 +1,6 @@
 //! The layout contract's own tests, by its names: FALSIFY-001 to 008 of `tensor-layout-contract.yaml`, and its tensors.
 //!
-//! The compile-time half of 002 stands in `host/engine/src/contract/validated.rs` (`compile_fail`). 006 compares the converter with
+//! The compile-time half of 002 stands in `host/engine/src/contract/validators.rs` (`compile_fail`). 006 compares the converter with
 //! the loader's validator; when inference comes, its loader must go through the same. 007 and 008 speak of kernels: what
 //! holds without them is tested here.
 

@@ -2,7 +2,7 @@
 
 use crate::destination::Destination;
 use crate::host::Host;
-use crate::storage::staged::permissions_of;
+use crate::storage::staged_file::permissions_of;
 use apr_engine::convert::LaidOut;
 use apr_engine::open::{OpenOptions, OpenedModel, open};
 use apr_sdk::{Endian, Error, Model, Payload, Result, Value, escape};

@@ -3,7 +3,7 @@
 
 use crate::storage::error::io_error;
 use crate::storage::overwrite::{self, Inputs, Outputs, refuse_existing};
-use crate::storage::staged::keep_attributes;
+use crate::storage::staged_file::keep_attributes;
 use crate::storage::target::followed;
 use apr_sdk::{Error, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};

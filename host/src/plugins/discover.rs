@@ -34,7 +34,7 @@ pub fn discover(options: &DiscoverOptions) -> Registry {
         registry.add(judge(&candidate, options, &rules, &lock));
     }
     if options.bundled {
-        crate::bundled::declared().into_iter().for_each(|decl| add_bundled(&mut registry, decl));
+        crate::bundled_plugins::declared().into_iter().for_each(|decl| add_bundled(&mut registry, decl));
     }
     registry
 }

@@ -1,7 +1,7 @@
 //! Facts about a loaded model: sizes, types, what one token reads.
 
 use super::backend::Chosen;
-use super::suggested::Suggested;
+use super::suggestions::Suggested;
 use apr_engine::architecture::Decoder;
 use apr_inference::program::Built;
 use apr_sdk::{DType, MatrixSpec, Operation, PagedState, RowsOf, State};

@@ -3,12 +3,12 @@
 
 use super::backend::{Backend, choose};
 use super::facts::{Facts, Found, cache_bytes, step_bytes};
+use super::file_watch::Watched;
 use super::images::{Images, Place};
 use super::key::key;
 use super::memory::{self, Needs};
 use super::rows::{HeldRows, TensorRows, matrix};
-use super::suggested::Suggested;
-use super::watched::Watched;
+use super::suggestions::Suggested;
 use crate::host::Host;
 use crate::threads::Team;
 use apr_engine::architecture::{

@@ -2,16 +2,16 @@
 
 mod backend;
 mod facts;
+mod file_watch;
 mod image_file;
 mod images;
 mod key;
 mod load;
 mod memory;
 mod rows;
-mod suggested;
-mod watched;
+mod suggestions;
 
 pub use backend::{Backend, devices, first_usable, no_device};
 pub use facts::Facts;
 pub use load::{LoadOptions, Loaded, Wanted, load};
-pub use suggested::{Embedding, Suggested};
+pub use suggestions::{Embedding, Suggested};

@@ -10,7 +10,7 @@ use super::publish;
 use super::publish::folder::Folder;
 use super::publish::record::is_plain;
 use super::publish::steps::{Step, Steps};
-use super::staged::{StagedFile, permissions_of};
+use super::staged_file::{StagedFile, permissions_of};
 use super::target::{Target, remove};
 use crate::storage::overwrite::{self, Inputs, Outputs, refuse_existing, refuse_removing};
 use apr_engine::layout::Layout;

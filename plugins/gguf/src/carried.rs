@@ -2,7 +2,7 @@
 //! format.
 
 use crate::ID;
-use apr_sdk::carried::{Carried, formats, formats_to_json};
+use apr_sdk::carried_metadata::{Carried, formats, formats_to_json};
 use apr_sdk::{Foreign, ForeignPolicy, LayoutSink, Limits, Model, Result, Value};
 use serde_json::Value as Json;
 

@@ -193,7 +193,7 @@ impl OpenModel for File {
         if let Some(remainder) = &self.remainder {
             sink.verbatim(Bytes::from(remainder.to_bytes()))?;
         }
-        apr_sdk::carried::describe_formats(&self.carried, sink)?;
+        apr_sdk::carried_metadata::describe_formats(&self.carried, sink)?;
         if let Some(card) = card::read(&self.keys) {
             sink.fact(Fact::ModelCard(Bytes::from(card)))?;
         }

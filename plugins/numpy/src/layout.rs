@@ -28,7 +28,7 @@ pub const MAX_HEADER_LEN: u64 = 65_535;
 pub const SUFFIX: &str = ".npy";
 
 /// The array of an archive that holds what a model says in other formats' words.
-pub const FOREIGN: &str = apr_sdk::carried::KEY;
+pub const FOREIGN: &str = apr_sdk::carried_metadata::KEY;
 
 /// The longest array that is looked at for that, in bytes. 64 MiB: the metadata of every model that is known is shorter.
 pub const LONGEST_FOREIGN: u64 = 64 << 20;

@@ -5,7 +5,7 @@ use crate::layout::{FOREIGN, LONGEST_FOREIGN, MAGIC, NPY, NPZ, SUFFIX};
 use crate::rearranged;
 use crate::scan;
 use crate::writer;
-use apr_sdk::carried::Carried;
+use apr_sdk::carried_metadata::Carried;
 use apr_sdk::manifest::name_after_file;
 use apr_sdk::{
     Bytes, DType, Error, ErrorKind, Extent, Fact, LayoutSink, Limits, Look, ModelSink, OpenModel, Options,

@@ -3,7 +3,7 @@
 
 use crate::layout::{self, FOREIGN, NPY, NPZ, SUFFIX};
 use crate::reader::Arrays;
-use apr_sdk::carried::Carried;
+use apr_sdk::carried_metadata::Carried;
 use apr_sdk::{
     Bytes, CheckedModel, DType, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, Model,
     Options, PatchSink, Result, Writer, Written, checked_payload_len,

@@ -176,7 +176,7 @@ fn prop_edits(about: &About, wanted: &[(String, Vec<u8>)], file_len: u64, edits:
     let there = &about.props;
     // Where the entry that carries other formats' metadata stands among them says nothing.
     let mut order: Vec<_> = there.iter().map(|(key, value, _)| (key, value)).collect();
-    order.sort_by_key(|(key, _)| *key == apr_sdk::carried::KEY);
+    order.sort_by_key(|(key, _)| *key == apr_sdk::carried_metadata::KEY);
     if order.into_iter().eq(wanted.iter().map(|(key, value)| (key, value))) {
         return;
     }

@@ -13,7 +13,7 @@ use crate::stream::{NumberStream, Numbers};
 use crate::tensor::{Data, Range, check_len};
 use crate::walk::{Found, Index, Sparse, walk};
 use crate::{gaps, outside, probe, sparse_check, strip, weights};
-use apr_sdk::carried::{self, Carried};
+use apr_sdk::carried_metadata::{self, Carried};
 use apr_sdk::{
     Bytes, Derived, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, Look, MemorySource,
     ModelSink, OpenModel, Options, Payload, Reader, Report, Result, Score, Source, Stream, Tensor,
@@ -188,7 +188,7 @@ impl Opened {
             about.props.iter().map(|(key, value, _)| (key.clone(), value.clone())).collect();
         if self.carried.is_some() {
             // The writer puts it last.
-            props.sort_by_key(|(key, _)| key == carried::KEY);
+            props.sort_by_key(|(key, _)| key == carried_metadata::KEY);
         }
         let numbers: Vec<usize> = (0..self.tensors.len()).collect();
         let homes: Vec<Home> = index.tensors.iter().map(home).collect();
@@ -222,7 +222,7 @@ impl Opened {
                 };
             }
         }
-        let own = props.into_iter().filter(|(key, _)| self.carried.is_none() || key != carried::KEY);
+        let own = props.into_iter().filter(|(key, _)| self.carried.is_none() || key != carried_metadata::KEY);
         self.typed.extend(own.map(|(key, value)| (about::key_of_prop(&key), Value::from_string(value))));
         // What is decoded comes out as raw data, so that the file's own spelling is of no use.
         if !usual && self.numbers.is_empty() {
@@ -306,10 +306,10 @@ fn same(segments: &[Segment], base: &[u8], scan: &mut Scan<'_>, index: &Index) -
 
 /// What other formats said, if an entry carries it; one that holds something else stays an entry.
 fn take_carried(about: &mut About, limits: &Limits, notes: &mut Vec<String>) -> Option<Carried> {
-    let (_, text, _) = about.props.iter().find(|(key, ..)| key == carried::KEY)?;
+    let (_, text, _) = about.props.iter().find(|(key, ..)| key == carried_metadata::KEY)?;
     let found = Carried::parse(text, FORMAT, &[], limits).ok();
     if found.is_none() {
-        notes.push(carried::UNREAD.to_owned());
+        notes.push(carried_metadata::UNREAD.to_owned());
     }
     found
 }

@@ -9,7 +9,7 @@ use crate::scan::Scan;
 use crate::skeleton::Skeleton;
 use crate::walk::Found;
 use crate::{strip, weights};
-use apr_sdk::carried::{self, Carried};
+use apr_sdk::carried_metadata::{self, Carried};
 use apr_sdk::{
     Bytes, CheckedModel, Encoding, Error, ForeignPolicy, LayoutRequest, LayoutSink, Limits, MemorySource,
     Model, Result, Source, Value, Writer, escape,
@@ -27,8 +27,8 @@ impl Writer for Onnx {
         let typed = typed(model, sink)?;
         let (scalars, mut props) = about::split(&typed)?;
         if let Some(text) = Carried::of(model, FORMAT, &[], request.foreign, sink)?.text()? {
-            props.retain(|(key, _)| key != carried::KEY);
-            props.push((carried::KEY.to_owned(), text.into_bytes()));
+            props.retain(|(key, _)| key != carried_metadata::KEY);
+            props.push((carried_metadata::KEY.to_owned(), text.into_bytes()));
         }
         let graph = typed.iter().find(|(key, _)| key == about::GRAPH).and_then(|(_, value)| value.as_bytes());
         let verbatim = verbatim(model, request, sink)?;

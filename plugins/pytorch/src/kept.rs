@@ -5,7 +5,7 @@ use crate::layout::{FORMAT, UNMARKED};
 use crate::plan::Plan;
 use crate::reader::File;
 use crate::writer::{own_values, write_file};
-use apr_sdk::carried::Carried;
+use apr_sdk::carried_metadata::Carried;
 use apr_sdk::{
     Bytes, Endian, Extent, FileId, ForeignPolicy, LayoutSink, Limits, Model, ModelBuilder, Payload, Result,
     Source, Tensor, Value,

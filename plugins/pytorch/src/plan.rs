@@ -4,7 +4,7 @@
 use crate::names::is_plain;
 use crate::quantized::Quantized;
 use crate::tree::{Inline, Tree};
-use apr_sdk::carried::Carried;
+use apr_sdk::carried_metadata::Carried;
 use apr_sdk::{LayoutSink, Model, Result, Value, ValueType};
 use std::collections::{HashMap, HashSet};
 

@@ -8,7 +8,7 @@ use crate::names::{self, LeftOut, Walked};
 use crate::plan::{FLAT_DICT, TIED, TREE};
 use crate::storage::{Claims, Placed};
 use crate::{derived, legacy_stream, legacy_tar, list_keys, scan, zip_file};
-use apr_sdk::carried::{Carried, Member};
+use apr_sdk::carried_metadata::{Carried, Member};
 use apr_sdk::{
     Budget, Bytes, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelBuilder, ModelSink, OpenModel,
     Options, Reader, Report, Result, Score, Source, Stream, TensorDecl, Value, escape, strict_json,

@@ -5,7 +5,7 @@ use crate::layout::{APR_RECORD, BYTEORDER, DATA, DATA_PKL, FORMAT, UNMARKED};
 use crate::pickle_writer::{self, Source};
 use crate::plan::{Plan, TIED};
 use crate::shards::{self, Output};
-use apr_sdk::carried::Carried;
+use apr_sdk::carried_metadata::Carried;
 use apr_sdk::{
     CheckedModel, ForeignPolicy, LayoutRequest, LayoutSink, Model, PatchSink, Result, Value, Writer, Written,
 };

@@ -4,11 +4,11 @@
 use crate::canonical;
 use crate::header::Header;
 use crate::layout::{FORMAT, rank_of};
-use apr_sdk::carried::{self, Member};
+use apr_sdk::carried_metadata::{self, Member};
 use apr_sdk::{ForeignPolicy, LayoutSink, Limits, Model, ModelSink, Result, Value};
 use std::collections::HashMap;
 
-pub use apr_sdk::carried::{KEY, UNREAD};
+pub use apr_sdk::carried_metadata::{KEY, UNREAD};
 
 /// The dialect that names in this format have by default: it needs no record.
 const UNMARKED: [&str; 1] = ["hf"];
@@ -16,7 +16,7 @@ const UNMARKED: [&str; 1] = ["hf"];
 /// What a file or index carried.
 #[derive(Debug, Default)]
 pub struct Carried {
-    said: carried::Carried,
+    said: carried_metadata::Carried,
     typed: HashMap<String, Value>,
 }
 
@@ -27,7 +27,7 @@ impl Carried {
     /// Malformed for any other string; LimitExceeded.
     pub fn parse(text: &str, limits: &Limits) -> Result<Carried> {
         let members = [Member::Typed, Member::Order];
-        let mut said = carried::Carried::parse(text.as_bytes(), FORMAT, &members, limits)?;
+        let mut said = carried_metadata::Carried::parse(text.as_bytes(), FORMAT, &members, limits)?;
         let typed = std::mem::take(&mut said.typed).into_iter().collect();
         Ok(Carried { said, typed })
     }
@@ -74,7 +74,7 @@ pub enum Place {
 /// What the files of a model carry.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    said: carried::Carried,
+    said: carried_metadata::Carried,
     /// The position of each tensor after sorting, if that differs from the model's order.
     order: Option<Vec<usize>>,
 }
@@ -85,7 +85,7 @@ impl Outgoing {
     /// # Errors
     /// Any error from fetching.
     pub fn new(model: &Model, policy: ForeignPolicy, sink: &mut dyn LayoutSink) -> Result<Outgoing> {
-        let said = carried::Carried::of(model, FORMAT, &UNMARKED, policy, sink)?;
+        let said = carried_metadata::Carried::of(model, FORMAT, &UNMARKED, policy, sink)?;
         let order = if said.formats.is_empty() { None } else { places(model) };
         Ok(Outgoing { said, order })
     }
@@ -100,9 +100,10 @@ impl Outgoing {
         place: Place,
         typed: impl Iterator<Item = &'v (String, Value)>,
     ) -> Result<Option<String>> {
-        let whole = if place == Place::Shard { carried::Carried::default() } else { self.said.clone() };
+        let whole =
+            if place == Place::Shard { carried_metadata::Carried::default() } else { self.said.clone() };
         let order = self.order.clone().filter(|_| place == Place::File);
-        carried::Carried { order, typed: typed.cloned().collect(), ..whole }.text()
+        carried_metadata::Carried { order, typed: typed.cloned().collect(), ..whole }.text()
     }
 }
 

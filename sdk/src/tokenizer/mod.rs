@@ -34,6 +34,7 @@
 
 mod check;
 mod compare;
+mod complete_tokenizer;
 mod core;
 mod definitions;
 mod differences;
@@ -41,7 +42,6 @@ mod json;
 mod library;
 mod pieces;
 mod treatment;
-mod whole;
 
 pub use self::core::{Core, byte_of};
 pub use self::definitions::{Around, fill_definitions, fill_definitions_with, post_processor};
@@ -277,12 +277,12 @@ impl Tokenizer {
 
     /// All differences from another tokenizer, in whatever either states.
     pub fn differences(&self, other: &Tokenizer) -> Differences {
-        whole::differences(self, other)
+        complete_tokenizer::differences(self, other)
     }
 
     /// The differences from another tokenizer outside the part that every format keeps, in what both state.
     pub fn differences_beyond_core(&self, other: &Tokenizer) -> Differences {
-        whole::beyond_core(self, other)
+        complete_tokenizer::beyond_core(self, other)
     }
 
     /// Every token's text as it appears in input, by id: `tokens` may spell an added token differently if it

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod assembly;
-mod carried;
+mod carries;
 mod checkpoint;
 mod checks;
 mod conformance;
@@ -21,13 +21,13 @@ mod payload;
 mod presets;
 mod read;
 mod same;
-mod skipped;
+mod skips;
 mod sources;
 mod subject;
 mod weights;
 mod write;
 
-pub use carried::{carried, carries, metadata_carried};
+pub use carries::{carried, carries, metadata_carried};
 pub use checkpoint::{Checkpoint, SeededTensor};
 pub use checks::{CHECKS, Check, check_plugin};
 pub use conformance::Finding;
@@ -38,7 +38,7 @@ pub use parts::{Opened, read_with_parts};
 pub use payload::payload;
 pub use read::{read, read_limited, read_open};
 pub use same::same_index;
-pub use skipped::skipped;
+pub use skips::skipped;
 pub use sources::{FailingSource, Fault, MeteringSource};
 pub use subject::{Subject, Verdict};
 pub use weights::weight_bytes;

@@ -39,7 +39,7 @@ pub use model::{Ledger, Stored, Translation, Wishes, translate_model};
 pub use summary::{KvCache, Rope, Summary, Tokenizer, not_understood, summary, summary_of};
 pub use table::Table;
 pub use table::base::check_len;
-pub use table::expected::{Expected, Figure};
+pub use table::expectations::{Expected, Figure};
 pub use table::section::Section;
 pub use table::tables::Tables;
 pub use tensor_spec::{ContractTensor, TensorSpec, TensorSpecs, contract, tensor_specs};

@@ -4,7 +4,7 @@ use crate::architecture::config::ConfigScope;
 use crate::architecture::description::{Known, known};
 use crate::architecture::language::operation::Operation;
 use crate::architecture::language::pattern::Pattern;
-use crate::architecture::table::expected::Expected;
+use crate::architecture::table::expectations::Expected;
 use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, Rule, Side, Table};
 use crate::engine::Engine;

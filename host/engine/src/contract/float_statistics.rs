@@ -3,12 +3,12 @@
 //! The loops are plain and branch-free, so that the compiler vectorizes them, once per kind of processor. The
 //! number of lanes is the same on all of them, so all give the same sums.
 
-use super::found::Found;
+use super::run_statistics::Found;
 use crate::values::cast::floats::{BF16, F16, F32, F64, Source};
 use crate::values::cast::small::{F8_E4M3, F8_E5M2};
+use crate::values::double_double::DoubleDouble;
 use crate::values::moments::Moments;
 use crate::values::numbers::{CHUNK, Chunk, Numbers};
-use crate::values::wide::Wide;
 use apr_sdk::{DType, DTypeKind};
 use fearless_simd::{Level, dispatch};
 
@@ -139,8 +139,8 @@ impl Lanes {
             min: self.least.iter().fold(f64::INFINITY, |min, x| min.min(f64::from(*x))),
             max: self.most.iter().fold(f64::NEG_INFINITY, |max, x| max.max(f64::from(*x))),
             moments: Moments {
-                sum: Wide::from(self.sum.iter().sum::<f64>()),
-                squares: Wide::from(self.squares.iter().sum::<f64>()),
+                sum: DoubleDouble::from(self.sum.iter().sum::<f64>()),
+                squares: DoubleDouble::from(self.squares.iter().sum::<f64>()),
             },
             ..Found::default()
         }
@@ -293,7 +293,7 @@ mod tests {
                 let (have, want) = (look_at(DType::F32).unwrap()(bytes), slow(DType::F32, bytes));
                 let counts = |f: &Found| (f.values, f.zeros, f.nans, f.infs);
                 assert_eq!((counts(&have), have.min, have.max), (counts(&want), want.min, want.max));
-                let near = |a: Wide, b: Wide| (a - b).value().abs() <= 1e-6 * b.value().abs();
+                let near = |a: DoubleDouble, b: DoubleDouble| (a - b).value().abs() <= 1e-6 * b.value().abs();
                 let (one, other) = (have.moments, want.moments);
                 assert!(near(one.sum, other.sum) && near(one.squares, other.squares), "{have:?} {want:?}");
             };

@@ -2,10 +2,10 @@
 //! thread, and only values that a piece's edge has cut in two are buffered.
 
 use super::float_statistics::{Look, look_at};
-use super::found::Found;
+use super::run_statistics::Found;
+use crate::values::double_double::DoubleDouble;
 use crate::values::exact_sum::ExactSum;
 use crate::values::moments::Moments;
-use crate::values::wide::Wide;
 use apr_sdk::{DType, DTypeKind, Error, Result, ScaleField, Tensor};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -86,10 +86,10 @@ impl Statistics {
         let Moments { sum, squares } = self.moments;
         self.l2 = Some(squares.sqrt().value());
         if finite > 0 {
-            let mean = sum / Wide::count(finite);
-            let spread = (squares - sum * mean) / Wide::count(finite);
+            let mean = sum / DoubleDouble::count(finite);
+            let spread = (squares - sum * mean) / DoubleDouble::count(finite);
             self.mean = Some(mean.value());
-            let is_told = (spread - mean * mean * Wide::from(RESOLUTION)).value() > 0.0;
+            let is_told = (spread - mean * mean * DoubleDouble::from(RESOLUTION)).value() > 0.0;
             self.std = if equal { Some(0.0) } else { is_told.then(|| spread.sqrt().value()) };
         }
     }
@@ -104,7 +104,7 @@ impl Statistics {
     pub fn rms(&self) -> Option<f64> {
         self.l2?;
         let finite = self.values - self.nans - self.infs;
-        (finite > 0).then(|| (self.moments.squares / Wide::count(finite)).sqrt().value())
+        (finite > 0).then(|| (self.moments.squares / DoubleDouble::count(finite)).sqrt().value())
     }
 
     /// Returns whether the values vary; a single value need not.

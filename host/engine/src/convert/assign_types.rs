@@ -7,7 +7,7 @@ use crate::packed::exact;
 use crate::planned::PlannedModel;
 use crate::planned::coverage::Dropped;
 use crate::types::quantize::TypeChooser;
-use crate::types::{narrow, stated_types, unscaled};
+use crate::types::{bare_integers, narrow, stated_types};
 use apr_sdk::Result;
 
 /// The model with the types it is written in.
@@ -46,7 +46,7 @@ impl<'a> Typed<'a> {
         // `--dequantize` says itself what it leaves; of codes that have scales, a note says that they are copied.
         if request.quantization.dequantize.is_none() && context.packed.is_none() {
             let dialect = &planned.rest().dialect;
-            context.warnings.extend(unscaled::warning(&planned.tensors, dialect, target));
+            context.warnings.extend(bare_integers::warning(&planned.tensors, dialect, target));
         }
         Ok(Typed { context, planned, ledger, rowless })
     }

@@ -8,7 +8,7 @@ use super::select::PlanContext;
 use crate::expression::Expression;
 use crate::layout::carries;
 use crate::open::long_values;
-use crate::packed::{old_names, wide};
+use crate::packed::{old_names, wide_activations};
 use crate::planned::coverage::Coverage;
 use crate::select::output_names;
 use apr_sdk::{CheckedModel, Result};
@@ -36,7 +36,7 @@ impl<'a> Checked<'a> {
         let renamed = output_names::rename(&mut planned.tensors, &request.renames);
         let renamed = renamed.map_err(|e| context.of_source(e))?;
         context.notes.extend(output_names::notes(&renamed));
-        wide::list(&mut planned, &context.source, &renamed, target)?;
+        wide_activations::list(&mut planned, &context.source, &renamed, target)?;
         let copies_codes = context.packed.is_some();
         let registry = &engine.registry;
         let old_names = copies_codes

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::expression::Expression;
 use crate::place::Backing;
 use crate::tiles::commit::Commits;
-use crate::tiles::commit::committed::Committed;
+use crate::tiles::commit::commit_places::Committed;
 use crate::tiles::inline::write_inline;
 use crate::tiles::job::{Job, Spooled};
 use crate::tiles::losses::{Losses, Quantized};

@@ -11,10 +11,10 @@ use crate::tiles::TileSink;
 use crate::tiles::losses::Quantized;
 use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
-use crate::verify::changed::{self, ChangedTensor, changed, findings};
 use crate::verify::input_checksums::Witness;
 use crate::verify::output_checksums::Summer;
 use crate::verify::unchanged_inputs::FirstRead;
+use crate::verify::value_changes::{self, ChangedTensor, changed, findings};
 use crate::verify::verify;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor};
@@ -40,7 +40,7 @@ pub struct WrittenOutput {
 impl WrittenOutput {
     /// Notes for the summary beyond the plan's: values that could not be kept, missing keys.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = changed::notes(&self.changed);
+        let mut notes = value_changes::notes(&self.changed);
         let unmeasured = self.quantized.as_ref().map_or(0, |quantized| quantized.unmeasured_tiles);
         if unmeasured > 0 {
             let tiles = n_of(unmeasured, "tile");

@@ -5,9 +5,9 @@
 
 use crate::diff::sums::Sums;
 use crate::registry::Registry;
+use crate::values::double_double::DoubleDouble;
 use crate::values::moments::{is_plain, moments, products, squares};
 use crate::values::numbers::{CHUNK, Chunk, Numbers};
-use crate::values::wide::Wide;
 use apr_sdk::DType;
 use fearless_simd::{Level, dispatch};
 
@@ -34,13 +34,13 @@ pub struct Distance {
     /// Number of pairs with two finite sides; the sums are over these.
     pub finite: u64,
     /// Sum of |a − b|.
-    pub sum_abs: Wide,
+    pub sum_abs: DoubleDouble,
     /// Sum of (a − b)².
-    pub sum_squares: Wide,
+    pub sum_squares: DoubleDouble,
     /// Sums of a² and of b².
-    pub squares: [Wide; 2],
+    pub squares: [DoubleDouble; 2],
     /// Sum of a · b.
-    pub product: Wide,
+    pub product: DoubleDouble,
     /// Number of NaN in a, and in b.
     pub nans: [u64; 2],
     /// Number of infinities in a, and in b.
@@ -70,7 +70,7 @@ impl Distance {
 
     /// The mean of |a − b|.
     pub fn mean_abs(&self) -> f64 {
-        if self.finite == 0 { 0.0 } else { (self.sum_abs / Wide::count(self.finite)).value() }
+        if self.finite == 0 { 0.0 } else { (self.sum_abs / DoubleDouble::count(self.finite)).value() }
     }
 
     /// √Σ(a − b)².
@@ -182,7 +182,7 @@ impl Measure {
         }
         let mut found = sums.distance(n as u64);
         if sums.is_lopsided() {
-            found.product = Wide::from(product(left, right));
+            found.product = DoubleDouble::from(product(left, right));
         }
         if found.max_abs > known {
             let mut pairs = left.iter().zip(right.iter());
@@ -199,7 +199,7 @@ impl Measure {
         let mut low = [[0.0; CHUNK]; 2];
         for (side, bytes) in [a, b].into_iter().enumerate() {
             self.sides[side].read_wide(bytes, &mut high[side][..n], &mut low[side][..n]);
-            see(side, Chunk::Wide(&high[side][..n], &low[side][..n]));
+            see(side, Chunk::DoubleDouble(&high[side][..n], &low[side][..n]));
         }
         let mut found = Distance { count: n as u64, ..Distance::default() };
         let mut abs = 0.0;
@@ -233,8 +233,8 @@ impl Measure {
             }
         }
         if [found.max_abs, greatest[0], greatest[1]].into_iter().all(is_plain) {
-            (found.sum_abs, found.sum_squares) = (Wide::from(abs), Wide::from(errors));
-            (found.squares, found.product) = (squares.map(Wide::from), Wide::from(product));
+            (found.sum_abs, found.sum_squares) = (DoubleDouble::from(abs), DoubleDouble::from(errors));
+            (found.squares, found.product) = (squares.map(DoubleDouble::from), DoubleDouble::from(product));
         } else {
             found.sums_out_of_range(&mut high, &low, n, greatest);
         }
@@ -279,7 +279,7 @@ impl Distance {
             away[at] = (high[0][at] * scale - high[1][at] * scale + rest).abs();
             most = most.max(away[at]);
         }
-        let of_scale = Wide::from(1.0 / scale);
+        let of_scale = DoubleDouble::from(1.0 / scale);
         self.sum_abs = moments(&away[..n], &[0.0; CHUNK][..n], most, 0.0).sum * of_scale;
         self.sum_squares = squares(&away[..n], most) * of_scale * of_scale;
         for side in 0..2 {
@@ -359,11 +359,11 @@ impl Lanes {
             finite: n,
             differing,
             max_abs: self.max.into_iter().fold(0.0, f64::max),
-            sum_abs: Wide::from(abs),
-            sum_squares: Wide::from(apart),
-            squares: [a, b].map(Wide::from),
+            sum_abs: DoubleDouble::from(abs),
+            sum_squares: DoubleDouble::from(apart),
+            squares: [a, b].map(DoubleDouble::from),
             // 2ab = a² + b² − (a − b)²: saves one sum.
-            product: Wide::from((a + b - apart) / 2.0),
+            product: DoubleDouble::from((a + b - apart) / 2.0),
             ..Distance::default()
         }
     }
@@ -426,7 +426,7 @@ mod tests {
         let d = f32s(&[1.0, -2.0, 4.0, 0.0], &[1.0, -2.5, 3.0, -0.0], 0.0);
         assert_eq!((d.count, d.finite, d.differing), (4, 4, 2));
         assert_eq!((d.max_abs, d.max_at, d.mean_abs()), (1.0, 2, 0.375));
-        assert_eq!((d.l2(), d.squares.map(Wide::value)), (1.25f64.sqrt(), [21.0, 16.25]));
+        assert_eq!((d.l2(), d.squares.map(DoubleDouble::value)), (1.25f64.sqrt(), [21.0, 16.25]));
         assert!((d.relative() - 1.25f64.sqrt() / 21f64.sqrt()).abs() < 1e-15);
         let cosine = (1.0 + 5.0 + 12.0) / (21f64.sqrt() * 16.25f64.sqrt());
         assert!((d.cosine().unwrap() - cosine).abs() < 1e-15);

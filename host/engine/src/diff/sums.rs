@@ -1,16 +1,16 @@
 //! Sums that the figures of a distance are made of, and that those of several tensors add up to.
 
-use crate::values::wide::Wide;
+use crate::values::double_double::DoubleDouble;
 
 /// Sums over pairs of finite values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sums {
     /// Of the squares of a, and of b.
-    pub squares: [Wide; 2],
+    pub squares: [DoubleDouble; 2],
     /// Of the products of both.
-    pub product: Wide,
+    pub product: DoubleDouble,
     /// Of the squares of differences.
-    pub errors: Wide,
+    pub errors: DoubleDouble,
 }
 
 impl Sums {

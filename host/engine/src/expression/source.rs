@@ -2,7 +2,7 @@
 //! is a `Region` of the byte range that contains it.
 
 use super::Expression;
-use super::unpack::packed::Packed;
+use super::unpack::packed_weights::Packed;
 use apr_sdk::{Codec, DType, DTypeInfo, Endian, Extent, Packing, Result};
 use std::hash::{Hash, Hasher};
 

@@ -1,7 +1,7 @@
 //! Collects a writer's layout, segment by segment.
 
 use super::carries::Casting;
-use super::encoded::Encoded;
+use super::encoding::Encoded;
 use super::{Layout, OutputFile, Placed, Scope, Segment};
 use crate::open::{GivenOption, OpenedModel};
 use crate::registry::Registry;

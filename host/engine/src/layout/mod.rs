@@ -2,14 +2,14 @@
 
 pub mod carries;
 mod collector;
-pub mod encoded;
+pub mod encoding;
 mod headers;
 mod part_layout;
 mod patches;
 
 use apr_sdk::{Digests, Extent, Result, Sum};
 pub use collector::Collector;
-use encoded::Encoded;
+use encoding::Encoded;
 pub use headers::headers;
 pub use patches::{Patch, PatchCollector};
 use std::collections::{HashMap, HashSet};

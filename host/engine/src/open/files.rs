@@ -1,6 +1,6 @@
 //! The files of one opened model: a table of numbered backings, all from one place.
 
-use super::seen::{ByteSpace, Seen};
+use super::read_record::{ByteSpace, Seen};
 use crate::place::{Backing, Entry, Found, Place, Version};
 use apr_sdk::{Error, ErrorKind, FileId, Limits, Result, escape};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

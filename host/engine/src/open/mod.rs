@@ -3,18 +3,18 @@
 pub mod blocks;
 pub mod files;
 pub mod in_order;
-mod listed;
 pub mod long_values;
+mod named_bytes;
 mod options;
 pub mod parts;
 mod probe;
+pub mod read_record;
 pub mod reports;
 pub mod schemes;
-pub mod seen;
 pub mod source;
 pub mod stored_sums;
 
-pub use listed::{Held, Listed};
+pub use named_bytes::{Held, Listed};
 pub use options::{GivenOption, check_options, option_values};
 
 use crate::engine::Engine;

@@ -4,9 +4,9 @@
 //! The tensors that identify a scheme are data: `open/schemes/signs.rs`.
 
 pub mod exact;
-mod hidden;
+mod excluded_scales;
 pub mod old_names;
-pub mod wide;
+pub mod wide_activations;
 
 use crate::open::parts::lone::LonePart;
 use crate::open::schemes::announcements::{Announcement, announcements, gone};
@@ -63,7 +63,7 @@ impl Packed {
     /// Like [`Packed::of`], for a reader that opened only some of the tensors: scales may be among the
     /// others. `options` are those that the source was opened with.
     pub fn of_selected(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {
-        Packed::of(source).or_else(|| hidden::look(probed, options, source))
+        Packed::of(source).or_else(|| excluded_scales::look(probed, options, source))
     }
 
     fn shown(announced: Vec<Announcement>, signed: Option<Signed>, tensors: &[Tensor]) -> Option<Packed> {

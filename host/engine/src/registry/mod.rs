@@ -1,9 +1,9 @@
 //! The available plugins, by kind and id. A value, never a static.
 
 mod kernels;
-mod linked;
+mod static_plugins;
 
-pub use linked::Linked;
+pub use static_plugins::Linked;
 
 use apr_sdk::{DType, Error, FormatManifest, Kernel, Manifest, Quantizer, Reader, Result, Writer};
 use kernels::KernelSlot;

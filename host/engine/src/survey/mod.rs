@@ -14,8 +14,8 @@ use crate::diff::sides::{Side, Sides};
 use crate::diff::{Measure, by_name};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
+use crate::values::double_double::DoubleDouble;
 use crate::values::spread::Bins;
-use crate::values::wide::Wide;
 use apr_sdk::{Payload, Result, checked_elements};
 use layers::place;
 use measure::{Apart, Together, measure};
@@ -157,7 +157,7 @@ pub struct ValueError {
     pub mismatched: u64,
     /// Sums of squares: of differences, of the values of a and of b.
     #[serde(skip)]
-    squares: [Wide; 3],
+    squares: [DoubleDouble; 3],
 }
 
 impl Survey {
@@ -294,7 +294,7 @@ impl ValueError {
     fn new(apart: &Apart) -> ValueError {
         let distance = &apart.distance;
         let finite = |value: f64| Some(value).filter(|value| value.is_finite() && distance.finite > 0);
-        let n = Wide::count(distance.finite.max(1));
+        let n = DoubleDouble::count(distance.finite.max(1));
         let squares = [distance.sum_squares, distance.squares[0], distance.squares[1]];
         ValueError {
             relative: if distance.mismatched > 0 { Some(f64::NAN) } else { relative(squares) },
@@ -308,7 +308,7 @@ impl ValueError {
 }
 
 /// The relative error of sums of squares: of differences, of a and of b.
-fn relative([apart, a, b]: [Wide; 3]) -> Option<f64> {
+fn relative([apart, a, b]: [DoubleDouble; 3]) -> Option<f64> {
     let distance = crate::diff::Distance { sum_squares: apart, squares: [a, b], ..Default::default() };
     Some(distance.relative()).filter(|relative| relative.is_finite())
 }

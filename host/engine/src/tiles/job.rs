@@ -12,7 +12,7 @@ use crate::expression::evaluate::{Buffers, Evaluation, Outcome};
 use crate::expression::{Expression, Granule, Panels, SPOOL};
 use crate::open::OpenedModel;
 use crate::open::blocks::BlockList;
-use crate::open::seen::{ByteSpace, LONG, SeenRange};
+use crate::open::read_record::{ByteSpace, LONG, SeenRange};
 use crate::place::Backing;
 use crate::registry::Registry;
 use crate::values::cast::Changes;

@@ -5,7 +5,7 @@ use super::tile::Tiles;
 use super::tile_sums::TileSums;
 use super::watch::Watch;
 use crate::open::OpenedModel;
-use crate::open::seen::SeenRange;
+use crate::open::read_record::SeenRange;
 use apr_sdk::Result;
 
 /// Trusts records of an earlier run only if the bytes there still have the recorded checksums.

@@ -3,7 +3,7 @@
 
 use crate::expression::{Access, Expression, Granule, SPOOL, Source};
 use crate::layout::{Layout, Segment};
-use crate::open::seen::ByteSpace;
+use crate::open::read_record::ByteSpace;
 use apr_sdk::{Error, Model, Result};
 use std::cmp::Reverse;
 use std::collections::HashMap;

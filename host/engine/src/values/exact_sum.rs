@@ -1,6 +1,6 @@
 //! A sum of floats that does not depend on their order: parts of a tensor arrive from several threads.
 
-use crate::values::wide::Wide;
+use crate::values::double_double::DoubleDouble;
 use std::collections::BTreeMap;
 
 /// Bits of the exponent covered by one bin.
@@ -36,7 +36,7 @@ impl ExactSum {
     }
 
     /// Adds a number of twice the precision.
-    pub fn add_wide(&mut self, value: Wide) {
+    pub fn add_wide(&mut self, value: DoubleDouble) {
         let (high, low, exponent) = value.parts();
         self.add_scaled(high, exponent);
         self.add_scaled(low, exponent);
@@ -48,7 +48,7 @@ impl ExactSum {
     }
 
     /// The sum, to 97 bits at least.
-    pub fn wide(&self) -> Wide {
+    pub fn wide(&self) -> DoubleDouble {
         match self.digits(1) {
             Ok(wide) => wide,
             Err(Negative) => -self.digits(-1).unwrap_or_default(),
@@ -57,9 +57,9 @@ impl ExactSum {
 
     /// The sum times `sign`, if that is not negative. What exceeds the span of a bin is carried to the next, until each
     /// holds a digit.
-    fn digits(&self, sign: i128) -> Result<Wide, Negative> {
+    fn digits(&self, sign: i128) -> Result<DoubleDouble, Negative> {
         let bins = self.0.first_key_value().zip(self.0.last_key_value());
-        let Some(((&first, _), (&last, _))) = bins else { return Ok(Wide::default()) };
+        let Some(((&first, _), (&last, _))) = bins else { return Ok(DoubleDouble::default()) };
         let mut digits = Vec::new();
         let mut carry = 0i128;
         for bin in first..=last {
@@ -86,7 +86,7 @@ impl ExactSum {
         )]
         let rest = leading.wrapping_sub(high as u128).cast_signed();
         #[allow(clippy::cast_precision_loss, reason = "rounded on purpose: the last of 128 bits")]
-        Ok(Wide::new(high, rest as f64, (first + i32::try_from(lowest).unwrap_or(0)) * SPAN))
+        Ok(DoubleDouble::new(high, rest as f64, (first + i32::try_from(lowest).unwrap_or(0)) * SPAN))
     }
 }
 
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn sums_of_squares_may_leave_the_range_of_a_float() {
         let mut sum = ExactSum::default();
-        let square = Wide::from(f64::MAX) * Wide::from(f64::MAX);
+        let square = DoubleDouble::from(f64::MAX) * DoubleDouble::from(f64::MAX);
         (0..4).for_each(|_| sum.add_wide(square));
-        assert_eq!((sum.wide() / Wide::from(4.0)).sqrt().value(), f64::MAX);
+        assert_eq!((sum.wide() / DoubleDouble::from(4.0)).sqrt().value(), f64::MAX);
         sum.add_wide(-square);
-        sum.add_wide(Wide::from(5e-324) * Wide::from(5e-324));
-        assert_eq!((sum.wide() / Wide::from(3.0)).sqrt().value(), f64::MAX);
+        sum.add_wide(DoubleDouble::from(5e-324) * DoubleDouble::from(5e-324));
+        assert_eq!((sum.wide() / DoubleDouble::from(3.0)).sqrt().value(), f64::MAX);
     }
 }

@@ -2,6 +2,7 @@
 //! slices.
 
 pub mod cast;
+pub mod double_double;
 pub mod exact_sum;
 pub mod integers;
 pub mod loss;
@@ -11,4 +12,3 @@ pub mod rule_codes;
 pub mod slice;
 pub mod spread;
 pub mod swap;
-pub mod wide;

@@ -1,7 +1,7 @@
 //! Sums of numbers and of their squares, whatever their range and however many digits cancel.
 
+use crate::values::double_double::{DoubleDouble, scaled, two_sum};
 use crate::values::numbers::CHUNK;
-use crate::values::wide::{Wide, scaled, two_sum};
 
 /// Sums accumulated side by side.
 const LANES: usize = 8;
@@ -17,9 +17,9 @@ pub fn is_plain(greatest: f64) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     /// The sum of the numbers.
-    pub sum: Wide,
+    pub sum: DoubleDouble,
     /// The sum of their squares.
-    pub squares: Wide,
+    pub squares: DoubleDouble,
 }
 
 /// The sums of at most [`CHUNK`] numbers less `pivot`; each is `high + low` and finite, and `greatest` the greatest
@@ -42,7 +42,7 @@ pub fn moments(high: &[f64], low: &[f64], greatest: f64, pivot: f64) -> Moments 
 
 /// The sum of the squares of finite numbers, the greatest magnitude of which is `greatest`.
 #[inline(always)]
-pub fn squares(values: &[f64], greatest: f64) -> Wide {
+pub fn squares(values: &[f64], greatest: f64) -> DoubleDouble {
     let shift = if is_plain(greatest) { 0 } else { -exponent_of(greatest) };
     let mut lanes = [0.0; LANES];
     let (groups, rest) = values.as_chunks::<LANES>();
@@ -56,12 +56,12 @@ pub fn squares(values: &[f64], greatest: f64) -> Wide {
         let value = scaled(*value, shift);
         *lane += value * value;
     }
-    Wide::new(lanes.iter().sum(), 0.0, -2 * shift)
+    DoubleDouble::new(lanes.iter().sum(), 0.0, -2 * shift)
 }
 
 /// The sum of the products of pairs of finite numbers, the greatest magnitude of each side given.
 #[inline(always)]
-pub fn products(a: &[f64], b: &[f64], greatest: [f64; 2]) -> Wide {
+pub fn products(a: &[f64], b: &[f64], greatest: [f64; 2]) -> DoubleDouble {
     let shift = greatest.map(|most| if is_plain(most) { 0 } else { -exponent_of(most) });
     let mut lanes = [0.0; LANES];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
@@ -78,7 +78,7 @@ pub fn products(a: &[f64], b: &[f64], greatest: [f64; 2]) -> Wide {
     for (lane, (a, b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
         *lane += scaled(*a, shift[0]) * scaled(*b, shift[1]);
     }
-    Wide::new(lanes.iter().sum(), 0.0, -shift[0] - shift[1])
+    DoubleDouble::new(lanes.iter().sum(), 0.0, -shift[0] - shift[1])
 }
 
 /// The exponent of the power of two at or below a magnitude, near enough for subnormal ones.
@@ -110,8 +110,8 @@ fn about_mean(high: &[f64], low: &[f64], exponent: i32, pivot: f64) -> Moments {
         away.add(lane, *value, *low, mean);
     }
     let (distances, squares) = away.sums(exponent);
-    let n = Wide::from(n);
-    let from_pivot = Wide::new(mean, 0.0, exponent) - Wide::from(pivot);
+    let n = DoubleDouble::from(n);
+    let from_pivot = DoubleDouble::new(mean, 0.0, exponent) - DoubleDouble::from(pivot);
     let twice = distances + distances;
     Moments { sum: distances + n * from_pivot, squares: squares + from_pivot * (twice + n * from_pivot) }
 }
@@ -136,10 +136,11 @@ impl Away {
         self.squares[lane] += distance * distance;
     }
 
-    fn sums(&self, exponent: i32) -> (Wide, Wide) {
+    fn sums(&self, exponent: i32) -> (DoubleDouble, DoubleDouble) {
         let parts = self.sum.iter().zip(&self.lost);
-        let sum = parts.fold(Wide::default(), |all, (sum, lost)| all + Wide::new(*sum, *lost, exponent));
-        (sum, Wide::new(self.squares.iter().sum(), 0.0, 2 * exponent))
+        let sum = parts
+            .fold(DoubleDouble::default(), |all, (sum, lost)| all + DoubleDouble::new(*sum, *lost, exponent));
+        (sum, DoubleDouble::new(self.squares.iter().sum(), 0.0, 2 * exponent))
     }
 }
 
@@ -160,7 +161,7 @@ mod tests {
             let Moments { sum, squares } = of(&values, 0.0);
             assert_eq!(sum.value(), 4.0 * scale);
             let root = 44f64.sqrt() * scale;
-            let near = (squares.sqrt() / Wide::from(root)).value();
+            let near = (squares.sqrt() / DoubleDouble::from(root)).value();
             assert!(root.is_infinite() || (near - 1.0).abs() < 1e-6, "{scale:e}: {near}");
             let alone = super::squares(&values, 4.0 * scale);
             assert!(((alone / squares).value() - 1.0).abs() < 1e-12, "{scale:e}");

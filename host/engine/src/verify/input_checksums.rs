@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
-use crate::open::seen::{ByteSpace, Seen};
+use crate::open::read_record::{ByteSpace, Seen};
 use crate::open::stored_sums::{self, StoredSum};
 use crate::wording::n_of;
 use apr_sdk::{Checksum, Coding, Extent, Payload, Result};

@@ -1,7 +1,6 @@
 //! Verify: opens the output again with the format's own reader and compares it with the plan.
 
-pub mod changed;
-mod encoded;
+mod encoded_payload;
 pub mod file_digests;
 pub mod histogram;
 pub mod input_checksums;
@@ -11,6 +10,7 @@ pub mod tensor_values;
 pub mod tree;
 pub mod unchanged_inputs;
 pub mod validate;
+pub mod value_changes;
 
 use crate::engine::Engine;
 use crate::layout::{Layout, Segment};
@@ -73,7 +73,7 @@ pub fn verify(
     let dropped = compare_rest(engine, format, planned, source, &written)?;
     let n_checksums = compare_checksums(engine, &written, summer, &places)?;
     let n_tiles = reread(summer, mode)?;
-    let decoded = encoded::compare(engine, planned, &written, summer, &places, mode)?;
+    let decoded = encoded_payload::compare(engine, planned, &written, summer, &places, mode)?;
     let mut proved =
         vec![format!("{}: names, dtypes, shapes, places", n_of(planned.tensors.len(), "tensor"))];
     if n_checksums > 0 {

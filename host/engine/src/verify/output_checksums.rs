@@ -2,7 +2,7 @@
 
 use crate::layout::{Layout, Segment};
 use crate::tiles::TileSink;
-use crate::tiles::commit::committed::{Committed, CommittedFile};
+use crate::tiles::commit::commit_places::{Committed, CommittedFile};
 use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, Result};

@@ -5,8 +5,8 @@ use crate::crew::map;
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
+use crate::values::double_double::DoubleDouble;
 use crate::values::numbers::{Chunk, Numbers, Values};
-use crate::values::wide::Wide;
 use crate::verify::histogram::Histogram;
 use crate::wording::hex;
 use apr_sdk::{Error, Extent, Payload, Result, Tensor};
@@ -295,9 +295,9 @@ impl Running {
         let mut stats = Stats { count: values, zeros, nans, infs, ..Stats::default() };
         let n = self.found.finite();
         if n > 0 {
-            let away = moments.sum / Wide::count(n);
-            let spread = (moments.squares - moments.sum * away) / Wide::count(n);
-            stats.mean = Some((Wide::from(self.pivot.unwrap_or(0.0)) + away).value());
+            let away = moments.sum / DoubleDouble::count(n);
+            let spread = (moments.squares - moments.sum * away) / DoubleDouble::count(n);
+            stats.mean = Some((DoubleDouble::from(self.pivot.unwrap_or(0.0)) + away).value());
             stats.std = Some(spread.sqrt().value());
             (stats.min, stats.max) = (Some(End::new(min, rests[0])), Some(End::new(max, rests[1])));
         }

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::expression::{Access, Spools};
 use crate::open::OpenedModel;
 use crate::open::files::{Change, ModelFile};
-use crate::open::seen::{ByteSpace, SeenRange};
+use crate::open::read_record::{ByteSpace, SeenRange};
 use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
 use apr_sdk::{Error, FileId, Result};

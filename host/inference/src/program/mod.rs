@@ -4,6 +4,7 @@
 //! there. A tensor that belongs to a layer but is not used by its program is an error, since leaving it out would change what
 //! the model says.
 
+mod assembly;
 mod block;
 mod builder;
 mod experts;
@@ -12,9 +13,8 @@ pub mod listing;
 mod norm;
 #[cfg(test)]
 mod tests;
-mod whole;
 
-pub use whole::build;
+pub use assembly::build;
 
 use apr_engine::architecture::Decoder;
 use apr_sdk::{DType, Pooling, Program, Result};

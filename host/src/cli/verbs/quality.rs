@@ -6,7 +6,7 @@ use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::diff::{DiffOptions, Status, TensorSide, Values, diff};
 use apr_engine::open::{OpenedModel, check_options};
 use apr_engine::packed::Packed;
-use apr_engine::values::wide::Wide;
+use apr_engine::values::double_double::DoubleDouble;
 use apr_host::sizes::show_number_of;
 use apr_sdk::{DType, Error, Payload, Result, escape};
 use serde::Serialize;
@@ -119,7 +119,7 @@ impl Sums {
 
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     fn figures(self) -> Figures {
-        let n = Wide::count(self.finite.max(1));
+        let n = DoubleDouble::count(self.finite.max(1));
         let of = self.of_values;
         let known = |value: f64| Some(value).filter(|value| value.is_finite() && self.finite > 0);
         Figures {

@@ -9,7 +9,7 @@ mod schedule;
 
 use super::error::path_error;
 use super::small_file::open_regular;
-use super::staged::StagedFile;
+use super::staged_file::StagedFile;
 use apr_engine::tiles::TileRecord;
 use apr_sdk::{Error, Result};
 use rustix::fs::OFlags;

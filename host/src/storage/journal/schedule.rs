@@ -2,7 +2,7 @@
 //! finished tiles are recorded.
 
 use super::Journal;
-use crate::storage::staged::StagedFile;
+use crate::storage::staged_file::StagedFile;
 use apr_engine::tiles::TileRecord;
 use apr_sdk::Result;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};

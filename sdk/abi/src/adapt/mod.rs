@@ -9,7 +9,7 @@ pub mod kernel;
 pub mod layout;
 pub mod model;
 pub mod model_sink;
-mod packed;
+mod packed_weights;
 pub mod quantizer;
 pub mod reader;
 pub mod request;

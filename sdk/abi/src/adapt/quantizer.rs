@@ -2,7 +2,7 @@
 
 use super::error::result;
 use super::model_sink::{bytes_from_wire, bytes_to_wire};
-use super::packed;
+use super::packed_weights;
 use super::request::{
     from_assignments, from_dtype, from_facts, from_model_facts, to_assignments, to_facts, to_model_facts,
 };
@@ -130,15 +130,17 @@ impl WireQuantizer for ToWireQuantizer {
 
     fn understand(&self, model: RSlice<'_, u8>) -> R<RVec<u8>> {
         plugin_wire("looking for packed weights", || {
-            let model = packed::to_model(model.as_slice())?;
-            Ok(packed::from_understood(&packed::schemes(&*self.0)?.understand(&model)?).into())
+            let model = packed_weights::to_model(model.as_slice())?;
+            Ok(packed_weights::from_understood(&packed_weights::schemes(&*self.0)?.understand(&model)?)
+                .into())
         })
     }
 
     fn ranges(&self, rows: &WirePackedRows<'_>, first: u64, end: u64) -> R<RVec<u64>> {
         plugin_wire("finding packed rows", || {
-            let ranges = packed::schemes(&*self.0)?.ranges(&packed::to_rows(rows), first..end)?;
-            Ok(packed::from_ranges(&ranges).into())
+            let ranges =
+                packed_weights::schemes(&*self.0)?.ranges(&packed_weights::to_rows(rows), first..end)?;
+            Ok(packed_weights::from_ranges(&ranges).into())
         })
     }
 
@@ -149,17 +151,19 @@ impl WireQuantizer for ToWireQuantizer {
         mut out: RSliceMut<'_, f32>,
     ) -> R<()> {
         plugin_wire("unpacking rows", || {
-            let schemes = packed::schemes(&*self.0)?;
-            packed::with_held(held, |held, wanted| {
-                schemes.unpack(&packed::to_rows(rows), held, wanted, out.as_mut_slice())
+            let schemes = packed_weights::schemes(&*self.0)?;
+            packed_weights::with_held(held, |held, wanted| {
+                schemes.unpack(&packed_weights::to_rows(rows), held, wanted, out.as_mut_slice())
             })
         })
     }
 
     fn holds(&self, rows: &WirePackedRows<'_>, held: &WireHeldRows<'_>, dtype: DTypeNumber) -> R<bool> {
         plugin_wire("judging a type", || {
-            let schemes = packed::schemes(&*self.0)?;
-            packed::with_held(held, |held, _| schemes.holds(&packed::to_rows(rows), held, DType(dtype.0)))
+            let schemes = packed_weights::schemes(&*self.0)?;
+            packed_weights::with_held(held, |held, _| {
+                schemes.holds(&packed_weights::to_rows(rows), held, DType(dtype.0))
+            })
         })
     }
 
@@ -171,16 +175,22 @@ impl WireQuantizer for ToWireQuantizer {
         mut out: RSliceMut<'_, u8>,
     ) -> R<()> {
         plugin_wire("repacking rows", || {
-            let schemes = packed::schemes(&*self.0)?;
-            packed::with_held(held, |held, wanted| {
-                schemes.repack(&packed::to_rows(rows), held, wanted, DType(dtype.0), out.as_mut_slice())
+            let schemes = packed_weights::schemes(&*self.0)?;
+            packed_weights::with_held(held, |held, wanted| {
+                schemes.repack(
+                    &packed_weights::to_rows(rows),
+                    held,
+                    wanted,
+                    DType(dtype.0),
+                    out.as_mut_slice(),
+                )
             })
         })
     }
 
     fn column_unit(&self, rows: &WirePackedRows<'_>) -> R<u64> {
         plugin_wire("asking for pieces of rows", || {
-            packed::schemes(&*self.0)?.column_unit(&packed::to_rows(rows))
+            packed_weights::schemes(&*self.0)?.column_unit(&packed_weights::to_rows(rows))
         })
     }
 
@@ -193,9 +203,15 @@ impl WireQuantizer for ToWireQuantizer {
         mut out: RSliceMut<'_, f32>,
     ) -> R<()> {
         plugin_wire("unpacking columns", || {
-            let schemes = packed::schemes(&*self.0)?;
-            packed::with_held(held, |held, wanted| {
-                schemes.unpack_columns(&packed::to_rows(rows), held, wanted, first..end, out.as_mut_slice())
+            let schemes = packed_weights::schemes(&*self.0)?;
+            packed_weights::with_held(held, |held, wanted| {
+                schemes.unpack_columns(
+                    &packed_weights::to_rows(rows),
+                    held,
+                    wanted,
+                    first..end,
+                    out.as_mut_slice(),
+                )
             })
         })
     }

@@ -12,7 +12,7 @@ mod layout;
 mod model;
 mod module;
 mod numbers;
-mod packed;
+mod packed_weights;
 pub mod pairs;
 mod quantizer;
 mod reader;
@@ -45,7 +45,7 @@ pub use numbers::{
     ByteOrder, CodingNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, FormNumber,
     LogNumber, NUMBERS, PayloadNumber, PolicyNumber, ScoreNumber, SupportNumber,
 };
-pub use packed::{WireHeldRows, WirePackedRows};
+pub use packed_weights::{WireHeldRows, WirePackedRows};
 pub use quantizer::{
     ImportanceSinkMut, QuantizerObject, WireImportanceSink, WireImportanceSink_TO, WireQuantizer,
     WireQuantizer_TO, WireRows,

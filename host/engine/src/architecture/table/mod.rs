@@ -4,7 +4,7 @@ pub(crate) mod base;
 pub(crate) mod config_name;
 mod copies;
 pub(crate) mod dialect;
-pub(crate) mod expected;
+pub(crate) mod expectations;
 pub(crate) mod head;
 mod line;
 pub(crate) mod rule;

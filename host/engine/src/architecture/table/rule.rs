@@ -4,7 +4,7 @@ use crate::architecture::language::expression::Expression;
 use crate::architecture::language::members::{bad, expression, list, truth, words};
 use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::dialect::Dialect;
-use crate::architecture::table::expected::Expected;
+use crate::architecture::table::expectations::Expected;
 use crate::architecture::table::side::{Side, read_side};
 use apr_sdk::{Error, Result};
 use toml::{Table as Toml, Value as Item};

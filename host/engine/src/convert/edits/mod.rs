@@ -6,7 +6,7 @@
 //! type of the one it replaces; a key found nowhere needs `KEY:TYPE`.
 
 mod preview;
-mod understood;
+mod source_meaning;
 mod values;
 
 use crate::engine::Engine;
@@ -18,8 +18,8 @@ use apr_sdk::{
     escape,
 };
 use preview::{Preview, preview};
+pub use source_meaning::Understood;
 use std::path::Path;
-pub use understood::Understood;
 use values::{BEYOND, beyond_64_bits, known_type, type_of, typed};
 
 /// One change, of one key.

@@ -3,7 +3,7 @@
 
 use crate::diff::distance::{Distance, Measure};
 use crate::registry::Registry;
-use crate::values::wide::Wide;
+use crate::values::double_double::DoubleDouble;
 use apr_sdk::DType;
 
 /// A float type: its bytes, and its exponent and mantissa bits.
@@ -78,7 +78,7 @@ impl Float {
                 (all.max_abs, all.max_at) = (away, at as u64);
             }
             all.max_ulp = all.max_ulp.max(self.place(a).abs_diff(self.place(b)));
-            let [a, b, away] = [values[0], values[1], away].map(Wide::from);
+            let [a, b, away] = [values[0], values[1], away].map(DoubleDouble::from);
             all.sum_abs += away;
             all.sum_squares += away * away;
             all.squares = [all.squares[0] + a * a, all.squares[1] + b * b];

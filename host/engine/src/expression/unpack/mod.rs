@@ -1,11 +1,11 @@
 //! Packed weights as if they were stored row by row: in F32, or as blocks that hold the same values. A leaf: any box
 //! of rows is computed from the parts' bytes.
 
-pub(super) mod packed;
+pub(super) mod packed_weights;
 mod panel;
-mod transposed;
+mod transposition;
 
-pub use packed::Packed;
+pub use packed_weights::Packed;
 pub use panel::{Panel, Panels, part_bytes};
 
 use super::Expression;
@@ -14,7 +14,7 @@ use super::{Region, TILE};
 use apr_sdk::{DType, Error, Extent, HeldRows, PackedWeight, Quantizer, Result};
 use std::ops::Range;
 use std::sync::Arc;
-use transposed::Transposed;
+use transposition::Transposed;
 
 /// All of a packed weight, tensor number `number` of the source, as its own type.
 pub(super) fn of(number: usize, weight: &Arc<PackedWeight>, dtype: DType) -> Result<Expression> {

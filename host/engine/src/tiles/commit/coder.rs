@@ -1,6 +1,6 @@
 //! Encodes units of a payload: whole blocks, which are passed to the plugin one by one.
 
-use crate::layout::encoded::Encoded;
+use crate::layout::encoding::Encoded;
 use apr_sdk::{BlockAt, Error, Result, Writer};
 use std::sync::Arc;
 

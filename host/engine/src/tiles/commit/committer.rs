@@ -1,7 +1,7 @@
 //! Commits the payload of one file in order.
 
 use super::coder::Coder;
-use super::committed::{CommittedFile, Unit};
+use super::commit_places::{CommittedFile, Unit};
 use crate::expression::TILE;
 use crate::layout::{OutputFile, Segment};
 use crate::tiles::inline::write_zeros;

@@ -7,7 +7,7 @@
 //! never waits, so there is always one at work. A thread that is far ahead waits, which bounds memory.
 
 mod coder;
-pub mod committed;
+pub mod commit_places;
 mod committer;
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use super::sink::{TileRecord, TileSink};
 use crate::engine::Engine;
 use crate::layout::Layout;
 use apr_sdk::{Error, Model, Result, Writer};
-use committed::Committed;
+use commit_places::Committed;
 use committer::Committer;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 
 mod facts;
 mod importance;
-mod left_over;
 mod row_scales;
 mod target;
+mod unaffected_tensors;
 
 pub use importance::ImportanceMatrix;
 use target::Room;
@@ -60,7 +60,7 @@ impl TypeChooser<'_> {
                 }
             }
         }
-        said.warnings.extend(left_over::left_over(wishes, &planned.tensors)?);
+        said.warnings.extend(unaffected_tensors::left_over(wishes, &planned.tensors)?);
         // A model with a single float type is a recipe of that name.
         if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
             for quantizer in self.engine.registry.quantizers() {

@@ -1,6 +1,6 @@
 //! `apr check`: does this device compute what another computes?
 
-mod shown;
+mod verdict;
 
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, only_a_path, parse_pair};
@@ -16,8 +16,8 @@ use apr_host::host::Host;
 use apr_host::running::{Backend, Facts, LoadOptions, Loaded, Wanted, load};
 use apr_inference::compare::{Side, compare};
 use apr_sdk::{Error, Options, Result};
-pub use shown::Checked;
 use std::path::PathBuf;
+pub use verdict::Checked;
 
 /// Tokens that follow no pattern, where there is no text.
 const TOKENS: u32 = 64;
@@ -149,7 +149,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
             warnings.push(warning.clone());
         }
     }
-    let limits = shown::Limits { bound, divergence: args.max_divergence };
+    let limits = verdict::Limits { bound, divergence: args.max_divergence };
     Ok(Checked::new([&tested.facts, &against.facts], forms, limits, has_text, warnings))
 }
 

@@ -1,7 +1,7 @@
 //! `apr run`: what does this model say?
 
-mod answered;
-mod embedded;
+mod answer;
+mod embedding;
 mod logits;
 mod question;
 
@@ -89,7 +89,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let mut loaded = load_model(&args.file, &wishes, &host, context)?;
     let warn = |text: &str| context.terminal.warn_of_answer(text);
     if args.embed {
-        return embedded::run(loaded, &question, &args.file, &warn).map(boxed);
+        return embedding::run(loaded, &question, &args.file, &warn).map(boxed);
     }
     let prompt = question.tokens(&loaded.tokens)?;
     let facts = &loaded.facts;
@@ -100,7 +100,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let request = Request { prompt: &prompt, stops: &stops, ends: &ends, max_tokens: bound.most };
     let Some(file) = file else {
         let answer = answer(args, context, &host, &loaded.tokens, &request, sampler, &mut loaded.runner)?;
-        return answered::report(args, context, &host, &loaded, bound, answer).map(boxed);
+        return answer::report(args, context, &host, &loaded, bound, answer).map(boxed);
     };
     let mut recorded = Recorded::new(&mut loaded.runner, Writer::new(file)?);
     if bound.most == Some(0) {
@@ -109,7 +109,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     }
     let answer = answer(args, context, &host, &loaded.tokens, &request, sampler, &mut recorded)?;
     recorded.finish()?;
-    answered::report(args, context, &host, &loaded, bound, answer).map(boxed)
+    answer::report(args, context, &host, &loaded, bound, answer).map(boxed)
 }
 
 /// Generates the answer, and prints it as it comes.

@@ -1,9 +1,9 @@
 //! `apr tokenizer`: how does a model read and write text?
 
 mod check;
+mod description;
 mod encode;
 mod render;
-mod said;
 pub mod text;
 
 use crate::cli::context::Context;
@@ -113,7 +113,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     if args.chat.is_none() && args.encode.is_none() && args.count.is_none() && args.decode.is_none() {
         let tokenizer =
             Tokenizer::from_json(&tokenizer_json(&host, &opened)?).map_err(|error| args.placed(error))?;
-        return Ok(boxed(said::Said::of(&opened, &tokenizer, warnings)));
+        return Ok(boxed(description::Said::of(&opened, &tokenizer, warnings)));
     }
     let tokens = tokens_of(&host, &opened, context)?;
     if let Some(chat) = &args.chat {

@@ -15,7 +15,7 @@ mod model;
 mod module;
 #[path = "../../../src/wire/numbers.rs"]
 mod numbers;
-#[path = "../../../src/wire/packed.rs"]
+#[path = "../../../src/wire/packed_weights.rs"]
 mod packed;
 #[path = "../../../src/wire/pairs.rs"]
 pub mod pairs;

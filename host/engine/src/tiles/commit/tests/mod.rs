@@ -1,7 +1,7 @@
 //! Order, bound and end of commits. `tests/convert/encoded.rs` covers threads.
 
 use super::committer::Committer;
-use crate::layout::encoded::Encoded;
+use crate::layout::encoding::Encoded;
 use crate::layout::{OutputFile, Placed, Segment};
 use crate::place::Backing;
 use crate::tiles::{Memory, TileRecord, TileSink};

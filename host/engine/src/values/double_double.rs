@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 /// `(high + low) · 2^exponent`. `high` is zero or lies between 2^-256 and 2^256, so that products of two numbers neither
 /// overflow nor vanish; the exponent is a multiple of 512, and almost always zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Wide {
+pub struct DoubleDouble {
     high: f64,
     low: f64,
     exponent: i32,
@@ -19,25 +19,25 @@ const MOST: f64 = f64::from_bits((1023 + 256) << 52);
 /// See [`MOST`].
 const LEAST: f64 = 1.0 / MOST;
 
-impl Wide {
+impl DoubleDouble {
     /// `(high + low) · 2^exponent`, for `high` and `low` of any magnitude.
     #[inline]
-    pub fn new(high: f64, low: f64, exponent: i32) -> Wide {
+    pub fn new(high: f64, low: f64, exponent: i32) -> DoubleDouble {
         let high_size = high.abs();
         if exponent == 0 && (LEAST..MOST).contains(&high_size) {
             let (high, low) = two_sum(high, low);
-            return Wide { high, low, exponent };
+            return DoubleDouble { high, low, exponent };
         }
-        Wide::far(high, low, exponent)
+        DoubleDouble::far(high, low, exponent)
     }
 
     /// The same for a number that is zero, very large or very small.
-    fn far(high: f64, low: f64, exponent: i32) -> Wide {
+    fn far(high: f64, low: f64, exponent: i32) -> DoubleDouble {
         // Away from the end of the range first, which the sum of both parts could leave.
         let shift = if high.abs() >= 1.0 { STEP / 2 } else { -STEP / 2 };
         let (high, low) = two_sum(scaled(high, -shift), scaled(low, -shift));
         if high == 0.0 || !high.is_finite() {
-            return Wide { high: high + 0.0, ..Wide::default() };
+            return DoubleDouble { high: high + 0.0, ..DoubleDouble::default() };
         }
         let mut exponent = exponent + shift;
         let up = exponent.rem_euclid(STEP);
@@ -49,13 +49,13 @@ impl Wide {
         while high.abs() < LEAST {
             (high, low, exponent) = (scaled(high, STEP), scaled(low, STEP), exponent - STEP);
         }
-        Wide { high, low, exponent }
+        DoubleDouble { high, low, exponent }
     }
 
     /// The number of a count.
     #[allow(clippy::cast_precision_loss, reason = "no tensor has 2^53 elements")]
-    pub fn count(n: u64) -> Wide {
-        Wide::from(n as f64)
+    pub fn count(n: u64) -> DoubleDouble {
+        DoubleDouble::from(n as f64)
     }
 
     /// The nearest `f64`; infinity beyond its range.
@@ -70,14 +70,14 @@ impl Wide {
 
     /// The square root; zero for numbers below zero, which only rounding makes.
     #[must_use]
-    pub fn sqrt(self) -> Wide {
+    pub fn sqrt(self) -> DoubleDouble {
         if self.high <= 0.0 {
-            return Wide::default();
+            return DoubleDouble::default();
         }
         let root = self.high.sqrt();
         let (square, rest) = two_product(root, root);
         let low = ((self.high - square) - rest + self.low) / (2.0 * root);
-        Wide::new(root, low, self.exponent / 2)
+        DoubleDouble::new(root, low, self.exponent / 2)
     }
 
     /// The logarithm to base 10.
@@ -87,7 +87,7 @@ impl Wide {
 
     /// The greater of two numbers.
     #[must_use]
-    pub fn max(self, other: Wide) -> Wide {
+    pub fn max(self, other: DoubleDouble) -> DoubleDouble {
         if (self - other).high < 0.0 { other } else { self }
     }
 
@@ -97,18 +97,18 @@ impl Wide {
     }
 }
 
-impl From<f64> for Wide {
+impl From<f64> for DoubleDouble {
     #[inline]
-    fn from(value: f64) -> Wide {
-        Wide::new(value, 0.0, 0)
+    fn from(value: f64) -> DoubleDouble {
+        DoubleDouble::new(value, 0.0, 0)
     }
 }
 
-impl Add for Wide {
-    type Output = Wide;
+impl Add for DoubleDouble {
+    type Output = DoubleDouble;
 
     #[inline]
-    fn add(self, other: Wide) -> Wide {
+    fn add(self, other: DoubleDouble) -> DoubleDouble {
         let (large, small) = if self.exponent >= other.exponent { (self, other) } else { (other, self) };
         if large.is_zero() {
             return small;
@@ -122,52 +122,52 @@ impl Add for Wide {
         let (high, rest) = two_sum(large.high, high);
         let (low, lost) = two_sum(large.low, low);
         let (high, rest) = two_sum(high, rest + low);
-        Wide::new(high, rest + lost, large.exponent)
+        DoubleDouble::new(high, rest + lost, large.exponent)
     }
 }
 
-impl AddAssign for Wide {
+impl AddAssign for DoubleDouble {
     #[inline]
-    fn add_assign(&mut self, other: Wide) {
+    fn add_assign(&mut self, other: DoubleDouble) {
         *self = *self + other;
     }
 }
 
-impl Neg for Wide {
-    type Output = Wide;
+impl Neg for DoubleDouble {
+    type Output = DoubleDouble;
 
-    fn neg(self) -> Wide {
-        Wide { high: -self.high, low: -self.low, exponent: self.exponent }
+    fn neg(self) -> DoubleDouble {
+        DoubleDouble { high: -self.high, low: -self.low, exponent: self.exponent }
     }
 }
 
-impl Sub for Wide {
-    type Output = Wide;
+impl Sub for DoubleDouble {
+    type Output = DoubleDouble;
 
-    fn sub(self, other: Wide) -> Wide {
+    fn sub(self, other: DoubleDouble) -> DoubleDouble {
         self + -other
     }
 }
 
-impl Mul for Wide {
-    type Output = Wide;
+impl Mul for DoubleDouble {
+    type Output = DoubleDouble;
 
     #[inline]
-    fn mul(self, other: Wide) -> Wide {
+    fn mul(self, other: DoubleDouble) -> DoubleDouble {
         let (high, rest) = two_product(self.high, other.high);
         let low = rest + (self.high * other.low + self.low * other.high);
-        Wide::new(high, low, self.exponent + other.exponent)
+        DoubleDouble::new(high, low, self.exponent + other.exponent)
     }
 }
 
-impl Div for Wide {
-    type Output = Wide;
+impl Div for DoubleDouble {
+    type Output = DoubleDouble;
 
-    fn div(self, other: Wide) -> Wide {
+    fn div(self, other: DoubleDouble) -> DoubleDouble {
         let high = self.high / other.high;
         let (product, rest) = two_product(high, other.high);
         let low = ((self.high - product) - rest + self.low - high * other.low) / other.high;
-        Wide::new(high, low, self.exponent - other.exponent)
+        DoubleDouble::new(high, low, self.exponent - other.exponent)
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn nothing_overflows_or_vanishes() {
         for value in [f64::MAX, -f64::MAX, f64::MIN_POSITIVE, 5e-324, 1e200, 1e-200, 1.5, 0.0, -3e77] {
-            let wide = Wide::from(value);
+            let wide = DoubleDouble::from(value);
             assert_eq!(wide.value(), value);
             assert_eq!((wide * wide).sqrt().value(), value.abs());
             assert_eq!((wide + wide - wide).value(), value);
@@ -218,18 +218,18 @@ mod tests {
                 assert!((log - 2.0 * value.abs().log10()).abs() < 1e-12 * log.abs(), "{value:e}: {log}");
             }
         }
-        assert_eq!((Wide::from(f64::MAX) + Wide::from(f64::MAX)).value(), f64::INFINITY);
+        assert_eq!((DoubleDouble::from(f64::MAX) + DoubleDouble::from(f64::MAX)).value(), f64::INFINITY);
     }
 
     #[test]
     fn small_parts_beside_large_ones_stay() {
-        let (large, one) = (Wide::from(1e16), Wide::from(1.0));
+        let (large, one) = (DoubleDouble::from(1e16), DoubleDouble::from(1.0));
         assert_eq!((large + one - large).value(), 1.0);
         assert_eq!((one + large * large - large * large).value(), 1.0);
-        let third = one / Wide::from(3.0);
-        assert!((third * Wide::from(3.0) - one).value().abs() < 1e-31);
+        let third = one / DoubleDouble::from(3.0);
+        assert!((third * DoubleDouble::from(3.0) - one).value().abs() < 1e-31);
         assert_eq!(large.max(one), large);
         assert_eq!((-large).max(one), one);
-        assert_eq!(Wide::from(-1.0).sqrt(), Wide::default());
+        assert_eq!(DoubleDouble::from(-1.0).sqrt(), DoubleDouble::default());
     }
 }

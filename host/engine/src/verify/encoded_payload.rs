@@ -8,7 +8,7 @@ use crate::layout::Segment;
 use crate::open::OpenedModel;
 use crate::open::blocks::{BlockList, Decoder};
 use crate::planned::request::VerifyMode;
-use crate::tiles::commit::committed::{CommittedFile, Unit};
+use crate::tiles::commit::commit_places::{CommittedFile, Unit};
 use crate::wording::n_of;
 use apr_sdk::{Error, Extent, Model, Payload, Result};
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use crate::expression::PlannedTensor;
 use crate::planned::quantization::Quantization;
-use crate::types::unscaled;
+use crate::types::bare_integers;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result};
 
@@ -28,7 +28,7 @@ pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec
         warnings.push(format!("{message}; {way}"));
     }
     if let Some(dtype) = wishes.dequantize {
-        if let Some(integers) = named(tensors, unscaled::is_integers) {
+        if let Some(integers) = named(tensors, bare_integers::is_integers) {
             warnings.push(format!(
                 "--dequantize {dtype} leaves {integers} as they are: no scales are known for them"
             ));

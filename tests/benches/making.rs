@@ -79,7 +79,7 @@ fn main() {
             }
             let planned = |(part, tensor): (Expression, &Planned)| {
                 let mut one = PlannedTensor::new(tensor.clone(), part);
-                one.retype(*to, &host.registry, None);
+                one.retype(*to, &host.registry);
                 one
             };
             Ok(parts.into_iter().zip(&opened.model.tensors).map(planned).collect())

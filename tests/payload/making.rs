@@ -88,7 +88,7 @@ impl Making {
         let expression = expression.map_err(|e| e.tensor(&tensor.name))?;
         let mut planned = PlannedTensor::new(tensor, expression);
         planned.words.clone_from(&self.words);
-        planned.retype(dtype, registry(), None);
+        planned.retype(dtype, registry());
         Ok(planned)
     }
 }

@@ -18,6 +18,7 @@ use apr_engine::convert::verify::{WrittenOutput, finish};
 use apr_engine::convert::{LaidOut, Opened, Output, Translate, fingerprint};
 use apr_engine::expression::Expression;
 use apr_engine::open::OpenedModel;
+use apr_engine::planned::TensorMap;
 use apr_engine::planned::request::Request;
 use apr_engine::tiles::TileRecord;
 use apr_sdk::{Error, ErrorKind, LogLevel, Result};
@@ -308,7 +309,7 @@ type Carried = (std::result::Result<WrittenPayload, (Error, bool)>, bool);
 fn carry(
     host: &Host,
     outputs: &[&Staged<'_>],
-    expressions: Vec<Vec<Expression>>,
+    expressions: Vec<TensorMap<Expression>>,
     began: Instant,
 ) -> Vec<Carried> {
     let begin: Vec<_> = outputs.iter().map(|one| || one.begin_journal(host)).collect();

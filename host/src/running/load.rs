@@ -288,7 +288,7 @@ impl<'a> Translated<'a> {
             rest.architecture = Some(self.architecture.clone());
             rest.dialect.clone_from(&self.dialect);
             let mut planned = PlannedModel::new(rest, tensors);
-            let specs = planned.with_model(|model| tensor_specs(host, model, Some(&self.architecture.id)))?;
+            let specs = tensor_specs(host, planned.model(), Some(&self.architecture.id))?;
             let target = host.registry.format(&opened.format)?;
             let chooser = TypeChooser { engine: host, target, writer: None, specs: &specs };
             let wishes = Quantization {
@@ -299,12 +299,12 @@ impl<'a> Translated<'a> {
             let said = chooser.apply(&wishes, &mut planned)?;
             self.warnings.extend(said.warnings);
             self.notes.extend(said.notes);
-            self.tensors = planned.tensors;
+            self.tensors = planned.into_tensors();
             self.by_name = by_name(&self.tensors);
         }
         if options.as_floats {
             for one in self.tensors.iter_mut().filter(|one| one.tensor.dtype.is_block()) {
-                one.retype(DType::F32, &host.registry, None);
+                one.retype(DType::F32, &host.registry);
             }
         }
         Ok(())
@@ -328,7 +328,7 @@ impl<'a> Translated<'a> {
             return Err(Error::unsupported(message).tensor(name));
         }
         let mut floats = one.clone();
-        floats.retype(DType::F32, &self.host.registry, None);
+        floats.retype(DType::F32, &self.host.registry);
         let rows = TensorRows::new(self.host, self.opened, &floats)?;
         let mut bytes = vec![0; usize::try_from(elements * 4).unwrap_or(0)];
         rows.read(0, &mut bytes)?;

@@ -2,8 +2,8 @@
 
 use crate::architecture::Ledger;
 use crate::engine::Engine;
-use crate::expression::Expression;
 use crate::planned::coverage::{Account, Coverage, Fate};
+use crate::planned::{Computation, TensorMap};
 use crate::registry::Format;
 use apr_sdk::manifest::{DialectRule, FormatManifest};
 use apr_sdk::{Error, Model, Result};
@@ -59,14 +59,14 @@ pub fn account(
     source: &Model,
     fates: Option<&[Fate]>,
     planned: &Model,
-    made_of: &[(Expression, Vec<String>)],
+    computations: &TensorMap<Computation>,
     ledger: Option<&Ledger>,
     restates: Restates<'_>,
 ) -> Result<Coverage> {
     let mut coverage = Coverage::default();
     let mut used: HashSet<usize> = HashSet::new();
-    for (expression, _) in made_of {
-        expression.sources(&mut |source| used.extend(source.tensor));
+    for computation in computations {
+        computation.expression.sources(&mut |source| used.extend(source.tensor));
     }
     let tensors = &mut coverage.tensors;
     tensors.total = source.tensors.len();

@@ -30,8 +30,8 @@ impl<'a> Typed<'a> {
         let PlanContext { engine, request, .. } = context;
         let target = context.output.format;
         if !request.quantization.is_nothing() {
-            let known = planned.with_model(|model| tensor_specs(engine, model, context.arch()));
-            let specs = known.map_err(|e| context.of_source(e))?;
+            let specs = tensor_specs(engine, planned.model(), context.arch());
+            let specs = specs.map_err(|e| context.of_source(e))?;
             let writer = ledger.is_none().then_some(context.writer.as_ref());
             let choosing = TypeChooser { engine, target, writer, specs: &specs };
             let said = choosing.apply(&request.quantization, &mut planned);
@@ -45,8 +45,7 @@ impl<'a> Typed<'a> {
         stated_types::follow(&mut planned, target);
         // `--dequantize` says itself what it leaves; of codes that have scales, a note says that they are copied.
         if request.quantization.dequantize.is_none() && context.packed.is_none() {
-            let dialect = &planned.rest().dialect;
-            context.warnings.extend(bare_integers::warning(&planned.tensors, dialect, target));
+            context.warnings.extend(bare_integers::warning(&planned, target));
         }
         Ok(Typed { context, planned, ledger, rowless })
     }

@@ -5,11 +5,12 @@
 use super::account::{Restated, account};
 use super::assign_types::Typed;
 use super::select::PlanContext;
-use crate::expression::Expression;
+use crate::architecture::{TensorSpecs, tensor_specs};
 use crate::layout::carries;
 use crate::open::long_values;
 use crate::packed::{old_names, wide_activations};
 use crate::planned::coverage::Coverage;
+use crate::planned::{Computation, TensorMap};
 use crate::select::output_names;
 use apr_sdk::{CheckedModel, Result};
 
@@ -17,8 +18,10 @@ use apr_sdk::{CheckedModel, Result};
 pub struct Checked<'a> {
     pub(super) context: PlanContext<'a>,
     pub(super) model: CheckedModel,
-    /// For each tensor of `model` its expression, and the table's description of it.
-    pub(super) made_of: Vec<(Expression, Vec<String>)>,
+    /// The computation of each tensor of `model`.
+    pub(super) computations: TensorMap<Computation>,
+    /// The architecture table's facts about each tensor of `model`.
+    pub(super) specs: TensorSpecs,
     pub(super) coverage: Coverage,
 }
 
@@ -32,8 +35,11 @@ impl<'a> Checked<'a> {
         let Typed { mut context, mut planned, ledger, rowless } = typed;
         let PlanContext { engine, request, .. } = context;
         let target = context.output.format;
-        context.edits.rest_in_source(&context.source, planned.rest_mut(), target)?;
-        let renamed = output_names::rename(&mut planned.tensors, &request.renames);
+        planned.with_rest(|rest| context.edits.rest_in_source(&context.source, rest, target))?;
+        // By the names that the table knows, before the user's.
+        let specs = tensor_specs(engine, planned.model(), context.arch());
+        let specs = specs.map_err(|e| context.of_source(e))?;
+        let renamed = output_names::rename(&mut planned, &request.renames);
         let renamed = renamed.map_err(|e| context.of_source(e))?;
         context.notes.extend(output_names::notes(&renamed));
         wide_activations::list(&mut planned, &context.source, &renamed, target)?;
@@ -42,7 +48,7 @@ impl<'a> Checked<'a> {
         let old_names = copies_codes
             .then(|| old_names::forget_old_names(&mut planned, &context.source, registry))
             .flatten();
-        let (model, made_of) = planned.into_model();
+        let (model, computations) = planned.into_parts();
         let model = carries::checked(model, target, registry.formats(), context.casting());
         let mut model = model.map_err(|e| context.of_source(e))?;
         let PlanContext { source, output, edits, .. } = &mut context;
@@ -66,11 +72,11 @@ impl<'a> Checked<'a> {
         }
         long_values::check(engine, source, &model)?;
         let fates = context.fates.as_deref();
-        let account = account(&source.model, fates, &model, &made_of, ledger.as_ref(), &restates);
+        let account = account(&source.model, fates, &model, &computations, ledger.as_ref(), &restates);
         let mut coverage = account.map_err(|e| context.of_source(e))?;
         coverage.dropped_tokens = rowless;
         coverage.renamed = renamed;
         context.notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
-        Ok(Checked { context, model, made_of, coverage })
+        Ok(Checked { context, model, computations, specs, coverage })
     }
 }

@@ -8,14 +8,14 @@ use super::output::Output;
 use super::plan::{OpLists, Plan};
 use super::select::{PlanContext, Selected};
 use super::translate::{Translate, Translated};
-use crate::architecture::{TensorSpecs, tensor_specs};
+use crate::architecture::TensorSpecs;
 use crate::contract::{Finding, Quality, Severity, judge_layout};
 use crate::engine::Engine;
 use crate::expression::{Expression, Spools};
 use crate::layout::{Collector, Layout, Segment, carries};
 use crate::open::OpenedModel;
-use crate::planned::coverage::Renamed;
 use crate::planned::request::Request;
+use crate::planned::{Computation, TensorMap};
 use apr_sdk::{Error, Model, Result, Writer};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct LaidOut<'a> {
     /// The work to be done, except for the list of tensors.
     pub plan: Plan,
     /// The computation of each tensor of `model`.
-    pub expressions: Vec<Expression>,
+    pub expressions: TensorMap<Expression>,
     /// A hash of the expressions.
     pub hash: u64,
     /// The expressions that must be spooled first.
@@ -78,20 +78,16 @@ impl<'a> LaidOut<'a> {
     }
 
     fn new(checked: Checked<'a>, look: bool) -> Result<LaidOut<'a>> {
-        let Checked { context, model, made_of, coverage } = checked;
+        let Checked { context, model, mut computations, specs, coverage } = checked;
         let PlanContext { engine, request, .. } = context;
         let target = context.output.format;
         let source = &context.source;
         let mut spools = Spools::default();
         let mut spelled = OpLists::default();
         let mut hasher = DefaultHasher::new();
-        if made_of.len() != model.tensors.len() {
-            let have = made_of.len();
-            let want = model.tensors.len();
-            return Err(Error::plugin(format!("{want} tensors are planned, {have} are made")));
-        }
-        for ((expression, _), tensor) in made_of.iter().zip(&model.tensors) {
-            let checked = expression.check(tensor, &engine.registry);
+        for (handle, computation) in computations.entries() {
+            let tensor = &model.tensors[handle.index()];
+            let checked = computation.expression.check(tensor, &engine.registry);
             checked.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
         }
         let asked = &context.output.request;
@@ -102,25 +98,20 @@ impl<'a> LaidOut<'a> {
         laid_out.map_err(|e| context.of_source(e))?;
         let layout = collector.finish()?;
         let in_order = layout.in_order();
-        let mut expressions = Vec::with_capacity(made_of.len());
-        for (number, ((mut expression, words), tensor)) in made_of.into_iter().zip(&model.tensors).enumerate()
-        {
-            let spooled = expression.spool_columns();
-            let ordered =
-                spooled.and_then(|()| if in_order.contains(&number) { expression.ascend() } else { Ok(()) });
-            let placed = ordered.and_then(|()| spools.place(&mut expression));
+        for handle in computations.handles() {
+            let tensor = &model.tensors[handle.index()];
+            let Computation { expression, words, .. } = &mut computations[handle];
+            let placed = place(expression, in_order.contains(&handle.index()), &mut spools);
             placed.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
             expression.hash(&mut hasher);
             if !look {
-                let said = spelled.add(&expression, words);
+                let said = spelled.add(expression, words);
                 said.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
             }
-            expressions.push(expression);
         }
+        let expressions = computations.map(|computation| computation.expression);
         let hash = hasher.finish();
         let mut model = model.into_inner();
-        let specs = specs_of(engine, &mut model, context.arch(), &coverage.renamed);
-        let specs = specs.map_err(|e| context.of_source(e))?;
         let findings = check_layout(&layout, &model, &specs, request.quality);
         let findings = findings.map_err(|e| context.of_source(e))?;
         let PlanContext { source, output, writer, mut notes, warnings, selected, inputs, .. } = context;
@@ -164,22 +155,13 @@ impl<'a> LaidOut<'a> {
     }
 }
 
-/// The architecture table's facts about each tensor, by the names the table knows: those before the user
-/// renamed some.
-fn specs_of(
-    engine: &Engine,
-    model: &mut Model,
-    arch: Option<&str>,
-    renamed: &[Renamed],
-) -> Result<TensorSpecs> {
-    for one in renamed {
-        model.tensors[one.number].name.clone_from(&one.name);
+/// Marks what must be spooled before an expression is evaluated.
+fn place(expression: &mut Expression, is_in_order: bool, spools: &mut Spools) -> Result<()> {
+    expression.spool_columns()?;
+    if is_in_order {
+        expression.ascend()?;
     }
-    let specs = tensor_specs(engine, model, arch);
-    for one in renamed {
-        model.tensors[one.number].name.clone_from(&one.to);
-    }
-    specs
+    spools.place(expression)
 }
 
 /// Checks shapes and sizes against the contract; returns tolerable problems.

@@ -5,6 +5,7 @@ use crate::contract::{ContractReport, Finding, Quality};
 use crate::engine::Engine;
 use crate::expression::Expression;
 use crate::place::Backing;
+use crate::planned::TensorMap;
 use crate::tiles::commit::Commits;
 use crate::tiles::commit::commit_places::Committed;
 use crate::tiles::inline::write_inline;
@@ -39,7 +40,7 @@ pub struct OutputWork<'w, 'e> {
     /// The complete plan.
     pub laid_out: &'w LaidOut<'e>,
     /// One expression per tensor of the planned model.
-    pub expressions: Vec<Expression>,
+    pub expressions: TensorMap<Expression>,
     /// The policy for findings.
     pub quality: Quality,
     /// Destination of the output.

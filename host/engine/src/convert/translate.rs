@@ -94,11 +94,10 @@ impl<'a> Translated<'a> {
         };
         let mut planned = PlannedModel::new(model, tensors);
         let mut rowless = Vec::new();
-        if is_translated && planned.rest().tokenizer.is_some() && target.manifest.carries.token_rows {
-            let fitted = planned.with_model(|model| {
-                let specs = tensor_specs(context.engine, model, context.arch())?;
-                token_rows::fit(&context.source, model, &specs, target)
-            });
+        if is_translated && planned.model().tokenizer.is_some() && target.manifest.carries.token_rows {
+            let specs = tensor_specs(context.engine, planned.model(), context.arch());
+            let fitted =
+                specs.and_then(|specs| token_rows::fit(&context.source, &mut planned, &specs, target));
             if let Some((tokens, warning)) = fitted.map_err(|e| context.of_source(e))? {
                 rowless = tokens;
                 context.warnings.push(warning);

@@ -199,7 +199,7 @@ impl Measure {
         let mut low = [[0.0; CHUNK]; 2];
         for (side, bytes) in [a, b].into_iter().enumerate() {
             self.sides[side].read_wide(bytes, &mut high[side][..n], &mut low[side][..n]);
-            see(side, Chunk::DoubleDouble(&high[side][..n], &low[side][..n]));
+            see(side, Chunk::Wide(&high[side][..n], &low[side][..n]));
         }
         let mut found = Distance { count: n as u64, ..Distance::default() };
         let mut abs = 0.0;

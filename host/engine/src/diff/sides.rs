@@ -125,7 +125,7 @@ impl<'a> Sides<'a> {
                 let is_float = to.info().is_some_and(|info| info.kind == DTypeKind::Float) && !to.is_block();
                 if is_float && is_unpacked(&expression) {
                     let mut unpacked = PlannedTensor::new(side.tensor(number).clone(), expression);
-                    unpacked.retype(to, registry, None);
+                    unpacked.retype(to, registry);
                     side.unpacked.insert(number, unpacked);
                     break;
                 }

@@ -28,7 +28,7 @@ pub use encode::{ColumnImportance, is_all_zero};
 pub use evaluate::access::Access;
 pub use evaluate::granule::Granule;
 pub use evaluate::measure::{Measure, measure};
-pub use planned_tensor::PlannedTensor;
+pub use planned_tensor::{PlannedTensor, row_len};
 pub use region::merged;
 pub use source::unit;
 pub use spool::{SPOOL, Spools};

@@ -25,45 +25,31 @@ impl PlannedTensor {
         PlannedTensor { tensor, expression, words: Vec::new(), narrow_if_exact: None }
     }
 
-    /// Returns whether its type differs from the stored one.
-    pub fn is_retyped(&self) -> bool {
-        self.tensor.dtype != self.expression.stored_dtype()
-    }
-
-    /// Returns whether it is made of packed weights, of one at least.
-    pub fn is_packed(&self) -> bool {
-        self.expression.parts().iter().any(|part| part.packed().is_some())
-    }
-
-    /// Elements per row.
-    pub fn row_len(&self) -> u64 {
-        self.tensor.shape.last().copied().unwrap_or(1)
-    }
-
     /// Changes its type.
-    pub fn retype(&mut self, dtype: DType, registry: &Registry, importance: Option<&ColumnImportance>) {
-        let row_len = self.row_len();
+    pub fn retype(&mut self, dtype: DType, registry: &Registry) {
+        let row_len = row_len(&self.tensor);
         self.tensor.dtype = dtype;
-        self.remake(|expression| expression.typed(dtype, row_len, registry, importance));
-    }
-
-    /// Turns it into integers with one scale per row.
-    pub fn code(&mut self, dtype: DType) {
-        let row_len = self.row_len();
-        self.tensor.dtype = dtype;
-        self.remake(|expression| {
-            expression.untyped().each_part(|part, _| part.floats(row_len)).row_codes(dtype, row_len)
-        });
-    }
-
-    /// Replaces its expression.
-    pub fn remake(&mut self, change: impl FnOnce(Expression) -> Expression) {
-        let nothing = Expression::Concat(Vec::new());
-        self.expression = change(std::mem::replace(&mut self.expression, nothing));
+        self.expression.change(|expression| expression.typed(dtype, row_len, registry, None));
     }
 }
 
+/// Elements per row of a tensor.
+pub fn row_len(tensor: &Tensor) -> u64 {
+    tensor.shape.last().copied().unwrap_or(1)
+}
+
 impl Expression {
+    /// Replaces it by what `change` makes of it.
+    pub fn change(&mut self, change: impl FnOnce(Expression) -> Expression) {
+        let nothing = Expression::Concat(Vec::new());
+        *self = change(std::mem::replace(self, nothing));
+    }
+
+    /// The values as integers with one scale per row.
+    pub fn coded(self, dtype: DType, row_len: u64) -> Expression {
+        self.untyped().each_part(|part, _| part.floats(row_len)).row_codes(dtype, row_len)
+    }
+
     /// The values as `to`, in rows of `row_len`.
     pub fn typed(
         self,

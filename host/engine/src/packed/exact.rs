@@ -3,8 +3,8 @@
 use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor, part_bytes};
 use crate::open::OpenedModel;
-use crate::planned::PlannedModel;
 use crate::planned::quantization::Quantization;
+use crate::planned::{PlannedModel, TensorHandle};
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::DialectRule;
@@ -39,43 +39,38 @@ pub fn choose(
     let mut refused = Vec::new();
     // Its dialect has names for scales, too.
     let has_scales = match &target.manifest.dialect {
-        DialectRule::Always(want) | DialectRule::Requires(want) => *want == planned.rest().dialect,
+        DialectRule::Always(want) | DialectRule::Requires(want) => *want == planned.model().dialect,
         _ => false,
     };
-    let mut beside: Vec<(usize, PlannedTensor)> = Vec::new();
-    for (number, one) in planned.tensors.iter_mut().enumerate() {
-        if !one.is_packed() {
+    let mut beside: Vec<(TensorHandle, PlannedTensor)> = Vec::new();
+    for handle in planned.computations().handles() {
+        let tensor = planned.tensor(handle);
+        let computation = &planned.computations()[handle];
+        if !computation.is_packed() {
             continue;
         }
-        let (about, stored) = stored(&one.expression)?;
-        if has_scales
-            && let Some((dtype, expression, scales)) =
-                judge.factored(one, target).map_err(|e| e.tensor(&one.tensor.name))?
-        {
-            one.tensor.dtype = dtype;
-            one.expression = expression;
-            beside.extend(scales.into_iter().map(|scale| (number + 1, scale)));
-            let bytes = one.tensor.payload_len()?;
-            push(&mut chosen, Chosen { about, dtype, n: 1, before: stored, after: bytes });
-            continue;
-        }
-        let Some((dtype, expression)) = judge.type_of(one, target).map_err(|e| e.tensor(&one.tensor.name))?
-        else {
-            refused.push((
-                one.tensor.name.clone(),
-                about,
-                checked_payload_len(DType::BF16, &one.tensor.shape)?,
-            ));
-            continue;
-        };
-        match expression {
-            Some(expression) => {
-                one.tensor.dtype = dtype;
-                one.expression = expression;
+        let expression = &computation.expression;
+        let (about, stored) = stored(expression)?;
+        let factored = if has_scales { judge.factored(tensor, expression, target) } else { Ok(None) };
+        let (dtype, blocks) = match factored.map_err(|e| e.tensor(&tensor.name))? {
+            Some(factored) => {
+                beside.extend(factored.scales.into_iter().map(|scale| (handle, scale)));
+                (factored.dtype, Some(factored.blocks))
             }
-            None => one.retype(dtype, &engine.registry, None),
+            None => match judge.type_of(tensor, expression, target).map_err(|e| e.tensor(&tensor.name))? {
+                Some(choice) => choice,
+                None => {
+                    let bytes = checked_payload_len(DType::BF16, &tensor.shape)?;
+                    refused.push((tensor.name.clone(), about, bytes));
+                    continue;
+                }
+            },
+        };
+        match blocks {
+            Some(blocks) => planned.change(handle, dtype, |_| blocks),
+            None => planned.retype(handle, dtype, &engine.registry, None),
         }
-        let bytes = one.tensor.payload_len()?;
+        let bytes = planned.tensor(handle).payload_len()?;
         push(&mut chosen, Chosen { about, dtype, n: 1, before: stored, after: bytes });
     }
     let all = refused.len() + chosen.iter().map(|of| of.n).sum::<usize>();
@@ -99,9 +94,7 @@ pub fn choose(
         );
         return Err(Error::unsupported(message).tensor(name).hint(hint));
     }
-    for (at, scale) in beside.into_iter().rev() {
-        planned.tensors.insert(at, scale);
-    }
+    planned.insert_behind(beside);
     Ok(chosen.iter().map(Chosen::said).collect())
 }
 
@@ -157,6 +150,16 @@ fn stored(expression: &Expression) -> Result<(String, u64)> {
     Ok((about, bytes))
 }
 
+/// Blocks that hold a tensor's values but for factors.
+struct FactoredBlocks {
+    /// The type of the blocks.
+    dtype: DType,
+    /// The expression that computes them.
+    blocks: Expression,
+    /// The factors, with one number or one for each expert: `NAME.scale`, and `NAME.input_scale` for activations.
+    scales: Vec<PlannedTensor>,
+}
+
 /// Decides which types hold a weight's values.
 struct Judge<'a> {
     engine: &'a Engine,
@@ -170,10 +173,11 @@ impl Judge<'_> {
     /// The type for a tensor, and its blocks if it is a block type; `None` if there is none.
     fn type_of(
         &mut self,
-        one: &PlannedTensor,
+        tensor: &Tensor,
+        expression: &Expression,
         target: &Format,
     ) -> Result<Option<(DType, Option<Expression>)>> {
-        let parts = one.expression.parts();
+        let parts = expression.parts();
         let weights: Vec<&Arc<PackedWeight>> =
             parts.iter().filter_map(|part| Some(&part.packed()?.weight)).collect();
         let Some(first) = weights.first().filter(|_| weights.len() == parts.len()) else { return Ok(None) };
@@ -184,8 +188,8 @@ impl Judge<'_> {
                 true => {
                     let Some(decoder) = self.engine.registry.find_quantizer(dtype) else { continue };
                     // Rows of the tensor must be whole blocks.
-                    let Some(made) = one.expression.repacked_from(dtype, &decoder, false) else { continue };
-                    if checked_payload_len(dtype, &one.tensor.shape).is_err() {
+                    let Some(made) = expression.repacked_from(dtype, &decoder, false) else { continue };
+                    if checked_payload_len(dtype, &tensor.shape).is_err() {
                         continue;
                     }
                     Some(made)
@@ -196,26 +200,27 @@ impl Judge<'_> {
             }
         }
         // F32 is what they are computed in.
-        Ok((one.tensor.dtype == DType::F32).then_some((DType::F32, None)))
+        Ok((tensor.dtype == DType::F32).then_some((DType::F32, None)))
     }
 
-    /// Blocks that hold a tensor's values but for factors, and the tensors that these are: `NAME.scale`, and `NAME.input_scale` for
-    /// activations, with one number, or one for each expert. `None` if there are none, or a factor is 1.
+    /// Blocks that hold a tensor's values but for factors, and the factors. `None` if there are no such blocks, or all
+    /// factors are 1.
     ///
     /// Source: `ModelBase._repack_nvfp4` and `_flush_nvfp4_experts` in `conversion/base.py` of llama.cpp.
     fn factored(
         &self,
-        one: &PlannedTensor,
+        tensor: &Tensor,
+        expression: &Expression,
         target: &Format,
-    ) -> Result<Option<(DType, Expression, Vec<PlannedTensor>)>> {
-        let Some(base) = one.tensor.name.strip_suffix(".weight") else { return Ok(None) };
-        let parts = one.expression.parts();
+    ) -> Result<Option<FactoredBlocks>> {
+        let Some(base) = tensor.name.strip_suffix(".weight") else { return Ok(None) };
+        let parts = expression.parts();
         let weights: Vec<&Arc<PackedWeight>> =
             parts.iter().filter_map(|part| Some(&part.packed()?.weight)).collect();
         let all: Vec<&Factored> = weights.iter().filter_map(|weight| weight.factored.as_ref()).collect();
         // One weight, or one for each expert.
-        let is_of_one = parts.len() == 1 && one.tensor.shape.len() == 2;
-        let is_of_experts = one.tensor.shape.len() == 3 && one.tensor.shape[0] == parts.len() as u64;
+        let is_of_one = parts.len() == 1 && tensor.shape.len() == 2;
+        let is_of_experts = tensor.shape.len() == 3 && tensor.shape[0] == parts.len() as u64;
         let Some(dtype) = all.first().map(|factored| factored.dtype) else { return Ok(None) };
         let is_alike = all.len() == parts.len() && all.iter().all(|factored| factored.dtype == dtype);
         let has_inputs = all.iter().filter(|factored| factored.input.is_some()).count();
@@ -224,10 +229,8 @@ impl Judge<'_> {
         let Some(decoder) = self.engine.registry.find_quantizer(dtype).filter(|_| fits && is_needed) else {
             return Ok(None);
         };
-        let Some(blocks) = one.expression.repacked_from(dtype, &decoder, true) else { return Ok(None) };
-        if !self.engine.registry.holds(target, dtype)
-            || checked_payload_len(dtype, &one.tensor.shape).is_err()
-        {
+        let Some(blocks) = expression.repacked_from(dtype, &decoder, true) else { return Ok(None) };
+        if !self.engine.registry.holds(target, dtype) || checked_payload_len(dtype, &tensor.shape).is_err() {
             return Ok(None);
         }
         for weight in &weights {
@@ -240,7 +243,7 @@ impl Judge<'_> {
         let factors = scales(format!("{base}.scale"), &factors);
         let inputs: Vec<f32> = all.iter().filter_map(|factored| factored.input).collect();
         let inputs = scales(format!("{base}.input_scale"), &inputs);
-        Ok(Some((dtype, blocks, factors.into_iter().chain(inputs).collect())))
+        Ok(Some(FactoredBlocks { dtype, blocks, scales: factors.into_iter().chain(inputs).collect() }))
     }
 
     fn all_hold(&mut self, weights: &[&Arc<PackedWeight>], dtype: DType) -> Result<bool> {

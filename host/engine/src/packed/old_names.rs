@@ -14,22 +14,25 @@ pub fn forget_old_names(
     source: &OpenedModel,
     registry: &Registry,
 ) -> Option<String> {
-    let is_renamed = planned.tensors.iter().any(|one| {
-        let from = one.expression.parts().iter().find_map(|part| part.source_tensor());
-        from.and_then(|from| source.model.tensors.get(from)).is_some_and(|from| from.name != one.tensor.name)
+    let is_renamed = planned.tensors().any(|(_, tensor, computation)| {
+        let from = computation.expression.parts().iter().find_map(|part| part.source_tensor());
+        from.and_then(|from| source.model.tensors.get(from)).is_some_and(|from| from.name != tensor.name)
     });
     if !is_renamed {
         return None;
     }
-    let model = planned.rest_mut();
-    let mut any = descriptions::forget(model, registry, &|_| true);
-    let said = model.derived.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
-    if said.is_some_and(|said| !said.stated.is_empty()) {
+    let any = planned.with_rest(|rest| {
+        let any = descriptions::forget(rest, registry, &|_| true);
+        let derived = rest.derived.as_ref().and_then(Bytes::inline);
+        let derived = derived.and_then(|json| Derived::from_json(json).ok());
+        if derived.is_none_or(|derived| derived.stated.is_empty()) {
+            return any;
+        }
         let announced = announcements(source);
         let own: Vec<_> = announced.iter().filter(|one| one.is_own).collect();
-        announcements::remove(&own, model);
-        any = true;
-    }
+        announcements::remove(&own, rest);
+        true
+    });
     let what = "not carried: what the metadata says of each packed weight: it calls them by their old names";
     any.then(|| what.to_owned())
 }

@@ -1,13 +1,13 @@
 //! Weights whose activations must not be narrowed to the weights' own type. A scheme says which weights these are; the target's manifest
 //! (`F.wide_activations`) says which two lists of the target's metadata name them. The lists use the names that are written.
 
-use crate::expression::{Expression, PlannedTensor};
+use crate::expression::Expression;
 use crate::open::OpenedModel;
-use crate::planned::PlannedModel;
 use crate::planned::coverage::Renamed;
+use crate::planned::{Computation, PlannedModel};
 use crate::registry::Format;
 use apr_sdk::manifest::WideActivations;
-use apr_sdk::{DType, ForeignFile, Payload, Result, Tensor, Value, ValueType};
+use apr_sdk::{DType, ForeignFile, Model, Payload, Result, Tensor, Value, ValueType};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Keeps the target's lists true: tensors that became such weights are added, in the order of their names; in lists that the model
@@ -22,26 +22,36 @@ pub fn list(
     target: &Format,
 ) -> Result<()> {
     let Some(lists) = &target.manifest.wide_activations else { return Ok(()) };
-    let wide: BTreeSet<&str> = planned
-        .tensors
-        .iter()
-        .filter(|one| one.tensor.dtype == lists.dtype && is_wide(one))
-        .map(|one| one.tensor.name.as_str())
+    let wide: BTreeSet<String> = planned
+        .tensors()
+        .filter(|(_, tensor, computation)| tensor.dtype == lists.dtype && is_wide(computation))
+        .map(|(_, tensor, _)| tensor.name.clone())
         .collect();
-    let made: Vec<String> = wide.into_iter().map(str::to_owned).collect();
-    let n_tensors = planned.tensors.len() as u64;
-    let has_list =
-        planned.rest().foreign_of(target.id()).is_some_and(|foreign| foreign.get(&lists.names).is_some());
-    if has_list {
-        let fates = Fates::of(planned, source, renamed, lists.dtype);
-        for file in &mut planned.rest_mut().foreign_mut(target.id()).files {
-            follow(file, source, &fates, lists)?;
+    let n_tensors = planned.computations().len() as u64;
+    let stated = planned.model().foreign_of(target.id());
+    let fates = stated
+        .is_some_and(|stated| stated.get(&lists.names).is_some())
+        .then(|| Fates::of(planned, source, renamed, lists.dtype));
+    planned.with_rest(|rest| {
+        if let Some(fates) = &fates {
+            for file in &mut rest.foreign_mut(target.id()).files {
+                follow(file, source, fates, lists)?;
+            }
         }
-    }
-    if made.is_empty() {
-        return Ok(());
-    }
-    let files = &mut planned.rest_mut().foreign_mut(target.id()).files;
+        if wide.is_empty() { Ok(()) } else { add(rest, wide, n_tensors, source, target, lists) }
+    })
+}
+
+/// Adds the tensors of these names to the target's lists.
+fn add(
+    rest: &mut Model,
+    wide: BTreeSet<String>,
+    n_tensors: u64,
+    source: &OpenedModel,
+    target: &Format,
+    lists: &WideActivations,
+) -> Result<()> {
+    let files = &mut rest.foreign_mut(target.id()).files;
     if files.is_empty() {
         // Without a table for its names, the model has no metadata of the target's yet.
         files.push(ForeignFile { n_tensors, ..ForeignFile::default() });
@@ -52,7 +62,7 @@ pub fn list(
         let mut flags: Vec<u8> = flags.iter().map(|flag| u8::from(flag.as_bool() == Some(true))).collect();
         flags.resize(names.len(), 0);
         let known: HashSet<String> = names.iter().cloned().collect();
-        names.extend(made.into_iter().filter(|name| !known.contains(name)));
+        names.extend(wide.into_iter().filter(|name| !known.contains(name)));
         flags.resize(names.len(), 0);
         file.set(&lists.names, Value::from_strings(&names));
         file.set(&lists.flags, Value::from_items(ValueType::BOOL, names.len() as u64, &flags));
@@ -61,8 +71,8 @@ pub fn list(
 }
 
 /// Returns whether all weights that a tensor is made of have wide activations.
-fn is_wide(one: &PlannedTensor) -> bool {
-    let parts = one.expression.parts();
+fn is_wide(computation: &Computation) -> bool {
+    let parts = computation.expression.parts();
     let mut packed = parts.iter().map(|part| part.packed());
     !parts.is_empty() && packed.all(|packed| packed.is_some_and(|packed| packed.weight.wide_activations))
 }
@@ -83,13 +93,13 @@ impl<'a> Fates<'a> {
         let before: HashMap<usize, &str> =
             renamed.iter().map(|one| (one.number, one.name.as_str())).collect();
         let mut written = HashMap::new();
-        for (number, one) in planned.tensors.iter().enumerate() {
-            let from = one.expression.parts().iter().find_map(Expression::source_tensor);
+        for (handle, tensor, computation) in planned.tensors() {
+            let from = computation.expression.parts().iter().find_map(Expression::source_tensor);
             let from = from.and_then(|from| stored.get(from));
             // A list may name tensors of other types from the start: these entries stay.
-            let is_changed = one.tensor.dtype != dtype && from.is_none_or(|from| was_of(from, dtype));
-            let to = (!is_changed).then(|| one.tensor.name.clone());
-            let translated = before.get(&number).copied().unwrap_or(&one.tensor.name);
+            let is_changed = tensor.dtype != dtype && from.is_none_or(|from| was_of(from, dtype));
+            let to = (!is_changed).then(|| tensor.name.clone());
+            let translated = before.get(&handle.index()).copied().unwrap_or(&tensor.name);
             written.entry(translated.to_owned()).or_insert_with(|| to.clone());
             if let Some(from) = from {
                 written.insert(from.name.clone(), to);
@@ -98,7 +108,7 @@ impl<'a> Fates<'a> {
         Fates {
             written,
             stored: stored.iter().map(|tensor| tensor.name.as_str()).collect(),
-            is_translated: source.model.dialect != planned.rest().dialect,
+            is_translated: source.model.dialect != planned.model().dialect,
         }
     }
 

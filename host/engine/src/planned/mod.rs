@@ -5,5 +5,7 @@ mod model;
 pub mod quantization;
 pub mod request;
 pub mod selection;
+mod tensor_map;
 
-pub use model::PlannedModel;
+pub use model::{Computation, PlannedModel};
+pub use tensor_map::{TensorHandle, TensorMap};

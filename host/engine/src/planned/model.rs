@@ -1,61 +1,158 @@
-//! The planned model on its way through the stages: every tensor with its expression, and everything that is
-//! not a tensor.
+//! The planned model on its way through the stages: declarations, and the computation of each tensor.
 
-use crate::expression::{Expression, PlannedTensor};
-use apr_sdk::{DType, Model, Payload, Tensor};
+use super::tensor_map::{TensorHandle, TensorMap};
+use crate::expression::{ColumnImportance, Expression, PlannedTensor, row_len};
+use crate::registry::Registry;
+use apr_sdk::{DType, Model, Tensor};
 
-/// A model whose tensors are expressions; one stage hands it to the next.
+/// The computation of a planned tensor's payload.
+#[derive(Clone, Debug)]
+pub struct Computation {
+    /// The expression; has the tensor's type.
+    pub expression: Expression,
+    /// A table's operations on it, in words: `rename`, `stack 4`.
+    pub words: Vec<String>,
+    /// The type that the tensor becomes if that holds every value exactly.
+    pub narrow_if_exact: Option<DType>,
+}
+
+impl Computation {
+    /// Returns whether the type of `tensor`, which it computes, differs from the stored one.
+    pub fn is_retyped(&self, tensor: &Tensor) -> bool {
+        tensor.dtype != self.expression.stored_dtype()
+    }
+
+    /// Returns whether it reads packed weights, one at least.
+    pub fn is_packed(&self) -> bool {
+        self.expression.parts().iter().any(|part| part.packed().is_some())
+    }
+}
+
+/// A model as it will be written, and the computation of each of its tensors.
 #[derive(Debug)]
 pub struct PlannedModel {
-    /// The tensors, in output order.
-    pub tensors: Vec<PlannedTensor>,
-    /// Everything else. Its list of tensors is empty, except inside [`PlannedModel::with_model`].
-    rest: Model,
+    model: Model,
+    computations: TensorMap<Computation>,
 }
 
 impl PlannedModel {
-    /// A planned model of `rest` with these tensors.
+    /// A planned model with these tensors, and with everything else of `rest`.
     pub fn new(mut rest: Model, tensors: Vec<PlannedTensor>) -> PlannedModel {
-        rest.tensors = Vec::new();
-        PlannedModel { tensors, rest }
+        rest.tensors = Vec::with_capacity(tensors.len());
+        let mut planned = PlannedModel { model: rest, computations: TensorMap::with_capacity(tensors.len()) };
+        for tensor in tensors {
+            planned.push(tensor);
+        }
+        planned
     }
 
-    /// Everything but the tensors.
-    pub fn rest(&self) -> &Model {
-        &self.rest
+    fn push(&mut self, planned: PlannedTensor) {
+        let PlannedTensor { tensor, expression, words, narrow_if_exact } = planned;
+        self.model.tensors.push(tensor);
+        self.computations.push(Computation { expression, words, narrow_if_exact });
     }
 
-    /// Everything but the tensors, mutably.
-    pub fn rest_mut(&mut self) -> &mut Model {
-        &mut self.rest
+    /// The model as it will be written.
+    pub fn model(&self) -> &Model {
+        &self.model
     }
 
-    /// Lends the whole model to `f`, which may change anything but the tensors.
-    pub fn with_model<T>(&mut self, f: impl FnOnce(&mut Model) -> T) -> T {
-        // Moved there and back: names and shapes may be long, and there may be a million of them.
-        let lent = self.tensors.iter_mut().map(|planned| std::mem::replace(&mut planned.tensor, unnamed()));
-        self.rest.tensors = lent.collect();
-        let value = f(&mut self.rest);
-        let tensors = std::mem::take(&mut self.rest.tensors);
-        debug_assert_eq!(tensors.len(), self.tensors.len(), "who is lent a model leaves its tensors");
-        self.tensors.iter_mut().zip(tensors).for_each(|(planned, tensor)| planned.tensor = tensor);
+    /// The computations of its tensors.
+    pub fn computations(&self) -> &TensorMap<Computation> {
+        &self.computations
+    }
+
+    /// A tensor's declaration.
+    pub fn tensor(&self, handle: TensorHandle) -> &Tensor {
+        &self.model.tensors[handle.index()]
+    }
+
+    /// Every tensor with its handle and its computation, in output order.
+    pub fn tensors(&self) -> impl Iterator<Item = (TensorHandle, &Tensor, &Computation)> {
+        let entries = self.computations.entries();
+        entries.zip(&self.model.tensors).map(|((handle, computation), tensor)| (handle, tensor, computation))
+    }
+
+    /// Lends everything but the tensors to `change`, which sees a model without any; those that it adds are dropped.
+    pub fn with_rest<T>(&mut self, change: impl FnOnce(&mut Model) -> T) -> T {
+        let tensors = std::mem::take(&mut self.model.tensors);
+        let value = change(&mut self.model);
+        self.model.tensors = tensors;
         value
     }
 
-    /// The model with its tensors; and for each of them its expression and the table's description of it.
-    pub fn into_model(self) -> (Model, Vec<(Expression, Vec<String>)>) {
-        let PlannedModel { tensors, rest: mut model } = self;
-        let mut made_of = Vec::with_capacity(tensors.len());
-        model.tensors = Vec::with_capacity(tensors.len());
-        for one in tensors {
-            model.tensors.push(one.tensor);
-            made_of.push((one.expression, one.words));
+    /// Gives a tensor another name.
+    pub fn rename(&mut self, handle: TensorHandle, name: &str) {
+        name.clone_into(&mut self.model.tensors[handle.index()].name);
+        let words = &mut self.computations[handle].words;
+        if !words.iter().any(|word| word == "rename") {
+            words.push("rename".to_owned());
         }
-        (model, made_of)
     }
-}
 
-/// A placeholder for a tensor that was moved out.
-fn unnamed() -> Tensor {
-    Tensor { name: String::new(), dtype: DType::F32, shape: Vec::new(), payload: Payload::Sequential }
+    /// Gives a tensor another type.
+    pub fn retype(
+        &mut self,
+        handle: TensorHandle,
+        dtype: DType,
+        registry: &Registry,
+        importance: Option<&ColumnImportance>,
+    ) {
+        let row_len = row_len(self.tensor(handle));
+        self.change(handle, dtype, |expression| expression.typed(dtype, row_len, registry, importance));
+    }
+
+    /// Turns a tensor into integers with one scale per row.
+    pub fn code(&mut self, handle: TensorHandle, dtype: DType) {
+        let row_len = row_len(self.tensor(handle));
+        self.change(handle, dtype, |expression| expression.coded(dtype, row_len));
+    }
+
+    /// Replaces a tensor's expression by one that computes another type.
+    pub fn change(
+        &mut self,
+        handle: TensorHandle,
+        dtype: DType,
+        change: impl FnOnce(Expression) -> Expression,
+    ) {
+        self.model.tensors[handle.index()].dtype = dtype;
+        self.computations[handle].expression.change(change);
+    }
+
+    /// Inserts tensors behind those that they belong to. `added` is in the order of its handles.
+    pub fn insert_behind(&mut self, added: Vec<(TensorHandle, PlannedTensor)>) {
+        if added.is_empty() {
+            return;
+        }
+        let n_tensors = self.computations.len() + added.len();
+        let tensors = std::mem::replace(&mut self.model.tensors, Vec::with_capacity(n_tensors));
+        let computations = std::mem::replace(&mut self.computations, TensorMap::with_capacity(n_tensors));
+        let handles = computations.handles();
+        let mut added = added.into_iter().peekable();
+        for ((handle, tensor), computation) in handles.zip(tensors).zip(computations) {
+            self.model.tensors.push(tensor);
+            self.computations.push(computation);
+            while let Some((_, behind)) = added.next_if(|(before, _)| *before == handle) {
+                self.push(behind);
+            }
+        }
+    }
+
+    /// The tensors alone.
+    pub fn into_tensors(self) -> Vec<PlannedTensor> {
+        let tensors = self.model.tensors.into_iter().zip(self.computations);
+        tensors
+            .map(|(tensor, Computation { expression, words, narrow_if_exact })| PlannedTensor {
+                tensor,
+                expression,
+                words,
+                narrow_if_exact,
+            })
+            .collect()
+    }
+
+    /// The model, for a target that checks it, and the computations of its tensors.
+    pub fn into_parts(self) -> (Model, TensorMap<Computation>) {
+        (self.model, self.computations)
+    }
 }

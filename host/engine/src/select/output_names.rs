@@ -1,8 +1,8 @@
 //! Renames tensors of the output: `--rename OLD=NEW`, after names were translated.
 
 use super::glob::{matches, n_stars};
-use crate::expression::PlannedTensor;
 use crate::open::schemes::companions::{companions, first_parted, named_after, relation};
+use crate::planned::PlannedModel;
 use crate::planned::coverage::Renamed;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result, Tensor, escape};
@@ -14,19 +14,19 @@ use std::collections::HashMap;
 /// # Errors
 /// InvalidArgument for a pattern that matches nothing, two that match one tensor, new names that are empty or
 /// not unique, and scales that could no longer be found by their codes.
-pub fn rename(tensors: &mut [PlannedTensor], renames: &[(String, String)]) -> Result<Vec<Renamed>> {
+pub fn rename(planned: &mut PlannedModel, renames: &[(String, String)]) -> Result<Vec<Renamed>> {
     if renames.is_empty() {
         return Ok(Vec::new());
     }
-    let before: Vec<Tensor> = tensors.iter().map(|planned| planned.tensor.clone()).collect();
-    let mut renamed = new_names(&before, renames)?;
-    follow_codes(&before, &mut renamed);
+    let before = &planned.model().tensors;
+    let mut renamed = new_names(before, renames)?;
+    follow_codes(before, &mut renamed);
     let mut after = before.clone();
     for one in renamed.values() {
         after[one.number].name.clone_from(&one.to);
     }
-    refuse_same_names(&before, &after, &renamed)?;
-    if let Some((a, b)) = first_parted(&companions(&before), &companions(&after)) {
+    refuse_same_names(before, &after, &renamed)?;
+    if let Some((a, b)) = first_parted(&companions(before), &companions(&after)) {
         let lone = if renamed.contains_key(&a) { b } else { a };
         let rule = renamed.get(&a).or(renamed.get(&b)).map_or("", |one| one.rule.as_str());
         let what = relation(&before[a], &before[b]);
@@ -36,11 +36,10 @@ pub fn rename(tensors: &mut [PlannedTensor], renames: &[(String, String)]) -> Re
     }
     let mut renamed: Vec<Renamed> = renamed.into_values().collect();
     renamed.sort_by_key(|one| one.number);
-    for one in &renamed {
-        let planned = &mut tensors[one.number];
-        planned.tensor.name.clone_from(&one.to);
-        if !planned.words.iter().any(|word| word == "rename") {
-            planned.words.push("rename".to_owned());
+    let mut all = renamed.iter().peekable();
+    for handle in planned.computations().handles() {
+        if let Some(one) = all.next_if(|one| one.number == handle.index()) {
+            planned.rename(handle, &one.to);
         }
     }
     Ok(renamed)
@@ -161,8 +160,8 @@ pub fn notes(renamed: &[Renamed]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expression::Expression;
-    use apr_sdk::{DType, Payload};
+    use crate::expression::{Expression, PlannedTensor};
+    use apr_sdk::{DType, Model, Payload};
 
     fn planned(name: &str, dtype: DType, shape: &[u64]) -> PlannedTensor {
         let tensor =
@@ -171,15 +170,16 @@ mod tests {
     }
 
     fn renamed(renames: &[(&str, &str)]) -> Result<Vec<String>> {
-        let mut tensors = [
+        let tensors = vec![
             planned("blk.0.a.w", DType::F32, &[2]),
             planned("blk.1.a.w", DType::F32, &[2]),
             planned("q", DType::I8, &[2, 4]),
             planned("q.scale", DType::F32, &[2]),
         ];
         let renames: Vec<_> = renames.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        rename(&mut tensors, &renames)?;
-        Ok(tensors.into_iter().map(|one| one.tensor.name).collect())
+        let mut planned = PlannedModel::new(Model::default(), tensors);
+        rename(&mut planned, &renames)?;
+        Ok(planned.model().tensors.iter().map(|tensor| tensor.name.clone()).collect())
     }
 
     #[test]

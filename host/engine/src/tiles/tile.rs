@@ -4,6 +4,7 @@
 use crate::expression::{Access, Expression, Granule, SPOOL, Source};
 use crate::layout::{Layout, Segment};
 use crate::open::read_record::ByteSpace;
+use crate::planned::TensorMap;
 use apr_sdk::{Error, Model, Result};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -194,11 +195,12 @@ impl Tiles {
     pub fn new(
         layout: &Layout,
         model: &Model,
-        mut expressions: Vec<Expression>,
+        expressions: TensorMap<Expression>,
         threads: usize,
     ) -> Result<Tiles> {
         let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::of_threads(threads) };
         tiles.runs.reserve(expressions.iter().map(|one| one.parts().len()).sum());
+        let mut expressions = expressions.map(Some);
         for (number, file) in layout.files.iter().enumerate() {
             for (segment, placed) in file.segments.iter().enumerate() {
                 let floats = file.floats_from.is_some_and(|first| first <= segment);
@@ -207,8 +209,8 @@ impl Tiles {
                 match &placed.segment {
                     Segment::Payload { tensor, encoded } => {
                         let first = tiles.runs.len();
-                        let own = expressions.get_mut(*tensor);
-                        let own = own.map(|one| std::mem::replace(one, Expression::Concat(Vec::new())));
+                        let handle = expressions.handle(*tensor);
+                        let own = handle.and_then(|handle| expressions[handle].take());
                         for part in own.into_iter().flat_map(Expression::into_parts) {
                             let placed = tiles.push(Some(*tensor), part, spot);
                             let len = placed.map_err(|e| e.tensor(&model.tensors[*tensor].name))?;

@@ -1,23 +1,26 @@
 //! Integers that look like the codes of weights, and have no scales: a target whose readers take tensors for weights gets them with a
 //! warning, where names are kept on request. Where they are translated, such tensors are refused.
 
-use crate::expression::PlannedTensor;
 use crate::open::schemes::scales;
+use crate::planned::PlannedModel;
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::DialectRule;
 use apr_sdk::{DType, DTypeKind, Tensor, escape};
 
-/// A warning about integers in a model of `dialect` that are written as they are; `None` if there are none, or if the target takes
+/// A warning about integers of a model that are written as they are; `None` if there are none, or if the target takes
 /// any names, and so does not say what its tensors mean.
-pub fn warning(tensors: &[PlannedTensor], dialect: &str, target: &Format) -> Option<String> {
+pub fn warning(planned: &PlannedModel, target: &Format) -> Option<String> {
     let (DialectRule::Always(want) | DialectRule::Requires(want)) = &target.manifest.dialect else {
         return None;
     };
-    let copied = tensors.iter().filter(|one| !one.is_retyped() && is_unscaled(&one.tensor));
-    let mut found = copied.map(|one| &one.tensor);
-    let first = found.next().filter(|_| want != dialect)?;
-    let n = found.count() + 1;
+    if *want == planned.model().dialect {
+        return None;
+    }
+    let tensors = planned.tensors().filter(|(_, tensor, computation)| !computation.is_retyped(tensor));
+    let mut copied = tensors.map(|(_, tensor, _)| tensor).filter(|tensor| is_unscaled(tensor));
+    let first = copied.next()?;
+    let n = copied.count() + 1;
     let name = escape(&first.name, 120);
     let what = match n {
         1 => format!("`{name}` is copied as integers ({}): no scales were found", first.dtype),

@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::expression::{Measure, measure};
 use crate::open::OpenedModel;
-use crate::planned::PlannedModel;
+use crate::planned::{PlannedModel, TensorHandle};
 use crate::wording::n_of;
 use apr_sdk::{DType, Result, escape};
 
@@ -23,9 +23,11 @@ pub fn apply(
     look: bool,
 ) -> Result<Vec<String>> {
     // Tensors that change anyway need not be read.
-    let mut wanted: Vec<(usize, DType)> = Vec::new();
-    for (number, one) in planned.tensors.iter().enumerate().filter(|(_, one)| !one.is_retyped()) {
-        wanted.extend(one.narrow_if_exact.map(|dtype| (number, dtype)));
+    let mut wanted: Vec<(TensorHandle, DType)> = Vec::new();
+    for (handle, tensor, computation) in planned.tensors() {
+        if !computation.is_retyped(tensor) {
+            wanted.extend(computation.narrow_if_exact.map(|dtype| (handle, dtype)));
+        }
     }
     if !look && !wanted.is_empty() {
         let tensors = n_of(wanted.len(), "tensor");
@@ -33,21 +35,20 @@ pub fn apply(
     }
     let asked: Vec<Measure<'_>> = wanted
         .iter()
-        .map(|(number, dtype)| Measure::ExactIn(&planned.tensors[*number].expression, *dtype))
+        .map(|(handle, dtype)| Measure::ExactIn(&planned.computations()[*handle].expression, *dtype))
         .collect();
     let exact = measure(engine, source, &asked)?;
     let mut kinds: Vec<(DType, DType)> = Vec::new();
-    let mut found: Vec<((DType, DType), usize, bool)> = Vec::new();
-    for ((number, dtype), exact) in wanted.iter().zip(exact) {
-        let one = &mut planned.tensors[*number];
-        let kind = (one.tensor.dtype, *dtype);
+    let mut found: Vec<((DType, DType), TensorHandle, bool)> = Vec::new();
+    for ((handle, dtype), exact) in wanted.iter().zip(exact) {
+        let kind = (planned.tensor(*handle).dtype, *dtype);
         if exact {
-            one.retype(*dtype, &engine.registry, None);
+            planned.retype(*handle, *dtype, &engine.registry, None);
         }
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
-        found.push((kind, *number, exact));
+        found.push((kind, *handle, exact));
     }
     let mut notes = Vec::new();
     for kind @ (from, to) in kinds {
@@ -61,7 +62,7 @@ pub fn apply(
         }
         let kept: Vec<String> = of_kind
             .filter(|(.., exact)| !exact)
-            .map(|(_, n, _)| escape(&planned.tensors[*n].tensor.name, 120).to_string())
+            .map(|(_, handle, _)| escape(&planned.tensor(*handle).name, 120).to_string())
             .collect();
         if !kept.is_empty() {
             let more = match kept.len().saturating_sub(SHOWN) {

@@ -9,36 +9,34 @@ use std::collections::BTreeMap;
 pub fn follow(planned: &mut PlannedModel, target: &Format) {
     let manifest = &target.manifest;
     // What a packed weight was before is not known from its codes.
-    let retyped = planned.tensors.iter().any(|one| one.is_retyped() || one.is_packed());
+    let is_retyped = planned
+        .tensors()
+        .any(|(_, tensor, computation)| computation.is_retyped(tensor) || computation.is_packed());
+    if !is_retyped {
+        return;
+    }
     let name =
         |dtype: DType| manifest.type_names.iter().find(|(own, _)| own == dtype.name()).map(|(_, name)| name);
-    let Some(usual) =
-        usual(planned.tensors.iter().map(|one| &one.tensor), &|dtype| name(dtype).is_some()).and_then(name)
-    else {
-        return;
-    };
-    if !retyped {
-        return;
-    }
-    let Some(foreign) = planned.rest_mut().foreign.iter_mut().find(|foreign| foreign.format == target.id())
-    else {
-        return;
-    };
-    for (key, value) in foreign.files.iter_mut().flat_map(|file| &mut file.typed) {
-        // Also in the configurations of a model's parts.
-        let last = key.rsplit('.').next().unwrap_or(key);
-        let is_type =
-            value.as_str().is_some_and(|said| manifest.type_names.iter().any(|(_, name)| name == said));
-        if is_type && manifest.type_keys.iter().any(|own| own == last) {
-            *value = Value::from_string(usual);
+    let usual = usual(&planned.model().tensors, &|dtype| name(dtype).is_some()).and_then(name);
+    let Some(usual) = usual else { return };
+    planned.with_rest(|rest| {
+        let own = rest.foreign.iter_mut().filter(|foreign| foreign.format == target.id());
+        for (key, value) in own.flat_map(|foreign| &mut foreign.files).flat_map(|file| &mut file.typed) {
+            // Also in the configurations of a model's parts.
+            let last = key.rsplit('.').next().unwrap_or(key);
+            let is_type =
+                value.as_str().is_some_and(|said| manifest.type_names.iter().any(|(_, name)| name == said));
+            if is_type && manifest.type_keys.iter().any(|own| own == last) {
+                *value = Value::from_string(usual);
+            }
         }
-    }
+    });
 }
 
 /// The type of most matrix elements, among the types that have a name.
-fn usual<'t>(tensors: impl Iterator<Item = &'t Tensor>, named: &dyn Fn(DType) -> bool) -> Option<DType> {
+fn usual(tensors: &[Tensor], named: &dyn Fn(DType) -> bool) -> Option<DType> {
     let mut sizes: BTreeMap<&str, (u64, DType)> = BTreeMap::new();
-    for tensor in tensors.filter(|tensor| tensor.shape.len() > 1 && named(tensor.dtype)) {
+    for tensor in tensors.iter().filter(|tensor| tensor.shape.len() > 1 && named(tensor.dtype)) {
         let size = tensor.shape.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
         let sum = sizes.entry(tensor.dtype.name()).or_insert((0, tensor.dtype));
         sum.0 = sum.0.saturating_add(size);

@@ -3,6 +3,7 @@
 
 use crate::architecture::TensorSpecs;
 use crate::open::OpenedModel;
+use crate::planned::PlannedModel;
 use crate::planned::coverage::Dropped;
 use crate::registry::Format;
 use crate::wording::n_of;
@@ -17,7 +18,7 @@ const EMBEDDING: &str = "embedding";
 /// The reason given for a dropped token.
 const RULE: &str = "the embedding has no row for it";
 
-/// Drops the tokens of `model` that the embedding has no row for, if `target` requires it; returns those
+/// Drops the tokens of a model that the embedding has no row for, if `target` requires it; returns those
 /// tokens and a warning, if there are any.
 ///
 /// # Errors
@@ -25,10 +26,11 @@ const RULE: &str = "the embedding has no row for it";
 /// a purpose (`bos`, `eos`, ...); any error from reading the tokenizer.
 pub fn fit(
     source: &OpenedModel,
-    model: &mut Model,
+    planned: &mut PlannedModel,
     specs: &TensorSpecs,
     target: &Format,
 ) -> Result<Option<(Vec<Dropped>, String)>> {
+    let model = planned.model();
     let Some(json) = &model.tokenizer else { return Ok(None) };
     let Some((embedding, rows)) = embedding(model, specs) else { return Ok(None) };
     let held = source.fetch(json)?;
@@ -54,7 +56,8 @@ pub fn fit(
             first.name,
         )
     });
-    model.tokenizer = Some(Bytes::from(without(tokenizer, rows)?.to_json()));
+    let kept = Bytes::from(without(tokenizer, rows)?.to_json());
+    planned.with_rest(|rest| rest.tokenizer = Some(kept));
     Ok(warning.map(|warning| (dropped, warning)))
 }
 

@@ -129,6 +129,6 @@ pub(in crate::architecture) fn planned(
     let payload = source.map_or(Payload::Sequential, |source| source.payload.clone());
     let tensor = Tensor { name: made.name, dtype, shape: made.shape, payload };
     let mut planned = PlannedTensor { words, ..PlannedTensor::new(tensor, concat(parts)) };
-    planned.retype(dtype, registry, None);
+    planned.retype(dtype, registry);
     Ok(planned)
 }

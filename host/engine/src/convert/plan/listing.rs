@@ -3,6 +3,7 @@
 use super::{OpLists, Plan, PlanFile, PlanTensor};
 use crate::expression::{Expression, Spools, TILE};
 use crate::layout::{Layout, OutputFile, Segment};
+use crate::planned::TensorMap;
 use apr_sdk::{DType, Model, Result, Tensor};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ impl Plan {
     pub fn describe(
         &mut self,
         layout: &Layout,
-        expressions: &[Expression],
+        expressions: &TensorMap<Expression>,
         spools: &Spools,
         width: usize,
     ) -> Result<()> {
@@ -36,7 +37,8 @@ impl Plan {
                 _ if is_in_order => 3 * TILE,
                 _ => 0,
             };
-            for part in expressions.get(number).into_iter().flat_map(Expression::parts) {
+            let handle = expressions.handle(number);
+            for part in handle.into_iter().flat_map(|handle| expressions[handle].parts()) {
                 memory = memory.max(part.memory(width, encoding)?);
             }
         }

@@ -22,14 +22,14 @@ impl OpLists {
     ///
     /// # Errors
     /// Unsupported for an unknown dtype.
-    pub fn add(&mut self, expression: &Expression, words: Vec<String>) -> Result<()> {
+    pub fn add(&mut self, expression: &Expression, words: &[String]) -> Result<()> {
         let mut ops: Vec<Cow<'static, str>> = Vec::new();
         for part in expression.parts() {
             ops.extend(part.access()?.name().map(Cow::from));
         }
         ops.sort_unstable();
         ops.dedup();
-        ops.extend(words.into_iter().chain(expression.words()).map(Cow::from));
+        ops.extend(words.iter().cloned().chain(expression.words()).map(Cow::from));
         if ops.is_empty() {
             ops.push("copy".into());
         }

@@ -12,12 +12,14 @@ use target::Room;
 
 use crate::architecture::{TensorSpecs, choices, is_float};
 use crate::engine::Engine;
-use crate::expression::{ColumnImportance, PlannedTensor, is_all_zero};
-use crate::planned::PlannedModel;
+use crate::expression::{ColumnImportance, is_all_zero, row_len};
 use crate::planned::quantization::Quantization;
+use crate::planned::{PlannedModel, TensorHandle};
 use crate::registry::{Format, Registry};
 use crate::wording::n_of;
-use apr_sdk::{Assignment, DType, DTypeChoice, DTypeKind, Error, Quantizer, Result, Value, Writer, escape};
+use apr_sdk::{
+    Assignment, DType, DTypeChoice, DTypeKind, Error, Quantizer, Result, Tensor, Value, Writer, escape,
+};
 use std::sync::Arc;
 
 /// Notes and warnings for the user about the chosen types.
@@ -54,13 +56,13 @@ impl TypeChooser<'_> {
             self.cast(dtype, planned)?;
         }
         if let Some(dtype) = wishes.dequantize {
-            for one in &mut planned.tensors {
-                if one.is_packed() || one.tensor.dtype.is_block() {
-                    one.retype(dtype, &self.engine.registry, None);
+            for handle in planned.computations().handles() {
+                if planned.computations()[handle].is_packed() || planned.tensor(handle).dtype.is_block() {
+                    planned.retype(handle, dtype, &self.engine.registry, None);
                 }
             }
         }
-        said.warnings.extend(unaffected_tensors::left_over(wishes, &planned.tensors)?);
+        said.warnings.extend(unaffected_tensors::warnings(wishes, planned)?);
         // A model with a single float type is a recipe of that name.
         if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
             for quantizer in self.engine.registry.quantizers() {
@@ -79,15 +81,20 @@ impl TypeChooser<'_> {
     /// Casts every float tensor, except where the target prefers another type.
     fn cast(&self, dtype: DType, planned: &mut PlannedModel) -> Result<()> {
         let Some(writer) = self.writer else { return Ok(()) };
-        let tensors = planned.tensors.iter().enumerate();
-        let facts: Vec<_> = tensors.map(|(n, one)| facts::of_tensor(&one.tensor, self.specs.of(n))).collect();
+        let facts: Vec<_> = planned
+            .tensors()
+            .map(|(handle, tensor, _)| facts::of_tensor(tensor, self.specs.of(handle.index())))
+            .collect();
         let choices = choices(writer, &facts, Some(dtype))?;
-        for (one, choice) in planned.tensors.iter_mut().zip(choices) {
-            if !is_float(one.expression.stored_dtype()) || one.is_retyped() {
+        for (handle, choice) in planned.computations().handles().zip(choices) {
+            let computation = &planned.computations()[handle];
+            if !is_float(computation.expression.stored_dtype())
+                || computation.is_retyped(planned.tensor(handle))
+            {
                 continue;
             }
             if let DTypeChoice::Cast(wanted) | DTypeChoice::NarrowIfExact(wanted) = choice {
-                one.retype(wanted, &self.engine.registry, None);
+                planned.retype(handle, wanted, &self.engine.registry, None);
             }
         }
         Ok(())
@@ -95,11 +102,14 @@ impl TypeChooser<'_> {
 
     /// Puts the records for the target's format into its metadata.
     fn record(&self, planned: &mut PlannedModel, records: impl IntoIterator<Item = (String, String, Value)>) {
-        for (_, key, value) in records.into_iter().filter(|(format, ..)| format == self.target.id()) {
-            if let Some(file) = planned.rest_mut().foreign_mut(self.target.id()).files.first_mut() {
-                file.set(&key, value);
+        let target = self.target.id();
+        planned.with_rest(|rest| {
+            for (_, key, value) in records.into_iter().filter(|(format, ..)| format == target) {
+                if let Some(file) = rest.foreign_mut(target).files.first_mut() {
+                    file.set(&key, value);
+                }
             }
-        }
+        });
     }
 
     fn quantize(
@@ -122,10 +132,10 @@ impl TypeChooser<'_> {
             }
             None => None,
         };
-        let mut tensors = Vec::with_capacity(planned.tensors.len());
+        let mut tensors = Vec::with_capacity(planned.computations().len());
         let mut zeros = Vec::new();
-        for (number, PlannedTensor { tensor, .. }) in planned.tensors.iter().enumerate() {
-            let mut facts = facts::of_tensor(tensor, self.specs.of(number));
+        for (handle, tensor, _) in planned.tensors() {
+            let mut facts = facts::of_tensor(tensor, self.specs.of(handle.index()));
             facts.has_importance = importance.as_ref().is_some_and(|i| i.telling(&facts).is_some());
             if !facts.has_importance && importance.as_ref().is_some_and(|i| i.of(&facts).is_some()) {
                 zeros.push(tensor.name.clone());
@@ -135,7 +145,7 @@ impl TypeChooser<'_> {
         if !zeros.is_empty() {
             warnings.push(name_some(&zeros, "its importance is 0 in every column, and counts as none"));
         }
-        let mut known = facts::of_model(planned.rest());
+        let mut known = facts::of_model(planned.model());
         known.has_importance = importance.is_some();
         let assign = |quantizer: &dyn Quantizer, recipe: &str| {
             quantizer.assign(recipe, &tensors, &known, &wishes.options)
@@ -148,19 +158,19 @@ impl TypeChooser<'_> {
             }
             (None, Some(target)) => {
                 let row_scales = self.target.manifest.carries.row_scales;
-                let room =
-                    Room { tensors: &planned.tensors, has_importance: importance.is_some(), row_scales };
+                let tensors = &planned.model().tensors;
+                let room = Room { tensors, has_importance: importance.is_some(), row_scales };
                 target.choose(&quantizers, &room, &assign, notes)?
             }
             (None, None) => return Ok(()),
         };
         let mut said: Vec<(String, Vec<String>)> = Vec::new();
         let mut is_importance_used = false;
-        for (number, assignment) in assigned.into_iter().enumerate() {
-            let one = &mut planned.tensors[number];
-            let values = importance.as_ref().and_then(|importance| importance.telling(&tensors[number]));
-            let taken = take(wishes, assignment, one, values, registry, &mut said);
-            is_importance_used |= taken.map_err(|e| e.tensor(&tensors[number].name))?;
+        for (handle, assignment) in planned.computations().handles().zip(assigned) {
+            let facts = &tensors[handle.index()];
+            let values = importance.as_ref().and_then(|importance| importance.telling(facts));
+            let taken = take(wishes, assignment, planned, handle, values, registry, &mut said);
+            is_importance_used |= taken.map_err(|e| e.tensor(&facts.name))?;
         }
         notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
         self.record(planned, quantizer.records(&recipe)?);
@@ -173,9 +183,9 @@ impl TypeChooser<'_> {
                 warnings.push(importance.unused(&tensors));
             }
         }
-        notes.push(summary(&recipe, &planned.tensors));
+        notes.push(summary(&recipe, planned));
         row_scales::add(self.target, planned)?;
-        planned.rest_mut().recipe = Some(recipe);
+        planned.with_rest(|rest| rest.recipe = Some(recipe));
         Ok(())
     }
 }
@@ -184,17 +194,19 @@ impl TypeChooser<'_> {
 fn take(
     wishes: &Quantization,
     assignment: Assignment,
-    one: &mut PlannedTensor,
+    planned: &mut PlannedModel,
+    handle: TensorHandle,
     importance: Option<&Arc<[f32]>>,
     registry: &Registry,
     said: &mut Vec<(String, Vec<String>)>,
 ) -> Result<bool> {
     let Some(dtype) = assignment.dtype else { return Ok(false) };
-    let tensor = &one.tensor;
-    let from = one.expression.stored_dtype();
-    if one.expression.is_stored_as(dtype) {
+    let tensor = planned.tensor(handle);
+    let expression = &planned.computations()[handle].expression;
+    let from = expression.stored_dtype();
+    if expression.is_stored_as(dtype) {
         // Its bytes already are what they would become.
-        one.retype(dtype, registry, None);
+        planned.retype(handle, dtype, registry, None);
         return Ok(false);
     }
     if from.is_block() && (wishes.keep_quantization || tensor.dtype != from) {
@@ -227,34 +239,34 @@ fn take(
         }
     }
     if is_integer(dtype) && from != dtype {
-        one.code(dtype);
+        planned.code(handle, dtype);
         return Ok(false);
     }
     let Some(values) = importance.filter(|_| dtype.is_block()) else {
-        one.retype(dtype, registry, None);
+        planned.retype(handle, dtype, registry, None);
         return Ok(false);
     };
-    let importance = of_columns(one, values)?;
-    let mut matrices = values.chunks_exact(usize::try_from(one.row_len()).unwrap_or(usize::MAX).max(1));
+    let importance = of_columns(tensor, values)?;
+    let mut matrices = values.chunks_exact(usize::try_from(row_len(tensor)).unwrap_or(usize::MAX).max(1));
     if let Some(n) = matrices.position(is_all_zero).filter(|_| assignment.needs_importance) {
         let message = format!("{dtype} needs importance here, and that of matrix {n} is all 0");
         return Err(Error::invalid_argument(message)
             .hint("make the importance matrix with more text, or choose a larger type"));
     }
-    one.retype(dtype, registry, Some(&importance));
+    planned.retype(handle, dtype, registry, Some(&importance));
     // Lossless conversions between blocks need no importance.
-    Ok(one.expression.is_encoded())
+    Ok(planned.computations()[handle].expression.is_encoded())
 }
 
 /// The importance of a tensor's columns: as many values as a row has, for each matrix if it has three
 /// dimensions.
-fn of_columns(one: &PlannedTensor, values: &Arc<[f32]>) -> Result<ColumnImportance> {
-    let shape = &one.tensor.shape;
+fn of_columns(tensor: &Tensor, values: &Arc<[f32]>) -> Result<ColumnImportance> {
+    let shape = &tensor.shape;
     let (matrices, rows) = match shape[..] {
         [matrices, ref rest @ .., _] if shape.len() > 2 => (matrices, rest.iter().product()),
         _ => (1, u64::MAX),
     };
-    let want = one.row_len().checked_mul(matrices);
+    let want = row_len(tensor).checked_mul(matrices);
     if want != Some(values.len() as u64) {
         let have = values.len();
         let want = want.unwrap_or(u64::MAX);
@@ -333,12 +345,11 @@ fn numbered(quantizer: &dyn Quantizer, number: u32) -> Result<Option<String>> {
 }
 
 /// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.
-fn summary(recipe: &str, tensors: &[PlannedTensor]) -> String {
+fn summary(recipe: &str, planned: &PlannedModel) -> String {
     let mut counts: Vec<(DType, usize)> = Vec::new();
     let mut kept = 0;
-    for one in tensors {
-        let tensor = &one.tensor;
-        if !one.is_retyped() || is_float(tensor.dtype) {
+    for (_, tensor, computation) in planned.tensors() {
+        if !computation.is_retyped(tensor) || is_float(tensor.dtype) {
             kept += 1;
             continue;
         }

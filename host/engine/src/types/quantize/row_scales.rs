@@ -20,21 +20,14 @@ fn name_of(tensor: &str) -> String {
 /// Unsupported if the target cannot hold them, or if a tensor has no rows; InvalidArgument if the name is
 /// taken.
 pub fn add(target: &Format, planned: &mut PlannedModel) -> Result<()> {
-    let names: HashSet<&str> = planned.tensors.iter().map(|one| one.tensor.name.as_str()).collect();
+    let names: HashSet<&str> = planned.model().tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let mut added = Vec::new();
-    for (number, one) in planned.tensors.iter().enumerate() {
-        let Some(scales) = one.expression.row_scales() else { continue };
-        let scales = scales_for(target, &one.tensor, scales, &names);
-        added.push((number, scales.map_err(|error| error.tensor(&one.tensor.name))?));
+    for (handle, tensor, computation) in planned.tensors() {
+        let Some(scales) = computation.expression.row_scales() else { continue };
+        let scales = scales_for(target, tensor, scales, &names);
+        added.push((handle, scales.map_err(|error| error.tensor(&tensor.name))?));
     }
-    drop(names);
-    let n_tensors = planned.tensors.len() + added.len();
-    let before = std::mem::replace(&mut planned.tensors, Vec::with_capacity(n_tensors));
-    let mut added = added.into_iter().peekable();
-    for (number, one) in before.into_iter().enumerate() {
-        planned.tensors.push(one);
-        planned.tensors.extend(added.next_if(|(of, _)| *of == number).map(|(_, scales)| scales));
-    }
+    planned.insert_behind(added);
     Ok(())
 }
 

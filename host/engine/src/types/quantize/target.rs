@@ -1,8 +1,9 @@
 //! `--target-size` and `--target-bpw`: finds the recipe that makes the best use of the available size.
 
-use crate::expression::PlannedTensor;
 use crate::planned::quantization::SizeTarget;
-use apr_sdk::{Assignment, Error, ErrorKind, Quantizer, Result, checked_elements, checked_payload_len};
+use apr_sdk::{
+    Assignment, Error, ErrorKind, Quantizer, Result, Tensor, checked_elements, checked_payload_len,
+};
 use std::sync::Arc;
 
 /// A recipe and the size it would give.
@@ -16,7 +17,7 @@ struct Candidate {
 /// The model to fit, and the constraints.
 pub struct Room<'a> {
     /// The planned tensors.
-    pub tensors: &'a [PlannedTensor],
+    pub tensors: &'a [Tensor],
     /// True if there is an importance matrix.
     pub has_importance: bool,
     /// True if the target can hold integers with one scale per row.
@@ -40,8 +41,8 @@ impl SizeTarget {
     ) -> Result<(Arc<dyn Quantizer>, String, Vec<Assignment>)> {
         let Room { tensors, has_importance, row_scales } = *room;
         let mut weights = 0u64;
-        for one in tensors {
-            weights = weights.saturating_add(checked_elements(&one.tensor.shape)?);
+        for tensor in tensors {
+            weights = weights.saturating_add(checked_elements(&tensor.shape)?);
         }
         let most = match self {
             SizeTarget::Bytes(bytes) => bytes,
@@ -99,9 +100,9 @@ impl SizeTarget {
 }
 
 /// Bytes of a model's weights with these assignments.
-fn bytes_of(tensors: &[PlannedTensor], assigned: &[Assignment]) -> Result<u64> {
+fn bytes_of(tensors: &[Tensor], assigned: &[Assignment]) -> Result<u64> {
     let mut bytes = 0u64;
-    for (PlannedTensor { tensor, .. }, assignment) in tensors.iter().zip(assigned) {
+    for (tensor, assignment) in tensors.iter().zip(assigned) {
         let dtype = assignment.dtype.unwrap_or(tensor.dtype);
         bytes = bytes.saturating_add(checked_payload_len(dtype, &tensor.shape)?);
     }

@@ -1,20 +1,23 @@
 //! Notes about tensors that the type flags cannot change.
 
-use crate::expression::PlannedTensor;
+use crate::planned::PlannedModel;
 use crate::planned::quantization::Quantization;
 use crate::types::bare_integers;
 use crate::wording::n_of;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, Result, Tensor};
 
 /// Warnings about tensors that `--precision` and `--dequantize` leave unchanged although a user would not expect it.
 ///
 /// # Errors
 /// InvalidArgument if `--precision` changes nothing although there are tensors of types that it does not
 /// apply to.
-pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec<String>> {
+pub fn warnings(wishes: &Quantization, planned: &PlannedModel) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     // A packed weight may have the type already that its values get.
-    let is_changed = tensors.iter().any(|one| one.is_retyped() || one.is_packed());
+    let is_changed = planned
+        .tensors()
+        .any(|(_, tensor, computation)| computation.is_retyped(tensor) || computation.is_packed());
+    let tensors = &planned.model().tensors;
     if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
         && let Some(blocks) = named(tensors, |tensor| tensor.dtype.is_block())
     {
@@ -40,10 +43,10 @@ pub fn left_over(wishes: &Quantization, tensors: &[PlannedTensor]) -> Result<Vec
 }
 
 /// `12 tensors of Q4_K, Q6_K`; `None` for none.
-fn named(tensors: &[PlannedTensor], is_one: impl Fn(&apr_sdk::Tensor) -> bool) -> Option<String> {
+fn named(tensors: &[Tensor], is_one: impl Fn(&Tensor) -> bool) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     let mut n = 0;
-    for tensor in tensors.iter().map(|one| &one.tensor).filter(|tensor| is_one(tensor)) {
+    for tensor in tensors.iter().filter(|tensor| is_one(tensor)) {
         n += 1;
         if !names.contains(&tensor.dtype.name()) {
             names.push(tensor.dtype.name());

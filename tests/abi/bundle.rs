@@ -19,7 +19,7 @@ pub fn folders() -> Vec<String> {
 
 #[test]
 fn the_bundled_list_is_the_plugins_folder() {
-    let source = fs::read_to_string(root().join("host/src/bundled.rs")).unwrap();
+    let source = fs::read_to_string(root().join("host/src/bundled_plugins.rs")).unwrap();
     let manifest = fs::read_to_string(root().join("host/Cargo.toml")).unwrap();
     let linked: Vec<_> = source
         .lines()

@@ -65,7 +65,7 @@ fn the_host_names_no_format() {
         "the host knows no format",
         &complaints,
         &[
-            ("host/src/bundled.rs", "links the plugins of the `bundled` feature"),
+            ("host/src/bundled_plugins.rs", "links the plugins of the `bundled` feature"),
             (
                 "host/engine/src/architecture/table/section/keys.rs",
                 "activation functions have the names that configurations give them",

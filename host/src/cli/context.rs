@@ -62,7 +62,7 @@ impl Context {
         options.named.insert(0, table.to_owned());
         let registry = apr_host::plugins::discover(&options);
         registry.check_named()?;
-        Ok(self.host_of(registry))
+        Ok(self.host_of(self.with_settings(registry)))
     }
 
     fn host_of(&self, registry: Registry) -> Host {
@@ -99,7 +99,13 @@ impl Context {
 
     /// Every plugin that is found.
     pub fn registry(&self) -> Registry {
-        apr_host::plugins::discover(&self.discover_options())
+        self.with_settings(apr_host::plugins::discover(&self.discover_options()))
+    }
+
+    /// A registry that follows the user's settings.
+    fn with_settings(&self, mut registry: Registry) -> Registry {
+        registry.auto_backends = self.settings.words("backends.auto");
+        registry
     }
 
     /// Every plugin that is found, each tried in a process of its own and then loaded: what would be refused at its first

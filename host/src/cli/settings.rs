@@ -46,6 +46,7 @@ specs! {
     "defaults.threads", Kind::Integer, "0", None, "number of threads; 0 uses one per CPU core";
     "defaults.progress", Kind::Choice(&["auto", "json", "plain", "none"]), "\"auto\"", None, "how progress is shown";
     "formats.prefer", Kind::Words, "[]", None, "formats to prefer when two recognize a file equally well (planned)";
+    "backends.auto", Kind::Words, "[]", None, "installed compute backends that may be chosen automatically, as apr's own are";
     "plugins.trusted_folders", Kind::Words, "[]", None, "absolute folders whose plugins may have a different owner";
     "inspect.max_tokens_display", Kind::Integer, "20", None, "number of items of a long list that inspect shows";
     "inspect.show_vocab", Kind::Bool, "true", None, "whether inspect shows the first tokens (planned)";

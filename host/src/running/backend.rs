@@ -62,10 +62,11 @@ pub fn no_device(id: &str, device: u32, listed: &[DeviceInfo]) -> Error {
         .hint(format!("it has {there}; see `apr kernels list`"))
 }
 
-/// All backends in the order in which they are tried: the processor, which is always there and whose memory is the host's, comes
-/// after devices with memory of their own.
+/// The backends that may be chosen without being named, in the order in which they are tried: the processor, which is always there
+/// and whose memory is the host's, comes after devices with memory of their own.
 fn in_order(registry: &Registry) -> Vec<(String, Result<Arc<dyn Kernel>>)> {
     let mut all = registry.kernels();
+    all.retain(|(id, _)| registry.is_automatic(id));
     all.sort_by_cached_key(|(_, kernel)| is_host(kernel));
     all
 }
@@ -115,6 +116,12 @@ fn obstacle(kernel: &dyn Kernel, device: u32, program: &Program, types: &[DType]
     Ok(None)
 }
 
+/// The reason why an installed backend is not chosen automatically, and the remedy.
+pub fn not_automatic(id: &str) -> String {
+    let id = escape(id, 40);
+    format!("not in auto: pass --backend {id}, or add it to `backends.auto` in the configuration")
+}
+
 /// The device that runs a program over weights of these types.
 ///
 /// # Errors
@@ -127,10 +134,16 @@ pub fn choose(
 ) -> Result<Chosen> {
     let all = match backend {
         Backend::Auto => in_order(registry),
-        Backend::Host => registry.kernels().into_iter().filter(|(_, kernel)| is_host(kernel)).collect(),
+        Backend::Host => in_order(registry).into_iter().filter(|(_, kernel)| is_host(kernel)).collect(),
         Backend::Named(id) => vec![(id.clone(), registry.kernel(id))],
     };
-    let (mut passed, mut declined, mut has_device) = (Vec::new(), Vec::new(), false);
+    let mut passed = Vec::new();
+    let mut declined = Vec::new();
+    let mut has_device = false;
+    if *backend == Backend::Auto {
+        let installed = registry.kernel_ids().filter(|id| !registry.is_automatic(id));
+        passed.extend(installed.map(|id| format!("{id}: {}", not_automatic(id))));
+    }
     for (id, kernel) in all {
         let kernel = match (kernel, backend) {
             (Ok(kernel), _) => kernel,

@@ -11,7 +11,7 @@ mod memory;
 mod rows;
 mod suggestions;
 
-pub use backend::{Backend, devices, first_usable, no_device};
+pub use backend::{Backend, devices, first_usable, no_device, not_automatic};
 pub use facts::Facts;
 pub use load::{LoadOptions, Loaded, Wanted, load};
 pub use suggestions::{Embedding, Suggested};

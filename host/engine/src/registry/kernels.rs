@@ -53,6 +53,14 @@ impl Registry {
         self.kernels.iter().map(|slot| (slot.id.clone(), slot.make())).collect()
     }
 
+    /// Returns whether a compute backend may be chosen without being named: one that comes with apr, one that was named on the
+    /// command line, or one of [`Registry::auto_backends`]. An installed plugin must not become everyone's default.
+    pub fn is_automatic(&self, id: &str) -> bool {
+        let slot = self.kernels.iter().find(|slot| slot.id == id);
+        slot.is_some_and(|slot| !self.plugins[slot.plugin].origin.is_installed())
+            || self.auto_backends.iter().any(|named| named == id)
+    }
+
     /// Finds a compute backend by its id.
     ///
     /// # Errors
@@ -132,6 +140,10 @@ mod tests {
     static SAME: PluginDecl = PluginDecl { manifest: "id=c\nversion=1\nkernels=plain\n", ..PLAIN };
 
     fn registry(decls: &[&'static PluginDecl]) -> Registry {
+        registry_of(Origin::Bundled, decls)
+    }
+
+    fn registry_of(origin: Origin, decls: &[&'static PluginDecl]) -> Registry {
         let mut registry = Registry::new();
         for decl in decls {
             let manifest = Manifest::parse(decl.manifest).unwrap();
@@ -139,7 +151,7 @@ mod tests {
             registry.add(Plugin {
                 manifest: Some(manifest),
                 path: None,
-                origin: Origin::Bundled,
+                origin,
                 abi: None,
                 state,
             });
@@ -158,6 +170,18 @@ mod tests {
         assert!(error.hint_text().unwrap().contains("empty, plain"), "{error:?}");
         assert_eq!(registry.kernel("empty").err().unwrap().kind(), ErrorKind::Plugin);
         assert!(Registry::new().kernel("plain").err().unwrap().hint_text().unwrap().contains("plugins list"));
+    }
+
+    #[test]
+    fn an_installed_backend_is_automatic_only_if_it_is_listed() {
+        assert!(registry(&[&PLAIN]).is_automatic("plain"));
+        assert!(registry_of(Origin::Flag, &[&PLAIN]).is_automatic("plain"));
+        for origin in [Origin::User, Origin::System, Origin::Variable] {
+            let mut registry = registry_of(origin, &[&PLAIN]);
+            assert!(!registry.is_automatic("plain"), "{origin:?}");
+            registry.auto_backends = vec!["plain".to_owned()];
+            assert!(registry.is_automatic("plain"), "{origin:?}");
+        }
     }
 
     #[test]

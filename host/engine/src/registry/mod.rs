@@ -5,6 +5,7 @@ mod static_plugins;
 
 pub use static_plugins::Linked;
 
+use crate::wording::nearest;
 use apr_sdk::{DType, Error, FormatManifest, Kernel, Manifest, Quantizer, Reader, Result, Writer};
 use kernels::KernelSlot;
 use std::collections::HashSet;
@@ -102,6 +103,11 @@ impl Origin {
         }
     }
 
+    /// Returns whether the user did not choose the plugin for the work at hand: it was installed at some time.
+    pub fn is_installed(self) -> bool {
+        matches!(self, Origin::User | Origin::System | Origin::Variable)
+    }
+
     /// Returns whether the plugin may belong to the executable's owner, because it is beside the executable.
     pub fn beside_executable(self) -> bool {
         matches!(self, Origin::Beside | Origin::Built)
@@ -179,6 +185,8 @@ pub struct Registry {
     formats: Vec<Format>,
     quantizers: Vec<QuantizerSlot>,
     kernels: Vec<KernelSlot>,
+    /// Ids of installed compute backends that may be chosen automatically.
+    pub auto_backends: Vec<String>,
     /// Libraries in the searched folders that were skipped because their names are not those of plugins.
     pub skipped: Vec<PathBuf>,
     /// Faults of plugins that were already reported.
@@ -300,7 +308,7 @@ impl Registry {
     /// InvalidArgument if there is none; any error from the plugin.
     pub fn architecture(&self, id: &str) -> Result<String> {
         let found = self.table_provider(id).and_then(|plugin| plugin.state.as_ref().ok());
-        found.map_or_else(|| Err(no_table(id)), |provider| provider.architecture(id))
+        found.map_or_else(|| Err(no_table(id, self.loaded().flat_map(|manifest| &manifest.architectures).map(String::as_str))), |provider| provider.architecture(id))
     }
 
     /// The plugin that an architecture's table comes from.
@@ -443,9 +451,10 @@ impl Registry {
     }
 }
 
-fn no_table(id: &str) -> Error {
+fn no_table<'i>(id: &str, ids: impl Iterator<Item = &'i str>) -> Error {
+    let near = nearest(&id.to_lowercase(), ids).map(|near| format!("did you mean `{near}`? "));
     Error::invalid_argument(format!("no plugin has a table `{}`", apr_sdk::escape(id, 80)))
-        .hint("run `apr arch list` to see the ids")
+        .hint(format!("{}run `apr arch list` to see the ids", near.unwrap_or_default()))
 }
 
 /// The texts of the plugins' architecture tables, in search order; the first with an id counts.
@@ -463,6 +472,6 @@ impl TableTexts {
     /// As [`Registry::architecture`].
     pub fn get(&self, id: &str) -> Result<String> {
         let found = self.0.iter().find(|(known, _)| known == id);
-        found.map_or_else(|| Err(no_table(id)), |(_, provider)| provider.architecture(id))
+        found.map_or_else(|| Err(no_table(id, self.ids())), |(_, provider)| provider.architecture(id))
     }
 }

@@ -4,7 +4,7 @@ use super::rows::aligned;
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::registry::Registry;
-use apr_host::running::devices;
+use apr_host::running::{devices, not_automatic};
 use apr_host::sizes::show_size;
 use apr_sdk::escape;
 use serde::Serialize;
@@ -22,7 +22,8 @@ use std::fmt;
 pub struct Args {}
 
 /// The devices. JSON: `devices`, each with `backend`, `plugin`, `device` (its number), `name`, `features`, `memory` in
-/// bytes (null if unknown) and `unusable`, the reason or null; a backend that fails has no device number.
+/// bytes (null if unknown), `unusable`, the reason or null, and `auto`, whether it may be chosen without being named; a backend
+/// that fails has no device number.
 #[derive(Debug, Serialize)]
 pub struct Devices {
     devices: Vec<Row>,
@@ -37,6 +38,7 @@ struct Row {
     features: String,
     memory: Option<u64>,
     unusable: Option<String>,
+    auto: bool,
 }
 
 /// Asks every backend for its devices.
@@ -60,9 +62,11 @@ pub fn run(_: &Args, context: &Context) -> Devices {
                 features: info.features,
                 memory: Some(info.memory).filter(|bytes| *bytes > 0),
                 unusable: info.unusable,
+                auto: registry.is_automatic(&id),
             });
         }
         if let Some(why) = why {
+            let auto = registry.is_automatic(&id);
             rows.push(Row {
                 backend: id,
                 plugin,
@@ -71,6 +75,7 @@ pub fn run(_: &Args, context: &Context) -> Devices {
                 features: String::new(),
                 memory: None,
                 unusable: Some(why),
+                auto,
             });
         }
     }
@@ -115,9 +120,11 @@ impl fmt::Display for Devices {
                 or_dash(&row.name),
                 or_dash(&row.features),
                 row.memory.map_or("-".to_owned(), show_size),
-                row.unusable
-                    .as_ref()
-                    .map_or("usable".to_owned(), |why| format!("unusable: {}", escape(why, 400))),
+                match &row.unusable {
+                    Some(why) => format!("unusable: {}", escape(why, 400)),
+                    None if row.auto => "usable".to_owned(),
+                    None => format!("usable, {}", not_automatic(&row.backend)),
+                },
             ]);
         }
         f.write_str(&aligned(&lines))

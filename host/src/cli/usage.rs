@@ -1,8 +1,32 @@
 //! The parser's complaints as errors of our own form: what, and the way out.
 
+use crate::cli::planned_verbs;
 use apr_sdk::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
+use std::path::Path;
+
+/// Words of other programs, and the commands that do here what they do there.
+const HABITS: &[(&str, &str)] = &[
+    ("benchmark", "apr bench MODEL"),
+    ("cat", "apr tensors MODEL NAME"),
+    ("compare", "apr diff A B"),
+    ("complete", "apr run MODEL PROMPT --raw"),
+    ("dump", "apr tensors MODEL"),
+    ("embed", "apr run MODEL TEXT --embed"),
+    ("formats", "apr plugins list"),
+    ("generate", "apr run MODEL PROMPT"),
+    ("info", "apr inspect MODEL"),
+    ("list", "apr tensors MODEL"),
+    ("ls", "apr tensors MODEL"),
+    ("metadata", "apr inspect MODEL"),
+    ("perplexity", "apr quality ORIGINAL QUANTIZED"),
+    ("quant", "apr convert IN OUT --quantize Q4_K_M"),
+    ("requantize", "apr convert IN OUT --quantize Q4_K_M --allow-requantize"),
+    ("show", "apr inspect MODEL"),
+    ("tokenize", "apr tokenizer MODEL --encode TEXT"),
+    ("version", "apr --version"),
+];
 
 /// A complaint about the arguments as an error; exit 2. `verb` is the one that was typed, if it is one.
 pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
@@ -56,8 +80,16 @@ fn first(error: &clap::Error, kind: ContextKind) -> String {
 
 /// The argument that was probably meant, else those that are possible, else where to read.
 fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
+    let unknown = first(error, ContextKind::InvalidSubcommand);
+    if let Some((_, command)) = HABITS.iter().find(|(word, _)| verb.is_none() && *word == unknown) {
+        return format!("run `{command}`");
+    }
+    if verb.is_none() && !unknown.is_empty() && Path::new(&unknown).exists() {
+        return format!("name a command before the path: apr inspect {unknown}");
+    }
     let mut suggested = all(error, ContextKind::SuggestedArg);
     suggested.extend(all(error, ContextKind::SuggestedSubcommand));
+    suggested.retain(|word| verb.is_some() || planned_verbs::VERBS.iter().all(|(planned, _)| planned != word));
     let possible = all(error, ContextKind::ValidValue);
     if !possible.is_empty() {
         return format!("give one of {}", possible.join(", "));

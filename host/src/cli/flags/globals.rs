@@ -26,7 +26,7 @@ pub struct Globals {
     #[arg(long, global = true)]
     pub no_input: bool,
     /// Number of threads; 0 uses one per CPU core
-    #[arg(short = 'j', long, global = true, value_name = "N", value_parser = parse_threads)]
+    #[arg(short = 'j', short_alias = 't', long, global = true, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Load this plugin library before all others; may be repeated
     #[arg(long = "plugin", global = true, value_name = "PATH")]

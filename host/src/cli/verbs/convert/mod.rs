@@ -19,6 +19,7 @@ use apr_engine::contract::Quality;
 use apr_engine::convert::Plan;
 use apr_engine::planned::request::VerifyMode;
 use apr_engine::tiles::losses::Quantized;
+use apr_engine::types::quantize::recipe_name;
 use apr_host::convert::{ConvertOptions, Converted, convert, plan};
 use apr_host::destination::output_file::OutputFile;
 use apr_host::destination::outputs::Operands;
@@ -178,7 +179,7 @@ const IN_PLACE: &str = "write the report elsewhere: the output itself is complet
 /// # Errors
 /// Whatever planning, writing and verifying raised.
 pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
-    let operands = operands(args)?;
+    let operands = operands(args, &|word| recipe_name(&context.host().registry, word).is_ok())?;
     if args.analyze_source {
         let [input] = &operands.inputs[..] else {
             return Err(Error::invalid_argument("--analyze-source takes only one model"));

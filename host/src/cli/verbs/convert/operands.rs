@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 /// that they go into, unless `--output` names that.
 ///
 /// # Errors
-/// InvalidArgument for several models without a folder; NotFound for a pattern that matches nothing; Unsupported for what is
-/// no path.
-pub fn operands(args: &Args) -> Result<Operands> {
+/// InvalidArgument for several models without a folder, or a recipe where a path is expected; NotFound for a pattern that
+/// matches nothing; Unsupported for what is no path.
+pub fn operands(args: &Args, is_recipe: &dyn Fn(&str) -> bool) -> Result<Operands> {
     let mut typed: Vec<&PathBuf> = std::iter::once(&args.input).chain(&args.out).collect();
     let output = match (&args.output, typed.len()) {
         (Some(output), 1) => Some(output),
@@ -27,6 +27,15 @@ pub fn operands(args: &Args) -> Result<Operands> {
     };
     for path in typed.iter().copied().chain(output) {
         only_a_path(path)?;
+    }
+    if let Some(recipe) = output.filter(|_| args.to.is_none()).and_then(|path| path.to_str())
+        && !recipe.contains(['/', '.'])
+        && !Path::new(recipe).exists()
+        && is_recipe(recipe)
+    {
+        let message = format!("`{recipe}` is a type of weights where a path is expected");
+        return Err(Error::invalid_argument(message)
+            .hint(format!("pass --quantize {recipe}: apr convert IN OUT --quantize {recipe}")));
     }
     let mut inputs = Vec::new();
     for path in typed {

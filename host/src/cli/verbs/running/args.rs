@@ -130,7 +130,7 @@ pub struct SamplingArgs {
     )]
     stop: Vec<String>,
     /// End the answer after N tokens; -1 for no bound [default: the model's, else when the context is full]
-    #[arg(long, aliases = ["n-predict", "predict"], value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    #[arg(short = 'n', long, aliases = ["n-predict", "predict"], value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     max_tokens: Option<Count>,
 }
 

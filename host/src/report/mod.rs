@@ -7,7 +7,7 @@ mod line_chart;
 mod numbers;
 mod page;
 mod rows;
-pub mod summary;
+pub mod inspect_summary;
 mod view;
 
 pub use line_chart::{LineChart, Mark};

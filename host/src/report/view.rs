@@ -3,7 +3,7 @@
 use crate::report::MOST_TENSORS;
 use crate::report::heat::{Cell, Scale};
 use crate::report::rows::{Group, LayerRow, groups, layer_row, name};
-use crate::report::summary;
+use crate::report::inspect_summary;
 use crate::sizes::{show_count, show_number_of, show_size};
 use apr_engine::contract::Severity;
 use apr_engine::survey::{Finding, HeatMap, Survey, SurveyedModel};
@@ -118,7 +118,7 @@ fn model_view(model: &SurveyedModel, letter: &'static str) -> ModelView {
         ("types", types.collect::<Vec<_>>().join("; ")),
     ];
     facts.retain(|(_, text)| !text.is_empty());
-    facts.extend(summary::lines(&model.summary, model.architecture.as_deref()));
+    facts.extend(inspect_summary::lines(&model.summary, model.architecture.as_deref()));
     if model.dialect != "none" {
         facts.push(("dialect", escape(&model.dialect, 80)));
     }

@@ -6,7 +6,7 @@
 //! batch --step--> kernels, or one recorded graph       driver/
 //! ```
 //!
-//! The kernels are in `cuda/`. They are shipped as PTX text (`modules.rs`), which the driver compiles for the device at hand:
+//! The kernels are in `cuda/`. They are shipped as PTX text (`embedded_ptx.rs`), which the driver compiles for the device at hand:
 //! neither building nor running needs a toolkit.
 
 #![deny(unsafe_code)]
@@ -17,7 +17,7 @@ mod device;
 mod driver;
 mod kernel;
 mod layout;
-mod modules;
+mod embedded_ptx;
 mod operations;
 mod parameters;
 #[allow(unsafe_code, reason = "kernels read and write the device's memory")]
@@ -28,7 +28,7 @@ pub use driver::{Driver, Graph, Launch, Queue};
 #[doc(hidden)]
 pub use kernel::{Cuda, Devices};
 #[doc(hidden)]
-pub use modules::{NAMES, ptx};
+pub use embedded_ptx::{NAMES, ptx};
 
 apr_sdk::export_plugin! {
     id: cuda_kernels,

@@ -154,7 +154,7 @@ pub fn card(
 
 /// The object that typed keys were.
 pub fn object(typed: &[(String, Value)]) -> Map<String, Json> {
-    flat::unflatten(typed.iter().map(|(key, value)| (key.as_str(), value))).unwrap_or_default()
+    config_json::unflatten(typed.iter().map(|(key, value)| (key.as_str(), value))).unwrap_or_default()
 }
 
 /// How to sample, as `generation_config.json` says it.
@@ -263,7 +263,7 @@ mod tests {
         let readme = readme(said, "Made here.").unwrap();
         assert!(readme.ends_with("\n# Tiny: \"1\"\n\nMade here.\n"), "{readme}");
         let front = front_matter::parse(front_matter::of(&readme).unwrap()).unwrap();
-        let generation: Vec<_> = crate::flat::flatten(&sampling(said));
+        let generation: Vec<_> = crate::config_json::flatten(&sampling(said));
         let again = card(Some(&front), &[], Some(&generation), None, "").unwrap();
         assert_eq!(serde_json::from_str::<Json>(&again).unwrap(), Json::Object(said.clone()), "{readme}");
         assert_eq!(super::readme(&Map::new(), "Made here."), None);

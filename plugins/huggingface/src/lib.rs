@@ -15,7 +15,7 @@
 mod card;
 mod carried;
 mod companions;
-mod flat;
+mod config_json;
 mod front_matter;
 mod generation;
 mod json;

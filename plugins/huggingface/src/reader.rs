@@ -123,7 +123,7 @@ fn object(source: &dyn Source, name: &'static str, limits: &Limits) -> Result<Re
     let file = source.sibling(name)?;
     let placed = |e: Error| e.in_file(name);
     let bytes = contents(source, file, limits).map_err(placed)?;
-    let typed = flat::flatten(&parse(&bytes).map_err(placed)?);
+    let typed = config_json::flatten(&parse(&bytes).map_err(placed)?);
     Ok(Record { name, typed, verbatim: held(file, bytes) })
 }
 

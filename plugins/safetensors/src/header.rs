@@ -1,6 +1,6 @@
 //! A parsed header: its tensors in text order, and the rule that they tile the data area exactly.
 
-use crate::header_text::Parsed;
+use crate::header_json::Parsed;
 use crate::layout::{DTYPES, PREFIX_LEN};
 use apr_sdk::{DType, Error, Limits, Result, escape};
 

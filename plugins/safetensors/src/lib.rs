@@ -13,7 +13,7 @@
 mod canonical;
 mod carried;
 mod header;
-mod header_text;
+mod header_json;
 mod index;
 mod index_file;
 mod json;

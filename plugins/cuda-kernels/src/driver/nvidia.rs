@@ -3,7 +3,7 @@
 use super::system::{Capability, capability, check, device, devices, version};
 use super::{Driver, Graph, Launch, Queue};
 use crate::kernel::no_device;
-use crate::modules;
+use crate::embedded_ptx;
 use apr_sdk::{Error, Memory, Result, escape};
 use cudarc::driver::sys;
 use std::collections::HashMap;
@@ -98,7 +98,7 @@ impl Context {
     }
 
     fn load(&self, name: &str) -> Result<sys::CUmodule> {
-        let text = modules::ptx(name, self.capability)
+        let text = embedded_ptx::ptx(name, self.capability)
             .ok_or_else(|| Error::plugin(format!("there is no module {name} for this device")))?;
         let text = CString::new(text).map_err(|_| Error::plugin("a module has a zero in it"))?;
         let mut log = vec![0u8; 4096];

@@ -9,7 +9,7 @@ use crate::cli::output::metadata::{self, Entry};
 use crate::cli::output::verb_report::{Report, Streamed, boxed, with_schema, write_with_schema};
 use apr_engine::architecture::{Summary, called, not_understood, summary};
 use apr_engine::open::OpenedModel;
-use apr_host::report::summary::lines as summary_lines;
+use apr_host::report::inspect_summary::lines as summary_lines;
 use apr_host::sizes::{show_count, show_number_of, show_size};
 use apr_sdk::{Bytes, Result, Tensor, checked_elements, escape};
 use serde::Serialize;

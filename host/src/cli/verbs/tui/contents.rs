@@ -4,7 +4,7 @@ use apr_engine::architecture::{called, summary as summary_of};
 use apr_engine::open::OpenedModel;
 use apr_engine::verify::stats::{RowOptions, TensorRow, tensor_rows};
 use apr_host::host::Host;
-use apr_host::report::summary;
+use apr_host::report::inspect_summary;
 use apr_host::sizes::{show_number_of, show_size};
 use apr_sdk::Result;
 
@@ -34,7 +34,7 @@ impl Contents {
         let bytes = rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.bytes));
         let tensors = format!("{}, {}", show_number_of(rows.len(), "tensor"), show_size(bytes));
         let architecture = called(host, &opened.model);
-        let lines = summary::lines(&said, architecture.as_deref());
+        let lines = inspect_summary::lines(&said, architecture.as_deref());
         let mut summary = vec![("tensors".to_owned(), tensors)];
         summary.extend(lines.into_iter().map(|(label, text)| (label.to_owned(), text)));
         summary.extend(opened.model.notes.iter().map(|note| ("note".to_owned(), note.clone())));

@@ -2,21 +2,68 @@
 
 use super::{AddedToken, Kind, Parts, TokenType, Tokenizer, merges_of_scores};
 use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
 use std::collections::HashSet;
+
+/// The unknown token of a WordPiece vocabulary that states none: BERT's.
+pub const UNKNOWN_WORD: &str = "[UNK]";
+/// The mark of a token that continues a word, where a WordPiece vocabulary states none: BERT's.
+pub const CONTINUING: &str = "##";
+/// Characters of a word at most, where a WordPiece vocabulary does not say: BERT's.
+pub const WORD_CHARS: u64 = 100;
 
 /// The whole `tokenizer.json` of this tokenizer.
 pub fn library_form(tokenizer: &Tokenizer) -> Json {
+    let mut form = library_frame(tokenizer);
     let added: Vec<Json> = tokenizer.added.iter().map(|added| added_token(tokenizer, added, true)).collect();
+    form["added_tokens"] = Json::Array(added);
+    form["model"] = model(tokenizer);
+    form
+}
+
+/// The same without added tokens, and with an empty model: all that does not grow with the vocabulary.
+pub fn library_frame(tokenizer: &Tokenizer) -> Json {
     json!({
         "version": "1.0",
         "truncation": tokenizer.truncation,
         "padding": tokenizer.padding,
-        "added_tokens": added,
+        "added_tokens": [],
         "normalizer": tokenizer.normalizer,
         "pre_tokenizer": tokenizer.pre_tokenizer,
         "post_processor": tokenizer.post_processor,
         "decoder": tokenizer.decoder,
-        "model": model(tokenizer),
+        "model": {"type": "BPE", "vocab": {}, "merges": []},
+    })
+}
+
+/// The tokens that the library's model has, with their ids: those that it does not number itself.
+pub fn library_vocabulary(tokenizer: &Tokenizer) -> impl Iterator<Item = (u32, &str)> {
+    let outside = outside(tokenizer);
+    tokenizer.each().filter(move |(id, _)| !outside.contains(id))
+}
+
+/// The pairs that the library's model merges, best first.
+pub fn library_merges(tokenizer: &Tokenizer) -> Cow<'_, [(u32, u32)]> {
+    if tokenizer.merges.is_empty()
+        && let Some(merges) = merges_of_scores(tokenizer)
+    {
+        return Cow::Owned(merges);
+    }
+    Cow::Borrowed(&tokenizer.merges)
+}
+
+/// Texts and scores of the library's model, by id. An id without a token gets a text that matches nothing; only ordinary tokens
+/// may have the lowest score, since the library derives the cost of unknown text from it.
+pub fn library_scores(tokenizer: &Tokenizer) -> impl Iterator<Item = (Cow<'_, str>, f64)> {
+    let scores = tokenizer.scores.as_deref().unwrap_or_default();
+    let ordinary = tokenizer.types.iter().zip(scores).filter(|(kind, _)| **kind == TokenType::Normal);
+    let lowest = ordinary.map(|(_, score)| *score).fold(0.0, f64::min);
+    // An id is a place in the list: those left out are the last ones.
+    let n_tokens = tokenizer.tokens.len() - outside(tokenizer).len();
+    let tokens = tokenizer.tokens.iter().enumerate().zip(scores).take(n_tokens);
+    tokens.map(move |((id, text), score)| match text {
+        Some(text) => (Cow::Borrowed(text.as_str()), score.max(lowest)),
+        None => (Cow::Owned(format!("[PAD{id}]")), lowest),
     })
 }
 
@@ -41,17 +88,14 @@ pub fn added_token(parts: &Parts, added: &AddedToken, with_id: bool) -> Json {
 
 fn model(tokenizer: &Tokenizer) -> Json {
     let unk = tokenizer.unk.and_then(|id| tokenizer.token(id));
-    let outside = outside(tokenizer);
     let vocabulary = || -> Map<String, Json> {
-        let inside = tokenizer.each().filter(|(id, _)| !outside.contains(id));
-        inside.map(|(id, text)| (text.to_owned(), Json::from(id))).collect()
+        library_vocabulary(tokenizer).map(|(id, text)| (text.to_owned(), Json::from(id))).collect()
     };
     match tokenizer.kind {
         Kind::Bpe => {
             let text = |id: u32| tokenizer.token(id).unwrap_or_default();
-            let made = tokenizer.merges.is_empty().then(|| merges_of_scores(tokenizer)).flatten();
-            let merges = made.as_ref().unwrap_or(&tokenizer.merges).iter();
-            let merges: Vec<Json> = merges.map(|(a, b)| json!([text(*a), text(*b)])).collect();
+            let merges = library_merges(tokenizer);
+            let merges: Vec<Json> = merges.iter().map(|(a, b)| json!([text(*a), text(*b)])).collect();
             json!({
                 "type": "BPE",
                 "dropout": null,
@@ -67,34 +111,18 @@ fn model(tokenizer: &Tokenizer) -> Json {
         }
         Kind::WordPiece => json!({
             "type": "WordPiece",
-            "unk_token": unk.unwrap_or("[UNK]"),
-            "continuing_subword_prefix": tokenizer.continuing_prefix.as_deref().unwrap_or("##"),
-            "max_input_chars_per_word": tokenizer.max_word_chars.unwrap_or(100),
+            "unk_token": unk.unwrap_or(UNKNOWN_WORD),
+            "continuing_subword_prefix": tokenizer.continuing_prefix.as_deref().unwrap_or(CONTINUING),
+            "max_input_chars_per_word": tokenizer.max_word_chars.unwrap_or(WORD_CHARS),
             "vocab": vocabulary(),
         }),
         Kind::Unigram => json!({
             "type": "Unigram",
             "unk_id": tokenizer.unk,
-            "vocab": scored(tokenizer, &outside),
+            "vocab": library_scores(tokenizer).map(|(text, score)| json!([text, score])).collect::<Vec<_>>(),
             "byte_fallback": tokenizer.byte_fallback,
         }),
     }
-}
-
-/// Texts and scores. An id without a token gets a text that matches nothing; only ordinary tokens may have
-/// the lowest score, since the library derives the cost of unknown text from it.
-fn scored(tokenizer: &Tokenizer, outside: &HashSet<u32>) -> Vec<Json> {
-    let scores = tokenizer.scores.as_deref().unwrap_or_default();
-    let ordinary = tokenizer.types.iter().zip(scores).filter(|(kind, _)| **kind == TokenType::Normal);
-    let lowest = ordinary.map(|(_, score)| *score).fold(0.0, f64::min);
-    // An id is a place in the list: those left out are the last ones.
-    let n = tokenizer.tokens.len() - outside.len();
-    let tokens = tokenizer.tokens.iter().enumerate().zip(scores).take(n);
-    let entries = tokens.map(|((id, text), score)| match text {
-        Some(text) => json!([text, score.max(lowest)]),
-        None => json!([format!("[PAD{id}]"), lowest]),
-    });
-    entries.collect()
 }
 
 /// Ids that the vocabulary of the model must not have. The library numbers such tokens itself, from the size of the vocabulary on:

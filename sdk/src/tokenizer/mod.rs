@@ -46,7 +46,10 @@ mod treatment;
 pub use self::core::{Core, byte_of};
 pub use self::definitions::{Around, fill_definitions, fill_definitions_with, post_processor};
 pub use self::differences::{Difference, Differences};
-pub use self::library::{added_token, library_form};
+pub use self::library::{
+    CONTINUING, UNKNOWN_WORD, WORD_CHARS, added_token, library_form, library_frame, library_merges,
+    library_scores, library_vocabulary,
+};
 pub use self::pieces::{before_bytes, beyond_scores, merges_of_scores, scores_of_merges};
 pub use self::treatment::{SpaceFirst, Treatment, steps};
 use crate::Result;

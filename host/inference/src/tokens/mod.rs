@@ -1,12 +1,13 @@
 //! Converts text to token ids and back with a model's own tokenizer, whatever the format.
 
 mod check;
+mod library;
 mod patterns;
 mod windows;
 
 pub use check::{Comparison, Divergence, compare};
 
-use apr_sdk::tokenizer::{Kind, Tokenizer, library_form};
+use apr_sdk::tokenizer::{Kind, Tokenizer, library_frame};
 use apr_sdk::{Error, Result, escape};
 use patterns::Patterns;
 use std::borrow::Cow;
@@ -49,11 +50,10 @@ impl Tokens {
         let mut whole = parts.into_parts();
         (whole.truncation, whole.padding) = (None, None);
         let parts = Tokenizer::new(whole)?;
-        let mut form = library_form(&parts);
-        let patterns = Patterns::rewrite(&mut form)?;
-        let form = form.to_string();
-        let made = guarded(|| tokenizers::Tokenizer::from_bytes(form.as_bytes()))?;
-        let library = made.map_err(|error| {
+        let mut frame = library_frame(&parts);
+        let patterns = Patterns::rewrite(&mut frame)?;
+        let loaded = guarded(|| library::load(&parts, &frame))?;
+        let library = loaded.map_err(|error| {
             let why = escape(&error.to_string(), 300);
             Error::unsupported(format!("the tokenizer has a definition that is not understood: {why}"))
                 .hint("look at the model's normalizer, pre-tokenizer, decoder and post-processor: one of them is wrong, or newer than this program")

@@ -3,6 +3,7 @@
 pub mod blocks;
 pub mod files;
 pub mod in_order;
+mod lfs_pointer;
 pub mod long_values;
 mod named_bytes;
 mod options;

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::open::files::Files;
+use crate::open::lfs_pointer;
 use crate::registry::Format;
 use apr_sdk::{Error, ErrorKind, LogLevel, Look, Result, Score, escape};
 use std::cmp::Reverse;
@@ -80,7 +81,7 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
     let scored = scores(engine, files, &data)?;
     let best = scored.iter().map(|(score, _)| *score).max().unwrap_or(Score::NO);
     if best < Score::STRUCTURE {
-        return Err(unknown(engine, &data));
+        return Err(unknown(engine, files, &data));
     }
     let winners: Vec<_> =
         scored.iter().filter(|(score, _)| *score == best).map(|(_, format)| *format).collect();
@@ -202,7 +203,7 @@ fn extension_warning(engine: &Engine, format: &Format, data: &LookData) -> Vec<S
     }
 }
 
-fn unknown(engine: &Engine, data: &LookData) -> Error {
+fn unknown(engine: &Engine, files: &Files, data: &LookData) -> Error {
     if let Some((what, hint)) = not_a_model(data) {
         return Error::malformed(format!("this is not a model but {what}")).code("E001").hint(hint);
     }
@@ -212,6 +213,16 @@ fn unknown(engine: &Engine, data: &LookData) -> Error {
         let error = Error::plugin("no format plugin is loaded, so nothing can be read");
         return error
             .hint("see `apr plugins list` for why, and `apr plugins path` for where they are looked for");
+    }
+    let holding = folders_with_models(engine, files, data);
+    if !holding.is_empty() {
+        let folders: Vec<String> = holding.iter().take(8).map(|folder| format!("`{folder}`")).collect();
+        let more = if holding.len() > folders.len() { ", ..." } else { "" };
+        let message = format!(
+            "no present format recognises this folder, but folders in it hold models: {}{more}",
+            folders.join(", ")
+        );
+        return Error::malformed(message).code("E001").hint("give one of them: it is a model by itself");
     }
     let what = if data.is_folder { "folder" } else { "file" };
     let named = data
@@ -234,6 +245,25 @@ fn unknown(engine: &Engine, data: &LookData) -> Error {
     Error::malformed(message).code("E001").hint(hint)
 }
 
+/// The folders in a folder that have files of a format's own extension, sorted: the components of a pipeline.
+fn folders_with_models(engine: &Engine, files: &Files, data: &LookData) -> Vec<String> {
+    /// A pipeline has about ten components.
+    const MOST: usize = 64;
+    let mut holding = Vec::new();
+    for folder in data.entries.iter().filter(|_| data.is_folder).take(MOST) {
+        let entries = files.entries_of(folder).unwrap_or_default();
+        let has_model = entries.iter().any(|entry| {
+            let extension = entry.rsplit_once('.').map(|(_, extension)| extension.to_lowercase());
+            extension.is_some_and(|extension| !engine.registry.by_extension(&extension).is_empty())
+        });
+        if has_model {
+            holding.push(escape(folder, 80).to_string());
+        }
+    }
+    holding.sort();
+    holding
+}
+
 /// Recognises what people mistake for models: error pages, pointer files, truncated downloads.
 fn not_a_model(data: &LookData) -> Option<(String, &'static str)> {
     let again = "get the file again";
@@ -246,9 +276,8 @@ fn not_a_model(data: &LookData) -> Option<(String, &'static str)> {
     if data.len == 0 {
         return Some(("an empty file".to_owned(), again));
     }
-    if data.head.starts_with(b"version https://git-lfs.github.com/spec/") {
-        let what = format!("a {}-byte Git LFS pointer: the weights were never fetched", data.len);
-        return Some((what, "run `git lfs pull` in its folder"));
+    if data.head.starts_with(lfs_pointer::MARK) {
+        return Some((lfs_pointer::description(data.len), lfs_pointer::HINT));
     }
     let start = data.head.trim_ascii_start();
     let heads = ["<!doctype html", "<html", "<?xml"].map(|mark| (start.get(..mark.len()), mark.as_bytes()));

@@ -2,6 +2,7 @@
 //! range of one file.
 
 use crate::open::files::Files;
+use crate::open::lfs_pointer;
 use crate::progress::Progress;
 use apr_sdk::{Budget, Error, Extent, FileId, LogLevel, Result, Source};
 use std::sync::OnceLock;
@@ -69,6 +70,23 @@ impl<'a> CallSource<'a> {
     }
 }
 
+impl CallSource<'_> {
+    /// Fails for a file that was never fetched: whatever a plugin would say of its content misleads.
+    fn refuse_pointer(&self, file: FileId, first: &[u8]) -> Result<()> {
+        let len = self.files.get(file)?.len;
+        if !lfs_pointer::may_begin(len, first) {
+            return Ok(());
+        }
+        let mut head = [0; lfs_pointer::MARK.len()];
+        if len < head.len() as u64 {
+            return Ok(());
+        }
+        self.files.read_at(file, 0, &mut head)?;
+        let name = self.files.get(file)?.name.clone();
+        if head == lfs_pointer::MARK { Err(lfs_pointer::refusal(len).in_file(name)) } else { Ok(()) }
+    }
+}
+
 impl Source for CallSource<'_> {
     fn name(&self, file: FileId) -> String {
         let file = if file == 0 { self.root.file } else { file };
@@ -87,7 +105,8 @@ impl Source for CallSource<'_> {
 
     fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
         let (file, at) = self.place(file, offset, out.len() as u64)?;
-        self.files.read_at(file, at, out)
+        self.files.read_at(file, at, out)?;
+        if at == 0 { self.refuse_pointer(file, out) } else { Ok(()) }
     }
 
     fn view(&self, extent: Extent) -> Result<&[u8]> {

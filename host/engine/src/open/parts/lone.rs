@@ -29,10 +29,27 @@ impl LonePart {
         parts.next().is_none().then_some(first)
     }
 
-    /// The warning for the user.
+    /// The warning for the user, with the names of the parts that are not there.
     pub fn warning(&self) -> String {
+        const SHOWN: usize = 2;
         let LonePart { file, number, count } = self;
-        format!("{} is part {number} of {count}, and is opened without the others", escape(file, 120))
+        let missing: Vec<String> = (1..=*count)
+            .filter(|part| part != number)
+            .take(SHOWN)
+            .map(|part| {
+                let name = file.replace(&format!("-{number:05}-of-"), &format!("-{part:05}-of-"));
+                escape(&name, 120).to_string()
+            })
+            .collect();
+        let more = match *count as usize - 1 - missing.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(
+            "{} is part {number} of {count}, and is opened without the others: {}{more}",
+            escape(file, 120),
+            missing.join(", ")
+        )
     }
 }
 
@@ -57,9 +74,15 @@ mod tests {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             LonePart::among(&names).map(|part| part.warning())
         };
-        let said = "m-00002-of-00003.x is part 2 of 3, and is opened without the others";
+        let said = "m-00002-of-00003.x is part 2 of 3, and is opened without the others: m-00001-of-00003.x, m-00003-of-00003.x";
         assert_eq!(among(&["m-00002-of-00003.x"]).as_deref(), Some(said));
         assert_eq!(among(&["config.json", "m-00002-of-00003.x"]).as_deref(), Some(said));
+        assert_eq!(
+            among(&["m-00001-of-00009.x"]).as_deref(),
+            Some(
+                "m-00001-of-00009.x is part 1 of 9, and is opened without the others: m-00002-of-00009.x, m-00003-of-00009.x and 6 more"
+            )
+        );
         for whole in
             [&["m-00001-of-00001.x"][..], &["m-00001-of-00002.x", "m-00002-of-00002.x"], &["m.x"], &[]]
         {

@@ -89,7 +89,8 @@ fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
     }
     let mut suggested = all(error, ContextKind::SuggestedArg);
     suggested.extend(all(error, ContextKind::SuggestedSubcommand));
-    suggested.retain(|word| verb.is_some() || planned_verbs::VERBS.iter().all(|(planned, _)| planned != word));
+    suggested
+        .retain(|word| verb.is_some() || planned_verbs::VERBS.iter().all(|(planned, _)| planned != word));
     let possible = all(error, ContextKind::ValidValue);
     if !possible.is_empty() {
         return format!("give one of {}", possible.join(", "));

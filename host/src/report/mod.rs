@@ -3,11 +3,11 @@
 
 mod heat;
 mod histogram;
+pub mod inspect_summary;
 mod line_chart;
 mod numbers;
 mod page;
 mod rows;
-pub mod inspect_summary;
 mod view;
 
 pub use line_chart::{LineChart, Mark};

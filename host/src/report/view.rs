@@ -2,8 +2,8 @@
 
 use crate::report::MOST_TENSORS;
 use crate::report::heat::{Cell, Scale};
-use crate::report::rows::{Group, LayerRow, groups, layer_row, name};
 use crate::report::inspect_summary;
+use crate::report::rows::{Group, LayerRow, groups, layer_row, name};
 use crate::sizes::{show_count, show_number_of, show_size};
 use apr_engine::contract::Severity;
 use apr_engine::survey::{Finding, HeatMap, Survey, SurveyedModel};

@@ -15,9 +15,9 @@
 mod device;
 #[allow(unsafe_code, reason = "NVIDIA's driver is called by its C interface")]
 mod driver;
+mod embedded_ptx;
 mod kernel;
 mod layout;
-mod embedded_ptx;
 mod operations;
 mod parameters;
 #[allow(unsafe_code, reason = "kernels read and write the device's memory")]
@@ -26,9 +26,9 @@ mod session;
 #[doc(hidden)]
 pub use driver::{Driver, Graph, Launch, Queue};
 #[doc(hidden)]
-pub use kernel::{Cuda, Devices};
-#[doc(hidden)]
 pub use embedded_ptx::{NAMES, ptx};
+#[doc(hidden)]
+pub use kernel::{Cuda, Devices};
 
 apr_sdk::export_plugin! {
     id: cuda_kernels,

@@ -2,7 +2,7 @@
 //! the model.
 
 use crate::generation::Generation;
-use crate::{flat, front_matter};
+use crate::{config_json, front_matter};
 use apr_sdk::{Result, Source, Value};
 use serde_json::{Map, Number, Value as Json};
 

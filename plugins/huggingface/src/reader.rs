@@ -3,7 +3,7 @@
 use crate::carried::Carried;
 use crate::companions::Companions;
 use crate::layout::{ADAPTER, CARRIED, CONFIG, FORMAT, GENERATION, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
-use crate::{card, flat, json, pooling, scan, sentences, stated, tokenizer, weights};
+use crate::{card, config_json, json, pooling, scan, sentences, stated, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
     PartDecl, Reader, Report, Result, Score, Source, Value, escape, strict_json,

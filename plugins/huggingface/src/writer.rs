@@ -1,7 +1,7 @@
 //! Lays out a model as a folder: its JSON files, the tokenizer's, companions, and the weights as a part.
 
 use crate::layout::{ADAPTER, ADAPTER_STEM, CARRIED, CONFIG, FORMAT, GENERATION, MODULES, OBJECTS};
-use crate::{card, carried, flat, made, pooling, reader, text, tokenizer};
+use crate::{card, carried, config_json, made, pooling, reader, text, tokenizer};
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{
     CheckedModel, DType, DTypeChoice, Error, Foreign, ForeignFile, LayoutRequest, LayoutSink, Model, Options,
@@ -209,11 +209,11 @@ fn parts_of(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<Parts> {
     let kept = record.verbatim.as_ref().map(|bytes| sink.fetch(bytes)).transpose()?;
     let kept = kept.as_ref().and_then(|bytes| bytes.inline());
     match kept.and_then(|bytes| Some((bytes, reader::parse(bytes).ok()?))) {
-        Some((bytes, object)) if flat::flatten(&object) == typed => Ok((object, Some(bytes.to_vec()))),
-        Some((_, object)) => Ok((flat::edited(object, &typed)?, None)),
+        Some((bytes, object)) if config_json::flatten(&object) == typed => Ok((object, Some(bytes.to_vec()))),
+        Some((_, object)) => Ok((config_json::edited(object, &typed)?, None)),
         None => {
             let pairs = typed.iter().map(|(key, value)| (key.as_str(), value));
-            Ok((flat::unflatten(pairs)?, None))
+            Ok((config_json::unflatten(pairs)?, None))
         }
     }
 }

@@ -148,13 +148,7 @@ mod tests {
         for decl in decls {
             let manifest = Manifest::parse(decl.manifest).unwrap();
             let state: Result<Arc<dyn Provider>> = Ok(Arc::new(Linked(decl)));
-            registry.add(Plugin {
-                manifest: Some(manifest),
-                path: None,
-                origin,
-                abi: None,
-                state,
-            });
+            registry.add(Plugin { manifest: Some(manifest), path: None, origin, abi: None, state });
         }
         registry
     }

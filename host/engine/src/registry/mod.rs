@@ -308,7 +308,15 @@ impl Registry {
     /// InvalidArgument if there is none; any error from the plugin.
     pub fn architecture(&self, id: &str) -> Result<String> {
         let found = self.table_provider(id).and_then(|plugin| plugin.state.as_ref().ok());
-        found.map_or_else(|| Err(no_table(id, self.loaded().flat_map(|manifest| &manifest.architectures).map(String::as_str))), |provider| provider.architecture(id))
+        found.map_or_else(
+            || {
+                Err(no_table(
+                    id,
+                    self.loaded().flat_map(|manifest| &manifest.architectures).map(String::as_str),
+                ))
+            },
+            |provider| provider.architecture(id),
+        )
     }
 
     /// The plugin that an architecture's table comes from.

@@ -2,8 +2,8 @@
 
 use super::system::{Capability, capability, check, device, devices, version};
 use super::{Driver, Graph, Launch, Queue};
-use crate::kernel::no_device;
 use crate::embedded_ptx;
+use crate::kernel::no_device;
 use apr_sdk::{Error, Memory, Result, escape};
 use cudarc::driver::sys;
 use std::collections::HashMap;

@@ -9,8 +9,8 @@ use crate::diff::{Fact, FactKind, FactValue};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::wording::n_of;
-use apr_sdk::{Bytes, Extent, Foreign, Result, Value};
-use serde_json::Value as Json;
+use apr_sdk::{Bytes, Extent, Foreign, ForeignFile, Result, Value};
+use serde_json::{Map, Value as Json};
 use std::collections::{HashMap, HashSet};
 
 /// Bytes read at once when two long values are compared.
@@ -57,37 +57,36 @@ impl Facts<'_> {
 
     fn push(&mut self, kind: FactKind, key: &str, a: Option<FactValue>, b: Option<FactValue>) {
         let matters = self.one_format() || a.is_some() && b.is_some();
-        let (format, file, key) = (String::new(), String::new(), key.to_owned());
-        self.found.push(Fact { kind, format, file, key, a, b, matters });
+        let key = key.to_owned();
+        self.found.push(Fact { kind, format: String::new(), file: String::new(), key, a, b, matters });
     }
 
     /// Compares the dialect and the recipe, which are single words.
     fn words(&mut self) {
-        let (a, b) = (&self.a.model, &self.b.model);
-        let known = |word: &String| (word != "none").then(|| FactValue::Text(word.clone()));
-        if a.dialect != b.dialect {
-            let (one, two) = (known(&a.dialect), known(&b.dialect));
-            self.push(FactKind::Dialect, "", one, two);
-            // It is derived from the names, which are compared separately.
-            self.found.iter_mut().for_each(|fact| fact.matters = false);
-        }
-        let (a, b) = (&self.a.model.recipe, &self.b.model.recipe);
+        let [a, b] = [&self.a.model.dialect, &self.b.model.dialect];
         if a != b {
-            let (one, two) = (a.clone().map(FactValue::Text), b.clone().map(FactValue::Text));
-            self.push(FactKind::Recipe, "", one, two);
+            let [a, b] = [a, b].map(|word| (word != "none").then(|| FactValue::Text(word.clone())));
+            self.push(FactKind::Dialect, "", a, b);
+            // It is derived from the names, which are compared separately.
+            for fact in &mut self.found {
+                fact.matters = false;
+            }
+        }
+        let [a, b] = [&self.a.model.recipe, &self.b.model.recipe];
+        if a != b {
+            self.push(FactKind::Recipe, "", a.clone().map(FactValue::Text), b.clone().map(FactValue::Text));
         }
     }
 
     fn architecture(&mut self) -> Result<()> {
-        let (a, b) = (self.a.model.architecture.as_ref(), self.b.model.architecture.as_ref());
-        let id = |of: Option<&apr_sdk::Architecture>| of.map(|arch| FactValue::Text(arch.id.clone()));
-        if a.map(|arch| &arch.id) != b.map(|arch| &arch.id) {
-            let (one, two) = (id(a), id(b));
-            self.push(FactKind::Architecture, "", one, two);
+        let [a, b] = [self.a, self.b].map(|opened| opened.model.architecture.as_ref());
+        let [id_a, id_b] = [a, b].map(|architecture| Some(&architecture?.id));
+        if id_a != id_b {
+            let [id_a, id_b] = [id_a, id_b].map(|id| id.cloned().map(FactValue::Text));
+            self.push(FactKind::Architecture, "", id_a, id_b);
         }
         if let (Some(a), Some(b)) = (a, b) {
-            let (a, b) = (a.config.clone(), b.config.clone());
-            self.document(FactKind::Config, Some(&a), Some(&b))?;
+            self.document(FactKind::Config, Some(&a.config), Some(&b.config))?;
         }
         Ok(())
     }
@@ -95,23 +94,17 @@ impl Facts<'_> {
     /// Returns whether two models of one format have the same bytes in all files besides the tensors', which then
     /// hold the same tokenizer.
     fn same_files(&self) -> Result<bool> {
-        let files = |opened: &OpenedModel| -> Option<Vec<(String, Bytes)>> {
-            let is_built = opened.model.tokenizer.is_none();
-            let own = opened.model.foreign_of(&opened.format).filter(|_| is_built)?;
-            let forms = own.files.iter().filter(|file| file.n_tensors == 0);
-            let forms: Option<Vec<(String, Bytes)>> =
-                forms.map(|file| Some((file.name.clone(), file.verbatim.clone()?))).collect();
-            let assets = opened.model.assets.iter().map(|asset| (asset.name.clone(), asset.bytes.clone()));
-            forms.filter(|forms| !forms.is_empty()).map(|forms| forms.into_iter().chain(assets).collect())
-        };
-        let (Some(of_a), Some(of_b), true) = (files(self.a), files(self.b), self.one_format()) else {
+        if !self.one_format() {
+            return Ok(false);
+        }
+        let (Some(of_a), Some(of_b)) = (other_files(self.a), other_files(self.b)) else {
             return Ok(false);
         };
         if of_a.len() != of_b.len() {
             return Ok(false);
         }
-        for ((name, one), (other, two)) in of_a.iter().zip(&of_b) {
-            if name != other || !self.same(one, two)? {
+        for ((name_a, bytes_a), (name_b, bytes_b)) in of_a.iter().zip(&of_b) {
+            if name_a != name_b || !self.same(bytes_a, bytes_b)? {
                 return Ok(false);
             }
         }
@@ -119,35 +112,39 @@ impl Facts<'_> {
     }
 
     fn tokenizers(&mut self) -> Result<()> {
-        let found = Tokenizers::compared(self.engine, self.a, self.b)?;
-        let (a, b) = (self.a.model.tokenizer.clone(), self.b.model.tokenizer.clone());
-        if found.is_open && a.is_some() && b.is_some() {
-            return self.document(FactKind::Tokenizer, a.as_ref(), b.as_ref());
+        let tokenizers = Tokenizers::compared(self.engine, self.a, self.b)?;
+        let [a, b] = [self.a, self.b].map(|opened| opened.model.tokenizer.as_ref());
+        if tokenizers.is_open && a.is_some() && b.is_some() {
+            return self.document(FactKind::Tokenizer, a, b);
         }
-        let [one, two] = found.words.map(|word| word.map(FactValue::Text));
-        if one.is_some() || two.is_some() {
-            self.push(FactKind::Tokenizer, "", one, two);
+        let [a, b] = tokenizers.words.map(|word| word.map(FactValue::Text));
+        if a.is_some() || b.is_some() {
+            self.push(FactKind::Tokenizer, "", a, b);
             // The files of two that are not understood are compared as they are.
-            if let (Some(fact), true) = (self.found.last_mut(), found.is_open_twice) {
-                fact.matters = false;
+            if tokenizers.is_open_twice {
+                self.last_matters(false);
             }
         }
-        for (difference, matters) in found
-            .counted
-            .into_iter()
-            .map(|found| (found, true))
-            .chain(found.uncounted.into_iter().map(|found| (found, false)))
-        {
-            let key = difference.place();
-            let (one, two) = (FactValue::Text(difference.planned), FactValue::Text(difference.written));
-            self.push(FactKind::Tokenizer, &key, Some(one), Some(two));
-            self.found.last_mut().into_iter().for_each(|fact| fact.matters = matters);
+        for (differences, matters) in [(tokenizers.counted, true), (tokenizers.uncounted, false)] {
+            for difference in differences {
+                let key = difference.place();
+                let [a, b] = [difference.planned, difference.written].map(FactValue::Text);
+                self.push(FactKind::Tokenizer, &key, Some(a), Some(b));
+                self.last_matters(matters);
+            }
         }
-        for (field, n) in found.more {
+        for (field, n) in tokenizers.more {
             self.push(FactKind::Tokenizer, &format!("{field}: {n} more differ"), None, None);
-            self.found.last_mut().into_iter().for_each(|fact| fact.matters = true);
+            self.last_matters(true);
         }
         Ok(())
+    }
+
+    /// Says of the fact found last whether it matters.
+    fn last_matters(&mut self, matters: bool) {
+        if let Some(fact) = self.found.last_mut() {
+            fact.matters = matters;
+        }
     }
 
     /// Compares a JSON document: key by key if both are objects of moderate length, otherwise as a whole.
@@ -156,71 +153,63 @@ impl Facts<'_> {
             if self.same(one, two)? {
                 return Ok(());
             }
-            if one.len().max(two.len()) <= LONGEST_JSON {
-                let parse = |opened: &OpenedModel, bytes: &Bytes| -> Result<Option<Json>> {
-                    let held = opened.fetch(bytes)?;
-                    Ok(serde_json::from_slice(held.inline().unwrap_or_default()).ok())
-                };
-                if let (Some(Json::Object(one)), Some(Json::Object(two))) =
-                    (parse(self.a, one)?, parse(self.b, two)?)
-                {
-                    let new = two.keys().filter(|key| !one.contains_key(*key));
-                    for key in one.keys().chain(new) {
-                        let (one, two) = (one.get(key), two.get(key));
-                        if one != two {
-                            let value = |of: Option<&Json>| of.cloned().map(FactValue::Json);
-                            self.push(kind, key, value(one), value(two));
-                            // Both sides have the document: a missing key is a difference.
-                            if let Some(fact) = self.found.last_mut() {
-                                fact.matters = true;
-                            }
-                        }
-                    }
-                    return Ok(());
-                }
+            if one.len().max(two.len()) <= LONGEST_JSON
+                && let (Some(Json::Object(one)), Some(Json::Object(two))) =
+                    (document(self.a, one)?, document(self.b, two)?)
+            {
+                self.keys(kind, &one, &two);
+                return Ok(());
             }
         }
         if a.is_some() || b.is_some() {
-            let size = |of: Option<&Bytes>| of.map(|bytes| FactValue::Bytes(bytes.len()));
-            self.push(kind, "", size(a), size(b));
+            self.push(kind, "", a.map(size), b.map(size));
         }
         Ok(())
     }
 
+    /// Compares two JSON objects, key by key.
+    fn keys(&mut self, kind: FactKind, a: &Map<String, Json>, b: &Map<String, Json>) {
+        let new = b.keys().filter(|key| !a.contains_key(*key));
+        for key in a.keys().chain(new) {
+            let [a, b] = [a.get(key), b.get(key)];
+            if a != b {
+                self.push(kind, key, a.cloned().map(FactValue::Json), b.cloned().map(FactValue::Json));
+                // Both sides have the document: a missing key is a difference.
+                self.last_matters(true);
+            }
+        }
+    }
+
     fn assets(&mut self) -> Result<()> {
-        let (a, b) = (&self.a.model.assets, &self.b.model.assets);
-        let (of_a, of_b): (HashMap<&str, &Bytes>, HashMap<&str, &Bytes>) = (
-            a.iter().map(|asset| (asset.name.as_str(), &asset.bytes)).collect(),
-            b.iter().map(|asset| (asset.name.as_str(), &asset.bytes)).collect(),
-        );
-        let new = b.iter().filter(|asset| !of_a.contains_key(asset.name.as_str()));
-        for asset in a.iter().chain(new) {
+        let [of_a, of_b] = [self.a, self.b].map(|opened| -> HashMap<&str, &Bytes> {
+            opened.model.assets.iter().map(|asset| (asset.name.as_str(), &asset.bytes)).collect()
+        });
+        let new = self.b.model.assets.iter().filter(|asset| !of_a.contains_key(asset.name.as_str()));
+        for asset in self.a.model.assets.iter().chain(new) {
             let name = asset.name.as_str();
-            let (one, two) = (of_a.get(name).copied(), of_b.get(name).copied());
-            if let (Some(one), Some(two)) = (one, two)
-                && self.same(one, two)?
+            let a = of_a.get(name).copied();
+            let b = of_b.get(name).copied();
+            if let (Some(a), Some(b)) = (a, b)
+                && self.same(a, b)?
             {
                 continue;
             }
-            let size = |of: Option<&Bytes>| of.map(|bytes| FactValue::Bytes(bytes.len()));
-            self.push(FactKind::Asset, name, size(one), size(two));
+            self.push(FactKind::Asset, name, a.map(size), b.map(size));
         }
         Ok(())
     }
 
     /// Compares the metadata of one format, key by key.
     fn metadata(&mut self, format: &str) -> Result<()> {
-        let (a, b) = (self.a.model.foreign_of(format), self.b.model.foreign_of(format));
-        let own = |opened: &OpenedModel| opened.format == format;
-        let n_keys = |of: Option<&Foreign>| {
-            of.map_or(0, |foreign| foreign.files.iter().map(|file| file.typed.len()).sum())
-        };
-        let both = a.is_some() && b.is_some() || own(self.a) && own(self.b);
-        if !both {
-            let (one, two) = (n_keys(a), n_keys(b));
-            if one + two > 0 {
-                let keys = |n: usize| (n > 0).then(|| FactValue::Text(n_of(n, "key")));
-                self.push(FactKind::Metadata, "", keys(one), keys(two));
+        let [a, b] = [self.a, self.b].map(|opened| opened.model.foreign_of(format));
+        let is_of_both = a.is_some() && b.is_some() || self.a.format == format && self.b.format == format;
+        if !is_of_both {
+            let [a, b] = [a, b].map(|foreign| match n_keys(foreign) {
+                0 => None,
+                n => Some(FactValue::Text(n_of(n, "key"))),
+            });
+            if a.is_some() || b.is_some() {
+                self.push(FactKind::Metadata, "", a, b);
                 if let Some(fact) = self.found.last_mut() {
                     format.clone_into(&mut fact.format);
                     fact.matters = false;
@@ -239,10 +228,10 @@ impl Facts<'_> {
         let (of_b, order_b) = self.by_key(self.b, b)?;
         let new = order_b.iter().filter(|key| !of_a.contains_key(*key));
         for key in order_a.iter().chain(new) {
-            let (one, two) = (of_a.get(key), of_b.get(key));
-            let n = one.map_or(0, Vec::len).max(two.map_or(0, Vec::len));
+            let [values_a, values_b] = [&of_a, &of_b].map(|of| of.get(key).map_or(&[][..], Vec::as_slice));
+            let n = values_a.len().max(values_b.len());
             for at in 0..n {
-                let (one, two) = (one.and_then(|of| of.get(at)), two.and_then(|of| of.get(at)));
+                let [one, two] = [values_a, values_b].map(|values| values.get(at));
                 if let (Some((_, one)), Some((_, two))) = (one, two)
                     && one.kind == two.kind
                     && self.same(&one.bytes, &two.bytes)?
@@ -257,16 +246,15 @@ impl Facts<'_> {
                         (None, Some(_)) => n_files(b) > n_files(a) && of_b[key].len() > 1,
                         _ => false,
                     };
-                let value =
-                    |of: Option<&(&str, &Value)>| of.map(|(_, value)| FactValue::Typed((*value).clone()));
                 let file = if n > 1 { one.or(two).map_or("", |(file, _)| file) } else { "" };
+                let [a, b] = [one, two].map(|of| of.map(|(_, value)| FactValue::Typed((*value).clone())));
                 self.found.push(Fact {
                     kind: FactKind::Metadata,
                     format: format.to_owned(),
                     file: file.to_owned(),
                     key: (*key).to_owned(),
-                    a: value(one),
-                    b: value(two),
+                    a,
+                    b,
                     matters: !of_parts,
                 });
             }
@@ -276,32 +264,33 @@ impl Facts<'_> {
 
     /// Compares files of one format that have no tensors and no keys: they say something in a form of their own.
     fn files(&mut self, format: &str) -> Result<()> {
-        let files = |opened: &'_ OpenedModel| -> Vec<(String, Option<Bytes>)> {
+        let [of_a, of_b] = [self.a, self.b].map(|opened| -> Vec<&ForeignFile> {
             let files = opened.model.foreign_of(format).into_iter().flat_map(|foreign| &foreign.files);
-            let only_form = files.filter(|file| file.n_tensors == 0 && file.typed.is_empty());
-            only_form.map(|file| (file.name.clone(), file.verbatim.clone())).collect()
-        };
-        let (of_a, of_b) = (files(self.a), files(self.b));
-        let of = |files: &[(String, Option<Bytes>)], name: &str| -> Option<Bytes> {
-            files.iter().find(|(known, _)| known == name)?.1.clone()
-        };
-        let new = of_b.iter().filter(|(name, _)| of_a.iter().all(|(known, _)| known != name));
-        for (name, _) in of_a.iter().chain(new) {
-            let (one, two) = (of(&of_a, name), of(&of_b, name));
-            if one.is_none() && two.is_none() {
+            files.filter(|file| file.n_tensors == 0 && file.typed.is_empty()).collect()
+        });
+        let new = of_b.iter().filter(|file| of_a.iter().all(|known| known.name != file.name));
+        for file in of_a.iter().chain(new) {
+            let [a, b] = [&of_a, &of_b].map(|files| -> Option<&Bytes> {
+                files.iter().find(|known| known.name == file.name)?.verbatim.as_ref()
+            });
+            if a.is_none() && b.is_none() {
                 continue;
             }
-            if let (Some(one), Some(two)) = (&one, &two)
-                && (self.same(one, two)? || self.one_document(one, two)?)
+            if let (Some(a), Some(b)) = (a, b)
+                && (self.same(a, b)? || self.one_document(a, b)?)
             {
                 continue;
             }
-            // Another format may keep what files say without their own form.
-            let matters = self.one_format() || one.is_some() && two.is_some();
-            let size = |of: Option<Bytes>| of.map(|bytes| FactValue::Bytes(bytes.len()));
-            let (format, key) = (format.to_owned(), String::new());
-            let (kind, file) = (FactKind::Metadata, name.clone());
-            self.found.push(Fact { kind, format, file, key, a: size(one), b: size(two), matters });
+            self.found.push(Fact {
+                kind: FactKind::Metadata,
+                format: format.to_owned(),
+                file: file.name.clone(),
+                key: String::new(),
+                a: a.map(size),
+                b: b.map(size),
+                // Another format may keep what files say without their own form.
+                matters: self.one_format() || a.is_some() && b.is_some(),
+            });
         }
         Ok(())
     }
@@ -311,12 +300,8 @@ impl Facts<'_> {
         if self.found.iter().any(|fact| fact.kind == FactKind::Tokenizer && fact.matters) {
             return Ok(false);
         }
-        let parse = |opened: &OpenedModel, bytes: &Bytes| -> Result<Option<Json>> {
-            let held = opened.fetch(bytes)?;
-            Ok(serde_json::from_slice(held.inline().unwrap_or_default()).ok())
-        };
-        let one = parse(self.a, one)?;
-        Ok(one.is_some() && one == parse(self.b, two)?)
+        let one = document(self.a, one)?;
+        Ok(one.is_some() && one == document(self.b, two)?)
     }
 
     /// The values of every key with their files, and the keys in order. A value repeated in all files is
@@ -328,7 +313,8 @@ impl Facts<'_> {
         foreign: Option<&'f Foreign>,
     ) -> Result<(HashMap<&'f str, Vec<(&'f str, &'f Value)>>, Vec<&'f str>)> {
         let mut values: HashMap<&str, Vec<(&str, &Value)>> = HashMap::new();
-        let (mut order, mut seen) = (Vec::new(), HashSet::new());
+        let mut order = Vec::new();
+        let mut seen = HashSet::new();
         for file in foreign.iter().flat_map(|foreign| &foreign.files) {
             for (key, value) in &file.typed {
                 if seen.insert(key.as_str()) {
@@ -352,12 +338,39 @@ impl Facts<'_> {
     }
 }
 
+/// Names and bytes of all files of a model besides the tensors', for one whose reader builds the tokenizer; `None` if one
+/// of its format is not held as it was.
+fn other_files(opened: &OpenedModel) -> Option<Vec<(&str, &Bytes)>> {
+    let own = opened.model.foreign_of(&opened.format).filter(|_| opened.model.tokenizer.is_none())?;
+    let mut files = Vec::new();
+    for file in own.files.iter().filter(|file| file.n_tensors == 0) {
+        files.push((file.name.as_str(), file.verbatim.as_ref()?));
+    }
+    if files.is_empty() {
+        return None;
+    }
+    files.extend(opened.model.assets.iter().map(|asset| (asset.name.as_str(), &asset.bytes)));
+    Some(files)
+}
+
+/// The JSON that these bytes hold; `None` if they hold something else.
+fn document(opened: &OpenedModel, bytes: &Bytes) -> Result<Option<Json>> {
+    Ok(serde_json::from_slice(opened.fetch(bytes)?.inline().unwrap_or_default()).ok())
+}
+
+fn size(bytes: &Bytes) -> FactValue {
+    FactValue::Bytes(bytes.len())
+}
+
 /// Returns whether two models have the same number of files, with equally many tensors in each.
 fn cut_alike(a: Option<&Foreign>, b: Option<&Foreign>) -> bool {
-    let counts = |of: Option<&Foreign>| -> Vec<u64> {
-        of.iter().flat_map(|foreign| &foreign.files).map(|file| file.n_tensors).collect()
-    };
-    counts(a) == counts(b)
+    let [a, b] =
+        [a, b].map(|of| of.into_iter().flat_map(|foreign| &foreign.files).map(|file| file.n_tensors));
+    a.eq(b)
+}
+
+fn n_keys(of: Option<&Foreign>) -> usize {
+    of.map_or(0, |foreign| foreign.files.iter().map(|file| file.typed.len()).sum())
 }
 
 fn n_files(of: Option<&Foreign>) -> usize {
@@ -372,23 +385,24 @@ fn same(a: &OpenedModel, one: &Bytes, b: &OpenedModel, two: &Bytes) -> Result<bo
     let mut at = 0;
     while at < one.len() {
         let len = PIECE.min(one.len() - at);
-        let piece = |opened: &OpenedModel, bytes: &Bytes| match bytes {
-            Bytes::Extent(extent) => {
-                opened.fetch(&Bytes::Extent(Extent { offset: extent.offset + at, len, ..*extent }))
-            }
-            Bytes::Inline(_) => Ok(bytes.clone()),
-        };
-        let (one, two) = (piece(a, one)?, piece(b, two)?);
-        let part = |bytes: &Bytes| -> Vec<u8> {
-            let all = bytes.inline().unwrap_or_default();
-            let from = if all.len() as u64 == len { 0 } else { usize::try_from(at).unwrap_or(0) };
-            let len = usize::try_from(len).unwrap_or(0);
-            all.get(from..from + len).unwrap_or_default().to_vec()
-        };
-        if part(&one) != part(&two) {
+        if piece(a, one, at, len)? != piece(b, two, at, len)? {
             return Ok(false);
         }
         at += len;
     }
     Ok(true)
+}
+
+/// A run of a byte string of any length.
+fn piece(opened: &OpenedModel, bytes: &Bytes, at: u64, len: u64) -> Result<Vec<u8>> {
+    let held = match bytes {
+        Bytes::Extent(extent) => {
+            opened.fetch(&Bytes::Extent(Extent { offset: extent.offset + at, len, ..*extent }))?
+        }
+        Bytes::Inline(_) => bytes.clone(),
+    };
+    let all = held.inline().unwrap_or_default();
+    let from = if all.len() as u64 == len { 0 } else { usize::try_from(at).unwrap_or(0) };
+    let len = usize::try_from(len).unwrap_or(0);
+    Ok(all.get(from..from + len).unwrap_or_default().to_vec())
 }

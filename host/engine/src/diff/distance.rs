@@ -141,13 +141,9 @@ impl Measure {
         let mut done = 0;
         while done < count {
             let n = CHUNK.min(count - done);
-            let piece = |bytes: &[u8], side: usize| -> std::ops::Range<usize> {
-                let from = self.sides[side].bytes_of(done);
-                from..(from + self.sides[side].bytes_of(n)).min(bytes.len())
-            };
-            let a = &a[piece(a, 0)];
-            let b = &b[piece(b, 1)];
-            let found = if self.sides.iter().all(Numbers::is_narrow) {
+            let a = part(&self.sides[0], a, done, n);
+            let b = part(&self.sides[1], b, done, n);
+            let chunk = if self.sides.iter().all(Numbers::is_narrow) {
                 self.sides[0].read_narrow(a, &mut buffers[0][..n]);
                 self.sides[1].read_narrow(b, &mut buffers[1][..n]);
                 buffers.iter().enumerate().for_each(|(side, read)| see(side, Chunk::Narrow(&read[..n])));
@@ -155,7 +151,7 @@ impl Measure {
             } else {
                 self.wide_chunk(a, b, n, see)
             };
-            all.merge(&found, done as u64);
+            all.merge(&chunk, done as u64);
             done += n;
         }
         all
@@ -252,6 +248,12 @@ impl Measure {
         let finite = (0..n).filter(|&at| values[0][at].is_finite() && values[1][at].is_finite());
         finite.map(|at| ulp(&a[at * width..][..width], &b[at * width..][..width])).max().unwrap_or(0)
     }
+}
+
+/// The bytes of `n` numbers, from the number at `at` on.
+fn part<'b>(numbers: &Numbers, bytes: &'b [u8], at: usize, n: usize) -> &'b [u8] {
+    let from = numbers.bytes_of(at);
+    &bytes[from..(from + numbers.bytes_of(n)).min(bytes.len())]
 }
 
 impl Distance {
@@ -374,11 +376,12 @@ impl Lanes {
 macro_rules! ulp {
     ($code:ty) => {
         |a, b| {
-            let place = |code: &[u8; size_of::<$code>()]| {
+            #[inline(always)]
+            fn place(code: &[u8; size_of::<$code>()]) -> $code {
                 let code = <$code>::from_le_bytes(*code);
                 let sign = code >> (<$code>::BITS - 1);
                 ((code & <$code>::MAX) ^ sign) - sign
-            };
+            }
             let greatest = dispatch!(Level::new(), _ => {
                 let mut greatest = 0;
                 for (a, b) in a.as_chunks().0.iter().zip(b.as_chunks().0) {
@@ -414,11 +417,13 @@ mod tests {
     }
 
     fn f32s(a: &[f32], b: &[f32], tolerance: f64) -> Distance {
-        Measure::new(DType::F32, DType::F32, tolerance, &Registry::new()).unwrap().run(
-            &bytes(a),
-            &bytes(b),
-            a.len(),
-        )
+        let measure = Measure::new(DType::F32, DType::F32, tolerance, &Registry::new()).unwrap();
+        measure.run(&bytes(a), &bytes(b), a.len())
+    }
+
+    /// The distance of `n` numbers of two types.
+    fn of_types(a: DType, b: DType, x: &[u8], y: &[u8], n: usize) -> Distance {
+        Measure::new(a, b, 0.0, &Registry::new()).unwrap().run(x, y, n)
     }
 
     #[test]
@@ -450,28 +455,25 @@ mod tests {
         assert_eq!(f32s(&[0.0; 20], &[-0.0; 20], 0.0).max_ulp, 0);
         assert_eq!(f32s(&[1.0], &[1.0 + f32::EPSILON], 0.0).max_ulp, 1);
         assert_eq!(f32s(&[f32::MAX], &[f32::MIN], 0.0).max_ulp, 2 * u64::from(f32::MAX.to_bits()));
-        let halves = Measure::new(DType::F16, DType::F16, 0.0, &Registry::new()).unwrap();
-        assert_eq!(halves.run(&[0x00, 0x3c], &[0x03, 0x3c], 1).max_ulp, 3);
+        assert_eq!(of_types(DType::F16, DType::F16, &[0x00, 0x3c], &[0x03, 0x3c], 1).max_ulp, 3);
     }
 
     #[test]
     fn a_tolerance_forgives_differences_up_to_it() {
-        let (a, b) = ([0.0f32, 0.5, 1.0], [0.25f32, 1.0, 1.0]);
-        assert_eq!([0.0, 0.25, 0.5].map(|tolerance| f32s(&a, &b, tolerance).differing), [2, 1, 0]);
+        let n_differing = |tolerance| f32s(&[0.0, 0.5, 1.0], &[0.25, 1.0, 1.0], tolerance).differing;
+        assert_eq!([0.0, 0.25, 0.5].map(n_differing), [2, 1, 0]);
     }
 
     #[test]
     fn types_are_compared_by_their_values() {
-        let run = |a: DType, b: DType, x: &[u8], y: &[u8], n| {
-            Measure::new(a, b, 0.0, &Registry::new()).unwrap().run(x, y, n)
-        };
-        let d = run(DType::F16, DType::F32, &[0x00, 0x3c, 0x01, 0x00], &bytes(&[1.0, 2f32.powi(-24)]), 2);
+        let wide = bytes(&[1.0, 2f32.powi(-24)]);
+        let d = of_types(DType::F16, DType::F32, &[0x00, 0x3c, 0x01, 0x00], &wide, 2);
         assert_eq!((d.differing, d.max_ulp), (0, 0));
         // 2^53 + 1 does not fit an f64: the last bit still counts.
-        let (odd, even) = ((1i64 << 53) + 1, 2f64.powi(53));
-        let d = run(DType::I64, DType::F64, &odd.to_le_bytes(), &even.to_le_bytes(), 1);
+        let odd = (1i64 << 53) + 1;
+        let d = of_types(DType::I64, DType::F64, &odd.to_le_bytes(), &2f64.powi(53).to_le_bytes(), 1);
         assert_eq!((d.differing, d.max_abs), (1, 1.0));
-        let d = run(DType::U64, DType::U64, &u64::MAX.to_le_bytes(), &(u64::MAX - 1).to_le_bytes(), 1);
+        let d = of_types(DType::U64, DType::U64, &u64::MAX.to_le_bytes(), &(u64::MAX - 1).to_le_bytes(), 1);
         assert_eq!(d.max_abs, 1.0);
         assert!(Measure::new(DType::C64, DType::F32, 0.0, &Registry::new()).is_none());
         assert!(Measure::new(DType::Q4_0, DType::F32, 0.0, &Registry::new()).is_none());
@@ -483,9 +485,10 @@ mod tests {
         let b: Vec<f32> = a.iter().map(|v| v * 1.01).collect();
         for n in [0, 1, 3, 4, 5, 7, 8, 511, 512, 513, 1024, 1300] {
             let d = f32s(&a[..n], &b[..n], 0.0);
-            let away = |(x, y): (&f32, &f32)| (f64::from(*x) - f64::from(*y)).abs();
-            let max = a[..n].iter().zip(&b).map(away).fold(0.0, f64::max);
-            let at = a[..n].iter().zip(&b).position(|pair| away(pair) == max).unwrap_or(0);
+            let pairs = a[..n].iter().zip(&b);
+            let away: Vec<f64> = pairs.map(|(x, y)| (f64::from(*x) - f64::from(*y)).abs()).collect();
+            let max = away.iter().copied().fold(0.0, f64::max);
+            let at = away.iter().position(|away| *away == max).unwrap_or(0);
             assert_eq!((d.count, d.max_abs, d.max_at), (n as u64, max, at as u64), "{n}");
             let ulp = a[..n].iter().zip(&b).map(|(x, y)| u64::from(x.to_bits().abs_diff(y.to_bits()))).max();
             assert_eq!(d.max_ulp, ulp.unwrap_or(0), "{n}");
@@ -497,14 +500,15 @@ mod tests {
         let a: Vec<f32> = (0u16..700).map(|n| (f32::from(n) * 0.7).sin()).collect();
         let mut b: Vec<f32> = a.iter().rev().copied().collect();
         b[17] = f32::NAN;
-        let (one, two) = (f32s(&a, &b, 0.1), f32s(&b, &a, 0.1));
-        assert_eq!((one.nans, one.infs), ([0, 1], [0, 0]));
+        let there = f32s(&a, &b, 0.1);
+        let back = f32s(&b, &a, 0.1);
+        assert_eq!((there.nans, there.infs), ([0, 1], [0, 0]));
         let turned = Distance {
-            squares: [two.squares[1], two.squares[0]],
-            nans: [two.nans[1], two.nans[0]],
-            infs: [two.infs[1], two.infs[0]],
-            ..two
+            squares: [back.squares[1], back.squares[0]],
+            nans: [back.nans[1], back.nans[0]],
+            infs: [back.infs[1], back.infs[0]],
+            ..back
         };
-        assert_eq!(one, turned);
+        assert_eq!(there, turned);
     }
 }

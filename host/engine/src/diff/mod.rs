@@ -321,13 +321,16 @@ fn missing(one: &apr_sdk::Tensor, two: &apr_sdk::Tensor, found: &Found) -> Optio
     if found.distance.is_some() {
         return None;
     }
-    let needs = |dtype: apr_sdk::DType| format!("no quantizer plugin knows the values of {dtype}");
-    match found.blocks {
-        Some((differing, all)) => Some(format!("{differing} of {all} blocks differ; {}", needs(one.dtype))),
-        None if one.dtype.is_block() => Some(needs(one.dtype)),
-        None if two.dtype.is_block() => Some(needs(two.dtype)),
-        None => Some(format!("{} and {} have no common measure", one.dtype, two.dtype)),
-    }
+    Some(match found.blocks {
+        Some((differing, all)) => format!("{differing} of {all} blocks differ; {}", unknown(one.dtype)),
+        None if one.dtype.is_block() => unknown(one.dtype),
+        None if two.dtype.is_block() => unknown(two.dtype),
+        None => format!("{} and {} have no common measure", one.dtype, two.dtype),
+    })
+}
+
+fn unknown(dtype: apr_sdk::DType) -> String {
+    format!("no quantizer plugin knows the values of {dtype}")
 }
 
 impl Counts {

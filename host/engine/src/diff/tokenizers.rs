@@ -42,13 +42,14 @@ impl Tokenizers {
     pub fn compared(engine: &Engine, a: &OpenedModel, b: &OpenedModel) -> Result<Tokenizers> {
         let both = [a, b];
         let mut json = map(engine.crew.as_ref(), 2, &|_, side| Side::json(engine, both[side]))?.into_iter();
-        let (one, two) = (json.next().unwrap_or(Ok(None)), json.next().unwrap_or(Ok(None)));
+        let one = json.next().unwrap_or(Ok(None));
+        let two = json.next().unwrap_or(Ok(None));
         if let (Ok(Some(one)), Ok(Some(two))) = (&one, &two)
             && one.inline() == two.inline()
         {
             return Ok(Tokenizers::default());
         }
-        let (one, two) = (Side::of(one), Side::of(two));
+        let [one, two] = [one, two].map(Side::of);
         if let (Side::Unknown(_), Side::Unknown(_)) = (&one, &two)
             && a.format == b.format
             && both.iter().all(|opened| opened.model.tokenizer.is_none())
@@ -58,42 +59,47 @@ impl Tokenizers {
         }
         let (Side::Known(of_a), Side::Known(of_b)) = (&one, &two) else {
             let n_open = [&one, &two].iter().filter(|side| matches!(side, Side::Unknown(_))).count();
-            let (is_open, is_open_twice) = (n_open > 0, n_open > 1);
-            let words = [one.words(), two.words()];
-            return Ok(Tokenizers { words, is_open, is_open_twice, ..Tokenizers::default() });
+            return Ok(Tokenizers {
+                words: [one.words(), two.words()],
+                is_open: n_open > 0,
+                is_open_twice: n_open > 1,
+                ..Tokenizers::default()
+            });
         };
-        let names_steps = |opened: &OpenedModel, tokenizer: &Tokenizer| {
-            let format = engine.registry.format(&opened.format);
-            let has_own = |rule: &DialectRule| matches!(rule, DialectRule::Always(_));
-            tokenizer.pre.is_some() || format.is_ok_and(|format| has_own(&format.manifest.dialect))
-        };
-        let names = [names_steps(a, of_a), names_steps(b, of_b)];
+        let names = [names_steps(engine, a, of_a), names_steps(engine, b, of_b)];
         if a.format == b.format || names == [false, false] {
-            return Ok(Tokenizers::of(&of_a.differences(of_b), |found| found));
+            return Ok(Tokenizers::of(&of_a.differences(of_b)));
         }
         // Either may have been made from the other.
         let turned = names[0] && !names[1];
-        let (whole, named) = if turned { (of_b, of_a) } else { (of_a, of_b) };
-        let mut found = whole.core_differences(named);
+        let [whole, named] = if turned { [of_b, of_a] } else { [of_a, of_b] };
+        let mut differences = whole.core_differences(named);
         if named.core_differences(whole).is_empty() {
-            found = Differences::default();
+            differences = Differences::default();
         }
-        let turn = |mut found: Difference| {
-            if turned {
-                std::mem::swap(&mut found.planned, &mut found.written);
+        let mut tokenizers = Tokenizers::of(&differences);
+        if turned {
+            for difference in &mut tokenizers.counted {
+                std::mem::swap(&mut difference.planned, &mut difference.written);
             }
-            found
-        };
-        let beyond = of_a.differences_beyond_core(of_b);
-        Ok(Tokenizers { uncounted: beyond.listed().to_vec(), ..Tokenizers::of(&found, turn) })
+        }
+        tokenizers.uncounted = of_a.differences_beyond_core(of_b).listed().to_vec();
+        Ok(tokenizers)
     }
 
-    fn of(found: &Differences, turn: impl Fn(Difference) -> Difference) -> Tokenizers {
-        let mut counted: Vec<Difference> = found.listed().iter().cloned().map(turn).collect();
+    fn of(differences: &Differences) -> Tokenizers {
+        let mut counted = differences.listed().to_vec();
         // Last: most follow from other differences.
-        counted.sort_by_key(|found| found.field.starts_with("score"));
-        Tokenizers { counted, more: found.unlisted().collect(), ..Tokenizers::default() }
+        counted.sort_by_key(|difference| difference.field.starts_with("score"));
+        Tokenizers { counted, more: differences.unlisted().collect(), ..Tokenizers::default() }
     }
+}
+
+/// Returns whether a tokenizer may know its steps by their names only, as its format's dialect does.
+fn names_steps(engine: &Engine, opened: &OpenedModel, tokenizer: &Tokenizer) -> bool {
+    let format = engine.registry.format(&opened.format);
+    tokenizer.pre.is_some()
+        || format.is_ok_and(|format| matches!(format.manifest.dialect, DialectRule::Always(_)))
 }
 
 /// Kinds of errors of a tokenizer that is read and not understood.
@@ -111,10 +117,13 @@ impl Side {
     }
 
     fn of(json: Result<Option<Bytes>>) -> Side {
-        let read = |json: Bytes| Tokenizer::from_json(json.inline().unwrap_or_default());
-        match json.and_then(|json| json.map(read).transpose()) {
-            Ok(None) => Side::None,
-            Ok(Some(tokenizer)) => Side::Known(Box::new(tokenizer)),
+        let tokenizer = match json {
+            Ok(None) => return Side::None,
+            Ok(Some(json)) => Tokenizer::from_json(json.inline().unwrap_or_default()),
+            Err(error) => Err(error),
+        };
+        match tokenizer {
+            Ok(tokenizer) => Side::Known(Box::new(tokenizer)),
             Err(error) => {
                 let file = error.file().map(|file| format!("{file}: ")).unwrap_or_default();
                 Side::Unknown(format!("{file}{}", error.message()))

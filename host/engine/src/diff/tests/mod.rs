@@ -22,8 +22,8 @@ const FLOATS: [Float; 3] = [
 
 impl Float {
     fn codes(&self, bytes: &[u8]) -> Vec<u32> {
-        let code = |bytes: &[u8]| bytes.iter().rev().fold(0, |code, byte| code << 8 | u32::from(*byte));
-        bytes.chunks_exact(self.width).map(code).collect()
+        let codes = bytes.chunks_exact(self.width);
+        codes.map(|code| code.iter().rev().fold(0, |code, byte| code << 8 | u32::from(*byte))).collect()
     }
 
     fn bytes(&self, codes: &[u32]) -> Vec<u8> {
@@ -33,15 +33,14 @@ impl Float {
     /// Decodes sign, exponent and mantissa as in IEEE 754.
     fn value(&self, code: u32) -> f64 {
         let greatest = (1 << self.exponent) - 1;
-        let (exponent, fraction) =
-            (code >> self.mantissa & greatest, f64::from(code & ((1 << self.mantissa) - 1)));
-        let small = |n: u32| i32::try_from(n).unwrap();
-        let (bias, shift) = (small(greatest >> 1), small(self.mantissa));
+        let exponent = code >> self.mantissa & greatest;
+        let fraction = f64::from(code & ((1 << self.mantissa) - 1));
+        let [power, bias, shift] = [exponent, greatest >> 1, self.mantissa].map(u32::cast_signed);
         let size = match exponent {
             0 => fraction * 2f64.powi(1 - bias - shift),
             all if all == greatest && fraction == 0.0 => f64::INFINITY,
             all if all == greatest => f64::NAN,
-            _ => (fraction + 2f64.powi(shift)) * 2f64.powi(small(exponent) - bias - shift),
+            _ => (fraction + 2f64.powi(shift)) * 2f64.powi(power - bias - shift),
         };
         if self.is_minus(code) { -size } else { size }
     }
@@ -90,15 +89,16 @@ impl Float {
 
 /// Everything but the sums must match exactly; the sums are computed in another order.
 fn assert_same(found: &Distance, wanted: &Distance, what: &str) {
-    let sums = |d: &Distance| [d.sum_abs, d.sum_squares, d.squares[0], d.squares[1]];
-    for (one, other) in sums(found).into_iter().zip(sums(wanted)) {
-        let near = (one - other).value().abs() <= 1e-12 * other.value();
-        assert!(near, "{what}: {one:?} {other:?}\n{found:?}\n{wanted:?}");
+    let [sums, want] = [found, wanted].map(|d| [d.sum_abs, d.sum_squares, d.squares[0], d.squares[1]]);
+    for (sum, want) in sums.into_iter().zip(want) {
+        let near = (sum - want).value().abs() <= 1e-12 * want.value();
+        assert!(near, "{what}: {sum:?} {want:?}\n{found:?}\n{wanted:?}");
     }
-    let (one, other) = (found.cosine(), wanted.cosine());
-    assert_eq!(one.is_some(), other.is_some(), "{what}");
-    let apart = one.zip(other).map_or(0.0, |(one, other)| (one - other).abs());
-    assert!(apart < 1e-11, "{what}: {one:?} {other:?}");
+    let cosine = found.cosine();
+    let want = wanted.cosine();
+    assert_eq!(cosine.is_some(), want.is_some(), "{what}");
+    let apart = cosine.zip(want).map_or(0.0, |(cosine, want)| (cosine - want).abs());
+    assert!(apart < 1e-11, "{what}: {cosine:?} {want:?}");
     let Distance { sum_abs, sum_squares, squares, product, .. } = *wanted;
     assert_eq!(&Distance { sum_abs, sum_squares, squares, product, ..found.clone() }, wanted, "{what}");
 }
@@ -117,7 +117,7 @@ fn any_bits_of_any_length_give_what_the_definitions_say() {
     let mut random = Random(1);
     for float in &FLOATS {
         let greatest = ((1u32 << float.exponent) - 1) << float.mantissa;
-        let mask = (1u64 << (8 * float.width)) - 1;
+        let mask = u32::MAX >> (32 - 8 * float.width);
         // Masks for each code, with bits to set: any bits; only finite values; subnormals and zeros; only the
         // greatest exponents; only NaN and infinities.
         let kinds: [(u32, u32); 5] = [
@@ -129,16 +129,14 @@ fn any_bits_of_any_length_give_what_the_definitions_say() {
         ];
         for (kind, (cut, besides)) in kinds.into_iter().enumerate() {
             for n in [0, 1, 2, 3, 5, 7, 8, 9, 15, 17, 31, 33, 511, 512, 513, 1023, 1025, 2000] {
-                let mut codes = || -> Vec<u32> {
-                    let code = |n| (n & cut | besides) & u32::try_from(mask).unwrap();
-                    (0..n).map(|_| code(random.next())).collect()
-                };
-                let (a, mut b) = (codes(), codes());
+                let a: Vec<u32> = (0..n).map(|_| (random.next() & cut | besides) & mask).collect();
+                let mut b: Vec<u32> = (0..n).map(|_| (random.next() & cut | besides) & mask).collect();
                 // Some are equal, and some differ in sign.
                 b.iter_mut().zip(&a).step_by(3).for_each(|(b, a)| *b = *a);
                 let sign = 1 << (float.exponent + float.mantissa);
                 b.iter_mut().zip(&a).skip(1).step_by(7).for_each(|(b, a)| *b = *a ^ sign);
-                let (bytes_a, bytes_b) = (float.bytes(&a), float.bytes(&b));
+                let bytes_a = float.bytes(&a);
+                let bytes_b = float.bytes(&b);
                 assert_eq!(float.codes(&bytes_a), a);
                 for tolerance in [0.0, 2f64.powi(-20), 1.0, 1e30] {
                     let measure =

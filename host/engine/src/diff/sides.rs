@@ -255,7 +255,8 @@ impl<'a> Side<'a> {
     ) -> Result<()> {
         let files = &self.opened.files;
         let filled = expression.fill_at(
-            (registry, &|e: Extent, out: &mut [u8]| files.read_at(e.file, e.offset, out)),
+            registry,
+            &|e: Extent, out: &mut [u8]| files.read_at(e.file, e.offset, out),
             at,
             out,
         );

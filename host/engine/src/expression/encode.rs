@@ -3,6 +3,7 @@
 use super::Expression;
 use super::evaluate::{Buffers, Evaluation, Outcome};
 use crate::values::loss::Loss;
+use crate::values::usize_of;
 use apr_sdk::{DType, Quantizer, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -91,7 +92,7 @@ impl Encode {
         let mut changes = self.of.operand_values(of, buffers)?;
         let quantizer = of.registry.quantizer_of(self.to)?;
         self.quantize(quantizer.as_ref(), of, &buffers.values, out)?;
-        let loss = again(quantizer.as_ref(), (self.to, of.row_len), out, buffers)?;
+        let loss = again(quantizer.as_ref(), self.to, of.row_len, out, buffers)?;
         changes.overflowed += became_infinite(buffers);
         Ok(Outcome { changes, loss: Some(loss) })
     }
@@ -101,26 +102,26 @@ impl Encode {
         &self,
         quantizer: &dyn Quantizer,
         of: &Evaluation<'_>,
-        values: &[f32],
-        out: &mut [u8],
+        mut values: &[f32],
+        mut out: &mut [u8],
     ) -> Result<()> {
         let Some(importance) = &self.importance else {
             return quantizer.encode(self.to, values, of.row_len, None, out);
         };
-        let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let n_rows = values.len() as u64 / of.row_len;
-        let (mut values, mut out) = (values, out);
-        let row_bytes = out.len() / place(n_rows).max(1);
-        let (mut row, end) = (importance.first + of.row, importance.first + of.row + n_rows);
+        let row_bytes = out.len() / usize_of(n_rows).max(1);
+        let mut row = importance.first + of.row;
+        let end = row + n_rows;
         while row < end {
             let matrix = row / importance.rows.max(1);
             let here = (matrix + 1).saturating_mul(importance.rows.max(1)).min(end) - row;
-            let (now, later) = values.split_at(place(here * of.row_len));
-            let (made, rest) = out.split_at_mut(row_bytes * place(here));
-            let begin = place(matrix * of.row_len);
-            let own = importance.values.get(begin..begin.saturating_add(place(of.row_len)));
-            quantizer.encode(self.to, now, of.row_len, own.filter(|own| !is_all_zero(own)), made)?;
-            (values, out) = (later, rest);
+            let (rows, later_rows) = values.split_at(usize_of(here * of.row_len));
+            let (blocks, later_blocks) = out.split_at_mut(row_bytes * usize_of(here));
+            let begin = usize_of(matrix * of.row_len);
+            let own = importance.values.get(begin..begin.saturating_add(usize_of(of.row_len)));
+            quantizer.encode(self.to, rows, of.row_len, own.filter(|own| !is_all_zero(own)), blocks)?;
+            values = later_rows;
+            out = later_blocks;
             row += here;
         }
         Ok(())
@@ -130,7 +131,8 @@ impl Encode {
 /// Decodes blocks that were encoded from `buffers.values`, and measures the difference.
 pub(super) fn again(
     quantizer: &dyn Quantizer,
-    (dtype, row_len): (DType, u64),
+    dtype: DType,
+    row_len: u64,
     blocks: &[u8],
     buffers: &mut Buffers,
 ) -> Result<Loss> {
@@ -143,6 +145,6 @@ pub(super) fn again(
 /// Number of finite values that became infinite in their blocks. Values that were not finite are an error in
 /// the caller, unless allowed: then they are encoded as they are.
 pub(super) fn became_infinite(buffers: &Buffers) -> u64 {
-    let became = |(before, after): (&f32, &f32)| before.is_finite() && !after.is_finite();
-    buffers.values.iter().zip(&buffers.again).filter(|(x, y)| became((x, y))).count() as u64
+    let pairs = buffers.values.iter().zip(&buffers.again);
+    pairs.filter(|(before, after)| before.is_finite() && !after.is_finite()).count() as u64
 }

@@ -92,28 +92,23 @@ impl Expression {
     /// Unsupported for an unknown dtype or kind of payload.
     pub fn of(number: usize, tensor: &Tensor) -> Result<Expression> {
         tensor.dtype.require()?;
-        let source = |len, storage| Source { tensor: Some(number), dtype: tensor.dtype, len, storage };
-        match &tensor.payload {
+        let (len, storage) = match &tensor.payload {
             Payload::Extent { extent, view } => {
                 let endian = view.as_ref().map_or(Endian::Little, |view| view.endian);
-                let lies =
-                    Expression::Source(source(extent.len, Storage::Extent { extent: *extent, endian }));
-                match view.as_ref().filter(|view| !view.strides.is_empty()) {
-                    None => Ok(lies),
-                    Some(view) => {
-                        let dims: Vec<_> =
-                            tensor.shape.iter().copied().zip(view.strides.iter().copied()).collect();
-                        Region::over(lies, view.start, &dims)
-                    }
-                }
+                (extent.len, Storage::Extent { extent: *extent, endian })
             }
-            Payload::Blocks { codec } => Ok(Expression::Source(source(
-                tensor.payload_len()?,
-                Storage::Blocks(Box::new(codec.clone())),
-            ))),
-            Payload::Sequential => Ok(Expression::Source(source(tensor.payload_len()?, Storage::Sequential))),
-            Payload::Packed(weight) => unpack::of(number, weight, tensor.dtype),
-            _ => Err(Error::unsupported("payload of a kind that this program does not know")),
+            Payload::Blocks { codec } => (tensor.payload_len()?, Storage::Blocks(Box::new(codec.clone()))),
+            Payload::Sequential => (tensor.payload_len()?, Storage::Sequential),
+            Payload::Packed(weight) => return unpack::of(number, weight, tensor.dtype),
+            _ => return Err(Error::unsupported("payload of a kind that this program does not know")),
+        };
+        let source = Expression::Source(Source { tensor: Some(number), dtype: tensor.dtype, len, storage });
+        match &tensor.payload {
+            Payload::Extent { view: Some(view), .. } if !view.strides.is_empty() => {
+                let dims: Vec<_> = tensor.shape.iter().copied().zip(view.strides.iter().copied()).collect();
+                Region::over(source, view.start, &dims)
+            }
+            _ => Ok(source),
         }
     }
 
@@ -207,10 +202,9 @@ impl Expression {
 
     /// The number of elements; 0 if unknown.
     fn elements(&self) -> u64 {
-        let of = |info: &apr_sdk::DTypeInfo| {
-            Some(self.byte_len().ok()? / u64::from(info.block_bytes) * u64::from(info.block_elements))
-        };
-        self.dtype().info().and_then(of).unwrap_or(0)
+        let Some(info) = self.dtype().info() else { return 0 };
+        let Ok(len) = self.byte_len() else { return 0 };
+        len / u64::from(info.block_bytes) * u64::from(info.block_elements)
     }
 
     /// The stored dtype, before any value is changed.
@@ -317,17 +311,17 @@ impl Expression {
     /// Plugin, with the mismatch, which only a wrong architecture table can cause. Unsupported for a missing
     /// cast, a type that no quantizer knows, or parts of rows where whole rows are needed.
     pub fn check(&self, planned: &Tensor, registry: &Registry) -> Result<()> {
-        let wrong = |what: String| Err(Error::plugin(what).tensor(&planned.name));
         let mut made = 0u64;
         let stored = self.stored_dtype();
         for part in self.parts() {
             let own = part.stored_dtype();
             if own != stored {
-                return wrong(format!("it is made of {stored} and of {own}"));
+                return Err(mismatch(planned, format!("it is made of {stored} and of {own}")));
             }
-            if part.dtype() != planned.dtype {
-                let (have, want) = (part.dtype(), planned.dtype);
-                return wrong(format!("it is made of {have}, and planned as {want}"));
+            let have = part.dtype();
+            let want = planned.dtype;
+            if have != want {
+                return Err(mismatch(planned, format!("it is made of {have}, and planned as {want}")));
             }
             if !part.is_leaf() {
                 let granule = Granule::of(part)?;
@@ -343,7 +337,8 @@ impl Expression {
         }
         let want = checked_payload_len(planned.dtype, &planned.shape)?;
         if made != want {
-            return wrong(format!("it is made of {made} bytes of {}, and needs {want}", planned.dtype));
+            let message = format!("it is made of {made} bytes of {}, and needs {want}", planned.dtype);
+            return Err(mismatch(planned, message));
         }
         Ok(())
     }
@@ -398,7 +393,8 @@ impl Expression {
             }
             at = operand;
         }
-        let (from, to) = (at.dtype(), part.dtype());
+        let from = at.dtype();
+        let to = part.dtype();
         let word = match part {
             Expression::RowScales(_) => "scales of rows",
             Expression::RowCodes(_) => "quantize",
@@ -417,4 +413,9 @@ impl Expression {
     fn any(&self, is_one: &dyn Fn(&Expression) -> bool) -> bool {
         is_one(self) || self.operand().is_some_and(|operand| operand.any(is_one))
     }
+}
+
+/// An error about an expression that computes something else than what is planned.
+fn mismatch(planned: &Tensor, message: String) -> Error {
+    Error::plugin(message).tensor(&planned.name)
 }

@@ -60,10 +60,12 @@ impl Expression {
     ) -> Expression {
         let base = self.untyped();
         let from = base.dtype();
-        let is_stored = || base.parts().iter().all(Expression::is_leaf);
         match (from.is_block(), to.is_block()) {
             _ if from == to => base,
-            (true, true) if is_stored() && registry.repacker((from, to)).is_some() => {
+            (true, true)
+                if base.parts().iter().all(Expression::is_leaf)
+                    && registry.repacker((from, to)).is_some() =>
+            {
                 base.repacked(to, row_len)
             }
             (_, true) => base.each_part(|part, _| part.floats(row_len)).encoded(to, row_len, importance),

@@ -28,8 +28,8 @@ impl Expression {
 impl Repack {
     /// Fails if no plugin can do this.
     pub(super) fn check(&self, registry: &Registry) -> Result<()> {
-        let pair = (self.of.dtype(), self.to);
-        registry.repacker(pair).map(drop).ok_or_else(|| no_way(pair))
+        let from = self.of.dtype();
+        registry.repacker((from, self.to)).map(drop).ok_or_else(|| no_way(from, self.to))
     }
 
     pub(super) fn bytes(
@@ -38,19 +38,20 @@ impl Repack {
         buffers: &mut Buffers,
         out: &mut [u8],
     ) -> Result<Outcome> {
-        let pair @ (from, to) = (self.of.dtype(), self.to);
+        let from = self.of.dtype();
+        let to = self.to;
         buffers.values.resize(of.elements, 0.0);
         // The meaning of the blocks is examined as if they had been quantized.
         of.registry.quantizer_of(from)?.decode(from, of.leaf, of.row_len, &mut buffers.values)?;
         let mut changes = Changes { nonfinite: not_finite(&buffers.values), ..Changes::default() };
-        let repacker = of.registry.repacker(pair).ok_or_else(|| no_way(pair))?;
+        let repacker = of.registry.repacker((from, to)).ok_or_else(|| no_way(from, to))?;
         repacker.repack(from, to, of.leaf, out)?;
-        let loss = again(of.registry.quantizer_of(to)?.as_ref(), (to, of.row_len), out, buffers)?;
+        let loss = again(of.registry.quantizer_of(to)?.as_ref(), to, of.row_len, out, buffers)?;
         changes.overflowed += became_infinite(buffers);
         Ok(Outcome { changes, loss: Some(loss) })
     }
 }
 
-fn no_way((from, to): (DType, DType)) -> Error {
+fn no_way(from: DType, to: DType) -> Error {
     Error::unsupported(format!("no quantizer plugin repacks {from} as {to}"))
 }

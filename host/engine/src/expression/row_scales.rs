@@ -20,19 +20,16 @@ pub struct RowScales {
 impl Expression {
     /// The scales that belong to these integers; `None` if they are something else.
     pub fn row_scales(&self) -> Option<Expression> {
-        let of_part = |part: &Expression| match part {
+        match self {
+            Expression::Concat(parts) => {
+                parts.iter().map(Expression::row_scales).collect::<Option<_>>().map(Expression::Concat)
+            }
             Expression::RowCodes(codes) => {
                 let RowCodes { of, to, row_len } = &**codes;
                 let scales = RowScales { of: of.clone(), bits: bits(*to), row_len: *row_len };
                 Some(Expression::RowScales(Box::new(scales)))
             }
             _ => None,
-        };
-        match self {
-            Expression::Concat(parts) => {
-                parts.iter().map(of_part).collect::<Option<_>>().map(Expression::Concat)
-            }
-            one => of_part(one),
         }
     }
 }

@@ -12,3 +12,8 @@ pub mod rule_codes;
 pub mod slice;
 pub mod spread;
 pub mod swap;
+
+/// A number of bytes or elements in memory; one that no memory holds becomes the greatest, which no slice has.
+pub(crate) fn usize_of(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

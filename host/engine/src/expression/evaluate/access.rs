@@ -43,38 +43,28 @@ impl Expression {
     /// # Errors
     /// Unsupported for an unknown dtype.
     pub fn access(&self) -> Result<Access<'_>> {
-        let at_once = |extent, endian, info: &'static DTypeInfo| match endian {
-            Endian::Big if !info.swap.is_empty() => Access::Swap(extent, info),
-            _ => Access::Copy(extent),
-        };
-        let in_extent = |of: &Expression| match of {
-            Expression::Source(Source { storage: Storage::Extent { extent, endian }, .. }) => {
-                Ok((*extent, *endian))
-            }
-            Expression::Spool(spool) => {
-                Ok((Extent::new(SPOOL, spool.at, spool.of.byte_len()?), Endian::Little))
-            }
-            _ => Err(Error::plugin("a region needs a source that lies in one extent")),
-        };
         match self.leaf() {
             Expression::Fill(fill) => Ok(Access::Held(&fill.bytes)),
             Expression::Source(source) => match (&source.storage, source.tensor) {
-                (Storage::Extent { extent, endian }, _) => Ok(at_once(*extent, *endian, unit(source.dtype)?)),
+                (Storage::Extent { extent, endian }, _) => {
+                    Ok(Access::run(*extent, *endian, unit(source.dtype)?))
+                }
                 (Storage::Blocks(codec), Some(tensor)) => Ok(Access::Decode { tensor, codec }),
                 (Storage::Sequential, Some(tensor)) => Ok(Access::Stream { tensor }),
                 (Storage::Packed(of), _) => {
-                    let (dtype, units) =
-                        (source.dtype, source.len / u64::from(unit(source.dtype)?.block_bytes));
+                    let dtype = source.dtype;
+                    let units = source.len / u64::from(unit(dtype)?.block_bytes);
                     Ok(Access::Unpack(Box::new(Unpack { of, dtype, start: 0, dims: vec![(units, 1)] })))
                 }
                 _ => Err(Error::plugin("compressed payload without a tensor")),
             },
             Expression::Region(region) => {
                 if let Expression::Source(Source { dtype, storage: Storage::Packed(of), .. }) = &region.of {
-                    let (dtype, start, dims) = (*dtype, region.start, merged(&region.dims));
-                    return Ok(Access::Unpack(Box::new(Unpack { of, dtype, start, dims })));
+                    let dims = merged(&region.dims);
+                    let unpack = Unpack { of, dtype: *dtype, start: region.start, dims };
+                    return Ok(Access::Unpack(Box::new(unpack)));
                 }
-                let (extent, endian) = in_extent(&region.of)?;
+                let (extent, endian) = region.of.extent()?;
                 let info = unit(region.of.dtype())?;
                 let each = u64::from(info.block_bytes);
                 let dims = merged(&region.dims);
@@ -85,18 +75,39 @@ impl Expression {
                 };
                 if let Some(run) = run {
                     let extent = Extent::new(extent.file, extent.offset + region.start * each, run * each);
-                    return Ok(at_once(extent, endian, info));
+                    return Ok(Access::run(extent, endian, info));
                 }
                 let (shape, strides): (Vec<u64>, Vec<u64>) = dims.into_iter().unzip();
                 let view = View { strides, start: region.start, endian };
                 Ok(Access::Gather(Box::new(Gather::new(extent, &view, info, &shape))))
             }
-            spool => Ok(Access::Copy(in_extent(spool)?.0)),
+            spool => Ok(Access::Copy(spool.extent()?.0)),
+        }
+    }
+
+    /// The extent that a source or a spool lies in, and its byte order.
+    fn extent(&self) -> Result<(Extent, Endian)> {
+        match self {
+            Expression::Source(Source { storage: Storage::Extent { extent, endian }, .. }) => {
+                Ok((*extent, *endian))
+            }
+            Expression::Spool(spool) => {
+                Ok((Extent::new(SPOOL, spool.at, spool.of.byte_len()?), Endian::Little))
+            }
+            _ => Err(Error::plugin("a region needs a source that lies in one extent")),
         }
     }
 }
 
 impl Access<'_> {
+    /// The way to obtain all of an extent.
+    fn run(extent: Extent, endian: Endian, info: &'static DTypeInfo) -> Access<'static> {
+        match endian {
+            Endian::Big if !info.swap.is_empty() => Access::Swap(extent, info),
+            _ => Access::Copy(extent),
+        }
+    }
+
     /// The word for it in a plan; `None` for a copy.
     pub fn name(&self) -> Option<&'static str> {
         match self {
@@ -172,12 +183,10 @@ impl Access<'_> {
         at: u64,
         out: &mut [u8],
     ) -> Result<Option<u32>> {
-        let piece =
-            |extent: &Extent, out: &[u8]| Extent::new(extent.file, extent.offset + at, out.len() as u64);
         match self {
-            Access::Copy(extent) => read(piece(extent, out), out).map(|()| None),
-            Access::Swap(extent, info) => {
-                read(piece(extent, out), out)?;
+            Access::Copy(extent) | Access::Swap(extent, _) => {
+                read(Extent::new(extent.file, extent.offset + at, out.len() as u64), out)?;
+                let Access::Swap(_, info) = self else { return Ok(None) };
                 let before = crc32fast::hash(out);
                 swap::reverse_fields(info, out);
                 Ok(Some(before))

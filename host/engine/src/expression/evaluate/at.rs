@@ -3,6 +3,7 @@
 use super::{Buffers, Evaluation, Read};
 use crate::expression::{Expression, Granule};
 use crate::registry::Registry;
+use crate::values::usize_of;
 use apr_sdk::Result;
 
 impl Expression {
@@ -22,25 +23,26 @@ impl Expression {
     ///
     /// # Errors
     /// Any error from reading and the quantizers.
-    pub fn fill_at(&self, (registry, read): (&Registry, Read<'_>), at: u64, out: &mut [u8]) -> Result<()> {
-        let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let (mut start, end) = (0u64, at + out.len() as u64);
+    pub fn fill_at(&self, registry: &Registry, read: Read<'_>, at: u64, out: &mut [u8]) -> Result<()> {
+        let end = at + out.len() as u64;
+        let mut part_end = 0u64;
         for part in self.parts() {
-            let len = part.byte_len()?;
-            let (from, to) = (start.max(at), (start + len).min(end));
-            let begin = start;
-            start += len;
+            let begin = part_end;
+            part_end += part.byte_len()?;
+            let from = begin.max(at);
+            let to = part_end.min(end);
             if from >= to {
                 continue;
             }
-            let run = out.get_mut(place(from - at)..place(to - at)).unwrap_or_default();
-            let (within, access) = (from - begin, part.access()?);
+            let run = out.get_mut(usize_of(from - at)..usize_of(to - at)).unwrap_or_default();
+            let within = from - begin;
+            let access = part.access()?;
             if part.is_leaf() {
                 access.fill(&read, within, run)?;
                 continue;
             }
             let granule = Granule::of(part)?;
-            let mut leaf = vec![0; place(granule.before(to - from))];
+            let mut leaf = vec![0; usize_of(granule.before(to - from))];
             access.fill(&read, granule.before(within), &mut leaf)?;
             let of = Evaluation::new(granule, registry, &leaf, within)?;
             part.evaluate(&of, &mut Buffers::default(), run)?;

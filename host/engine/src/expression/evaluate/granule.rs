@@ -27,10 +27,12 @@ impl Granule {
     /// Unsupported for an unknown dtype, or rows that are not whole blocks; LimitExceeded for rows that are
     /// too long to be held in memory.
     pub fn of(expression: &Expression) -> Result<Granule> {
-        let (from, to) = (expression.leaf().dtype(), expression.dtype());
+        let from = expression.leaf().dtype();
+        let to = expression.dtype();
         let Some(row_len) = expression.row_len() else {
-            let bytes = |dtype| unit(dtype).map(|info| u64::from(info.block_bytes));
-            return Ok(Granule { before: bytes(from)?, after: bytes(to)?, elements: 1, is_row: false });
+            let before = unit(from)?.block_bytes.into();
+            let after = unit(to)?.block_bytes.into();
+            return Ok(Granule { before, after, elements: 1, is_row: false });
         };
         // Empty rows are cut as if they were blocks: there is no byte to cut.
         let elements = match row_len {
@@ -38,7 +40,8 @@ impl Granule {
             row_len => row_len,
         };
         let made = if matches!(expression, Expression::RowScales(_)) { 1 } else { elements };
-        let (before, after) = (checked_payload_len(from, &[elements])?, checked_payload_len(to, &[made])?);
+        let before = checked_payload_len(from, &[elements])?;
+        let after = checked_payload_len(to, &[made])?;
         let granule = Granule { before, after, elements, is_row: true };
         if granule.widest() > MOST_ROW {
             let message = format!(
@@ -121,14 +124,15 @@ mod tests {
     use crate::expression::Expression;
     use apr_sdk::{DType, ErrorKind, Payload, Tensor};
 
+    fn quantized(row_len: u64) -> Result<Granule> {
+        let payload = Payload::Sequential;
+        let tensor = Tensor { name: "t".to_owned(), dtype: DType::F32, shape: vec![1, row_len], payload };
+        let codes = Expression::of(0, &tensor).unwrap().row_codes(DType::I8, row_len);
+        Granule::of(&codes.parts()[0])
+    }
+
     #[test]
     fn rows_that_no_memory_holds_are_refused() {
-        let quantized = |row_len| {
-            let (name, shape) = (String::from("t"), vec![1, row_len]);
-            let tensor = Tensor { name, dtype: DType::F32, shape, payload: Payload::Sequential };
-            let codes = Expression::of(0, &tensor).unwrap().row_codes(DType::I8, row_len);
-            Granule::of(&codes.parts()[0])
-        };
         assert!(quantized(MOST_ROW / 4).is_ok());
         let error = quantized(MOST_ROW / 4 + 1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded);

@@ -7,7 +7,8 @@ use super::{Buffers, Evaluation};
 use crate::crew::map;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
-use apr_sdk::{DType, DTypeKind, Error, Result};
+use crate::values::usize_of;
+use apr_sdk::{DType, DTypeKind, Result};
 use std::ops::ControlFlow;
 
 /// A question about the values of an expression.
@@ -58,27 +59,30 @@ fn holds(engine: &Engine, source: &OpenedModel, part: &Expression, criterion: Cr
     }
     part.check_ways(&engine.registry)?;
     let granule = Granule::of(part)?;
-    let (mut out, mut buffers, mut holds, mut at) = (Vec::new(), Buffers::default(), true, 0);
-    let mut each = |bytes: &[u8]| {
-        let mut of = Evaluation::new(granule, &engine.registry, bytes, at)?;
-        of.counts_undone = matches!(criterion, Criterion::Undone);
-        out.resize(usize::try_from(granule.after(bytes.len() as u64)).unwrap_or(usize::MAX), 0);
-        let made = part.evaluate(&of, &mut buffers, &mut out)?;
-        at += out.len() as u64;
-        holds = match criterion {
-            Criterion::Exact => made.changes.is_exact(),
-            Criterion::Zero => is_zero(&out, part),
-            Criterion::Undone => made.changes.is_undone(),
-        };
-        Ok(if holds { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    };
     let leaf = part.leaf();
-    let shown = |e: Error| match leaf.source_tensor().and_then(|n| source.model.tensors.get(n)) {
-        Some(tensor) => source.files.show(e.tensor(&tensor.name)),
-        None => source.files.show(e),
-    };
+    let tensor = leaf.source_tensor().and_then(|n| source.model.tensors.get(n));
+    let mut out = Vec::new();
+    let mut buffers = Buffers::default();
+    let mut holds = true;
+    let mut at = 0;
     for whole in leaf.without_spool().parts() {
-        in_pieces(engine, source, whole.clone(), granule.before, &mut each).map_err(shown)?;
+        let read = in_pieces(engine, source, whole.clone(), granule.before, &mut |bytes| {
+            let mut of = Evaluation::new(granule, &engine.registry, bytes, at)?;
+            of.counts_undone = matches!(criterion, Criterion::Undone);
+            out.resize(usize_of(granule.after(bytes.len() as u64)), 0);
+            let outcome = part.evaluate(&of, &mut buffers, &mut out)?;
+            at += out.len() as u64;
+            holds = match criterion {
+                Criterion::Exact => outcome.changes.is_exact(),
+                Criterion::Zero => is_zero(&out, part),
+                Criterion::Undone => outcome.changes.is_undone(),
+            };
+            Ok(if holds { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        });
+        read.map_err(|error| match tensor {
+            Some(tensor) => source.files.show(error.tensor(&tensor.name)),
+            None => source.files.show(error),
+        })?;
     }
     Ok(holds)
 }

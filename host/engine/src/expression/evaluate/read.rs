@@ -17,7 +17,9 @@ fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> 
     let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
     if !leaf.is_leaf() {
         // The values of packed weights, in their own type.
-        let (granule, mut panel, mut held) = (Granule::of(&leaf)?, Panel::default(), Vec::new());
+        let granule = Granule::of(&leaf)?;
+        let mut panel = Panel::default();
+        let mut held = Vec::new();
         let mut buffers = Buffers::default();
         return Ok(Box::new(move |at, out| {
             let before = granule.before(out.len() as u64);
@@ -32,7 +34,8 @@ fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> 
     }
     Ok(match leaf.access()? {
         Access::Decode { tensor, codec } => {
-            let (list, mut decoder) = (BlockList::read(engine, opened, tensor)?, Decoder::default());
+            let list = BlockList::read(engine, opened, tensor)?;
+            let mut decoder = Decoder::default();
             let codec = codec.clone();
             Box::new(move |at, out| decoder.fill(opened, (tensor, &codec), &list, at, out))
         }
@@ -71,13 +74,12 @@ impl<'a> Windows<'a> {
     ) -> Result<Windows<'a>> {
         let len = leaf.byte_len()?;
         let access = leaf.access()?;
-        let whole = |len: u64| (len - len % granule).max(granule);
-        let made = match leaf.is_leaf() {
-            true => None,
-            false => Some(Granule::of(&leaf)?),
-        };
-        let after = |len: u64| made.as_ref().map_or(len, |made| made.after(len));
-        let (window, tile_len) = (whole(after(access.window())), whole(after(access.tile_len())));
+        let mut lens = [access.window(), access.tile_len()];
+        if !leaf.is_leaf() {
+            let made = Granule::of(&leaf)?;
+            lens = lens.map(|len| made.after(len));
+        }
+        let [window, tile_len] = lens.map(|len| (len - len % granule).max(granule));
         let fill = filled(engine, opened, leaf)?;
         Ok(Windows { engine, fill, buffer: Vec::new(), window, tile_len, len, at: 0 })
     }
@@ -89,8 +91,7 @@ impl<'a> Windows<'a> {
         }
         self.engine.check_cancelled()?;
         let n = (self.len - self.at).min(self.window);
-        let too_long = |_| Error::limit("a tile does not fit memory");
-        self.buffer.resize(usize::try_from(n).map_err(too_long)?, 0);
+        self.buffer.resize(usize::try_from(n).map_err(|_| Error::limit("a tile does not fit memory"))?, 0);
         (self.fill)(self.at, &mut self.buffer)?;
         self.at += n;
         Ok(true)
@@ -126,9 +127,8 @@ impl<'a> Ascending<'a> {
         const PASSED: u64 = 1 << 16;
         self.engine.check_cancelled()?;
         let Some((begin, held)) = &mut self.held else { return (self.fill)(at, out) };
-        let end = |begin: u64, held: &[u8]| begin + held.len() as u64;
-        while end(*begin, held) < at {
-            *begin = end(*begin, held);
+        while *begin + (held.len() as u64) < at {
+            *begin += held.len() as u64;
             held.resize(usize::try_from((at - *begin).min(PASSED)).unwrap_or(1), 0);
             (self.fill)(*begin, held)?;
         }
@@ -164,8 +164,9 @@ impl<'a> InPieces<'a> {
     /// the file as the user typed it and the tensor.
     pub fn new(engine: &'a Engine, opened: &'a OpenedModel, tensor: usize) -> Result<InPieces<'a>> {
         let decl = &opened.model.tensors[tensor];
-        let windows = || Windows::new(engine, opened, Expression::of(tensor, decl)?, 1);
-        let windows = windows().map_err(|e| opened.files.show(e.tensor(&decl.name)))?;
+        let leaf = Expression::of(tensor, decl);
+        let windows = leaf.and_then(|leaf| Windows::new(engine, opened, leaf, 1));
+        let windows = windows.map_err(|e| opened.files.show(e.tensor(&decl.name)))?;
         Ok(InPieces { windows, opened, tensor, taken: 0, piece: Vec::new() })
     }
 
@@ -204,9 +205,10 @@ pub fn stream(
     each: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let decl = &opened.model.tensors[tensor];
-    let mut each = |bytes: &[u8]| each(bytes).map(ControlFlow::Continue);
-    let mut pieces = || in_pieces(engine, opened, Expression::of(tensor, decl)?, 1, &mut each);
-    pieces().map_err(|e| opened.files.show(e.tensor(&decl.name)))
+    let read = Expression::of(tensor, decl).and_then(|leaf| {
+        in_pieces(engine, opened, leaf, 1, &mut |bytes| each(bytes).map(ControlFlow::Continue))
+    });
+    read.map_err(|e| opened.files.show(e.tensor(&decl.name)))
 }
 
 /// Passes the bytes of a leaf to `each`, in order, in pieces of at most one tile that are multiples of

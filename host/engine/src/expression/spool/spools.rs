@@ -90,8 +90,10 @@ impl Spools {
         if let Some(at) = self.places.get(of) {
             return Ok(*at);
         }
-        let too_long = || Error::unsupported("what must be spooled passes 2^64 bytes");
-        let (at, end) = (self.len, self.len.checked_add(of.byte_len()?).ok_or_else(too_long)?);
+        let at = self.len;
+        let Some(end) = at.checked_add(of.byte_len()?) else {
+            return Err(Error::unsupported("what must be spooled passes 2^64 bytes"));
+        };
         for part in of.parts() {
             if let Access::Gather(gather) = part.access()? {
                 self.files.insert(gather.extent().file);

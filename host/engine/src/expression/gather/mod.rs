@@ -6,7 +6,7 @@
 
 mod scatter;
 
-use crate::values::swap;
+use crate::values::{swap, usize_of};
 use apr_sdk::{DTypeInfo, Endian, Extent, Result, View};
 use scatter::{Plane, scatter};
 
@@ -85,8 +85,10 @@ impl Gather {
         let mut by_stride: Vec<usize> = (0..dims.len()).filter(|&d| dims[d].1 > 0).collect();
         by_stride.sort_by_key(|&d| dims[d].1);
         let element = u64::from(info.block_bytes);
-        let (swap, start, side) = (view.endian == Endian::Big, view.start, Vec::new());
-        let mut gather = Gather { extent, info, swap, start, dims, by_stride, side, sizes, element };
+        let swap = view.endian == Endian::Big;
+        let start = view.start;
+        let mut gather =
+            Gather { extent, info, swap, start, dims, by_stride, side: Vec::new(), sizes, element };
         gather.side = gather.choose_side();
         gather
     }
@@ -116,20 +118,9 @@ impl Gather {
         let n_dims = self.dims.len();
         let mut side = vec![1; n_dims];
         let most = (self.sizes.part / self.element).max(1);
-        let room = |side: &[u64]| most / side.iter().product::<u64>().max(1);
-        let next = |side: &[u64], order: &mut dyn Iterator<Item = usize>| {
-            let mut run = 1;
-            for d in order {
-                run *= side[d];
-                if side[d] < self.dims[d].0 {
-                    return (run, Some(d));
-                }
-            }
-            (run, None)
-        };
         loop {
-            let in_file = next(&side, &mut self.runs().iter().copied());
-            let in_output = next(&side, &mut (0..n_dims).rev());
+            let in_file = self.run_along(&side, self.runs().iter().copied());
+            let in_output = self.run_along(&side, (0..n_dims).rev());
             if in_file.0.min(in_output.0) * self.element >= self.sizes.long {
                 break;
             }
@@ -138,17 +129,28 @@ impl Gather {
                 (_, (_, Some(d))) | ((_, Some(d)), _) => d,
                 _ => break,
             };
-            let by = room(&side).min(2);
-            if by < 2 {
+            if most / side.iter().product::<u64>().max(1) < 2 {
                 break;
             }
-            side[grow] = (side[grow] * by).min(self.dims[grow].0);
+            side[grow] = (side[grow] * 2).min(self.dims[grow].0);
         }
         // Equalizes the sizes of boxes, so that none is a sliver.
         for (side, (size, _)) in side.iter_mut().zip(&self.dims) {
             *side = size.div_ceil(size.div_ceil(*side).max(1)).max(1);
         }
         side
+    }
+
+    /// The run of a box along dimensions in this order, and the first of them that it does not cover.
+    fn run_along(&self, side: &[u64], order: impl Iterator<Item = usize>) -> (u64, Option<usize>) {
+        let mut run = 1;
+        for d in order {
+            run *= side[d];
+            if side[d] < self.dims[d].0 {
+                return (run, Some(d));
+            }
+        }
+        (run, None)
     }
 
     /// The dimensions that can be read in one run: each begins close to the end of the one before.
@@ -167,8 +169,10 @@ impl Gather {
     /// order, or it is at most a tile.
     pub fn is_ascending(&self) -> bool {
         let total = self.dims.iter().fold(self.element, |bytes, (size, _)| bytes.saturating_mul(*size));
-        let is_run = |(size, stride): &(u64, u64)| *stride == 1 && size * self.element >= self.sizes.gap;
-        total <= self.sizes.strip || self.dims.last().is_some_and(is_run)
+        match self.dims.last() {
+            Some((size, 1)) if size * self.element >= self.sizes.gap => true,
+            _ => total <= self.sizes.strip,
+        }
     }
 
     /// The number of boxes.
@@ -201,17 +205,18 @@ impl Gather {
         let run: u64 = part.size[cut..].iter().product();
         let steps = row_major(self.dims.iter().map(|(size, _)| *size));
         let begin: u64 = part.first.iter().zip(&steps).map(|(at, step)| at * step).sum();
-        let (element, size) = (self.element, part.size[..cut].to_vec());
+        let element = self.element;
+        let size = part.size[..cut].to_vec();
         let count: u64 = size.iter().product();
-        let offset = move |mut number: u64| {
+        let offsets = (0..count).map(move |mut number| {
             let mut at = begin;
             for (size, step) in size.iter().zip(&steps).rev() {
                 at += number % size * step;
                 number /= size;
             }
             at * element
-        };
-        (run * element, (0..count).map(offset))
+        });
+        (run * element, offsets)
     }
 
     /// Fills `out` with the bytes at offset `at` of the result; both are whole elements. `strip` is reused
@@ -247,12 +252,17 @@ impl Gather {
                     break;
                 }
             }
-            let (now, later) = rest.split_at_mut(usize::try_from(taken * self.element).unwrap_or(usize::MAX));
+            let (now, later) = rest.split_at_mut(self.bytes(taken));
             self.read_part(read, &part, now, strip)?;
             rest = later;
             done += taken;
         }
         Ok(())
+    }
+
+    /// Bytes of so many elements.
+    fn bytes(&self, elements: u64) -> usize {
+        usize_of(elements * self.element)
     }
 
     /// Fills `out` with a box, row-major. `strip` is reused between calls.
@@ -266,10 +276,8 @@ impl Gather {
         out: &mut [u8],
         strip: &mut Vec<u8>,
     ) -> Result<()> {
-        let (n_dims, last) = (self.dims.len(), self.dims.len() - 1);
-        let place = |at: &[u64]| -> u64 {
-            self.start + at.iter().zip(&self.dims).map(|(at, (_, stride))| at * stride).sum::<u64>()
-        };
+        let n_dims = self.dims.len();
+        let last = n_dims - 1;
         // The extent of one read: dimensions that are close together, the last of them as far as memory
         // allows.
         let mut step = vec![1; n_dims];
@@ -295,7 +303,6 @@ impl Gather {
             step[last] =
                 part.size[last].min(self.sizes.runs).min((self.sizes.strip / (reach * self.element)).max(1));
         }
-        let bytes = |elements: u64| usize::try_from(elements * self.element).unwrap_or(usize::MAX);
         let to = row_major(part.size.iter().copied());
         let mut at = vec![0; n_dims];
         loop {
@@ -306,18 +313,19 @@ impl Gather {
             if apart {
                 from[last] = reach;
             }
-            let need = bytes(reach * n_reads);
+            let need = self.bytes(reach * n_reads);
             if strip.len() < need {
                 strip.resize(need, 0);
             }
             let mut index: Vec<u64> = at.iter().zip(&part.first).map(|(at, first)| at + first).collect();
-            for run in strip[..need].chunks_exact_mut(bytes(reach)) {
-                let offset = self.extent.offset + place(&index) * self.element;
+            for run in strip[..need].chunks_exact_mut(self.bytes(reach)) {
+                let steps = index.iter().zip(&self.dims).map(|(at, (_, stride))| at * stride);
+                let offset = self.extent.offset + (self.start + steps.sum::<u64>()) * self.element;
                 read(Extent::new(self.extent.file, offset, run.len() as u64), run)?;
                 index[last] += 1;
             }
             let begin: u64 = at.iter().zip(&to).map(|(at, to)| at * to).sum();
-            self.place_strip(&size, &from, &to, &strip[..need], &mut out[bytes(begin)..]);
+            self.place_strip(&size, &from, &to, &strip[..need], &mut out[self.bytes(begin)..]);
             // The next strip, in output order.
             let next = (0..n_dims).rev().find(|&d| {
                 at[d] += step[d];
@@ -340,30 +348,29 @@ impl Gather {
     /// Moves a strip into place, plane by plane: across the output's run and along the file's.
     fn place_strip(&self, size: &[u64], from: &[u64], to: &[u64], strip: &[u8], out: &mut [u8]) {
         let last = size.len() - 1;
-        let long = |d: &&usize| **d != last && size[**d] > 1;
-        let across = self.by_stride.iter().find(long).copied();
+        let across = self.by_stride.iter().copied().find(|&d| d != last && size[d] > 1);
         // A dimension without a stride in the file serves as rows just as well.
         let across = across.or_else(|| (0..last).find(|&d| size[d] > 1));
-        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let plane = Plane {
-            rows: across.map_or(1, |d| number(size[d])),
-            columns: number(size[last]),
-            from_row: across.map_or(0, |d| number(from[d])),
-            from_column: number(from[last]),
-            to_row: across.map_or(0, |d| number(to[d])),
+            rows: across.map_or(1, |d| usize_of(size[d])),
+            columns: usize_of(size[last]),
+            from_row: across.map_or(0, |d| usize_of(from[d])),
+            from_column: usize_of(from[last]),
+            to_row: across.map_or(0, |d| usize_of(to[d])),
         };
         let others: Vec<usize> = (0..last).filter(|&d| Some(d) != across && size[d] > 1).collect();
         let count: u64 = others.iter().map(|&d| size[d]).product();
         for mut n in 0..count {
-            let (mut source, mut target) = (0, 0);
+            let mut source = 0;
+            let mut target = 0;
             for &d in others.iter().rev() {
                 let at = n % size[d];
                 n /= size[d];
                 source += at * from[d];
                 target += at * to[d];
             }
-            let (source, target) = (number(source * self.element), number(target * self.element));
-            scatter(number(self.element), plane, &strip[source..], &mut out[target..]);
+            let out = &mut out[self.bytes(target)..];
+            scatter(usize_of(self.element), plane, &strip[self.bytes(source)..], out);
         }
     }
 }

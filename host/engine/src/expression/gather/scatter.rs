@@ -90,7 +90,8 @@ mod tests {
                     let mut to = vec![255; rows * to_row * width];
                     scatter(width, Plane { rows, columns, from_row, from_column, to_row }, &from, &mut to);
                     for (at, element) in to.chunks_exact(width).enumerate() {
-                        let (row, column) = (at / to_row, at % to_row);
+                        let row = at / to_row;
+                        let column = at % to_row;
                         let source = (row * from_row + column * from_column) * width;
                         let want =
                             if column < columns { &from[source..][..width] } else { &[255; 16][..width] };

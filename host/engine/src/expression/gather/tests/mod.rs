@@ -10,7 +10,8 @@ fn slowly(file: &[u8], view: &View, info: &DTypeInfo, shape: &[u64]) -> Vec<u8> 
     let width = info.block_bytes as usize;
     let mut out = Vec::new();
     for number in 0..shape.iter().product::<u64>() {
-        let (mut rest, mut at) = (number, view.start);
+        let mut rest = number;
+        let mut at = view.start;
         for (size, stride) in shape.iter().zip(&view.strides).rev() {
             at += rest % size * stride;
             rest /= size;
@@ -36,9 +37,11 @@ fn check(dtype: DType, shape: &[u64], strides: &[u64], start: u64, endian: Endia
         out.copy_from_slice(&file[e.offset as usize..][..e.len as usize]);
         Ok(())
     };
-    let case = || format!("{dtype} {shape:?} {strides:?} {endian:?} {sizes:?}");
+    let case = format!("{dtype} {shape:?} {strides:?} {endian:?} {sizes:?}");
     // All boxes together cover each byte exactly once.
-    let (mut strip, mut all, mut times) = (Vec::new(), vec![0; want.len()], vec![0; want.len()]);
+    let mut strip = Vec::new();
+    let mut all = vec![0; want.len()];
+    let mut times = vec![0; want.len()];
     for number in 0..gather.n_parts() {
         let part = gather.part(number);
         let mut dense = vec![0; (part.size.iter().product::<u64>() * gather.element) as usize];
@@ -49,15 +52,15 @@ fn check(dtype: DType, shape: &[u64], strides: &[u64], start: u64, endian: Endia
             times[at as usize..][..run as usize].iter_mut().for_each(|n| *n += 1);
         }
     }
-    assert!(times.iter().all(|&n| n == 1), "{}", case());
-    assert_eq!(all, want, "{}", case());
+    assert!(times.iter().all(|&n| n == 1), "{case}");
+    assert_eq!(all, want, "{case}");
     // Any range.
     let elements = shape.iter().product::<u64>();
     for (from, to) in [(0, elements), (0, 1), (elements / 3, elements), (elements / 5, elements / 2 + 1)] {
-        let (from, to) = ((from * gather.element) as usize, (to * gather.element) as usize);
+        let [from, to] = [from, to].map(|number| (number * gather.element) as usize);
         let mut out = vec![0; to - from];
         gather.fill(&read, from as u64, &mut out, &mut strip).unwrap();
-        assert_eq!(out, want[from..to], "{} {from}..{to}", case());
+        assert_eq!(out, want[from..to], "{case} {from}..{to}");
     }
 }
 
@@ -149,31 +152,32 @@ fn boxes_are_long_both_ways_and_bounded() {
     }
 }
 
+fn gather(shape: &[u64], strides: &[u64]) -> Gather {
+    let view = View { strides: strides.to_vec(), start: 0, endian: Endian::Little };
+    Gather::new(Extent::new(0, 0, 1 << 40), &view, DType::F32.info().unwrap(), shape)
+}
+
+/// Bytes of the first box, and of its runs in the output.
+fn first_box(gather: &Gather) -> (u64, u64) {
+    let part = gather.part(0);
+    (part.size.iter().product::<u64>() * 4, gather.runs_of(&part).0)
+}
+
 #[test]
 fn boxes_are_small_where_both_runs_are_long_and_favour_the_output() {
-    let info = DType::F32.info().unwrap();
-    let boxed = |shape: &[u64], strides: &[u64]| {
-        let view = View { strides: strides.to_vec(), start: 0, endian: Endian::Little };
-        let gather = Gather::new(Extent::new(0, 0, 1 << 32), &view, info, shape);
-        let part = gather.part(0);
-        (part.size.iter().product::<u64>() * 4, gather.runs_of(&part).0)
-    };
     // Permuted rows: half a MiB is read at once, and the whole box is one run in the output.
-    assert_eq!(boxed(&[32, 64, 2, 4096], &[1 << 19, 4096, 1 << 18, 1]), (1 << 20, 1 << 20));
+    let permuted = gather(&[32, 64, 2, 4096], &[1 << 19, 4096, 1 << 18, 1]);
+    assert_eq!(first_box(&permuted), (1 << 20, 1 << 20));
     // A transpose.
-    assert_eq!(boxed(&[4096, 4096], &[1, 4096]), (8 << 20, 8 << 20));
-    assert_eq!(boxed(&[16384, 16384], &[1, 16384]), (8 << 20, 16 << 10));
+    assert_eq!(first_box(&gather(&[4096, 4096], &[1, 4096])), (8 << 20, 8 << 20));
+    assert_eq!(first_box(&gather(&[16384, 16384], &[1, 16384])), (8 << 20, 16 << 10));
 }
 
 #[test]
 fn long_runs_and_small_views_can_be_had_tile_by_tile() {
-    let is_ascending = |shape: &[u64], strides: &[u64]| {
-        let view = View { strides: strides.to_vec(), start: 0, endian: Endian::Little };
-        Gather::new(Extent::new(0, 0, 1 << 40), &view, DType::F32.info().unwrap(), shape).is_ascending()
-    };
     // Reordered rows; a transpose; rows of 4000 bytes; a transpose the size of a tile.
-    assert!(is_ascending(&[32, 64, 2, 4096], &[128 * 4096, 4096, 64 * 4096, 1]));
-    assert!(!is_ascending(&[4096, 4096], &[1, 4096]));
-    assert!(!is_ascending(&[1000, 1000], &[2000, 1]));
-    assert!(is_ascending(&[512, 512], &[1, 512]));
+    assert!(gather(&[32, 64, 2, 4096], &[128 * 4096, 4096, 64 * 4096, 1]).is_ascending());
+    assert!(!gather(&[4096, 4096], &[1, 4096]).is_ascending());
+    assert!(!gather(&[1000, 1000], &[2000, 1]).is_ascending());
+    assert!(gather(&[512, 512], &[1, 512]).is_ascending());
 }

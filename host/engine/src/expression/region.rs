@@ -5,7 +5,7 @@ use super::concat::concat;
 use super::source::{Source, Storage, unit};
 use super::spool::Spool;
 use super::{Expression, Fill, Granule};
-use apr_sdk::{Error, Extent, Result, Tensor};
+use apr_sdk::{DType, Error, Extent, Result, Tensor};
 
 /// A box of stored elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ impl Expression {
     /// # Errors
     /// Plugin for a box outside of the tensor; as [`Expression::of`].
     pub fn boxed(number: usize, tensor: &Tensor, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
-        let units = tensor.payload_len()? / u64::from(unit(tensor.dtype)?.block_bytes);
+        let units = units(tensor.payload_len()?, tensor.dtype)?;
         if !fits(start, dims, units) {
             return Err(Error::plugin(format!("its box reaches past the end of `{}`", tensor.name)));
         }
@@ -100,7 +100,7 @@ impl Expression {
     /// # Errors
     /// Plugin for a box outside; Unsupported for an unknown dtype.
     pub fn region(self, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
-        let units = self.byte_len()? / u64::from(unit(self.dtype())?.block_bytes);
+        let units = units(self.byte_len()?, self.dtype())?;
         let dims = merged(dims);
         if !fits(start, &dims, units) {
             return Err(Error::plugin(format!("the box reaches past the {units} units there are")));
@@ -132,31 +132,37 @@ impl Expression {
     }
 }
 
+/// Units of a type in so many bytes.
+fn units(bytes: u64, dtype: DType) -> Result<u64> {
+    Ok(bytes / u64::from(unit(dtype)?.block_bytes))
+}
+
 /// A box of changed values as a box of its leaf: possible if elements are changed independently, or the box
 /// has whole rows.
 fn pushed(changed: &Expression, start: u64, dims: &[(u64, u64)]) -> Result<Option<Expression>> {
-    let (granule, leaf) = (Granule::of(changed)?, changed.leaf());
+    let granule = Granule::of(changed)?;
+    let leaf = changed.leaf();
     // After a move, a row could no longer be matched with its own importance.
-    let has_own = |one: &Expression| matches!(one, Expression::Encode(encode) if encode.importance.is_some());
-    if changed.any(&has_own) {
+    if changed.any(&|node| matches!(node, Expression::Encode(encode) if encode.importance.is_some())) {
         return Ok(None);
     }
     if !granule.is_row {
         return leaf.clone().region(start, dims).map(Some);
     }
-    let rows = |bytes: u64, dtype| Ok::<_, Error>(bytes / u64::from(unit(dtype)?.block_bytes));
-    let (before, after) = (rows(granule.before, leaf.dtype())?, rows(granule.after, changed.dtype())?);
-    let whole = |units: u64| units.is_multiple_of(after).then(|| units / after * before);
+    let before = units(granule.before, leaf.dtype())?;
+    let after = units(granule.after, changed.dtype())?;
     // One unit is a row of its own if each row becomes a single value.
     let (outer, run) = match dims.split_last() {
         Some((&(size, 1), outer)) => (outer, size),
         _ => (dims, 1),
     };
-    let Some((start, run)) = whole(start).zip(whole(run)) else { return Ok(None) };
-    let outer: Option<Vec<_>> = outer.iter().map(|&(size, stride)| Some((size, whole(stride)?))).collect();
-    let Some(mut dims) = outer else { return Ok(None) };
-    dims.push((run, 1));
-    leaf.clone().region(start, &dims).map(Some)
+    let strides = outer.iter().map(|(_, stride)| *stride);
+    if !strides.chain([start, run]).all(|units| units.is_multiple_of(after)) {
+        return Ok(None);
+    }
+    let mut dims: Vec<_> = outer.iter().map(|&(size, stride)| (size, stride / after * before)).collect();
+    dims.push((run / after * before, 1));
+    leaf.clone().region(start / after * before, &dims).map(Some)
 }
 
 /// None of its elements, but still of the same source.
@@ -191,7 +197,7 @@ fn picked(fill: &Fill, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
 
 /// A box across several parts: cut along its outermost dimension where one part ends and the next begins.
 fn of_parts(parts: Vec<Expression>, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
-    let each = u64::from(unit(parts.first().map_or(apr_sdk::DType::U8, Expression::dtype))?.block_bytes);
+    let each = u64::from(unit(parts.first().map_or(DType::U8, Expression::dtype))?.block_bytes);
     let ends: Vec<u64> = parts
         .iter()
         .scan(0, |end, part| {
@@ -199,7 +205,6 @@ fn of_parts(parts: Vec<Expression>, start: u64, dims: &[(u64, u64)]) -> Result<E
             Some(*end)
         })
         .collect();
-    let part_of = |unit: u64| ends.partition_point(|end| *end <= unit);
     let (&(size, stride), inner) = dims.split_first().unwrap_or((&(1, 1), &[]));
     let reach: u64 = inner.iter().map(|(size, stride)| (size - 1) * stride).sum();
     // Runs of outermost indices whose boxes are in one part.
@@ -207,8 +212,8 @@ fn of_parts(parts: Vec<Expression>, start: u64, dims: &[(u64, u64)]) -> Result<E
     let mut index = 0;
     while index < size {
         let first = start + index * stride;
-        let part = part_of(first);
-        if part_of(first + reach) != part {
+        let part = ends.partition_point(|end| *end <= first);
+        if first + reach >= ends[part] {
             return Region::over(Spool::of(Expression::Concat(parts)), start, dims);
         }
         let left = ends[part] - 1 - reach - first;
@@ -216,12 +221,13 @@ fn of_parts(parts: Vec<Expression>, start: u64, dims: &[(u64, u64)]) -> Result<E
         runs.push((part, first, here));
         index += here;
     }
-    let of_run = |(part, first, here): (usize, u64, u64)| {
+    let mut boxes = Vec::with_capacity(runs.len());
+    for (part, first, here) in runs {
         let begin = part.checked_sub(1).map_or(0, |before| ends[before]);
         let dims = [&[(here, stride)], inner].concat();
-        parts[part].clone().region(first - begin, &dims)
-    };
-    Ok(concat(runs.into_iter().map(of_run).collect::<Result<_>>()?))
+        boxes.push(parts[part].clone().region(first - begin, &dims)?);
+    }
+    Ok(concat(boxes))
 }
 
 /// An axis of a box.

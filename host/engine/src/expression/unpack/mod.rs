@@ -11,6 +11,7 @@ pub use panel::{Panel, Panels, part_bytes};
 use super::Expression;
 use super::source::{Source, Storage, unit};
 use super::{Region, TILE};
+use crate::values::usize_of;
 use apr_sdk::{DType, Error, Extent, HeldRows, PackedWeight, Quantizer, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -157,7 +158,8 @@ impl Unpack<'_> {
         if inner == 1 && !self.is_in_rows() {
             return self.scattered(read, at / each, out, panel);
         }
-        let (mut done, mut rest) = (at / each, out);
+        let mut done = at / each;
+        let mut rest = out;
         while !rest.is_empty() {
             let mut number = done / inner;
             let mut begin = self.start + done % inner;
@@ -166,9 +168,10 @@ impl Unpack<'_> {
                 number /= size;
             }
             let units = (inner - done % inner).min(rest.len() as u64 / each).max(1);
-            let (now, later) = rest.split_at_mut(place(units * each).min(rest.len()));
+            let (now, later) = rest.split_at_mut(usize_of(units * each).min(rest.len()));
             self.run(read, begin, now, panel)?;
-            (done, rest) = (done + units, later);
+            done += units;
+            rest = later;
         }
         Ok(())
     }
@@ -181,15 +184,16 @@ impl Unpack<'_> {
         out: &mut [u8],
         panel: &mut Panel,
     ) -> Result<()> {
-        let (of_row, each) = (self.row_units(), self.unit().1);
+        let of_row = self.row_units();
+        let each = self.unit().1;
         let end = begin + out.len() as u64 / each;
         let rows = begin / of_row..end.div_ceil(of_row);
         if begin.is_multiple_of(of_row) && end.is_multiple_of(of_row) {
             return self.rows(read, rows, out, panel);
         }
-        let mut whole = vec![0; place((rows.end - rows.start) * of_row * each)];
+        let mut whole = vec![0; usize_of((rows.end - rows.start) * of_row * each)];
         self.rows(read, rows.clone(), &mut whole, panel)?;
-        let from = place((begin - rows.start * of_row) * each);
+        let from = usize_of((begin - rows.start * of_row) * each);
         let part = whole.get(from..from + out.len()).ok_or_else(|| Error::plugin("rows are too short"))?;
         out.copy_from_slice(part);
         Ok(())
@@ -203,19 +207,20 @@ impl Unpack<'_> {
         out: &mut [u8],
         panel: &mut Panel,
     ) -> Result<()> {
-        let (of_row, each) = (self.row_units(), place(self.unit().1));
-        let mut wanted: Vec<(u64, usize)> = (0..out.len() / each)
-            .map(|at| {
-                let (mut number, mut unit) = (first + at as u64, self.start);
-                for &(size, stride) in self.dims.iter().rev() {
-                    unit += number % size * stride;
-                    number /= size;
-                }
-                (unit, at)
-            })
-            .collect();
+        let of_row = self.row_units();
+        let each = usize_of(self.unit().1);
+        let mut wanted: Vec<(u64, usize)> = Vec::with_capacity(out.len() / each);
+        for at in 0..out.len() / each {
+            let mut number = first + at as u64;
+            let mut unit = self.start;
+            for &(size, stride) in self.dims.iter().rev() {
+                unit += number % size * stride;
+                number /= size;
+            }
+            wanted.push((unit, at));
+        }
         wanted.sort_unstable();
-        let mut row = vec![0; place(of_row) * each];
+        let mut row = vec![0; usize_of(of_row) * each];
         let mut held = None;
         for (unit, at) in wanted {
             let number = unit / of_row;
@@ -223,7 +228,7 @@ impl Unpack<'_> {
                 self.rows(read, number..number + 1, &mut row, panel)?;
                 held = Some(number);
             }
-            let from = place(unit % of_row) * each;
+            let from = usize_of(unit % of_row) * each;
             out[at * each..][..each].copy_from_slice(&row[from..from + each]);
         }
         Ok(())
@@ -237,19 +242,22 @@ impl Unpack<'_> {
         out: &mut [u8],
         panel: &mut Panel,
     ) -> Result<()> {
-        let (step, bytes) = (self.tile_rows(), place(self.row_units() * self.unit().1));
+        let step = self.tile_rows();
+        let row_bytes = usize_of(self.row_units() * self.unit().1);
         let all_rows = self.of.weight.tensor.rows.rows;
         let together = self.panel_rows();
-        let (mut at, mut rest) = (rows.start, out);
+        let mut at = rows.start;
+        let mut rest = out;
         while !rest.is_empty() {
             // Not across the border of panels: both would be read once more.
             let panel_end = (at / together + 1).saturating_mul(together);
             let end = (at + step).min(rows.end).min(panel_end);
-            let (now, later) = rest.split_at_mut((place(end - at) * bytes).min(rest.len()));
+            let (now, later) = rest.split_at_mut((usize_of(end - at) * row_bytes).min(rest.len()));
             let all = panel_end - together..panel_end.min(all_rows);
-            panel.hold(read, &self.of.weight, &(at..end), (all, together > step))?;
+            panel.hold(read, &self.of.weight, &(at..end), &all, together > step)?;
             self.unpack(at..end, now, panel)?;
-            (at, rest) = (end, later);
+            at = end;
+            rest = later;
         }
         Ok(())
     }
@@ -262,26 +270,28 @@ impl Unpack<'_> {
     /// Turns rows that are held into what they become.
     fn unpack(&self, rows: Range<u64>, out: &mut [u8], panel: &mut Panel) -> Result<()> {
         let weight = &self.of.weight;
-        let (schemes, packed) = (weight.schemes()?, self.of.rows());
+        let schemes = weight.schemes()?;
+        let packed = self.of.rows();
         let (rows_held, parts) = panel.held();
         let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
         let held = HeldRows { rows: rows_held, parts: &parts };
         let Panel { values, again, .. } = panel;
-        let of_part = |error: Error| self.of_weight(error);
         let Some(decoder) = &self.of.decoder else {
             if let Ok(out) = bytemuck::try_cast_slice_mut(out) {
-                return schemes.unpack(packed, &held, rows, out).map_err(of_part);
+                return schemes.unpack(packed, &held, rows, out).map_err(|error| self.of_weight(error));
             }
             values.resize(out.len() / 4, 0.0);
-            schemes.unpack(packed, &held, rows, values).map_err(of_part)?;
+            schemes.unpack(packed, &held, rows, values).map_err(|error| self.of_weight(error))?;
             out.copy_from_slice(bytemuck::cast_slice(values));
             return Ok(());
         };
-        let elements = place((rows.end - rows.start) * packed.row_len);
+        let elements = usize_of((rows.end - rows.start) * packed.row_len);
         values.resize(elements, 0.0);
         again.resize(elements, 0.0);
-        schemes.unpack(packed, &held, rows.clone(), values).map_err(of_part)?;
-        schemes.repack(packed, &held, rows.clone(), self.dtype, out).map_err(of_part)?;
+        let unpacked = schemes.unpack(packed, &held, rows.clone(), values);
+        unpacked.map_err(|error| self.of_weight(error))?;
+        let repacked = schemes.repack(packed, &held, rows.clone(), self.dtype, out);
+        repacked.map_err(|error| self.of_weight(error))?;
         decoder.decode(self.dtype, out, packed.row_len, again)?;
         if let Some(at) = first_difference(values, again) {
             let row = rows.start + at as u64 / packed.row_len.max(1);
@@ -299,17 +309,16 @@ impl Unpack<'_> {
 /// Index of the first of two values that differ.
 fn first_difference(values: &[f32], again: &[f32]) -> Option<usize> {
     const RUN: usize = 1024;
-    let differ = |(a, b): (&f32, &f32)| a != b;
     // Without a way out in between, a run is compared in vectors.
     let mut runs = values.chunks(RUN).zip(again.chunks(RUN));
-    let run = runs.position(|(a, b)| a.iter().zip(b).fold(false, |any, pair| any | differ(pair)))? * RUN;
-    let at = values[run..].iter().zip(&again[run..]).position(differ)?;
+    let run = runs.position(|(a, b)| a.iter().zip(b).fold(false, |any, (a, b)| any | (a != b)))? * RUN;
+    let at = values[run..].iter().zip(&again[run..]).position(|(a, b)| a != b)?;
     Some(run + at)
 }
 
-/// A number of bytes or elements in memory.
-fn place(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+/// So many units in blocks, if they are whole ones.
+fn in_blocks(units: u64, block: u64) -> Option<u64> {
+    units.is_multiple_of(block).then(|| units / block)
 }
 
 impl Expression {
@@ -331,47 +340,40 @@ impl Expression {
         decoder: &Arc<dyn Quantizer>,
         is_factored: bool,
     ) -> Option<Expression> {
-        let of_part = |part: &Expression| {
-            let values = match part {
-                Expression::Cast(cast) => &cast.of,
-                other => other,
-            };
-            let block = u64::from(unit(to).ok()?.block_elements);
-            let source = |source: &Source| {
-                let Storage::Packed(packed) = &source.storage else { return None };
-                let rows = &packed.weight.tensor.rows;
-                let bytes = apr_sdk::checked_payload_len(to, &[rows.rows, rows.row_len]).ok()?;
-                let (weight, decoder) = (Arc::clone(&packed.weight), Some(Arc::clone(decoder)));
-                // Blocks are made of whole rows.
-                let packed = Packed { weight, decoder, is_factored, column_unit: 0 };
-                let storage = Storage::Packed(packed);
-                Some(Source { tensor: source.tensor, dtype: to, len: bytes, storage })
-            };
-            match values {
-                Expression::Source(of) => source(of).map(Expression::Source),
-                Expression::Region(region) => {
-                    let Expression::Source(of) = &region.of else { return None };
-                    let of = source(of)?;
-                    let in_blocks = |units: u64| units.is_multiple_of(block).then(|| units / block);
-                    let (&(run, stride), outer) = region.dims.split_last()?;
-                    if stride != 1 {
-                        return None;
-                    }
-                    let mut dims = Vec::with_capacity(region.dims.len());
-                    for &(size, stride) in outer {
-                        dims.push((size, in_blocks(stride)?));
-                    }
-                    dims.push((in_blocks(run)?, 1));
-                    Region::over(Expression::Source(of), in_blocks(region.start)?, &dims).ok()
-                }
-                _ => None,
-            }
-        };
-        match self {
+        let values = match self {
             Expression::Concat(parts) => {
-                parts.iter().map(of_part).collect::<Option<_>>().map(Expression::Concat)
+                let parts = parts.iter().map(|part| part.repacked_from(to, decoder, is_factored));
+                return parts.collect::<Option<_>>().map(Expression::Concat);
             }
-            one => of_part(one),
+            Expression::Cast(cast) => &cast.of,
+            other => other,
+        };
+        let block = u64::from(unit(to).ok()?.block_elements);
+        match values {
+            Expression::Source(source) => repacked(source, to, decoder, is_factored).map(Expression::Source),
+            Expression::Region(region) => {
+                let Expression::Source(source) = &region.of else { return None };
+                let source = repacked(source, to, decoder, is_factored)?;
+                let Some((&(run, 1), outer)) = region.dims.split_last() else { return None };
+                let mut dims = Vec::with_capacity(region.dims.len());
+                for &(size, stride) in outer {
+                    dims.push((size, in_blocks(stride, block)?));
+                }
+                dims.push((in_blocks(run, block)?, 1));
+                Region::over(Expression::Source(source), in_blocks(region.start, block)?, &dims).ok()
+            }
+            _ => None,
         }
     }
+}
+
+/// All rows of a packed source as blocks of `to`.
+fn repacked(source: &Source, to: DType, decoder: &Arc<dyn Quantizer>, is_factored: bool) -> Option<Source> {
+    let Storage::Packed(packed) = &source.storage else { return None };
+    let rows = &packed.weight.tensor.rows;
+    let len = apr_sdk::checked_payload_len(to, &[rows.rows, rows.row_len]).ok()?;
+    let weight = Arc::clone(&packed.weight);
+    // Blocks are made of whole rows.
+    let packed = Packed { weight, decoder: Some(Arc::clone(decoder)), is_factored, column_unit: 0 };
+    Some(Source { tensor: source.tensor, dtype: to, len, storage: Storage::Packed(packed) })
 }

@@ -1,8 +1,8 @@
 //! Rows of a packed weight in memory: the bytes of its parts that they need.
 
-use super::place;
 use crate::expression::Expression;
-use apr_sdk::{Error, Extent, MOST_WHOLE, PackedWeight, PartRange, Result};
+use crate::values::usize_of;
+use apr_sdk::{Error, Extent, MOST_WHOLE, PackedWeight, PartBox, PartRange, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -51,8 +51,9 @@ impl Held {
         rows: Range<u64>,
     ) -> Result<()> {
         let ranges = weight.schemes()?.ranges(&weight.tensor.rows, rows)?;
-        if ranges.len() != weight.parts.len() {
-            let (have, want) = (ranges.len(), weight.parts.len());
+        let have = ranges.len();
+        let want = weight.parts.len();
+        if have != want {
             return Err(Error::plugin(format!("says where rows lie in {have} of {want} parts")));
         }
         self.parts.resize_with(weight.parts.len(), Arc::default);
@@ -98,7 +99,8 @@ impl Panel {
     /// Lets go of the rows: what comes next is no packed weight.
     pub fn leave(&mut self) {
         if self.weight.take().is_some() {
-            (self.slot, self.held) = (None, Held::default());
+            self.slot = None;
+            self.held = Held::default();
         }
     }
 
@@ -109,7 +111,8 @@ impl Panel {
         read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
         weight: &Arc<PackedWeight>,
         rows: &Range<u64>,
-        (all, share): (Range<u64>, bool),
+        all: &Range<u64>,
+        share: bool,
     ) -> Result<()> {
         let is_same = self.weight.as_ref().is_some_and(|held| Arc::ptr_eq(held, weight));
         if is_same && self.rows.start <= rows.start && rows.end <= self.rows.end {
@@ -118,9 +121,10 @@ impl Panel {
         if !is_same {
             self.held.is_whole.clear();
         }
-        (self.slot, self.weight) = (None, None);
+        self.slot = None;
+        self.weight = None;
         if share {
-            let slot = self.panels.slot(weight, &all);
+            let slot = self.panels.slot(weight, all);
             let mut there = slot.lock().unwrap_or_else(PoisonError::into_inner);
             match &*there {
                 Some(held) => self.held = held.clone(),
@@ -134,7 +138,8 @@ impl Panel {
         } else {
             self.held.read(read, weight, all.clone())?;
         }
-        (self.rows, self.weight) = (all, Some(Arc::clone(weight)));
+        self.rows = all.clone();
+        self.weight = Some(Arc::clone(weight));
         Ok(())
     }
 
@@ -155,21 +160,27 @@ pub fn part_bytes(
     bytes: &mut Vec<u8>,
 ) -> Result<()> {
     bytes.clear();
-    let mut add = |stored: Expression| {
-        let (from, len) = (bytes.len(), place(stored.byte_len()?));
-        bytes.resize(from.saturating_add(len), 0);
-        stored.access()?.fill(read, 0, &mut bytes[from..]).map(drop)
-    };
     match range {
         PartRange::Whole => {
             if part.payload_len()? > MOST_WHOLE {
                 let message = "it would be held in memory as a whole, and is too large for that";
                 return Err(Error::limit(message));
             }
-            add(Expression::of(0, part)?)
+            append(read, &Expression::of(0, part)?, bytes)
         }
-        PartRange::Boxes(boxes) => {
-            boxes.iter().try_for_each(|one| add(Expression::boxed(0, part, one.start, &one.dims)?))
-        }
+        PartRange::Boxes(boxes) => boxes.iter().try_for_each(|PartBox { start, dims }| {
+            append(read, &Expression::boxed(0, part, *start, dims)?, bytes)
+        }),
     }
+}
+
+/// Reads all of a stored box, and puts it behind `bytes`.
+fn append(
+    read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+    stored: &Expression,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    let from = bytes.len();
+    bytes.resize(from.saturating_add(usize_of(stored.byte_len()?)), 0);
+    stored.access()?.fill(read, 0, &mut bytes[from..]).map(drop)
 }

@@ -1,7 +1,8 @@
 //! Packed matrices that are transposed on the way: the stored bytes of a matrix are held, and some of its columns are
 //! unpacked at a time, so that no row is unpacked twice and nothing is spooled.
 
-use super::{Panel, TILE, Unpack, WORTH, place};
+use super::{Panel, TILE, Unpack, WORTH};
+use crate::values::usize_of;
 use apr_sdk::{Error, Extent, HeldRows, Result};
 use std::ops::Range;
 
@@ -42,7 +43,8 @@ impl<'u> Transposed<'u> {
         let weight = &unpack.of.weight;
         let packed = unpack.of.rows();
         let row_len = packed.row_len;
-        let (first, step) = (unpack.start.checked_rem(row_len)?, stride / row_len);
+        let first = unpack.start.checked_rem(row_len)?;
+        let step = stride / row_len;
         let is_in_rows = outer.iter().all(|(_, stride)| stride.is_multiple_of(row_len))
             && stride.is_multiple_of(row_len)
             && first + n_columns <= row_len;
@@ -115,22 +117,25 @@ impl<'u> Transposed<'u> {
     ) -> Result<()> {
         let packed = self.unpack.of.rows();
         let size = (self.columns.end - self.columns.start) * self.rows;
-        let (mut at, mut rest) = (first, out);
+        let mut at = first;
+        let mut rest = out;
         while !rest.is_empty() {
-            let (mut number, mut row) = (at / size, self.unpack.start / packed.row_len);
+            let mut number = at / size;
+            let mut row = self.unpack.start / packed.row_len;
             for &(size, stride) in self.outer.iter().rev() {
                 row += number % size * (stride / packed.row_len);
                 number /= size;
             }
             let rows = row..row + (self.rows - 1) * self.step + 1;
-            panel.hold(read, &self.unpack.of.weight, &rows, (rows.clone(), true))?;
+            panel.hold(read, &self.unpack.of.weight, &rows, &rows, true)?;
             // Columns of a tile at a time.
             let column = at % size / self.rows;
             let end = (column / self.of_tile + 1) * self.of_tile * self.rows;
-            let n = place(end.min(size) - at % size).min(rest.len());
+            let n = usize_of(end.min(size) - at % size).min(rest.len());
             let (now, later) = rest.split_at_mut(n);
             self.some_columns(rows.start, at % size, now, panel)?;
-            (at, rest) = (at + n as u64, later);
+            at += n as u64;
+            rest = later;
         }
         Ok(())
     }
@@ -141,7 +146,8 @@ impl<'u> Transposed<'u> {
         let schemes = self.unpack.of.weight.schemes()?;
         let end = first + out.len() as u64;
         let wanted = first / self.rows..end.div_ceil(self.rows);
-        let (from, to) = (self.columns.start + wanted.start, self.columns.start + wanted.end);
+        let from = self.columns.start + wanted.start;
+        let to = self.columns.start + wanted.end;
         let columns = from / self.unit * self.unit..(to.div_ceil(self.unit) * self.unit).min(packed.row_len);
         let width = columns.end - columns.start;
         let (rows_held, parts) = panel.held();
@@ -153,12 +159,12 @@ impl<'u> Transposed<'u> {
         while done < self.rows {
             let n = together.min(self.rows - done);
             let rows = row + done * self.step..row + (done + n - 1) * self.step + 1;
-            values.resize(place((rows.end - rows.start) * width), 0.0);
+            values.resize(usize_of((rows.end - rows.start) * width), 0.0);
             let unpacked = schemes.unpack_columns(packed, &held, rows, columns.clone(), values);
             unpacked.map_err(|error| self.unpack.of_weight(error))?;
             let strip = Strip {
-                values: values.get(place(from - columns.start)..).ok_or_else(no_values)?,
-                pitch: place(width * self.step),
+                values: values.get(usize_of(from - columns.start)..).ok_or_else(no_values)?,
+                pitch: usize_of(width * self.step),
                 rows: done..done + n,
             };
             strip.turn(&wanted, self.rows, first, out);
@@ -189,7 +195,7 @@ impl Strip<'_> {
     /// Puts the pieces, which begin at column `columns.start`, into `out`: elements from number `first` on of the
     /// transposed matrix, whose rows have `row_len` elements.
     fn turn(&self, columns: &Range<u64>, row_len: u64, first: u64, out: &mut [f32]) {
-        let n = place(self.rows.end - self.rows.start);
+        let n = usize_of(self.rows.end - self.rows.start);
         for some in (columns.start..columns.end).step_by(SQUARE) {
             let some = some..(some + SQUARE as u64).min(columns.end);
             for row in (0..n).step_by(SQUARE) {
@@ -197,11 +203,11 @@ impl Strip<'_> {
                 for column in some.clone() {
                     // The first and the last column may be wanted in part.
                     let begin = column * row_len + self.rows.start;
-                    let (from, to) = (begin + rows.start as u64, begin + rows.end as u64);
-                    let cut = place(first.saturating_sub(from)).min(rows.len());
-                    let at = place((from + cut as u64).saturating_sub(first)).min(out.len());
-                    let to = place(to.saturating_sub(first)).min(out.len()).max(at);
-                    let values = (rows.start + cut) * self.pitch + place(column - columns.start);
+                    let from = begin + rows.start as u64;
+                    let cut = usize_of(first.saturating_sub(from)).min(rows.len());
+                    let at = usize_of((from + cut as u64).saturating_sub(first)).min(out.len());
+                    let to = usize_of((begin + rows.end as u64).saturating_sub(first)).min(out.len()).max(at);
+                    let values = (rows.start + cut) * self.pitch + usize_of(column - columns.start);
                     let column = self.values.get(values..).unwrap_or_default().iter().step_by(self.pitch);
                     out[at..to].iter_mut().zip(column).for_each(|(out, value)| *out = *value);
                 }
@@ -271,7 +277,7 @@ mod tests {
             let elements = rows.flat_map(|row| columns.clone().map(move |column| (row, column)));
             for ((row, column), out) in elements.zip(out) {
                 let at = (row - held.rows.start) * packed.row_len + column;
-                *out = f32::from(held.parts[0][place(at)]);
+                *out = f32::from(held.parts[0][usize_of(at)]);
             }
             Ok(())
         }
@@ -307,7 +313,7 @@ mod tests {
         let of = weight(210, 37);
         let bytes: Vec<u8> = (0..210 * 37u64).map(|n| (n * 7 % 251) as u8).collect();
         let read = |extent: Extent, out: &mut [u8]| {
-            out.copy_from_slice(&bytes[place(extent.offset)..][..out.len()]);
+            out.copy_from_slice(&bytes[usize_of(extent.offset)..][..out.len()]);
             Ok(())
         };
         let boxes: [(u64, &[(u64, u64)]); 4] = [
@@ -328,35 +334,35 @@ mod tests {
                         at += number % size * stride;
                         number /= size;
                     }
-                    f32::from(bytes[place(at)])
+                    f32::from(bytes[usize_of(at)])
                 })
                 .collect();
             for (from, len) in [(0, n), (1, n - 1), (0, n - 1), (n / 3, 5), (n / 2, 1), (40, 500.min(n - 40))]
             {
-                let mut out = vec![0xff; place(len * 4)];
+                let mut out = vec![0xff; usize_of(len * 4)];
                 unpack.fill(&read, from * 4, &mut out, &mut Panel::default()).unwrap();
                 let got: Vec<f32> = out.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-                assert_eq!(got, want[place(from)..place(from + len)], "{dims:?} from {from}, {len}");
+                assert_eq!(got, want[usize_of(from)..usize_of(from + len)], "{dims:?} from {from}, {len}");
             }
         }
     }
 
+    /// A box of floats, from the first one on.
+    fn box_of<'p>(of: &'p Packed, dims: &[(u64, u64)]) -> Unpack<'p> {
+        Unpack { of, dtype: DType::F32, start: 0, dims: dims.to_vec() }
+    }
+
     #[test]
     fn what_would_hold_too_much_is_not_transposed_in_memory() {
-        let transposed = |rows: u64, row_len: u64, dims: &[(u64, u64)]| {
-            let of = weight(rows, row_len);
-            let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: dims.to_vec() };
-            unpack.is_ascending()
-        };
-        assert!(transposed(4096, 4096, &[(4096, 1), (4096, 4096)]));
+        assert!(box_of(&weight(4096, 4096), &[(4096, 1), (4096, 4096)]).is_ascending());
         // More stored bytes than are held.
-        assert!(!transposed(8192, 4096, &[(4096, 1), (8192, 4096)]));
+        assert!(!box_of(&weight(8192, 4096), &[(4096, 1), (8192, 4096)]).is_ascending());
         // Columns of two million elements.
-        assert!(!transposed(2 << 20, 4, &[(4, 1), (2 << 20, 4)]));
+        assert!(!box_of(&weight(2 << 20, 4), &[(4, 1), (2 << 20, 4)]).is_ascending());
         // One row of many.
-        assert!(!transposed(4096, 64, &[(64, 1), (40, 100 * 64)]));
+        assert!(!box_of(&weight(4096, 64), &[(64, 1), (40, 100 * 64)]).is_ascending());
         // Not along rows.
-        assert!(!transposed(100, 64, &[(10, 7), (64, 640)]));
+        assert!(!box_of(&weight(100, 64), &[(10, 7), (64, 640)]).is_ascending());
     }
 
     #[test]
@@ -367,8 +373,7 @@ mod tests {
     #[test]
     fn threads_that_need_a_matrix_at_the_same_time_read_it_once() {
         let of = weight(210, 37);
-        let dims = vec![(3, 70 * 37), (37, 1), (70, 37)];
-        let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims };
+        let unpack = box_of(&of, &[(3, 70 * 37), (37, 1), (70, 37)]);
         let n_read = std::cell::Cell::new(0);
         let read = |_: Extent, out: &mut [u8]| {
             n_read.set(n_read.get() + 1);
@@ -376,7 +381,8 @@ mod tests {
             Ok(())
         };
         let panels = Arc::default();
-        let (mut one, mut other) = (Panel::among(&panels), Panel::among(&panels));
+        let mut one = Panel::among(&panels);
+        let mut other = Panel::among(&panels);
         let element = |matrix: u64, panel: &mut Panel| {
             let mut out = [0; 4];
             unpack.fill(&read, matrix * 70 * 37 * 4, &mut out, panel).unwrap();
@@ -392,7 +398,7 @@ mod tests {
     #[test]
     fn many_threads_share_what_they_hold() {
         let of = weight(4096, 4096);
-        let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: vec![(4096, 1), (4096, 4096)] };
+        let unpack = box_of(&of, &[(4096, 1), (4096, 4096)]);
         // 16 MiB in 64 tiles: four threads hold 64 MiB.
         assert_eq!([1, 4, 8, 64, 10_000].map(|threads| unpack.together(threads)), [64, 64, 32, 4, 1]);
     }
@@ -400,15 +406,12 @@ mod tests {
     #[test]
     fn what_threads_hold_follows_from_how_many_share_it() {
         let of = weight(1 << 20, 4096);
-        let held = |dims: &[(u64, u64)], threads| {
-            let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: dims.to_vec() };
-            unpack.held_by(threads) >> 20
-        };
         // Matrices of 16 MiB: four threads have one each; more of them share, and one more is begun while others end.
-        let matrices = [(256, 4096 * 4096), (4096, 1), (4096, 4096)];
-        assert_eq!([1, 2, 4, 8, 64].map(|threads| held(&matrices, threads)), [16, 32, 64, 80, 80]);
+        let matrices = box_of(&of, &[(256, 4096 * 4096), (4096, 1), (4096, 4096)]);
+        let held = [1, 2, 4, 8, 64].map(|threads| matrices.held_by(threads) >> 20);
+        assert_eq!(held, [16, 32, 64, 80, 80]);
         // Rows that are read one by one are a thread's own.
-        assert!(held(&[(4096 << 20, 1)], 64) <= 64);
+        assert!(box_of(&of, &[(4096 << 20, 1)]).held_by(64) >> 20 <= 64);
     }
 
     #[test]
@@ -425,8 +428,9 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "a test has no crew")]
     fn threads_share_a_matrix_and_a_failed_read_is_tried_again() {
         let of = weight(70, 37);
-        let unpack = Unpack { of: &of, dtype: DType::F32, start: 0, dims: vec![(37, 1), (70, 37)] };
-        let (panels, n_read) = (Arc::default(), AtomicUsize::new(0));
+        let unpack = box_of(&of, &[(37, 1), (70, 37)]);
+        let panels = Arc::default();
+        let n_read = AtomicUsize::new(0);
         let read = |_: Extent, out: &mut [u8]| {
             out.fill(3);
             match n_read.fetch_add(1, Ordering::SeqCst) {

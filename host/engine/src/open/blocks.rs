@@ -94,7 +94,8 @@ impl Decoder {
     pub fn fill(
         &mut self,
         opened: &OpenedModel,
-        (tensor, codec): (usize, &Codec),
+        tensor: usize,
+        codec: &Codec,
         list: &BlockList,
         mut at: u64,
         out: &mut [u8],

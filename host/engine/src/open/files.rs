@@ -42,18 +42,19 @@ impl ModelFile {
     /// # Errors
     /// Malformed past the end; Io if the machine failed or the file has been truncated since it was opened.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.fill(offset, out).map_err(|e| e.at(offset).in_file(self.name.clone()))
+    }
+
+    fn fill(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let want = out.len() as u64;
-        let placed = |e: Error| e.at(offset).in_file(self.name.clone());
         let Some(backing) = &self.backing else {
-            return Err(placed(Error::io("this is a folder, not a file")));
+            return Err(Error::io("this is a folder, not a file"));
         };
         if offset.checked_add(want).is_none_or(|end| end > self.len) {
             let message = format!("{want} bytes are needed, the file has {} in all", self.len);
-            return Err(
-                placed(Error::malformed(message)).hint("get the file again: it is cut off or damaged")
-            );
+            return Err(Error::malformed(message).hint("get the file again: it is cut off or damaged"));
         }
-        backing.read_at(offset, out).map_err(placed)
+        backing.read_at(offset, out)
     }
 
     /// The change to it since it was opened.

@@ -22,7 +22,7 @@ pub fn option_values(
             values.set(&spec.name, &spec.default);
         }
         for (of, name, value) in given {
-            if *name != spec.name || of.as_ref().is_some_and(|of| of != format.id()) {
+            if *name != spec.name || !is_for(of.as_deref(), format) {
                 continue;
             }
             spec.check(format.id(), value)?;
@@ -35,6 +35,11 @@ pub fn option_values(
         }
     }
     Ok(values)
+}
+
+/// Returns whether an option that was given for `of`, or for any format, is for this one.
+fn is_for(of: Option<&str>, format: &Format) -> bool {
+    of.is_none_or(|of| of == format.id())
 }
 
 /// A format and the formats that may hold its payload.
@@ -55,10 +60,10 @@ pub fn check_options<'a>(
 ) -> Result<()> {
     let formats: Vec<&Format> = formats.iter().flat_map(|f| with_parts(registry, f)).collect();
     for (of, name, _) in given {
-        let fits = |f: &Format| of.as_ref().is_none_or(|of| of == f.id());
-        let mut fitting = formats.iter().filter(|f| fits(f)).flat_map(|f| &f.manifest.options);
-        let mut others = registry.formats().iter().filter(|f| fits(f)).flat_map(|f| &f.manifest.options);
-        if fitting.any(|spec| spec.name == *name)
+        let fitting = formats.iter().filter(|f| is_for(of.as_deref(), f));
+        let others = registry.formats().iter().filter(|f| is_for(of.as_deref(), f));
+        let mut others = others.flat_map(|f| &f.manifest.options);
+        if fitting.flat_map(|f| &f.manifest.options).any(|spec| spec.name == *name)
             || others.any(|spec| spec.name == *name && spec.kind == OptionKind::Refuse)
         {
             continue;

@@ -92,7 +92,7 @@ impl Job<'_> {
 
     /// Records what was read for the tile at offset `at` of a run, in source order: its CRC-32, and the bytes if
     /// they are available.
-    pub fn saw(&self, run: usize, (at, len): (u64, u64), crc32: u32, bytes: Option<&[u8]>) {
+    pub fn saw(&self, run: usize, at: u64, len: u64, crc32: u32, bytes: Option<&[u8]>) {
         let from = self.tiles.runs[run].read_from(at, len);
         if let (Some((place, offset, len)), Some(seen)) = (from, self.source.files.seen())
             && !seen.note(place, offset, SeenRange { len, crc32 })
@@ -102,8 +102,7 @@ impl Job<'_> {
         }
     }
 
-    /// Computes the bytes of `run` at offset `at` from those of its leaf; the result goes to `out`, and that
-    /// of the run beside it to `beside`.
+    /// Computes a piece of a run from the bytes of its leaf.
     ///
     /// # Errors
     /// Failed for the first value that is not, or does not stay, finite, unless that is allowed; any error
@@ -111,11 +110,11 @@ impl Job<'_> {
     pub fn evaluate(
         &self,
         registry: &Registry,
-        run: usize,
         leaf: &[u8],
-        (at, out, beside): (u64, &mut [u8], &mut [u8]),
+        piece: Piece<'_>,
         buffers: &mut Buffers,
     ) -> Result<Outcome> {
+        let Piece { run, at, out, beside } = piece;
         let runs = &self.tiles.runs;
         let Run { tensor, expression, granule, beside: other, .. } = &runs[run];
         let own = granule.as_deref().copied();
@@ -155,6 +154,18 @@ impl Job<'_> {
             losses.add(tensor, loss);
         }
     }
+}
+
+/// A piece of a run that is computed.
+pub struct Piece<'p> {
+    /// Index of the run.
+    pub run: usize,
+    /// Offset in the run.
+    pub at: u64,
+    /// The result.
+    pub out: &'p mut [u8],
+    /// The result for the run beside it.
+    pub beside: &'p mut [u8],
 }
 
 /// State that is shared by all outputs of one pass.
@@ -220,8 +231,9 @@ impl<'a> Shared<'a> {
         let beside = own.beside.map(|beside| self.job.tiles.runs[beside].file);
         let outputs = [Some(own.file), beside].map(|file| file.map(|file| self.job.sink.show(file)));
         let spool = self.job.spool.map(|spool| spool.shown);
-        let is_one = |shown: &str| outputs.iter().flatten().any(|output| output == shown);
-        let is_shown = error.file().is_some_and(|file| is_one(file) || Some(file) == spool);
+        let is_shown = error
+            .file()
+            .is_some_and(|file| Some(file) == spool || outputs.iter().flatten().any(|output| output == file));
         let error = if is_shown { error } else { self.job.source.files.show(error) };
         let error = match own.tensor {
             Some(tensor) => error.tensor(&self.job.model.tensors[tensor].name),
@@ -255,21 +267,22 @@ impl<'a> Shared<'a> {
     pub fn await_turn(&self, run: usize) -> bool {
         let run = &self.job.tiles.runs[run];
         match (self.job.commits, run.in_order) {
-            (Some(commits), Some(at)) => commits.await_turn((run.file, run.segment, at), &|| self.stopped()),
+            (Some(commits), Some(at)) => commits.await_turn(run.file, run.segment, at, &|| self.stopped()),
             _ => true,
         }
     }
 
-    /// Examines a complete tile and writes it, unless it is finished already; `sums` are the CRC-32 of its
-    /// bytes and of the source's.
+    /// Examines a complete tile of run `number` and writes it, unless it is finished already; `sums` are the
+    /// CRC-32 of its bytes and of the source's.
     ///
     /// # Errors
     /// Any error from examining and writing.
     pub fn put(
         &self,
-        (number, tile): (usize, usize),
+        number: usize,
+        tile: usize,
         bytes: &[u8],
-        sums: (u32, u32),
+        sums: [u32; 2],
         changes: Changes,
     ) -> Result<()> {
         if self.job.sums.get(tile).is_some() {
@@ -279,8 +292,8 @@ impl<'a> Shared<'a> {
         let at = self.job.tiles.tile(tile).at;
         self.job.see(number, at, bytes)?;
         if let (Some(commits), Some(begin)) = (self.job.commits, run.in_order) {
-            let spot = (run.file, run.segment, begin + at);
-            if !commits.put(spot, bytes, self.job.sink, &|| self.stopped())? {
+            let stopped = &|| self.stopped();
+            if !commits.put(run.file, run.segment, begin + at, bytes, self.job.sink, stopped)? {
                 return Ok(());
             }
             self.job.sums.set(tile, sums, changes);

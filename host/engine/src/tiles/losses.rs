@@ -109,7 +109,7 @@ impl Losses {
             let finding = if is_whole && loss.not_finite == 0 && before > 0.0 && loss.square_after == 0.0 {
                 judge_vanished(tensor, spec, before.sqrt(), quality)
             } else if let Some(snr) = measured.snr_db.filter(|snr| *snr < LEAST_SNR) {
-                judge_ruined(tensor, spec, (snr, LEAST_SNR), measured.rmse, quality)
+                judge_ruined(tensor, spec, snr, LEAST_SNR, measured.rmse, quality)
             } else {
                 continue;
             };

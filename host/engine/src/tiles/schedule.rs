@@ -110,8 +110,7 @@ impl Together<'_> {
 /// Returns whether two runs compute the same result from the same bytes, and so do the runs beside them.
 fn is_alike(outputs: &[&Tiles], one: &Member, output: usize, other: &Run) -> bool {
     let own = &outputs[one.output].runs[one.run];
-    let beside = |output: usize, run: &Run| run.beside.map(|beside| &outputs[output].runs[beside].expression);
-    own.expression == other.expression
-        && own.tile_len == other.tile_len
-        && beside(one.output, own) == beside(output, other)
+    let beside = own.beside.map(|beside| &outputs[one.output].runs[beside].expression);
+    let other_beside = other.beside.map(|beside| &outputs[output].runs[beside].expression);
+    own.expression == other.expression && own.tile_len == other.tile_len && beside == other_beside
 }

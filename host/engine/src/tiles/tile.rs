@@ -95,14 +95,12 @@ impl Run {
     /// corresponding tiles come from the same bytes. Runs that are committed in order or gathered in boxes
     /// are computed separately, and each output has its own scratch file.
     pub fn goes_with(&self, other: &Run) -> bool {
-        let tiles = |run: &Run| (run.n_tiles(), run.before(run.tile_len), run.before(run.len));
-        let may = [self, other]
-            .iter()
-            .all(|run| run.in_order.is_none() && !run.is_boxed() && !run.expression.is_spooled());
-        may && self.cut != Cut::Beside
-            && self.cut == other.cut
-            && self.granule.is_some() == other.granule.is_some()
-            && tiles(self) == tiles(other)
+        let both = [self, other];
+        let may =
+            both.iter().all(|run| run.in_order.is_none() && !run.is_boxed() && !run.expression.is_spooled());
+        let [own, others] =
+            both.map(|run| (run.n_tiles(), run.before(run.tile_len), run.before(run.len), run.cut));
+        may && self.cut != Cut::Beside && self.granule.is_some() == other.granule.is_some() && own == others
     }
 
     /// Returns whether it needs whole rows, so that it is computed tile by tile even if reading would be

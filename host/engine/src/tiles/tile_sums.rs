@@ -26,7 +26,7 @@ impl TileSums {
     }
 
     /// Records a finished tile: the CRC-32 of its bytes and of the source's, and the changes from a cast.
-    pub fn set(&self, tile: usize, (out, source): (u32, u32), changes: Changes) {
+    pub fn set(&self, tile: usize, [out, source]: [u32; 2], changes: Changes) {
         self.0[tile].sums.store(pack(out, source), Ordering::Relaxed);
         let known = self.0[tile].changes.iter().zip(small(changes));
         known.for_each(|(known, now)| known.store(now, Ordering::Relaxed));
@@ -94,7 +94,7 @@ impl TileSums {
         let [rounded, overflowed, nonfinite, not_undone] = [a, b, c, d].map(u64::from);
         let changes = Changes { rounded, overflowed, nonfinite, not_undone };
         if out == crc32 {
-            self.set(tile, (out, source), changes);
+            self.set(tile, [out, source], changes);
         }
         out == crc32
     }

@@ -5,10 +5,11 @@ use crate::expression::gather::{Gather, Part};
 use crate::expression::{Access, Panel};
 use crate::open::blocks::{BlockList, Decoder};
 use crate::open::in_order::InOrder;
-use crate::tiles::job::Shared;
+use crate::tiles::job::{Piece, Shared};
 use crate::tiles::schedule::Member;
 use crate::tiles::tile::Run;
 use crate::values::cast::Changes;
+use crate::values::usize_of;
 use apr_sdk::{Codec, Error, Extent, Result};
 use std::sync::{Arc, PoisonError};
 
@@ -57,14 +58,13 @@ impl<'a> Worker<'a> {
     pub fn unit(&mut self, members: &[Member], unit: usize, number: usize) -> Result<()> {
         let together = Together { outputs: self.outputs, members, number };
         let (shared, run) = together.lead();
-        let read = |extent: Extent, out: &mut [u8]| shared.job.read(extent, out);
         let collect = |extent: Extent, out: &mut [u8]| shared.job.collect(extent, out);
         let access = run.expression.access()?;
         if !matches!(access, Access::Unpack(_)) {
             self.panel.leave();
         }
         match access {
-            Access::Decode { tensor, codec } => self.decode(together, unit, (tensor, codec)),
+            Access::Decode { tensor, codec } => self.decode(together, unit, tensor, codec),
             Access::Stream { tensor } => self.stream(together, tensor),
             Access::Gather(gather) if run.is_boxed() => {
                 self.gather_box(together, &gather, &gather.part(unit), &collect)
@@ -80,7 +80,9 @@ impl<'a> Worker<'a> {
             access @ Access::Gather(_) => {
                 self.tiles(together, unit, &mut |_, at, out| access.fill(&collect, at, out))
             }
-            access => self.tiles(together, unit, &mut |_, at, out| access.fill(&read, at, out)),
+            access => self.tiles(together, unit, &mut |_, at, out| {
+                access.fill(&|extent, out| shared.job.read(extent, out), at, out)
+            }),
         }
     }
 
@@ -105,10 +107,10 @@ impl<'a> Worker<'a> {
             let source = fill(&mut self.decoder, at.at, out)?;
             let sum = crc32fast::hash(out);
             let bytes = source.is_none().then_some(&*out);
-            shared.job.saw(lead, (at.at, at.len), source.unwrap_or(sum), bytes);
-            let sums = (sum, source.unwrap_or(sum));
+            let source = source.unwrap_or(sum);
+            shared.job.saw(lead, at.at, at.len, source, bytes);
             together.each(tile, |shared, member, tile| {
-                shared.put((member.run, tile), out, sums, Changes::default())
+                shared.put(member.run, tile, out, [sum, source], Changes::default())
             });
             return Ok(());
         }
@@ -116,10 +118,10 @@ impl<'a> Worker<'a> {
         let swapped = fill(&mut self.decoder, run.before(at.at), leaf)?;
         let source = swapped.unwrap_or_else(|| crc32fast::hash(leaf));
         let bytes = swapped.is_none().then_some(&*leaf);
-        shared.job.saw(lead, (at.at, at.len), source, bytes);
+        shared.job.saw(lead, at.at, at.len, source, bytes);
+        let Worker { buffer, beside, buffers, .. } = self;
         // The last result and its inputs: the next may be the same.
-        let (buffer, beside, buffers) = (&mut self.buffer, &mut self.beside, &mut self.buffers);
-        let mut last: Option<(usize, Outcome, (u32, u32))> = None;
+        let mut last: Option<(usize, Outcome, [u32; 2])> = None;
         let mut values_of = None;
         together.each(tile, |shared, member, tile| {
             let Shared { job, .. } = shared;
@@ -127,8 +129,8 @@ impl<'a> Worker<'a> {
             let other = job.tiles.beside(member.run, tile);
             let out = room(buffer, at.len)?;
             let scales = room(beside, other.map_or(0, |(_, tile)| job.tiles.tile(tile).len))?;
-            let (made, sums) = match last {
-                Some((group, made, sums)) if group == together.alike(member) => (made, sums),
+            let (outcome, [sum, sum_beside]) = match last {
+                Some((group, outcome, sums)) if group == together.alike(member) => (outcome, sums),
                 _ => {
                     last = None;
                     // The F32 values it was computed from may be those of the next, too.
@@ -137,18 +139,18 @@ impl<'a> Worker<'a> {
                         buffers.keep_values();
                     }
                     values_of = None;
-                    let into = (at.at, &mut *out, &mut *scales);
-                    let made = job.evaluate(&shared.engine.registry, member.run, leaf, into, buffers)?;
-                    let sums = (crc32fast::hash(out), crc32fast::hash(scales));
-                    last = Some((together.alike(member), made, sums));
+                    let piece = Piece { run: member.run, at: at.at, out, beside: scales };
+                    let outcome = job.evaluate(&shared.engine.registry, leaf, piece, buffers)?;
+                    let sums = [crc32fast::hash(out), crc32fast::hash(scales)];
+                    last = Some((together.alike(member), outcome, sums));
                     values_of = operand.filter(|_| buffers.holds_values());
-                    (made, sums)
+                    (outcome, sums)
                 }
             };
-            job.lost(member.run, made.loss.as_ref());
-            shared.put((member.run, tile), out, (sums.0, source), made.changes)?;
-            let Some(other) = other else { return Ok(()) };
-            shared.put(other, scales, (sums.1, source), made.changes)
+            job.lost(member.run, outcome.loss.as_ref());
+            shared.put(member.run, tile, out, [sum, source], outcome.changes)?;
+            let Some((run, tile)) = other else { return Ok(()) };
+            shared.put(run, tile, scales, [sum_beside, source], outcome.changes)
         });
         Ok(())
     }
@@ -157,7 +159,8 @@ impl<'a> Worker<'a> {
         &mut self,
         together: Together<'a, '_>,
         unit: usize,
-        (tensor, codec): (usize, &Codec),
+        tensor: usize,
+        codec: &Codec,
     ) -> Result<()> {
         let (shared, run) = together.lead();
         if run.len > 0 && run.tiles_of(unit).all(|tile| together.is_done(tile)) {
@@ -167,7 +170,7 @@ impl<'a> Worker<'a> {
         let source = shared.job.source;
         if list.small {
             return self.tiles(together, unit, &mut |decoder, at, out| {
-                decoder.fill(source, (tensor, codec), &list, at, out).map(|()| None)
+                decoder.fill(source, tensor, codec, &list, at, out).map(|()| None)
             });
         }
         // Only one thread at a time holds large blocks, and decodes each once.
@@ -186,7 +189,7 @@ impl<'a> Worker<'a> {
         tiles.try_for_each(|tile| match together.is_done(tile) {
             true => Ok(()),
             false => self.tile(together, tile, &mut |_, at, out| {
-                large.fill(source, (tensor, codec), &list, at, out).map(|()| None)
+                large.fill(source, tensor, codec, &list, at, out).map(|()| None)
             }),
         })
     }
@@ -242,37 +245,38 @@ impl<'a> Worker<'a> {
         let (shared, placed) = together.lead();
         let number = together.members[0].run;
         shared.engine.check_cancelled()?;
-        let after = |before: u64| placed.after(before);
         let (run, offsets) = gather.runs_of(part);
-        let offsets: Vec<u64> = offsets.map(after).collect();
-        let known = |(tile, ..): (usize, u64, u64)| shared.job.sums.get(tile).is_some();
-        if offsets.iter().all(|&at| tiles_in(placed, at, after(run)).all(known)) {
+        let offsets: Vec<u64> = offsets.map(|before| placed.after(before)).collect();
+        let mut tiles = offsets.iter().flat_map(|&at| tiles_in(placed, at, placed.after(run)));
+        if tiles.all(|(tile, ..)| shared.job.sums.get(tile).is_some()) {
             return Ok(());
         }
         let gathered = room(&mut self.buffer, run * offsets.len() as u64)?;
         gather.read_part(read, part, gathered, &mut self.strip)?;
-        let size = usize::try_from(run).unwrap_or(usize::MAX);
-        for (bytes, &at) in gathered.chunks_exact(size).zip(&offsets) {
-            let (mut rest, mut at) = (bytes, at);
-            for (tile, len, behind) in tiles_in(placed, at, after(run)) {
+        for (mut rest, &begin) in gathered.chunks_exact(usize_of(run)).zip(&offsets) {
+            let mut at = begin;
+            for (tile, len, behind) in tiles_in(placed, begin, placed.after(run)) {
                 let (now, later) = rest.split_at(usize::try_from(placed.before(len)).unwrap_or(0));
                 // A finished tile is not reported again.
                 let is_new = shared.job.sums.get(tile).is_none();
-                let see = |bytes: &[u8]| if is_new { shared.job.see(number, at, bytes) } else { Ok(()) };
                 if placed.granule.is_some() {
                     let out = room(&mut self.made, len)?;
+                    let piece = Piece { run: number, at, out, beside: &mut [] };
                     let registry = &shared.engine.registry;
-                    let into = (at, &mut *out, &mut [][..]);
-                    let made = shared.job.evaluate(registry, number, now, into, &mut self.buffers)?;
-                    shared.job.lost(number, made.loss.as_ref());
-                    see(out)?;
+                    let outcome = shared.job.evaluate(registry, now, piece, &mut self.buffers)?;
+                    shared.job.lost(number, outcome.loss.as_ref());
+                    if is_new {
+                        shared.job.see(number, at, out)?;
+                    }
                     shared.job.sink.write_at(placed.file, placed.offset + at, out)?;
                     let source = Some((now, placed.before(behind)));
-                    if shared.job.sums.add(tile, (out, behind), source, made.changes) {
+                    if shared.job.sums.add(tile, (out, behind), source, outcome.changes) {
                         shared.finished(tile);
                     }
                 } else {
-                    see(now)?;
+                    if is_new {
+                        shared.job.see(number, at, now)?;
+                    }
                     // Tile by tile: the bytes are in the cache, and the kernel handles long writes in pages
                     // of 2 MiB.
                     shared.job.sink.write_at(placed.file, placed.offset + at, now)?;
@@ -284,7 +288,7 @@ impl<'a> Worker<'a> {
                 rest = later;
             }
         }
-        shared.written(number, after(gathered.len() as u64));
+        shared.written(number, placed.after(gathered.len() as u64));
         Ok(())
     }
 }
@@ -345,11 +349,13 @@ impl<'a> Together<'a, '_> {
 /// The tiles that overlap `len` bytes at offset `at` of a run: for each its index, how many of the bytes it
 /// has, and how many bytes of the tile come after them.
 fn tiles_in(run: &Run, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u64)> {
-    let (tile_len, end) = (run.tile_len, at + len);
+    let tile_len = run.tile_len;
+    let end = at + len;
     (at / tile_len..end.div_ceil(tile_len)).map(move |tile| {
         let tile_end = ((tile + 1) * tile_len).min(run.len);
-        let (from, to) = (at.max(tile * tile_len), end.min(tile_end));
-        (run.first + usize::try_from(tile).unwrap_or(usize::MAX), to - from, tile_end - to)
+        let from = at.max(tile * tile_len);
+        let to = end.min(tile_end);
+        (run.first + usize_of(tile), to - from, tile_end - to)
     })
 }
 

@@ -157,7 +157,7 @@ impl Encoded<'_> {
             self.engine.check_cancelled()?;
             let begin = number as u64 * self.unit_len;
             raw.resize(usize::try_from(self.unit_len.min(self.raw_len - begin)).unwrap_or(0), 0);
-            let decoded = decoder.fill(self.written, (self.tensor, codec), &list, begin, &mut raw);
+            let decoded = decoder.fill(self.written, self.tensor, codec, &list, begin, &mut raw);
             decoded.map_err(unreadable)?;
             if crc32fast::hash(&raw) != units[number].raw {
                 let error = not_as_planned("what was encoded decodes to other bytes".to_owned());

@@ -37,7 +37,7 @@ fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> 
             let list = BlockList::read(engine, opened, tensor)?;
             let mut decoder = Decoder::default();
             let codec = codec.clone();
-            Box::new(move |at, out| decoder.fill(opened, (tensor, &codec), &list, at, out))
+            Box::new(move |at, out| decoder.fill(opened, tensor, &codec, &list, at, out))
         }
         Access::Stream { tensor } => {
             let mut stream = InOrder::begin(engine, opened, tensor)?;

@@ -68,17 +68,18 @@ fn five_digits(s: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
+    fn warning(names: &[&str]) -> Option<String> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        LonePart::among(&names).map(|part| part.warning())
+    }
+
     #[test]
     fn only_a_part_without_others_is_alone() {
-        let among = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            LonePart::among(&names).map(|part| part.warning())
-        };
         let said = "m-00002-of-00003.x is part 2 of 3, and is opened without the others: m-00001-of-00003.x, m-00003-of-00003.x";
-        assert_eq!(among(&["m-00002-of-00003.x"]).as_deref(), Some(said));
-        assert_eq!(among(&["config.json", "m-00002-of-00003.x"]).as_deref(), Some(said));
+        assert_eq!(warning(&["m-00002-of-00003.x"]).as_deref(), Some(said));
+        assert_eq!(warning(&["config.json", "m-00002-of-00003.x"]).as_deref(), Some(said));
         assert_eq!(
-            among(&["m-00001-of-00009.x"]).as_deref(),
+            warning(&["m-00001-of-00009.x"]).as_deref(),
             Some(
                 "m-00001-of-00009.x is part 1 of 9, and is opened without the others: m-00002-of-00009.x, m-00003-of-00009.x and 6 more"
             )
@@ -86,7 +87,7 @@ mod tests {
         for whole in
             [&["m-00001-of-00001.x"][..], &["m-00001-of-00002.x", "m-00002-of-00002.x"], &["m.x"], &[]]
         {
-            assert_eq!(among(whole), None, "{whole:?}");
+            assert_eq!(warning(whole), None, "{whole:?}");
         }
     }
 }

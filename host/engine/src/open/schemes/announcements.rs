@@ -69,8 +69,11 @@ pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
 
 /// Returns whether two descriptions of one weight say the same: white space and the order of members say nothing.
 fn is_same(one: &DerivedStated, other: &DerivedStated) -> bool {
-    let json = |stated: &DerivedStated| serde_json::from_str::<Json>(&stated.json).ok();
-    one.json == other.json || json(one).is_some_and(|said| Some(said) == json(other))
+    if one.json == other.json {
+        return true;
+    }
+    let [one, other] = [one, other].map(|stated| serde_json::from_str::<Json>(&stated.json).ok());
+    one.is_some() && one == other
 }
 
 /// Every announcement in an opened model, in model order.
@@ -216,7 +219,6 @@ impl Announcement {
     }
 
     fn json(&self, source: &OpenedModel, objects: &Objects<'_>) -> Result<Option<String>> {
-        let text = |held: &Bytes| Ok(strict_json::text(held.inline().unwrap_or_default())?.to_owned());
         if self.is_own {
             return source.model.derived.as_ref().map(text).transpose();
         }
@@ -373,6 +375,10 @@ fn named(json: &Json) -> Option<String> {
     own.or_else(|| object.values().find_map(|inner| inner.is_object().then(|| named(inner))?))
 }
 
+fn text(held: &Bytes) -> Result<String> {
+    Ok(strict_json::text(held.inline().unwrap_or_default())?.to_owned())
+}
+
 /// Returns whether a value is an object without members, which announces nothing.
 fn is_empty_object(value: &Value) -> bool {
     value.array_head().is_some_and(|(_, n)| n == 1)
@@ -384,22 +390,27 @@ mod tests {
     use super::*;
     use apr_sdk::{DType, DerivedUnknown, DerivedWeight, Tensor};
 
+    fn tensor(name: &str) -> Tensor {
+        Tensor { name: name.to_owned(), dtype: DType::I8, shape: vec![2, 2], payload: Payload::Sequential }
+    }
+
+    fn weight(codes: &str) -> DerivedWeight {
+        DerivedWeight { codes: codes.to_owned(), ..DerivedWeight::default() }
+    }
+
+    fn stated(name: &str) -> DerivedStated {
+        DerivedStated { name: name.to_owned(), ..DerivedStated::default() }
+    }
+
     #[test]
     fn what_is_said_of_weights_that_are_still_packed_stays() {
-        let tensor = |name: &str| {
-            let (name, dtype, shape) = (name.to_owned(), DType::I8, vec![2, 2]);
-            Tensor { name, dtype, shape, payload: Payload::Sequential }
-        };
-        let weight = |codes: &str| DerivedWeight { codes: codes.to_owned(), ..DerivedWeight::default() };
-        let unknown = |codes: &str| DerivedUnknown { codes: codes.to_owned(), ..DerivedUnknown::default() };
-        let stated = |name: &str| DerivedStated { name: name.to_owned(), ..DerivedStated::default() };
+        let unknown = DerivedUnknown { codes: "left".to_owned(), ..DerivedUnknown::default() };
         let place = Announcement { scheme: None, file: String::new(), key: None, is_own: true };
         let names: HashSet<String> = [String::from("a")].into();
-        let codes = |all: &[&str]| all.iter().copied().map(weight).collect::<Vec<_>>();
         for (said, want) in [
-            (Derived { weights: codes(&["q"]), ..Derived::default() }, true),
-            (Derived { weights: codes(&["q", "left"]), ..Derived::default() }, false),
-            (Derived { unknown: vec![unknown("left")], ..Derived::default() }, false),
+            (Derived { weights: vec![weight("q")], ..Derived::default() }, true),
+            (Derived { weights: vec![weight("q"), weight("left")], ..Derived::default() }, false),
+            (Derived { unknown: vec![unknown], ..Derived::default() }, false),
             // Others may be in other files.
             (Derived { stated: vec![stated("a"), stated("b")], ..Derived::default() }, true),
             (Derived { stated: vec![stated("b")], ..Derived::default() }, false),

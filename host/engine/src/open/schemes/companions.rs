@@ -73,27 +73,30 @@ mod tests {
     use apr_sdk::{DType, Payload};
 
     fn tensors(of: &[(&str, DType, &[u64])]) -> Vec<Tensor> {
-        let tensor = |(name, dtype, shape): &(&str, DType, &[u64])| Tensor {
+        let tensors = of.iter().map(|(name, dtype, shape)| Tensor {
             name: (*name).to_owned(),
             dtype: *dtype,
             shape: shape.to_vec(),
             payload: Payload::Sequential,
-        };
-        of.iter().map(tensor).collect()
+        });
+        tensors.collect()
+    }
+
+    fn pair(a: &str, b: &str) -> (String, String) {
+        (a.to_owned(), b.to_owned())
     }
 
     fn named(of: &[(&str, DType, &[u64])]) -> Vec<(String, String)> {
         let tensors = tensors(of);
-        let name = |number: usize| tensors[number].name.clone();
-        let mut found: Vec<_> = companions(&tensors).into_iter().map(|(a, b)| (name(a), name(b))).collect();
-        found.sort();
-        found.dedup();
-        found
+        let pairs = companions(&tensors).into_iter();
+        let mut names: Vec<_> = pairs.map(|(a, b)| pair(&tensors[a].name, &tensors[b].name)).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     #[test]
     fn codes_belong_to_their_scales_and_to_what_else_unpacks_them() {
-        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let own = named(&[
             ("a.w", DType::I8, &[4, 8]),
             ("a.w.scale", DType::F32, &[4]),
@@ -110,8 +113,9 @@ mod tests {
             ("m.q.lora.w", DType::F16, &[64]),
             ("m.k.weight", DType::F16, &[8, 8]),
         ]);
-        let beside = |name: &str| gptq.contains(&pair("m.q.qweight", name));
-        assert!(beside("m.q.scales") && beside("m.q.qzeros") && beside("m.q.g_idx"), "{gptq:?}");
+        for beside in ["m.q.scales", "m.q.qzeros", "m.q.g_idx"] {
+            assert!(gptq.contains(&pair("m.q.qweight", beside)), "{gptq:?}");
+        }
         assert!(!gptq.iter().any(|(a, b)| [a, b].iter().any(|n| n.contains("bias") || n.contains("lora"))));
         let bits = named(&[
             ("m.weight", DType::U8, &[32, 1]),
@@ -139,7 +143,6 @@ mod tests {
         ];
         assert_eq!(named(&plain), []);
         let blocks = [("a.weight", DType::NVFP4, &[4, 64][..]), plain[1], ("a.scale", DType::F32, &[1])];
-        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(named(&blocks), [pair("a.scale", "a.weight")]);
     }
 }

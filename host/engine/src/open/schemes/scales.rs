@@ -210,25 +210,24 @@ mod tests {
 
     #[test]
     fn a_scale_has_few_owners() {
-        let of = |name: &str| candidates(name).map(|(key, _)| key).collect::<Vec<_>>();
-        assert_eq!(of("a.b.w_scale"), ["a.b", "a.b.w"]);
-        assert_eq!(of("a.b.scale_w"), ["a.b", "a.b.w"]);
-        assert_eq!(of("a.w_quantizer.scale"), ["a.w", "a.w_quantizer"]);
-        assert_eq!(of("scale"), [""]);
-        assert_eq!(of("a.b.weight"), [""; 0]);
+        for (name, owners) in [
+            ("a.b.w_scale", &["a.b", "a.b.w"][..]),
+            ("a.b.scale_w", &["a.b", "a.b.w"]),
+            ("a.w_quantizer.scale", &["a.w", "a.w_quantizer"]),
+            ("scale", &[""]),
+            ("a.b.weight", &[]),
+        ] {
+            assert_eq!(candidates(name).map(|(key, _)| key).collect::<Vec<_>>(), owners);
+        }
+    }
+
+    fn codes(dtype: DType, shape: &[u64]) -> Tensor {
+        let payload = apr_sdk::Payload::Sequential;
+        Tensor { name: "w".to_owned(), dtype, shape: shape.to_vec(), payload }
     }
 
     #[test]
     fn shapes_fit_by_value_row_column_and_block() {
-        let codes = |dtype: DType, shape: &[u64]| Tensor {
-            name: "w".to_owned(),
-            dtype,
-            shape: shape.to_vec(),
-            payload: apr_sdk::Payload::Extent {
-                extent: apr_sdk::Extent { file: 0, offset: 0, len: 0 },
-                view: None,
-            },
-        };
         let bytes = codes(DType::I8, &[96, 200]);
         for (shape, want) in [
             (&[][..], true),

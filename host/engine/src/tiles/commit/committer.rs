@@ -86,7 +86,9 @@ impl<'a> Committer<'a> {
     /// Commits file `number` from its segment `first` on. At most `window` units may be started but not
     /// committed; the journal numbers them from `base`.
     pub fn new(
-        (number, file, first): (usize, &'a OutputFile, usize),
+        number: usize,
+        file: &'a OutputFile,
+        first: usize,
         writer: &Arc<dyn Writer>,
         window: usize,
         base: usize,
@@ -162,7 +164,8 @@ impl<'a> Committer<'a> {
     /// Any error from encoding and the sink.
     pub fn put(
         &self,
-        (segment, mut at): (usize, u64),
+        segment: usize,
+        mut at: u64,
         bytes: &[u8],
         sink: &dyn TileSink,
         stopped: &dyn Fn() -> bool,

@@ -44,7 +44,7 @@ impl<'a> Commits<'a> {
             };
             let writer = writer_of(engine, layout, writer, number)?;
             let window = 2 * engine.crew.width();
-            let mut committer = Committer::new((number, file, first), &writer, window, base);
+            let mut committer = Committer::new(number, file, first, &writer, window, base);
             committer.name(model);
             base += committer.n_units;
             files.push(Some(committer));
@@ -78,17 +78,19 @@ impl<'a> Commits<'a> {
     /// Any error from encoding and the sink.
     pub fn put(
         &self,
-        (file, segment, at): (usize, usize, u64),
+        file: usize,
+        segment: usize,
+        at: u64,
         bytes: &[u8],
         sink: &dyn TileSink,
         stopped: &dyn Fn() -> bool,
     ) -> Result<bool> {
-        self.committer(file)?.put((segment, at), bytes, sink, stopped)
+        self.committer(file)?.put(segment, at, bytes, sink, stopped)
     }
 
     /// Waits until everything before the unit at offset `at` of a segment is committed; returns whether to
     /// continue.
-    pub fn await_turn(&self, (file, segment, at): (usize, usize, u64), stopped: &dyn Fn() -> bool) -> bool {
+    pub fn await_turn(&self, file: usize, segment: usize, at: u64, stopped: &dyn Fn() -> bool) -> bool {
         self.committer(file).map_or(true, |committer| committer.await_turn(segment, at, stopped))
     }
 

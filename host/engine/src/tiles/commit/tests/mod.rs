@@ -89,21 +89,21 @@ const BLOCK: u64 = 1 << 20;
 fn file(codec: u32) -> OutputFile {
     let encoded = Encoded::new(&Numbering, (0, 3 * BLOCK + BLOCK / 2), codec.into(), BLOCK, true).unwrap();
     let mut file = OutputFile { floats_from: Some(0), ..OutputFile::default() };
-    let mut push = |len, segment| {
-        let offset = file.len;
-        file.segments.push(Placed { offset, len, segment });
+    for (len, segment) in [
+        (encoded.bound, Segment::Payload { tensor: 0, encoded: Some(Box::new(encoded)) }),
+        (0, Segment::Pad { to: 64 }),
+        (4, Segment::Inline(b"text".to_vec())),
+        (BLOCK / 2, Segment::Payload { tensor: 1, encoded: None }),
+    ] {
+        file.segments.push(Placed { offset: file.len, len, segment });
         file.len += len;
-    };
-    push(encoded.bound, Segment::Payload { tensor: 0, encoded: Some(Box::new(encoded)) });
-    push(0, Segment::Pad { to: 64 });
-    push(4, Segment::Inline(b"text".to_vec()));
-    push(BLOCK / 2, Segment::Payload { tensor: 1, encoded: None });
+    }
     file
 }
 
 fn committer(file: &OutputFile, window: usize) -> Committer<'_> {
     let writer: Arc<dyn Writer> = Arc::new(Numbering);
-    Committer::new((0, file, 0), &writer, window, 100)
+    Committer::new(0, file, 0, &writer, window, 100)
 }
 
 /// The raw bytes of a unit, half a block or longer.
@@ -118,7 +118,7 @@ fn put(committer: &Committer<'_>, sink: &Noting, numbers: &[u8]) -> Result<()> {
         let (segment, at) = if number == 4 { (3, 0) } else { (0, u64::from(number) * BLOCK) };
         let halves: &[u64] = if number < 3 { &[half, 0] } else { &[0] };
         for into in halves {
-            assert!(committer.put((segment, at + into), &unit(number, half), sink, &|| false)?);
+            assert!(committer.put(segment, at + into, &unit(number, half), sink, &|| false)?);
         }
     }
     Ok(())
@@ -126,15 +126,16 @@ fn put(committer: &Committer<'_>, sink: &Noting, numbers: &[u8]) -> Result<()> {
 
 #[test]
 fn what_is_ready_is_committed_in_order_and_all_at_once() {
-    let (file, sink) = (file(1), Noting::new());
+    let file = file(1);
+    let sink = Noting::new();
     let committer = committer(&file, 5);
     committer.begin(&sink, &HashMap::new()).unwrap();
     put(&committer, &sink, &[4, 2, 1, 3]).unwrap();
     assert!(sink.written.lock().unwrap().is_empty(), "the first unit is not there");
     put(&committer, &sink, &[0]).unwrap();
     let committed = committer.finish().unwrap();
-    let (whole, last) = (BLOCK + 8, BLOCK / 2 + 8);
-    let encoded = 3 * whole + last;
+    let last = BLOCK / 2 + 8;
+    let encoded = 3 * (BLOCK + 8) + last;
     let text = encoded.next_multiple_of(64);
     assert_eq!(committed.places, [(0, encoded), (encoded, text - encoded), (text, 4), (text + 4, BLOCK / 2)]);
     let offsets: Vec<u64> = sink.written.lock().unwrap().iter().map(|(offset, _)| *offset).collect();
@@ -160,12 +161,13 @@ fn what_is_ready_is_committed_in_order_and_all_at_once() {
 
 #[test]
 fn who_is_too_far_ahead_waits_and_gives_up_when_work_stops() {
-    let (file, sink) = (file(1), Noting::new());
+    let file = file(1);
+    let sink = Noting::new();
     let committer = committer(&file, 2);
     committer.begin(&sink, &HashMap::new()).unwrap();
     put(&committer, &sink, &[1]).unwrap();
     // With a window of two, the third would wait forever here; told to stop, it does not.
-    assert!(!committer.put((0, 2 * BLOCK), &unit(2, BLOCK), &sink, &|| true).unwrap());
+    assert!(!committer.put(0, 2 * BLOCK, &unit(2, BLOCK), &sink, &|| true).unwrap());
     assert!(!committer.await_turn(0, BLOCK, &|| true));
     put(&committer, &sink, &[0, 2, 3, 4]).unwrap();
     assert!(committer.await_turn(3, 0, &|| false));
@@ -174,7 +176,8 @@ fn who_is_too_far_ahead_waits_and_gives_up_when_work_stops() {
 
 #[test]
 fn what_was_never_made_is_an_error() {
-    let (file, sink) = (file(1), Noting::new());
+    let file = file(1);
+    let sink = Noting::new();
     let committer = committer(&file, 5);
     committer.begin(&sink, &HashMap::new()).unwrap();
     put(&committer, &sink, &[0, 1, 3, 4]).unwrap();
@@ -183,18 +186,20 @@ fn what_was_never_made_is_an_error() {
 
 #[test]
 fn more_than_the_bound_and_more_than_the_payload_are_refused() {
-    let (one, sink) = (file(2), Noting::new());
-    let committer = committer(&one, 5);
+    let file = file(2);
+    let sink = Noting::new();
+    let committer = committer(&file, 5);
     committer.begin(&sink, &HashMap::new()).unwrap();
     let error = put(&committer, &sink, &[0]).unwrap_err();
     assert!(error.message().contains("to 1048585 bytes, its bound is 1048584"), "{error}");
-    let too_many = committer.put((3, BLOCK / 2), &[1], &sink, &|| false).unwrap_err();
+    let too_many = committer.put(3, BLOCK / 2, &[1], &sink, &|| false).unwrap_err();
     assert!(too_many.message().contains("more bytes were made"), "{too_many}");
 }
 
 #[test]
 fn the_longest_prefix_that_is_still_there_is_kept() {
-    let (file, first) = (file(1), Noting::new());
+    let file = file(1);
+    let first = Noting::new();
     let before = committer(&file, 5);
     before.begin(&first, &HashMap::new()).unwrap();
     put(&before, &first, &[0, 1, 2, 3, 4]).unwrap();

@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn small_parts_beside_large_ones_stay() {
-        let (large, one) = (DoubleDouble::from(1e16), DoubleDouble::from(1.0));
+        let large = DoubleDouble::from(1e16);
+        let one = DoubleDouble::from(1.0);
         assert_eq!((large + one - large).value(), 1.0);
         assert_eq!((one + large * large - large * large).value(), 1.0);
         let third = one / DoubleDouble::from(3.0);

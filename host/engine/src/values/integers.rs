@@ -30,17 +30,26 @@ pub fn encode(bits: u32, values: &[f32], row_len: usize, out: &mut [u8], again: 
         values.chunks(row_len).zip(again.chunks_mut(row_len)).zip(out.chunks_mut(row_bytes))
     {
         let scale = scale(row, greatest);
-        let code = |value: f32| (value / scale).round_ties_even().clamp(-greatest, greatest);
-        again.iter_mut().zip(row).for_each(|(again, value)| *again = code(*value) * scale);
+        for (again, value) in again.iter_mut().zip(row) {
+            *again = code(*value, scale, greatest) * scale;
+        }
         if bits == 8 {
-            out.iter_mut().zip(row).for_each(|(out, value)| *out = byte(code(*value)));
+            for (out, value) in out.iter_mut().zip(row) {
+                *out = byte(code(*value, scale, greatest));
+            }
         } else {
             for (out, pair) in out.iter_mut().zip(row.chunks(2)) {
-                let high = pair.get(1).map_or(0, |value| byte(code(*value)));
-                *out = byte(code(pair[0])) & 15 | high << 4;
+                let high = pair.get(1).map_or(0, |value| byte(code(*value, scale, greatest)));
+                *out = byte(code(pair[0], scale, greatest)) & 15 | high << 4;
             }
         }
     }
+}
+
+/// The nearest integer of a value in a row with this scale.
+#[inline(always)]
+fn code(value: f32, scale: f32, greatest: f32) -> f32 {
+    (value / scale).round_ties_even().clamp(-greatest, greatest)
 }
 
 /// An integer between -128 and 127 as a byte.
@@ -58,22 +67,22 @@ mod tests {
         let values: Vec<f32> = (0..24u8).map(|n| (f32::from(n) - 11.0) * 0.37).chain([0.0; 8]).collect();
         for bits in [8, 4] {
             let mut codes = vec![0; values.len() * bits as usize / 8];
-            let (mut told, mut back, mut written) = (vec![0.0; 32], vec![9.0; 32], vec![0; 16]);
+            let mut told = vec![0.0; 32];
+            let mut back = vec![9.0; 32];
+            let mut written = vec![0; 16];
             encode(bits, &values, 8, &mut codes, &mut told);
             scales(f32::from(most(bits)), &values, 8, &mut written);
             let read: Vec<f32> = written.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
             for (n, back) in back.iter_mut().enumerate() {
                 // The low half first; shifted up and back to extend its sign.
                 let code = codes[n * bits as usize / 8] >> (n * bits as usize % 8);
-                let (code, shift) = (code << (8 - bits), 8 - bits);
-                *back = f32::from(code.cast_signed() >> shift);
+                *back = f32::from((code << (8 - bits)).cast_signed() >> (8 - bits));
             }
             back.chunks_mut(8).zip(&read).for_each(|(row, scale)| row.iter_mut().for_each(|x| *x *= scale));
             assert_eq!(told, back, "{bits}");
-            let step = |n: usize| read[n / 8];
-            assert!(
-                values.iter().zip(&back).enumerate().all(|(n, (v, b))| (v - b).abs() <= step(n) * 0.5001)
-            );
+            for (n, (value, back)) in values.iter().zip(&back).enumerate() {
+                assert!((value - back).abs() <= read[n / 8] * 0.5001);
+            }
             // The greatest value of a row becomes the greatest integer; a row of zeros has scale 1.
             assert_eq!((back[0], read[3]), (values[0], 1.0));
         }

@@ -186,22 +186,22 @@ mod tests {
     #[test]
     fn sums_are_those_of_the_definition_for_every_length() {
         for n in [0usize, 1, 31, 32, 33, 511, 513, 2000] {
-            let value = |i: usize| f32::from(u16::try_from(i * 7919 % 1009).unwrap()) / 500.0 - 1.0;
-            let before: Vec<f32> = (0..n).map(value).collect();
+            let numbers = (0..n).map(|i| u16::try_from(i * 7919 % 1009).unwrap());
+            let before: Vec<f32> = numbers.map(|number| f32::from(number) / 500.0 - 1.0).collect();
             let after: Vec<f32> = before.iter().map(|x| (x * 8.0).round() / 8.0).collect();
             let loss = Loss::between(&before, &after);
-            let both = || before.iter().zip(&after).map(|(x, y)| (f64::from(*x), f64::from(*y)));
+            let both = before.iter().zip(&after).map(|(x, y)| (f64::from(*x), f64::from(*y)));
             let want = [
-                both().map(|(x, _)| x * x).sum::<f64>(),
-                both().map(|(_, y)| y * y).sum(),
-                both().map(|(x, y)| x * y).sum(),
-                both().map(|(x, y)| (x - y) * (x - y)).sum(),
+                both.clone().map(|(x, _)| x * x).sum::<f64>(),
+                both.clone().map(|(_, y)| y * y).sum(),
+                both.clone().map(|(x, y)| x * y).sum(),
+                both.clone().map(|(x, y)| (x - y) * (x - y)).sum(),
             ];
             let have = [loss.square, loss.square_after, loss.product, loss.square_error];
             for (have, want) in have.into_iter().zip(want) {
                 assert!((have - want).abs() <= 1e-5 * want.abs(), "{n}: {have} {want}");
             }
-            let greatest = both().map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+            let greatest = both.map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
             assert!((loss.greatest - greatest).abs() <= 1e-7 * greatest);
             assert_eq!((loss.values, loss.not_finite), (n as u64, 0));
         }
@@ -214,10 +214,13 @@ mod tests {
             let after = [0.0, -scale, 0.0, scale / 2.0];
             let loss = Loss::between(&before, &after);
             let scale = f64::from(scale);
-            let near = |have: f64, want: f64| (have - want).abs() <= 1e-6 * want;
-            assert!(near(loss.square, 3.0 * scale * scale), "{scale:e}: {loss:?}");
-            assert!(near(loss.square_error, 1.25 * scale * scale), "{scale:e}: {loss:?}");
-            assert!(near(loss.greatest, scale), "{scale:e}: {loss:?}");
+            for (have, want) in [
+                (loss.square, 3.0 * scale * scale),
+                (loss.square_error, 1.25 * scale * scale),
+                (loss.greatest, scale),
+            ] {
+                assert!((have - want).abs() <= 1e-6 * want, "{scale:e}: {loss:?}");
+            }
         }
         let apart = Loss::between(&[f32::MAX, f32::NAN, 1.0], &[-f32::MAX, 0.0, f32::INFINITY]);
         assert_eq!((apart.values, apart.not_finite, apart.greatest), (1, 2, 2.0 * f64::from(f32::MAX)));

@@ -243,8 +243,9 @@ macro_rules! table {
             for (n, out) in out.iter_mut().enumerate() {
                 let at = n * $bits / 8;
                 let shift = n * $bits % 8;
-                let byte = |at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
-                let code = (byte(at) | byte(at + 1) << 8) >> shift & ((1 << $bits) - 1);
+                let low = bytes.get(at).copied().unwrap_or(0);
+                let high = bytes.get(at + 1).copied().unwrap_or(0);
+                let code = u16::from_le_bytes([low, high]) >> shift & ((1 << $bits) - 1);
                 *out = table[usize::from(code)];
             }
         })
@@ -315,7 +316,6 @@ pub fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32,
     let magnitude = code & ((1 << (exponent_bits + mantissa_bits)) - 1);
     let all_exponent = (1 << exponent_bits) - 1;
     let rebias = (127 - bias) << 23;
-    let all_if = |is: bool| if is { u32::MAX } else { 0 };
     let is_subnormal = all_if(magnitude >> mantissa_bits == 0);
     let is_nan = match odd {
         Odd::OneNan => all_if(magnitude == (1 << (exponent_bits + mantissa_bits)) - 1),
@@ -328,6 +328,12 @@ pub fn small_float(code: u32, exponent_bits: u32, mantissa_bits: u32, bias: u32,
     let lowered = (f32::from_bits(moved) - f32::from_bits(rebias + LEADING)).to_bits();
     let value = lowered & is_subnormal | moved & !is_subnormal;
     f32::from_bits(value | sign << 31 | is_nan & f32::NAN.to_bits())
+}
+
+/// A mask of all bits, or of none.
+#[inline(always)]
+fn all_if(is: bool) -> u32 {
+    if is { u32::MAX } else { 0 }
 }
 
 /// Decodes an OCP MX scale: eight exponent bits, the last code is NaN. The smallest, 2^-127, is a subnormal
@@ -377,7 +383,8 @@ mod tests {
     fn every_half_is_read_as_its_definition_says() {
         for bits in 0..=u16::MAX {
             let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-            let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+            let exponent = i32::from(bits >> 10 & 0x1f);
+            let fraction = f64::from(bits & 0x3ff);
             let wanted: f64 = match exponent {
                 0 => sign * fraction * 2f64.powi(-24),
                 31 if fraction == 0.0 => sign * f64::INFINITY,
@@ -392,22 +399,17 @@ mod tests {
 
     #[test]
     fn small_floats_have_the_values_of_their_specifications() {
-        let first = |dtype, code: u8| narrow(dtype, &[code])[0];
-        assert_eq!([0x7e, 0x01, 0xfe].map(|c| first(DType::F8_E4M3, c)), [448.0, 2f32.powi(-9), -448.0]);
-        assert!(first(DType::F8_E4M3, 0x7f).is_nan() && first(DType::F8_E4M3, 0xff).is_nan());
-        assert_eq!(
-            [0x7b, 0x7c, 0x01].map(|c| first(DType::F8_E5M2, c)),
-            [57344.0, f32::INFINITY, 2f32.powi(-16)]
-        );
-        assert!(first(DType::F8_E5M2, 0x7d).is_nan());
-        assert_eq!([0x7f, 0xff, 0x01].map(|c| first(DType::F8_E4M3FNUZ, c)), [240.0, -240.0, 2f32.powi(-10)]);
-        assert_eq!([0x7f, 0x01].map(|c| first(DType::F8_E5M2FNUZ, c)), [57344.0, 2f32.powi(-17)]);
-        assert!(first(DType::F8_E4M3FNUZ, 0x80).is_nan() && first(DType::F8_E5M2FNUZ, 0x80).is_nan());
-        assert_eq!(
-            [0, 127, 254].map(|c| f64::from(first(DType::F8_E8M0, c))),
-            [-127, 0, 127].map(|e| 2f64.powi(e))
-        );
-        assert!(first(DType::F8_E8M0, 255).is_nan());
+        assert_eq!(narrow(DType::F8_E4M3, &[0x7e, 0x01, 0xfe]), [448.0, 2f32.powi(-9), -448.0]);
+        assert!(narrow(DType::F8_E4M3, &[0x7f, 0xff]).iter().all(|value| value.is_nan()));
+        assert_eq!(narrow(DType::F8_E5M2, &[0x7b, 0x7c, 0x01]), [57344.0, f32::INFINITY, 2f32.powi(-16)]);
+        assert!(narrow(DType::F8_E5M2, &[0x7d])[0].is_nan());
+        assert_eq!(narrow(DType::F8_E4M3FNUZ, &[0x7f, 0xff, 0x01]), [240.0, -240.0, 2f32.powi(-10)]);
+        assert_eq!(narrow(DType::F8_E5M2FNUZ, &[0x7f, 0x01]), [57344.0, 2f32.powi(-17)]);
+        assert!(narrow(DType::F8_E4M3FNUZ, &[0x80])[0].is_nan());
+        assert!(narrow(DType::F8_E5M2FNUZ, &[0x80])[0].is_nan());
+        let scales: Vec<f64> = narrow(DType::F8_E8M0, &[0, 127, 254]).into_iter().map(f64::from).collect();
+        assert_eq!(scales, [-127, 0, 127].map(|e| 2f64.powi(e)));
+        assert!(narrow(DType::F8_E8M0, &[255])[0].is_nan());
     }
 
     #[test]
@@ -425,14 +427,16 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_exact_to_their_last_bit() {
-        let read = |dtype, bytes: [u8; 8]| {
-            let (mut high, mut low) = ([0.0], [0.0]);
+        for (dtype, bytes, want) in [
+            (DType::I64, ((1i64 << 53) + 1).to_le_bytes(), (2f64.powi(53), 1.0)),
+            (DType::I64, i64::MAX.to_le_bytes(), (2f64.powi(63), -1.0)),
+            (DType::U64, u64::MAX.to_le_bytes(), (2f64.powi(64), -1.0)),
+            (DType::I64, i64::MIN.to_le_bytes(), (-(2f64.powi(63)), 0.0)),
+        ] {
+            let mut high = [0.0];
+            let mut low = [0.0];
             Numbers::new(dtype).unwrap().read_wide(&bytes, &mut high, &mut low);
-            (high[0], low[0])
-        };
-        assert_eq!(read(DType::I64, ((1i64 << 53) + 1).to_le_bytes()), (2f64.powi(53), 1.0));
-        assert_eq!(read(DType::I64, i64::MAX.to_le_bytes()), (2f64.powi(63), -1.0));
-        assert_eq!(read(DType::U64, u64::MAX.to_le_bytes()), (2f64.powi(64), -1.0));
-        assert_eq!(read(DType::I64, i64::MIN.to_le_bytes()), (-(2f64.powi(63)), 0.0));
+            assert_eq!((high[0], low[0]), want);
+        }
     }
 }

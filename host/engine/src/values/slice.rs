@@ -59,55 +59,65 @@ const HOW: &str = "write a slice as in Python: 'NAME[0:4, :8]', 'NAME[-1]'";
 
 impl Axis {
     fn parse(text: &str) -> Result<Axis> {
-        let wrong = |what: &str| {
+        Axis::read(text).map_err(|what| {
             let message = format!("`{}` is not a slice: {what}", escape(text, 40));
-            Err(Error::invalid_argument(message).hint(HOW))
-        };
+            Error::invalid_argument(message).hint(HOW)
+        })
+    }
+
+    fn read(text: &str) -> std::result::Result<Axis, &'static str> {
         let mut ends = Vec::new();
         for end in text.split(':').map(str::trim) {
             match end.parse::<i64>() {
                 Ok(number) => ends.push(Some(number)),
                 Err(_) if end.is_empty() => ends.push(None),
-                Err(_) => return wrong("expected whole numbers"),
+                Err(_) => return Err("expected whole numbers"),
             }
         }
         match ends[..] {
             [Some(index)] => Ok(Axis::Index(index)),
             [start, stop] | [start, stop, None | Some(1)] => Ok(Axis::Range(start, stop)),
-            [_, _, Some(_)] => wrong("steps are not supported"),
-            [None] => wrong("it names nothing"),
-            _ => wrong("expected START:STOP"),
+            [_, _, Some(_)] => Err("steps are not supported"),
+            [None] => Err("it names nothing"),
+            _ => Err("expected START:STOP"),
         }
     }
 
     fn of(self, size: u64, number: usize, shape: &[u64]) -> Result<Picked> {
-        let from_end = |n: i64| match n.is_negative() {
-            false => Some(n.unsigned_abs()),
-            true => size.checked_sub(n.unsigned_abs()),
-        };
-        let outside = |what: String| {
+        self.within(size).map_err(|what| {
             let message = format!("{what}: dimension {number} has size {size}, the shape is {shape:?}");
-            Err(Error::invalid_argument(message).hint("give indices that the tensor has"))
-        };
+            Error::invalid_argument(message).hint("give indices that the tensor has")
+        })
+    }
+
+    fn within(self, size: u64) -> std::result::Result<Picked, String> {
         match self {
-            Axis::Index(index) => match from_end(index).filter(|at| *at < size) {
+            Axis::Index(index) => match from_start(index, size).filter(|at| *at < size) {
                 Some(at) => Ok(Picked { range: at..at + 1, is_index: true }),
-                None => outside(format!("index {index} is outside")),
+                None => Err(format!("index {index} is outside")),
             },
             Axis::Range(start, stop) => {
-                let begin = start.map_or(Some(0), from_end).filter(|at| *at <= size);
-                let end = stop.map_or(Some(size), from_end).filter(|at| *at <= size);
+                let begin = from_start(start.unwrap_or(0), size).filter(|at| *at <= size);
+                let end = stop.map_or(Some(size), |stop| from_start(stop, size)).filter(|at| *at <= size);
                 let words = [start, stop].map(|end| end.map(|end| end.to_string()).unwrap_or_default());
                 let shown = words.join(":");
                 match (begin, end) {
                     (Some(begin), Some(end)) if begin <= end => {
                         Ok(Picked { range: begin..end, is_index: false })
                     }
-                    (Some(_), Some(_)) => outside(format!("{shown} ends before it begins")),
-                    _ => outside(format!("{shown} reaches outside")),
+                    (Some(_), Some(_)) => Err(format!("{shown} ends before it begins")),
+                    _ => Err(format!("{shown} reaches outside")),
                 }
             }
         }
+    }
+}
+
+/// An index counted from the start of a dimension.
+fn from_start(index: i64, size: u64) -> Option<u64> {
+    match index.is_negative() {
+        false => Some(index.unsigned_abs()),
+        true => size.checked_sub(index.unsigned_abs()),
     }
 }
 
@@ -170,18 +180,19 @@ mod tests {
 
     #[test]
     fn long_dimensions_lose_their_middle_until_few_values_are_left() {
-        let of = |shape: &[u64], most| {
-            let axes = shown(&Slice::default().of(shape).unwrap(), most);
-            let sizes = axes.iter().map(|axis| axis.iter().map(|range| range.end - range.start).sum::<u64>());
-            sizes.collect::<Vec<_>>()
-        };
-        assert_eq!(of(&[10, 100], 1000), [10, 100]);
-        assert_eq!(of(&[11, 100], 1000), [6, 6]);
-        assert_eq!(of(&[5, 300], 1000), [5, 6]);
-        assert_eq!(of(&[100; 4], 1000), [4; 4]);
-        assert_eq!(of(&[2; 40], 1000), [1; 40]);
-        assert_eq!(of(&[u64::MAX; 9], 1000), [2; 9]);
-        assert_eq!(of(&[u64::MAX, 0], 1000), [6, 0]);
-        assert_eq!(of(&[], 1000), [0u64; 0]);
+        for (shape, want) in [
+            (&[10, 100][..], &[10, 100][..]),
+            (&[11, 100], &[6, 6]),
+            (&[5, 300], &[5, 6]),
+            (&[100; 4], &[4; 4]),
+            (&[2; 40], &[1; 40]),
+            (&[u64::MAX; 9], &[2; 9]),
+            (&[u64::MAX, 0], &[6, 0]),
+            (&[], &[]),
+        ] {
+            let axes = shown(&Slice::default().of(shape).unwrap(), 1000);
+            let sizes = axes.iter().map(|axis| axis.iter().map(|range| range.end - range.start).sum());
+            assert_eq!(sizes.collect::<Vec<u64>>(), want);
+        }
     }
 }

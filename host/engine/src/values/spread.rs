@@ -141,10 +141,14 @@ mod tests {
     fn bins(values: &[f64], most: usize) -> Bins {
         let mut spread = Spread::default();
         values.iter().for_each(|value| spread.add(*value));
-        let finite = || values.iter().copied().filter(|value| value.is_finite());
-        let (least, greatest) =
-            (finite().fold(f64::INFINITY, f64::min), finite().fold(-f64::INFINITY, f64::max));
-        spread.bins([least, greatest], most)
+        let finite = values.iter().copied().filter(|value| value.is_finite());
+        let least = finite.clone().fold(f64::INFINITY, f64::min);
+        spread.bins([least, finite.fold(-f64::INFINITY, f64::max)], most)
+    }
+
+    /// Returns whether a number belongs into the bin above an edge: on it, into the one that lies farther from zero.
+    fn is_above(value: f64, edge: f64) -> bool {
+        if edge >= 0.0 { value >= edge } else { value > edge }
     }
 
     #[test]
@@ -165,11 +169,13 @@ mod tests {
         let found = bins(&values, 32);
         assert_eq!((found.counts.len(), found.edges.len()), (32, 33));
         for (at, count) in found.counts.iter().enumerate() {
-            let (from, to) = (found.edges[at], found.edges[at + 1]);
-            // On an edge, the bin that lies farther from zero.
-            let over = |value: f64, edge: f64| if edge >= 0.0 { value >= edge } else { value > edge };
-            let is_in = |value: &&f64| (at == 0 || over(**value, from)) && (at == 31 || !over(**value, to));
-            assert_eq!(values.iter().filter(is_in).count() as u64, *count, "bin {at} of {found:?}");
+            let from = found.edges[at];
+            let to = found.edges[at + 1];
+            let inside = values
+                .iter()
+                .filter(|value| at == 0 || is_above(**value, from))
+                .filter(|value| at == 31 || !is_above(**value, to));
+            assert_eq!(inside.count() as u64, *count, "bin {at} of {found:?}");
             // Of almost equal width.
             assert!(((to - from) * 32.0 / 0.1 - 1.0).abs() < 0.1, "{from} to {to}");
         }
@@ -191,7 +197,9 @@ mod tests {
 
     #[test]
     fn parts_add_up_whichever_comes_first() {
-        let (mut one, mut two, mut all) = (Spread::default(), Spread::default(), Spread::default());
+        let mut one = Spread::default();
+        let mut two = Spread::default();
+        let mut all = Spread::default();
         for n in 0..1000 {
             let value = f64::from(n * n % 377 - 100) * 0.01;
             if n % 3 == 0 {
@@ -201,7 +209,8 @@ mod tests {
             }
             all.add(value);
         }
-        let (mut other_one, mut other_two) = (one.clone(), two.clone());
+        let mut other_one = one.clone();
+        let mut other_two = two.clone();
         one.take(&mut two);
         other_two.take(&mut other_one);
         let range = [-1.0, 2.76];

@@ -18,13 +18,14 @@ fn all_halves() -> Vec<u8> {
 }
 
 fn words<const N: usize>(bytes: &[u8]) -> Vec<u64> {
-    let wide = |element: &[u8; N]| element.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    bytes.as_chunks::<N>().0.iter().map(wide).collect()
+    let words = bytes.as_chunks::<N>().0.iter();
+    words.map(|bytes| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))).collect()
 }
 
 /// The value of a code, by the definition of IEEE 754; `None` if it is not finite.
 fn value(code: u64, exponent_bits: u32, mantissa_bits: u32) -> Option<f64> {
-    let (all, bias) = ((1u64 << exponent_bits) - 1, (1i32 << (exponent_bits - 1)) - 1);
+    let all = (1u64 << exponent_bits) - 1;
+    let bias = (1i32 << (exponent_bits - 1)) - 1;
     let mantissa = (code & ((1 << mantissa_bits) - 1)) as u32;
     let exponent = code >> mantissa_bits & all;
     let sign = if code >> (exponent_bits + mantissa_bits) & 1 == 1 { -1.0 } else { 1.0 };
@@ -47,7 +48,8 @@ impl Nearest {
     }
 
     fn code(&self, wanted: f64) -> u64 {
-        let (sign, size) = (u64::from(wanted.is_sign_negative()) << 15, wanted.abs());
+        let sign = u64::from(wanted.is_sign_negative()) << 15;
+        let size = wanted.abs();
         let above = self.values.partition_point(|v| *v < size);
         let infinity = self.values.len();
         // Infinity takes the place of the next value.
@@ -57,7 +59,8 @@ impl Nearest {
             0 => 0,
             _ if above == infinity && size > next => infinity,
             _ => {
-                let (down, up) = (size - self.values[above - 1], next - size);
+                let down = size - self.values[above - 1];
+                let up = next - size;
                 if down < up || down == up && above % 2 == 1 { above - 1 } else { above }
             }
         };
@@ -90,7 +93,8 @@ fn every_16_bit_code_is_read_as_its_definition_says_and_comes_back() {
                 }
                 // Sign, all exponent bits, and the payload in its place.
                 None => {
-                    let (sign, payload) = (code >> 15, code & ((1 << mantissa_bits) - 1));
+                    let sign = code >> 15;
+                    let payload = code & ((1 << mantissa_bits) - 1);
                     assert_eq!(single, sign << 31 | 0xff << 23 | payload << (23 - mantissa_bits), "{code:x}");
                     assert_eq!(
                         double,
@@ -138,15 +142,15 @@ fn whatever_is_made_narrower_is_the_nearest_and_ties_are_even() {
         let wanted = around(&nearest.values);
         let doubles: Vec<u8> = wanted.iter().flat_map(|v| v.to_le_bytes()).collect();
         let (codes, changes) = cast(DType::F64, nearest.dtype(), &doubles);
-        let (mut rounded, mut overflowed) = (0, 0);
+        let mut counted = Changes::default();
         for (wanted, code) in wanted.iter().zip(words::<2>(&codes)) {
             assert_eq!(code, nearest.code(*wanted), "{} of {wanted:e}", nearest.dtype());
             match value(code, exponent_bits, 15 - exponent_bits) {
-                Some(value) => rounded += u64::from(value != *wanted),
-                None => overflowed += 1,
+                Some(value) => counted.rounded += u64::from(value != *wanted),
+                None => counted.overflowed += 1,
             }
         }
-        assert_eq!(changes, Changes { rounded, overflowed, ..Changes::default() });
+        assert_eq!(changes, counted);
         let singles: Vec<f32> = wanted.iter().map(|v| *v as f32).collect();
         let bytes: Vec<u8> = singles.iter().flat_map(|v| v.to_le_bytes()).collect();
         let (codes, _) = cast(DType::F32, nearest.dtype(), &bytes);
@@ -181,7 +185,8 @@ fn small_floats_are_the_nearest_ties_are_even_and_what_is_too_large_is_told() {
                 0 => 0,
                 _ if above > last && size > next => above,
                 _ => {
-                    let (down, up) = (size - finite[above - 1], next - size);
+                    let down = size - finite[above - 1];
+                    let up = next - size;
                     if down < up || down == up && above % 2 == 1 { above - 1 } else { above }
                 }
             };
@@ -204,8 +209,10 @@ fn small_floats_are_the_nearest_ties_are_even_and_what_is_too_large_is_told() {
             }
         }
         let (back, changes) = cast(DType::F32, dtype, &cast(dtype, DType::F32, &codes).0);
-        let is_nan = |code: &u8| values[usize::from(*code)].is_nan();
-        assert!(codes.iter().zip(&back).all(|(c, b)| c == b || is_nan(c) && is_nan(b)), "{dtype}");
+        for (code, back) in codes.iter().zip(&back) {
+            let are_nan = [code, back].iter().all(|code| values[usize::from(**code)].is_nan());
+            assert!(code == back || are_nan, "{dtype}");
+        }
         let odd = values.iter().filter(|v| !v.is_finite()).count() as u64;
         assert_eq!(changes, Changes { nonfinite: odd, ..Changes::default() });
     }

@@ -38,8 +38,13 @@ pub struct Finding {
 
 impl Finding {
     pub(super) fn new(tensor: &str, spec: &TensorSpec, broken: Broken, severity: Severity) -> Finding {
-        let (code, message) = (broken.code, broken.what);
-        Finding { tensor: tensor.to_owned(), role: spec.role.clone(), code, severity, message }
+        Finding {
+            tensor: tensor.to_owned(),
+            role: spec.role.clone(),
+            code: broken.code,
+            severity,
+            message: broken.what,
+        }
     }
 
     /// The finding as an error.

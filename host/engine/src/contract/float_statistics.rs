@@ -273,45 +273,52 @@ mod tests {
             // Every code of the small types, including non-finite ones; a length that is not a multiple of
             // the lanes.
             let bytes: Vec<u8> = (0..997 * width).map(|n| u8::try_from(n * 37 % 256).unwrap()).collect();
-            let (have, want) = (look(&bytes), slow(info.dtype, &bytes));
-            let counts = |f: &Found| (f.values, f.zeros, f.nans, f.infs);
+            let have = look(&bytes);
+            let want = slow(info.dtype, &bytes);
             assert_eq!(counts(&have), counts(&want), "{}", info.name);
             assert_eq!((have.min, have.max), (want.min, want.max), "{}", info.name);
             // Sums in 32 bits, provided that a block's squares fit.
-            let close = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-6 * b.abs();
-            let squares = |f: &Found| f.moments.squares.value();
-            assert!(close(squares(&have), squares(&want)), "{}: {have:?} {want:?}", info.name);
+            let [a, b] = [&have, &want].map(|found| found.moments.squares.value());
+            assert!(a == b || (a - b).abs() <= 1e-6 * b.abs(), "{}: {have:?} {want:?}", info.name);
+        }
+    }
+
+    fn counts(found: &Found) -> [u64; 4] {
+        [found.values, found.zeros, found.nans, found.infs]
+    }
+
+    /// Fails unless the fast way finds nearly the same as the one that goes value by value.
+    fn assert_near(bytes: &[u8]) {
+        let have = look_at(DType::F32).unwrap()(bytes);
+        let want = slow(DType::F32, bytes);
+        assert_eq!((counts(&have), have.min, have.max), (counts(&want), want.min, want.max));
+        let sums = (have.moments.sum, want.moments.sum);
+        for (a, b) in [sums, (have.moments.squares, want.moments.squares)] {
+            assert!((a - b).value().abs() <= 1e-6 * b.value().abs(), "{have:?} {want:?}");
         }
     }
 
     #[test]
     fn blocks_of_finite_values_find_nearly_the_same_as_value_by_value() {
         for count in [BLOCK, 3 * BLOCK + 7, 1 << 16] {
-            let value = |n: usize| if n % 9 == 4 { 0.0 } else { (n * 7919 % 1013) as f32 * 1e-4 - 0.03 };
-            let mut bytes: Vec<u8> = (0..count).flat_map(|n| value(n).to_le_bytes()).collect();
-            let near = |bytes: &[u8]| {
-                let (have, want) = (look_at(DType::F32).unwrap()(bytes), slow(DType::F32, bytes));
-                let counts = |f: &Found| (f.values, f.zeros, f.nans, f.infs);
-                assert_eq!((counts(&have), have.min, have.max), (counts(&want), want.min, want.max));
-                let near = |a: DoubleDouble, b: DoubleDouble| (a - b).value().abs() <= 1e-6 * b.value().abs();
-                let (one, other) = (have.moments, want.moments);
-                assert!(near(one.sum, other.sum) && near(one.squares, other.squares), "{have:?} {want:?}");
-            };
-            near(&bytes);
+            let values =
+                (0..count).map(|n| if n % 9 == 4 { 0.0 } else { (n * 7919 % 1013) as f32 * 1e-4 - 0.03 });
+            let mut bytes: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+            assert_near(&bytes);
             // A value whose square no f32 can hold, and one that is NaN: their blocks are summed in another
             // way.
             bytes[40..44].copy_from_slice(&1e30f32.to_le_bytes());
-            near(&bytes);
+            assert_near(&bytes);
             bytes[44..48].copy_from_slice(&f32::NAN.to_le_bytes());
-            near(&bytes);
+            assert_near(&bytes);
             // NaN and infinities among values that are not too large: skipped in the fast sums.
             bytes[40..44].copy_from_slice(&1f32.to_le_bytes());
-            near(&bytes);
+            assert_near(&bytes);
             for (n, element) in bytes.chunks_exact_mut(4).enumerate().filter(|(n, _)| n % 700 < 400) {
                 let bad = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][n % 3];
                 element.copy_from_slice(&bad.to_le_bytes());
             }
-            near(&bytes);
+            assert_near(&bytes);
         }
     }
 

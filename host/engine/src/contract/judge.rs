@@ -47,7 +47,8 @@ pub fn judge_vanished(tensor: &Tensor, spec: &TensorSpec, l2: f64, quality: Qual
 pub fn judge_ruined(
     tensor: &Tensor,
     spec: &TensorSpec,
-    (snr, least): (f64, f64),
+    snr: f64,
+    least: f64,
     rmse: f64,
     quality: Quality,
 ) -> Finding {
@@ -74,23 +75,23 @@ pub fn judge_nonfinite(
 
 /// The expected ranges that the statistics are outside of.
 fn outside(expected: &Expected, statistics: &Statistics) -> Vec<Broken> {
-    let figure = |figure: Figure| match figure {
-        Figure::Mean => statistics.mean,
-        Figure::Std => statistics.std,
-        Figure::Min => statistics.min,
-        Figure::Max => statistics.max,
-    };
-    let is_outside = |(which, [low, high]): &(Figure, [f64; 2])| {
-        let value = figure(*which)?;
-        (value < *low || value > *high).then(|| {
-            let (name, source) = (which.name(), &expected.source);
-            Broken {
-                code: RANGE,
-                what: format!("its {name} is {value:.4}, outside of {low} to {high} ({source})"),
-            }
-        })
-    };
-    expected.ranges.iter().filter_map(is_outside).collect()
+    let mut broken = Vec::new();
+    for (figure, [low, high]) in &expected.ranges {
+        let value = match figure {
+            Figure::Mean => statistics.mean,
+            Figure::Std => statistics.std,
+            Figure::Min => statistics.min,
+            Figure::Max => statistics.max,
+        };
+        let Some(value) = value.filter(|value| value < low || value > high) else { continue };
+        let name = figure.name();
+        let source = &expected.source;
+        broken.push(Broken {
+            code: RANGE,
+            what: format!("its {name} is {value:.4}, outside of {low} to {high} ({source})"),
+        });
+    }
+    broken
 }
 
 /// Problems with the shapes and sizes of a model's tensors; `bytes_of` returns the stored size of each.
@@ -122,7 +123,11 @@ pub fn judge_layout(
 }
 
 fn wrong_size(tensor: &Tensor, have: Option<u64>) -> Option<Broken> {
-    let (have, want) = (have?, kernel_bytes(tensor)?);
-    let what = || format!("it takes {have} bytes, {want} are {} values of {:?}", tensor.dtype, tensor.shape);
-    (have != want).then(|| Broken { code: BYTES, what: what() })
+    let have = have?;
+    let want = kernel_bytes(tensor)?;
+    if have == want {
+        return None;
+    }
+    let what = format!("it takes {have} bytes, {want} are {} values of {:?}", tensor.dtype, tensor.shape);
+    Some(Broken { code: BYTES, what })
 }

@@ -54,7 +54,8 @@ pub fn summary(findings: &[Finding]) -> Vec<String> {
             n => format!("; {} more tensors likewise", n - 1),
         };
         let passed = if finding.severity == Severity::PassedOver { "ignored: " } else { "" };
-        let (name, message, code) = (escape(&finding.tensor, 120), &finding.message, finding.code);
+        let name = escape(&finding.tensor, 120);
+        let Finding { message, code, .. } = finding;
         lines.push(format!("{passed}`{name}`: {message} [{code}]{more}"));
     }
     lines
@@ -84,14 +85,13 @@ mod tests {
 
     #[test]
     fn findings_of_one_code_are_told_together() {
-        let finding = |tensor: &str, code| Finding {
+        let findings = [("a", "X"), ("b", "Y"), ("c", "X"), ("d", "X")].map(|(tensor, code)| Finding {
             tensor: tensor.to_owned(),
             role: None,
             code,
             severity: Severity::Warning,
             message: "m".to_owned(),
-        };
-        let lines = summary(&[finding("a", "X"), finding("b", "Y"), finding("c", "X"), finding("d", "X")]);
-        assert_eq!(lines, ["`a`: m [X]; 2 more tensors likewise", "`b`: m [Y]"]);
+        });
+        assert_eq!(summary(&findings), ["`a`: m [X]; 2 more tensors likewise", "`b`: m [Y]"]);
     }
 }

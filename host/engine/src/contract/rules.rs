@@ -125,8 +125,12 @@ mod tests {
     use crate::contract::statistics::Rows;
 
     fn statistics(values: u64, zeros: u64) -> Statistics {
-        let (min, max) = (Some(-1.0), Some(1.0));
-        Statistics { values, zeros, min, max, l2: Some(3.0), ..Statistics::default() }
+        let range = Statistics { min: Some(-1.0), max: Some(1.0), ..Statistics::default() };
+        Statistics { values, zeros, l2: Some(3.0), ..range }
+    }
+
+    fn rows(dead: u64, dead_spots: Vec<u64>) -> Statistics {
+        Statistics { rows: Some(Rows { count: 8, dead, dead_spots }), ..statistics(64, 0) }
     }
 
     fn codes(kind: Kind, statistics: &Statistics) -> Vec<&'static str> {
@@ -153,10 +157,6 @@ mod tests {
             codes(Kind::Weight, &Statistics { bad_scales: Some(1), ..Statistics::default() }),
             [FINITE]
         );
-        let rows = |dead, dead_spots| Statistics {
-            rows: Some(Rows { count: 8, dead, dead_spots }),
-            ..statistics(64, 0)
-        };
         assert_eq!(codes(Kind::Embedding, &rows(1, vec![])), none);
         assert_eq!(codes(Kind::Embedding, &rows(2, vec![])), [DEAD_ROWS]);
         assert_eq!(codes(Kind::Embedding, &rows(1, vec![4])), [SPOT]);

@@ -71,10 +71,9 @@ pub fn account(
     let tensors = &mut coverage.tensors;
     tensors.total = source.tensors.len();
     for (number, tensor) in source.tensors.iter().enumerate() {
-        let rule_of = |name| ledger.and_then(|ledger| ledger.dropped_tensor(name));
         let rule = match fates.and_then(|fates| fates.get(number)) {
-            None => rule_of(&tensor.name),
-            Some(Fate::Called(name)) => rule_of(name),
+            None => ledger.and_then(|ledger| ledger.dropped_tensor(&tensor.name)),
+            Some(Fate::Called(name)) => ledger.and_then(|ledger| ledger.dropped_tensor(name)),
             Some(Fate::Left(rule)) => Some(&**rule),
         };
         match (rule, used.contains(&number)) {

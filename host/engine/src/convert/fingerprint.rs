@@ -10,7 +10,7 @@ use crate::wording::hex;
 use apr_sdk::{Error, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 
 /// A digest of [`describe`].
@@ -30,19 +30,18 @@ pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::V
     let mut digest = Digesting(Sha256::new());
     // How paths were typed and how many threads there are makes no difference.
     digest.add(&Plan { input: String::new(), output: String::new(), payload_memory: 0, ..plan.clone() })?;
-    let unwritten = |_: fmt::Error| Error::plugin("the plan cannot be put into words");
     for file in &layout.files {
         for (number, placed) in file.segments.iter().enumerate() {
             // Segments whose place is settled during writing would be described differently before and after.
             let is_known = file.floats_from.is_none_or(|first| number < first);
             let (offset, len) = if is_known { (placed.offset, placed.len) } else { (u64::MAX, 0) };
-            write!(digest, "{offset} {len} ").map_err(unwritten)?;
+            digest.add_text(format_args!("{offset} {len} "))?;
             match &placed.segment {
                 Segment::Inline(bytes) => digest.0.update(bytes),
                 Segment::Payload { tensor, encoded: Some(encoded) } => {
-                    write!(digest, "{tensor} {encoded:?} ").map_err(unwritten)?;
+                    digest.add_text(format_args!("{tensor} {encoded:?} "))?;
                 }
-                Segment::Pad { to } if !is_known => write!(digest, "{to} ").map_err(unwritten)?,
+                Segment::Pad { to } if !is_known => digest.add_text(format_args!("{to} "))?,
                 _ => {}
             }
         }
@@ -53,7 +52,7 @@ pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::V
         let (offset, len) = if floats { (u64::MAX, 0) } else { (placed.offset, placed.len) };
         digest.add(&(file, offset, len, &tensor.name, tensor.dtype.name(), &tensor.shape))?;
     }
-    write!(digest, "{hash}").map_err(unwritten)?;
+    digest.add_text(format_args!("{hash}"))?;
     let mut inputs = Vec::new();
     for file in source.files.all().iter().filter(|f| !f.is_folder()) {
         let mut head = vec![0; usize::try_from(file.len.min(1 << 20)).unwrap_or(0)];
@@ -76,6 +75,10 @@ struct Digesting(Sha256);
 impl Digesting {
     fn add(&mut self, part: &impl Serialize) -> Result<()> {
         serde_json::to_writer(self, part).map_err(|e| Error::plugin(format!("the plan is not JSON: {e}")))
+    }
+
+    fn add_text(&mut self, text: fmt::Arguments<'_>) -> Result<()> {
+        fmt::write(self, text).map_err(|_| Error::plugin("the plan cannot be put into words"))
     }
 }
 

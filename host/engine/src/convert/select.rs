@@ -13,7 +13,7 @@ use crate::packed::Packed;
 use crate::planned::coverage::Fate;
 use crate::planned::request::{Request, VerifyMode};
 use crate::registry::Format;
-use crate::select::source_names::{Fates, take};
+use crate::select::source_names::take;
 use crate::wording::n_of;
 use apr_sdk::{Error, ErrorKind, Model, Result, Writer};
 use std::sync::Arc;
@@ -133,16 +133,22 @@ impl<'a> Selected<'a> {
         }
         let mut model = source.model.clone();
         let mut pruned = None;
-        let mut layers = |model: &Model| {
-            let arch = if packed.is_some() { Some("none") } else { request.arch.as_deref() };
-            let (fates, change) = without_layers(engine, model, arch, request)?;
-            pruned = Some(change);
-            Ok(fates)
+        let taken = if request.prune_layers.is_empty() {
+            take(&mut model, &renaming, &request.choice, None)
+        } else {
+            take(
+                &mut model,
+                &renaming,
+                &request.choice,
+                Some(&mut |model| {
+                    let arch = if packed.is_some() { Some("none") } else { request.arch.as_deref() };
+                    let (fates, change) = without_layers(engine, model, arch, request)?;
+                    pruned = Some(change);
+                    Ok(fates)
+                }),
+            )
         };
-        let layers: Option<Fates<'_>> =
-            if request.prune_layers.is_empty() { None } else { Some(&mut layers) };
-        let taken = take(&mut model, &renaming, &request.choice, layers).map_err(of_source)?;
-        let (kept, fates, removed) = match taken {
+        let (kept, fates, removed) = match taken.map_err(of_source)? {
             Some(taken) => (Some(taken.kept), Some(taken.fates), taken.removed),
             None => (None, None, Vec::new()),
         };

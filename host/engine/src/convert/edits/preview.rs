@@ -6,6 +6,7 @@ use crate::layout::{Collector, Layout, OutputFile, Segment};
 use crate::open::source::Views;
 use crate::open::{OpenedModel, option_values};
 use crate::registry::Format;
+use crate::values::usize_of;
 use apr_sdk::{
     Asset, Budget, Bytes, CheckedModel, Error, ErrorKind, Extent, FileId, Foreign, LayoutRequest, Limits,
     LogLevel, ModelBuilder, Result, Source,
@@ -134,12 +135,14 @@ impl Source for Lent<'_> {
         for placed in file.segments[first..].iter().take_while(|placed| placed.offset < end) {
             let from = placed.offset.max(offset);
             let to = (placed.offset + placed.len).min(end);
-            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
             let begin = from - placed.offset;
-            let Some(part) = out.get_mut(place(from - offset)..place(to - offset)) else { continue };
+            let part = out.get_mut(usize_of(from - offset)..usize_of(to - offset));
+            let Some(part) = part else { continue };
             match &placed.segment {
-                Segment::Inline(bytes) => part
-                    .copy_from_slice(bytes.get(place(begin)..place(begin + to - from)).unwrap_or_default()),
+                Segment::Inline(bytes) => {
+                    let bytes = bytes.get(usize_of(begin)..usize_of(begin + to - from));
+                    part.copy_from_slice(bytes.unwrap_or_default());
+                }
                 Segment::Copy(extent) => {
                     self.source.files.read_at(extent.file, extent.offset + begin, part)?
                 }

@@ -1,9 +1,10 @@
 //! The meaning of a source after its keys were changed: the tokenizer and the model card, as its own format
 //! reads them.
 
-use super::preview::preview;
+use super::preview::{Preview, preview};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
+use crate::registry::{Format, Registry};
 use apr_sdk::{Bytes, CheckedModel, Error, LayoutRequest, Model, Result};
 
 /// The tokenizer and card to use for the source.
@@ -36,23 +37,8 @@ impl Understood {
             if !(format.manifest.reads && writes && carries.has_metadata()) {
                 continue;
             }
-            let request = match format.manifest.folder {
-                true => LayoutRequest::folder("model"),
-                false => LayoutRequest::file("model"),
-            };
-            let tell = |model: &Model| {
-                // Keys alone: no tensor is needed to interpret them, and nothing should be made up.
-                let mut bare = Model::default();
-                format.id().clone_into(&mut bare.format);
-                bare.dialect.clone_from(&model.dialect);
-                bare.foreign = model.foreign_of(format.id()).cloned().into_iter().collect();
-                bare.assets.clone_from(&model.assets);
-                let bare = CheckedModel::new(bare, carries);
-                let bare = bare.map_err(|refusal| refusal.error(&format.manifest.name))?;
-                preview(&engine.registry, source, &bare, format, &request, &name)
-            };
-            let was = tell(before)?;
-            let is = tell(after)?;
+            let was = bare_preview(&engine.registry, source, before, format, &name)?;
+            let is = bare_preview(&engine.registry, source, after, format, &name)?;
             if was.card != is.card {
                 after.model_card.clone_from(&is.card);
             }
@@ -68,4 +54,27 @@ impl Understood {
         }
         Ok(understood)
     }
+}
+
+/// What a format's reader finds in a model of its keys alone: no tensor is needed to interpret them, and nothing
+/// should be made up.
+fn bare_preview(
+    registry: &Registry,
+    source: &OpenedModel,
+    model: &Model,
+    format: &Format,
+    name: &str,
+) -> Result<Preview> {
+    let mut bare = Model::default();
+    format.id().clone_into(&mut bare.format);
+    bare.dialect.clone_from(&model.dialect);
+    bare.foreign = model.foreign_of(format.id()).cloned().into_iter().collect();
+    bare.assets.clone_from(&model.assets);
+    let bare = CheckedModel::new(bare, &format.manifest.carries);
+    let bare = bare.map_err(|refusal| refusal.error(&format.manifest.name))?;
+    let request = match format.manifest.folder {
+        true => LayoutRequest::folder("model"),
+        false => LayoutRequest::file("model"),
+    };
+    preview(registry, source, &bare, format, &request, name)
 }

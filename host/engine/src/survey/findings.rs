@@ -110,27 +110,26 @@ fn judged(
 
 /// Differences of a tensor between both models, unless in its values alone.
 fn between(tensor: &SurveyedTensor) -> Vec<Finding> {
-    let finding = |message: String| Finding::new(None, message).of(&tensor.name);
     let sides = [tensor.a.as_ref(), tensor.b.as_ref()];
-    let mut found = Vec::new();
+    let mut messages = Vec::new();
     match tensor.status {
-        Some(Status::OnlyInA) => found.push(finding("only in a".to_owned())),
-        Some(Status::OnlyInB) => found.push(finding("only in b".to_owned())),
+        Some(Status::OnlyInA) => messages.push("only in a".to_owned()),
+        Some(Status::OnlyInB) => messages.push("only in b".to_owned()),
         Some(Status::Shape) => {
             let [a, b] = sides.map(|side| side.map_or(&[][..], |side| &side.shape));
-            found.push(finding(format!("its shape is {a:?} in a and {b:?} in b: values were not compared")));
+            messages.push(format!("its shape is {a:?} in a and {b:?} in b: values were not compared"));
         }
         Some(Status::NotCompared) => {
             let [a, b] = sides.map(|side| side.map_or("", |side| side.dtype));
-            found.push(finding(format!("its values, {a} in a and {b} in b, were not compared")));
+            messages.push(format!("its values, {a} in a and {b} in b, were not compared"));
         }
         _ => {}
     }
     if let Some(error) = tensor.error.as_ref().filter(|error| error.mismatched > 0) {
         let n = usize::try_from(error.mismatched).unwrap_or(usize::MAX);
-        found.push(finding(format!("NaN or infinity, and not the same in both: {}", n_of(n, "value"))));
+        messages.push(format!("NaN or infinity, and not the same in both: {}", n_of(n, "value")));
     }
-    found
+    messages.into_iter().map(|message| Finding::new(None, message).of(&tensor.name)).collect()
 }
 
 /// The number of tensors that differ in value, and which differs the most.

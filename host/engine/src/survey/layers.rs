@@ -187,18 +187,17 @@ mod tests {
 
     #[test]
     fn the_first_number_of_a_name_is_its_layers() {
-        let of = |name: &str| {
-            let (layer, kind) = place(name);
-            (layer.unwrap_or_default(), kind)
-        };
-        let pair = |layer: &str, kind: &str| (layer.to_owned(), kind.to_owned());
-        assert_eq!(of("blk.12.attn_q.weight"), pair("blk.12", "attn_q.weight"));
-        assert_eq!(of("model.layers.0.mlp.experts.17.w1"), pair("model.layers.0", "mlp.experts.*.w1"));
-        assert_eq!(of("output_norm.weight"), pair("", "output_norm.weight"));
-        assert_eq!(of("list.3"), pair("", "list.3"));
-        assert_eq!(of("v1.bias"), pair("", "v1.bias"));
-        assert_eq!(of("a..b"), pair("", "a..b"));
-        assert_eq!(of(""), pair("", ""));
-        assert_eq!(of("x.99999999999.y"), pair("", "x.99999999999.y"));
+        for (name, layer, kind) in [
+            ("blk.12.attn_q.weight", Some("blk.12"), "attn_q.weight"),
+            ("model.layers.0.mlp.experts.17.w1", Some("model.layers.0"), "mlp.experts.*.w1"),
+            ("output_norm.weight", None, "output_norm.weight"),
+            ("list.3", None, "list.3"),
+            ("v1.bias", None, "v1.bias"),
+            ("a..b", None, "a..b"),
+            ("", None, ""),
+            ("x.99999999999.y", None, "x.99999999999.y"),
+        ] {
+            assert_eq!(place(name), (layer.map(str::to_owned), kind.to_owned()));
+        }
     }
 }

@@ -10,6 +10,7 @@ use crate::diff::sides::{Side, Sides};
 use crate::diff::{Distance, Measure, check_in_order};
 use crate::engine::Engine;
 use crate::expression::Expression;
+use crate::open::OpenedModel;
 use crate::values::exact_sum::ExactSum;
 use crate::values::moments::Moments;
 use crate::values::numbers::{Chunk, Numbers};
@@ -270,40 +271,46 @@ impl Run<'_> {
             self.sides[side].fill(&self.engine.registry, number, made_of, at, &mut buffers[side])?;
         }
         let [a, b] = &*buffers;
-        work.look(unit, [a, b], spreads);
-        *n_tiles += 1;
-        self.tell(work, a.len() + b.len());
+        self.look(work, unit, [a, b], spreads, n_tiles);
         Ok(())
     }
 
     /// Reads payload that comes in order.
     fn in_order(&self, work: &Work, spreads: &mut [Spread; 2], n_tiles: &mut u64) -> Result<()> {
         let sizes = work.tiles.tile_len.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
-        let payload = |side: usize, number: usize| {
-            let side = self.sides[side];
-            Ok::<_, Error>((side.opened, check_in_order(side, number)?))
-        };
-        let mut look = |tile: u64, bytes: [&[u8]; 2]| {
-            work.look(tile, bytes, spreads);
-            *n_tiles += 1;
-            self.tell(work, bytes[0].len() + bytes[1].len());
-        };
         match work.of {
             [Some(a), Some(b)] => {
-                side_by_side(self.engine, payload(0, a)?, payload(1, b)?, sizes, &mut |tile, a, b| {
-                    look(tile, [a, b]);
+                let a = self.payload(0, a)?;
+                let b = self.payload(1, b)?;
+                side_by_side(self.engine, a, b, sizes, &mut |tile, a, b| {
+                    self.look(work, tile, [a, b], spreads, n_tiles);
                     Ok(())
                 })
             }
-            [Some(a), None] => in_pieces(self.engine, payload(0, a)?, sizes[0], &mut |tile, a| {
-                look(tile, [a, &[]]);
+            [Some(a), None] => in_pieces(self.engine, self.payload(0, a)?, sizes[0], &mut |tile, a| {
+                self.look(work, tile, [a, &[]], spreads, n_tiles);
                 Ok(())
             }),
-            [None, b] => in_pieces(self.engine, payload(1, b.unwrap_or(0))?, sizes[1], &mut |tile, b| {
-                look(tile, [&[], b]);
-                Ok(())
-            }),
+            [None, b] => {
+                in_pieces(self.engine, self.payload(1, b.unwrap_or(0))?, sizes[1], &mut |tile, b| {
+                    self.look(work, tile, [&[], b], spreads, n_tiles);
+                    Ok(())
+                })
+            }
         }
+    }
+
+    /// The model of a side, and the index there of a tensor that comes in order.
+    fn payload(&self, side: usize, number: usize) -> Result<(&OpenedModel, usize)> {
+        let side = self.sides[side];
+        Ok((side.opened, check_in_order(side, number)?))
+    }
+
+    /// Looks at a tile, and counts it.
+    fn look(&self, work: &Work, tile: u64, bytes: [&[u8]; 2], spreads: &mut [Spread; 2], n_tiles: &mut u64) {
+        work.look(tile, bytes, spreads);
+        *n_tiles += 1;
+        self.tell(work, bytes[0].len() + bytes[1].len());
     }
 
     fn tell(&self, work: &Work, bytes: usize) {

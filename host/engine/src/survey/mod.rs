@@ -241,9 +241,6 @@ fn tensors(
             found.sides[1] = other.sides.into_iter().nth(1).flatten();
         }
         let [of_a, of_b] = found.sides;
-        let side = |side: &Side<'_>, number: Option<usize>, found| {
-            number.map(|number| surveyed_side(side, number, found)).transpose()
-        };
         let named = match *pair {
             [Some(a), _] => Some((&sides.a, a)),
             [None, b] => b.map(|b| (&sides.b, b)),
@@ -255,8 +252,8 @@ fn tensors(
             layer,
             kind,
             status: Some(status(sides, *pair, found.apart.as_ref())),
-            a: side(&sides.a, pair[0], of_a)?,
-            b: side(&sides.b, pair[1], of_b)?,
+            a: pair[0].map(|number| surveyed_side(&sides.a, number, of_a)).transpose()?,
+            b: pair[1].map(|number| surveyed_side(&sides.b, number, of_b)).transpose()?,
             error: found.apart.as_ref().map(ValueError::new),
         });
     }
@@ -293,13 +290,14 @@ fn surveyed_side(side: &Side<'_>, number: usize, found: Option<(Statistics, Bins
 impl ValueError {
     fn new(apart: &Apart) -> ValueError {
         let distance = &apart.distance;
-        let finite = |value: f64| Some(value).filter(|value| value.is_finite() && distance.finite > 0);
         let n = DoubleDouble::count(distance.finite.max(1));
         let squares = [distance.sum_squares, distance.squares[0], distance.squares[1]];
+        let [rmse, max_abs] = [(distance.sum_squares / n).sqrt().value(), distance.max_abs]
+            .map(|value| Some(value).filter(|value| value.is_finite() && distance.finite > 0));
         ValueError {
             relative: if distance.mismatched > 0 { Some(f64::NAN) } else { relative(squares) },
-            rmse: finite((distance.sum_squares / n).sqrt().value()),
-            max_abs: finite(distance.max_abs),
+            rmse,
+            max_abs,
             differing: distance.differing,
             mismatched: distance.mismatched,
             squares,

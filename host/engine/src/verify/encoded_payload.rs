@@ -103,6 +103,10 @@ fn sampled(committed: &CommittedFile, units: &[usize]) -> Vec<usize> {
     numbers.into_iter().map(|at| units[at]).collect()
 }
 
+fn unreadable(error: Error) -> Error {
+    failed("what was encoded cannot be read back", error)
+}
+
 /// An encoded payload of the output.
 struct Encoded<'a> {
     engine: &'a Engine,
@@ -123,7 +127,6 @@ impl Encoded<'_> {
         units: &[Unit],
         numbers: impl Iterator<Item = usize>,
     ) -> Result<usize> {
-        let unreadable = |e: Error| failed("what was encoded cannot be read back", e);
         let list = BlockList::read(self.engine, self.written, self.tensor).map_err(unreadable)?;
         let mut at = units.first().map_or(0, |unit| unit.offset);
         let mut raw_at = 0;

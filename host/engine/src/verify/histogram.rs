@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
-use crate::values::numbers::{Chunk, Numbers, Values};
+use crate::values::numbers::{Numbers, Values};
 use crate::values::spread::edge;
 use apr_sdk::{Error, Result};
 use serde::Serialize;
@@ -81,11 +81,10 @@ fn each_value(
     mut each: impl FnMut(f64),
 ) -> Result<()> {
     let mut values = Values::new(numbers, &opened.model.tensors[tensor].shape)?;
-    let mut each = |chunk: Chunk<'_>| chunk.each(&mut each);
     read::stream(engine, opened, tensor, &mut |bytes| {
-        values.add(bytes, &mut each);
+        values.add(bytes, &mut |chunk| chunk.each(&mut each));
         Ok(())
     })?;
-    values.end(&mut each);
+    values.end(&mut |chunk| chunk.each(&mut each));
     Ok(())
 }

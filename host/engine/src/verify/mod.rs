@@ -471,19 +471,21 @@ fn reread(summer: &Summer<'_>, mode: VerifyMode) -> Result<usize> {
 mod tests {
     use super::*;
 
+    fn unread(error: Error) -> Error {
+        failed("what was written cannot be read back", error.at(7))
+    }
+
     #[test]
     fn only_what_the_plugin_did_is_called_a_bug_of_it() {
-        let of = |error: Error| failed("what was written cannot be read back", error.at(7));
-        let bug = of(Error::malformed("no magic"));
+        let bug = unread(Error::malformed("no magic"));
         assert_eq!((bug.kind(), bug.offset()), (ErrorKind::Failed, Some(7)));
         assert!(bug.hint_text().unwrap().contains("this is a bug"), "{bug}");
         for error in [Error::io("the disk is gone").code("E007"), Error::limit("the budget is used up")] {
-            let (kind, code) = (error.kind(), error.stable_code().map(str::to_owned));
-            let told = of(error);
-            assert_eq!((told.kind(), told.stable_code().map(str::to_owned)), (kind, code));
+            let told = unread(error.clone());
+            assert_eq!((told.kind(), told.stable_code()), (error.kind(), error.stable_code()));
             let hint = told.hint_text().unwrap();
             assert!(hint.contains("the output was not published") && !hint.contains("bug"), "{told}");
         }
-        assert_eq!(of(Error::cancelled("stopped")).kind(), ErrorKind::Cancelled);
+        assert_eq!(unread(Error::cancelled("stopped")).kind(), ErrorKind::Cancelled);
     }
 }

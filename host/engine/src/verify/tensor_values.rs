@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::expression::evaluate::read::Ascending;
 use crate::open::OpenedModel;
 use crate::values::numbers::{CHUNK, Numbers};
+use crate::values::usize_of;
 use apr_sdk::{DType, DTypeInfo, DTypeKind, Error, Result};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -147,10 +148,9 @@ impl Elements<'_> {
 
     /// Appends the wanted ones of the `count` elements that were read.
     fn decode(&self, wanted: Range<u64>, count: u64, values: &mut Vec<Number>) -> Result<()> {
-        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let per = size(self.numbers.per_element);
-        let wanted = size(wanted.start)..size(wanted.end);
-        let count = size(count);
+        let per = usize_of(self.numbers.per_element);
+        let wanted = usize_of(wanted.start)..usize_of(wanted.end);
+        let count = usize_of(count);
         let mut high = [0.0; CHUNK];
         let mut low = [0.0; CHUNK];
         let step = CHUNK / per;
@@ -260,13 +260,16 @@ mod tests {
 
     #[test]
     fn numbers_are_exact_and_odd_ones_have_names() {
-        let json = |number: Number| serde_json::to_string(&number).unwrap();
-        assert_eq!(json(Number::Int(u64::MAX.into())), "18446744073709551615");
-        assert_eq!(json(Number::Int(i64::MIN.into())), "-9223372036854775808");
-        assert_eq!(json(Number::F32(0.1)), "0.1");
-        assert_eq!(json(Number::F32(f32::NAN)), "\"NaN\"");
-        assert_eq!(json(Number::F64(f64::NEG_INFINITY)), "\"-Infinity\"");
-        assert_eq!(json(Number::C64(1.0, f32::INFINITY)), "[1.0,\"Infinity\"]");
+        for (number, json) in [
+            (Number::Int(u64::MAX.into()), "18446744073709551615"),
+            (Number::Int(i64::MIN.into()), "-9223372036854775808"),
+            (Number::F32(0.1), "0.1"),
+            (Number::F32(f32::NAN), "\"NaN\""),
+            (Number::F64(f64::NEG_INFINITY), "\"-Infinity\""),
+            (Number::C64(1.0, f32::INFINITY), "[1.0,\"Infinity\"]"),
+        ] {
+            assert_eq!(serde_json::to_string(&number).unwrap(), json);
+        }
         let shown = [Number::F32(1e-9), Number::C128(1.0, -0.5), Number::Bool(true)].map(|n| n.to_string());
         assert_eq!(shown, ["1e-9", "1.0-0.5j", "true"]);
     }

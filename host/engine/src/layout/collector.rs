@@ -234,7 +234,7 @@ impl LayoutSink for Collector<'_> {
         let encoded = match encoding {
             Encoding::Raw => None,
             Encoding::Encoded { codec, block_size, lengths } => {
-                let encoded = Encoded::new(self.writer, (tensor, raw_len), codec, block_size, lengths);
+                let encoded = Encoded::new(self.writer, tensor, raw_len, codec, block_size, lengths);
                 let encoded = encoded.map_err(|e| e.tensor(&self.model.tensors[number].name))?;
                 Some(Box::new(encoded))
             }

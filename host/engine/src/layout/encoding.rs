@@ -37,7 +37,8 @@ impl Encoded {
     /// 2^64 bytes; any error from the writer.
     pub fn new(
         writer: &dyn Writer,
-        (own, raw_len): (u64, u64),
+        own: u64,
+        raw_len: u64,
         codec: Codec,
         block_size: u64,
         lengths: bool,
@@ -107,7 +108,7 @@ mod tests {
     }
 
     fn of(raw_len: u64, codec: u32, block_size: u64) -> Result<Encoded> {
-        Encoded::new(&Growing, (0, raw_len), codec.into(), block_size, false)
+        Encoded::new(&Growing, 0, raw_len, codec.into(), block_size, false)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::{OutputFile, Segment};
 use crate::place::{Backing, Version};
+use crate::values::usize_of;
 use apr_sdk::Result;
 use std::sync::Arc;
 
@@ -39,10 +40,11 @@ impl Backing for Headers {
         for (at, bytes) in self.held[first..].iter().take_while(|(at, _)| *at < end) {
             let from = offset.max(*at);
             let to = end.min(at + bytes.len() as u64);
-            let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-            let Some(room) = out.get_mut(place(from - offset)..place(to - offset)) else { continue };
-            let Some(bytes) = bytes.get(place(from - at)..place(to - at)) else { continue };
-            room.copy_from_slice(bytes);
+            let room = out.get_mut(usize_of(from - offset)..usize_of(to - offset));
+            let bytes = bytes.get(usize_of(from - at)..usize_of(to - at));
+            if let (Some(room), Some(bytes)) = (room, bytes) {
+                room.copy_from_slice(bytes);
+            }
         }
         Ok(())
     }
@@ -64,12 +66,11 @@ mod tests {
 
     #[test]
     fn payload_reads_as_zeros_around_what_is_held() {
-        let placed = |offset, segment: Segment, len| Placed { offset, len, segment };
         let segments = vec![
-            placed(0, Segment::Inline(vec![1, 2, 3]), 3),
-            placed(3, Segment::Pad { to: 7 }, 4),
-            placed(7, Segment::Inline(vec![4, 5]), 2),
-            placed(9, Segment::Payload { tensor: 0, encoded: None }, 3),
+            Placed { offset: 0, segment: Segment::Inline(vec![1, 2, 3]), len: 3 },
+            Placed { offset: 3, segment: Segment::Pad { to: 7 }, len: 4 },
+            Placed { offset: 7, segment: Segment::Inline(vec![4, 5]), len: 2 },
+            Placed { offset: 9, segment: Segment::Payload { tensor: 0, encoded: None }, len: 3 },
         ];
         let files = [OutputFile { name: "m".to_owned(), segments, len: 12, floats_from: None }];
         let whole = [1, 2, 3, 0, 0, 0, 0, 4, 5, 0, 0, 0];

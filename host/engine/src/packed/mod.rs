@@ -258,13 +258,13 @@ mod tests {
 
     #[test]
     fn a_warning_names_some_of_many_places() {
-        let place = |n: usize| Announcement {
+        let announced = (0..5).map(|n| Announcement {
             scheme: None,
             file: "config.json".to_owned(),
             key: Some(format!("part_{n}.quantization_config")),
             is_own: false,
-        };
-        let packed = Packed { announced: (0..5).map(place).collect(), signed: None, is_plain: false };
+        });
+        let packed = Packed { announced: announced.collect(), signed: None, is_plain: false };
         let (_, warning) = packed.word(&Model::default());
         assert_eq!(
             warning.as_deref(),

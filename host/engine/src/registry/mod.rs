@@ -440,13 +440,13 @@ impl Registry {
     /// Describes the libraries in plugin folders that are not in use, for messages about an unknown format.
     pub fn absent(&self) -> Option<String> {
         const SHOWN: usize = 3;
-        let name = |path: &Path| apr_sdk::escape(&path.file_name().unwrap_or_default().to_string_lossy(), 80);
         let refused = self.plugins.iter().filter(|plugin| !plugin.gives_way()).filter_map(|plugin| {
             let error = plugin.state.as_ref().err()?;
             let code = error.stable_code().map(|code| format!(" ({code})")).unwrap_or_default();
-            plugin.path.as_deref().map(|path| format!("{} is refused{code}", name(path)))
+            Some(format!("{} is refused{code}", shown_name(plugin.path.as_deref()?)))
         });
-        let skipped = self.skipped.iter().map(|path| format!("{} is not named as plugins are", name(path)));
+        let skipped =
+            self.skipped.iter().map(|path| format!("{} is not named as plugins are", shown_name(path)));
         let mut all: Vec<String> = refused.chain(skipped).collect();
         let n_more = all.len().saturating_sub(SHOWN);
         all.truncate(SHOWN);
@@ -457,6 +457,10 @@ impl Registry {
     fn loaded(&self) -> impl Iterator<Item = &Manifest> {
         self.plugins.iter().filter(|p| p.state.is_ok()).filter_map(|p| p.manifest.as_ref())
     }
+}
+
+fn shown_name(path: &Path) -> String {
+    apr_sdk::escape(&path.file_name().unwrap_or_default().to_string_lossy(), 80)
 }
 
 fn no_table<'i>(id: &str, ids: impl Iterator<Item = &'i str>) -> Error {

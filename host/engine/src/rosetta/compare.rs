@@ -11,6 +11,7 @@ use crate::registry::Registry;
 use crate::rosetta::facts::FACTS;
 pub use crate::rosetta::facts::Stated;
 use crate::values::numbers::{CHUNK, Numbers};
+use apr_sdk::tokenizer::Difference;
 use apr_sdk::{DType, Error, Packing, Result, escape};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -139,14 +140,16 @@ fn measure(engine: &Engine, sides: &Sides<'_>, a: usize, b: usize) -> Result<Mea
     }
     let widths = measured.widths();
     let sizes = [widths.0 * PIECE, widths.1 * PIECE];
-    let mut each = |a: &[u8], b: &[u8]| {
-        measured.add(a, b);
-        Ok(())
-    };
     if sides.translated {
-        in_rows(engine, [(&sides.a, a), (&sides.b, b)], sizes, &mut each)?;
+        in_rows(engine, [(&sides.a, a), (&sides.b, b)], sizes, &mut |a, b| {
+            measured.add(a, b);
+            Ok(())
+        })?;
     } else {
-        side_by_side(engine, (sides.a.opened, a), (sides.b.opened, b), sizes, &mut |_, a, b| each(a, b))?;
+        side_by_side(engine, (sides.a.opened, a), (sides.b.opened, b), sizes, &mut |_, a, b| {
+            measured.add(a, b);
+            Ok(())
+        })?;
     }
     Ok(measured)
 }
@@ -250,18 +253,19 @@ impl Comparison {
         Ok(())
     }
 
-    fn compare_tokenizers(&mut self, found: &Tokenizers) {
-        for found in &found.counted {
-            let (place, was, is) = (found.place(), &found.planned, &found.written);
+    fn compare_tokenizers(&mut self, tokenizers: &Tokenizers) {
+        for difference in &tokenizers.counted {
+            let place = difference.place();
+            let Difference { planned: was, written: is, .. } = difference;
             let message = format!("the tokenizer's {place} was {was}, the result says {is}");
             self.find("ROSETTA-VOCAB-001", None, message);
         }
-        for (field, n) in &found.more {
+        for (field, n) in &tokenizers.more {
             self.find("ROSETTA-VOCAB-001", None, format!("the tokenizer's {field}: {n} more differ"));
         }
-        if let ([Some(source), Some(result)], true) = (&found.words, found.is_open) {
+        if let ([Some(source), Some(result)], true) = (&tokenizers.words, tokenizers.is_open) {
             let message = format!("the source's tokenizer is {source}; the result's is {result}");
-            match found.is_open_twice {
+            match tokenizers.is_open_twice {
                 true => self.notes.push(format!("tokenizers are not compared: {message}")),
                 false => self.find("ROSETTA-VOCAB-001", None, message),
             }

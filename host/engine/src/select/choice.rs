@@ -114,18 +114,17 @@ mod tests {
     }
 
     fn removed(include: &[&str], exclude: &[&str], drop: &[&str]) -> Result<Vec<String>> {
-        let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect();
-        let choice = Choice { include: owned(include), exclude: owned(exclude), drop: owned(drop) };
+        let [include, exclude, drop] =
+            [include, exclude, drop].map(|patterns| patterns.iter().map(|one| (*one).to_owned()).collect());
+        let choice = Choice { include, exclude, drop };
         let tensors = [
             tensor("a.0.w", DType::F32, &[2]),
             tensor("a.1.w", DType::F32, &[2]),
             tensor("q", DType::I8, &[2, 4]),
             tensor("q.scale", DType::F32, &[2]),
         ];
-        let removed = choice.removed(&tensors)?;
-        let word =
-            |(tensor, why): (&Tensor, &Option<Arc<str>>)| Some(format!("{}: {}", tensor.name, why.as_ref()?));
-        Ok(tensors.iter().zip(&removed).filter_map(word).collect())
+        let removed = tensors.iter().zip(choice.removed(&tensors)?);
+        Ok(removed.filter_map(|(tensor, why)| Some(format!("{}: {}", tensor.name, why?))).collect())
     }
 
     #[test]

@@ -142,7 +142,6 @@ fn set(letters: &mut Peekable<Chars<'_>>) -> std::result::Result<String, String>
 /// The error for a pattern that matches nothing.
 fn unmatched(flag: &str, pattern: &str, names: &[&str]) -> Error {
     let error = Error::invalid_argument(format!("{flag} '{}' matches no tensor", escape(pattern, 200)));
-    let start = |text: &str| text.chars().take(COMPARED).collect::<String>();
     let wanted = start(pattern);
     let mut near: Vec<(usize, &str)> =
         names.iter().map(|name| (strsim::levenshtein(&wanted, &start(name)), *name)).collect();
@@ -152,6 +151,11 @@ fn unmatched(flag: &str, pattern: &str, names: &[&str]) -> Error {
         [] => error.hint("leave it out: the model has no tensors"),
         near => error.hint(format!("correct it; the nearest names are {}", near.join(", "))),
     }
+}
+
+/// The letters of a text that are compared.
+fn start(text: &str) -> String {
+    text.chars().take(COMPARED).collect()
 }
 
 #[cfg(test)]
@@ -201,10 +205,13 @@ mod tests {
 
     #[test]
     fn stars_take_as_little_as_they_can() {
-        let stars = |pattern: &str, name| matches("--rename", pattern, &[name]).unwrap()[0].stars.clone();
-        assert_eq!(stars("a.*.*", "a.0.q.weight"), ["0", "q.weight"]);
-        assert_eq!(stars("*{.a*,.b}*", "x.ab"), ["x", "b"]);
-        assert_eq!(stars("a*", "a*"), ["*"]);
+        for (pattern, name, stars) in [
+            ("a.*.*", "a.0.q.weight", &["0", "q.weight"][..]),
+            ("*{.a*,.b}*", "x.ab", &["x", "b"]),
+            ("a*", "a*", &["*"]),
+        ] {
+            assert_eq!(matches("--rename", pattern, &[name]).unwrap()[0].stars, stars);
+        }
         assert_eq!(n_stars("*a[*]{b,*}?*"), 2);
     }
 

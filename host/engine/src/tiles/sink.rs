@@ -100,14 +100,16 @@ impl Memory {
 impl TileSink for Memory {
     fn write_at(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
         let file = self.file(file)?;
-        let too_long = || Error::limit("the output does not fit memory").in_file(file.name.clone());
-        let begin = usize::try_from(offset).map_err(|_| too_long())?;
-        let end = begin.checked_add(bytes.len()).ok_or_else(too_long)?;
+        let begin = usize::try_from(offset).ok();
+        let range = begin.and_then(|begin| Some(begin..begin.checked_add(bytes.len())?));
+        let Some(range) = range else {
+            return Err(Error::limit("the output does not fit memory").in_file(file.name.clone()));
+        };
         let mut held = file.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.len() < end {
-            held.resize(end, 0);
+        if held.len() < range.end {
+            held.resize(range.end, 0);
         }
-        held[begin..end].copy_from_slice(bytes);
+        held[range].copy_from_slice(bytes);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::planned::PlannedModel;
 use crate::registry::Format;
-use apr_sdk::{DType, Tensor, Value};
+use apr_sdk::{Tensor, Value};
 use std::collections::BTreeMap;
 
 /// If a conversion changed types, makes the target's keys name the type that most weights now have.
@@ -15,10 +15,7 @@ pub fn follow(planned: &mut PlannedModel, target: &Format) {
     if !is_retyped {
         return;
     }
-    let name =
-        |dtype: DType| manifest.type_names.iter().find(|(own, _)| own == dtype.name()).map(|(_, name)| name);
-    let usual = usual(&planned.model().tensors, &|dtype| name(dtype).is_some()).and_then(name);
-    let Some(usual) = usual else { return };
+    let Some(usual) = usual(&planned.model().tensors, target) else { return };
     planned.with_rest(|rest| {
         let own = rest.foreign.iter_mut().filter(|foreign| foreign.format == target.id());
         for (key, value) in own.flat_map(|foreign| &mut foreign.files).flat_map(|file| &mut file.typed) {
@@ -33,13 +30,17 @@ pub fn follow(planned: &mut PlannedModel, target: &Format) {
     });
 }
 
-/// The type of most matrix elements, among the types that have a name.
-fn usual(tensors: &[Tensor], named: &dyn Fn(DType) -> bool) -> Option<DType> {
-    let mut sizes: BTreeMap<&str, (u64, DType)> = BTreeMap::new();
-    for tensor in tensors.iter().filter(|tensor| tensor.shape.len() > 1 && named(tensor.dtype)) {
+/// The target's name for the type of most matrix elements, among the types that it has a name for.
+fn usual<'t>(tensors: &[Tensor], target: &'t Format) -> Option<&'t str> {
+    let mut sizes: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    for tensor in tensors.iter().filter(|tensor| tensor.shape.len() > 1) {
+        let dtype = tensor.dtype.name();
+        let Some((_, name)) = target.manifest.type_names.iter().find(|(own, _)| own == dtype) else {
+            continue;
+        };
         let size = tensor.shape.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
-        let sum = sizes.entry(tensor.dtype.name()).or_insert((0, tensor.dtype));
+        let sum = sizes.entry(dtype).or_insert((0, name));
         sum.0 = sum.0.saturating_add(size);
     }
-    sizes.into_values().max_by_key(|(size, _)| *size).map(|(_, dtype)| dtype)
+    sizes.into_values().max_by_key(|(size, _)| *size).map(|(_, name)| name)
 }

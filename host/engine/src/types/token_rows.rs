@@ -78,12 +78,19 @@ fn refuse(
 ) -> Result<()> {
     const HINT: &str = "remove the tokens beyond from the tokenizer's files, or give the embedding more rows \
                         (resize_token_embeddings)";
-    let refused = |message: String| Err(Error::unsupported(message).tensor(&embedding.name).hint(HINT));
+    match obstacle(tokenizer, beyond, rows, target) {
+        Some(message) => Err(Error::unsupported(message).tensor(&embedding.name).hint(HINT)),
+        None => Ok(()),
+    }
+}
+
+/// The reason why tokens beyond the rows cannot be dropped; `None` if they can.
+fn obstacle(tokenizer: &Tokenizer, beyond: &[(u32, &str)], rows: u32, target: &Format) -> Option<String> {
     if tokenizer.spelling != Spelling::SentencePiece {
         let first = beyond.first().map_or_else(String::new, |(_, text)| {
             format!(", `{}` the first of those beyond", escape(text, 60))
         });
-        return refused(format!(
+        return Some(format!(
             "the tokenizer has {} tokens{first}, and the model's embedding {rows} rows: {} needs a row for each",
             tokenizer.vocab_size, target.manifest.name
         ));
@@ -94,18 +101,16 @@ fn refuse(
     if let Some((name, id)) = named.find(|(_, id)| *id >= rows) {
         let name = escape(name, 40);
         let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
-        return refused(format!(
+        return Some(format!(
             "the tokenizer's `{name}` is token {id} `{text}`, and the model's embedding has {rows} rows"
         ));
     }
     let texts: HashSet<&str> = beyond.iter().map(|(_, text)| *text).collect();
-    match tokenizer.post_processor.as_ref().and_then(|step| mentioned(step, &texts)) {
-        Some(text) => refused(format!(
-            "the tokenizer puts `{}` around every text, and the model's embedding of {rows} rows has none for it",
-            escape(text, 60)
-        )),
-        None => Ok(()),
-    }
+    let text = mentioned(tokenizer.post_processor.as_ref()?, &texts)?;
+    Some(format!(
+        "the tokenizer puts `{}` around every text, and the model's embedding of {rows} rows has none for it",
+        escape(text, 60)
+    ))
 }
 
 /// The first of `texts` that is a string somewhere in `json`.

@@ -87,7 +87,7 @@ const BLOCK: u64 = 1 << 20;
 
 /// Three and a half encoded units, a pad, text, half a unit of raw payload.
 fn file(codec: u32) -> OutputFile {
-    let encoded = Encoded::new(&Numbering, (0, 3 * BLOCK + BLOCK / 2), codec.into(), BLOCK, true).unwrap();
+    let encoded = Encoded::new(&Numbering, 0, 3 * BLOCK + BLOCK / 2, codec.into(), BLOCK, true).unwrap();
     let mut file = OutputFile { floats_from: Some(0), ..OutputFile::default() };
     for (len, segment) in [
         (encoded.bound, Segment::Payload { tensor: 0, encoded: Some(Box::new(encoded)) }),

@@ -3,7 +3,7 @@
 //! The loops are plain and branch-free, so that the compiler vectorizes them, once per kind of processor. The
 //! number of lanes is the same on all of them, so all give the same sums.
 
-use super::run_statistics::Found;
+use super::run_statistics::RunStatistics;
 use crate::values::cast::floats::{BF16, F16, F32, F64, Source};
 use crate::values::cast::small::{F8_E4M3, F8_E5M2};
 use crate::values::double_double::DoubleDouble;
@@ -16,7 +16,7 @@ use fearless_simd::{Level, dispatch};
 const LANES: usize = 16;
 
 /// Examines whole little-endian elements.
-pub type Look = fn(&[u8]) -> Found;
+pub type Look = fn(&[u8]) -> RunStatistics;
 
 /// The function that examines a float type; `None` for types that are not floats of whole bytes.
 pub fn look_at(dtype: DType) -> Option<Look> {
@@ -128,10 +128,10 @@ impl Lanes {
         self.nans.iter().chain(&self.infs).sum()
     }
 
-    fn found(&self, values: usize) -> Found {
+    fn statistics(&self, values: usize) -> RunStatistics {
         let counts = [self.zeros, self.nans, self.infs];
         let [zeros, nans, infs] = counts.map(|lanes| lanes.iter().map(|n| u64::from(*n)).sum());
-        Found {
+        RunStatistics {
             values: values as u64,
             zeros,
             nans,
@@ -142,7 +142,7 @@ impl Lanes {
                 sum: DoubleDouble::from(self.sum.iter().sum::<f64>()),
                 squares: DoubleDouble::from(self.squares.iter().sum::<f64>()),
             },
-            ..Found::default()
+            ..RunStatistics::default()
         }
     }
 }
@@ -176,10 +176,10 @@ fn is_sound(sum: f32, squares: f32, n: u32) -> bool {
 /// assuming that all values are finite, which the sum of squares confirms, otherwise skipping those that are
 /// not. Blocks whose sums in 32 bits are not sound, and elements outside of blocks, are summed in 64 bits.
 #[inline(always)]
-fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
+fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> RunStatistics {
     /// Elements counted in 32 bits.
     const RUN: usize = 1 << 20;
-    let mut all = Found::default();
+    let mut all = RunStatistics::default();
     for run in bytes.as_chunks::<N>().0.chunks(RUN) {
         let mut lanes = Lanes::new();
         let (blocks, rest) = run.as_chunks::<BLOCK>();
@@ -203,7 +203,7 @@ fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
             }
         }
         if n_added > 0 {
-            all.add(&lanes.found(n_added));
+            all.add(&lanes.statistics(n_added));
         }
         if !rest.is_empty() {
             all.add(&exact::<S, N>(rest));
@@ -214,15 +214,15 @@ fn narrow<S: Source<N, Wide = f32>, const N: usize>(bytes: &[u8]) -> Found {
 
 /// The statistics of at most a block, in 64 bits.
 #[inline(always)]
-fn exact<S: Source<N, Wide = f32>, const N: usize>(elements: &[[u8; N]]) -> Found {
+fn exact<S: Source<N, Wide = f32>, const N: usize>(elements: &[[u8; N]]) -> RunStatistics {
     let mut values = [0.0; BLOCK];
     values.iter_mut().zip(elements).for_each(|(value, element)| *value = f64::from(S::read(*element)));
-    Found::of_wide(&values[..elements.len()], &[0.0; BLOCK][..elements.len()], 0.0)
+    RunStatistics::of_wide(&values[..elements.len()], &[0.0; BLOCK][..elements.len()], 0.0)
 }
 
 /// The statistics of numbers of any type, as they were read; where it is exact enough, the fast way.
-pub(crate) fn found_in(chunk: Chunk<'_>) -> Found {
-    let Chunk::Narrow(values) = chunk else { return Found::of(chunk, 0.0) };
+pub(crate) fn statistics_in(chunk: Chunk<'_>) -> RunStatistics {
+    let Chunk::Narrow(values) = chunk else { return RunStatistics::of(chunk, 0.0) };
     let mut bytes = [[0; 4]; CHUNK];
     let bytes = &mut bytes[..values.len()];
     bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = value.to_le_bytes());
@@ -232,23 +232,23 @@ pub(crate) fn found_in(chunk: Chunk<'_>) -> Found {
 
 /// For 64-bit floats.
 #[inline(always)]
-fn wide(bytes: &[u8]) -> Found {
+fn wide(bytes: &[u8]) -> RunStatistics {
     let mut values = [0.0; CHUNK];
-    let mut found = Found::default();
+    let mut run = RunStatistics::default();
     for elements in bytes.as_chunks::<8>().0.chunks(CHUNK) {
         values.iter_mut().zip(elements).for_each(|(value, element)| *value = F64::read(*element));
-        found.add(&Found::of_wide(&values[..elements.len()], &[0.0; CHUNK][..elements.len()], 0.0));
+        run.add(&RunStatistics::of_wide(&values[..elements.len()], &[0.0; CHUNK][..elements.len()], 0.0));
     }
-    found
+    run
 }
 
 /// For rare float types.
-fn slow(dtype: DType, bytes: &[u8]) -> Found {
-    let mut found = Found::default();
-    let Some(numbers) = Numbers::new(dtype) else { return found };
+fn slow(dtype: DType, bytes: &[u8]) -> RunStatistics {
+    let mut run = RunStatistics::default();
+    let Some(numbers) = Numbers::new(dtype) else { return run };
     let count = bytes.len() / numbers.bytes_of(1).max(1);
-    numbers.chunks(bytes, count, &mut |chunk| found.add(&Found::of(chunk, 0.0)));
-    found
+    numbers.chunks(bytes, count, &mut |chunk| run.add(&RunStatistics::of(chunk, 0.0)));
+    run
 }
 
 #[cfg(test)]
@@ -278,13 +278,13 @@ mod tests {
             assert_eq!(counts(&have), counts(&want), "{}", info.name);
             assert_eq!((have.min, have.max), (want.min, want.max), "{}", info.name);
             // Sums in 32 bits, provided that a block's squares fit.
-            let [a, b] = [&have, &want].map(|found| found.moments.squares.value());
+            let [a, b] = [&have, &want].map(|run| run.moments.squares.value());
             assert!(a == b || (a - b).abs() <= 1e-6 * b.abs(), "{}: {have:?} {want:?}", info.name);
         }
     }
 
-    fn counts(found: &Found) -> [u64; 4] {
-        [found.values, found.zeros, found.nans, found.infs]
+    fn counts(run: &RunStatistics) -> [u64; 4] {
+        [run.values, run.zeros, run.nans, run.infs]
     }
 
     /// Fails unless the fast way finds nearly the same as the one that goes value by value.
@@ -326,9 +326,9 @@ mod tests {
     fn what_is_not_finite_is_counted_and_left_out() {
         let values = [1.0f32, f32::NAN, -3.0, f32::INFINITY, 0.0, -0.0, f32::NEG_INFINITY];
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let found = look_at(DType::F32).unwrap()(&bytes);
-        assert_eq!((found.values, found.zeros, found.nans, found.infs), (7, 2, 1, 2));
-        let Moments { sum, squares } = found.moments;
-        assert_eq!((found.min, found.max, sum.value(), squares.value()), (-3.0, 1.0, -2.0, 10.0));
+        let run = look_at(DType::F32).unwrap()(&bytes);
+        assert_eq!((run.values, run.zeros, run.nans, run.infs), (7, 2, 1, 2));
+        let Moments { sum, squares } = run.moments;
+        assert_eq!((run.min, run.max, sum.value(), squares.value()), (-3.0, 1.0, -2.0, 10.0));
     }
 }

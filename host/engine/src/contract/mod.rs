@@ -18,7 +18,7 @@ mod validators;
 
 pub use finding::{Finding, Severity};
 pub use findings::{Examined, findings_of, findings_of_tensor};
-pub(crate) use float_statistics::found_in;
+pub(crate) use float_statistics::statistics_in;
 pub use judge::{judge_layout, judge_nonfinite, judge_ruined, judge_tensor, judge_vanished};
 pub use policy::{Quality, summary};
 pub use report::{ContractReport, Unexamined};
@@ -26,7 +26,7 @@ pub use rules::{
     BYTES, Broken, DEAD_ROWS, DENSITY, DISTRIBUTION, FINITE, Kind, LOSS, OUTPUT_SHAPE, RANGE, SHAPE, SPOT,
     VECTOR_SHAPE, judge, kernel_bytes, shape_rule,
 };
-pub(crate) use run_statistics::Found;
+pub(crate) use run_statistics::RunStatistics;
 pub(crate) use statistics::by_scales;
 pub use statistics::{Rows, Statistics, StatisticsBuilder};
 pub use validators::{Receipt, ValidatedEmbedding, ValidatedVector, ValidatedWeight, Validator};

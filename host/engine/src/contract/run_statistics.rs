@@ -12,7 +12,7 @@ const LANES: usize = 8;
 
 /// Statistics of a run of floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct RunStatistics {
     /// Number of values.
     pub values: u64,
     /// Number of zeros.
@@ -31,11 +31,11 @@ pub struct Found {
     pub moments: Moments,
 }
 
-impl Default for Found {
-    fn default() -> Found {
+impl Default for RunStatistics {
+    fn default() -> RunStatistics {
         let min = f64::INFINITY;
         let max = f64::NEG_INFINITY;
-        Found {
+        RunStatistics {
             values: 0,
             zeros: 0,
             nans: 0,
@@ -48,9 +48,9 @@ impl Default for Found {
     }
 }
 
-impl Found {
+impl RunStatistics {
     /// Adds the statistics of another run.
-    pub fn add(&mut self, other: &Found) {
+    pub fn add(&mut self, other: &RunStatistics) {
         self.values += other.values;
         self.zeros += other.zeros;
         self.nans += other.nans;
@@ -71,26 +71,26 @@ impl Found {
     }
 }
 
-impl Found {
+impl RunStatistics {
     /// The statistics of numbers of any type, as they were read; the sums are over their distances from `pivot`. Sums are as
     /// accurate as those of 64-bit floats, whatever cancels.
-    pub fn of(chunk: Chunk<'_>, pivot: f64) -> Found {
+    pub fn of(chunk: Chunk<'_>, pivot: f64) -> RunStatistics {
         match chunk {
             Chunk::Narrow(values) => {
                 let mut wide = [0.0; CHUNK];
                 wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = f64::from(*value));
                 let wide = &wide[..values.len()];
                 let low = &[0.0; CHUNK][..values.len()];
-                dispatch!(Level::new(), _ => Found::of_wide(wide, low, pivot))
+                dispatch!(Level::new(), _ => RunStatistics::of_wide(wide, low, pivot))
             }
-            Chunk::Wide(high, low) => dispatch!(Level::new(), _ => Found::of_wide(high, low, pivot)),
+            Chunk::Wide(high, low) => dispatch!(Level::new(), _ => RunStatistics::of_wide(high, low, pivot)),
         }
     }
 
     /// The statistics of at most [`CHUNK`] numbers, each `high + low`.
     #[inline(always)]
-    pub(super) fn of_wide(high: &[f64], low: &[f64], pivot: f64) -> Found {
-        let mut found = Found { values: high.len() as u64, ..Found::default() };
+    pub(super) fn of_wide(high: &[f64], low: &[f64], pivot: f64) -> RunStatistics {
+        let mut run = RunStatistics { values: high.len() as u64, ..RunStatistics::default() };
         let mut least = [f64::INFINITY; LANES];
         let mut most = [f64::NEG_INFINITY; LANES];
         let mut zeros = [0u64; LANES];
@@ -104,20 +104,20 @@ impl Found {
                 odd[lane] += u64::from(!value.is_finite());
             }
         }
-        found.zeros = zeros.iter().sum();
-        found.min = least.into_iter().fold(f64::INFINITY, f64::min);
-        found.max = most.into_iter().fold(f64::NEG_INFINITY, f64::max);
-        let greatest = if found.min <= found.max { found.min.abs().max(found.max.abs()) } else { 0.0 };
+        run.zeros = zeros.iter().sum();
+        run.min = least.into_iter().fold(f64::INFINITY, f64::min);
+        run.max = most.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let greatest = if run.min <= run.max { run.min.abs().max(run.max.abs()) } else { 0.0 };
         if odd.iter().sum::<u64>() == 0 {
-            found.moments = moments(high, low, greatest, pivot);
+            run.moments = moments(high, low, greatest, pivot);
         } else {
-            found.moments = found.of_finite(high, low, greatest, pivot);
+            run.moments = run.of_finite(high, low, greatest, pivot);
         }
         // Integers below 2^53 are floats.
         if greatest >= FIRST_ROUNDED {
-            found.exact_ends(high, low);
+            run.exact_ends(high, low);
         }
-        found
+        run
     }
 
     /// The sums of the numbers that are finite; counts the others.

@@ -2,7 +2,7 @@
 //! thread, and only values that a piece's edge has cut in two are buffered.
 
 use super::float_statistics::{Look, look_at};
-use super::run_statistics::Found;
+use super::run_statistics::RunStatistics;
 use crate::values::double_double::DoubleDouble;
 use crate::values::exact_sum::ExactSum;
 use crate::values::moments::Moments;
@@ -68,13 +68,13 @@ pub struct Rows {
 
 impl Statistics {
     /// The statistics of all parts of a tensor together; `moments` are sums over all of them.
-    pub(crate) fn new(found: &Found, moments: Moments) -> Statistics {
-        let Found { values, zeros, nans, infs, min, max, .. } = *found;
+    pub(crate) fn new(run: &RunStatistics, moments: Moments) -> Statistics {
+        let RunStatistics { values, zeros, nans, infs, min, max, .. } = *run;
         let mut statistics = Statistics { values, zeros, nans, infs, moments, ..Statistics::default() };
-        if found.finite() > 0 {
+        if run.finite() > 0 {
             (statistics.min, statistics.max) = (Some(min), Some(max));
         }
-        statistics.derive(min == max && found.rests[0] == found.rests[1]);
+        statistics.derive(min == max && run.rests[0] == run.rests[1]);
         statistics
     }
 
@@ -138,7 +138,7 @@ pub struct StatisticsBuilder {
 #[derive(Default)]
 struct Sums {
     seen: u64,
-    found: Found,
+    run: RunStatistics,
     sum: ExactSum,
     squares: ExactSum,
     /// The energy of each row, in units.
@@ -150,7 +150,7 @@ struct Sums {
 /// The contribution of one piece.
 #[derive(Default)]
 struct Share {
-    found: Found,
+    run: RunStatistics,
     energies: Vec<(u64, u64)>,
 }
 
@@ -238,10 +238,10 @@ impl StatisticsBuilder {
         match (self.form, self.row) {
             (Form::Blocks(scales), _) => {
                 let blocks = bytes.chunks_exact(usize::try_from(self.unit).unwrap_or(1));
-                share.found.values = blocks.len() as u64;
-                share.found.nans = blocks.map(|b| scales.iter().map(|field| field.bad(b)).sum::<u64>()).sum();
+                share.run.values = blocks.len() as u64;
+                share.run.nans = blocks.map(|b| scales.iter().map(|field| field.bad(b)).sum::<u64>()).sum();
             }
-            (Form::Floats(look), None) => share.found = look(bytes),
+            (Form::Floats(look), None) => share.run = look(bytes),
             (Form::Floats(look), Some(row)) => {
                 let mut at = first;
                 let mut rest = bytes;
@@ -249,9 +249,9 @@ impl StatisticsBuilder {
                     let to_end = (row - at % row).saturating_mul(self.unit);
                     let (now, later) =
                         rest.split_at(usize::try_from(to_end).unwrap_or(usize::MAX).min(rest.len()));
-                    let found = look(now);
-                    share.energies.push((at / row, units_of(found.moments.squares.value())));
-                    share.found.add(&found);
+                    let run = look(now);
+                    share.energies.push((at / row, units_of(run.moments.squares.value())));
+                    share.run.add(&run);
                     at += now.len() as u64 / self.unit;
                     rest = later;
                 }
@@ -269,9 +269,9 @@ fn units_of(energy: f64) -> u64 {
 
 impl Sums {
     fn merge(&mut self, share: &Share) {
-        self.found.add(&share.found);
-        self.sum.add_wide(share.found.moments.sum);
-        self.squares.add_wide(share.found.moments.squares);
+        self.run.add(&share.run);
+        self.sum.add_wide(share.run.moments.sum);
+        self.squares.add_wide(share.run.moments.squares);
         for (row, energy) in &share.energies {
             if let Some(known) = usize::try_from(*row).ok().and_then(|row| self.energies.get_mut(row)) {
                 *known = known.saturating_add(*energy);
@@ -298,11 +298,11 @@ impl Sums {
 
     fn statistics(&self, blocks: bool) -> Statistics {
         if blocks {
-            let Found { values, nans, .. } = self.found;
+            let RunStatistics { values, nans, .. } = self.run;
             return Statistics { values, bad_scales: Some(nans), ..Statistics::default() };
         }
         let mut statistics =
-            Statistics::new(&self.found, Moments { sum: self.sum.wide(), squares: self.squares.wide() });
+            Statistics::new(&self.run, Moments { sum: self.sum.wide(), squares: self.squares.wide() });
         statistics.rows = (!self.energies.is_empty()).then(|| self.rows());
         statistics
     }

@@ -3,7 +3,7 @@
 //!
 //! Counts are whole numbers and sums are exact: any number of threads, in whichever order they finish, gives the same.
 
-use crate::contract::{Found, Statistics, found_in};
+use crate::contract::{RunStatistics, Statistics, statistics_in};
 use crate::diff::pair_tiles::{BATCH, PairTiles, run_units};
 use crate::diff::side_by_side::{in_pieces, side_by_side};
 use crate::diff::sides::{Side, Sides};
@@ -61,7 +61,7 @@ pub fn measure(
         }
     }
     let done = AtomicU64::new(0);
-    let mut found = Vec::with_capacity(all.len());
+    let mut measured = Vec::with_capacity(all.len());
     for (batch, together) in all.chunks(BATCH).enumerate() {
         let works = together.iter().enumerate().map(|(at, of)| {
             let has_bins = batch * BATCH + at < histograms;
@@ -69,9 +69,9 @@ pub fn measure(
         });
         let works: Vec<Work> = works.collect::<Result<_>>()?;
         Run { engine, sides: both, works: &works, done: &done, total }.all()?;
-        found.extend(works.into_iter().map(Work::measured));
+        measured.extend(works.into_iter().map(Work::measured));
     }
-    Ok(found)
+    Ok(measured)
 }
 
 /// Tensors that are read together, cut into tiles.
@@ -90,7 +90,7 @@ struct Work {
 /// The results so far.
 #[derive(Default)]
 struct State {
-    found: [Found; 2],
+    runs: [RunStatistics; 2],
     sums: [ExactSum; 2],
     squares: [ExactSum; 2],
     spreads: [Spread; 2],
@@ -162,9 +162,9 @@ impl Work {
     /// Looks at a tile; the bytes of a side that is not read are empty.
     fn look(&self, tile: u64, bytes: [&[u8]; 2], spreads: &mut [Spread; 2]) {
         let n = self.tiles.n_numbers(tile);
-        let mut found = [Found::default(), Found::default()];
+        let mut runs = [RunStatistics::default(), RunStatistics::default()];
         let mut see = |side: usize, chunk: Chunk<'_>| {
-            found[side].add(&found_in(chunk));
+            runs[side].add(&statistics_in(chunk));
             if self.has_bins {
                 spreads[side].add_all(chunk);
             }
@@ -179,10 +179,10 @@ impl Work {
             }
         }
         let mut state = self.state();
-        for (side, found) in found.iter().enumerate() {
-            state.found[side].add(found);
-            state.sums[side].add_wide(found.moments.sum);
-            state.squares[side].add_wide(found.moments.squares);
+        for (side, run) in runs.iter().enumerate() {
+            state.runs[side].add(run);
+            state.sums[side].add_wide(run.moments.sum);
+            state.squares[side].add_wide(run.moments.squares);
         }
         if let Some(distance) = distance {
             state.n_same += u64::from(self.one_type && a == b);
@@ -199,8 +199,8 @@ impl Work {
         state.n_spread += n_tiles;
         for (side, spread) in spreads.iter_mut().enumerate() {
             state.spreads[side].take(spread);
-            let least = state.found[side].min;
-            let greatest = state.found[side].max;
+            let least = state.runs[side].min;
+            let greatest = state.runs[side].max;
             if state.n_spread == self.tiles.count && self.has_bins && least <= greatest {
                 state.bins[side] = std::mem::take(&mut state.spreads[side]).bins([least, greatest], BINS);
             }
@@ -214,7 +214,7 @@ impl Work {
             if self.numbers[side].is_some() {
                 let sum = state.sums[side].wide();
                 let squares = state.squares[side].wide();
-                let statistics = Statistics::new(&state.found[side], Moments { sum, squares });
+                let statistics = Statistics::new(&state.runs[side], Moments { sum, squares });
                 measured.sides[side] = Some((statistics, bins));
             }
         }

@@ -1,6 +1,6 @@
 //! Describes the tensors of a model: rows for `apr tensors`, optionally with digests and statistics.
 
-use crate::contract::Found;
+use crate::contract::RunStatistics;
 use crate::crew::map;
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
@@ -276,7 +276,7 @@ fn read_one(engine: &Engine, opened: &OpenedModel, number: usize, options: RowOp
 /// Running statistics: sums of distances from the first number, so that nothing cancels that the numbers have in common.
 #[derive(Default)]
 struct Running {
-    found: Found,
+    run: RunStatistics,
     pivot: Option<f64>,
 }
 
@@ -287,13 +287,13 @@ impl Running {
             chunk.each(&mut |value| first = first.or(Some(value).filter(|value| value.is_finite())));
             self.pivot = first;
         }
-        self.found.add(&Found::of(chunk, self.pivot.unwrap_or(0.0)));
+        self.run.add(&RunStatistics::of(chunk, self.pivot.unwrap_or(0.0)));
     }
 
     fn finish(self) -> Stats {
-        let Found { values, zeros, nans, infs, min, max, rests, moments } = self.found;
+        let RunStatistics { values, zeros, nans, infs, min, max, rests, moments } = self.run;
         let mut stats = Stats { count: values, zeros, nans, infs, ..Stats::default() };
-        let n = self.found.finite();
+        let n = self.run.finite();
         if n > 0 {
             let away = moments.sum / DoubleDouble::count(n);
             let spread = (moments.squares - moments.sum * away) / DoubleDouble::count(n);

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The result of comparing two tensors.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Comparison {
     /// True if all bytes are equal; never true for two types.
     pub same_bytes: bool,
     /// The distance between the values; `None` if they cannot be read, or need not be.
@@ -34,27 +34,32 @@ pub struct Found {
     pub rounded_to: Option<DType>,
 }
 
-/// Compares pairs of tensors; a pair of two types whose values cannot be read gives an empty `Found`. For
+/// Compares pairs of tensors; a pair of two types whose values cannot be read gives an empty `Comparison`. For
 /// models read in one dialect, it also finds out whether one side's values are the other's, rounded.
 ///
 /// # Errors
 /// Any error from reading, with the file as the user typed it; Cancelled.
-pub fn compare(engine: &Engine, sides: &Sides<'_>, pairs: &[Pair], tolerance: f64) -> Result<Vec<Found>> {
+pub fn compare(
+    engine: &Engine,
+    sides: &Sides<'_>,
+    pairs: &[Pair],
+    tolerance: f64,
+) -> Result<Vec<Comparison>> {
     let mut total = 0;
     for pair in pairs {
         total += sides.a.tensor(pair.a).payload_len()? + sides.b.tensor(pair.b).payload_len()?;
     }
     let done = AtomicU64::new(0);
-    let mut found = Vec::with_capacity(pairs.len());
+    let mut comparisons = Vec::with_capacity(pairs.len());
     for batch in pairs.chunks(BATCH) {
         let jobs = batch.iter().map(|&pair| Job::new(&engine.registry, sides, pair, tolerance));
         let jobs: Vec<Job> = jobs.collect::<Result<_>>()?;
         let run = Pass { engine, a: &sides.a, b: &sides.b, jobs: &jobs, done: &done, total };
         run.all(false)?;
         run.all(true)?;
-        found.extend(jobs.into_iter().map(Job::found));
+        comparisons.extend(jobs.into_iter().map(Job::comparison));
     }
-    Ok(found)
+    Ok(comparisons)
 }
 
 /// A pair of tensors, cut into tiles.
@@ -135,11 +140,11 @@ impl Job {
         }
         match &self.measure {
             Some(measure) => {
-                let found = measure.run(a, b, self.tiles.n_numbers(tile));
-                if let Some(rounding) = self.rounding.as_ref().filter(|_| found.differing > 0) {
+                let distance = measure.run(a, b, self.tiles.n_numbers(tile));
+                if let Some(rounding) = self.rounding.as_ref().filter(|_| distance.differing > 0) {
                     rounding.look(a, b);
                 }
-                Tile::Apart(Box::new(found))
+                Tile::Apart(Box::new(distance))
             }
             None => {
                 let size = usize::try_from(self.block).unwrap_or(1);
@@ -170,7 +175,7 @@ impl Job {
                         *word |= 1 << (next % 64);
                     }
                 }
-                Tile::Apart(found) => state.distance.merge(&found, next * self.tiles.tile_numbers),
+                Tile::Apart(distance) => state.distance.merge(&distance, next * self.tiles.tile_numbers),
                 Tile::Blocks(count) => state.blocks += count,
             }
             state.next += 1;
@@ -190,12 +195,12 @@ impl Job {
         self.measure.is_some() && state.n_same > 0 && state.n_same < self.tiles.count
     }
 
-    fn found(self) -> Found {
+    fn comparison(self) -> Comparison {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let same_bytes = self.one_type && state.n_same == self.tiles.count;
         let readable = self.measure.is_some() && !same_bytes;
         let blocks = self.measure.is_none() && self.one_type && !same_bytes;
-        Found {
+        Comparison {
             same_bytes,
             distance: readable.then(|| Box::new(state.distance)),
             has_ulp: self.measure.as_ref().is_some_and(Measure::has_ulp),

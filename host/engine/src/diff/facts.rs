@@ -246,8 +246,8 @@ impl Facts<'_> {
                         (None, Some(_)) => n_files(b) > n_files(a) && of_b[key].len() > 1,
                         _ => false,
                     };
-                let file = if n > 1 { one.or(two).map_or("", |(file, _)| file) } else { "" };
                 let [a, b] = [one, two].map(|of| of.map(|(_, value)| FactValue::Typed((*value).clone())));
+                let file = if n > 1 { one.or(two).map_or("", |(file, _)| file) } else { "" };
                 self.found.push(Fact {
                     kind: FactKind::Metadata,
                     format: format.to_owned(),
@@ -300,8 +300,8 @@ impl Facts<'_> {
         if self.found.iter().any(|fact| fact.kind == FactKind::Tokenizer && fact.matters) {
             return Ok(false);
         }
-        let one = document(self.a, one)?;
-        Ok(one.is_some() && one == document(self.b, two)?)
+        let json = document(self.a, one)?;
+        Ok(json.is_some() && json == document(self.b, two)?)
     }
 
     /// The values of every key with their files, and the keys in order. A value repeated in all files is

@@ -18,7 +18,7 @@ use crate::diff::sides::{Pair, Side, Sides};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use apr_sdk::{Result, Value};
-use compare::Found;
+use compare::Comparison;
 pub(crate) use compare::check_in_order;
 pub(crate) use distance::{Distance, Measure};
 pub(crate) use pairs::by_name;
@@ -249,15 +249,15 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
     let Sides { a, b, .. } = &sides;
     let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
         matched.pairs.iter().partition(|pair| a.tensor(pair.a).shape == b.tensor(pair.b).shape);
-    let found = compare::compare(engine, &sides, &alike, options.tolerance.unwrap_or(0.0))?;
+    let comparisons = compare::compare(engine, &sides, &alike, options.tolerance.unwrap_or(0.0))?;
     [a.opened, b.opened].iter().try_for_each(|opened| opened.files.refuse_changed())?;
     let mut counts = Counts::default();
     let mut all = Vec::new();
-    for (pair, found) in alike.iter().zip(&found) {
-        if found.same_bytes {
+    for (pair, comparison) in alike.iter().zip(&comparisons) {
+        if comparison.same_bytes {
             counts.identical += 1;
         } else {
-            all.push(judge(&sides, *pair, found, options.tolerance));
+            all.push(judge(&sides, *pair, comparison, options.tolerance));
         }
     }
     all.extend(other_shape.iter().map(|pair| plain(Status::Shape, side(a, pair.a), side(b, pair.b))));
@@ -291,15 +291,15 @@ fn side(side: &Side<'_>, number: usize) -> Option<TensorSide> {
 }
 
 /// Interprets the comparison of a pair that is not identical.
-fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -> TensorDiff {
+fn judge(sides: &Sides<'_>, pair: Pair, comparison: &Comparison, tolerance: Option<f64>) -> TensorDiff {
     let Sides { a, b, .. } = sides;
-    let one = a.tensor(pair.a);
-    let two = b.tensor(pair.b);
-    let status = match &found.distance {
+    let tensor_a = a.tensor(pair.a);
+    let tensor_b = b.tensor(pair.b);
+    let status = match &comparison.distance {
         Some(d) if d.max_abs == 0.0 && d.mismatched == 0 => Status::Equal,
-        Some(_) if found.rounded_to.is_some() => Status::Rounded,
+        Some(_) if comparison.rounded_to.is_some() => Status::Rounded,
         Some(d) if d.differing == 0 => Status::WithinTolerance,
-        None if found.blocks.is_none() => Status::Dtype,
+        None if comparison.blocks.is_none() => Status::Dtype,
         _ => Status::Different,
     };
     let matters = match status {
@@ -309,23 +309,29 @@ fn judge(sides: &Sides<'_>, pair: Pair, found: &Found, tolerance: Option<f64>) -
         _ => true,
     };
     let wanted = matches!(status, Status::Different | Status::WithinTolerance | Status::Rounded);
-    let rounded_to = found.rounded_to.filter(|_| status == Status::Rounded).map(|to| to.name().to_owned());
-    let values = found.distance.as_ref().filter(|_| wanted);
-    let values = values.map(|distance| Values::new(distance, found, &one.shape));
-    let values_missing = (wanted || status == Status::Dtype).then(|| missing(one, two, found)).flatten();
+    let rounded_to =
+        comparison.rounded_to.filter(|_| status == Status::Rounded).map(|to| to.name().to_owned());
+    let values = comparison.distance.as_ref().filter(|_| wanted);
+    let values = values.map(|distance| Values::new(distance, comparison, &tensor_a.shape));
+    let values_missing =
+        (wanted || status == Status::Dtype).then(|| missing(tensor_a, tensor_b, comparison)).flatten();
     TensorDiff { status, matters, a: side(a, pair.a), b: side(b, pair.b), values, rounded_to, values_missing }
 }
 
 /// The reason why values could not be compared.
-fn missing(one: &apr_sdk::Tensor, two: &apr_sdk::Tensor, found: &Found) -> Option<String> {
-    if found.distance.is_some() {
+fn missing(
+    tensor_a: &apr_sdk::Tensor,
+    tensor_b: &apr_sdk::Tensor,
+    comparison: &Comparison,
+) -> Option<String> {
+    if comparison.distance.is_some() {
         return None;
     }
-    Some(match found.blocks {
-        Some((differing, all)) => format!("{differing} of {all} blocks differ; {}", unknown(one.dtype)),
-        None if one.dtype.is_block() => unknown(one.dtype),
-        None if two.dtype.is_block() => unknown(two.dtype),
-        None => format!("{} and {} have no common measure", one.dtype, two.dtype),
+    Some(match comparison.blocks {
+        Some((differing, all)) => format!("{differing} of {all} blocks differ; {}", unknown(tensor_a.dtype)),
+        None if tensor_a.dtype.is_block() => unknown(tensor_a.dtype),
+        None if tensor_b.dtype.is_block() => unknown(tensor_b.dtype),
+        None => format!("{} and {} have no common measure", tensor_a.dtype, tensor_b.dtype),
     })
 }
 
@@ -350,8 +356,8 @@ impl Counts {
 }
 
 impl Values {
-    fn new(distance: &Distance, found: &Found, shape: &[u64]) -> Values {
-        let mut at = distance.max_at / found.per_element.max(1);
+    fn new(distance: &Distance, comparison: &Comparison, shape: &[u64]) -> Values {
+        let mut at = distance.max_at / comparison.per_element.max(1);
         let mut max_at = vec![0; shape.len()];
         for (place, &size) in max_at.iter_mut().zip(shape).rev() {
             *place = at % size.max(1);
@@ -369,7 +375,7 @@ impl Values {
             sums: distance.sums(),
             relative: distance.relative(),
             cosine: distance.cosine(),
-            max_ulp: found.has_ulp.then_some(distance.max_ulp),
+            max_ulp: comparison.has_ulp.then_some(distance.max_ulp),
             nans: distance.nans,
             infs: distance.infs,
         }

@@ -459,14 +459,15 @@ impl Registry {
     }
 }
 
-fn shown_name(path: &Path) -> String {
-    apr_sdk::escape(&path.file_name().unwrap_or_default().to_string_lossy(), 80)
-}
-
 fn no_table<'i>(id: &str, ids: impl Iterator<Item = &'i str>) -> Error {
     let near = nearest(&id.to_lowercase(), ids).map(|near| format!("did you mean `{near}`? "));
     Error::invalid_argument(format!("no plugin has a table `{}`", apr_sdk::escape(id, 80)))
         .hint(format!("{}run `apr arch list` to see the ids", near.unwrap_or_default()))
+}
+
+/// The name of a library, for messages.
+fn shown_name(path: &Path) -> String {
+    apr_sdk::escape(&path.file_name().unwrap_or_default().to_string_lossy(), 80)
 }
 
 /// The texts of the plugins' architecture tables, in search order; the first with an id counts.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 const ROUNDS: usize = 4;
 
 /// A weight that a plugin's schemes know.
-struct Found {
+struct KnownWeight {
     by: Arc<dyn Quantizer>,
     weight: PackedTensor,
     factored: Option<Factored>,
@@ -74,23 +74,8 @@ impl OpenedModel {
     /// and for payload that cannot be read at any offset; Plugin for an answer that makes no sense.
     pub fn unpack(&mut self, engine: &Engine) -> Result<bool> {
         let announced = announcements(self);
-        let mut stored = StoredModel::default();
-        for tensor in &self.model.tensors {
-            let name = tensor.name.clone();
-            stored.tensors.push(StoredTensor { name, dtype: tensor.dtype, shape: tensor.shape.clone() });
-        }
-        let jsons = announcements::jsons(&announced, self).map_err(|error| self.files.show(error))?;
-        for (one, json) in announced.iter().zip(jsons) {
-            let key = one.key.clone().unwrap_or_default();
-            stored.announced.push(Announced { file: one.file.clone(), key, json });
-        }
-        if let Some(recipe) = &self.model.recipe {
-            let json = serde_json::json!({ RECIPE: recipe }).to_string();
-            let key = RECIPE.to_owned();
-            stored.announced.push(Announced { file: self.model.format.clone(), key, json });
-        }
-        stored.dtype = self.stated_dtype(engine);
-        let mut found: Vec<Found> = Vec::new();
+        let mut stored = self.stored(engine, &announced)?;
+        let mut known: Vec<KnownWeight> = Vec::new();
         let mut unpacked = Unpacked::default();
         let mut owned = HashSet::new();
         for quantizer in engine.registry.quantizers() {
@@ -103,49 +88,70 @@ impl OpenedModel {
                 Some(tensor) => Err(Error::malformed("two schemes know this tensor").tensor(&tensor.name)),
                 None => Err(Error::plugin(format!("names tensor {number}, which there is not"))),
             };
-            let first = found.len();
+            let first = known.len();
             for weight in understood.packed {
                 weight.parts.iter().try_for_each(|(number, _)| take(*number).map(drop))?;
                 check(&weight).map_err(|error| error.tensor(&weight.name))?;
                 let by = Arc::clone(&quantizer);
-                found.push(Found { by, weight, factored: None, wide_activations: false });
+                known.push(KnownWeight { by, weight, factored: None, wide_activations: false });
             }
             for factored in understood.factored {
                 let at = first.saturating_add(factored.weight);
                 let factored = self.factored(&factored)?;
-                let Some(found) = found.get_mut(at) else {
+                let Some(weight) = known.get_mut(at) else {
                     return Err(Error::plugin("names a factor of a weight that there is not"));
                 };
-                found.factored = factored;
+                weight.factored = factored;
             }
-            for weight in understood.wide_activations {
-                let Some(found) = found.get_mut(first.saturating_add(weight)) else {
+            for number in understood.wide_activations {
+                let Some(weight) = known.get_mut(first.saturating_add(number)) else {
                     return Err(Error::plugin("speaks of activations of a weight that there is not"));
                 };
-                found.wide_activations = true;
+                weight.wide_activations = true;
             }
             for (number, what) in understood.unused {
                 unpacked.unused.push((take(number)?.name.clone(), what));
             }
         }
-        if found.is_empty() {
+        if known.is_empty() {
             return Ok(false);
         }
-        for Found { weight, .. } in &found {
+        for KnownWeight { weight, .. } in &known {
             match unpacked.kinds.iter_mut().find(|(about, _)| *about == weight.about) {
                 Some((_, n)) => *n += 1,
                 None => unpacked.kinds.push((weight.about.clone(), 1)),
             }
         }
-        let names: HashSet<String> = found.iter().map(|found| found.weight.name.clone()).collect();
-        self.replace(found, &owned)?;
+        let names: HashSet<String> = known.iter().map(|known| known.weight.name.clone()).collect();
+        self.replace(known, &owned)?;
         descriptions::forget(&mut self.model, &engine.registry, &|name| names.contains(name));
         // What is still packed stays announced.
         let over: Vec<&Announcement> =
-            announced.iter().filter(|one| one.is_over(&self.model, &names)).collect();
+            announced.iter().filter(|announcement| announcement.is_over(&self.model, &names)).collect();
         announcements::remove(&over, &mut self.model);
         self.unpacked = Some(unpacked);
         Ok(true)
+    }
+
+    /// The model as schemes see it, before they have asked for any contents.
+    fn stored(&self, engine: &Engine, announced: &[Announcement]) -> Result<StoredModel> {
+        let mut stored = StoredModel::default();
+        for tensor in &self.model.tensors {
+            let name = tensor.name.clone();
+            stored.tensors.push(StoredTensor { name, dtype: tensor.dtype, shape: tensor.shape.clone() });
+        }
+        let jsons = announcements::jsons(announced, self).map_err(|error| self.files.show(error))?;
+        for (announcement, json) in announced.iter().zip(jsons) {
+            let key = announcement.key.clone().unwrap_or_default();
+            stored.announced.push(Announced { file: announcement.file.clone(), key, json });
+        }
+        if let Some(recipe) = &self.model.recipe {
+            let json = serde_json::json!({ RECIPE: recipe }).to_string();
+            let key = RECIPE.to_owned();
+            stored.announced.push(Announced { file: self.model.format.clone(), key, json });
+        }
+        stored.dtype = self.stated_dtype(engine);
+        Ok(stored)
     }
 
     /// Asks a quantizer's schemes, and reads what they want to look at.
@@ -225,13 +231,13 @@ impl OpenedModel {
     }
 
     /// Puts each weight in the place of its first part; `owned` are the numbers of all tensors that go.
-    fn replace(&mut self, found: Vec<Found>, owned: &HashSet<usize>) -> Result<()> {
+    fn replace(&mut self, known: Vec<KnownWeight>, owned: &HashSet<usize>) -> Result<()> {
         let before = std::mem::take(&mut self.model.tensors);
         let mut places: Vec<Option<Tensor>> = vec![None; before.len()];
         let mut names: HashSet<&str> = HashSet::new();
         let stays = before.iter().enumerate().filter(|(number, _)| !owned.contains(number));
         names.extend(stays.map(|(_, tensor)| tensor.name.as_str()));
-        for Found { by, weight, factored, wide_activations } in found {
+        for KnownWeight { by, weight, factored, wide_activations } in known {
             let parts: Vec<Tensor> = weight.parts.iter().map(|(number, _)| before[*number].clone()).collect();
             for part in &parts {
                 if !matches!(part.payload, Payload::Extent { .. }) {

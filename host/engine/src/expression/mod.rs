@@ -191,13 +191,13 @@ impl Expression {
     fn each_part(self, mut change: impl FnMut(Expression, u64) -> Expression) -> Expression {
         let Expression::Concat(parts) = self else { return change(self, 0) };
         let mut before = 0u64;
-        let changed = parts.into_iter().map(|part| {
+        let parts = parts.into_iter().map(|part| {
             let elements = part.elements();
-            let one = change(part, before);
+            let changed = change(part, before);
             before = before.saturating_add(elements);
-            one
+            changed
         });
-        Expression::Concat(changed.collect())
+        Expression::Concat(parts.collect())
     }
 
     /// The number of elements; 0 if unknown.
@@ -363,7 +363,7 @@ impl Expression {
 
     /// Returns whether values are changed by a function or an addition.
     pub fn is_affine(&self) -> bool {
-        self.parts().iter().any(|part| part.any(&|one| matches!(one, Expression::Affine(_))))
+        self.parts().iter().any(|part| part.any(&|node| matches!(node, Expression::Affine(_))))
     }
 
     /// Returns whether it converts to a type with fewer values, so that the loss is measured along the way.

@@ -5,6 +5,7 @@ use super::concat::concat;
 use super::source::{Source, Storage, unit};
 use super::spool::Spool;
 use super::{Expression, Fill, Granule};
+use crate::values::usize_of;
 use apr_sdk::{DType, Error, Extent, Result, Tensor};
 
 /// A box of stored elements.
@@ -30,6 +31,16 @@ pub fn merged(dims: &[(u64, u64)]) -> Vec<(u64, u64)> {
         }
     }
     out
+}
+
+/// The place of element number `number` of a box that begins at `start`, counted in row-major order.
+pub(super) fn place_in(start: u64, dims: &[(u64, u64)], mut number: u64) -> u64 {
+    let mut at = start;
+    for (size, stride) in dims.iter().rev() {
+        at += number % size * stride;
+        number /= size;
+    }
+    at
 }
 
 /// Returns whether a box is within so many units.
@@ -183,13 +194,8 @@ fn picked(fill: &Fill, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
     let each = usize::try_from(unit(fill.dtype)?.block_bytes).unwrap_or(1);
     let count: u64 = dims.iter().map(|(size, _)| size).product();
     let mut bytes = Vec::new();
-    for mut number in 0..count {
-        let mut at = start;
-        for (size, stride) in dims.iter().rev() {
-            at += number % size * stride;
-            number /= size;
-        }
-        let at = usize::try_from(at).unwrap_or(usize::MAX).saturating_mul(each);
+    for number in 0..count {
+        let at = usize_of(place_in(start, dims, number)).saturating_mul(each);
         bytes.extend_from_slice(fill.bytes.get(at..at.saturating_add(each)).unwrap_or_default());
     }
     Ok(Expression::Fill(Fill { dtype: fill.dtype, bytes: bytes.into() }))

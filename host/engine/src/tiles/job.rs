@@ -120,12 +120,12 @@ impl Job<'_> {
         let own = granule.as_deref().copied();
         let own = own.map_or_else(|| Granule::of(expression), Ok)?;
         let of = Evaluation::new(own, registry, leaf, at)?;
-        let made = expression.evaluate(&of, buffers, out);
-        if made.is_err() {
+        let outcome = expression.evaluate(&of, buffers, out);
+        if outcome.is_err() {
             buffers.forget_values();
         }
-        let is_bad = match &made {
-            Ok(made) => made.changes.is_bad(),
+        let is_bad = match &outcome {
+            Ok(outcome) => outcome.changes.is_bad(),
             // If a quantizer refuses, the reason may be a value that should not have got this far.
             Err(_) => true,
         };
@@ -141,11 +141,11 @@ impl Job<'_> {
             let error = Error::failed(format!("element {element} is {value}, and would be cast to {to}"));
             return Err(error.code(FINITE).hint("pass --allow-nonfinite to convert it anyway"));
         }
-        let made = made?;
+        let outcome = outcome?;
         if let Some(Expression::RowScales(scales)) = other.map(|other| &runs[other].expression) {
             scales.of_values(&of, buffers, beside);
         }
-        Ok(made)
+        Ok(outcome)
     }
 
     /// Adds the loss from quantizing part of a run.
@@ -315,8 +315,8 @@ impl<'a> Shared<'a> {
     pub fn written(&self, run: usize, bytes: u64) {
         let before = self.common.written.fetch_add(bytes, Ordering::Relaxed);
         let tensor = self.job.tiles.runs[run].tensor;
-        let what = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
-        self.engine.progress.bytes(before + bytes, self.common.bytes, what);
+        let name = tensor.map_or("", |tensor| self.job.model.tensors[tensor].name.as_str());
+        self.engine.progress.bytes(before + bytes, self.common.bytes, name);
     }
 
     /// Tells storage that a tile is complete.

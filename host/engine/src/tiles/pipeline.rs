@@ -40,7 +40,7 @@ pub fn run_all(engine: &Engine, jobs: &[Job<'_>]) -> Vec<Result<()>> {
         stopping.is_over = true;
         if let Err(error) = done {
             // The bytes that all of them need cannot be read.
-            members.iter().for_each(|one| outputs[one.output].fail(number, one.run, error.clone()));
+            members.iter().for_each(|member| outputs[member.output].fail(number, member.run, error.clone()));
         }
         Ok(())
     });

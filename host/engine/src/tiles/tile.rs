@@ -197,7 +197,7 @@ impl Tiles {
         threads: usize,
     ) -> Result<Tiles> {
         let mut tiles = Tiles { of_tensor: vec![0..0; model.tensors.len()], ..Tiles::of_threads(threads) };
-        tiles.runs.reserve(expressions.iter().map(|one| one.parts().len()).sum());
+        tiles.runs.reserve(expressions.iter().map(|expression| expression.parts().len()).sum());
         let mut expressions = expressions.map(Some);
         for (number, file) in layout.files.iter().enumerate() {
             for (segment, placed) in file.segments.iter().enumerate() {

@@ -44,7 +44,7 @@ impl<'a> Worker<'a> {
             buffers: Buffers::default(),
             strip: Vec::new(),
             decoder: Decoder::default(),
-            panel: outputs.first().map_or_else(Panel::default, |one| Panel::among(&one.common.panels)),
+            panel: outputs.first().map_or_else(Panel::default, |shared| Panel::among(&shared.common.panels)),
             list: None,
         }
     }
@@ -329,7 +329,7 @@ impl<'a> Together<'a, '_> {
 
     /// Index of the first member with the same result as this one.
     fn alike(self, member: &Member) -> usize {
-        let at = self.members.iter().position(|one| one == member).unwrap_or(0);
+        let at = self.members.iter().position(|known| known == member).unwrap_or(0);
         (0..=at).rev().find(|&at| !self.members[at].repeats).unwrap_or(0)
     }
 

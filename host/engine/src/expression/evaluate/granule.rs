@@ -39,9 +39,9 @@ impl Granule {
             0 => u64::from(from.require()?.block_elements) * u64::from(to.require()?.block_elements),
             row_len => row_len,
         };
-        let made = if matches!(expression, Expression::RowScales(_)) { 1 } else { elements };
+        let elements_after = if matches!(expression, Expression::RowScales(_)) { 1 } else { elements };
         let before = checked_payload_len(from, &[elements])?;
-        let after = checked_payload_len(to, &[made])?;
+        let after = checked_payload_len(to, &[elements_after])?;
         let granule = Granule { before, after, elements, is_row: true };
         if granule.widest() > MOST_ROW {
             let message = format!(

@@ -76,8 +76,8 @@ impl<'a> Windows<'a> {
         let access = leaf.access()?;
         let mut lens = [access.window(), access.tile_len()];
         if !leaf.is_leaf() {
-            let made = Granule::of(&leaf)?;
-            lens = lens.map(|len| made.after(len));
+            let own = Granule::of(&leaf)?;
+            lens = lens.map(|len| own.after(len));
         }
         let [window, tile_len] = lens.map(|len| (len - len % granule).max(granule));
         let fill = filled(engine, opened, leaf)?;

@@ -8,9 +8,9 @@ mod transposition;
 pub use packed_weights::Packed;
 pub use panel::{Panel, Panels, part_bytes};
 
-use super::Expression;
+use super::region::{Region, place_in};
 use super::source::{Source, Storage, unit};
-use super::{Region, TILE};
+use super::{Expression, TILE};
 use crate::values::usize_of;
 use apr_sdk::{DType, Error, Extent, HeldRows, PackedWeight, Quantizer, Result};
 use std::ops::Range;
@@ -161,12 +161,7 @@ impl Unpack<'_> {
         let mut done = at / each;
         let mut rest = out;
         while !rest.is_empty() {
-            let mut number = done / inner;
-            let mut begin = self.start + done % inner;
-            for &(size, stride) in outer.iter().rev() {
-                begin += number % size * stride;
-                number /= size;
-            }
+            let begin = place_in(self.start + done % inner, outer, done / inner);
             let units = (inner - done % inner).min(rest.len() as u64 / each).max(1);
             let (now, later) = rest.split_at_mut(usize_of(units * each).min(rest.len()));
             self.run(read, begin, now, panel)?;
@@ -209,16 +204,9 @@ impl Unpack<'_> {
     ) -> Result<()> {
         let of_row = self.row_units();
         let each = usize_of(self.unit().1);
-        let mut wanted: Vec<(u64, usize)> = Vec::with_capacity(out.len() / each);
-        for at in 0..out.len() / each {
-            let mut number = first + at as u64;
-            let mut unit = self.start;
-            for &(size, stride) in self.dims.iter().rev() {
-                unit += number % size * stride;
-                number /= size;
-            }
-            wanted.push((unit, at));
-        }
+        let wanted =
+            (0..out.len() / each).map(|at| (place_in(self.start, &self.dims, first + at as u64), at));
+        let mut wanted: Vec<(u64, usize)> = wanted.collect();
         wanted.sort_unstable();
         let mut row = vec![0; usize_of(of_row) * each];
         let mut held = None;

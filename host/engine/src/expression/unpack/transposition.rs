@@ -2,6 +2,7 @@
 //! unpacked at a time, so that no row is unpacked twice and nothing is spooled.
 
 use super::{Panel, TILE, Unpack, WORTH};
+use crate::expression::region::place_in;
 use crate::values::usize_of;
 use apr_sdk::{Error, Extent, HeldRows, Result};
 use std::ops::Range;
@@ -120,12 +121,7 @@ impl<'u> Transposed<'u> {
         let mut at = first;
         let mut rest = out;
         while !rest.is_empty() {
-            let mut number = at / size;
-            let mut row = self.unpack.start / packed.row_len;
-            for &(size, stride) in self.outer.iter().rev() {
-                row += number % size * (stride / packed.row_len);
-                number /= size;
-            }
+            let row = place_in(self.unpack.start, self.outer, at / size) / packed.row_len;
             let rows = row..row + (self.rows - 1) * self.step + 1;
             panel.hold(read, &self.unpack.of.weight, &rows, &rows, true)?;
             // Columns of a tile at a time.
@@ -327,16 +323,15 @@ mod tests {
             let unpack = Unpack { of: &of, dtype: DType::F32, start, dims: dims.to_vec() };
             assert!(unpack.is_ascending());
             let n: u64 = dims.iter().map(|(size, _)| size).product();
-            let want: Vec<f32> = (0..n)
-                .map(|mut number| {
-                    let mut at = start;
-                    for (size, stride) in dims.iter().rev() {
-                        at += number % size * stride;
-                        number /= size;
-                    }
-                    f32::from(bytes[usize_of(at)])
-                })
-                .collect();
+            let mut want: Vec<f32> = Vec::new();
+            for mut number in 0..n {
+                let mut at = start;
+                for (size, stride) in dims.iter().rev() {
+                    at += number % size * stride;
+                    number /= size;
+                }
+                want.push(bytes[usize_of(at)].into());
+            }
             for (from, len) in [(0, n), (1, n - 1), (0, n - 1), (n / 3, 5), (n / 2, 1), (40, 500.min(n - 40))]
             {
                 let mut out = vec![0xff; usize_of(len * 4)];

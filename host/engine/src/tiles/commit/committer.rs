@@ -206,8 +206,8 @@ impl<'a> Committer<'a> {
         }
         let (stored, blocks) = match &lane.coder {
             Some(coder) => {
-                let made = coder.encode(unit as u64 * lane.unit_len, &raw);
-                made.map_err(|e| e.in_file(sink.show(self.file)))?
+                let encoded = coder.encode(unit as u64 * lane.unit_len, &raw);
+                encoded.map_err(|e| e.in_file(sink.show(self.file)))?
             }
             None => (raw.into_owned(), Box::default()),
         };

@@ -34,10 +34,10 @@ impl<'a> Typed<'a> {
             let specs = specs.map_err(|e| context.of_source(e))?;
             let writer = ledger.is_none().then_some(context.writer.as_ref());
             let choosing = TypeChooser { engine, target, writer, specs: &specs };
-            let said = choosing.apply(&request.quantization, &mut planned);
-            let said = said.map_err(|e| context.of_source(e))?;
-            context.notes.extend(said.notes);
-            context.warnings.extend(said.warnings);
+            let remarks = choosing.apply(&request.quantization, &mut planned);
+            let remarks = remarks.map_err(|e| context.of_source(e))?;
+            context.notes.extend(remarks.notes);
+            context.warnings.extend(remarks.warnings);
         }
         context.notes.extend(narrow::apply(engine, &context.source, &mut planned, look)?);
         let exact = exact::choose(engine, &context.source, look, &mut planned, target, &request.quantization);

@@ -105,8 +105,8 @@ impl<'a> LaidOut<'a> {
             placed.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
             expression.hash(&mut hasher);
             if !look {
-                let said = spelled.add(expression, words);
-                said.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
+                let added = spelled.add(expression, words);
+                added.map_err(|e| context.of_source(e.tensor(&tensor.name)))?;
             }
         }
         let expressions = computations.map(|computation| computation.expression);

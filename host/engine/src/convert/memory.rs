@@ -30,25 +30,21 @@ pub struct Converted {
 /// Any error from opening, planning, writing and verifying.
 pub fn convert<'e>(engine: &'e Engine, request: &'e Request, output: Output<'e>) -> Result<Converted> {
     let mut memory = None;
-    let (verified, notes, warnings) =
+    let converted =
         convert_into(engine, request, output, &|selected| Translated::new(selected), &mut |laid_out| {
             let files = laid_out.layout.files.iter().map(|file| (file.name.as_str(), file.len));
-            let made = Memory::new(files)?;
-            memory = Some(made.clone());
-            Ok(Box::new(made))
+            let sink = Memory::new(files)?;
+            memory = Some(sink.clone());
+            Ok(Box::new(sink))
         })?;
-    let files = memory.map(Memory::into_files).unwrap_or_default();
-    Ok(Converted { files, verified, notes, warnings })
+    Ok(Converted { files: memory.map(Memory::into_files).unwrap_or_default(), ..converted })
 }
-
-/// Verified facts, notes, warnings.
-type Said = (Vec<String>, Vec<String>, Vec<String>);
 
 /// Creates the sink for a layout.
 type MakeSink<'m> = dyn FnMut(&LaidOut<'_>) -> Result<Box<dyn TileSink>> + 'm;
 
-/// Converts into any sink, which `sink` creates once the layout is known; `translate` is the third planning
-/// stage.
+/// Converts into any sink, which `sink` creates once the layout is known and which keeps the files; `translate` is
+/// the third planning stage.
 ///
 /// # Errors
 /// As [`convert`]; any error from the sink.
@@ -58,7 +54,7 @@ pub fn convert_into<'e>(
     output: Output<'e>,
     translate: &Translate<'_>,
     sink: &mut MakeSink<'_>,
-) -> Result<Said> {
+) -> Result<Converted> {
     let opened = Opened::new(engine, request, true)?;
     let mut laid_out = LaidOut::plan(engine, request, opened, output, translate, true)?;
     let sink = sink(&laid_out)?;
@@ -73,5 +69,5 @@ pub fn convert_into<'e>(
     notes.extend(written.notes());
     warnings.extend(plan.warnings);
     warnings.extend(summary(&written.looked.behind(findings).findings));
-    Ok((written.proved, notes, warnings))
+    Ok(Converted { files: Vec::new(), verified: written.proved, notes, warnings })
 }

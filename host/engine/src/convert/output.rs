@@ -82,16 +82,16 @@ fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
         let error = Error::invalid_argument("the output's name says no format").in_file(shown);
         return Err(error.hint(present(engine)));
     };
-    let found: Vec<_> =
+    let formats: Vec<_> =
         engine.registry.by_extension(&extension).into_iter().filter(|f| f.manifest.writes).collect();
-    match found[..] {
+    match formats[..] {
         [format] => Ok(format),
         [] => {
             let message = format!("no present format is written as `.{}`", apr_sdk::escape(&extension, 40));
             Err(Error::invalid_argument(message).in_file(shown).hint(present(engine)))
         }
         _ => {
-            let ids: Vec<_> = found.iter().map(|f| f.id()).collect();
+            let ids: Vec<_> = formats.iter().map(|f| f.id()).collect();
             let message = format!("`.{extension}` is written by {}", ids.join(" and "));
             Err(Error::invalid_argument(message)
                 .in_file(shown)

@@ -82,7 +82,7 @@ impl<'a> Translated<'a> {
         let tensors = match (translation.tensors, make) {
             (Some(mut tensors), _) => {
                 if let Some(kept) = &kept {
-                    tensors.iter_mut().for_each(|one| one.expression.renumber(kept));
+                    tensors.iter_mut().for_each(|tensor| tensor.expression.renumber(kept));
                 }
                 tensors
             }

@@ -177,7 +177,9 @@ fn describe_written(
     let mut written = Written {
         files: files.clone().map(|f| WrittenFile { name: f.name.clone(), len: f.len }).collect(),
         tensors: vec![WrittenTensor::default(); n_tensors],
-        inputs: inputs.map(|made| made.map(|digests| WrittenInput { digests })).collect::<Result<_>>()?,
+        inputs: inputs
+            .map(|digests| digests.map(|digests| WrittenInput { digests }))
+            .collect::<Result<_>>()?,
         ..Written::default()
     };
     let holes: HashMap<u32, u32> = scope.holes.iter().map(|(&id, &number)| (number, id)).collect();

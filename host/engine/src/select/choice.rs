@@ -1,6 +1,6 @@
 //! Selects tensors of the source: `--include`, `--exclude` and `--drop`.
 
-use super::glob::matches;
+use super::glob::{Match, matches};
 use crate::open::schemes::companions::{companions, relation};
 use crate::planned::selection::Choice;
 use crate::wording::n_of;
@@ -35,16 +35,15 @@ impl Choice {
         let mut removed = vec![(!self.include.is_empty()).then_some(not_included); tensors.len()];
         let mut included: Vec<Option<&str>> = vec![None; tensors.len()];
         for pattern in &self.include {
-            for found in matches("--include", pattern, &names)? {
-                removed[found.number] = None;
-                included[found.number].get_or_insert(pattern);
+            for Match { number, .. } in matches("--include", pattern, &names)? {
+                removed[number] = None;
+                included[number].get_or_insert(pattern);
             }
         }
         for (flag, patterns) in [("--exclude", &self.exclude), ("--drop", &self.drop)] {
             for pattern in patterns {
                 let rule: Arc<str> = format!("{flag} '{}'", escape(pattern, 200)).into();
-                for found in matches(flag, pattern, &names)? {
-                    let number = found.number;
+                for Match { number, .. } in matches(flag, pattern, &names)? {
                     if let Some(include) = included[number].filter(|_| flag == "--drop") {
                         let include = escape(include, 200);
                         let error = Error::invalid_argument(format!(

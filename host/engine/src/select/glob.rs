@@ -41,14 +41,14 @@ pub fn matches<'n>(flag: &str, pattern: &str, names: &[&'n str]) -> Result<Vec<M
     })?;
     // Most names start differently and are ruled out at once.
     let start = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
-    let found =
+    let matches =
         names.iter().enumerate().filter(|(_, name)| name.starts_with(start)).filter_map(|(number, name)| {
-            let found = regex.captures(name)?;
-            let stars = found.iter().skip(1).map(|star| star.map_or("", |star| star.as_str())).collect();
+            let captures = regex.captures(name)?;
+            let stars = captures.iter().skip(1).map(|star| star.map_or("", |star| star.as_str())).collect();
             Some(Match { number, stars })
         });
-    let found: Vec<Match<'_>> = found.collect();
-    if found.is_empty() { Err(unmatched(flag, pattern, names)) } else { Ok(found) }
+    let matches: Vec<Match<'_>> = matches.collect();
+    if matches.is_empty() { Err(unmatched(flag, pattern, names)) } else { Ok(matches) }
 }
 
 /// Number of `*` of a pattern that can be used in a replacement.

@@ -1,6 +1,6 @@
 //! Renames tensors of the output: `--rename OLD=NEW`, after names were translated.
 
-use super::glob::{matches, n_stars};
+use super::glob::{Match, matches, n_stars};
 use crate::open::schemes::companions::{companions, first_parted, named_after, relation};
 use crate::planned::PlannedModel;
 use crate::planned::coverage::Renamed;
@@ -22,24 +22,24 @@ pub fn rename(planned: &mut PlannedModel, renames: &[(String, String)]) -> Resul
     let mut renamed = new_names(before, renames)?;
     follow_codes(before, &mut renamed);
     let mut after = before.clone();
-    for one in renamed.values() {
-        after[one.number].name.clone_from(&one.to);
+    for tensor in renamed.values() {
+        after[tensor.number].name.clone_from(&tensor.to);
     }
     refuse_same_names(before, &after, &renamed)?;
     if let Some((a, b)) = first_parted(&companions(before), &companions(&after)) {
         let lone = if renamed.contains_key(&a) { b } else { a };
-        let rule = renamed.get(&a).or(renamed.get(&b)).map_or("", |one| one.rule.as_str());
+        let rule = renamed.get(&a).or(renamed.get(&b)).map_or("", |tensor| tensor.rule.as_str());
         let what = relation(&before[a], &before[b]);
         let message = format!("{rule} would part it from what it belongs to: {what}");
         let hint = "rename both alike, as with --rename 'OLD*=NEW*'";
         return Err(Error::invalid_argument(message).tensor(&before[lone].name).hint(hint));
     }
     let mut renamed: Vec<Renamed> = renamed.into_values().collect();
-    renamed.sort_by_key(|one| one.number);
+    renamed.sort_by_key(|tensor| tensor.number);
     let mut all = renamed.iter().peekable();
     for handle in planned.computations().handles() {
-        if let Some(one) = all.next_if(|one| one.number == handle.index()) {
-            planned.rename(handle, &one.to);
+        if let Some(tensor) = all.next_if(|tensor| tensor.number == handle.index()) {
+            planned.rename(handle, &tensor.to);
         }
     }
     Ok(renamed)
@@ -52,7 +52,7 @@ fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap
     for (old, new) in renames {
         let rule = format!("--rename '{}={}'", escape(old, 200), escape(new, 200));
         let pieces = pieces(new).map_err(|what| Error::invalid_argument(format!("{rule}: {what}")))?;
-        let found = matches("--rename", old, &names)?;
+        let matched = matches("--rename", old, &names)?;
         let have = pieces.len() - 1;
         let want = n_stars(old);
         if have != want {
@@ -60,14 +60,13 @@ fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap
             let hint = "write as many `*` on both sides: each stands for what it matched, in this order";
             return Err(Error::invalid_argument(message).hint(hint));
         }
-        for found in found {
-            let name = names[found.number].to_owned();
-            let number = found.number;
+        for Match { number, stars } in matched {
+            let name = names[number].to_owned();
             if let Some(other) = renamed.get(&number) {
                 let message = format!("{} and {rule} both match it", other.rule);
                 return Err(Error::invalid_argument(message).tensor(&name).hint("narrow one of the two"));
             }
-            let stars = found.stars.iter().copied().chain([""]);
+            let stars = stars.iter().copied().chain([""]);
             let to: String = pieces
                 .iter()
                 .map(String::as_str)
@@ -140,16 +139,17 @@ fn refuse_same_names(before: &[Tensor], after: &[Tensor], renamed: &HashMap<usiz
 /// Notes for the summary, one line per rule.
 pub fn notes(renamed: &[Renamed]) -> Vec<String> {
     let mut rules: Vec<(&str, Vec<&Renamed>)> = Vec::new();
-    for one in renamed {
-        match rules.iter_mut().find(|(rule, _)| *rule == one.rule) {
-            Some((_, of)) => of.push(one),
-            None => rules.push((&one.rule, vec![one])),
+    for tensor in renamed {
+        match rules.iter_mut().find(|(rule, _)| *rule == tensor.rule) {
+            Some((_, of)) => of.push(tensor),
+            None => rules.push((&tensor.rule, vec![tensor])),
         }
     }
     let mut lines = Vec::with_capacity(rules.len());
     for (rule, of) in rules {
         let shown = of.iter().take(3);
-        let shown = shown.map(|one| format!("{} -> {}", escape(&one.name, 120), escape(&one.to, 120)));
+        let shown =
+            shown.map(|tensor| format!("{} -> {}", escape(&tensor.name, 120), escape(&tensor.to, 120)));
         let shown = shown.collect::<Vec<String>>().join(", ");
         let more = if of.len() > 3 { ", ..." } else { "" };
         lines.push(format!("renamed: {} ({rule}): {shown}{more}", n_of(of.len(), "tensor")));

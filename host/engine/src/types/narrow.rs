@@ -39,7 +39,7 @@ pub fn apply(
         .collect();
     let exact = measure(engine, source, &asked)?;
     let mut kinds: Vec<(DType, DType)> = Vec::new();
-    let mut found: Vec<((DType, DType), TensorHandle, bool)> = Vec::new();
+    let mut outcomes: Vec<((DType, DType), TensorHandle, bool)> = Vec::new();
     for ((handle, dtype), exact) in wanted.iter().zip(exact) {
         let kind = (planned.tensor(*handle).dtype, *dtype);
         if exact {
@@ -48,11 +48,11 @@ pub fn apply(
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
-        found.push((kind, *handle, exact));
+        outcomes.push((kind, *handle, exact));
     }
     let mut notes = Vec::new();
     for kind @ (from, to) in kinds {
-        let of_kind = found.iter().filter(|(k, ..)| *k == kind);
+        let of_kind = outcomes.iter().filter(|(k, ..)| *k == kind);
         let narrowed = of_kind.clone().filter(|(.., exact)| *exact).count();
         if narrowed > 0 {
             notes.push(format!(

@@ -341,11 +341,11 @@ fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String
         return (None, key);
     }
     let formats = model.foreign.iter().map(|foreign| foreign.format.as_str());
-    let mut found = formats.chain([target.id(), model.format.as_str()]).filter_map(|id| {
+    let mut qualified = formats.chain([target.id(), model.format.as_str()]).filter_map(|id| {
         let key = key.strip_prefix(id)?.strip_prefix('.')?;
         (!key.is_empty()).then_some((id, key))
     });
-    found.next().map_or((None, key), |(id, key)| (Some(id.to_owned()), key))
+    qualified.next().map_or((None, key), |(id, key)| (Some(id.to_owned()), key))
 }
 
 /// The target's statements about the model; `None` if only the finished file can show them.

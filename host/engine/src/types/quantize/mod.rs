@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Notes and warnings for the user about the chosen types.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct Remarks {
     /// Lines for the summary.
     pub notes: Vec<String>,
     /// Warnings for the user.
@@ -50,8 +50,8 @@ impl TypeChooser<'_> {
     /// InvalidArgument for a recipe that no plugin has, options it does not understand, an importance matrix
     /// that does not fit or is missing, and blocks that would become other blocks without consent; any error
     /// from the plugins.
-    pub fn apply(&self, wishes: &Quantization, planned: &mut PlannedModel) -> Result<Said> {
-        let mut said = Said::default();
+    pub fn apply(&self, wishes: &Quantization, planned: &mut PlannedModel) -> Result<Remarks> {
+        let mut remarks = Remarks::default();
         if let Some(dtype) = wishes.precision {
             self.cast(dtype, planned)?;
         }
@@ -62,7 +62,7 @@ impl TypeChooser<'_> {
                 }
             }
         }
-        said.warnings.extend(unaffected_tensors::warnings(wishes, planned)?);
+        remarks.warnings.extend(unaffected_tensors::warnings(wishes, planned)?);
         // A model with a single float type is a recipe of that name.
         if let Some(dtype) = wishes.dequantize.or(wishes.precision) {
             for quantizer in self.engine.registry.quantizers() {
@@ -70,12 +70,12 @@ impl TypeChooser<'_> {
             }
         }
         if wishes.has_recipe() {
-            self.quantize(wishes, planned, &mut said)?;
+            self.quantize(wishes, planned, &mut remarks)?;
         } else if wishes.importance.is_some() {
             let message = "an importance matrix was given, but nothing is quantized";
             return Err(Error::invalid_argument(message).hint("add --quantize TYPE"));
         }
-        Ok(said)
+        Ok(remarks)
     }
 
     /// Casts every float tensor, except where the target prefers another type.
@@ -116,7 +116,7 @@ impl TypeChooser<'_> {
         &self,
         wishes: &Quantization,
         planned: &mut PlannedModel,
-        Said { notes, warnings }: &mut Said,
+        Remarks { notes, warnings }: &mut Remarks,
     ) -> Result<()> {
         let registry = &self.engine.registry;
         let quantizers = registry.quantizers();
@@ -164,15 +164,15 @@ impl TypeChooser<'_> {
             }
             (None, None) => return Ok(()),
         };
-        let mut said: Vec<(String, Vec<String>)> = Vec::new();
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         let mut is_importance_used = false;
         for (handle, assignment) in planned.computations().handles().zip(assigned) {
             let facts = &tensors[handle.index()];
             let values = importance.as_ref().and_then(|importance| importance.telling(facts));
-            let taken = take(wishes, assignment, planned, handle, values, registry, &mut said);
+            let taken = take(wishes, assignment, planned, handle, values, registry, &mut groups);
             is_importance_used |= taken.map_err(|e| e.tensor(&facts.name))?;
         }
-        notes.extend(said.into_iter().map(|(what, names)| name_some(&names, &what)));
+        notes.extend(groups.into_iter().map(|(what, names)| name_some(&names, &what)));
         self.record(planned, quantizer.records(&recipe)?);
         if let Some(importance) = &importance {
             // A file that names a matrix must have been made with it.
@@ -198,7 +198,7 @@ fn take(
     handle: TensorHandle,
     importance: Option<&Arc<[f32]>>,
     registry: &Registry,
-    said: &mut Vec<(String, Vec<String>)>,
+    groups: &mut Vec<(String, Vec<String>)>,
 ) -> Result<bool> {
     let Some(dtype) = assignment.dtype else { return Ok(false) };
     let tensor = planned.tensor(handle);
@@ -233,9 +233,9 @@ fn take(
         return Err(Error::invalid_argument(message).hint(hint));
     }
     if let Some(note) = assignment.note {
-        match said.iter_mut().find(|(what, _)| *what == note) {
+        match groups.iter_mut().find(|(what, _)| *what == note) {
             Some((_, names)) => names.push(tensor.name.clone()),
-            None => said.push((note, vec![tensor.name.clone()])),
+            None => groups.push((note, vec![tensor.name.clone()])),
         }
     }
     if is_integer(dtype) && from != dtype {

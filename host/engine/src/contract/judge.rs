@@ -101,25 +101,25 @@ pub fn judge_layout(
     bytes_of: &dyn Fn(usize) -> Option<u64>,
     quality: Quality,
 ) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     for (number, tensor) in model.tensors.iter().enumerate() {
         let spec = specs.of(number);
         if let Some(want) = spec.shape.as_ref().filter(|want| **want != tensor.shape) {
             let what = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
             let code = shape_rule(spec.role.as_deref(), want.len());
-            found.push(Finding::new(
+            findings.push(Finding::new(
                 &tensor.name,
                 spec,
                 Broken { code, what },
                 quality.severity(false, false),
             ));
         }
-        found.extend(wrong_size(tensor, bytes_of(number)).map(|broken| {
+        findings.extend(wrong_size(tensor, bytes_of(number)).map(|broken| {
             // No user option makes such a file readable.
             Finding::new(&tensor.name, spec, broken, Severity::Error)
         }));
     }
-    found
+    findings
 }
 
 fn wrong_size(tensor: &Tensor, have: Option<u64>) -> Option<Broken> {

@@ -176,17 +176,17 @@ impl Measure {
         if !sums.all_finite() {
             return self.wide_chunk(a, b, n, &mut |_, _| ());
         }
-        let mut found = sums.distance(n as u64);
+        let mut distance = sums.distance(n as u64);
         if sums.is_lopsided() {
-            found.product = DoubleDouble::from(product(left, right));
+            distance.product = DoubleDouble::from(product(left, right));
         }
-        if found.max_abs > known {
+        if distance.max_abs > known {
             let mut pairs = left.iter().zip(right.iter());
-            let far = pairs.position(|(l, r)| (f64::from(*l) - f64::from(*r)).abs() == found.max_abs);
-            found.max_at = far.unwrap_or(0) as u64;
+            let far = pairs.position(|(l, r)| (f64::from(*l) - f64::from(*r)).abs() == distance.max_abs);
+            distance.max_at = far.unwrap_or(0) as u64;
         }
-        found.max_ulp = self.ulp.map_or(0, |ulp| ulp(a, b));
-        found
+        distance.max_ulp = self.ulp.map_or(0, |ulp| ulp(a, b));
+        distance
     }
 
     /// Number by number, checking everything.
@@ -197,7 +197,7 @@ impl Measure {
             self.sides[side].read_wide(bytes, &mut high[side][..n], &mut low[side][..n]);
             see(side, Chunk::Wide(&high[side][..n], &low[side][..n]));
         }
-        let mut found = Distance { count: n as u64, ..Distance::default() };
+        let mut distance = Distance { count: n as u64, ..Distance::default() };
         let mut abs = 0.0;
         let mut errors = 0.0;
         let mut product = 0.0;
@@ -207,38 +207,40 @@ impl Measure {
             let a = high[0][at];
             let b = high[1][at];
             for (side, value) in [a, b].into_iter().enumerate() {
-                found.nans[side] += u64::from(value.is_nan());
-                found.infs[side] += u64::from(value.is_infinite());
+                distance.nans[side] += u64::from(value.is_nan());
+                distance.infs[side] += u64::from(value.is_infinite());
             }
             if !(a.is_finite() && b.is_finite()) {
                 let same = a == b || a.is_nan() && b.is_nan();
-                found.mismatched += u64::from(!same);
-                found.differing += u64::from(!same);
+                distance.mismatched += u64::from(!same);
+                distance.differing += u64::from(!same);
                 continue;
             }
             let away = ((a - b) + (low[0][at] - low[1][at])).abs();
-            found.finite += 1;
-            found.differing += u64::from(away > self.tolerance);
+            distance.finite += 1;
+            distance.differing += u64::from(away > self.tolerance);
             abs += away;
             errors += away * away;
             product += a * b;
             squares = [squares[0] + a * a, squares[1] + b * b];
             greatest = [greatest[0].max(a.abs()), greatest[1].max(b.abs())];
-            if away > found.max_abs {
-                (found.max_abs, found.max_at) = (away, at as u64);
+            if away > distance.max_abs {
+                (distance.max_abs, distance.max_at) = (away, at as u64);
             }
         }
-        if [found.max_abs, greatest[0], greatest[1]].into_iter().all(is_plain) {
-            (found.sum_abs, found.sum_squares) = (DoubleDouble::from(abs), DoubleDouble::from(errors));
-            (found.squares, found.product) = (squares.map(DoubleDouble::from), DoubleDouble::from(product));
+        if [distance.max_abs, greatest[0], greatest[1]].into_iter().all(is_plain) {
+            distance.sum_abs = DoubleDouble::from(abs);
+            distance.sum_squares = DoubleDouble::from(errors);
+            distance.squares = squares.map(DoubleDouble::from);
+            distance.product = DoubleDouble::from(product);
         } else {
-            found.sums_out_of_range(&mut high, &low, n, greatest);
+            distance.sums_out_of_range(&mut high, &low, n, greatest);
         }
         if let Some(ulp) = self.ulp {
-            found.max_ulp =
-                if found.finite == n as u64 { ulp(a, b) } else { self.ulp_of_finite(a, b, &high, n) };
+            distance.max_ulp =
+                if distance.finite == n as u64 { ulp(a, b) } else { self.ulp_of_finite(a, b, &high, n) };
         }
-        found
+        distance
     }
 
     /// Pair by pair, skipping those with a non-finite side.

@@ -55,8 +55,13 @@ impl Facts<'_> {
         self.a.format == self.b.format
     }
 
+    /// Adds a difference that counts if both models could have stated the fact.
     fn push(&mut self, kind: FactKind, key: &str, a: Option<FactValue>, b: Option<FactValue>) {
         let matters = self.one_format() || a.is_some() && b.is_some();
+        self.add(kind, key, a, b, matters);
+    }
+
+    fn add(&mut self, kind: FactKind, key: &str, a: Option<FactValue>, b: Option<FactValue>, matters: bool) {
         let key = key.to_owned();
         self.found.push(Fact { kind, format: String::new(), file: String::new(), key, a, b, matters });
     }
@@ -119,32 +124,22 @@ impl Facts<'_> {
         }
         let [a, b] = tokenizers.words.map(|word| word.map(FactValue::Text));
         if a.is_some() || b.is_some() {
-            self.push(FactKind::Tokenizer, "", a, b);
             // The files of two that are not understood are compared as they are.
-            if tokenizers.is_open_twice {
-                self.last_matters(false);
-            }
+            let matters = !tokenizers.is_open_twice && (self.one_format() || a.is_some() && b.is_some());
+            self.add(FactKind::Tokenizer, "", a, b, matters);
         }
         for (differences, matters) in [(tokenizers.counted, true), (tokenizers.uncounted, false)] {
             for difference in differences {
                 let key = difference.place();
-                let [a, b] = [difference.planned, difference.written].map(FactValue::Text);
-                self.push(FactKind::Tokenizer, &key, Some(a), Some(b));
-                self.last_matters(matters);
+                let a = FactValue::Text(difference.planned);
+                let b = FactValue::Text(difference.written);
+                self.add(FactKind::Tokenizer, &key, Some(a), Some(b), matters);
             }
         }
         for (field, n) in tokenizers.more {
-            self.push(FactKind::Tokenizer, &format!("{field}: {n} more differ"), None, None);
-            self.last_matters(true);
+            self.add(FactKind::Tokenizer, &format!("{field}: {n} more differ"), None, None, true);
         }
         Ok(())
-    }
-
-    /// Says of the fact found last whether it matters.
-    fn last_matters(&mut self, matters: bool) {
-        if let Some(fact) = self.found.last_mut() {
-            fact.matters = matters;
-        }
     }
 
     /// Compares a JSON document: key by key if both are objects of moderate length, otherwise as a whole.
@@ -173,9 +168,9 @@ impl Facts<'_> {
         for key in a.keys().chain(new) {
             let [a, b] = [a.get(key), b.get(key)];
             if a != b {
-                self.push(kind, key, a.cloned().map(FactValue::Json), b.cloned().map(FactValue::Json));
+                let [a, b] = [a, b].map(|value| value.cloned().map(FactValue::Json));
                 // Both sides have the document: a missing key is a difference.
-                self.last_matters(true);
+                self.add(kind, key, a, b, true);
             }
         }
     }
@@ -209,11 +204,17 @@ impl Facts<'_> {
                 n => Some(FactValue::Text(n_of(n, "key"))),
             });
             if a.is_some() || b.is_some() {
-                self.push(FactKind::Metadata, "", a, b);
-                if let Some(fact) = self.found.last_mut() {
-                    format.clone_into(&mut fact.format);
-                    fact.matters = false;
-                }
+                let kind = FactKind::Metadata;
+                let format = format.to_owned();
+                self.found.push(Fact {
+                    kind,
+                    format,
+                    file: String::new(),
+                    key: String::new(),
+                    a,
+                    b,
+                    matters: false,
+                });
             }
             return Ok(());
         }

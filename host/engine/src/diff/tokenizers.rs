@@ -117,13 +117,12 @@ impl Side {
     }
 
     fn of(json: Result<Option<Bytes>>) -> Side {
-        let tokenizer = match json {
-            Ok(None) => return Side::None,
-            Ok(Some(json)) => Tokenizer::from_json(json.inline().unwrap_or_default()),
-            Err(error) => Err(error),
-        };
+        let tokenizer = json.and_then(|json| {
+            json.map(|json| Tokenizer::from_json(json.inline().unwrap_or_default())).transpose()
+        });
         match tokenizer {
-            Ok(tokenizer) => Side::Known(Box::new(tokenizer)),
+            Ok(None) => Side::None,
+            Ok(Some(tokenizer)) => Side::Known(Box::new(tokenizer)),
             Err(error) => {
                 let file = error.file().map(|file| format!("{file}: ")).unwrap_or_default();
                 Side::Unknown(format!("{file}{}", error.message()))

@@ -166,7 +166,8 @@ impl Layout {
         let Some(file) = self.files.get_mut(number) else { return };
         let first = file.floats_from.unwrap_or(file.segments.len());
         for (placed, (offset, len)) in file.segments.iter_mut().skip(first).zip(places) {
-            (placed.offset, placed.len) = (*offset, *len);
+            placed.offset = *offset;
+            placed.len = *len;
             if let Segment::Hole { id } = placed.segment {
                 self.holes.insert(id, (number, *offset, *len));
             }

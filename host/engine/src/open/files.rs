@@ -142,8 +142,8 @@ impl Files {
     /// InvalidArgument for a number that was never assigned.
     pub fn get(&self, file: FileId) -> Result<Arc<ModelFile>> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let found = table.get(file as usize).cloned();
-        found.ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
+        let known = table.get(file as usize).cloned();
+        known.ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
     }
 
     /// Every file that was opened, ordered by number.

@@ -160,7 +160,7 @@ impl Claim<'_> {
 /// Formats that may hold the payload of a file, or of the file that stands for a folder, and whose own file lies beside it.
 fn claims<'a>(engine: &'a Engine, files: &Files, of_file: &Format, data: &LookData) -> Vec<Claim<'a>> {
     let mut entries = None;
-    let mut found = Vec::new();
+    let mut claims = Vec::new();
     for format in engine.registry.formats().iter().filter(|f| f.manifest.reads) {
         let manifest = &format.manifest;
         let is_own = format.id() == of_file.id();
@@ -182,9 +182,9 @@ fn claims<'a>(engine: &'a Engine, files: &Files, of_file: &Format, data: &LookDa
         });
         let look = Look { name: "", len: 0, head: &head, tail: &[], is_folder: true, entries };
         let is_sure = reader.probe(&look) >= Score::STRUCTURE;
-        found.push(Claim { by: format, file, is_sure });
+        claims.push(Claim { by: format, file, is_sure });
     }
-    found
+    claims
 }
 
 fn extension_warning(engine: &Engine, format: &Format, data: &LookData) -> Vec<String> {

@@ -99,12 +99,14 @@ pub fn choose(
 }
 
 /// Adds a weight to those packed alike.
-fn push(chosen: &mut Vec<Chosen>, one: Chosen) {
-    match chosen.iter_mut().find(|of| of.about == one.about && of.dtype == one.dtype) {
+fn push(chosen: &mut Vec<Chosen>, weight: Chosen) {
+    match chosen.iter_mut().find(|of| of.about == weight.about && of.dtype == weight.dtype) {
         Some(of) => {
-            (of.n, of.before, of.after) = (of.n + one.n, of.before + one.before, of.after + one.after);
+            of.n += weight.n;
+            of.before += weight.before;
+            of.after += weight.after;
         }
-        None => chosen.push(one),
+        None => chosen.push(weight),
     }
 }
 
@@ -183,20 +185,20 @@ impl Judge<'_> {
         let Some(first) = weights.first().filter(|_| weights.len() == parts.len()) else { return Ok(None) };
         for exact in &first.tensor.exact {
             let dtype = exact.dtype;
-            let made = match dtype.is_block() {
+            let blocks = match dtype.is_block() {
                 false => None,
                 true => {
                     let Some(decoder) = self.engine.registry.find_quantizer(dtype) else { continue };
                     // Rows of the tensor must be whole blocks.
-                    let Some(made) = expression.repacked_from(dtype, &decoder, false) else { continue };
+                    let Some(blocks) = expression.repacked_from(dtype, &decoder, false) else { continue };
                     if checked_payload_len(dtype, &tensor.shape).is_err() {
                         continue;
                     }
-                    Some(made)
+                    Some(blocks)
                 }
             };
             if self.engine.registry.holds(target, dtype) && self.all_hold(&weights, dtype)? {
-                return Ok(Some((dtype, made)));
+                return Ok(Some((dtype, blocks)));
             }
         }
         // F32 is what they are computed in.

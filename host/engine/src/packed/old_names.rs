@@ -29,7 +29,7 @@ pub fn forget_old_names(
             return any;
         }
         let announced = announcements(source);
-        let own: Vec<_> = announced.iter().filter(|one| one.is_own).collect();
+        let own: Vec<_> = announced.iter().filter(|announcement| announcement.is_own).collect();
         announcements::remove(&own, rest);
         true
     });

@@ -91,7 +91,7 @@ impl<'a> Fates<'a> {
     fn of(planned: &PlannedModel, source: &'a OpenedModel, renamed: &[Renamed], dtype: DType) -> Fates<'a> {
         let stored = &source.model.tensors;
         let before: HashMap<usize, &str> =
-            renamed.iter().map(|one| (one.number, one.name.as_str())).collect();
+            renamed.iter().map(|renamed| (renamed.number, renamed.name.as_str())).collect();
         let mut written = HashMap::new();
         for (handle, tensor, computation) in planned.tensors() {
             let from = computation.expression.parts().iter().find_map(Expression::source_tensor);

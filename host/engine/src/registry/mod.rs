@@ -394,11 +394,11 @@ impl Registry {
             let Ok(provider) = &plugin.state else { continue };
             let quantizer = self.quantizers.iter().find(|slot| slot.plugin == number);
             let mut kernels = self.kernels.iter().filter(|slot| slot.plugin == number);
-            let made = provider.load().and_then(|()| match quantizer {
+            let loaded = provider.load().and_then(|()| match quantizer {
                 Some(slot) => slot.make().as_ref().map(drop).map_err(Error::clone),
                 None => Ok(()),
             });
-            if let Err(error) = made.and_then(|()| kernels.try_for_each(|slot| slot.make().map(drop))) {
+            if let Err(error) = loaded.and_then(|()| kernels.try_for_each(|slot| slot.make().map(drop))) {
                 plugin.state = Err(error);
             }
         }

@@ -53,23 +53,23 @@ pub fn findings(
     pairs: &[Together],
     tensors: &[SurveyedTensor],
 ) -> Result<Vec<Finding>> {
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     if models[1].is_some() {
-        found.extend(compared(tensors));
+        findings.extend(compared(tensors));
     }
     let mut specs = [TensorSpecs::default(), TensorSpecs::default()];
     for ((opened, word), specs) in models.into_iter().zip(["a", "b"]).zip(&mut specs) {
         let Some(opened) = opened else { continue };
-        let said = opened.warnings.iter().chain(&opened.model.notes);
-        found.extend(said.map(|message| Finding::new(Some(word), message)));
+        let messages = opened.warnings.iter().chain(&opened.model.notes);
+        findings.extend(messages.map(|message| Finding::new(Some(word), message)));
         match tensor_specs(engine, &opened.model, None) {
             Ok(known) => *specs = known,
             Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Io) => return Err(error),
             // Values can be judged without its table.
-            Err(error) => found.push(Finding::new(Some(word), error.message())),
+            Err(error) => findings.push(Finding::new(Some(word), error.message())),
         }
         let odd = judge_layout(&opened.model, specs, &|_| None, Quality::default());
-        found.extend(odd.into_iter().map(|finding| Finding::judged(word, finding)));
+        findings.extend(odd.into_iter().map(|finding| Finding::judged(word, finding)));
     }
     for (tensor, pair) in tensors.iter().zip(pairs) {
         for (word, at, side) in [("a", 0, &tensor.a), ("b", 1, &tensor.b)] {
@@ -79,12 +79,12 @@ pub fn findings(
                 let nothing = TensorSpec::default();
                 let spec = if of.is_translated() { &nothing } else { specs[at].of(number) };
                 let kind = Kind::of(spec.role.as_deref(), of.tensor(number));
-                found.extend(judged(word, of.own_name(number), kind, spec, side));
+                findings.extend(judged(word, of.own_name(number), kind, spec, side));
             }
         }
-        found.extend(between(tensor));
+        findings.extend(between(tensor));
     }
-    Ok(found)
+    Ok(findings)
 }
 
 /// Problems with the values of a tensor.

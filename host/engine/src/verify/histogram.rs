@@ -45,22 +45,22 @@ pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result
         return Err(opened.files.show(Error::unsupported(message).tensor(&decl.name)));
     };
     let mut range: Option<(f64, f64)> = None;
-    let mut found = Histogram { bins: Vec::new(), nans: 0, infs: 0 };
+    let mut histogram = Histogram { bins: Vec::new(), nans: 0, infs: 0 };
     each_value(engine, opened, tensor, numbers.clone(), |value| {
         if value.is_nan() {
-            found.nans += 1;
+            histogram.nans += 1;
         } else if value.is_infinite() {
-            found.infs += 1;
+            histogram.infs += 1;
         } else {
             range = Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))));
         }
     })?;
-    let Some((low, high)) = range else { return Ok(found) };
+    let Some((low, high)) = range else { return Ok(histogram) };
     let n = if low == high { 1 } else { BINS };
-    found.bins = (0..n)
+    histogram.bins = (0..n)
         .map(|at| Bin { from: edge(low, high, at, n), to: edge(low, high, at + 1, n), count: 0 })
         .collect();
-    let bins = &mut found.bins;
+    let bins = &mut histogram.bins;
     each_value(engine, opened, tensor, numbers, |value| {
         if value.is_finite() {
             // Decided by the edges, not by a division that may round across one.
@@ -69,7 +69,7 @@ pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result
         }
     })?;
     opened.files.refuse_changed()?;
-    Ok(found)
+    Ok(histogram)
 }
 
 /// Calls `each` with every value in order.

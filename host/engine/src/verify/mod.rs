@@ -368,14 +368,14 @@ fn same_bytes(a_files: &Files, a: &Bytes, b_files: &Files, b: &Bytes) -> Result<
     if let (Bytes::Inline(a), Bytes::Inline(b)) = (a, b) {
         return Ok(a == b);
     }
-    let mut one = vec![0; 64 * 1024];
-    let mut two = vec![0; 64 * 1024];
+    let mut piece_a = vec![0; 64 * 1024];
+    let mut piece_b = vec![0; 64 * 1024];
     let mut at = 0;
     while at < a.len() {
         let n = usize::try_from((a.len() - at).min(64 * 1024)).unwrap_or(0);
-        read_piece(a_files, a, at, &mut one[..n])?;
-        read_piece(b_files, b, at, &mut two[..n])?;
-        if one[..n] != two[..n] {
+        read_piece(a_files, a, at, &mut piece_a[..n])?;
+        read_piece(b_files, b, at, &mut piece_b[..n])?;
+        if piece_a[..n] != piece_b[..n] {
             return Ok(false);
         }
         at += n as u64;
@@ -423,8 +423,8 @@ fn compare_checksums(
 /// The first, the last, and one chosen by the content.
 fn sample(of: Range<usize>, crc32: impl Fn(usize) -> u32) -> Vec<usize> {
     let Some(last) = of.end.checked_sub(1).filter(|last| *last >= of.start) else { return Vec::new() };
-    let one = of.start + crc32(last) as usize % of.len();
-    let mut numbers = vec![of.start, one, last];
+    let chosen = of.start + crc32(last) as usize % of.len();
+    let mut numbers = vec![of.start, chosen, last];
     numbers.dedup();
     numbers
 }

@@ -103,17 +103,17 @@ fn of_tokenizer(engine: &Engine, opened: &OpenedModel, json: &Bytes) -> Result<V
         Ok(tokenizer) => tokenizer,
         Err(error) => return Ok(vec![not_understood(&error)]),
     };
-    let mut found: Vec<String> = tokenizer.notes.iter().map(|note| escape(note, MAX_NOTE)).collect();
+    let mut messages: Vec<String> = tokenizer.notes.iter().map(|note| escape(note, MAX_NOTE)).collect();
     // Of tensors that no table describes, none is known to be the embedding.
     match tensor_specs(engine, &opened.model, None) {
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
         Err(_) => {}
-        Ok(specs) => found.extend(
+        Ok(specs) => messages.extend(
             token_rows::embedding(&opened.model, &specs)
                 .and_then(|(tensor, rows)| beyond_rows(&tokenizer, &tensor.name, rows)),
         ),
     }
-    Ok(found)
+    Ok(messages)
 }
 
 /// Says that tokens, or ids with a purpose, have no row among the `rows` of the embedding.
@@ -157,9 +157,9 @@ fn own_check(engine: &Engine, opened: &OpenedModel) -> Result<Vec<Finding>> {
         return Ok(Vec::new());
     }
     let options = OpenOptions { from: Some(opened.format.clone()), bare: true, ..OpenOptions::default() };
-    let made = report(engine, &opened.path, CHECK, &options)?;
-    let severity = if made.passed { Severity::Ok } else { Severity::Error };
-    let lines = made.text.lines();
+    let report = report(engine, &opened.path, CHECK, &options)?;
+    let severity = if report.passed { Severity::Ok } else { Severity::Error };
+    let lines = report.text.lines();
     Ok(lines.map(|line| Finding { severity, code: None, message: format!("{CHECK}: {line}") }).collect())
 }
 

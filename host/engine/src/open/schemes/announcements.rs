@@ -62,7 +62,7 @@ pub fn both(one: &Bytes, other: &Bytes) -> Result<Bytes> {
         known.entry(stated.name.clone()).or_default().push(stated.clone());
     }
     one.stated.extend(other.stated.into_iter().filter(|stated| {
-        known.get(&stated.name).is_none_or(|said| !said.iter().any(|one| is_same(one, stated)))
+        known.get(&stated.name).is_none_or(|known| !known.iter().any(|known| is_same(known, stated)))
     }));
     Ok(one.to_json().as_bytes().into())
 }
@@ -78,8 +78,8 @@ fn is_same(one: &DerivedStated, other: &DerivedStated) -> bool {
 
 /// Every announcement in an opened model, in model order.
 pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
-    let mut found = in_keys(&source.model);
-    found.extend(own(&source.model));
+    let mut announced = in_keys(&source.model);
+    announced.extend(own(&source.model));
     for asset in &source.model.assets {
         let name = asset.name.rsplit('/').next().unwrap_or_default();
         if FILES.contains(&name) {
@@ -88,10 +88,10 @@ pub fn announcements(source: &OpenedModel) -> Vec<Announcement> {
             let held = short.then(|| source.fetch(&asset.bytes).ok()).flatten();
             let json = held.as_ref().and_then(Bytes::inline).and_then(|b| serde_json::from_slice(b).ok());
             let scheme = json.as_ref().and_then(named);
-            found.push(Announcement { scheme, file: asset.name.clone(), key: None, is_own: false });
+            announced.push(Announcement { scheme, file: asset.name.clone(), key: None, is_own: false });
         }
     }
-    found
+    announced
 }
 
 /// The format's own statement about derived weights.
@@ -107,7 +107,7 @@ fn own(model: &Model) -> Option<Announcement> {
 
 /// The announcements among a model's metadata keys.
 fn in_keys(model: &Model) -> Vec<Announcement> {
-    let mut found: Vec<Announcement> = Vec::new();
+    let mut announced: Vec<Announcement> = Vec::new();
     for foreign in &model.foreign {
         for file in &foreign.files {
             let shown = shown(foreign, file);
@@ -116,22 +116,22 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
                 let Some((object, member)) = split(key).filter(|_| !is_empty_object(value)) else { continue };
                 let at = *places.entry(object).or_insert_with(|| {
                     let key = Some(object.to_owned());
-                    found.push(Announcement { scheme: None, file: shown.to_owned(), key, is_own: false });
-                    found.len() - 1
+                    announced.push(Announcement { scheme: None, file: shown.to_owned(), key, is_own: false });
+                    announced.len() - 1
                 });
-                if found[at].scheme.is_some() {
+                if announced[at].scheme.is_some() {
                     continue;
                 }
                 if NAMES.contains(&member) {
-                    found[at].scheme = value.as_str().map(str::to_owned);
+                    announced[at].scheme = value.as_str().map(str::to_owned);
                 } else if TEXTS.contains(&object) {
                     let json = value.as_str().and_then(|text| serde_json::from_str(text).ok());
-                    found[at].scheme = json.as_ref().and_then(named);
+                    announced[at].scheme = json.as_ref().and_then(named);
                 }
             }
         }
     }
-    found
+    announced
 }
 
 /// The name of a file in messages.
@@ -234,32 +234,36 @@ impl Announcement {
         if !self.is_own {
             return true;
         }
-        let said = model.derived.as_ref().and_then(Bytes::inline);
-        let Some(said) = said.and_then(|json| Derived::from_json(json).ok()) else { return true };
+        let derived = model.derived.as_ref().and_then(Bytes::inline);
+        let Some(derived) = derived.and_then(|json| Derived::from_json(json).ok()) else { return true };
         let stored = model.tensors.iter().filter(|tensor| !matches!(tensor.payload, Payload::Packed(_)));
         let stored: HashSet<&str> = stored.map(|tensor| tensor.name.as_str()).collect();
-        let mut codes =
-            said.weights.iter().map(|one| &one.codes).chain(said.unknown.iter().map(|one| &one.codes));
+        let mut codes = derived
+            .weights
+            .iter()
+            .map(|weight| &weight.codes)
+            .chain(derived.unknown.iter().map(|unknown| &unknown.codes));
         // Who knows the words that weights are stated in unpacks all that are here, or refuses the model; others may be in other files.
         !codes.any(|codes| stored.contains(codes.as_str()))
-            && (said.stated.is_empty() || said.stated.iter().any(|one| unpacked.contains(&one.name)))
+            && (derived.stated.is_empty()
+                || derived.stated.iter().any(|stated| unpacked.contains(&stated.name)))
     }
 }
 
 /// Takes announcements out of a model; a companion file goes as a whole.
 pub fn remove(announced: &[&Announcement], model: &mut Model) {
     let mut keys: HashSet<String> = HashSet::new();
-    if announced.iter().any(|one| one.is_own) {
-        let said = model.derived.take();
-        let said = said.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
-        keys.extend(said.into_iter().flat_map(|said| said.keys));
+    if announced.iter().any(|announcement| announcement.is_own) {
+        let derived = model.derived.take();
+        let derived = derived.as_ref().and_then(Bytes::inline).and_then(|json| Derived::from_json(json).ok());
+        keys.extend(derived.into_iter().flat_map(|derived| derived.keys));
     }
     let mut objects: HashSet<&str> = HashSet::new();
     let mut files: HashSet<&str> = HashSet::new();
-    for one in announced.iter().filter(|one| !one.is_own) {
-        match &one.key {
+    for announcement in announced.iter().filter(|announcement| !announcement.is_own) {
+        match &announcement.key {
             Some(key) => objects.insert(key),
-            None => files.insert(&one.file),
+            None => files.insert(&announcement.file),
         };
     }
     model.assets.retain(|asset| !files.contains(asset.name.as_str()));
@@ -335,13 +339,15 @@ pub fn gone<'a>(announced: &'a [Announcement], model: &Model) -> Vec<&'a Announc
 
 /// The model's own announcement is told by name, and by keys of the format that it comes from.
 fn own_stays(model: &Model) -> bool {
-    let said = model.derived.as_ref().and_then(Bytes::inline);
-    let Some(said) = said.and_then(|json| Derived::from_json(json).ok()) else { return false };
+    let derived = model.derived.as_ref().and_then(Bytes::inline);
+    let Some(derived) = derived.and_then(|json| Derived::from_json(json).ok()) else { return false };
     let names: HashSet<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let keys: HashSet<&str> = typed(model).map(|(key, _)| key.as_str()).collect();
-    let codes = said.weights.iter().map(|weight| &weight.codes);
-    codes.chain(said.unknown.iter().map(|one| &one.codes)).all(|name| names.contains(name.as_str()))
-        && said.keys.iter().all(|key| keys.contains(key.as_str()))
+    let codes = derived.weights.iter().map(|weight| &weight.codes);
+    codes
+        .chain(derived.unknown.iter().map(|unknown| &unknown.codes))
+        .all(|name| names.contains(name.as_str()))
+        && derived.keys.iter().all(|key| keys.contains(key.as_str()))
 }
 
 fn typed(model: &Model) -> impl Iterator<Item = &(String, Value)> {

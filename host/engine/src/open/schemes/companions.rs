@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Pairs of indices of tensors that belong together.
 pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
-    let mut found = pairs(tensors);
+    let mut companions = pairs(tensors);
     let mut numbers: HashMap<&str, usize> = HashMap::with_capacity(tensors.len());
     for (number, tensor) in tensors.iter().enumerate() {
         numbers.entry(&tensor.name).or_insert(number);
@@ -27,7 +27,7 @@ pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
         }
     }
     if shown.is_empty() {
-        return found;
+        return companions;
     }
     // A scheme's tensors for a weight are named after it, or are siblings.
     for (number, tensor) in tensors.iter().enumerate() {
@@ -38,11 +38,11 @@ pub fn companions(tensors: &[Tensor]) -> Vec<(usize, usize)> {
             // A bias is not one of its codes.
             let is_bias = name[at..].contains("bias");
             if let Some(&of) = shown.get(&name[..at]).filter(|of| **of != number && !is_bias) {
-                found.push((of, number));
+                companions.push((of, number));
             }
         }
     }
-    found
+    companions
 }
 
 /// Indices of codes and of scales that are called after them: `NAME` and `NAME.scale`.

@@ -223,8 +223,8 @@ impl OpenedModel {
                 manifest.type_keys.iter().any(|own| own == last)
             });
             named.find_map(|(_, value)| {
-                let said = value.as_str()?;
-                let (dtype, _) = manifest.type_names.iter().find(|(_, name)| name == said)?;
+                let stated = value.as_str()?;
+                let (dtype, _) = manifest.type_names.iter().find(|(_, name)| name == stated)?;
                 DType::from_name(dtype)
             })
         })

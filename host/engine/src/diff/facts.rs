@@ -56,12 +56,12 @@ impl Facts<'_> {
     }
 
     /// Adds a difference that counts if both models could have stated the fact.
-    fn push(&mut self, kind: FactKind, key: &str, a: Option<FactValue>, b: Option<FactValue>) {
-        let matters = self.one_format() || a.is_some() && b.is_some();
-        self.add(kind, key, a, b, matters);
+    fn push(&mut self, kind: FactKind, key: &str, values: [Option<FactValue>; 2]) {
+        let matters = self.one_format() || values.iter().all(Option::is_some);
+        self.add(kind, key, values, matters);
     }
 
-    fn add(&mut self, kind: FactKind, key: &str, a: Option<FactValue>, b: Option<FactValue>, matters: bool) {
+    fn add(&mut self, kind: FactKind, key: &str, [a, b]: [Option<FactValue>; 2], matters: bool) {
         let key = key.to_owned();
         self.found.push(Fact { kind, format: String::new(), file: String::new(), key, a, b, matters });
     }
@@ -70,8 +70,8 @@ impl Facts<'_> {
     fn words(&mut self) {
         let [a, b] = [&self.a.model.dialect, &self.b.model.dialect];
         if a != b {
-            let [a, b] = [a, b].map(|word| (word != "none").then(|| FactValue::Text(word.clone())));
-            self.push(FactKind::Dialect, "", a, b);
+            let words = [a, b].map(|word| (word != "none").then(|| FactValue::Text(word.clone())));
+            self.push(FactKind::Dialect, "", words);
             // It is derived from the names, which are compared separately.
             for fact in &mut self.found {
                 fact.matters = false;
@@ -79,16 +79,15 @@ impl Facts<'_> {
         }
         let [a, b] = [&self.a.model.recipe, &self.b.model.recipe];
         if a != b {
-            self.push(FactKind::Recipe, "", a.clone().map(FactValue::Text), b.clone().map(FactValue::Text));
+            self.push(FactKind::Recipe, "", [a, b].map(|recipe| recipe.clone().map(FactValue::Text)));
         }
     }
 
     fn architecture(&mut self) -> Result<()> {
         let [a, b] = [self.a, self.b].map(|opened| opened.model.architecture.as_ref());
-        let [id_a, id_b] = [a, b].map(|architecture| Some(&architecture?.id));
-        if id_a != id_b {
-            let [id_a, id_b] = [id_a, id_b].map(|id| id.cloned().map(FactValue::Text));
-            self.push(FactKind::Architecture, "", id_a, id_b);
+        let ids = [a, b].map(|architecture| Some(&architecture?.id));
+        if ids[0] != ids[1] {
+            self.push(FactKind::Architecture, "", ids.map(|id| id.cloned().map(FactValue::Text)));
         }
         if let (Some(a), Some(b)) = (a, b) {
             self.document(FactKind::Config, Some(&a.config), Some(&b.config))?;
@@ -122,22 +121,21 @@ impl Facts<'_> {
         if tokenizers.is_open && a.is_some() && b.is_some() {
             return self.document(FactKind::Tokenizer, a, b);
         }
-        let [a, b] = tokenizers.words.map(|word| word.map(FactValue::Text));
-        if a.is_some() || b.is_some() {
+        let words = tokenizers.words.map(|word| word.map(FactValue::Text));
+        if words.iter().any(Option::is_some) {
+            let both = self.one_format() || words.iter().all(Option::is_some);
             // The files of two that are not understood are compared as they are.
-            let matters = !tokenizers.is_open_twice && (self.one_format() || a.is_some() && b.is_some());
-            self.add(FactKind::Tokenizer, "", a, b, matters);
+            self.add(FactKind::Tokenizer, "", words, both && !tokenizers.is_open_twice);
         }
         for (differences, matters) in [(tokenizers.counted, true), (tokenizers.uncounted, false)] {
             for difference in differences {
                 let key = difference.place();
-                let a = FactValue::Text(difference.planned);
-                let b = FactValue::Text(difference.written);
-                self.add(FactKind::Tokenizer, &key, Some(a), Some(b), matters);
+                let words = [difference.planned, difference.written].map(|word| Some(FactValue::Text(word)));
+                self.add(FactKind::Tokenizer, &key, words, matters);
             }
         }
         for (field, n) in tokenizers.more {
-            self.add(FactKind::Tokenizer, &format!("{field}: {n} more differ"), None, None, true);
+            self.add(FactKind::Tokenizer, &format!("{field}: {n} more differ"), [None, None], true);
         }
         Ok(())
     }
@@ -157,7 +155,7 @@ impl Facts<'_> {
             }
         }
         if a.is_some() || b.is_some() {
-            self.push(kind, "", a.map(size), b.map(size));
+            self.push(kind, "", [a, b].map(|bytes| bytes.map(size)));
         }
         Ok(())
     }
@@ -166,11 +164,10 @@ impl Facts<'_> {
     fn keys(&mut self, kind: FactKind, a: &Map<String, Json>, b: &Map<String, Json>) {
         let new = b.keys().filter(|key| !a.contains_key(*key));
         for key in a.keys().chain(new) {
-            let [a, b] = [a.get(key), b.get(key)];
-            if a != b {
-                let [a, b] = [a, b].map(|value| value.cloned().map(FactValue::Json));
+            let values = [a.get(key), b.get(key)];
+            if values[0] != values[1] {
                 // Both sides have the document: a missing key is a difference.
-                self.add(kind, key, a, b, true);
+                self.add(kind, key, values.map(|value| value.cloned().map(FactValue::Json)), true);
             }
         }
     }
@@ -182,14 +179,13 @@ impl Facts<'_> {
         let new = self.b.model.assets.iter().filter(|asset| !of_a.contains_key(asset.name.as_str()));
         for asset in self.a.model.assets.iter().chain(new) {
             let name = asset.name.as_str();
-            let a = of_a.get(name).copied();
-            let b = of_b.get(name).copied();
+            let [a, b] = [&of_a, &of_b].map(|assets| assets.get(name).copied());
             if let (Some(a), Some(b)) = (a, b)
                 && self.same(a, b)?
             {
                 continue;
             }
-            self.push(FactKind::Asset, name, a.map(size), b.map(size));
+            self.push(FactKind::Asset, name, [a, b].map(|bytes| bytes.map(size)));
         }
         Ok(())
     }

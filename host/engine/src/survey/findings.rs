@@ -99,13 +99,14 @@ fn judged(
         let message = format!("no quantizer plugin knows the values of {}: they were not read", side.dtype);
         return vec![Finding::new(Some(model), message).of(name)];
     };
-    let found = judge_tensor(name, kind, spec, false, statistics, Quality::default());
-    let mut found: Vec<Finding> = found.into_iter().map(|finding| Finding::judged(model, finding)).collect();
+    let judged = judge_tensor(name, kind, spec, false, statistics, Quality::default());
+    let mut findings: Vec<_> = judged.into_iter().map(|finding| Finding::judged(model, finding)).collect();
     // The rules leave out vectors, of which a bias may well be zero.
-    if found.is_empty() && statistics.values > 1 && statistics.zeros == statistics.values {
-        found.push(Finding::new(Some(model), format!("all its {} values are 0", statistics.values)).of(name));
+    if findings.is_empty() && statistics.values > 1 && statistics.zeros == statistics.values {
+        let message = format!("all its {} values are 0", statistics.values);
+        findings.push(Finding::new(Some(model), message).of(name));
     }
-    found
+    findings
 }
 
 /// Differences of a tensor between both models, unless in its values alone.

@@ -292,8 +292,8 @@ impl<'a> Shared<'a> {
         let at = self.job.tiles.tile(tile).at;
         self.job.see(number, at, bytes)?;
         if let (Some(commits), Some(begin)) = (self.job.commits, run.in_order) {
-            let stopped = &|| self.stopped();
-            if !commits.put(run.file, run.segment, begin + at, bytes, self.job.sink, stopped)? {
+            let at = begin + at;
+            if !commits.put(run.file, run.segment, at, bytes, self.job.sink, &|| self.stopped())? {
                 return Ok(());
             }
             self.job.sums.set(tile, sums, changes);

@@ -124,7 +124,7 @@ fn from_start(index: i64, size: u64) -> Option<u64> {
 /// The indices to show along each dimension: all, if they give at most `most` values; otherwise equally many
 /// at both ends of long dimensions, as few as necessary.
 pub fn shown(picked: &[Picked], most: u64) -> Vec<Vec<Range<u64>>> {
-    let mut axes: Vec<_> = picked.iter().map(|one| vec![one.range.clone()]).collect();
+    let mut axes: Vec<_> = picked.iter().map(|picked| vec![picked.range.clone()]).collect();
     for (head, tail) in [(3, 3), (2, 2), (1, 1), (1, 0)] {
         if count(&axes) <= most {
             break;

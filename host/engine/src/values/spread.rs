@@ -157,25 +157,25 @@ mod tests {
             let edges: Vec<f64> = (0..=20).map(|at| edge(low, high, at, 20)).collect();
             assert_eq!((edges[0], edges[20]), (low, high));
             assert!(edges.is_sorted() && edges.iter().all(|edge| edge.is_finite()), "{edges:?}");
-            let found = bins(&[low, high], 20);
-            assert!(found.edges.is_sorted() && found.edges.iter().all(|e| e.is_finite()), "{found:?}");
-            assert_eq!(found.counts.iter().sum::<u64>(), 2);
+            let bins = bins(&[low, high], 20);
+            assert!(bins.edges.is_sorted() && bins.edges.iter().all(|e| e.is_finite()), "{bins:?}");
+            assert_eq!(bins.counts.iter().sum::<u64>(), 2);
         }
     }
 
     #[test]
     fn counts_are_those_between_the_edges_that_are_told() {
         let values: Vec<f64> = (0..5000).map(|n| (f64::from(n) * 0.7).sin().powi(3) * 0.05 + 0.01).collect();
-        let found = bins(&values, 32);
-        assert_eq!((found.counts.len(), found.edges.len()), (32, 33));
-        for (at, count) in found.counts.iter().enumerate() {
-            let from = found.edges[at];
-            let to = found.edges[at + 1];
+        let bins = bins(&values, 32);
+        assert_eq!((bins.counts.len(), bins.edges.len()), (32, 33));
+        for (at, count) in bins.counts.iter().enumerate() {
+            let from = bins.edges[at];
+            let to = bins.edges[at + 1];
             let inside = values
                 .iter()
                 .filter(|value| at == 0 || is_above(**value, from))
                 .filter(|value| at == 31 || !is_above(**value, to));
-            assert_eq!(inside.count() as u64, *count, "bin {at} of {found:?}");
+            assert_eq!(inside.count() as u64, *count, "bin {at} of {bins:?}");
             // Of almost equal width.
             assert!(((to - from) * 32.0 / 0.1 - 1.0).abs() < 0.1, "{from} to {to}");
         }
@@ -185,8 +185,8 @@ mod tests {
     fn one_number_is_one_bin_and_none_is_left_out() {
         assert_eq!(bins(&[0.25; 3], 32), Bins { edges: vec![0.25, 0.25], counts: vec![3] });
         assert_eq!(bins(&[0.0, -0.0], 32).counts, [2]);
-        let found = bins(&[0.0, 1.0, 1.0, f64::NAN, f64::INFINITY], 4);
-        assert_eq!((found.counts[0], found.counts[3]), (1, 2));
+        let Bins { counts, .. } = bins(&[0.0, 1.0, 1.0, f64::NAN, f64::INFINITY], 4);
+        assert_eq!((counts[0], counts[3]), (1, 2));
         assert_eq!(
             bins(&[-3.0, -2.0, -1.0, 0.0], 3),
             Bins { edges: vec![-3.0, -2.0, -1.0, 0.0], counts: vec![2, 1, 1] }

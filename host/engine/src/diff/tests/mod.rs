@@ -141,9 +141,9 @@ fn any_bits_of_any_length_give_what_the_definitions_say() {
                 for tolerance in [0.0, 2f64.powi(-20), 1.0, 1e30] {
                     let measure =
                         Measure::new(float.dtype, float.dtype, tolerance, &Registry::new()).unwrap();
-                    let found = measure.run(&bytes_a, &bytes_b, a.len());
-                    let what = format!("{}, kind {kind}, {n} numbers, tolerance {tolerance}", float.dtype);
-                    assert_same(&found, &float.reference(&a, &b, tolerance), &what);
+                    let distance = measure.run(&bytes_a, &bytes_b, a.len());
+                    let case = format!("{}, kind {kind}, {n} numbers, tolerance {tolerance}", float.dtype);
+                    assert_same(&distance, &float.reference(&a, &b, tolerance), &case);
                 }
             }
         }
@@ -161,9 +161,14 @@ fn one_number_that_is_not_finite_changes_only_its_own_part() {
             let mut b: Vec<u32> = a.iter().map(|code| code + 3).collect();
             b[at] = odd;
             let measure = Measure::new(float.dtype, float.dtype, 0.0, &Registry::new()).unwrap();
-            let found = measure.run(&float.bytes(&a), &float.bytes(&b), a.len());
-            assert_same(&found, &float.reference(&a, &b, 0.0), &format!("{} at {at}", float.dtype));
-            assert_eq!((found.finite, found.mismatched, found.max_ulp), (699, 1, 3), "{}", float.dtype);
+            let distance = measure.run(&float.bytes(&a), &float.bytes(&b), a.len());
+            assert_same(&distance, &float.reference(&a, &b, 0.0), &format!("{} at {at}", float.dtype));
+            assert_eq!(
+                (distance.finite, distance.mismatched, distance.max_ulp),
+                (699, 1, 3),
+                "{}",
+                float.dtype
+            );
         }
     }
 }

@@ -54,7 +54,7 @@ impl Rows for TensorRows<'_> {
         let read = |e: Extent, out: &mut [u8]| self.opened.files.read_at(e.file, e.offset, out);
         let at = first.checked_mul(self.row_bytes);
         let at = at.ok_or_else(|| Error::invalid_argument("a row beyond the last is asked for"))?;
-        let filled = self.planned.expression.fill_at((&self.engine.registry, &read), at, out);
+        let filled = self.planned.expression.fill_at(&self.engine.registry, &read, at, out);
         filled.map_err(|error| self.opened.files.show(error.tensor(&self.planned.tensor.name)))
     }
 }

@@ -17,7 +17,7 @@ mod tests;
 use crate::diff::sides::{Pair, Side, Sides};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
-use apr_sdk::{Result, Value};
+use apr_sdk::{DType, Result, Value};
 use compare::Comparison;
 pub(crate) use compare::check_in_order;
 pub(crate) use distance::{Distance, Measure};
@@ -313,29 +313,27 @@ fn judge(sides: &Sides<'_>, pair: Pair, comparison: &Comparison, tolerance: Opti
         comparison.rounded_to.filter(|_| status == Status::Rounded).map(|to| to.name().to_owned());
     let values = comparison.distance.as_ref().filter(|_| wanted);
     let values = values.map(|distance| Values::new(distance, comparison, &tensor_a.shape));
-    let values_missing =
-        (wanted || status == Status::Dtype).then(|| missing(tensor_a, tensor_b, comparison)).flatten();
+    let values_missing = match wanted || status == Status::Dtype {
+        true => missing(tensor_a.dtype, tensor_b.dtype, comparison),
+        false => None,
+    };
     TensorDiff { status, matters, a: side(a, pair.a), b: side(b, pair.b), values, rounded_to, values_missing }
 }
 
-/// The reason why values could not be compared.
-fn missing(
-    tensor_a: &apr_sdk::Tensor,
-    tensor_b: &apr_sdk::Tensor,
-    comparison: &Comparison,
-) -> Option<String> {
+/// The reason why values of two types could not be compared.
+fn missing(a: DType, b: DType, comparison: &Comparison) -> Option<String> {
     if comparison.distance.is_some() {
         return None;
     }
     Some(match comparison.blocks {
-        Some((differing, all)) => format!("{differing} of {all} blocks differ; {}", unknown(tensor_a.dtype)),
-        None if tensor_a.dtype.is_block() => unknown(tensor_a.dtype),
-        None if tensor_b.dtype.is_block() => unknown(tensor_b.dtype),
-        None => format!("{} and {} have no common measure", tensor_a.dtype, tensor_b.dtype),
+        Some((differing, all)) => format!("{differing} of {all} blocks differ; {}", unknown(a)),
+        None if a.is_block() => unknown(a),
+        None if b.is_block() => unknown(b),
+        None => format!("{a} and {b} have no common measure"),
     })
 }
 
-fn unknown(dtype: apr_sdk::DType) -> String {
+fn unknown(dtype: DType) -> String {
     format!("no quantizer plugin knows the values of {dtype}")
 }
 

@@ -51,7 +51,7 @@ pub struct PlanContext<'a> {
 impl PlanContext<'_> {
     /// Adds the source's path to an error: whether a model can be written depends on both source and target.
     pub(super) fn of_source(&self, error: Error) -> Error {
-        error.in_file(self.request.input.display().to_string())
+        of_source(self.request, error)
     }
 
     /// The flags that would give tensors types that the target holds.
@@ -109,23 +109,16 @@ impl<'a> Selected<'a> {
         let all = source.files.all();
         output.request.inputs = inputs.iter().filter_map(|&n| all.get(n as usize)).map(|f| f.len).collect();
         output.request.versions = versions(engine, &source, target);
-        let of_source = |e: Error| e.in_file(request.input.display().to_string());
         // For the whole source: a selection may no longer show it.
         let mut packed = Packed::of_selected(probed, open_options, &source);
-        let mut said = Vec::new();
+        let mut unpacked = Vec::new();
         if let Some(known) = &packed
-            && let Some(need) = known.needs_values(&engine.registry, &source.model, target, request)
+            && let Some(values) =
+                values_of(engine, request, target, &opened, known).map_err(|e| of_source(request, e))?
         {
-            let understood = opened.unpacked(engine).map_err(of_source)?;
-            let understood = understood.ok_or_else(|| of_source(known.refusal(&need)))?;
-            // What no plugin knows is still no weight.
-            if let Some(left) = Packed::of(&understood) {
-                return Err(of_source(left.refusal(&need)));
-            }
-            known.refuse_cast(&need).map_err(of_source)?;
-            source = understood;
+            source = values;
             packed = None;
-            said = source.unpacked.iter().flat_map(Unpacked::lines).collect();
+            unpacked = source.unpacked.iter().flat_map(Unpacked::lines).collect();
         }
         drop(opened);
         if request.verify != VerifyMode::Off {
@@ -148,14 +141,14 @@ impl<'a> Selected<'a> {
                 }),
             )
         };
-        let (kept, fates, removed) = match taken.map_err(of_source)? {
+        let (kept, fates, removed) = match taken.map_err(|e| of_source(request, e))? {
             Some(taken) => (Some(taken.kept), Some(taken.fates), taken.removed),
             None => (None, None, Vec::new()),
         };
         let selected =
             kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
         let mut notes = std::mem::take(&mut model.notes);
-        notes.extend(said);
+        notes.extend(unpacked);
         let writer = target.writer()?;
         let mut edits = Edits::new(engine.places.as_ref(), &request.set, &request.unset)?;
         if let Some((keys, note)) = pruned {
@@ -186,6 +179,30 @@ impl<'a> Selected<'a> {
         }
         Ok(Selected { context, model, kept, removed, not_understood })
     }
+}
+
+fn of_source(request: &Request, error: Error) -> Error {
+    error.in_file(request.input.display().to_string())
+}
+
+/// The source with the values of its packed weights, if the request needs them.
+fn values_of(
+    engine: &Engine,
+    request: &Request,
+    target: &Format,
+    opened: &Opened<'_>,
+    packed: &Packed,
+) -> Result<Option<Arc<OpenedModel>>> {
+    let Some(need) = packed.needs_values(&engine.registry, &opened.source.model, target, request) else {
+        return Ok(None);
+    };
+    let understood = opened.unpacked(engine)?.ok_or_else(|| packed.refusal(&need))?;
+    // What no plugin knows is still no weight.
+    if let Some(left) = Packed::of(&understood) {
+        return Err(left.refusal(&need));
+    }
+    packed.refuse_cast(&need)?;
+    Ok(Some(understood))
 }
 
 /// Changes of keys, each with its new value, and a line for the summary.

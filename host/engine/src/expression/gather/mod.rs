@@ -6,6 +6,7 @@
 
 mod scatter;
 
+use super::region::{merged, place_in};
 use crate::values::{swap, usize_of};
 use apr_sdk::{DTypeInfo, Endian, Extent, Result, View};
 use scatter::{Plane, scatter};
@@ -72,13 +73,8 @@ impl Gather {
         shape: &[u64],
         sizes: Sizes,
     ) -> Gather {
-        let mut dims: Vec<(u64, u64)> = Vec::new();
-        for (&size, &stride) in shape.iter().zip(&view.strides).filter(|(size, _)| **size != 1) {
-            match dims.last_mut() {
-                Some(last) if Some(last.1) == stride.checked_mul(size) => *last = (last.0 * size, stride),
-                _ => dims.push((size, stride)),
-            }
-        }
+        let dims: Vec<(u64, u64)> = shape.iter().copied().zip(view.strides.iter().copied()).collect();
+        let mut dims = merged(&dims);
         if dims.is_empty() {
             dims.push((1, 1));
         }
@@ -206,16 +202,9 @@ impl Gather {
         let steps = row_major(self.dims.iter().map(|(size, _)| *size));
         let begin: u64 = part.first.iter().zip(&steps).map(|(at, step)| at * step).sum();
         let element = self.element;
-        let size = part.size[..cut].to_vec();
-        let count: u64 = size.iter().product();
-        let offsets = (0..count).map(move |mut number| {
-            let mut at = begin;
-            for (size, step) in size.iter().zip(&steps).rev() {
-                at += number % size * step;
-                number /= size;
-            }
-            at * element
-        });
+        let outer: Vec<(u64, u64)> = part.size[..cut].iter().copied().zip(steps).collect();
+        let count: u64 = outer.iter().map(|(size, _)| size).product();
+        let offsets = (0..count).map(move |number| place_in(begin, &outer, number) * element);
         (run * element, offsets)
     }
 
@@ -265,22 +254,10 @@ impl Gather {
         usize_of(elements * self.element)
     }
 
-    /// Fills `out` with a box, row-major. `strip` is reused between calls.
-    ///
-    /// # Errors
-    /// Any error from `read`.
-    pub fn read_part(
-        &self,
-        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
-        part: &Part,
-        out: &mut [u8],
-        strip: &mut Vec<u8>,
-    ) -> Result<()> {
-        let n_dims = self.dims.len();
-        let last = n_dims - 1;
-        // The extent of one read: dimensions that are close together, the last of them as far as memory
-        // allows.
-        let mut step = vec![1; n_dims];
+    /// The size of one read of a box along each dimension, and its reach in the file: dimensions that are close together,
+    /// the last of them as far as memory allows.
+    fn read_size(&self, part: &Part) -> (Vec<u64>, u64) {
+        let mut step = vec![1; self.dims.len()];
         let mut reach = 1;
         for &d in &self.by_stride {
             let stride = self.dims[d].1;
@@ -295,7 +272,26 @@ impl Gather {
             }
         }
         // A dimension without a stride in the file costs no read.
-        (0..n_dims).filter(|&d| self.dims[d].1 == 0).for_each(|d| step[d] = part.size[d]);
+        for d in (0..self.dims.len()).filter(|&d| self.dims[d].1 == 0) {
+            step[d] = part.size[d];
+        }
+        (step, reach)
+    }
+
+    /// Fills `out` with a box, row-major. `strip` is reused between calls.
+    ///
+    /// # Errors
+    /// Any error from `read`.
+    pub fn read_part(
+        &self,
+        read: &dyn Fn(Extent, &mut [u8]) -> Result<()>,
+        part: &Part,
+        out: &mut [u8],
+        strip: &mut Vec<u8>,
+    ) -> Result<()> {
+        let n_dims = self.dims.len();
+        let last = n_dims - 1;
+        let (mut step, reach) = self.read_size(part);
         // Several reads, side by side in memory, if the output's run goes across them.
         let apart = step[last] == 1 && part.size[last] > 1;
         let mut from: Vec<u64> = self.dims.iter().map(|(_, stride)| *stride).collect();

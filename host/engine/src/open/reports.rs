@@ -100,8 +100,8 @@ fn make_with(
     let values = option_values(format, &options.options, |spec| spec.read)?;
     let limits = Limits::default();
     let source = CallSource::new(files, Root::WHOLE, &limits.budget, engine.progress.as_ref());
-    let report = format.reader()?.report(id, &source, &limits, &values)?;
-    let json = match serde_json::from_str(&report.json) {
+    let own = format.reader()?.report(id, &source, &limits, &values)?;
+    let json = match serde_json::from_str(&own.json) {
         Ok(Json::Object(object)) if object.get("schema").is_some_and(Json::is_string) => object,
         _ => {
             let message =
@@ -109,13 +109,7 @@ fn make_with(
             return Err(Error::plugin(message));
         }
     };
-    Ok(FormatReport {
-        format: format.id().to_owned(),
-        text: report.text,
-        json,
-        passed: report.passed,
-        warnings,
-    })
+    Ok(FormatReport { format: format.id().to_owned(), text: own.text, json, passed: own.passed, warnings })
 }
 
 /// Returns whether a format declares the report `id`.

@@ -30,13 +30,9 @@ pub fn encode(bits: u32, values: &[f32], row_len: usize, out: &mut [u8], again: 
         values.chunks(row_len).zip(again.chunks_mut(row_len)).zip(out.chunks_mut(row_bytes))
     {
         let scale = scale(row, greatest);
-        for (again, value) in again.iter_mut().zip(row) {
-            *again = code(*value, scale, greatest) * scale;
-        }
+        again.iter_mut().zip(row).for_each(|(again, value)| *again = code(*value, scale, greatest) * scale);
         if bits == 8 {
-            for (out, value) in out.iter_mut().zip(row) {
-                *out = byte(code(*value, scale, greatest));
-            }
+            out.iter_mut().zip(row).for_each(|(out, value)| *out = byte(code(*value, scale, greatest)));
         } else {
             for (out, pair) in out.iter_mut().zip(row.chunks(2)) {
                 let high = pair.get(1).map_or(0, |value| byte(code(*value, scale, greatest)));

@@ -1,6 +1,8 @@
 //! Checks distances against a reference that goes pair by pair, decodes by the definition of the type, and
 //! sums in `f64`.
 
+mod distances;
+
 use crate::diff::distance::{Distance, Measure};
 use crate::registry::Registry;
 use crate::values::double_double::DoubleDouble;

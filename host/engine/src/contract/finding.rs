@@ -38,13 +38,8 @@ pub struct Finding {
 
 impl Finding {
     pub(super) fn new(tensor: &str, spec: &TensorSpec, broken: Broken, severity: Severity) -> Finding {
-        Finding {
-            tensor: tensor.to_owned(),
-            role: spec.role.clone(),
-            code: broken.code,
-            severity,
-            message: broken.what,
-        }
+        let Broken { code, what: message } = broken;
+        Finding { tensor: tensor.to_owned(), role: spec.role.clone(), code, severity, message }
     }
 
     /// The finding as an error.

@@ -125,8 +125,8 @@ mod tests {
     use crate::contract::statistics::Rows;
 
     fn statistics(values: u64, zeros: u64) -> Statistics {
-        let range = Statistics { min: Some(-1.0), max: Some(1.0), ..Statistics::default() };
-        Statistics { values, zeros, l2: Some(3.0), ..range }
+        let known = Statistics { min: Some(-1.0), max: Some(1.0), l2: Some(3.0), ..Statistics::default() };
+        Statistics { values, zeros, ..known }
     }
 
     fn rows(dead: u64, dead_spots: Vec<u64>) -> Statistics {

@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// The hash of every file below a folder, in the order of their names.
 fn hash(folder: PathBuf) -> io::Result<u32> {
-    let (mut folders, mut files) = (vec![folder], Vec::new());
+    let mut folders = vec![folder];
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();

@@ -152,10 +152,9 @@ mod tests {
 
     #[test]
     fn no_form_is_of_another_width_than_its_digest() {
-        let width = |digest, form| Sum::new(digest, form).width();
-        assert_eq!(width(Digest::Crc32c, DigestForm::Masked), Some(4));
-        assert_eq!(width(Digest::Sha256, DigestForm::Bytes), Some(32));
-        assert_eq!(width(Digest::Sha256, DigestForm::Hex), Some(64));
-        assert_eq!(width(Digest::Sha256, DigestForm::Masked), None);
+        assert_eq!(Sum::new(Digest::Crc32c, DigestForm::Masked).width(), Some(4));
+        assert_eq!(Sum::new(Digest::Sha256, DigestForm::Bytes).width(), Some(32));
+        assert_eq!(Sum::new(Digest::Sha256, DigestForm::Hex).width(), Some(64));
+        assert_eq!(Sum::new(Digest::Sha256, DigestForm::Masked).width(), None);
     }
 }

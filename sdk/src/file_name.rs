@@ -8,15 +8,15 @@ use crate::{Error, Result, escape, has_controls};
 /// # Errors
 /// Malformed; `what` says whose name it is.
 pub fn check_file_name(what: &str, name: &str) -> Result<()> {
-    let wrong = |why: &str| Err(Error::malformed(format!("{what} `{}` {why}", escape(name, 120))));
     let leaves = name.starts_with('/') || name.contains('\\');
-    if leaves || name.split('/').any(|piece| matches!(piece, "" | "." | "..")) {
-        return wrong("leaves the model's folder");
-    }
-    match has_controls(name) {
-        true => wrong("has control characters"),
-        false => Ok(()),
-    }
+    let fault = if leaves || name.split('/').any(|piece| matches!(piece, "" | "." | "..")) {
+        "leaves the model's folder"
+    } else if has_controls(name) {
+        "has control characters"
+    } else {
+        return Ok(());
+    };
+    Err(Error::malformed(format!("{what} `{}` {fault}", escape(name, 120))))
 }
 
 #[cfg(test)]

@@ -8,9 +8,8 @@ pub fn from_f16(bits: u16) -> f32 {
     const REBIAS: u32 = (127 - 15) << 23;
     let sign = u32::from(bits & 0x8000) << 16;
     let magnitude = u32::from(bits & 0x7fff);
-    let all_if = |is: bool| if is { u32::MAX } else { 0 };
-    let is_subnormal = all_if(magnitude < 0x400);
-    let is_odd = all_if(magnitude >= 0x7c00);
+    let is_subnormal = if magnitude < 0x400 { u32::MAX } else { 0 };
+    let is_odd = if magnitude >= 0x7c00 { u32::MAX } else { 0 };
     // Shift the exponent into place. Subnormals, read as if they had the leading bit, lose it in one exact
     // subtraction: multiplying by a subnormal would be slow.
     let moved = (magnitude << 13) + REBIAS + (is_subnormal & LEADING) + (is_odd & REBIAS);
@@ -64,7 +63,8 @@ mod tests {
     fn every_f16_has_the_value_of_its_definition_and_comes_back() {
         for bits in 0..=u16::MAX {
             let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-            let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff));
+            let exponent = i32::from(bits >> 10 & 0x1f);
+            let fraction = f32::from(bits & 0x3ff);
             let wanted = match exponent {
                 0 => sign * fraction * 2f32.powi(-24),
                 31 if fraction == 0.0 => sign * f32::INFINITY,
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn f16_are_rounded_to_even() {
         for bits in 0..0x7c00u16 {
-            let (low, high) = (from_f16(bits), from_f16(bits + 1));
+            let [low, high] = [bits, bits + 1].map(from_f16);
             let middle = if high.is_finite() { low / 2.0 + high / 2.0 } else { 65520.0 };
             let even = bits + (bits & 1);
             assert_eq!(to_f16(middle), even, "{middle}");
@@ -101,8 +101,8 @@ mod tests {
             if !value.is_finite() {
                 continue;
             }
-            let with = |rest: u32| to_bf16(f32::from_bits(value.to_bits() | rest));
-            assert_eq!([0x7fff, 0x8000, 0x8001].map(with), [bits, bits + (bits & 1), bits + 1], "{bits:04x}");
+            let rounded = [0x7fff, 0x8000, 0x8001].map(|rest| to_bf16(f32::from_bits(value.to_bits() | rest)));
+            assert_eq!(rounded, [bits, bits + (bits & 1), bits + 1], "{bits:04x}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `{"t":"u64","v":"18446744073709551615"}`, floats as the hexadecimal digits of their bits, byte strings
 //! that are not UTF-8 as `{"b64":…}`, arrays as `{"t":"arr","of":"u32","v":[…]}`.
 
+use crate::value::cut_off;
 use crate::{Bytes, Error, Foreign, ForeignFile, Limits, Result, Value, ValueType};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value as Json, json};
@@ -139,6 +140,11 @@ pub fn bytes_from_json(json: &Json) -> Result<Vec<u8>> {
     }
 }
 
+/// The number or text that a value is written as.
+fn text(json: &Json) -> Result<&str> {
+    json.as_str().ok_or_else(|| wrong("v"))
+}
+
 fn wrong(key: &str) -> Error {
     Error::malformed(format!("`{key}` in the carried metadata is not of the expected type"))
 }
@@ -200,27 +206,27 @@ macro_rules! wire_numbers {
     ($($kind:ident: $type:ty;)*) => {
         /// Serializes the scalar or string at the start of `bytes`; also returns how many bytes it took.
         fn item_to_json(kind: ValueType, bytes: &[u8]) -> Result<(Json, usize)> {
-            let cut = || Error::malformed("a metadata value ends too early");
             match kind {
                 $(ValueType::$kind => {
                     const LEN: usize = size_of::<$type>();
-                    let raw = bytes.get(..LEN).and_then(|b| b.try_into().ok()).ok_or_else(cut)?;
+                    let raw = bytes.get(..LEN).and_then(|b| b.try_into().ok()).ok_or_else(cut_off)?;
                     Ok((Json::from(<$type>::from_le_bytes(raw).to_string()), LEN))
                 })*
                 ValueType::F32 | ValueType::F64 => {
                     let len = if kind == ValueType::F32 { 4 } else { 8 };
-                    let raw = bytes.get(..len).ok_or_else(cut)?;
+                    let raw = bytes.get(..len).ok_or_else(cut_off)?;
                     Ok((Json::from(raw.iter().rev().map(|b| format!("{b:02x}")).collect::<String>()), len))
                 }
-                ValueType::BOOL => match bytes.first().ok_or_else(cut)? {
+                ValueType::BOOL => match bytes.first().ok_or_else(cut_off)? {
                     // Keep a byte other than 0 and 1.
                     n @ 0..=1 => Ok((Json::from(*n == 1), 1)),
                     n => Ok((Json::from(*n), 1)),
                 },
                 ValueType::STRING => {
-                    let len = bytes.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes).ok_or_else(cut)?;
-                    let end = usize::try_from(len).ok().and_then(|n| n.checked_add(8)).ok_or_else(cut)?;
-                    Ok((bytes_to_json(bytes.get(8..end).ok_or_else(cut)?), end))
+                    let len = bytes.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+                    let len = usize::try_from(len.ok_or_else(cut_off)?).ok();
+                    let end = len.and_then(|n| n.checked_add(8)).ok_or_else(cut_off)?;
+                    Ok((bytes_to_json(bytes.get(8..end).ok_or_else(cut_off)?), end))
                 }
                 _ => Err(wrong("t")),
             }
@@ -228,16 +234,17 @@ macro_rules! wire_numbers {
 
         /// Appends a scalar's or string's wire bytes to `out`.
         fn item_from_json(kind: ValueType, json: &Json, out: &mut Vec<u8>) -> Result<()> {
-            let text = || json.as_str().ok_or_else(|| wrong("v"));
             match kind {
                 $(ValueType::$kind => {
-                    out.extend_from_slice(&text()?.parse::<$type>().map_err(|_| wrong("v"))?.to_le_bytes());
+                    out.extend_from_slice(&text(json)?.parse::<$type>().map_err(|_| wrong("v"))?.to_le_bytes());
                 })*
                 ValueType::F32 => {
-                    out.extend_from_slice(&u32::from_str_radix(text()?, 16).map_err(|_| wrong("v"))?.to_le_bytes());
+                    let bits = u32::from_str_radix(text(json)?, 16).map_err(|_| wrong("v"))?;
+                    out.extend_from_slice(&bits.to_le_bytes());
                 }
                 ValueType::F64 => {
-                    out.extend_from_slice(&u64::from_str_radix(text()?, 16).map_err(|_| wrong("v"))?.to_le_bytes());
+                    let bits = u64::from_str_radix(text(json)?, 16).map_err(|_| wrong("v"))?;
+                    out.extend_from_slice(&bits.to_le_bytes());
                 }
                 ValueType::BOOL => out.push(match json {
                     Json::Bool(value) => u8::from(*value),

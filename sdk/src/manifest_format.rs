@@ -283,10 +283,13 @@ fn bad(key: &str, value: &str) -> Error {
 }
 
 fn parse_magic(key: &str, word: &str) -> Result<Magic> {
-    let odd = || bad(key, word);
-    let (offset, digits) = word.split_once(':').ok_or_else(odd)?;
+    magic(word).ok_or_else(|| bad(key, word))
+}
+
+fn magic(word: &str) -> Option<Magic> {
+    let (offset, digits) = word.split_once(':')?;
     if digits.is_empty() || !digits.is_ascii() {
-        return Err(odd());
+        return None;
     }
     let mut bytes = Vec::new();
     let mut rest = digits;
@@ -295,27 +298,29 @@ fn parse_magic(key: &str, word: &str) -> Result<Magic> {
             bytes.push(None);
             rest = after;
         } else {
-            let pair = rest.get(..2).ok_or_else(odd)?;
-            bytes.push(Some(u8::from_str_radix(pair, 16).map_err(|_| odd())?));
+            bytes.push(Some(u8::from_str_radix(rest.get(..2)?, 16).ok()?));
             rest = &rest[2..];
         }
     }
-    Ok(Magic { offset: offset.parse().map_err(|_| odd())?, bytes })
+    Some(Magic { offset: offset.parse().ok()?, bytes })
 }
 
 fn parse_option(id: &str, name: &str, value: &str, of_kernel: bool) -> Result<OptionSpec> {
-    let odd = || bad(&format!("{id}.option.{name}"), value);
+    option(name, value, of_kernel).ok_or_else(|| bad(&format!("{id}.option.{name}"), value))
+}
+
+fn option(name: &str, value: &str, of_kernel: bool) -> Option<OptionSpec> {
     let mut words = value.splitn(4, ' ');
-    let when = words.next().ok_or_else(odd)?;
-    let kind = words.next().ok_or_else(odd)?;
-    let default = words.next().ok_or_else(odd)?;
+    let when = words.next()?;
+    let kind = words.next()?;
+    let default = words.next()?;
     let kind = match kind.split_once(':') {
         None if kind == "flag" => OptionKind::Flag,
         None if kind == "integer" => OptionKind::Integer,
         None if kind == "text" => OptionKind::Text,
         None if kind == "refuse" && when == "read" => OptionKind::Refuse,
         Some(("choice", words)) => OptionKind::Choice(words.split(',').map(str::to_owned).collect()),
-        _ => return Err(odd()),
+        _ => return None,
     };
     let spec = OptionSpec {
         name: name.to_owned(),
@@ -327,7 +332,7 @@ fn parse_option(id: &str, name: &str, value: &str, of_kernel: bool) -> Result<Op
     };
     let default_fits = spec.default.is_empty() || spec.accepts(&spec.default);
     let when_fits = if of_kernel { when == "open" } else { spec.read || spec.write };
-    if when_fits && default_fits && !name.is_empty() { Ok(spec) } else { Err(odd()) }
+    (when_fits && default_fits && !name.is_empty()).then_some(spec)
 }
 
 #[cfg(test)]
@@ -355,12 +360,12 @@ mod tests {
         assert_eq!(format.options[0].kind, OptionKind::Choice(vec!["big".into(), "little".into()]));
         assert_eq!(format.dialect, DialectRule::Prefers("hf".into()));
         assert_eq!(format.bookkeeping, ["size", "cut"]);
-        let key = |name: &str, kind: &str| (name.to_owned(), kind.to_owned());
-        assert_eq!(format.keys, [key("name", "str"), key("of:it", "[u8]")]);
+        let keys = [("name", "str"), ("of:it", "[u8]")].map(|(name, kind)| (name.to_owned(), kind.to_owned()));
+        assert_eq!(format.keys, keys);
         assert_eq!((&format.parts[..], format.folder), (&["a".to_owned(), "b".to_owned()][..], true));
         assert_eq!(format.aliases, ["ty"]);
-        let (names, flags) = ("of.name".to_owned(), "of.flag".to_owned());
-        assert_eq!(format.wide_activations, Some(WideActivations { dtype: DType::Q4_K, names, flags }));
+        let wide = WideActivations { dtype: DType::Q4_K, names: "of.name".into(), flags: "of.flag".into() };
+        assert_eq!(format.wide_activations, Some(wide));
         assert_eq!(format.described_weights.as_deref(), Some("of names"));
         assert_eq!(format.adapters, ["adapter.json", "kind=adapter"]);
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);

@@ -96,10 +96,30 @@ impl<'a> ModelBuilder<'a> {
         }
     }
 
+    /// Checks a tensor against the limits, and charges for it.
+    fn check_tensor(&self, tensor: &TensorDecl<'_>) -> Result<()> {
+        self.name_len("tensor name", tensor.name)?;
+        if tensor.shape.len() > self.limits.dims {
+            let message =
+                format!("it has {} dimensions, the limit is {}", tensor.shape.len(), self.limits.dims);
+            return Err(Error::unsupported(message));
+        }
+        let need = checked_payload_len(tensor.dtype, tensor.shape)?;
+        self.payload(tensor, need)?;
+        // The name, the shape, and the records themselves.
+        self.limits.budget.charge(tensor.name.len() as u64 + 8 * tensor.shape.len() as u64 + 200)
+    }
+
     /// The file that metadata is being pushed for: indices of its foreign record and of the file in it.
     fn open_file(&self) -> Result<(usize, usize)> {
         self.open_file.ok_or_else(|| Error::plugin("foreign metadata before `foreign_file`"))
     }
+}
+
+/// Names the metadata key that an error is about.
+fn of_key(key: &str, error: &Error) -> Error {
+    let key = crate::escape(key, 120);
+    Error::new(error.kind(), format!("metadata key `{key}`: {}", error.message()))
 }
 
 fn is_inside(path: &str, folder: &str) -> bool {
@@ -129,21 +149,10 @@ fn view_fits(tensor: &TensorDecl<'_>, view: &crate::View, len: u64) -> Result<()
 
 impl ModelSink for ModelBuilder<'_> {
     fn tensor(&mut self, tensor: TensorDecl<'_>) -> Result<()> {
-        let named = |e: Error| e.tensor(tensor.name);
         if self.model.tensors.len() as u64 >= self.limits.tensors {
             return Err(Error::limit(format!("the model has more than {} tensors", self.limits.tensors)));
         }
-        self.name_len("tensor name", tensor.name).map_err(named)?;
-        if tensor.shape.len() > self.limits.dims {
-            let message =
-                format!("it has {} dimensions, the limit is {}", tensor.shape.len(), self.limits.dims);
-            return Err(named(Error::unsupported(message)));
-        }
-        let need = checked_payload_len(tensor.dtype, tensor.shape).map_err(named)?;
-        self.payload(&tensor, need).map_err(named)?;
-        // The name, the shape, and the records themselves.
-        let cost = tensor.name.len() as u64 + 8 * tensor.shape.len() as u64 + 200;
-        self.limits.budget.charge(cost).map_err(named)?;
+        self.check_tensor(&tensor).map_err(|e| e.tensor(tensor.name))?;
         let earlier = &self.model.tensors;
         if !self.names.insert(tensor.name, |n| earlier[n].name.as_str()) {
             // The tensor's data is not at fault: the reader adds the offset of the name.
@@ -178,19 +187,15 @@ impl ModelSink for ModelBuilder<'_> {
     }
 
     fn foreign(&mut self, key: &str, value: Value) -> Result<()> {
-        let keyed = |e: Error| {
-            Error::new(e.kind(), format!("metadata key `{}`: {}", crate::escape(key, 120), e.message()))
-        };
         self.name_len("metadata key", key)?;
-        self.bytes(&value.bytes).map_err(keyed)?;
-        value.check().map_err(keyed)?;
+        self.bytes(&value.bytes).and_then(|()| value.check()).map_err(|e| of_key(key, &e))?;
         self.limits.budget.charge(2 * key.len() as u64 + 120)?;
         let limit = self.limits.metadata_keys;
         let (foreign, file) = self.open_file()?;
         let file = &mut self.model.foreign[foreign].files[file];
         let earlier = &file.typed;
         if !self.keys.insert(key, |n| earlier[n].0.as_str()) {
-            return Err(keyed(Error::malformed("it is there twice")));
+            return Err(of_key(key, &Error::malformed("it is there twice")));
         }
         if file.typed.len() as u64 >= limit {
             return Err(Error::limit(format!("a file has more than {limit} metadata keys")));
@@ -340,25 +345,22 @@ mod tests {
         assert_eq!(model.tensors.len(), 1);
     }
 
+    fn push_view(b: &mut ModelBuilder<'_>, strides: &[u64], start: u64) -> Result<()> {
+        let view = Some(View { strides: strides.to_vec(), start, endian: Endian::Little });
+        let payload = Payload::Extent { extent: Extent::new(0, 0, 24), view };
+        let name = format!("{strides:?}{start}");
+        b.tensor(TensorDecl { name: &name, dtype: DType::F32, shape: &[2, 3], payload })
+    }
+
     #[test]
     fn views_may_not_reach_past_their_extent() {
         with_builder(|b| {
-            let mut push = |strides: &[u64], start| {
-                let view = Some(View { strides: strides.to_vec(), start, endian: Endian::Little });
-                let payload = Payload::Extent { extent: Extent::new(0, 0, 24), view };
-                b.tensor(TensorDecl {
-                    name: &format!("{strides:?}{start}"),
-                    dtype: DType::F32,
-                    shape: &[2, 3],
-                    payload,
-                })
-            };
-            push(&[1, 2], 0).unwrap();
-            assert!(push(&[1, 2], 1).is_err());
-            assert!(push(&[1, u64::MAX], 0).is_err());
-            assert!(push(&[1], 0).is_err());
-            push(&[], 0).unwrap();
-            assert!(push(&[], 1).is_err());
+            push_view(b, &[1, 2], 0).unwrap();
+            assert!(push_view(b, &[1, 2], 1).is_err());
+            assert!(push_view(b, &[1, u64::MAX], 0).is_err());
+            assert!(push_view(b, &[1], 0).is_err());
+            push_view(b, &[], 0).unwrap();
+            assert!(push_view(b, &[], 1).is_err());
         });
     }
 
@@ -379,36 +381,33 @@ mod tests {
     fn what_a_codec_is_told_is_charged() {
         let limits = Limits { budget: crate::Budget::new(3000), ..Limits::default() };
         let mut builder = ModelBuilder::new("toy", &limits, &|_| Ok(100));
-        let mut push = |name, len| {
+        let pushed = [("a", 10), ("b", 5000)].map(|(name, len)| {
             let codec = Codec { number: 0, options: Options::new().with("d", "x".repeat(len)) };
             let payload = Payload::Blocks { codec };
-            builder.tensor(TensorDecl { name, dtype: DType::U8, shape: &[1], payload })
-        };
-        push("a", 10).unwrap();
-        assert_eq!(push("b", 5000).unwrap_err().kind(), ErrorKind::LimitExceeded);
+            builder.tensor(TensorDecl { name, dtype: DType::U8, shape: &[1], payload }).map_err(|e| e.kind())
+        });
+        assert_eq!(pushed, [Ok(()), Err(ErrorKind::LimitExceeded)]);
+    }
+
+    fn push_sum(b: &mut ModelBuilder<'_>, covered: u64, stored: Bytes, sum: Sum) -> Result<()> {
+        b.fact(Fact::Checksum(Checksum::raw(Extent::new(0, 0, covered), stored, sum)))
     }
 
     #[test]
     fn rejects_checksums_outside_the_file_or_of_another_width() {
         with_builder(|b| {
-            let mut push = |covered, stored: Bytes, sum| {
-                let covers = Extent::new(0, 0, covered);
-                b.fact(Fact::Checksum(Checksum::raw(covers, stored, sum)))
-            };
-            push(96, Extent::new(0, 96, 4).into(), Sum::CRC32).unwrap();
-            push(100, "0badcafe".into(), Sum::CRC32_HEX).unwrap();
-            assert!(push(101, "0badcafe".into(), Sum::CRC32_HEX).is_err());
-            assert!(push(96, Extent::new(0, 97, 4).into(), Sum::CRC32).is_err());
-            assert!(push(100, "badcafe".into(), Sum::CRC32_HEX).is_err());
+            push_sum(b, 96, Extent::new(0, 96, 4).into(), Sum::CRC32).unwrap();
+            push_sum(b, 100, "0badcafe".into(), Sum::CRC32_HEX).unwrap();
+            assert!(push_sum(b, 101, "0badcafe".into(), Sum::CRC32_HEX).is_err());
+            assert!(push_sum(b, 96, Extent::new(0, 97, 4).into(), Sum::CRC32).is_err());
+            assert!(push_sum(b, 100, "badcafe".into(), Sum::CRC32_HEX).is_err());
             let of_nothing = Checksum::raw(Extent::new(0, 0, 9), "0badcafe".into(), Sum::CRC32_HEX);
             let of_nothing = Checksum { coding: Coding::Streamed(0), ..of_nothing };
             assert!(b.fact(Fact::Checksum(of_nothing)).is_err());
-            let sha = |form| Sum::new(Digest::Sha256, form);
-            let mut push = |stored: &[u8], sum| {
-                b.fact(Fact::Checksum(Checksum::raw(Extent::new(0, 0, 9), stored.into(), sum)))
-            };
-            push(&[0; 32], sha(DigestForm::Bytes)).unwrap();
-            let error = push(&[0; 32], sha(DigestForm::Masked)).unwrap_err();
+            let stored: &[u8] = &[0; 32];
+            push_sum(b, 9, stored.into(), Sum::new(Digest::Sha256, DigestForm::Bytes)).unwrap();
+            let masked = Sum::new(Digest::Sha256, DigestForm::Masked);
+            let error = push_sum(b, 9, stored.into(), masked).unwrap_err();
             assert_eq!(
                 (error.kind(), error.message()),
                 (ErrorKind::Unsupported, "there is no SHA-256 (masked)")

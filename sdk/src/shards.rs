@@ -48,8 +48,8 @@ mod tests {
     use crate::{DType, Extent, Limits, ModelBuilder, ModelSink, TensorDecl};
 
     fn model(lens: &[u64]) -> Model {
-        let (limits, file_len) = (Limits::default(), |_| Ok(u64::MAX));
-        let mut builder = ModelBuilder::new("kit", &limits, &file_len);
+        let limits = Limits::default();
+        let mut builder = ModelBuilder::new("kit", &limits, &|_| Ok(u64::MAX));
         for (n, &len) in (0..).zip(lens) {
             let shape = [len];
             let decl = TensorDecl::plain("", DType::U8, &shape, Extent::new(0, n << 32, len));
@@ -58,13 +58,16 @@ mod tests {
         builder.finish()
     }
 
+    fn runs(lens: &[u64]) -> Vec<Vec<usize>> {
+        split(&model(lens), 4, Tensor::payload_len).unwrap()
+    }
+
     #[test]
     fn runs_are_as_long_as_they_may_be() {
-        let split = |lens: &[u64], most| split(&model(lens), most, Tensor::payload_len).unwrap();
-        assert_eq!(split(&[], 4), [[0usize; 0]]);
-        assert_eq!(split(&[2, 2, 2], 4), [vec![0, 1], vec![2]]);
-        assert_eq!(split(&[9, 1, 9], 4), [[0], [1], [2]]);
-        assert_eq!(split(&[0, 4, 0, 1], 4), [vec![0, 1, 2], vec![3]]);
+        assert_eq!(runs(&[]), [[0usize; 0]]);
+        assert_eq!(runs(&[2, 2, 2]), [vec![0, 1], vec![2]]);
+        assert_eq!(runs(&[9, 1, 9]), [[0], [1], [2]]);
+        assert_eq!(runs(&[0, 4, 0, 1]), [vec![0, 1, 2], vec![3]]);
         assert_eq!(name("m", 2, 10, "x"), "m-00002-of-00010.x");
     }
 

@@ -221,9 +221,17 @@ fn push_string(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend_from_slice(text);
 }
 
+/// The count or length at byte `at` of `bytes`.
+fn wire_count(bytes: &[u8], at: usize) -> Result<u64> {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes).ok_or_else(cut_off)
+}
+
+pub(crate) fn cut_off() -> Error {
+    Error::malformed("a metadata value ends too early")
+}
+
 /// Number of `bytes` that one value of type `kind` takes up.
 fn wire_len(kind: ValueType, bytes: &[u8], depth: u32) -> Result<usize> {
-    let cut = || Error::malformed("a metadata value ends too early");
     if depth > Limits::default().nesting {
         return Err(Error::limit(format!(
             "metadata arrays are nested deeper than {}",
@@ -231,21 +239,17 @@ fn wire_len(kind: ValueType, bytes: &[u8], depth: u32) -> Result<usize> {
         )));
     }
     if let Some(len) = kind.scalar_len() {
-        return usize::try_from(len).ok().filter(|&n| n <= bytes.len()).ok_or_else(cut);
+        return usize::try_from(len).ok().filter(|&n| n <= bytes.len()).ok_or_else(cut_off);
     }
-    let number = |at: usize| {
-        bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes).ok_or_else(cut)
-    };
     match kind {
         ValueType::STRING => {
-            let len = usize::try_from(number(0)?).ok().and_then(|n| n.checked_add(8)).ok_or_else(cut)?;
-            if len <= bytes.len() { Ok(len) } else { Err(cut()) }
+            let len = usize::try_from(wire_count(bytes, 0)?).ok().and_then(|n| n.checked_add(8));
+            len.filter(|len| *len <= bytes.len()).ok_or_else(cut_off)
         }
         ValueType::ARRAY => {
-            let item =
-                bytes.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes).ok_or_else(cut)?;
-            let item = ValueType(item);
-            let count = number(4)?;
+            let item = bytes.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
+            let item = ValueType(item.ok_or_else(cut_off)?);
+            let count = wire_count(bytes, 4)?;
             if item.name().is_none() {
                 return Err(Error::malformed(format!("metadata array of unknown element type {}", item.0)));
             }
@@ -254,11 +258,11 @@ fn wire_len(kind: ValueType, bytes: &[u8], depth: u32) -> Result<usize> {
                     .checked_mul(each)
                     .and_then(|n| n.checked_add(12))
                     .and_then(|n| usize::try_from(n).ok());
-                return len.filter(|&n| n <= bytes.len()).ok_or_else(cut);
+                return len.filter(|&n| n <= bytes.len()).ok_or_else(cut_off);
             }
             let mut at = 12;
             for _ in 0..count {
-                at += wire_len(item, bytes.get(at..).ok_or_else(cut)?, depth + 1)?;
+                at += wire_len(item, bytes.get(at..).ok_or_else(cut_off)?, depth + 1)?;
             }
             Ok(at)
         }

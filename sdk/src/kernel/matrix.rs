@@ -35,19 +35,18 @@ impl MatrixSpec {
     /// InvalidArgument if there are no rows or columns, or rows are not whole blocks; LimitExceeded if its size is
     /// beyond what 64 bits can count; Unsupported for a type without rows.
     pub fn new(dtype: DType, rows: u64, columns: u64) -> Result<MatrixSpec> {
-        let of = || format!("a matrix of {rows} x {columns} in {dtype}");
+        let matrix = format_args!("a matrix of {rows} x {columns} in {dtype}");
         if rows == 0 || columns == 0 {
-            return Err(Error::invalid_argument(format!("{} has no elements", of())));
+            return Err(Error::invalid_argument(format!("{matrix} has no elements")));
         }
-        let info = dtype.info().ok_or_else(|| Error::unsupported(format!("{}: unknown type", of())))?;
+        let info = dtype.info().ok_or_else(|| Error::unsupported(format!("{matrix}: unknown type")))?;
         if info.packing != Packing::Row {
-            return Err(Error::unsupported(format!("{}: its rows are not whole bytes", of())));
+            return Err(Error::unsupported(format!("{matrix}: its rows are not whole bytes")));
         }
         let block = u64::from(info.block_elements);
         if columns % block != 0 {
             return Err(Error::invalid_argument(format!(
-                "{}: a row is not a whole number of blocks of {block}",
-                of()
+                "{matrix}: a row is not a whole number of blocks of {block}"
             )));
         }
         let row_bytes = checked_payload_len(dtype, &[columns])?;
@@ -140,9 +139,12 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
+    fn kind(dtype: DType, rows: u64, columns: u64) -> std::result::Result<MatrixSpec, ErrorKind> {
+        MatrixSpec::new(dtype, rows, columns).map_err(|e| e.kind())
+    }
+
     #[test]
     fn what_is_no_matrix_is_refused() {
-        let kind = |dtype, rows, columns| MatrixSpec::new(dtype, rows, columns).map_err(|e| e.kind());
         assert_eq!(kind(DType::Q4_K, 0, 256), Err(ErrorKind::InvalidArgument));
         assert_eq!(kind(DType::Q4_K, 3, 0), Err(ErrorKind::InvalidArgument));
         assert_eq!(kind(DType::Q4_K, 3, 257), Err(ErrorKind::InvalidArgument));

@@ -68,8 +68,8 @@ macro_rules! operations {
                     }
                 };
                 if !rest.is_empty() {
-                    let (name, left) = (code.name(), rest.len());
-                    return Err(Error::invalid_argument(format!("`{name}` has {left} bytes too many")));
+                    let left = rest.len();
+                    return Err(Error::invalid_argument(format!("`{}` has {left} bytes too many", code.name())));
                 }
                 Ok(operation)
             }
@@ -126,8 +126,12 @@ impl Field for WeightPart {
     }
 
     fn take(rest: &mut &[u8]) -> Result<Self> {
-        let (weight, first_row) = (Field::take(rest)?, Field::take(rest)?);
-        Ok(WeightPart { weight, first_row, bias: Field::take(rest)?, out: Field::take(rest)? })
+        Ok(WeightPart {
+            weight: Field::take(rest)?,
+            first_row: Field::take(rest)?,
+            bias: Field::take(rest)?,
+            out: Field::take(rest)?,
+        })
     }
 }
 
@@ -343,17 +347,15 @@ operations! {
 impl Operation {
     /// The weights that it names, in the order of its fields.
     pub fn weights(&self) -> Vec<u32> {
-        let parts = |parts: &[WeightPart]| {
-            parts.iter().flat_map(|part| [Some(part.weight), part.bias]).flatten().collect()
-        };
         match self {
             Operation::Embed(embed) => vec![embed.table],
             Operation::Norm(norm) => norm.gain.into_iter().chain(norm.bias).collect(),
-            Operation::Linear(linear) => parts(&linear.parts),
+            Operation::Linear(Linear { parts, .. }) | Operation::ExpertLinear(ExpertLinear { parts, .. }) => {
+                parts.iter().flat_map(|part| [Some(part.weight), part.bias]).flatten().collect()
+            }
             Operation::HeadLinear(linear) => vec![linear.weight],
             Operation::Attention(attention) => attention.sinks.into_iter().collect(),
             Operation::Route(route) => route.bias.into_iter().collect(),
-            Operation::ExpertLinear(linear) => parts(&linear.parts),
             Operation::Activate(_)
             | Operation::Rope(_)
             | Operation::Append(_)
@@ -390,17 +392,17 @@ impl Operation {
 
     /// The slices its results go to, but for states, in the order of its fields.
     pub fn writes(&self) -> Vec<Slice> {
-        let parts = |parts: &[WeightPart]| parts.iter().map(|part| part.out).collect();
         match self {
             Operation::Embed(embed) => vec![embed.out],
             Operation::Norm(norm) => vec![norm.out],
-            Operation::Linear(linear) => parts(&linear.parts),
+            Operation::Linear(Linear { parts, .. }) | Operation::ExpertLinear(ExpertLinear { parts, .. }) => {
+                parts.iter().map(|part| part.out).collect()
+            }
             Operation::HeadLinear(linear) => vec![linear.out],
             Operation::Activate(activate) => vec![activate.out],
             Operation::Rope(rope) => vec![rope.out],
             Operation::Attention(attention) => vec![attention.out],
             Operation::Route(route) => vec![route.out],
-            Operation::ExpertLinear(linear) => parts(&linear.parts),
             Operation::Combine(combine) => vec![combine.out],
             Operation::Binary(binary) => vec![binary.out],
             Operation::Unary(unary) => vec![unary.out],

@@ -128,7 +128,8 @@ fn record(out: &mut Vec<u8>, code: OpCode, version: u16, fields: &[u8]) -> Resul
 
 /// Takes the next record off the front of `rest`.
 fn next<'a>(rest: &mut &'a [u8]) -> Result<Record<'a>> {
-    let (code, version) = (OpCode::take(rest)?, u16::take(rest)?);
+    let code = OpCode::take(rest)?;
+    let version = u16::take(rest)?;
     let length = usize::try_from(u32::take(rest)?).unwrap_or(usize::MAX);
     let (fields, after) = rest
         .split_at_checked(length)
@@ -143,7 +144,8 @@ impl Program {
     /// # Errors
     /// LimitExceeded if a record is larger than 4 GiB.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let (mut out, mut fields) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
+        let mut fields = Vec::new();
         self.values.put(&mut fields);
         record(&mut out, OpCode::VALUES, 1, &fields)?;
         fields.clear();
@@ -198,8 +200,11 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
+    fn slice(value: u32, width: u32) -> Slice {
+        Slice { value, first: 0, width }
+    }
+
     fn program() -> Program {
-        let slice = |value, width| Slice { value, first: 0, width };
         let part = WeightPart { weight: 1, first_row: 8, bias: Some(2), out: slice(1, 8) };
         Program {
             values: vec![
@@ -279,11 +284,9 @@ mod tests {
     fn declarations_come_once_and_before_all_operations() {
         let whole = program().to_bytes().unwrap();
         let declared = Program { operations: Vec::new(), ..program() }.to_bytes().unwrap();
-        let refused = |bytes: Vec<u8>| Program::from_bytes(&bytes).unwrap_err().message().to_owned();
-        assert_eq!(refused([declared.clone(), whole.clone()].concat()), "`values` is declared twice");
-        assert_eq!(
-            refused([&whole[declared.len()..], &declared].concat()),
-            "`values` is declared after an operation"
-        );
+        let twice = [&declared[..], &whole].concat();
+        assert_eq!(Program::from_bytes(&twice).unwrap_err().message(), "`values` is declared twice");
+        let late = [&whole[declared.len()..], &declared].concat();
+        assert_eq!(Program::from_bytes(&late).unwrap_err().message(), "`values` is declared after an operation");
     }
 }

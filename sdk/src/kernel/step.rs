@@ -51,7 +51,9 @@ impl Sampler {
     /// Unsupported for an unknown sampler; InvalidArgument for bytes that are none.
     pub fn from_bytes(mut bytes: &[u8]) -> Result<Sampler> {
         let rest = &mut bytes;
-        let (code, version, length) = (SamplerCode::take(rest)?, u16::take(rest)?, u32::take(rest)?);
+        let code = SamplerCode::take(rest)?;
+        let version = u16::take(rest)?;
+        let length = u32::take(rest)?;
         match (code, version, length) {
             (SamplerCode::GREEDY, 1, 0) if rest.is_empty() => Ok(Sampler::Greedy),
             _ => Err(Error::unsupported(format!(

@@ -1,6 +1,6 @@
 //! Compares the tokenizer that was planned with the one that was written, as far as every format keeps it.
 
-use super::differences::{Differences, SHOWN};
+use super::differences::{Differences, SHOWN, map_size, or_none, quoted};
 use super::pieces::{by_pieces, merges_of_scores};
 use super::{Core, TokenType, Tokenizer, Treatment, core};
 use crate::escape;
@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 /// See [`Tokenizer::core_differences`].
 pub fn core_differences(planned: &Tokenizer, written: &Tokenizer) -> Differences {
-    let (want, have) = (core::core(planned), core::core(written));
+    let want = core::core(planned);
+    let have = core::core(written);
     let mut found = Differences::default();
     found.unless_same("kind", "", &want.kind, &have.kind);
     found.unless_same("spelling", "", &want.spelling, &have.spelling);
@@ -34,42 +35,51 @@ pub fn core_differences(planned: &Tokenizer, written: &Tokenizer) -> Differences
 }
 
 fn token(core: &Core, id: usize) -> String {
-    let text = core.tokens.get(id).map(|(text, _)| escape(text, SHOWN)).unwrap_or_default();
-    format!("of token {id} `{text}`")
+    format!("of token {id} `{}`", text(core, id))
+}
+
+/// The text of a token for display, empty for an id that is none's.
+fn text(core: &Core, id: impl TryInto<usize>) -> String {
+    let token = id.try_into().ok().and_then(|id| core.tokens.get(id));
+    token.map(|(text, _)| escape(text, SHOWN)).unwrap_or_default()
 }
 
 fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, found: &mut Differences) {
-    let is_word =
-        |id: usize| written.added.iter().any(|added| usize::try_from(added.id) == Ok(id) && !added.special);
-    let same_type = |id: usize, kind: TokenType, other: TokenType| {
-        let unknown = |of: &Tokenizer| of.unk.is_some_and(|unk| usize::try_from(unk) == Ok(id));
-        // Some formats have one word for both, and say elsewhere which token is the unknown one.
-        kind == other
-            || kind == TokenType::Unknown && other == TokenType::Control && unknown(written)
-            || kind == TokenType::Control && other == TokenType::Unknown && unknown(planned)
-            // Others have none and go by the token's look; its flag tells what it is.
-            || kind == TokenType::UserDefined && other == TokenType::Control && is_word(id)
-    };
     for id in 0..want.tokens.len().max(have.tokens.len()) {
-        let [one, other] = [want, have].map(|core| core.tokens.get(id));
-        if one.map(|(text, _)| text) != other.map(|(text, _)| text) {
-            let quoted = |token: Option<&(String, TokenType)>| {
-                token.map_or_else(|| "none".to_owned(), |(text, _)| format!("`{}`", escape(text, SHOWN)))
-            };
-            found.put("text", || (format!("of token {id}"), quoted(one), quoted(other)));
-        } else if let (Some((_, kind)), Some((_, other))) = (one, other)
-            && !same_type(id, *kind, *other)
+        let [want_text, have_text] =
+            [want, have].map(|core| core.tokens.get(id).map(|(text, _)| text.as_str()));
+        if want_text != have_text {
+            found.put("text", || (format!("of token {id}"), quoted(want_text), quoted(have_text)));
+        } else if let (Some((_, kind)), Some((_, other))) = (want.tokens.get(id), have.tokens.get(id))
+            && !same_type(planned, written, id, *kind, *other)
         {
             found.put("type", || (token(want, id), format!("{kind:?}"), format!("{other:?}")));
         }
     }
 }
 
+/// Returns whether the planned type of a token and the written one mean the same.
+fn same_type(planned: &Tokenizer, written: &Tokenizer, id: usize, kind: TokenType, other: TokenType) -> bool {
+    match (kind, other) {
+        // Some formats have one word for both, and say elsewhere which token is the unknown one.
+        (TokenType::Unknown, TokenType::Control) => is_unknown(written, id),
+        (TokenType::Control, TokenType::Unknown) => is_unknown(planned, id),
+        // Others have none and go by the token's look; its flag tells what it is.
+        (TokenType::UserDefined, TokenType::Control) => {
+            written.added.iter().any(|added| usize::try_from(added.id) == Ok(id) && !added.special)
+        }
+        _ => kind == other,
+    }
+}
+
+fn is_unknown(tokenizer: &Tokenizer, id: usize) -> bool {
+    tokenizer.unk.is_some_and(|unk| usize::try_from(unk) == Ok(id))
+}
+
 fn scores(want: &Core, have: &Core, found: &mut Differences) {
-    let shown = |score: &Option<f32>| score.map_or_else(|| "none".to_owned(), |score| score.to_string());
     for (id, (score, other)) in want.scores.iter().zip(&have.scores).enumerate() {
         if score != other {
-            found.put("score", || (token(want, id), shown(score), shown(other)));
+            found.put("score", || (token(want, id), or_none(*score), or_none(*other)));
         }
     }
 }
@@ -80,13 +90,10 @@ fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, fo
     if by_pieces(written) && written.merges.is_empty() {
         return;
     }
-    let made = (by_pieces(planned) && planned.merges.is_empty()).then(|| merges_of_scores(planned)).flatten();
-    let text = |core: &Core, id: u32| {
-        let text = usize::try_from(id).ok().and_then(|id| core.tokens.get(id));
-        text.map(|(text, _)| escape(text, SHOWN)).unwrap_or_default()
-    };
-    let one = made.as_ref().unwrap_or(&planned.merges);
-    found.merges([one, &written.merges], [&|id| text(want, id), &|id| text(have, id)]);
+    let implied =
+        (by_pieces(planned) && planned.merges.is_empty()).then(|| merges_of_scores(planned)).flatten();
+    let merges = implied.as_ref().unwrap_or(&planned.merges);
+    found.merges([merges, &written.merges], [&|id| text(want, id), &|id| text(have, id)]);
 }
 
 /// Roles of tokens that no tokenizer's file has to state: the beginning where none is added, the end of a turn, of a
@@ -109,12 +116,8 @@ impl Around {
         let mut around = Around::default();
         for step in steps {
             let single = step.get("single").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
-            let id = |entry: Option<&Json>| {
-                let text = entry?.pointer("/SpecialToken/id")?.as_str()?;
-                tokenizer.each().find(|(_, t)| *t == text).map(|(id, _)| id)
-            };
-            around.first = id(single.first()).or(around.first);
-            around.last = id(single.last()).or(around.last);
+            around.first = special_token(tokenizer, single.first()).or(around.first);
+            around.last = special_token(tokenizer, single.last()).or(around.last);
         }
         around
     }
@@ -122,40 +125,52 @@ impl Around {
     /// The planned ids, completed where the output has an id and the plan does not: from the post-processor, and with
     /// roles that a tokenizer's own files leave to programs, and formats state by architecture.
     fn special(&self, want: &Core, have: &Core) -> BTreeMap<String, u32> {
-        let ids = [("bos", self.first), ("eos", self.last), ("sep", self.last)];
-        let ids = ids.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?)));
-        let mut all: BTreeMap<_, _> = ids.filter(|(name, _)| have.special.contains_key(name)).collect();
-        let stated = have.special.iter().filter(|(name, _)| LEFT_TO_PROGRAMS.contains(&name.as_str()));
-        all.extend(stated.map(|(name, id)| (name.clone(), *id)));
-        all.extend(want.special.clone());
-        all
+        let mut ids = BTreeMap::new();
+        for (name, id) in [("bos", self.first), ("eos", self.last), ("sep", self.last)] {
+            if let Some(id) = id.filter(|_| have.special.contains_key(name)) {
+                ids.insert(name.to_owned(), id);
+            }
+        }
+        for (name, id) in &have.special {
+            if LEFT_TO_PROGRAMS.contains(&name.as_str()) {
+                ids.insert(name.clone(), *id);
+            }
+        }
+        ids.extend(want.special.clone());
+        ids
     }
 
     /// Like [`Around::special`], for the flags that say whether a token is added.
     fn flags(&self, want: &Core, have: &Core) -> BTreeMap<String, bool> {
-        let flags = [("bos", self.first.is_some()), ("eos", self.last.is_some())];
-        let flags = flags.into_iter().map(|(name, yes)| (name.to_owned(), yes));
-        let mut all: BTreeMap<_, _> = flags.filter(|(name, _)| have.add.contains_key(name)).collect();
-        all.extend(want.add.clone());
-        all
+        let mut flags = BTreeMap::new();
+        for (name, yes) in [("bos", self.first.is_some()), ("eos", self.last.is_some())] {
+            if have.add.contains_key(name) {
+                flags.insert(name.to_owned(), yes);
+            }
+        }
+        flags.extend(want.add.clone());
+        flags
     }
+}
+
+/// The token that an entry of a post-processor's template adds.
+fn special_token(tokenizer: &Tokenizer, entry: Option<&Json>) -> Option<u32> {
+    let text = entry?.pointer("/SpecialToken/id")?.as_str()?;
+    tokenizer.each().find(|(_, token)| *token == text).map(|(id, _)| id)
 }
 
 fn charsmaps(want: &Option<Vec<u8>>, have: &Option<Vec<u8>>, found: &mut Differences) {
     if want == have {
         return;
     }
-    let size = |map: &Option<Vec<u8>>| {
-        map.as_ref().map_or_else(|| "none".to_owned(), |map| format!("{} bytes", map.len()))
-    };
     let same = want.iter().flatten().zip(have.iter().flatten()).take_while(|(a, b)| a == b).count();
-    found.put("map", || (format!("of normalization, from byte {same} on"), size(want), size(have)));
+    found.put("map", || (format!("of normalization, from byte {same} on"), map_size(want), map_size(have)));
 }
 
 /// Compares what is done to a text before tokenization.
 fn treatments(want: &Treatment, have: &Treatment, found: &mut Differences) {
-    let space = |of: &Treatment| (of.space_first, of.space_once);
-    found.unless_same("treatment", "of the space before a text", &space(want), &space(have));
+    let [want_space, have_space] = [want, have].map(|treatment| (treatment.space_first, treatment.space_once));
+    found.unless_same("treatment", "of the space before a text", &want_space, &have_space);
     found.unless_same("treatment", "of runs of spaces", &want.squeezes, &have.squeezes);
     found.unless_same("treatment", "of spaces", &want.marks_spaces, &have.marks_spaces);
     if !found.has("map") {
@@ -199,8 +214,8 @@ mod tests {
     }
 
     fn between(planned: &Parts, written: &Parts) -> Option<String> {
-        let whole = |parts: &Parts| Tokenizer::new(parts.clone()).unwrap();
-        whole(planned).difference(&whole(written)).map(|difference| difference.to_string())
+        let [planned, written] = [planned, written].map(|parts| Tokenizer::new(parts.clone()).unwrap());
+        planned.difference(&written).map(|difference| difference.to_string())
     }
 
     #[test]
@@ -255,11 +270,10 @@ mod tests {
         // A word that looks like a special token but is not flagged as one.
         let word =
             Parts { types: [&[TokenType::UserDefined; 2][..], &scored().types[2..]].concat(), ..scored() };
-        let (mut looks, flagged) =
-            (Parts { unk: Some(0), ..scored() }, AddedToken { id: 1, ..AddedToken::default() });
+        let mut looks = Parts { unk: Some(0), ..scored() };
         looks.types[0] = TokenType::UserDefined;
         assert!(between(&word, &looks).unwrap().contains("type of token 1 `<s>` is Control, UserDefined"));
-        looks.added = vec![flagged];
+        looks.added = vec![AddedToken { id: 1, ..AddedToken::default() }];
         assert_eq!(between(&word, &looks), None);
         // The post-processor adds the tokens and no flag says so; the output may then state flag and id.
         let silent = Parts { add: Vec::new(), special: vec![("unk".into(), 0)], ..scored() };

@@ -1,6 +1,6 @@
 //! Compares all that two tokenizers state.
 
-use super::differences::{Differences, SHOWN, word};
+use super::differences::{Differences, SHOWN, map_size, or_none, quoted, word};
 use super::{AddedToken, Tokenizer};
 use crate::escape;
 use serde_json::Value as Json;
@@ -14,17 +14,21 @@ pub fn differences(one: &Tokenizer, other: &Tokenizer) -> Differences {
     found.unless_same("spelling", "", &one.spelling, &other.spelling);
     found.unless_same("number of ids", "", &one.vocab_size, &other.vocab_size);
     tokens(one, other, &mut found);
-    let text = |of: &Tokenizer, id: u32| escape(of.token(id).unwrap_or_default(), SHOWN);
     found.merges([&one.merges, &other.merges], [&|id| text(one, id), &|id| text(other, id)]);
-    let ids = |of: &Tokenizer| -> BTreeMap<String, u32> { of.special.iter().cloned().collect() };
-    let flags = |of: &Tokenizer| -> BTreeMap<String, bool> { of.add.iter().cloned().collect() };
-    found.named("special id", &ids(one), &ids(other), ToString::to_string);
-    found.named("add flag", &flags(one), &flags(other), ToString::to_string);
+    found.named("special id", &by_name(&one.special), &by_name(&other.special), ToString::to_string);
+    found.named("add flag", &by_name(&one.add), &by_name(&other.add), ToString::to_string);
     unstated(one, other, &mut found, true);
-    let templates =
-        |of: &Tokenizer| -> BTreeMap<String, String> { of.chat_templates.iter().cloned().collect() };
-    found.templates(&templates(one), &templates(other));
+    found.templates(&by_name(&one.chat_templates), &by_name(&other.chat_templates));
     found
+}
+
+/// The text of a token for display.
+fn text(tokenizer: &Tokenizer, id: u32) -> String {
+    escape(tokenizer.token(id).unwrap_or_default(), SHOWN)
+}
+
+fn by_name<T: Clone>(pairs: &[(String, T)]) -> BTreeMap<String, T> {
+    pairs.iter().cloned().collect()
 }
 
 /// See [`Tokenizer::differences_beyond_core`].
@@ -36,38 +40,39 @@ pub fn beyond_core(one: &Tokenizer, other: &Tokenizer) -> Differences {
 
 /// Compares texts, types and scores, by id.
 fn tokens(one: &Tokenizer, other: &Tokenizer, found: &mut Differences) {
-    let name = |id: u32| {
-        let text = one.token(id).or(other.token(id)).unwrap_or_default();
-        format!("of token {id} `{}`", escape(text, SHOWN))
-    };
-    let quoted = |text: Option<&str>| match text {
-        Some(text) => format!("`{}`", escape(text, SHOWN)),
-        None => "none".to_owned(),
-    };
-    let scores = one.scores.as_ref().zip(other.scores.as_ref());
-    let score = |of: &[f64], id: u32| usize::try_from(id).ok().and_then(|at| of.get(at)).copied();
     let n = u32::try_from(one.tokens.len().max(other.tokens.len())).unwrap_or(u32::MAX);
     for id in 0..n {
-        let (a, b) = (one.token(id), other.token(id));
-        if a != b {
-            found.put("text", || (format!("of token {id}"), quoted(a), quoted(b)));
+        let [text, other_text] = [one, other].map(|tokenizer| tokenizer.token(id));
+        if text != other_text {
+            found.put("text", || (format!("of token {id}"), quoted(text), quoted(other_text)));
             continue;
         }
-        let (a, b) = (one.type_of(id), other.type_of(id));
-        if a != b {
-            found.put("type", || (name(id), word(a).to_owned(), word(b).to_owned()));
+        // The text is the same on both sides from here on.
+        let [kind, other_kind] = [one, other].map(|tokenizer| tokenizer.type_of(id));
+        if kind != other_kind {
+            found.put("type", || (named(id, text), word(kind).to_owned(), word(other_kind).to_owned()));
         }
-        if let Some((a, b)) = scores.map(|(a, b)| (score(a, id), score(b, id)))
-            && a != b
-        {
-            let shown = |score: Option<f64>| score.map_or_else(|| "none".to_owned(), |s| s.to_string());
-            found.put("score", || (name(id), shown(a), shown(b)));
+        if let (Some(scores), Some(other_scores)) = (&one.scores, &other.scores) {
+            let [score, other_score] = [scores, other_scores].map(|scores| score(scores, id));
+            if score != other_score {
+                found.put("score", || (named(id, text), or_none(score), or_none(other_score)));
+            }
         }
     }
     if one.scores.is_some() != other.scores.is_some() {
-        let shown = |of: &Tokenizer| if of.scores.is_some() { "stated" } else { "none" }.to_owned();
-        found.put("scores", || (String::new(), shown(one), shown(other)));
+        let [shown, other_shown] =
+            [one, other].map(|tokenizer| or_none(tokenizer.scores.as_ref().map(|_| "stated")));
+        found.put("scores", || (String::new(), shown, other_shown));
     }
+}
+
+fn score(scores: &[f64], id: u32) -> Option<f64> {
+    scores.get(usize::try_from(id).ok()?).copied()
+}
+
+/// A token as an item of a field.
+fn named(id: u32, text: Option<&str>) -> String {
+    format!("of token {id} `{}`", escape(text.unwrap_or_default(), SHOWN))
 }
 
 /// Compares what lists and flags of the core do not say; unless `all`, only what both state.
@@ -95,11 +100,9 @@ fn unstated(one: &Tokenizer, other: &Tokenizer, found: &mut Differences, all: bo
         found.unless_same("further ends", "", &one.ends, &other.ends);
         found.unless_same("number of pieces", "", &one.n_pieces, &other.n_pieces);
         found.unless_same("pre-tokenizer's name", "", &one.pre, &other.pre);
-        let size = |of: &Tokenizer| {
-            of.charsmap.as_ref().map_or("none".to_owned(), |map| format!("{} bytes", map.len()))
-        };
         if one.charsmap != other.charsmap {
-            found.put("map", || ("of normalization".to_owned(), size(one), size(other)));
+            let of = "of normalization".to_owned();
+            found.put("map", || (of, map_size(&one.charsmap), map_size(&other.charsmap)));
         }
     }
     for (field, a, b) in [
@@ -124,26 +127,25 @@ struct Flags<'f> {
 
 impl Flags<'_> {
     fn compare<T: PartialEq + Debug>(&mut self, field: &'static str, one: &Option<T>, other: &Option<T>) {
-        let shown =
-            |value: &Option<T>| value.as_ref().map_or("none".to_owned(), |value| format!("{value:?}"));
         if one != other && (self.all || one.is_some() && other.is_some()) {
-            self.found.put(field, || (String::new(), shown(one), shown(other)));
+            let [shown, other_shown] =
+                [one, other].map(|value| or_none(value.as_ref().map(|value| format!("{value:?}"))));
+            self.found.put(field, || (String::new(), shown, other_shown));
         }
     }
 }
 
 /// Compares the tokens that are matched in a text before anything else, and their flags.
 fn added(one: &Tokenizer, other: &Tokenizer, found: &mut Differences, all: bool) {
-    let by_id = |of: &Tokenizer| -> BTreeMap<u32, AddedToken> {
-        of.added.iter().map(|added| (added.id, *added)).collect()
-    };
-    let (of_one, of_other) = (by_id(one), by_id(other));
-    let new = of_other.keys().filter(|id| !of_one.contains_key(id));
-    for id in of_one.keys().chain(new) {
-        let (a, b) = (of_one.get(id), of_other.get(id));
-        if a != b && (all || a.is_some() && b.is_some()) {
+    let [by_id, other_by_id] = [one, other].map(|tokenizer| {
+        tokenizer.added.iter().map(|added| (added.id, *added)).collect::<BTreeMap<u32, AddedToken>>()
+    });
+    let new = other_by_id.keys().filter(|id| !by_id.contains_key(id));
+    for id in by_id.keys().chain(new) {
+        let [token, other_token] = [&by_id, &other_by_id].map(|tokens| tokens.get(id));
+        if token != other_token && (all || token.is_some() && other_token.is_some()) {
             let text = escape(one.token(*id).or(other.token(*id)).unwrap_or_default(), SHOWN);
-            found.put("added token", || (format!("{id} `{text}`"), shown(a), shown(b)));
+            found.put("added token", || (format!("{id} `{text}`"), shown(token), shown(other_token)));
         }
     }
 }
@@ -191,11 +193,9 @@ fn definition(
             }
         }
         _ => found.put(field, || {
-            let shown = |value: Option<&Json>| match value {
-                None => "none".to_owned(),
-                Some(value) => escape(&value.to_string(), SHOWN),
-            };
-            (path.strip_prefix('/').unwrap_or_default().to_owned(), shown(one), shown(other))
+            let [value, other_value] =
+                [one, other].map(|value| or_none(value.map(|value| escape(&value.to_string(), SHOWN))));
+            (path.strip_prefix('/').unwrap_or_default().to_owned(), value, other_value)
         }),
     }
 }

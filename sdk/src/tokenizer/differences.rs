@@ -65,8 +65,8 @@ impl Differences {
 
     /// Fields with more differences than are listed, and how many more.
     pub fn unlisted(&self) -> impl Iterator<Item = (&'static str, usize)> {
-        let more = |(field, n): (&&'static str, &usize)| (*field, n.saturating_sub(Differences::LISTED));
-        self.counts.iter().map(more).filter(|(_, n)| *n > 0)
+        let more = self.counts.iter().map(|(field, n)| (*field, n.saturating_sub(Differences::LISTED)));
+        more.filter(|(_, n)| *n > 0)
     }
 
     /// Returns whether the field has a difference.
@@ -105,11 +105,12 @@ impl Differences {
         other: &BTreeMap<String, T>,
         show: impl Fn(&T) -> String,
     ) {
-        let shown = |value: Option<&T>| value.map_or_else(|| "none".to_owned(), &show);
         for name in names(one, other) {
-            let (a, b) = (one.get(name), other.get(name));
-            if a != b {
-                self.put(field, || (format!("`{}`", escape(name, SHOWN)), shown(a), shown(b)));
+            let [value, other_value] = [one, other].map(|values| values.get(name));
+            if value != other_value {
+                self.put(field, || {
+                    (quoted(Some(name)), or_none(value.map(&show)), or_none(other_value.map(&show)))
+                });
             }
         }
     }
@@ -117,26 +118,23 @@ impl Differences {
     /// Compares chat templates by name; two long ones are shown from where they part.
     pub(super) fn templates(&mut self, one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) {
         for name in names(one, other) {
-            let (a, b) = (one.get(name), other.get(name));
-            if a == b {
+            let [template, other_template] = [one, other].map(|templates| templates.get(name));
+            if template == other_template {
                 continue;
             }
-            let shared = match (a, b) {
+            let shared = match (template, other_template) {
                 (Some(a), Some(b)) => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
                 _ => 0,
             };
             let from = if shared > SHARED { shared } else { 0 };
-            let shown = |text: Option<&String>| match text {
-                None => "none".to_owned(),
-                Some(text) => {
-                    let rest: String = text.chars().skip(from).take(SHOWN + 1).collect();
-                    format!("`{}`", escape(&rest, SHOWN))
-                }
-            };
             self.put("chat template", || {
                 let place =
                     if from == 0 { String::new() } else { format!(" from character {} on", from + 1) };
-                (format!("`{}`{place}", escape(name, SHOWN)), shown(a), shown(b))
+                let [template, other_template] = [template, other_template].map(|text| {
+                    let rest = text.map(|text| text.chars().skip(from).take(SHOWN + 1).collect::<String>());
+                    quoted(rest.as_deref())
+                });
+                (quoted(Some(name)) + &place, template, other_template)
             });
         }
     }
@@ -146,23 +144,42 @@ impl Differences {
     pub(super) fn merges(&mut self, lists: [&[(u32, u32)]; 2], texts: [&dyn Fn(u32) -> String; 2]) {
         let [one, other] = lists;
         let first = one.iter().zip(other).take_while(|(a, b)| a == b).count();
-        let (left, right) = (&one[first..], &other[first..]);
+        let [left, right] = [&one[first..], &other[first..]];
         let last = match left.len() == right.len() {
             true => 0,
             false => left.iter().rev().zip(right.iter().rev()).take_while(|(a, b)| a == b).count(),
         };
-        let (left, right) = (&left[..left.len() - last], &right[..right.len() - last]);
-        let shown = |side: usize, merge: Option<&(u32, u32)>| match merge {
-            Some(&(a, b)) => format!("`{}` + `{}` ({a}, {b})", texts[side](a), texts[side](b)),
-            None => "none".to_owned(),
-        };
+        let [left, right] = [left, right].map(|merges| &merges[..merges.len() - last]);
+        let [left_text, right_text] = texts;
         for at in 0..left.len().max(right.len()) {
-            let (a, b) = (left.get(at), right.get(at));
-            if a != b {
-                self.put("merge", || ((first + at).to_string(), shown(0, a), shown(1, b)));
+            let [merge, other_merge] = [left, right].map(|merges| merges.get(at));
+            if merge != other_merge {
+                self.put("merge", || {
+                    let place = (first + at).to_string();
+                    (place, merge_in_words(merge, left_text), merge_in_words(other_merge, right_text))
+                });
             }
         }
     }
+}
+
+fn merge_in_words(merge: Option<&(u32, u32)>, text: &dyn Fn(u32) -> String) -> String {
+    or_none(merge.map(|&(a, b)| format!("`{}` + `{}` ({a}, {b})", text(a), text(b))))
+}
+
+/// A value for display, `none` where there is none.
+pub fn or_none(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+}
+
+/// A text for display.
+pub fn quoted(text: Option<&str>) -> String {
+    or_none(text.map(|text| format!("`{}`", escape(text, SHOWN))))
+}
+
+/// The size of a map of normalization, for display.
+pub fn map_size(map: &Option<Vec<u8>>) -> String {
+    or_none(map.as_ref().map(|map| format!("{} bytes", map.len())))
 }
 
 /// The names of both, each once, in order.

@@ -3,7 +3,7 @@
 use super::{AddedToken, Kind, Parts, SCHEMA, Spelling, TokenType, Tokenizer};
 use crate::{Error, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 const KINDS: [(&str, Kind); 3] =
     [("bpe", Kind::Bpe), ("unigram", Kind::Unigram), ("wordpiece", Kind::WordPiece)];
@@ -12,31 +12,31 @@ const SPELLINGS: [(&str, Spelling); 3] =
 
 /// See [`Tokenizer::to_json`].
 pub fn to_json(parts: &Parts) -> Vec<u8> {
-    let mut out = Map::new();
-    let mut put = |key: &str, value: Json| drop(out.insert(key.to_owned(), value));
-    put("schema", SCHEMA.into());
-    put("kind", name_of(&KINDS, parts.kind).into());
-    put("spelling", name_of(&SPELLINGS, parts.spelling).into());
-    put("vocab_size", parts.vocab_size.into());
+    let mut json = json!({
+        "schema": SCHEMA,
+        "kind": name_of(&KINDS, parts.kind),
+        "spelling": name_of(&SPELLINGS, parts.spelling),
+        "vocab_size": parts.vocab_size,
+    });
     if let Some(n) = parts.n_pieces {
-        put("n_pieces", n.into());
+        json["n_pieces"] = n.into();
     }
-    put("tokens", parts.tokens.iter().map(|text| Json::from(text.as_deref())).collect());
-    put("types", parts.types.iter().map(|kind| Json::from(kind.number())).collect());
+    json["tokens"] = parts.tokens.iter().map(|text| Json::from(text.as_deref())).collect();
+    json["types"] = parts.types.iter().map(|kind| Json::from(kind.number())).collect();
     if let Some(scores) = &parts.scores {
-        put("scores", scores.iter().map(|score| Json::from(*score)).collect());
+        json["scores"] = scores.iter().map(|score| Json::from(*score)).collect();
     }
     if !parts.merges.is_empty() {
-        put("merges", parts.merges.iter().flat_map(|(a, b)| [*a, *b]).map(Json::from).collect());
+        json["merges"] = parts.merges.iter().flat_map(|(a, b)| [*a, *b]).map(Json::from).collect();
     }
     if !parts.added.is_empty() {
-        put("added_tokens", parts.added.iter().map(added_to_json).collect());
+        json["added_tokens"] = parts.added.iter().map(added_to_json).collect();
     }
     if !parts.ends.is_empty() {
-        put("ends", parts.ends.iter().copied().map(Json::from).collect());
+        json["ends"] = parts.ends.iter().copied().map(Json::from).collect();
     }
     if !parts.notes.is_empty() {
-        put("notes", parts.notes.iter().map(|note| Json::from(note.as_str())).collect());
+        json["notes"] = parts.notes.iter().map(|note| Json::from(note.as_str())).collect();
     }
     let ids = parts.special.iter().map(|(name, id)| (name.clone(), Json::from(*id))).collect();
     let add = parts.add.iter().map(|(name, yes)| (name.clone(), Json::from(*yes))).collect();
@@ -69,10 +69,10 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
     ];
     for (key, value) in rest {
         if let Some(value) = value {
-            put(key, value);
+            json[key] = value;
         }
     }
-    Json::Object(out).to_string().into_bytes()
+    json.to_string().into_bytes()
 }
 
 fn object(list: Map<String, Json>) -> Option<Json> {
@@ -223,19 +223,20 @@ impl Keys {
 }
 
 fn added_from_json(json: &Json) -> Option<AddedToken> {
-    let flag = |key: &str| match json.get(key) {
-        None => Some(false),
-        Some(value) => value.as_bool(),
-    };
     Some(AddedToken {
         id: json.get("id")?.as_u64().and_then(narrow)?,
-        special: flag("special")?,
-        lstrip: flag("lstrip")?,
-        rstrip: flag("rstrip")?,
-        normalized: flag("normalized")?,
-        single_word: flag("single_word")?,
-        outside_model: flag("outside_model")?,
+        special: stated_flag(json, "special")?,
+        lstrip: stated_flag(json, "lstrip")?,
+        rstrip: stated_flag(json, "rstrip")?,
+        normalized: stated_flag(json, "normalized")?,
+        single_word: stated_flag(json, "single_word")?,
+        outside_model: stated_flag(json, "outside_model")?,
     })
+}
+
+/// A flag that is false where it is not stated.
+fn stated_flag(json: &Json, key: &str) -> Option<bool> {
+    json.get(key).map_or(Some(false), Json::as_bool)
 }
 
 fn pairs(ids: Vec<u32>) -> Result<Vec<(u32, u32)>> {

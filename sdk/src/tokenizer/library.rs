@@ -86,16 +86,18 @@ pub fn added_token(parts: &Parts, added: &AddedToken, with_id: bool) -> Json {
     Json::Object(map)
 }
 
+fn vocabulary(tokenizer: &Tokenizer) -> Map<String, Json> {
+    library_vocabulary(tokenizer).map(|(id, text)| (text.to_owned(), Json::from(id))).collect()
+}
+
 fn model(tokenizer: &Tokenizer) -> Json {
     let unk = tokenizer.unk.and_then(|id| tokenizer.token(id));
-    let vocabulary = || -> Map<String, Json> {
-        library_vocabulary(tokenizer).map(|(id, text)| (text.to_owned(), Json::from(id))).collect()
-    };
     match tokenizer.kind {
         Kind::Bpe => {
-            let text = |id: u32| tokenizer.token(id).unwrap_or_default();
-            let merges = library_merges(tokenizer);
-            let merges: Vec<Json> = merges.iter().map(|(a, b)| json!([text(*a), text(*b)])).collect();
+            let mut merges = Vec::new();
+            for (left, right) in library_merges(tokenizer).iter() {
+                merges.push([left, right].map(|id| tokenizer.token(*id).unwrap_or_default()));
+            }
             json!({
                 "type": "BPE",
                 "dropout": null,
@@ -105,7 +107,7 @@ fn model(tokenizer: &Tokenizer) -> Json {
                 "fuse_unk": tokenizer.fuse_unk,
                 "byte_fallback": tokenizer.byte_fallback,
                 "ignore_merges": tokenizer.ignore_merges,
-                "vocab": vocabulary(),
+                "vocab": vocabulary(tokenizer, &outside),
                 "merges": merges,
             })
         }
@@ -114,7 +116,7 @@ fn model(tokenizer: &Tokenizer) -> Json {
             "unk_token": unk.unwrap_or(UNKNOWN_WORD),
             "continuing_subword_prefix": tokenizer.continuing_prefix.as_deref().unwrap_or(CONTINUING),
             "max_input_chars_per_word": tokenizer.max_word_chars.unwrap_or(WORD_CHARS),
-            "vocab": vocabulary(),
+            "vocab": vocabulary(tokenizer),
         }),
         Kind::Unigram => json!({
             "type": "Unigram",

@@ -108,16 +108,24 @@ pub fn merges_of_scores(parts: &Parts) -> Option<Vec<(u32, u32)>> {
 fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
     let outside: HashSet<u32> =
         parts.added.iter().filter(|added| added.outside_model).map(|added| added.id).collect();
-    let mergeable = |id: u32| {
-        matches!(parts.type_of(id), TokenType::Normal | TokenType::UserDefined) && !outside.contains(&id)
-    };
-    let ids: HashMap<&str, u32> =
-        parts.each().filter(|(id, _)| mergeable(*id)).map(|(id, text)| (text, id)).collect();
+    let mut mergeable = Vec::new();
+    for (id, text) in parts.each() {
+        if matches!(parts.type_of(id), TokenType::Normal | TokenType::UserDefined) && !outside.contains(&id) {
+            mergeable.push((text, id));
+        }
+    }
+    let ids: HashMap<&str, u32> = mergeable.iter().copied().collect();
     let mut all = Vec::new();
-    for (id, text) in parts.each().filter(|(id, text)| mergeable(*id) && text.len() <= MAX_PIECE) {
-        let cuts = text.char_indices().skip(1);
-        let mut pairs: Vec<(u32, u32)> =
-            cuts.filter_map(|(at, _)| Some((*ids.get(&text[..at])?, *ids.get(&text[at..])?))).collect();
+    for (text, id) in mergeable {
+        if text.len() > MAX_PIECE {
+            continue;
+        }
+        let mut pairs = Vec::new();
+        for (at, _) in text.char_indices().skip(1) {
+            if let (Some(left), Some(right)) = (ids.get(&text[..at]), ids.get(&text[at..])) {
+                pairs.push((*left, *right));
+            }
+        }
         if !pairs.is_empty() {
             pairs.sort_unstable();
             all.push((id, pairs));
@@ -154,11 +162,12 @@ mod tests {
             std::iter::once("<s>").chain(pieces.iter().copied()).map(|t| Some(t.to_owned())).collect();
         let mut types = vec![TokenType::Normal; tokens.len()];
         types[0] = TokenType::Control;
-        let id = |text: &str| {
-            u32::try_from(tokens.iter().position(|t| t.as_deref() == Some(text)).unwrap()).unwrap()
-        };
-        let merges = merges.iter().map(|(a, b)| (id(a), id(b))).collect();
+        let merges = merges.iter().map(|(a, b)| (id(&tokens, a), id(&tokens, b))).collect();
         Parts { spelling: Spelling::SentencePiece, types, merges, tokens, ..Parts::default() }
+    }
+
+    fn id(tokens: &[Option<String>], text: &str) -> u32 {
+        u32::try_from(tokens.iter().position(|t| t.as_deref() == Some(text)).unwrap()).unwrap()
     }
 
     const TRAINED: [&str; 5] = ["ab", "abc", "a", "b", "c"];

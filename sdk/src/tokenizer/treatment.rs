@@ -58,34 +58,36 @@ impl Treatment {
 
     /// Adds the effect of one step.
     fn take(&mut self, step: &Json, parts: &Parts) {
-        let text = |pointer: &str| step.pointer(pointer).and_then(Json::as_str);
-        match (text("/type").unwrap_or_default(), text("/content"), text("/pattern/String")) {
+        let kind = text(step, "/type").unwrap_or_default();
+        match (kind, text(step, "/content"), text(step, "/pattern/String")) {
             // Two steps put two spaces.
             ("Prepend" | "Metaspace", ..)
                 if self.space_first != SpaceFirst::Never && scheme(step) != SpaceFirst::Never =>
             {
                 self.others.push(step.clone());
             }
-            ("Prepend", ..) if text("/prepend").is_some_and(is_space) => {
+            ("Prepend", ..) if text(step, "/prepend").is_some_and(is_space) => {
                 self.space_first = SpaceFirst::Always
             }
             ("Replace", Some(MARK), Some(" ")) => self.marks_spaces = true,
-            ("Replace", Some(one), _) if text("/pattern/Regex") == Some(RUNS) && is_space(one) => {
+            ("Replace", Some(space), _)
+                if text(step, "/pattern/Regex") == Some(RUNS) && is_space(space) =>
+            {
                 self.squeezes = true;
-                self.marks_spaces |= one == MARK;
+                self.marks_spaces |= space == MARK;
             }
             ("Precompiled", ..) => {
-                let map = text("/precompiled_charsmap").and_then(|map| BASE64_STANDARD.decode(map).ok());
+                let map = text(step, "/precompiled_charsmap").and_then(|map| BASE64_STANDARD.decode(map).ok());
                 self.charsmap = map.filter(|map| !map.is_empty());
             }
             ("WhitespaceSplit", ..) => self.squeezes = true,
             // Part of squeezing if another step does the rest.
             ("Strip", ..) => {}
-            ("Replace", Some(""), _) if text("/pattern/Regex") == Some(ENDS) => {}
+            ("Replace", Some(""), _) if text(step, "/pattern/Regex") == Some(ENDS) => {}
             // Once every space is replaced, this splits nothing.
             ("Split", _, Some(" ")) if self.marks_spaces => {}
             // Another mark than SentencePiece's.
-            ("Metaspace", ..) if text("/replacement").is_some_and(|mark| mark != MARK) => {
+            ("Metaspace", ..) if text(step, "/replacement").is_some_and(|mark| mark != MARK) => {
                 self.space_first = scheme(step);
                 self.others.push(step.clone());
             }
@@ -122,6 +124,10 @@ pub const RUNS: &str = " {2,}";
 fn is_strip(step: &Json) -> bool {
     step.get("type").is_some_and(|kind| kind == "Strip")
         || step.pointer("/pattern/Regex").is_some_and(|pattern| pattern == ENDS)
+}
+
+fn text<'a>(step: &'a Json, pointer: &str) -> Option<&'a str> {
+    step.pointer(pointer).and_then(Json::as_str)
 }
 
 fn is_space(text: &str) -> bool {
@@ -174,6 +180,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn metaspace(scheme: &str, split: bool) -> Json {
+        json!({"type": "Metaspace", "replacement": MARK, "prepend_scheme": scheme, "split": split})
+    }
+
     fn of(normalizer: Json, pre_tokenizer: Json) -> Treatment {
         let parts = Parts {
             spelling: Spelling::SentencePiece,
@@ -190,7 +200,6 @@ mod tests {
     fn two_ways_to_say_it_are_one() {
         let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": MARK});
         let prepend = json!({"type": "Prepend", "prepend": MARK});
-        let metaspace = |scheme: &str, split: bool| json!({"type": "Metaspace", "replacement": MARK, "prepend_scheme": scheme, "split": split});
         let plain = of(json!({"type": "Sequence", "normalizers": [prepend, replace]}), Json::Null);
         assert_eq!(
             (plain.space_first, plain.marks_spaces, plain.squeezes),
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn members_of_sequences_are_steps_and_sequences_are_none() {
-        let (a, b, c) = (json!({"type": "NFC"}), json!({"type": "Fuse"}), json!({"type": "Strip"}));
+        let [a, b, c] = ["NFC", "Fuse", "Strip"].map(|kind| json!({"type": kind}));
         let inner = json!({"type": "Sequence", "decoders": [b, Json::Null]});
         for key in SEQUENCES {
             let all = json!({"type": "Sequence", key: [a, inner, c]});

@@ -71,7 +71,7 @@ impl<'p> Checks<'p> {
     }
 
     fn columns(&self, slice: &Slice) -> Result<Columns> {
-        let (value, first, width) = (index(slice.value), index(slice.first), index(slice.width));
+        let [value, first, width] = [slice.value, slice.first, slice.width].map(index);
         let Some(spec) = self.values.get(value) else {
             return Err(Error::invalid_argument(format!("there is no value {value}")));
         };
@@ -185,7 +185,8 @@ impl<'p> Checks<'p> {
     }
 
     fn head_linear(&self, linear: &HeadLinear) -> Result<()> {
-        let (x, out) = (self.columns(&linear.x)?, self.columns(&linear.out)?);
+        let x = self.columns(&linear.x)?;
+        let out = self.columns(&linear.out)?;
         same_rows(&[&x, &out])?;
         apart(&out, &x, "the input")?;
         let given = divided(x.width, linear.heads, "heads")?;
@@ -221,7 +222,8 @@ impl<'p> Checks<'p> {
         of_batch(&[&x, &out])?;
         same_or_apart(&out, &x, "the input")?;
         let width = divided(x.width, rope.heads, "heads")?;
-        let (first, pairs) = (index(rope.first), rope.frequencies.len());
+        let first = index(rope.first);
+        let pairs = rope.frequencies.len();
         if pairs == 0 || first.checked_add(2 * pairs).is_none_or(|end| end > width) {
             return Err(Error::invalid_argument(format!(
                 "{pairs} pairs from element {first} on are not within a head of {width} elements"
@@ -246,7 +248,8 @@ impl<'p> Checks<'p> {
 
     fn attention(&self, attention: &Attention) -> Result<()> {
         let state = self.state(attention.state)?;
-        let (heads, key_heads) = (attention.heads, state.heads);
+        let heads = attention.heads;
+        let key_heads = state.heads;
         if heads == 0 || heads % key_heads != 0 {
             return Err(Error::invalid_argument(format!("{heads} heads cannot share {key_heads} key heads")));
         }
@@ -257,10 +260,11 @@ impl<'p> Checks<'p> {
         let Some(views) = self.views[index(attention.state)] else {
             return Err(Error::invalid_argument("no operation before it stores the keys of its state"));
         };
-        let (view, value, key) = (attention.value_first, state.value, state.key);
-        if views && view.checked_add(value).is_none_or(|end| end > key) {
+        let view = attention.value_first;
+        if views && view.checked_add(state.value).is_none_or(|end| end > state.key) {
             return Err(Error::invalid_argument(format!(
-                "values of {value} elements from {view} on are not within keys of {key}"
+                "values of {} elements from {view} on are not within keys of {}",
+                state.value, state.key
             )));
         }
         let slopes = attention.slopes.len();
@@ -275,12 +279,13 @@ impl<'p> Checks<'p> {
     }
 
     fn route(&self, route: &Route) -> Result<()> {
-        let (scores, out) = (self.columns(&route.scores)?, self.columns(&route.out)?);
+        let scores = self.columns(&route.scores)?;
+        let out = self.columns(&route.out)?;
         same_rows(&[&scores, &out])?;
         apart(&out, &scores, "the scores")?;
         let used = out.width / 2;
         let size = divided(scores.width, route.groups, "groups")?;
-        let (groups, groups_used) = (index(route.groups), index(route.groups_used));
+        let [groups, groups_used] = [route.groups, route.groups_used].map(index);
         let reachable = if groups_used == 0 { scores.width } else { groups_used.min(groups) * size };
         if out.width % 2 != 0 || used == 0 || used > reachable || groups_used > groups {
             return Err(Error::invalid_argument(format!(
@@ -292,7 +297,7 @@ impl<'p> Checks<'p> {
     }
 
     fn expert_linear(&self, linear: &ExpertLinear) -> Result<()> {
-        let (experts, used) = (index(linear.experts), index(linear.used));
+        let [experts, used] = [linear.experts, linear.used].map(index);
         if experts == 0 || used == 0 || used > experts {
             return Err(Error::invalid_argument(format!("cannot choose {used} of {experts} experts")));
         }
@@ -315,7 +320,8 @@ impl<'p> Checks<'p> {
 
     fn rows_of_experts(&self, part: &WeightPart, experts: usize, given: usize, width: usize) -> Result<()> {
         let WeightShape { rows, columns } = self.weight(part.weight)?;
-        let (stride, first) = (rows / experts, index(part.first_row));
+        let stride = rows / experts;
+        let first = index(part.first_row);
         if rows % experts != 0 || columns != given || first.checked_add(width).is_none_or(|end| end > stride)
         {
             return Err(Error::invalid_argument(format!(
@@ -347,7 +353,8 @@ impl<'p> Checks<'p> {
     }
 
     fn binary(&self, binary: &Binary) -> Result<()> {
-        let (a, b) = (self.columns(&binary.a)?, self.columns(&binary.b)?);
+        let a = self.columns(&binary.a)?;
+        let b = self.columns(&binary.b)?;
         let out = self.columns_of(&binary.out, a.width, "the result")?;
         if b.width != 1 {
             self.columns_of(&binary.b, a.width, "the second")?;

@@ -101,7 +101,8 @@ mod tests {
             if !value.is_finite() {
                 continue;
             }
-            let rounded = [0x7fff, 0x8000, 0x8001].map(|rest| to_bf16(f32::from_bits(value.to_bits() | rest)));
+            let rounded =
+                [0x7fff, 0x8000, 0x8001].map(|rest| to_bf16(f32::from_bits(value.to_bits() | rest)));
             assert_eq!(rounded, [bits, bits + (bits & 1), bits + 1], "{bits:04x}");
         }
     }

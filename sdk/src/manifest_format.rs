@@ -360,7 +360,8 @@ mod tests {
         assert_eq!(format.options[0].kind, OptionKind::Choice(vec!["big".into(), "little".into()]));
         assert_eq!(format.dialect, DialectRule::Prefers("hf".into()));
         assert_eq!(format.bookkeeping, ["size", "cut"]);
-        let keys = [("name", "str"), ("of:it", "[u8]")].map(|(name, kind)| (name.to_owned(), kind.to_owned()));
+        let keys =
+            [("name", "str"), ("of:it", "[u8]")].map(|(name, kind)| (name.to_owned(), kind.to_owned()));
         assert_eq!(format.keys, keys);
         assert_eq!((&format.parts[..], format.folder), (&["a".to_owned(), "b".to_owned()][..], true));
         assert_eq!(format.aliases, ["ty"]);

@@ -58,10 +58,10 @@ extern "C" fn new_reader<P: Export>(format: RStr<'_>) -> R<ReaderObject> {
 
 extern "C" fn new_writer<P: Export>(format: RStr<'_>) -> R<WriterObject> {
     guard::plugin_wire("making its writer", || {
-        let lacks = || lacks("writer", format.as_str());
-        let writer = (P::decl().writer)(format.as_str()).ok_or_else(lacks)?;
+        let format = format.as_str();
+        let writer = (P::decl().writer)(format).ok_or_else(|| lacks("writer", format))?;
         let mut formats = Manifest::parse(P::decl().manifest)?.formats.into_iter();
-        let manifest = formats.find(|known| known.id == format.as_str()).ok_or_else(lacks)?;
+        let manifest = formats.find(|known| known.id == format).ok_or_else(|| lacks("writer", format))?;
         Ok(WriterObject::from_value(ToWireWriter::new(writer, manifest), TD_Opaque))
     })
 }

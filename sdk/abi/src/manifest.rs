@@ -162,10 +162,6 @@ pub fn parse(section: &[u8], big_endian: bool) -> Result<(Head, usize)> {
         let bytes = [fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]];
         if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     };
-    let word = |from: usize, to: usize| {
-        let bytes = fixed[from..to].split(|byte| *byte == 0).next().unwrap_or_default();
-        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| wrong("has a head that is not UTF-8"))
-    };
     let head_len = number(8);
     let text_len = number(12);
     if text_len > TEXT_LIMIT {
@@ -182,12 +178,18 @@ pub fn parse(section: &[u8], big_endian: bool) -> Result<(Head, usize)> {
         unwinds: flags & UNWINDS != 0,
         debug_assertions: flags & DEBUG_ASSERTIONS != 0,
         wire_hash: number(28),
-        abi_stable: word(32, 48)?,
-        target: word(48, 96)?,
-        rustc: word(96, 160)?,
+        abi_stable: word(&fixed[32..48])?,
+        target: word(&fixed[48..96])?,
+        rustc: word(&fixed[96..160])?,
         text: text.to_owned(),
     };
     Ok((head, end))
+}
+
+/// A text that zeros may follow.
+fn word(bytes: &[u8]) -> Result<String> {
+    let word = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    std::str::from_utf8(word).map(str::to_owned).map_err(|_| wrong("has a head that is not UTF-8"))
 }
 
 #[cfg(test)]

@@ -287,6 +287,9 @@ mod tests {
         let twice = [&declared[..], &whole].concat();
         assert_eq!(Program::from_bytes(&twice).unwrap_err().message(), "`values` is declared twice");
         let late = [&whole[declared.len()..], &declared].concat();
-        assert_eq!(Program::from_bytes(&late).unwrap_err().message(), "`values` is declared after an operation");
+        assert_eq!(
+            Program::from_bytes(&late).unwrap_err().message(),
+            "`values` is declared after an operation"
+        );
     }
 }

@@ -169,7 +169,8 @@ fn charsmaps(want: &Option<Vec<u8>>, have: &Option<Vec<u8>>, found: &mut Differe
 
 /// Compares what is done to a text before tokenization.
 fn treatments(want: &Treatment, have: &Treatment, found: &mut Differences) {
-    let [want_space, have_space] = [want, have].map(|treatment| (treatment.space_first, treatment.space_once));
+    let [want_space, have_space] =
+        [want, have].map(|treatment| (treatment.space_first, treatment.space_once));
     found.unless_same("treatment", "of the space before a text", &want_space, &have_space);
     found.unless_same("treatment", "of runs of spaces", &want.squeezes, &have.squeezes);
     found.unless_same("treatment", "of spaces", &want.marks_spaces, &have.marks_spaces);

@@ -70,14 +70,13 @@ impl Treatment {
                 self.space_first = SpaceFirst::Always
             }
             ("Replace", Some(MARK), Some(" ")) => self.marks_spaces = true,
-            ("Replace", Some(space), _)
-                if text(step, "/pattern/Regex") == Some(RUNS) && is_space(space) =>
-            {
+            ("Replace", Some(space), _) if text(step, "/pattern/Regex") == Some(RUNS) && is_space(space) => {
                 self.squeezes = true;
                 self.marks_spaces |= space == MARK;
             }
             ("Precompiled", ..) => {
-                let map = text(step, "/precompiled_charsmap").and_then(|map| BASE64_STANDARD.decode(map).ok());
+                let map =
+                    text(step, "/precompiled_charsmap").and_then(|map| BASE64_STANDARD.decode(map).ok());
                 self.charsmap = map.filter(|map| !map.is_empty());
             }
             ("WhitespaceSplit", ..) => self.squeezes = true,

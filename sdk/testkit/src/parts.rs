@@ -135,13 +135,17 @@ fn check_names(part: &Part, model: &Model) -> Result<()> {
     }
 }
 
+/// Bytes of a part as those of the whole source.
+fn moved(bytes: &Bytes, part: &Option<Part>) -> Bytes {
+    match (bytes, part) {
+        (Bytes::Extent(extent), Some(part)) => Bytes::Extent(outward(part, *extent)),
+        _ => bytes.clone(),
+    }
+}
+
 /// Pushes a piece's model into the merged one.
 fn push(piece: &Piece, source: &dyn Source, sink: &mut ModelBuilder<'_>) -> Result<()> {
     let Piece { model, part, .. } = piece;
-    let moved = |bytes: &Bytes| match (bytes, part) {
-        (Bytes::Extent(extent), Some(part)) => Bytes::Extent(outward(part, *extent)),
-        _ => bytes.clone(),
-    };
     for tensor in &model.tensors {
         let payload = match (&tensor.payload, part) {
             (Payload::Extent { extent, view }, Some(part)) => {
@@ -159,15 +163,15 @@ fn push(piece: &Piece, source: &dyn Source, sink: &mut ModelBuilder<'_>) -> Resu
             };
             sink.foreign_file(&foreign.format, &name, file.n_tensors)?;
             for (key, value) in &file.typed {
-                sink.foreign(key, Value { kind: value.kind, bytes: moved(&value.bytes) })?;
+                sink.foreign(key, Value { kind: value.kind, bytes: moved(&value.bytes, part) })?;
             }
             if let Some(verbatim) = &file.verbatim {
-                sink.verbatim(moved(verbatim))?;
+                sink.verbatim(moved(verbatim, part))?;
             }
         }
     }
     for Asset { name, bytes } in &model.assets {
-        sink.asset(name, moved(bytes))?;
+        sink.asset(name, moved(bytes, part))?;
     }
     // What a part says of itself does not replace what the whole says.
     if part.is_none() {

@@ -52,20 +52,19 @@ pub(crate) fn stored_extents(
     open: &dyn OpenModel,
     source: &dyn Source,
 ) -> Result<Vec<(u32, u64, u64)>> {
-    let mut found = Vec::new();
-    let mut push = |extent: &Extent| found.extend(extent.end().map(|end| (extent.file, extent.offset, end)));
+    let mut extents = Vec::new();
     for (tensor, facts) in (0..).zip(&model.tensors) {
         match &facts.payload {
-            Payload::Extent { extent, .. } => push(extent),
+            Payload::Extent { extent, .. } => extents.push(*extent),
             Payload::Blocks { .. } => {
                 let mut blocks = Blocks { found: Vec::new(), raw: 0, len: facts.payload_len()?, source };
                 open.blocks(source, tensor, &mut blocks)?;
-                blocks.found.iter().for_each(|(extent, _)| push(extent));
+                extents.extend(blocks.found.iter().map(|(extent, _)| *extent));
             }
             _ => {}
         }
     }
-    Ok(found)
+    Ok(extents.iter().filter_map(|extent| Some((extent.file, extent.offset, extent.end()?))).collect())
 }
 
 fn size(len: u64) -> Result<usize> {
@@ -96,19 +95,22 @@ fn exact(bytes: Vec<u8>, len: u64) -> Result<Vec<u8>> {
     Err(Error::malformed(format!("the payload has {} bytes, dtype and shape need {len}", bytes.len())))
 }
 
+fn outside(stored: &[u8]) -> Error {
+    Error::malformed(format!("a view reaches past its {} bytes", stored.len()))
+}
+
 /// Collects the elements of a strided view in row-major order.
 fn gather(tensor: &Tensor, view: &View, stored: &[u8], len: u64) -> Result<Vec<u8>> {
     let width = u64::from(tensor.dtype.require()?.block_bytes);
-    let outside = || Error::malformed(format!("a view reaches past its {} bytes", stored.len()));
     let mut out = Vec::with_capacity(size(len)?);
     let mut index = vec![0; tensor.shape.len()];
     while (out.len() as u64) < len {
         let mut steps = index.iter().zip(&view.strides);
         let at = steps
             .try_fold(view.start, |at, (&i, &stride): (&u64, &u64)| at.checked_add(i.checked_mul(stride)?));
-        let start = at.and_then(|at| at.checked_mul(width)).ok_or_else(outside)?;
-        let range = size(start)?..size(start.checked_add(width).ok_or_else(outside)?)?;
-        out.extend_from_slice(stored.get(range).ok_or_else(outside)?);
+        let start = at.and_then(|at| at.checked_mul(width)).ok_or_else(|| outside(stored))?;
+        let end = start.checked_add(width).ok_or_else(|| outside(stored))?;
+        out.extend_from_slice(stored.get(size(start)?..size(end)?).ok_or_else(|| outside(stored))?);
         for (i, &dim) in index.iter_mut().zip(&tensor.shape).rev() {
             *i += 1;
             if *i < dim {

@@ -115,6 +115,10 @@ impl ModelFixture {
     }
 }
 
+fn seeded(name: &str, shape: &[u64], center: f32) -> SeededTensor {
+    SeededTensor { name: name.to_owned(), dtype: DType::BF16, shape: shape.to_vec(), center }
+}
+
 impl Decoder {
     fn config(&self) -> Value {
         let (architecture, model_type) =
@@ -139,34 +143,37 @@ impl Decoder {
 
     fn tensors(&self) -> Vec<SeededTensor> {
         let kv = self.hidden / self.heads * self.kv_heads;
-        let mut found = Vec::new();
-        let mut add = |name: String, shape: &[u64], center| {
-            found.push(SeededTensor { name, dtype: DType::BF16, shape: shape.to_vec(), center });
-        };
-        add("model.embed_tokens.weight".to_owned(), &[self.vocabulary, self.hidden], 0.0);
-        add("model.norm.weight".to_owned(), &[self.hidden], 1.0);
+        let matrix = [self.vocabulary, self.hidden];
+        let mut tensors = vec![
+            seeded("model.embed_tokens.weight", &matrix, 0.0),
+            seeded("model.norm.weight", &[self.hidden], 1.0),
+        ];
         if !self.qwen {
-            add("lm_head.weight".to_owned(), &[self.vocabulary, self.hidden], 0.0);
+            tensors.push(seeded("lm_head.weight", &matrix, 0.0));
         }
         for layer in 0..self.layers {
-            let mut add = |name: &str, shape: &[u64], center| {
-                add(format!("model.layers.{layer}.{name}"), shape, center)
-            };
+            let layer = format!("model.layers.{layer}");
             for (letter, rows) in [("q", self.hidden), ("k", kv), ("v", kv)] {
-                add(&format!("self_attn.{letter}_proj.weight"), &[rows, self.hidden], 0.0);
+                let projection = format!("{layer}.self_attn.{letter}_proj");
+                tensors.push(seeded(&format!("{projection}.weight"), &[rows, self.hidden], 0.0));
                 if self.qwen {
-                    add(&format!("self_attn.{letter}_proj.bias"), &[rows], 0.0);
+                    tensors.push(seeded(&format!("{projection}.bias"), &[rows], 0.0));
                 }
             }
-            add("self_attn.o_proj.weight", &[self.hidden, self.hidden], 0.0);
-            add("mlp.gate_proj.weight", &[self.feed_forward, self.hidden], 0.0);
-            add("mlp.up_proj.weight", &[self.feed_forward, self.hidden], 0.0);
-            add("mlp.down_proj.weight", &[self.hidden, self.feed_forward], 0.0);
-            add("input_layernorm.weight", &[self.hidden], 1.0);
-            add("post_attention_layernorm.weight", &[self.hidden], 1.0);
+            for (name, rows, columns) in [
+                ("self_attn.o_proj", self.hidden, self.hidden),
+                ("mlp.gate_proj", self.feed_forward, self.hidden),
+                ("mlp.up_proj", self.feed_forward, self.hidden),
+                ("mlp.down_proj", self.hidden, self.feed_forward),
+            ] {
+                tensors.push(seeded(&format!("{layer}.{name}.weight"), &[rows, columns], 0.0));
+            }
+            for name in ["input_layernorm", "post_attention_layernorm"] {
+                tensors.push(seeded(&format!("{layer}.{name}.weight"), &[self.hidden], 1.0));
+            }
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        found
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        tensors
     }
 
     fn checkpoint(&self) -> Checkpoint {

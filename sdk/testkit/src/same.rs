@@ -43,18 +43,18 @@ pub(crate) fn same_tensors(wanted: &Content<'_>, found: &Content<'_>) -> Result<
         return Err(Error::failed(format!("{n} tensors became {m}")));
     }
     for (index, tensor) in wanted.model.tensors.iter().enumerate() {
-        let differs = |what: String| Error::failed(what).tensor(&tensor.name);
         let there = found.model.tensors.iter().position(|t| t.name == tensor.name);
-        let there = there.ok_or_else(|| differs("it is not in the result".into()))?;
+        let there = there.ok_or_else(|| Error::failed("it is not in the result").tensor(&tensor.name))?;
         let [a, b] = [tensor, &found.model.tensors[there]].map(|t| format!("{} {:?}", t.dtype, t.shape));
         if a != b {
-            return Err(differs(format!("{a} became {b}")));
+            return Err(Error::failed(format!("{a} became {b}")).tensor(&tensor.name));
         }
         let a = (wanted.payload)(index)?;
         let b = (found.payload)(there)?;
         if a != b {
             let at = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
-            return Err(differs(format!("its payload differs at byte {at} of {}", a.len())));
+            let message = format!("its payload differs at byte {at} of {}", a.len());
+            return Err(Error::failed(message).tensor(&tensor.name));
         }
     }
     Ok(())

@@ -24,11 +24,10 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 pub fn weight_bytes(seed: u64, name: &str, dtype: DType, shape: &[u64], center: f32) -> Result<Vec<u8>> {
     let count = checked_elements(shape)?;
     let state = fnv1a(name) ^ seed.wrapping_mul(GOLDEN);
-    let value = |i: u64| center + spread(state, i);
     let encode: &dyn Fn(u64, &mut Vec<u8>) = match dtype {
-        DType::F32 => &|i, out| out.extend_from_slice(&value(i).to_le_bytes()),
-        DType::F16 => &|i, out| out.extend_from_slice(&to_f16(value(i)).to_le_bytes()),
-        DType::BF16 => &|i, out| out.extend_from_slice(&to_bf16(value(i)).to_le_bytes()),
+        DType::F32 => &|i, out| out.extend_from_slice(&(center + spread(state, i)).to_le_bytes()),
+        DType::F16 => &|i, out| out.extend_from_slice(&to_f16(center + spread(state, i)).to_le_bytes()),
+        DType::BF16 => &|i, out| out.extend_from_slice(&to_bf16(center + spread(state, i)).to_le_bytes()),
         DType::I32 => &|i, out| out.extend_from_slice(&i.to_le_bytes()[..4]),
         DType::I64 => &|i, out| out.extend_from_slice(&i.to_le_bytes()),
         DType::F8_E4M3 => &|i, out| out.push(mixed(state, i).to_be_bytes()[0] >> 1 & 0x7e),

@@ -10,6 +10,7 @@ use apr_sdk::{
 };
 use std::collections::HashSet;
 use zip::read::{ArchiveOffset, Config};
+use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 /// The fewest bytes an entry takes up in the central directory.
@@ -188,7 +189,6 @@ fn named(name: &str, error: Error) -> Error {
 }
 
 fn read_entry(source: &dyn Source, entry: &Entry, limits: &Limits) -> Result<Vec<u8>> {
-    let too_long = || Error::limit(format!("entry `{}` is too long for memory", escape(&entry.name, 120)));
     let mut out = Vec::new();
     let mut inflate = Inflate::new(entry);
     let mut crc = crc32fast::Hasher::new();
@@ -196,8 +196,11 @@ fn read_entry(source: &dyn Source, entry: &Entry, limits: &Limits) -> Result<Vec
         let done = out.len() as u64;
         let piece = (entry.raw_len - done).min(PIECE);
         limits.budget.charge(piece)?;
-        out.resize(usize::try_from(done + piece).map_err(|_| too_long())?, 0);
-        let piece_at = usize::try_from(done).map_err(|_| too_long())?;
+        let len = usize::try_from(done + piece).map_err(|_| {
+            Error::limit(format!("entry `{}` is too long for memory", escape(&entry.name, 120)))
+        })?;
+        let piece_at = out.len();
+        out.resize(len, 0);
         match entry.method {
             Method::Stored => {
                 source.read_at(entry.data.file, entry.data.offset + done, &mut out[piece_at..])?;
@@ -287,9 +290,12 @@ impl Listed {
 /// the safe side, not measured.
 const RECORD_COST: usize = 1024;
 
+fn refused(error: ZipError) -> Error {
+    Error::malformed(format!("the central directory: {error}"))
+}
+
 /// The entries of the central directory, each with the offset of its record.
 fn list(window: &mut Window<'_>, count: usize, limits: &Limits) -> Result<Vec<(Listed, u64)>> {
-    let refused = |e: zip::result::ZipError| Error::malformed(format!("the central directory: {e}"));
     let config = Config { archive_offset: ArchiveOffset::Known(0) };
     let archive = ZipArchive::with_config(config, window).map_err(refused)?;
     if archive.has_duplicate_names() {

@@ -243,8 +243,9 @@ impl Laid {
 /// Plugin if an entry's holes are incomplete; any error from the sink.
 pub fn patch(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
     let mut places: HashMap<u32, [Option<(u32, u64)>; 2]> = HashMap::new();
-    let ours = || written.holes.iter().filter_map(|hole| Some((hole, hole.id.checked_sub(FIRST_HOLE)?)));
-    for (hole, number) in ours() {
+    let ours: Vec<_> =
+        written.holes.iter().filter_map(|hole| Some((hole, hole.id.checked_sub(FIRST_HOLE)?))).collect();
+    for (hole, number) in &ours {
         let place = places.entry(number / PER_ENTRY).or_default();
         match number % PER_ENTRY {
             DATA_START => place[0] = Some((hole.file, hole.offset)),
@@ -253,7 +254,10 @@ pub fn patch(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
         }
         sink.fill(hole.id, &[])?;
     }
-    for (hole, number) in ours().filter(|(_, number)| number % PER_ENTRY > DATA_END) {
+    for (hole, number) in ours {
+        if number % PER_ENTRY <= DATA_END {
+            continue;
+        }
         let Some([Some((file, start)), Some((_, end))]) = places.get(&(number / PER_ENTRY)) else {
             return Err(Error::plugin(format!("hole {} has no data that it is the CRC-32 of", hole.id)));
         };

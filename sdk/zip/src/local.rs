@@ -39,14 +39,16 @@ pub(crate) fn data_start(
     limits: &Limits,
 ) -> Result<u64> {
     let at = central.header;
-    let malformed = |message: String| Error::malformed(message).at(at);
-    let room = limit.checked_sub(at).filter(|&room| room >= LOCAL_LEN as u64);
-    let room = room.ok_or_else(|| malformed("no local header fits before the central directory".into()))?;
+    let room = limit
+        .checked_sub(at)
+        .filter(|&room| room >= LOCAL_LEN as u64)
+        .ok_or_else(|| Error::malformed("no local header fits before the central directory").at(at))?;
     // A local name of another length is another name, so this is the header's size without extra fields.
     let fixed = LOCAL_LEN as u64 + central.name.len() as u64;
     let header = read(source, file, at, fixed.min(room), limits)?;
     if !header.starts_with(&LOCAL) {
-        return Err(malformed("the central directory points here, but there is no local header".into()));
+        let message = "the central directory points here, but there is no local header";
+        return Err(Error::malformed(message).at(at));
     }
     let flags = u16_at(&header, 6);
     if flags & (ENCRYPTED | PATCH | MASKED) != 0 {
@@ -56,31 +58,34 @@ pub(crate) fn data_start(
     }
     if usize::from(u16_at(&header, 26)) != central.name.len() || header.get(LOCAL_LEN..) != Some(central.name)
     {
-        return Err(malformed("the local header has another name than the central directory".into()));
+        return Err(Error::malformed("the local header has another name than the central directory").at(at));
     }
     let method = u16_at(&header, 8);
     if method != central.method {
-        return Err(malformed(format!(
+        return Err(Error::malformed(format!(
             "the local header says method {method}, the central directory {}",
             central.method
-        )));
+        ))
+        .at(at));
     }
     let extra_len = u64::from(u16_at(&header, 28));
     let start = fixed + extra_len;
     match start.checked_add(central.stored_len) {
         Some(end) if end <= room => {}
         _ => {
-            return Err(malformed(format!(
+            return Err(Error::malformed(format!(
                 "the entry takes {start} and {} bytes, {room} are left before the central directory",
                 central.stored_len
-            )));
+            ))
+            .at(at));
         }
     }
-    let said = (u32_at(&header, 14), u32_at(&header, 18), u32_at(&header, 22));
-    if flags & DESCRIPTOR != 0 && said == (0, 0, 0) {
+    let sum = u32_at(&header, 14);
+    let mut stored_len = u32_at(&header, 18);
+    let mut raw_len = u32_at(&header, 22);
+    if flags & DESCRIPTOR != 0 && (sum, stored_len, raw_len) == (0, 0, 0) {
         return Ok(at + start);
     }
-    let (sum, mut stored_len, mut raw_len) = said;
     if stored_len == 0xffff_ffff || raw_len == 0xffff_ffff {
         let extra = read(source, file, at + fixed, extra_len, limits)?;
         let mut numbers = field(&extra, ZIP64).unwrap_or_default();
@@ -92,17 +97,16 @@ pub(crate) fn data_start(
         }
     }
     // If a descriptor follows, some writers leave some of these 0.
-    let agrees = |said: u64, truth: u64| said == truth || flags & DESCRIPTOR != 0 && said == 0;
-    if agrees(sum, central.crc32.into())
-        && agrees(stored_len, central.stored_len)
-        && agrees(raw_len, central.raw_len)
-    {
+    let local = [sum, stored_len, raw_len];
+    let told = [central.crc32.into(), central.stored_len, central.raw_len];
+    if local.iter().zip(told).all(|(local, told)| *local == told || flags & DESCRIPTOR != 0 && *local == 0) {
         return Ok(at + start);
     }
-    Err(malformed(format!(
+    Err(Error::malformed(format!(
         "the local header says CRC-32 {sum:08x}, {stored_len} bytes stored, {raw_len} raw; the central directory {:08x}, {}, {}",
         central.crc32, central.stored_len, central.raw_len
-    )))
+    ))
+    .at(at))
 }
 
 /// The data of the extra field `id`.

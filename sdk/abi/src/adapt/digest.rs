@@ -9,20 +9,23 @@ use apr_sdk::{Digest, DigestForm, Digests, Error, Result, Sum};
 /// # Errors
 /// Unsupported for a digest or form that this version of the wire lacks.
 pub(crate) fn sum_to_wire(sum: Sum) -> Result<(DigestNumber, FormNumber)> {
-    let lacks = || Error::unsupported(format!("{sum} cannot cross the interface"));
     let digest = match sum.digest {
         Digest::Crc32 => DigestNumber::CRC32,
         Digest::Crc32c => DigestNumber::CRC32C,
         Digest::Sha256 => DigestNumber::SHA256,
-        _ => return Err(lacks()),
+        _ => return Err(lacks(sum)),
     };
     let form = match sum.form {
         DigestForm::Bytes => FormNumber::BYTES,
         DigestForm::Hex => FormNumber::HEX,
         DigestForm::Masked => FormNumber::MASKED,
-        _ => return Err(lacks()),
+        _ => return Err(lacks(sum)),
     };
     Ok((digest, form))
+}
+
+fn lacks(sum: Sum) -> Error {
+    Error::unsupported(format!("{sum} cannot cross the interface"))
 }
 
 /// Converts a digest and its form from the wire.

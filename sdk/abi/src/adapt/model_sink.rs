@@ -99,21 +99,21 @@ pub(crate) fn tensor_to_wire<'a>(
 /// Plugin for an unknown payload kind or byte order, or options that are not pairs.
 pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'a>> {
     let name = wire.name.as_str();
-    let unknown = |what: &str| Err(Error::plugin(format!("gave a tensor an unknown {what}")).tensor(name));
-    let view = |endian| View { strides: wire.strides.to_vec(), start: wire.start, endian };
     let payload = match wire.payload {
-        PayloadNumber::EXTENT => Payload::Extent {
-            extent: Extent::new(wire.file, wire.offset, wire.len),
-            view: match wire.order {
+        PayloadNumber::EXTENT => {
+            let endian = match wire.order {
                 ByteOrder::PLAIN => None,
-                ByteOrder::LITTLE => Some(view(Endian::Little)),
-                ByteOrder::BIG => Some(view(Endian::Big)),
-                _ => return unknown("byte order"),
-            },
-        },
+                ByteOrder::LITTLE => Some(Endian::Little),
+                ByteOrder::BIG => Some(Endian::Big),
+                _ => return Err(Error::plugin("gave a tensor an unknown byte order").tensor(name)),
+            };
+            let view =
+                endian.map(|endian| View { strides: wire.strides.to_vec(), start: wire.start, endian });
+            Payload::Extent { extent: Extent::new(wire.file, wire.offset, wire.len), view }
+        }
         PayloadNumber::BLOCKS => Payload::Blocks { codec: codec_from_wire(wire.codec, &wire.options)? },
         PayloadNumber::SEQUENTIAL => Payload::Sequential,
-        _ => return unknown("kind of payload"),
+        _ => return Err(Error::plugin("gave a tensor an unknown kind of payload").tensor(name)),
     };
     Ok(TensorDecl { name, dtype: DType(wire.dtype.0), shape: wire.shape.as_slice(), payload })
 }

@@ -168,15 +168,6 @@ fn to_factored(bytes: &[u8]) -> Result<FactoredType> {
         factor: (0, false),
         input: None,
     };
-    // A tensor's number, and in the lowest bit whether it is a divisor.
-    let scale = |value: &[u8]| {
-        let number = number(value)?;
-        let tensor = usize::try_from(number >> 1);
-        Ok::<_, Error>((
-            tensor.map_err(|_| Error::plugin("a number of a tensor is too large"))?,
-            number & 1 == 1,
-        ))
-    };
     for (key, value) in read(bytes)? {
         match key {
             "weight" => factored.weight = to_index(value)?,
@@ -186,8 +177,8 @@ fn to_factored(bytes: &[u8]) -> Result<FactoredType> {
             "rows" => factored.rows.rows = number(value)?,
             "row_len" => factored.rows.row_len = number(value)?,
             "evidence" => factored.evidence.push(to_index(value)?),
-            "factor" => factored.factor = scale(value)?,
-            "input" => factored.input = Some(scale(value)?),
+            "factor" => factored.factor = to_factor(value)?,
+            "input" => factored.input = Some(to_factor(value)?),
             _ => {}
         }
     }
@@ -239,6 +230,14 @@ fn push_number(out: &mut Vec<u8>, name: &str, number: u64) {
 
 fn to_index(value: &[u8]) -> Result<usize> {
     usize::try_from(number(value)?).map_err(|_| Error::plugin("a number of a tensor is too large"))
+}
+
+/// A tensor's number, and in the lowest bit whether it is a divisor.
+fn to_factor(value: &[u8]) -> Result<(usize, bool)> {
+    let number = number(value)?;
+    let tensor =
+        usize::try_from(number >> 1).map_err(|_| Error::plugin("a number of a tensor is too large"))?;
+    Ok((tensor, number & 1 == 1))
 }
 
 fn to_dtype(value: &[u8]) -> Result<DType> {

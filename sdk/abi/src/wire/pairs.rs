@@ -27,12 +27,15 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(&str, &[u8])>> {
 }
 
 fn field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
-    let cut = || Error::plugin("names and values on the wire end too early");
-    let (len, after) = rest.split_first_chunk::<8>().ok_or_else(cut)?;
-    let len = usize::try_from(u64::from_le_bytes(*len)).map_err(|_| cut())?;
-    let (field, after) = after.split_at_checked(len).ok_or_else(cut)?;
+    let (len, after) = rest.split_first_chunk::<8>().ok_or_else(cut_off)?;
+    let len = usize::try_from(u64::from_le_bytes(*len)).map_err(|_| cut_off())?;
+    let (field, after) = after.split_at_checked(len).ok_or_else(cut_off)?;
     *rest = after;
     Ok(field)
+}
+
+fn cut_off() -> Error {
+    Error::plugin("names and values on the wire end too early")
 }
 
 /// Decodes a value as text.

@@ -71,9 +71,9 @@ fn carried_back(subject: &Subject<'_>, reader: &dyn Reader, writer: &dyn Writer,
         same_tensors(&Content { model: &renamed, ..wanted }, found)?;
         for foreign in &model.foreign {
             let keys = foreign.files.iter().flat_map(|file| file.typed.iter().map(|(key, _)| key));
-            let said = keys.into_iter().any(|key| rendered.notes.iter().any(|note| note.contains(key)));
+            let noted = keys.into_iter().any(|key| rendered.notes.iter().any(|note| note.contains(key)));
             // What the summary says is no silent loss.
-            has_metadata(&wanted, found, &foreign.format).map_err(|e| match said {
+            has_metadata(&wanted, found, &foreign.format).map_err(|e| match noted {
                 true => Error::unsupported(e.message()),
                 false => {
                     Error::failed(format!("{}; refuse it, or say so in a note with the key", e.message()))
@@ -196,26 +196,28 @@ fn known_keys(subject: &Subject<'_>) -> Result<Vec<Case>> {
 fn metadata(subject: &Subject<'_>) -> Result<Vec<Case>> {
     let carries = &subject.manifest.carries;
     let base = base_dtype(subject);
-    let tensor = || ModelFixture::new().tensor("t", base, &shape_of(base, 1));
+    let tensor = ModelFixture::new().tensor("t", base, &shape_of(base, 1))?;
     let mut cases = Vec::new();
     for (key, value) in generate::values(|word| carries.metadata_type(word)) {
         let what = format!("metadata like `{key}`");
-        let model = tensor()?.foreign(subject.id(), &key, value);
+        let model = tensor.clone().foreign(subject.id(), &key, value);
         cases.push(Case { may_refuse: true, ..Case::new(what, model) });
     }
     if carries.foreign != ForeignCarrier::None {
-        let values = generate::values(|_| true).into_iter();
-        let model = values.fold(tensor()?, |model, (key, value)| model.foreign(STRANGER, &key, value));
+        let mut model = tensor.clone();
+        for (key, value) in generate::values(|_| true) {
+            model = model.foreign(STRANGER, &key, value);
+        }
         let keep = carries.foreign == ForeignCarrier::Keep;
         let foreign = if keep { ForeignPolicy::Keep } else { ForeignPolicy::Default };
         cases.push(Case { foreign, ..Case::new("other formats' metadata", model) });
     }
     if carries.tokenizer {
-        cases.push(Case::new("a tokenizer", tensor()?.tokenizer(r#"{"schema":1}"#)));
+        cases.push(Case::new("a tokenizer", tensor.clone().tokenizer(r#"{"schema":1}"#)));
     }
     if carries.assets {
         let long: Vec<u8> = generate::Random::new(7).bytes(100_000);
-        let model = tensor()?.asset("README.md", "# Model\n").asset("sub/data.bin", long).asset("empty", "");
+        let model = tensor.asset("README.md", "# Model\n").asset("sub/data.bin", long).asset("empty", "");
         cases.push(Case::new("companion files", model));
     }
     Ok(cases)

@@ -2,8 +2,21 @@
 
 use crate::same::same_index;
 use crate::subject::{about, guarded};
-use crate::{Subject, Verdict, carried, write};
-use apr_sdk::{Error, Result};
+use crate::{Opened, Subject, Verdict, carried, write};
+use apr_sdk::{Error, MemorySource, Result, Writer};
+
+fn write_guarded(
+    subject: &Subject<'_>,
+    writer: &dyn Writer,
+    opened: &Opened,
+    source: &MemorySource,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    let carries = &subject.manifest.carries;
+    let request = subject.request();
+    guarded(|| {
+        write(writer, carries, &opened.model, source, &|index| opened.payload(index, source), &request)
+    })?
+}
 
 pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
     let (reader, models) = match subject.reading()? {
@@ -21,17 +34,10 @@ pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
         let Some(writer) = subject.writer.filter(|_| carried(subject.manifest, &first.model).is_ok()) else {
             continue;
         };
-        let payload = |index| first.payload(index, &source);
-        let make = || {
-            guarded(|| {
-                write(writer, &subject.manifest.carries, &first.model, &source, &payload, &subject.request())
-            })
-            .and_then(|r| r)
-        };
-        let a = about(fixture, || "writing".into(), make())?;
-        let b = about(fixture, || "writing".into(), make())?;
-        if a != b {
-            let odd = a.iter().zip(&b).find(|(a, b)| a != b).map_or("?", |(a, _)| a.0.as_str());
+        let files = about(fixture, || "writing".into(), write_guarded(subject, writer, &first, &source))?;
+        let again = about(fixture, || "writing".into(), write_guarded(subject, writer, &first, &source))?;
+        if files != again {
+            let odd = files.iter().zip(&again).find(|(a, b)| a != b).map_or("?", |(a, _)| a.0.as_str());
             let message = format!(
                 "written twice, `{odd}` differs: nothing may come from the clock, chance or a hash order"
             );

@@ -64,11 +64,11 @@ fn cases(subject: &Subject<'_>) -> Result<Vec<Case>> {
     let carries = &subject.manifest.carries;
     let base = base_dtype(subject);
     let shape = shape_of(base, 1);
-    let one = |name: &str| ModelFixture::new().tensor(name, base, &shape);
     let mut cases = Vec::new();
     if carries.one_tensor {
         cases.push(Case::new("no tensor", ModelFixture::new()));
-        cases.push(Case::new("two tensors", one("a")?.tensor("b", base, &shape)?));
+        let model = ModelFixture::new().tensor("a", base, &shape)?.tensor("b", base, &shape)?;
+        cases.push(Case::new("two tensors", model));
     }
     for row in DType::ALL.iter().filter(|row| !carries.dtype(row.name)) {
         let model = ModelFixture::new().tensor("t", row.dtype, &shape_of(row.dtype, 1))?;
@@ -86,15 +86,18 @@ fn cases(subject: &Subject<'_>) -> Result<Vec<Case>> {
         cases.push(Case::new("dimensions of size 0", zero_size(base, carries.max_dims)?));
     }
     if carries.max_name_bytes < 65_535 {
-        cases.push(Case::new("a longer name", one(&"n".repeat(carries.max_name_bytes + 1))?));
+        let name = "n".repeat(carries.max_name_bytes + 1);
+        cases.push(Case::new("a longer name", ModelFixture::new().tensor(&name, base, &shape)?));
     }
     for name in ["a\0b", "a\nb"] {
-        if carried(subject.manifest, &one(name)?.build()?.0).is_err() {
-            cases.push(Case::new(format!("the name {name:?}"), one(name)?));
+        let model = ModelFixture::new().tensor(name, base, &shape)?;
+        if carried(subject.manifest, &model.build()?.0).is_err() {
+            cases.push(Case::new(format!("the name {name:?}"), model));
         }
     }
     if !carries.metadata_type("u32") {
-        let model = one("t")?.foreign(subject.id(), "kit.u32", Value::from_u32(1));
+        let model = ModelFixture::new().tensor("t", base, &shape)?;
+        let model = model.foreign(subject.id(), "kit.u32", Value::from_u32(1));
         cases.push(Case::new("metadata of type u32", model));
     }
     Ok(cases)

@@ -39,13 +39,16 @@ pub(super) fn round_trip(subject: &Subject<'_>) -> Result<Verdict> {
 
 /// Refuses fixtures that differ and are not excepted, and those that are excepted and do not differ.
 fn promised(subject: &Subject<'_>, identical: &[String], different: &[(String, String)]) -> Result<()> {
-    let excepted = |name: &String| subject.except.contains(&name.as_str());
-    let broken: Vec<_> = different.iter().filter(|(name, _)| !excepted(name)).collect();
-    if !broken.is_empty() {
-        let shown: Vec<_> = broken.iter().map(|(name, difference)| format!("{name}: {difference}")).collect();
-        return Err(Error::failed(format!("not byte-identical: {}", shown.join("; "))));
+    let mut broken = Vec::new();
+    for (name, difference) in different {
+        if !subject.except.contains(&name.as_str()) {
+            broken.push(format!("{name}: {difference}"));
+        }
     }
-    match identical.iter().find(|name| excepted(name)) {
+    if !broken.is_empty() {
+        return Err(Error::failed(format!("not byte-identical: {}", broken.join("; "))));
+    }
+    match identical.iter().find(|name| subject.except.contains(&name.as_str())) {
         Some(name) => Err(Error::failed(format!(
             "{name} is byte-identical although it is excepted: take it off the list"
         ))),
@@ -63,9 +66,10 @@ fn one(
     opened: &Opened,
 ) -> Result<std::result::Result<(), String>> {
     let request = request(subject, fixture, opened);
-    let payload = |index| opened.payload(index, source);
-    let files =
-        guarded(|| write(writer, &subject.manifest.carries, &opened.model, source, &payload, &request))??;
+    let carries = &subject.manifest.carries;
+    let files = guarded(|| {
+        write(writer, carries, &opened.model, source, &|index| opened.payload(index, source), &request)
+    })??;
     let result = Fixture { name: fixture.name.clone(), files };
     let result_source = result.source();
     let again = subject.open(reader, &result_source)?;

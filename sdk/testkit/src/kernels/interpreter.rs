@@ -54,19 +54,23 @@ fn softmax(scores: &mut [f64]) {
 /// A row of heads as a cache keeps it. The codes of Q8_0 are those of ggml's reference: elements times the inverse of
 /// the scale as F32, halves away from zero.
 fn cached(row: &[f64], width: usize, dtype: DType) -> Vec<f64> {
-    let f16 = |x: f64| f64::from(half::from_f16(half::to_f16(x as f32)));
     match dtype {
-        DType::F16 => row.iter().map(|x| f16(*x)).collect(),
+        DType::F16 => row.iter().map(|x| f16(*x as f32)).collect(),
         DType::Q8_0 => row
             .chunks(width)
             .flat_map(|head| head.chunks(32))
             .flat_map(|block| {
                 let d = block.iter().fold(0f32, |most, x| most.max((*x as f32).abs())) / 127.0;
-                block.iter().map(move |x| f64::from((*x as f32 * (1.0 / d)).round()) * f16(f64::from(d)))
+                block.iter().map(move |x| f64::from((*x as f32 * (1.0 / d)).round()) * f16(d))
             })
             .collect(),
         _ => row.to_vec(),
     }
+}
+
+/// A value as F16 keeps it.
+fn f16(x: f32) -> f64 {
+    f64::from(half::from_f16(half::to_f16(x)))
 }
 
 impl<'a> Interpreter<'a> {
@@ -78,6 +82,11 @@ impl<'a> Interpreter<'a> {
 
     fn vector(&self, weight: Option<u32>) -> Option<Vec<f64>> {
         weight.map(|weight| self.weights[weight as usize].data.iter().map(|x| f64::from(*x)).collect())
+    }
+
+    /// Number of rows of a value.
+    fn rows(&self, slice: &Slice) -> usize {
+        self.values[slice.value as usize].len()
     }
 
     fn get(&self, slice: &Slice, row: usize) -> Vec<f64> {
@@ -130,10 +139,9 @@ impl<'a> Interpreter<'a> {
     }
 
     fn operation(&mut self, operation: &Operation, batch: &Batch<'_>, sequences: &[u32]) -> Result<()> {
-        let count = |this: &Self, slice: &Slice| this.values[slice.value as usize].len();
         match operation {
             Operation::Embed(op) => {
-                for row in 0..count(self, &op.out) {
+                for row in 0..self.rows(&op.out) {
                     let index = match op.index {
                         RowIndex::TOKEN => batch.ids()[row],
                         RowIndex::POSITION => batch.positions()[row],
@@ -155,7 +163,7 @@ impl<'a> Interpreter<'a> {
             Operation::Norm(op) => {
                 let gain = self.vector(op.gain);
                 let bias = self.vector(op.bias);
-                for row in 0..count(self, &op.x) {
+                for row in 0..self.rows(&op.x) {
                     let mut x = self.get(&op.x, row);
                     let width = x.len() / op.heads as usize;
                     for (head, x) in x.chunks_mut(width).enumerate() {
@@ -163,16 +171,20 @@ impl<'a> Interpreter<'a> {
                         let mean = if op.kind == NormKind::LAYER { x.iter().sum::<f64>() / n } else { 0.0 };
                         let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
                         for (i, x) in x.iter_mut().enumerate() {
-                            let at = |v: &Vec<f64>| if v.len() == width { v[i] } else { v[head * width + i] };
+                            // Gains and biases are those of one head, or of all.
+                            let gain =
+                                gain.as_ref().map_or(1.0, |gain| gain[(head * width + i) % gain.len()]);
+                            let bias =
+                                bias.as_ref().map_or(0.0, |bias| bias[(head * width + i) % bias.len()]);
                             *x = (*x - mean) / (variance + f64::from(op.epsilon)).sqrt();
-                            *x = *x * gain.as_ref().map_or(1.0, at) + bias.as_ref().map_or(0.0, at);
+                            *x = *x * gain + bias;
                         }
                     }
                     self.set(&op.out, row, &x);
                 }
             }
             Operation::Linear(op) => {
-                for row in 0..count(self, &op.x) {
+                for row in 0..self.rows(&op.x) {
                     let x = self.get(&op.x, row);
                     let residual = op.residual.as_ref().map(|residual| self.get(residual, row));
                     for part in &op.parts {
@@ -189,7 +201,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::HeadLinear(op) => {
-                for row in 0..count(self, &op.x) {
+                for row in 0..self.rows(&op.x) {
                     let x = self.get(&op.x, row);
                     let given = x.len() / op.heads as usize;
                     let width = op.out.width as usize / op.heads as usize;
@@ -200,7 +212,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::Activate(op) => {
-                for row in 0..count(self, &op.gate) {
+                for row in 0..self.rows(&op.gate) {
                     let gate = self.get(&op.gate, row);
                     let up = op.up.as_ref().map(|up| self.get(up, row));
                     let alpha = f64::from(op.alpha);
@@ -230,7 +242,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::Rope(op) => {
-                for row in 0..count(self, &op.x) {
+                for row in 0..self.rows(&op.x) {
                     let mut x = self.get(&op.x, row);
                     let width = x.len() / op.heads as usize;
                     let pairs = op.frequencies.len();
@@ -253,7 +265,7 @@ impl<'a> Interpreter<'a> {
             }
             Operation::Append(op) => {
                 let state = self.cache(op.state)?;
-                for row in 0..count(self, &op.key) {
+                for row in 0..self.rows(&op.key) {
                     let key = cached(&self.get(&op.key, row), state.key as usize, state.dtype);
                     let value = op.value.as_ref().map(|value| self.get(value, row)).unwrap_or_default();
                     let value = cached(&value, state.value as usize, state.dtype);
@@ -267,7 +279,7 @@ impl<'a> Interpreter<'a> {
             Operation::Attention(op) => self.attention(op, batch)?,
             Operation::Route(op) => self.route(op),
             Operation::ExpertLinear(op) => {
-                for row in 0..count(self, &op.x) {
+                for row in 0..self.rows(&op.x) {
                     let x = self.get(&op.x, row);
                     let route = self.get(&op.route, row);
                     let used = op.used as usize;
@@ -294,7 +306,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::Combine(op) => {
-                for row in 0..count(self, &op.x) {
+                for row in 0..self.rows(&op.x) {
                     let x = self.get(&op.x, row);
                     let route = self.get(&op.route, row);
                     let width = op.out.width as usize;
@@ -307,7 +319,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::Binary(op) => {
-                for row in 0..count(self, &op.a) {
+                for row in 0..self.rows(&op.a) {
                     let a = self.get(&op.a, row);
                     let b = self.get(&op.b, row);
                     let y = a.iter().enumerate().map(|(i, a)| {
@@ -325,7 +337,7 @@ impl<'a> Interpreter<'a> {
             Operation::Unary(op) => {
                 let a = f64::from(op.a);
                 let b = f64::from(op.b);
-                for row in 0..count(self, &op.x) {
+                for row in 0..self.rows(&op.x) {
                     let mut y = self.get(&op.x, row);
                     for x in &mut y {
                         *x = match op.kind {
@@ -339,14 +351,15 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::Pool(op) => {
-                for output in 0..count(self, &op.out) {
-                    let of = |row: &usize| sequences.get(output) == Some(&batch.sequences()[*row]);
-                    let rows: Vec<usize> = match op.kind {
-                        Pooling::OUTPUTS => vec![batch.outputs()[output] as usize],
-                        Pooling::FIRST => (0..batch.ids().len()).filter(of).take(1).collect(),
-                        Pooling::LAST => (0..batch.ids().len()).rev().filter(of).take(1).collect(),
-                        _ => (0..batch.ids().len()).filter(of).collect(),
-                    };
+                for output in 0..self.rows(&op.out) {
+                    let mut rows: Vec<usize> = (0..batch.ids().len()).collect();
+                    rows.retain(|row| sequences.get(output) == Some(&batch.sequences()[*row]));
+                    match op.kind {
+                        Pooling::OUTPUTS => rows = vec![batch.outputs()[output] as usize],
+                        Pooling::FIRST => rows.truncate(1),
+                        Pooling::LAST => drop(rows.drain(..rows.len().saturating_sub(1))),
+                        _ => {}
+                    }
                     let mut y = vec![0.0; op.x.width as usize];
                     for row in &rows {
                         y.iter_mut()
@@ -361,7 +374,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Operation::Sample(op) => {
-                self.logits = (0..count(self, &op.logits)).map(|row| self.get(&op.logits, row)).collect();
+                self.logits = (0..self.rows(&op.logits)).map(|row| self.get(&op.logits, row)).collect();
             }
             _ => {
                 let name = operation.code().0.name();

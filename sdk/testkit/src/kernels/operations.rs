@@ -52,12 +52,14 @@ pub fn norm(subject: &Subject) -> Result<()> {
             let weights =
                 [table(77), Floats::gain(&mut random, of[gain]), Floats::random(&mut random, 1, of[bias])];
             let x = slice(0, 0, 77);
-            let norm = |x, out, gain, bias| {
-                Norm { x, out, kind, gain, bias, epsilon: 1e-3, heads: heads as u32 }.into()
-            };
             let out = slice(1, 2, 77);
-            let operations =
-                vec![norm(x, out, Some(1), Some(2)), norm(x, x, None, None), norm(out, x, Some(1), None)];
+            let heads = heads as u32;
+            let norm = Norm { x, out, kind, gain: Some(1), bias: Some(2), epsilon: 1e-3, heads };
+            let operations = vec![
+                norm.clone().into(),
+                Norm { out: x, gain: None, bias: None, ..norm }.into(),
+                Norm { x: out, out: x, bias: None, ..norm }.into(),
+            ];
             judge(subject, &program(&[77, 80], operations), &weights, 4e-6)?;
         }
     }
@@ -101,14 +103,17 @@ pub fn linear_and_head_linear(subject: &Subject) -> Result<()> {
 pub fn activate(subject: &Subject) -> Result<()> {
     for (_, kind) in Activation::ALL {
         let kind = Activation(*kind);
-        let activate = |gate, up, out| Activate { kind, gate, up, out, alpha: 1.7, limit: 0.9 }.into();
         let a = slice(0, 0, 301);
         let b = slice(0, 301, 301);
-        let mut operations =
-            vec![activate(a, Some(b), slice(1, 1, 301)), activate(a, Some(b), b), activate(a, Some(b), a)];
+        let out = slice(1, 1, 301);
+        let mut operations = Vec::new();
+        for out in [out, b, a] {
+            operations.push(Activate { kind, gate: a, up: Some(b), out, alpha: 1.7, limit: 0.9 }.into());
+        }
         if kind != Activation::SWIGLU_CLAMPED {
-            operations.push(activate(b, None, slice(1, 1, 301)));
-            operations.push(activate(b, None, b));
+            for out in [out, b] {
+                operations.push(Activate { kind, gate: b, up: None, out, alpha: 1.7, limit: 0.9 }.into());
+            }
         }
         judge(subject, &program(&[602, 302], operations), &[table(602)], 2e-5)?;
     }
@@ -121,13 +126,13 @@ pub fn activate(subject: &Subject) -> Result<()> {
 /// As [`judge`].
 pub fn rope(subject: &Subject) -> Result<()> {
     for style in [RopeStyle::HALF, RopeStyle::INTERLEAVED] {
-        let rope = |x, out, first, pairs, magnitude| {
-            let frequencies = (0..pairs).map(|i| 10f32.powf(-(i as f32) / 3.0)).collect();
-            Rope { x, out, heads: 3, first, style, frequencies, magnitude }.into()
-        };
         let x = slice(0, 0, 63);
-        let operations =
-            vec![rope(x, slice(1, 1, 63), 0, 10, 1.3), rope(x, x, 4, 7, 1.0), rope(x, x, 0, 10, 1.3)];
+        let mut operations = Vec::new();
+        for (out, first, pairs, magnitude) in [(slice(1, 1, 63), 0, 10, 1.3), (x, 4, 7, 1.0), (x, 0, 10, 1.3)]
+        {
+            let frequencies = (0..pairs).map(|i| 10f32.powf(-(i as f32) / 3.0)).collect();
+            operations.push(Rope { x, out, heads: 3, first, style, frequencies, magnitude }.into());
+        }
         judge(subject, &program(&[63, 64], operations), &[table(63)], 2e-6)?;
     }
     Ok(())
@@ -242,17 +247,15 @@ pub fn experts(subject: &Subject) -> Result<()> {
             let hidden = slice(3, 2, inner * used);
             let out = slice(4, 0, width * used);
             let first = WeightPart { weight: 3, first_row: 2, bias: Some(4), out: hidden };
-            let expert =
-                |x, parts, shared_input| ExpertLinear { x, route, experts, used, shared_input, parts }.into();
-            let combine =
-                |out, residual| Combine { x: slice(4, 0, width * used), route, used, out, residual };
+            let parts = vec![part(5, out)];
+            let sum = slice(5, 0, width);
             let operations = vec![
                 Linear { x, parts: vec![part(1, scores)], residual: None, scale: 1.0 }.into(),
                 Route { scores, out: route, score, normalize, scale: 1.5, bias, groups, groups_used }.into(),
-                expert(x, vec![first], true),
-                expert(hidden, vec![part(5, out)], false),
-                combine(slice(5, 0, width), None).into(),
-                combine(x, Some(x)).into(),
+                ExpertLinear { x, route, experts, used, shared_input: true, parts: vec![first] }.into(),
+                ExpertLinear { x: hidden, route, experts, used, shared_input: false, parts }.into(),
+                Combine { x: out, route, used, out: sum, residual: None }.into(),
+                Combine { x: out, route, used, out: x, residual: Some(x) }.into(),
             ];
             let widths = [width, experts, 2 * used + 1, inner * used + 2, width * used, width];
             judge(subject, &program(&widths, operations), &weights, 3e-6)?;
@@ -270,19 +273,20 @@ pub fn binary_and_unary(subject: &Subject) -> Result<()> {
     let b = slice(0, 270, 270);
     let one = slice(0, 7, 1);
     for (_, kind) in BinaryKind::ALL {
-        let binary = |a, b, out| Binary { kind: BinaryKind(*kind), a, b, out }.into();
-        let out = slice(1, 1, 270);
-        let operations = vec![binary(a, b, out), binary(b, one, b), binary(a, b, b), binary(a, b, a)];
+        let kind = BinaryKind(*kind);
+        let mut operations = Vec::new();
+        for (a, b, out) in [(a, b, slice(1, 1, 270)), (b, one, b), (a, b, b), (a, b, a)] {
+            operations.push(Binary { kind, a, b, out }.into());
+        }
         judge(subject, &program(&[540, 271], operations), &[table(540)], 2e-6)?;
     }
     for (_, kind) in UnaryKind::ALL {
-        let unary = |x, out| Unary { kind: UnaryKind(*kind), x, out, a: -0.7, b: 0.4 }.into();
-        judge(
-            subject,
-            &program(&[540, 271], vec![unary(a, slice(1, 1, 270)), unary(a, a)]),
-            &[table(540)],
-            2e-6,
-        )?;
+        let kind = UnaryKind(*kind);
+        let mut operations = Vec::new();
+        for out in [slice(1, 1, 270), a] {
+            operations.push(Unary { kind, x: a, out, a: -0.7, b: 0.4 }.into());
+        }
+        judge(subject, &program(&[540, 271], operations), &[table(540)], 2e-6)?;
     }
     Ok(())
 }

@@ -27,6 +27,18 @@ pub fn part(weight: u32, out: Slice) -> WeightPart {
     WeightPart { weight, first_row: 0, bias: None, out }
 }
 
+/// Adds a weight, and returns its number.
+fn add(weights: &mut Vec<Floats>, weight: Floats) -> u32 {
+    weights.push(weight);
+    weights.len() as u32 - 1
+}
+
+/// A norm of the small decoder, whose gain is added to the weights.
+fn norm(weights: &mut Vec<Floats>, random: &mut Random, x: Slice, out: Slice) -> Operation {
+    let gain = add(weights, Floats::gain(random, HIDDEN as usize));
+    Norm { x, out, kind: NormKind::RMS, gain: Some(gain), bias: None, epsilon: 1e-6, heads: 1 }.into()
+}
+
 /// A small decoder of the common shape, and its weights: 2 layers, 6 query heads over 2 key heads, with caches of a type. Its
 /// logits are value 6.
 pub fn decoder(random: &mut Random, cache: DType) -> (Program, Vec<Floats>) {
@@ -38,10 +50,6 @@ pub fn decoder(random: &mut Random, cache: DType) -> (Program, Vec<Floats>) {
     let kv = key_heads * head;
     let mut program = Program::default();
     let mut weights = vec![Floats::random(random, VOCABULARY as usize, HIDDEN as usize)];
-    let add = |weights: &mut Vec<Floats>, matrix: Floats| {
-        weights.push(matrix);
-        weights.len() as u32 - 1
-    };
     for width in [HIDDEN, HIDDEN, q + 2 * kv, q, 2 * inner] {
         program.values.push(ValueSpec { width, rows: RowsOf::BATCH });
     }
@@ -54,10 +62,6 @@ pub fn decoder(random: &mut Random, cache: DType) -> (Program, Vec<Floats>) {
     let gated = slice(4, 0, inner);
     let operations = &mut program.operations;
     operations.push(Embed { table: 0, index: RowIndex::TOKEN, offset: 0, scale: 6.0, out: x }.into());
-    let norm = |weights: &mut Vec<Floats>, random: &mut Random, x, out| -> Operation {
-        let gain = add(weights, Floats::gain(random, HIDDEN as usize));
-        Norm { x, out, kind: NormKind::RMS, gain: Some(gain), bias: None, epsilon: 1e-6, heads: 1 }.into()
-    };
     for layer in 0..2 {
         program.states.push(State::Paged(PagedState {
             heads: key_heads,
@@ -216,13 +220,13 @@ pub fn neither_workers_nor_batches_change_the_result(subject: &Subject) -> Resul
                 Batch::new(&ids[rows.clone()], &positions[rows.clone()], &zeros[rows.clone()], &outputs)?;
             last = step(&mut *session, &batch, workers)?;
         }
-        let about = |what: String| format!("workers: {workers}, rows in a batch: {pieces}: {what}");
+        let about = format!("workers: {workers}, rows in a batch: {pieces}");
         let logits = last.logits.concat();
         let first = first.get_or_insert_with(|| logits.iter().map(|x| f64::from(*x)).collect());
         let difference = difference(&logits, first);
-        ensure(difference < bound, || about(format!("logits differ by {difference:e}, not {bound:e}")))?;
+        ensure(difference < bound, || format!("{about}: logits differ by {difference:e}, not {bound:e}"))?;
         bits.judge((workers, pieces), last.bits())
-            .map_err(|error| Error::failed(about(error.message().to_owned())))?;
+            .map_err(|error| Error::failed(format!("{about}: {}", error.message())))?;
     }
     Ok(())
 }
@@ -235,6 +239,14 @@ fn same(what: &str, have: &Given, want: &Given) -> Result<()> {
     ensure(have.bits() == want.bits(), || format!("other bits {what}"))
 }
 
+/// Steps through tokens of one sequence, whose first position is `from`; the last row wants output.
+fn feed(session: &mut dyn Session, workers: usize, sequence: u32, from: u32, ids: &[u32]) -> Result<Given> {
+    let positions: Vec<u32> = (from..).take(ids.len()).collect();
+    let sequences = vec![sequence; ids.len()];
+    let outputs = [ids.len() as u32 - 1];
+    step(session, &Batch::new(ids, &positions, &sequences, &outputs)?, workers)
+}
+
 /// Every command to the states of the decoder's sequences.
 ///
 /// # Errors
@@ -244,22 +256,17 @@ pub fn states_are_copied_trimmed_kept_and_brought_back(subject: &Subject) -> Res
     let cache = subject.cache(DType::Q8_0);
     let (program, weights) = decoder(&mut Random::new(3), cache);
     let mut session = compile(subject.device()?, &program, &weights, &limits())?;
-    let feed = |session: &mut dyn Session, sequence: u32, from: u32, ids: &[u32]| {
-        let positions: Vec<u32> = (from..).take(ids.len()).collect();
-        let sequences = vec![sequence; ids.len()];
-        let outputs = [ids.len() as u32 - 1];
-        let batch = Batch::new(ids, &positions, &sequences, &outputs)?;
-        step(session, &batch, subject.workers(1))
-    };
+    let session = &mut *session;
+    let workers = subject.workers(1);
     let ids: Vec<u32> = (0..70).collect();
-    let whole = feed(&mut *session, 0, 0, &ids)?;
+    let whole = feed(session, workers, 0, 0, &ids)?;
     // A copy goes its own way, and so does the original.
     session.state(&command(StateVerb::COPY, 0, 1, 0))?;
-    let other = feed(&mut *session, 1, 70, &[5, 6])?;
+    let other = feed(session, workers, 1, 70, &[5, 6])?;
     session.state(&command(StateVerb::SNAPSHOT, 0, 9, 0))?;
-    feed(&mut *session, 0, 70, &[1, 2, 3])?;
+    feed(session, workers, 0, 70, &[1, 2, 3])?;
     session.state(&command(StateVerb::TRIM, 0, 0, 40))?;
-    let end = feed(&mut *session, 0, 40, &ids[40..])?;
+    let end = feed(session, workers, 0, 40, &ids[40..])?;
     // In one batch or in two.
     if subject.same_bits {
         same("after a trim", &end, &whole)?;
@@ -269,12 +276,12 @@ pub fn states_are_copied_trimmed_kept_and_brought_back(subject: &Subject) -> Res
     let bound = bound(subject, cache);
     ensure(difference < bound, || format!("after a trim, logits differ by {difference:e}, not {bound:e}"))?;
     session.state(&command(StateVerb::TRIM, 0, 0, 40))?;
-    same("after a second trim", &feed(&mut *session, 0, 40, &ids[40..])?, &end)?;
+    same("after a second trim", &feed(session, workers, 0, 40, &ids[40..])?, &end)?;
     session.state(&command(StateVerb::RESTORE, 0, 9, 0))?;
-    same("of what was kept", &feed(&mut *session, 0, 70, &[5, 6])?, &other)?;
+    same("of what was kept", &feed(session, workers, 0, 70, &[5, 6])?, &other)?;
     session.state(&command(StateVerb::CLEAR, 0, 0, 0))?;
-    same("of a cleared sequence", &feed(&mut *session, 0, 0, &ids)?, &whole)?;
-    let again = feed(&mut *session, 0, 0, &ids).err().map(|error| error.kind());
+    same("of a cleared sequence", &feed(session, workers, 0, 0, &ids)?, &whole)?;
+    let again = feed(session, workers, 0, 0, &ids).err().map(|error| error.kind());
     ensure(again == Some(ErrorKind::InvalidArgument), || {
         "positions that are there already are taken".to_owned()
     })?;

@@ -54,20 +54,12 @@ pub struct BrokenProgram {
     pub kind: ErrorKind,
 }
 
-/// A change of the decoder's first linear operation.
-type Change = fn(&mut Linear);
-
 /// The small decoder with one thing changed in each, and its weights.
 pub fn broken_programs() -> (Vec<Floats>, Vec<BrokenProgram>) {
     use ErrorKind::{InvalidArgument, Unsupported};
     let (sound, weights) = decoder(&mut Random::new(1), DType::F32);
     let mut all = Vec::new();
-    let mut add = |what, kind, change: &dyn Fn(&mut Program)| {
-        let mut program = sound.clone();
-        change(&mut program);
-        all.push(BrokenProgram { what, program, kind });
-    };
-    let linear: [(&str, Change); 11] = [
+    let linear: [(&str, fn(&mut Linear)); 11] = [
         ("linear: no matrix", |op| op.parts.clear()),
         ("linear: a result beyond its value", |op| op.parts[1].out.first += 1000),
         ("linear: a result beyond all numbers", |op| op.parts[1].out.first = u32::MAX),
@@ -81,43 +73,50 @@ pub fn broken_programs() -> (Vec<Floats>, Vec<BrokenProgram>) {
         ("linear: a value that is not there", |op| op.x = slice(9, 0, HIDDEN)),
     ];
     for (what, change) in linear {
-        add(what, InvalidArgument, &|program| {
-            if let Some(Operation::Linear(linear)) = program.operations.get_mut(2) {
-                change(linear);
-            }
-        });
+        let mut program = sound.clone();
+        if let Some(Operation::Linear(linear)) = program.operations.get_mut(2) {
+            change(linear);
+        }
+        all.push(BrokenProgram { what, program, kind: InvalidArgument });
     }
-    let norm = |change: fn(&mut Norm)| {
-        move |program: &mut Program| {
-            if let Some(Operation::Norm(norm)) = program.operations.get_mut(1) {
-                change(norm);
+    let others: [(&str, ErrorKind, fn(&mut Program)); 10] = [
+        ("a value without elements", InvalidArgument, |program| program.values[3].width = 0),
+        ("rows of an unknown number", Unsupported, |program| program.values[3].rows = RowsOf(7)),
+        ("attention without an append", InvalidArgument, |program| drop(program.operations.remove(5))),
+        ("a state that is not there", InvalidArgument, |program| drop(program.states.pop())),
+        ("a cache of blocks of weights", Unsupported, |program| {
+            if let Some(State::Paged(state)) = program.states.get_mut(1) {
+                state.dtype = DType::Q4_K;
             }
-        }
-    };
-    add("a value without elements", InvalidArgument, &|program| program.values[3].width = 0);
-    add("rows of an unknown number", Unsupported, &|program| program.values[3].rows = RowsOf(7));
-    add("attention without an append", InvalidArgument, &|program| drop(program.operations.remove(5)));
-    add("a state that is not there", InvalidArgument, &|program| drop(program.states.pop()));
-    add("a cache of blocks of weights", Unsupported, &|program| {
-        if let Some(State::Paged(state)) = program.states.get_mut(1) {
-            state.dtype = DType::Q4_K;
-        }
-    });
-    add("two appends to a state", InvalidArgument, &|program| {
-        let append = Append { state: 0, key: slice(2, 0, 16), value: None };
-        program.operations.insert(6, append.into());
-    });
-    add("an operation after the last", InvalidArgument, &|program| {
-        let again = program.operations[3].clone();
-        program.operations.push(again);
-    });
-    add("a norm of an unknown kind", Unsupported, &norm(|norm| norm.kind = NormKind(12)));
-    add("a norm into fewer elements", InvalidArgument, &norm(|norm| norm.out = slice(1, 0, HIDDEN - 1)));
-    add("a rotation beyond a head", InvalidArgument, &|program| {
-        if let Some(Operation::Rope(Rope { first, .. })) = program.operations.get_mut(3) {
-            *first = 1;
-        }
-    });
+        }),
+        ("two appends to a state", InvalidArgument, |program| {
+            let append = Append { state: 0, key: slice(2, 0, 16), value: None };
+            program.operations.insert(6, append.into());
+        }),
+        ("an operation after the last", InvalidArgument, |program| {
+            program.operations.push(program.operations[3].clone());
+        }),
+        ("a norm of an unknown kind", Unsupported, |program| {
+            if let Some(Operation::Norm(norm)) = program.operations.get_mut(1) {
+                norm.kind = NormKind(12);
+            }
+        }),
+        ("a norm into fewer elements", InvalidArgument, |program| {
+            if let Some(Operation::Norm(norm)) = program.operations.get_mut(1) {
+                norm.out = slice(1, 0, HIDDEN - 1);
+            }
+        }),
+        ("a rotation beyond a head", InvalidArgument, |program| {
+            if let Some(Operation::Rope(rope)) = program.operations.get_mut(3) {
+                rope.first = 1;
+            }
+        }),
+    ];
+    for (what, kind, change) in others {
+        let mut program = sound.clone();
+        change(&mut program);
+        all.push(BrokenProgram { what, program, kind });
+    }
     (weights, all)
 }
 
@@ -214,6 +213,16 @@ pub struct BrokenBatch {
 }
 
 impl BrokenBatch {
+    fn new(what: &'static str, ids: &[u32], positions: &[u32], sequences: &[u32]) -> BrokenBatch {
+        BrokenBatch {
+            what,
+            ids: ids.to_vec(),
+            positions: positions.to_vec(),
+            sequences: sequences.to_vec(),
+            rows: None,
+        }
+    }
+
     /// The batch, of which the first row wants output.
     ///
     /// # Errors
@@ -226,23 +235,16 @@ impl BrokenBatch {
 
 /// Batches for a session that no rows have gone through.
 pub fn broken_batches() -> Vec<BrokenBatch> {
-    let batch = |what, ids: &[u32], positions: &[u32], sequences: &[u32]| BrokenBatch {
-        what,
-        ids: ids.to_vec(),
-        positions: positions.to_vec(),
-        sequences: sequences.to_vec(),
-        rows: None,
-    };
     vec![
-        batch("more rows than the limit", &[1; 9], &[0; 9], &[0; 9]),
-        batch("a position beyond the limit", &[1], &[50], &[0]),
-        batch("a sequence beyond the limit", &[1], &[0], &[2]),
-        batch("positions with a gap", &[1], &[3], &[0]),
-        batch("a position twice", &[1, 1], &[0, 0], &[0, 0]),
-        batch("a token beyond the table", &[1, VOCABULARY], &[0, 1], &[0, 0]),
+        BrokenBatch::new("more rows than the limit", &[1; 9], &[0; 9], &[0; 9]),
+        BrokenBatch::new("a position beyond the limit", &[1], &[50], &[0]),
+        BrokenBatch::new("a sequence beyond the limit", &[1], &[0], &[2]),
+        BrokenBatch::new("positions with a gap", &[1], &[3], &[0]),
+        BrokenBatch::new("a position twice", &[1, 1], &[0, 0], &[0, 0]),
+        BrokenBatch::new("a token beyond the table", &[1, VOCABULARY], &[0, 1], &[0, 0]),
         BrokenBatch {
             rows: Some(vec![0.0; 2 * HIDDEN as usize - 1]),
-            ..batch("rows of another width", &[1, 1], &[0, 1], &[0, 0])
+            ..BrokenBatch::new("rows of another width", &[1, 1], &[0, 1], &[0, 0])
         },
     ]
 }
@@ -253,8 +255,8 @@ pub fn broken_batches() -> Vec<BrokenBatch> {
 /// Failed for a batch that is taken, or refused in another way, or that leaves something behind; any error of the backend.
 pub fn batches_beyond_the_limits_are_refused_and_change_nothing(subject: &Subject) -> Result<()> {
     let (program, weights) = decoder(&mut Random::new(1), subject.cache(DType::F32));
-    let session = || compile(subject.device()?, &program, &weights, &limits());
-    let mut tried = session()?;
+    let mut tried = compile(subject.device()?, &program, &weights, &limits())?;
+    let mut fresh = compile(subject.device()?, &program, &weights, &limits())?;
     for broken in broken_batches() {
         for workers in &subject.workers {
             let given = step(&mut *tried, &broken.batch()?, *workers);
@@ -263,7 +265,7 @@ pub fn batches_beyond_the_limits_are_refused_and_change_nothing(subject: &Subjec
     }
     let batch = Batch::new(&[1, 2], &[0, 1], &[0, 0], &[1])?;
     let have = step(&mut *tried, &batch, subject.workers(1))?;
-    let want = step(&mut *session()?, &batch, subject.workers(1))?;
+    let want = step(&mut *fresh, &batch, subject.workers(1))?;
     ensure(have.logits.len() == 1 && have.bits() == want.bits(), || {
         "a session gives other bits after it refused batches".to_owned()
     })
@@ -418,6 +420,11 @@ pub fn commands_to_sequences_change_no_other(subject: &Subject) -> Result<()> {
     ensure(three(subject, session, 0, 0)? == first, || "other bits of an empty sequence's copy".to_owned())
 }
 
+fn unread(session: &mut dyn Session, value: u32, len: usize) -> Result<()> {
+    let what = format!("{len} elements of value {value}");
+    refused(&what, session.read(value, &mut vec![0.0; len]), &[ErrorKind::InvalidArgument])
+}
+
 /// Values before the first step, of another length, and after a step that was refused: they are either not read then, or
 /// are those of the step before.
 ///
@@ -427,10 +434,6 @@ pub fn values_are_read_whole_or_not_at_all(subject: &Subject) -> Result<()> {
     let (program, weights) = decoder(&mut Random::new(1), subject.cache(DType::F32));
     let mut session = compile(subject.device()?, &program, &weights, &room())?;
     let hidden = HIDDEN as usize;
-    let unread = |session: &mut dyn Session, value, len| {
-        let what = format!("{len} elements of value {value}");
-        refused(&what, session.read(value, &mut vec![0.0; len]), &[ErrorKind::InvalidArgument])
-    };
     // Before the first step there are no rows.
     session.read(0, &mut [])?;
     unread(&mut *session, 0, hidden)?;
@@ -512,24 +515,23 @@ pub fn what_is_supported_is_said_with_reasons(subject: &Subject) -> Result<()> {
     let parts = vec![part(0, slice(1, 0, 4))];
     let linear: Operation = Linear { x: slice(0, 0, 4), parts, residual: None, scale: 1.0 }.into();
     let fields = linear.fields();
-    let ask = |device, code, version, fields: &[u8], weights: &[DType]| {
-        kernel.supports(device, &OpSpec { code, version, fields, weights })
-    };
-    let plain = ask(0, OpCode::LINEAR, 1, &fields, &[DType::F32])?;
+    let matrix = OpSpec { code: OpCode::LINEAR, version: 1, fields: &fields, weights: &[DType::F32] };
+    let plain = kernel.supports(0, &matrix)?;
     ensure(plain == Support::Yes, || format!("a matrix of F32: {plain:?}"))?;
-    for (what, answer) in [
-        ("a type that nobody has", ask(0, OpCode::LINEAR, 1, &fields, &[DType(54321)])),
-        ("a version that nobody has", ask(0, OpCode::LINEAR, 999, &fields, &[])),
-        ("an operation that nobody has", ask(0, OpCode(4321), 1, &[], &[])),
-        ("an operation without its fields", ask(0, OpCode::LINEAR, 1, &[], &[])),
+    let bare = OpSpec { weights: &[], ..matrix };
+    for (what, spec) in [
+        ("a type that nobody has", OpSpec { weights: &[DType(54321)], ..matrix }),
+        ("a version that nobody has", OpSpec { version: 999, ..bare }),
+        ("an operation that nobody has", OpSpec { code: OpCode(4321), fields: &[], ..bare }),
+        ("an operation without its fields", OpSpec { fields: &[], ..bare }),
     ] {
-        let answer = answer?;
+        let answer = kernel.supports(0, &spec)?;
         let refused = matches!(&answer, Support::No(reason) if !reason.is_empty());
         ensure(refused, || format!("{what}: {answer:?}"))?;
     }
     let far = u32::MAX;
     let invalid = &[ErrorKind::InvalidArgument];
-    refused("asking a device that is not there", ask(far, OpCode::LINEAR, 1, &fields, &[]), invalid)?;
+    refused("asking a device that is not there", kernel.supports(far, &bare), invalid)?;
     refused("opening a device that is not there", kernel.open(far, &Options::new()), invalid)?;
     let mut names = Names(Vec::new());
     kernel.devices(&mut names)?;

@@ -18,6 +18,16 @@ struct Gate {
     failed: AtomicBool,
 }
 
+impl Gate {
+    /// Opens the barrier for all if a worker's result is an error.
+    fn watch(&self, result: Result<()>) -> Result<()> {
+        if result.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        result
+    }
+}
+
 impl Barrier for Gate {
     fn wait(&self) -> Result<()> {
         let round = self.waits.fetch_add(1, Ordering::AcqRel) / self.width;
@@ -38,16 +48,11 @@ impl Workers for Threads {
 
     fn run(&self, body: &(dyn Fn(usize, &dyn Barrier) -> Result<()> + Sync)) -> Result<()> {
         let gate = Gate { width: self.0, waits: AtomicUsize::new(0), failed: AtomicBool::new(false) };
-        let work = |worker| {
-            let result = body(worker, &gate);
-            if result.is_err() {
-                gate.failed.store(true, Ordering::Release);
-            }
-            result
-        };
+        let gate = &gate;
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..self.0).map(|worker| scope.spawn(move || work(worker))).collect();
-            let mut results = vec![work(0)];
+            let others: Vec<_> =
+                (1..self.0).map(|worker| scope.spawn(move || gate.watch(body(worker, gate)))).collect();
+            let mut results = vec![gate.watch(body(0, gate))];
             for other in others {
                 results.push(other.join().unwrap_or_else(|_| Err(Error::failed("a worker panicked"))));
             }

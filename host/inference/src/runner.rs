@@ -167,8 +167,8 @@ impl Runner {
         self.clear()?;
         self.check_room(ids)?;
         if self.step_rows(ids.len()) < ids.len() {
-            let (have, most) = (ids.len(), self.parts.rows);
-            let message = format!("a text of {have} tokens does not fit a step of {most}");
+            let most = self.parts.rows;
+            let message = format!("a text of {} tokens does not fit a step of {most}", ids.len());
             return Err(Error::invalid_argument(message).hint("give a shorter text, or a larger --context"));
         }
         let wanted: Vec<u32> = (0..ids.len()).map(row_number).collect();
@@ -232,7 +232,8 @@ impl Runner {
         }
         let room = usize::try_from(self.parts.context - self.positions[0]).unwrap_or(usize::MAX);
         if ids.len() > room {
-            let (more, context) = (ids.len(), self.parts.context);
+            let more = ids.len();
+            let context = self.parts.context;
             let message = format!(
                 "{more} more tokens do not fit a context of {context}, {} of which are used",
                 self.positions[0]

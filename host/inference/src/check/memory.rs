@@ -14,16 +14,24 @@ struct Memory {
     length: usize,
 }
 
-impl ImageSink for Heap {
-    fn memory(&mut self, bytes: u64) -> Result<Box<dyn ImageMemory>> {
-        let no_room = || Error::io(format!("there is no memory for an image of {bytes} bytes"));
-        let length = usize::try_from(bytes).map_err(|_| no_room())?;
-        let size = length.checked_add(ALIGNED).ok_or_else(no_room)?;
+impl Memory {
+    fn allocate(bytes: u64) -> Option<Memory> {
+        let length = usize::try_from(bytes).ok()?;
+        let size = length.checked_add(ALIGNED)?;
         let mut memory = Vec::new();
-        memory.try_reserve_exact(size).map_err(|_| no_room())?;
+        memory.try_reserve_exact(size).ok()?;
         memory.resize(size, 0);
         let start = memory.as_ptr().align_offset(ALIGNED);
-        Ok(Box::new(Memory { bytes: memory, start, length }))
+        Some(Memory { bytes: memory, start, length })
+    }
+}
+
+impl ImageSink for Heap {
+    fn memory(&mut self, bytes: u64) -> Result<Box<dyn ImageMemory>> {
+        match Memory::allocate(bytes) {
+            Some(memory) => Ok(Box::new(memory)),
+            None => Err(Error::io(format!("there is no memory for an image of {bytes} bytes"))),
+        }
     }
 }
 

@@ -131,16 +131,18 @@ impl StepSink for Logits {
 /// # Errors
 /// Unsupported for what the device cannot run; any other error of the device.
 pub fn run(device: &dyn Device, workers: &dyn Workers, case: &Case) -> Result<Verdict> {
-    let prepare = |matrix: &Matrix| device.prepare(&matrix.spec, matrix, &mut Heap);
-    let weights = case.weights.iter().map(prepare).collect::<Result<Vec<Weight>>>()?;
+    let mut weights: Vec<Weight> = Vec::with_capacity(case.weights.len());
+    for matrix in &case.weights {
+        weights.push(device.prepare(&matrix.spec, matrix, &mut Heap)?);
+    }
     let most = case.inputs.iter().map(|input| input.ids.len()).max().unwrap_or(0);
     let limits = SessionLimits::new(u32::try_from(most).unwrap_or(u32::MAX), 1, 64);
     let mut session = device.compile(&case.program.to_bytes()?, &weights, &limits)?;
     let mut logits = Logits(Vec::new());
     for input in &case.inputs {
         let positions: Vec<u32> = (input.position..).take(input.ids.len()).collect();
-        let (sequences, outputs) =
-            (vec![0; positions.len()], (0..).take(positions.len()).collect::<Vec<u32>>());
+        let sequences = vec![0; positions.len()];
+        let outputs: Vec<u32> = (0..).take(positions.len()).collect();
         let mut batch = Batch::new(&input.ids, &positions, &sequences, &outputs)?;
         if !input.rows.is_empty() {
             batch = batch.with_rows(&input.rows);
@@ -148,27 +150,28 @@ pub fn run(device: &dyn Device, workers: &dyn Workers, case: &Case) -> Result<Ve
         logits.0.clear();
         session.step(&batch, workers, &mut logits)?;
     }
-    let found = match case.output {
+    let computed = match case.output {
         Some(value) => {
-            let mut found = vec![0.0; case.expected.len()];
-            session.read(value, &mut found)?;
-            found
+            let mut elements = vec![0.0; case.expected.len()];
+            session.read(value, &mut elements)?;
+            elements
         }
         None => logits.0,
     };
-    judge(case, &found)
+    judge(case, &computed)
 }
 
 /// Compares what came out with what must.
-fn judge(case: &Case, found: &[f32]) -> Result<Verdict> {
-    if found.len() != case.expected.len() {
-        let (have, want) = (found.len(), case.expected.len());
+fn judge(case: &Case, computed: &[f32]) -> Result<Verdict> {
+    let have = computed.len();
+    let want = case.expected.len();
+    if have != want {
         return Err(Error::plugin(format!("gave {have} values instead of {want}")));
     }
     // The first is worse than none.
     let mut verdict = Verdict { worst: -1.0, error: 0.0, bound: 0.0, expected: 0.0 };
-    for ((found, expected), bound) in found.iter().zip(&case.expected).zip(&case.bounds) {
-        let error = (f64::from(*found) - expected).abs();
+    for ((value, expected), bound) in computed.iter().zip(&case.expected).zip(&case.bounds) {
+        let error = (f64::from(*value) - expected).abs();
         let worst = error / bound;
         // What is not a number is beyond every bound.
         if worst > verdict.worst || worst.is_nan() {

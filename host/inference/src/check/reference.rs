@@ -89,7 +89,8 @@ pub fn rotated(
             RopeStyle::INTERLEAVED => (first + 2 * n, first + 2 * n + 1),
             _ => (first + n, first + n + pairs),
         };
-        let (sin, cos) = (f64::from(position) * frequency).sin_cos();
+        let angle = f64::from(position) * frequency;
+        let (sin, cos) = angle.sin_cos();
         out[one] = magnitude * (head[one] * cos - head[two] * sin);
         out[two] = magnitude * (head[one] * sin + head[two] * cos);
     }
@@ -155,13 +156,12 @@ mod tests {
     #[test]
     fn functions_have_their_known_values() {
         let clamp = Clamp { alpha: 1.702, limit: 7.0 };
-        let value = |kind, x| activated(kind, x, None, clamp);
         near(error_function(1.0), 0.842_700_792_949_714_9);
         near(error_function(-2.5), -0.999_593_047_982_555);
-        near(value(Activation::SILU, 1.0), 0.731_058_578_630_004_9);
-        near(value(Activation::GELU_ERF, 1.0), 0.841_344_746_068_542_9);
-        near(value(Activation::GELU_TANH, 1.0), 0.841_191_990_608_276_4);
-        near(value(Activation::RELU_SQUARED, -3.0), 0.0);
+        near(activated(Activation::SILU, 1.0, None, clamp), 0.731_058_578_630_004_9);
+        near(activated(Activation::GELU_ERF, 1.0, None, clamp), 0.841_344_746_068_542_9);
+        near(activated(Activation::GELU_TANH, 1.0, None, clamp), 0.841_191_990_608_276_4);
+        near(activated(Activation::RELU_SQUARED, -3.0, None, clamp), 0.0);
         near(activated(Activation::SILU, 1.0, Some(2.0), clamp), 1.462_117_157_260_009_8);
     }
 
@@ -176,9 +176,12 @@ mod tests {
         near(pairs[2], 2.0 * (3.0 * 1.5f64.cos() - 4.0 * 1.5f64.sin()));
     }
 
+    fn seen(mask: Mask, window: u32) -> Vec<u32> {
+        (0..6).filter(|key| sees(mask, window, 4, *key)).collect()
+    }
+
     #[test]
     fn masks_and_experts_are_chosen() {
-        let seen = |mask, window| (0..6).filter(|key| sees(mask, window, 4, *key)).collect::<Vec<_>>();
         assert_eq!(seen(Mask::CAUSAL, 0), [0, 1, 2, 3, 4]);
         assert_eq!(seen(Mask::FULL, 0), [0, 1, 2, 3, 4, 5]);
         assert_eq!(seen(Mask::WINDOW, 2), [3, 4]);

@@ -75,16 +75,20 @@ fn most(logits: &[f32]) -> Option<usize> {
     if logits.iter().any(|logit| logit.is_nan()) {
         return None;
     }
-    let larger = |best: Option<usize>, at: usize| match best {
-        Some(best) if logits[best] >= logits[at] => Some(best),
-        _ => Some(at),
-    };
-    (0..logits.len()).fold(None, larger)
+    let mut best = None;
+    for (at, logit) in logits.iter().enumerate() {
+        if best.is_none_or(|best: usize| logits[best] < *logit) {
+            best = Some(at);
+        }
+    }
+    best
+}
+
+fn product(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let product =
-        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
     let lengths = (product(a, a) * product(b, b)).sqrt();
     if lengths == 0.0 && a == b { 1.0 } else { product(a, b) / lengths }
 }
@@ -109,11 +113,14 @@ impl<'a> Distribution<'a> {
 
     /// Σ p ln(p / q), `self` being p. A token that p never gives adds nothing.
     fn divergence_from(&self, other: &Distribution<'_>) -> f64 {
-        let of = |token: usize| {
+        let mut sum = 0.0;
+        for token in 0..self.logits.len().min(other.logits.len()) {
             let own = self.logarithm(token);
-            if own == f64::NEG_INFINITY { 0.0 } else { own.exp() * (own - other.logarithm(token)) }
-        };
-        (0..self.logits.len().min(other.logits.len())).map(of).sum()
+            if own != f64::NEG_INFINITY {
+                sum += own.exp() * (own - other.logarithm(token));
+            }
+        }
+        sum
     }
 }
 
@@ -129,7 +136,8 @@ mod tests {
 
     #[test]
     fn figures_of_known_distributions() {
-        let (a, b) = (logits(&[0.5, 0.25, 0.25]), logits(&[0.25, 0.5, 0.25]));
+        let a = logits(&[0.5, 0.25, 0.25]);
+        let b = logits(&[0.25, 0.5, 0.25]);
         let mut found = Logits::default();
         found.add([&a, &b], Some(0));
         found.add([&b, &b], None);

@@ -121,8 +121,8 @@ struct Pair {
 
 impl Pair {
     fn row(&self, row: usize) -> [&[f32]; 2] {
-        let of = |side: &'_ Vec<f32>| row * self.width..((row + 1) * self.width).min(side.len());
-        [&self.sides[0][of(&self.sides[0])], &self.sides[1][of(&self.sides[1])]]
+        let first = row * self.width;
+        self.sides.each_ref().map(|side| &side[first..(first + self.width).min(side.len())])
     }
 }
 

@@ -28,17 +28,18 @@ impl Operations {
     pub(super) fn compare(&mut self, sides: &mut [Side<'_>; 2], rows: usize) -> Result<Vec<Compared>> {
         let built = sides[0].built;
         // One value at a time is held, and a residual beside it.
-        let (mut held, mut beside) = (Held::default(), Held::default());
+        let mut held = Held::default();
+        let mut beside = Held::default();
         let mut known: Vec<(Slice, f64)> = Vec::new();
         let mut all = Vec::new();
         for (number, operation) in built.program.operations.iter().enumerate() {
-            let explained = |slice: &Slice| {
-                let meet = known.iter().filter(|(other, _)| meets(other, slice));
-                meet.map(|(_, error)| *error).fold(0.0, f64::max)
-            };
             let residual = residual(operation);
-            let reads = operation.reads().into_iter().filter(|slice| Some(*slice) != residual);
-            let of_values = reads.map(|slice| explained(&slice)).fold(0.0, f64::max);
+            let mut of_values = 0.0f64;
+            for read in operation.reads().into_iter().filter(|slice| Some(*slice) != residual) {
+                for (_, error) in known.iter().filter(|(written, _)| meets(written, &read)) {
+                    of_values = of_values.max(*error);
+                }
+            }
             let of_state =
                 operation.state().and_then(|state| self.states.get(&state).copied()).unwrap_or(0.0);
             let writes = operation.writes();
@@ -130,8 +131,9 @@ impl Held {
     /// A part of each row of one side.
     fn part(&self, side: usize, slice: &Slice) -> Vec<f32> {
         let [first, width] = [slice.first, slice.width].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        let part = |row: &[f32]| row.get(first..first.saturating_add(width)).unwrap_or_default().to_vec();
-        self.rows[side].chunks_exact(self.width.max(1)).flat_map(part).collect()
+        let rows = self.rows[side].chunks_exact(self.width.max(1));
+        let parts = rows.map(|row| row.get(first..first.saturating_add(width)).unwrap_or_default());
+        parts.flatten().copied().collect()
     }
 
     /// The relative error of a part of each row, or of what it is more than a part of another value.
@@ -149,7 +151,8 @@ impl Held {
 
 /// √(Σ(a − b)² / Σb²), in F64. Infinities and NaN that are the same on both sides are equal.
 fn relative(a: &[f32], b: &[f32]) -> f64 {
-    let (mut square, mut of_reference) = (0.0f64, 0.0f64);
+    let mut square = 0.0f64;
+    let mut of_reference = 0.0f64;
     for (a, b) in a.iter().zip(b) {
         if a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()) {
             of_reference += if b.is_finite() { f64::from(*b).powi(2) } else { 0.0 };
@@ -181,8 +184,9 @@ mod tests {
 
     #[test]
     fn parts_meet_where_they_share_an_element() {
-        let part = |value, first, width| Slice { value, first, width };
-        assert!(meets(&part(1, 0, 4), &part(1, 3, 1)));
-        assert!(!meets(&part(1, 0, 4), &part(1, 4, 1)) && !meets(&part(1, 0, 4), &part(2, 0, 4)));
+        let slice = Slice { value: 1, first: 0, width: 4 };
+        assert!(meets(&slice, &Slice { first: 3, width: 1, ..slice }));
+        assert!(!meets(&slice, &Slice { first: 4, width: 1, ..slice }));
+        assert!(!meets(&slice, &Slice { value: 2, ..slice }));
     }
 }

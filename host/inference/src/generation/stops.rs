@@ -65,9 +65,8 @@ impl<'s> Stops<'s> {
 /// Bytes at the end of `text` with which `stop` begins.
 fn begun(text: &str, stop: &str) -> usize {
     let longest = text.len().min(stop.len().saturating_sub(1));
-    let is_begun = |n: &usize| text.as_bytes().ends_with(stop.as_bytes().get(..*n).unwrap_or_default());
     // A part of a character at the end of the text is not there: texts come in whole characters.
-    (1..=longest).rev().filter(|n| stop.is_char_boundary(*n)).find(is_begun).unwrap_or(0)
+    (1..=longest).rev().find(|n| stop.get(..*n).is_some_and(|start| text.ends_with(start))).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -113,17 +113,21 @@ mod tests {
     #[test]
     fn sentencepiece_keeps_its_spaces() {
         let tokens = sentencepiece();
-        let id = |piece| tokens.tokenizer().each().find(|(_, text)| *text == piece).unwrap().0;
-        let ids = [id("\u{2581}world"), id("s"), id("\u{2581}"), id("\u{2581}world")];
+        let hello = ids(&tokens, ["\u{2581}Hello"]);
+        let words = ids(&tokens, ["\u{2581}world", "s", "\u{2581}", "\u{2581}world"]);
         // After text, the space is text; at the beginning it is not.
-        assert_eq!(pushed(&tokens, &[id("\u{2581}Hello")], &ids).concat(), " worlds  world");
-        assert_eq!(pushed(&tokens, &[], &ids).concat(), "worlds  world");
+        assert_eq!(pushed(&tokens, &hello, &words).concat(), " worlds  world");
+        assert_eq!(pushed(&tokens, &[], &words).concat(), "worlds  world");
         // A special token in the middle does not make a new beginning.
-        let ids = [id("s"), id("</s>"), id("\u{2581}world")];
-        assert_eq!(pushed(&tokens, &[id("\u{2581}Hello")], &ids).concat(), "s world");
+        let words = ids(&tokens, ["s", "</s>", "\u{2581}world"]);
+        assert_eq!(pushed(&tokens, &hello, &words).concat(), "s world");
         // Bytes of a character between pieces.
-        let ids = [id("<0xC3>"), id("<0x9F>"), id("<0xC3>"), id("<0x9F>"), id("s")];
-        assert_eq!(pushed(&tokens, &[id("\u{2581}Hello")], &ids), ["", "ß", "", "ß", "s", ""]);
+        let bytes = ids(&tokens, ["<0xC3>", "<0x9F>", "<0xC3>", "<0x9F>", "s"]);
+        assert_eq!(pushed(&tokens, &hello, &bytes), ["", "ß", "", "ß", "s", ""]);
+    }
+
+    fn ids<const N: usize>(tokens: &Tokens, pieces: [&str; N]) -> [u32; N] {
+        pieces.map(|piece| tokens.tokenizer().each().find(|(_, text)| *text == piece).unwrap().0)
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub fn build(request: &Request<'_>) -> Result<Built> {
 
 /// Embeddings of tokens, and what is added to them.
 fn input(builder: &mut Builder<'_>, decoder: &Decoder) -> Result<Slice> {
-    let (roles, width) = (&decoder.roles, decoder.width);
+    let roles = &decoder.roles;
+    let width = decoder.width;
     let table = builder.needs(roles, "embedding", &[decoder.vocabulary, width])?;
     let mut x = builder.value("hidden", width)?;
     builder.push(Embed { table, index: RowIndex::TOKEN, offset: 0, scale: decoder.input.scale, out: x });
@@ -53,8 +54,8 @@ fn input(builder: &mut Builder<'_>, decoder: &Decoder) -> Result<Slice> {
     if decoder.input.positions {
         let role = "embedding.position";
         let name = roles.name(role).unwrap_or_default();
-        let found = (builder.request.tensors)(name).and_then(|found| found.shape.first().copied());
-        let positions = u32::try_from(found.unwrap_or(0)).unwrap_or(u32::MAX);
+        let rows = (builder.request.tensors)(name).and_then(|tensor| tensor.shape.first().copied());
+        let positions = u32::try_from(rows.unwrap_or(0)).unwrap_or(u32::MAX);
         let table = builder.needs(roles, role, &[positions, width])?;
         if builder.request.context > positions {
             return Err(Error::limit(format!(
@@ -68,10 +69,12 @@ fn input(builder: &mut Builder<'_>, decoder: &Decoder) -> Result<Slice> {
     if decoder.input.types {
         let role = "embedding.token_type";
         let name = roles.name(role).unwrap_or_default();
-        // Some converters leave out that there is one.
-        let rows = |shape: &[u64]| if shape.len() == 1 { Some(1) } else { shape.first().copied() };
-        let found = (builder.request.tensors)(name).and_then(|found| rows(&found.shape));
-        let types = u32::try_from(found.unwrap_or(0)).unwrap_or(u32::MAX);
+        let rows = (builder.request.tensors)(name).and_then(|tensor| match tensor.shape[..] {
+            // Some converters leave out that there is one.
+            [_] => Some(1),
+            _ => tensor.shape.first().copied(),
+        });
+        let types = u32::try_from(rows.unwrap_or(0)).unwrap_or(u32::MAX);
         more.push(("input.types", builder.needs(roles, role, &[types, width])?, RowIndex::CONSTANT));
     }
     for (purpose, table, index) in more {

@@ -3,7 +3,7 @@
 use super::builder::{Builder, part_of, product, sum};
 use super::norm::norm;
 use super::{experts, feed_forward};
-use apr_engine::architecture::{Decoder, Layer, NormPlace, QkNorm, Roles, Rotation};
+use apr_engine::architecture::{Decoder, Layer, NormPlace, QkNorm, Rotation};
 use apr_sdk::{
     Append, Attention, Binary, BinaryKind, Error, Linear, Norm, PagedState, Result, Rope, Slice, Unary,
     UnaryKind,
@@ -86,9 +86,15 @@ fn add(
     Ok(out)
 }
 
+/// The parts of a row that are queries, keys and values.
+fn query_key_value(all: Slice, queries: u32, keys: u32, values: u32) -> [Slice; 3] {
+    [part_of(all, 0, queries), part_of(all, queries, keys), part_of(all, queries + keys, values)]
+}
+
 /// Queries, keys and values of `x`, and what attention makes of them, before the output matrix.
 fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Slice) -> Result<Slice> {
-    let (roles, attention) = (&layer.roles, &layer.attention);
+    let roles = &layer.roles;
+    let attention = &layer.attention;
     if attention.within > 0 && builder.request.context > attention.within {
         let within = attention.within;
         let message =
@@ -96,16 +102,13 @@ fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Sli
         return Err(Error::unsupported(message).hint(format!("pass --context {within}, or less")));
     }
     let queries = product(attention.heads, attention.key)?;
-    let (keys, values) =
-        (product(attention.key_heads, attention.key)?, product(attention.key_heads, attention.value)?);
+    let keys = product(attention.key_heads, attention.key)?;
+    let values = product(attention.key_heads, attention.value)?;
     let mut all = builder.value("attention.qkv", sum(&[queries, keys, values])?)?;
-    let places = |all: Slice| {
-        (part_of(all, 0, queries), part_of(all, queries, keys), part_of(all, queries + keys, values))
-    };
     let parts = if builder.has(roles, "attention.query_key_value") {
         vec![builder.part(roles, "attention.query_key_value", x.width, all)?]
     } else {
-        let (query, key, value) = places(all);
+        let [query, key, value] = query_key_value(all, queries, keys, values);
         vec![
             builder.part(roles, "attention.query", x.width, query)?,
             builder.part(roles, "attention.key", x.width, key)?,
@@ -115,23 +118,22 @@ fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Sli
     builder.push(Linear { x, parts, residual: None, scale: 1.0 });
     if attention.clamp > 0.0 {
         let out = builder.over(all, "attention.clamped")?;
-        let (a, b) = (-attention.clamp, attention.clamp);
-        builder.push(Unary { kind: UnaryKind::CLAMP, x: all, out, a, b });
+        let bound = attention.clamp;
+        builder.push(Unary { kind: UnaryKind::CLAMP, x: all, out, a: -bound, b: bound });
         all = out;
     }
-    let (mut query, mut key, value) = places(all);
-    for (slice, what, heads) in
-        [(&mut query, "query", attention.heads), (&mut key, "key", attention.key_heads)]
+    let [mut query, mut key, value] = query_key_value(all, queries, keys, values);
+    for (slice, role, heads) in
+        [(&mut query, "attention.query", attention.heads), (&mut key, "attention.key", attention.key_heads)]
     {
-        let role = format!("attention.{what}");
         if !attention.norm_after_rotation {
-            *slice = qk_norm(builder, decoder, layer, &role, heads, *slice)?;
+            *slice = qk_norm(builder, decoder, layer, role, heads, *slice)?;
         }
         if let Some(rope) = &attention.rope {
             *slice = rotate(builder, decoder, rope, &format!("{role}.rotated"), heads, *slice)?;
         }
         if attention.norm_after_rotation {
-            *slice = qk_norm(builder, decoder, layer, &role, heads, *slice)?;
+            *slice = qk_norm(builder, decoder, layer, role, heads, *slice)?;
         }
     }
     let state = builder.state(PagedState {
@@ -175,6 +177,28 @@ fn gated(builder: &mut Builder<'_>, layer: &Layer, x: Slice, heads: Slice) -> Re
     Ok(out)
 }
 
+/// The gain or bias of the norm of queries or keys, which are rows of `width` elements.
+fn qk_vector(
+    builder: &mut Builder<'_>,
+    layer: &Layer,
+    role: &str,
+    heads: u32,
+    width: u32,
+) -> Result<Option<u32>> {
+    let roles = &layer.roles;
+    let Some(name) = roles.name(role) else { return Ok(None) };
+    let Some(tensor) = (builder.request.tensors)(name) else { return Ok(None) };
+    if layer.attention.qk_norm != QkNorm::Head {
+        return builder.maybe(roles, role, &[width]);
+    }
+    // A gain of its own for each head lies in rows, and is one vector to a program.
+    if tensor.shape.len() == 2 {
+        builder.maybe(roles, role, &[heads, width / heads])?;
+        return builder.vector(name, width).map(Some);
+    }
+    builder.maybe(roles, role, &[width / heads])
+}
+
 /// The norm of queries or keys, if the model has one.
 fn qk_norm(
     builder: &mut Builder<'_>,
@@ -184,23 +208,13 @@ fn qk_norm(
     heads: u32,
     x: Slice,
 ) -> Result<Slice> {
-    let (roles, role) = (&layer.roles, format!("{role}.norm"));
+    let role = format!("{role}.norm");
     let spans = layer.attention.qk_norm;
-    if spans == QkNorm::None || !builder.has(roles, &role) {
+    if spans == QkNorm::None || !builder.has(&layer.roles, &role) {
         return Ok(x);
     }
-    let vector = |builder: &mut Builder<'_>, roles: &Roles, role: &str| -> Result<Option<u32>> {
-        let Some(name) = roles.name(role) else { return Ok(None) };
-        let Some(found) = (builder.request.tensors)(name) else { return Ok(None) };
-        // A gain of its own for each head lies in rows, and is one vector to a program.
-        if spans == QkNorm::Head && found.shape.len() == 2 {
-            builder.maybe(roles, role, &[heads, x.width / heads])?;
-            return builder.vector(name, x.width).map(Some);
-        }
-        builder.maybe(roles, role, &[if spans == QkNorm::Head { x.width / heads } else { x.width }])
-    };
-    let gain = vector(builder, roles, &role)?;
-    let bias = vector(builder, roles, &format!("{role}.bias"))?;
+    let gain = qk_vector(builder, layer, &role, heads, x.width)?;
+    let bias = qk_vector(builder, layer, &format!("{role}.bias"), heads, x.width)?;
     let out = builder.over(x, &role)?;
     builder.push(Norm {
         x,
@@ -240,24 +254,25 @@ fn frequencies(builder: &mut Builder<'_>, decoder: &Decoder, rope: &Rotation) ->
         None => "rope.factors",
     };
     let name = decoder.roles.name(role).filter(|_| rope.takes_factors);
-    let found = name.and_then(|name| Some((name, (builder.request.tensors)(name)?.shape)));
-    let mut factors = Vec::new();
-    if let Some((name, shape)) = found {
-        let wrong = || {
-            let message = format!("it has to hold {} positive factors", rope.frequencies.len());
-            Error::malformed(message).tensor(name)
-        };
-        let count = u64::try_from(rope.frequencies.len()).unwrap_or(u64::MAX);
-        if shape != [count] {
-            return Err(wrong());
-        }
-        factors = builder.reads(name)?;
-        if factors.len() != rope.frequencies.len() || factors.iter().any(|x| x.is_nan() || *x <= 0.0) {
-            return Err(wrong());
+    let tensor = name.and_then(|name| Some((name, (builder.request.tensors)(name)?)));
+    let factors = match tensor {
+        Some((name, tensor)) => factors(builder, name, &tensor.shape, rope.frequencies.len())?,
+        None => vec![1.0; rope.frequencies.len()],
+    };
+    let pairs = rope.frequencies.iter().zip(factors);
+    #[allow(clippy::cast_possible_truncation, reason = "programs hold F32")]
+    let divided = pairs.map(|(frequency, factor)| (frequency / f64::from(factor)) as f32);
+    Ok(divided.collect())
+}
+
+/// The factors that a tensor holds, one for each frequency.
+fn factors(builder: &mut Builder<'_>, name: &str, shape: &[u64], count: usize) -> Result<Vec<f32>> {
+    if shape == [u64::try_from(count).unwrap_or(u64::MAX)] {
+        let factors = builder.reads(name)?;
+        if factors.len() == count && factors.iter().all(|factor| *factor > 0.0) {
+            return Ok(factors);
         }
     }
-    let factor = |at: usize| factors.get(at).map_or(1.0, |x| f64::from(*x));
-    #[allow(clippy::cast_possible_truncation, reason = "programs hold F32")]
-    let divided = rope.frequencies.iter().enumerate().map(|(at, frequency)| (frequency / factor(at)) as f32);
-    Ok(divided.collect())
+    let message = format!("it has to hold {count} positive factors");
+    Err(Error::malformed(message).tensor(name))
 }

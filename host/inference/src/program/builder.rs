@@ -35,8 +35,11 @@ pub(super) fn product(a: u32, b: u32) -> Result<u32> {
 
 /// The sum of widths.
 pub(super) fn sum(widths: &[u32]) -> Result<u32> {
-    let add = |all: u32, width: &u32| all.checked_add(*width);
-    widths.iter().try_fold(0, add).ok_or_else(|| Error::limit("a row is too wide"))
+    let mut sum = 0u32;
+    for width in widths {
+        sum = sum.checked_add(*width).ok_or_else(|| Error::limit("a row is too wide"))?;
+    }
+    Ok(sum)
 }
 
 /// A part of a slice.

@@ -12,28 +12,30 @@ pub(super) fn inner(
     width: u32,
     x: Slice,
 ) -> Result<Slice> {
-    let (roles, form) = (&layer.roles, layer.feed_forward);
-    let role = |what: &str| format!("{named}.{what}");
-    if !form.gated {
-        let made = builder.value(&role("up"), width)?;
-        let part = builder.part(roles, &role("up"), x.width, made)?;
-        builder.push(Linear { x, parts: vec![part], residual: None, scale: 1.0 });
-        let out = builder.over(made, &role("activated"))?;
-        builder.push(activate(layer, made, None, out));
-        return Ok(out);
-    }
-    let both = builder.value(&role("gate_up"), product(2, width)?)?;
-    let (gate, up) = (part_of(both, 0, width), part_of(both, width, width));
-    let parts = if builder.has(roles, &role("gate_up")) {
-        // The rows of the gate come first.
-        vec![builder.part(roles, &role("gate_up"), x.width, both)?]
+    let roles = &layer.roles;
+    let up_role = format!("{named}.up");
+    let both_role = format!("{named}.gate_up");
+    let (gate, up, parts) = if !layer.feed_forward.gated {
+        let up = builder.value(&up_role, width)?;
+        (up, None, vec![builder.part(roles, &up_role, x.width, up)?])
     } else {
-        let gate = builder.part(roles, &role("gate"), x.width, gate)?;
-        vec![gate, builder.part(roles, &role("up"), x.width, up)?]
+        let both = builder.value(&both_role, product(2, width)?)?;
+        let gate = part_of(both, 0, width);
+        let up = part_of(both, width, width);
+        let parts = if builder.has(roles, &both_role) {
+            // The rows of the gate come first.
+            vec![builder.part(roles, &both_role, x.width, both)?]
+        } else {
+            vec![
+                builder.part(roles, &format!("{named}.gate"), x.width, gate)?,
+                builder.part(roles, &up_role, x.width, up)?,
+            ]
+        };
+        (gate, Some(up), parts)
     };
     builder.push(Linear { x, parts, residual: None, scale: 1.0 });
-    let out = builder.over(gate, &role("activated"))?;
-    builder.push(activate(layer, gate, Some(up), out));
+    let out = builder.over(gate, &format!("{named}.activated"))?;
+    builder.push(activate(layer, gate, up, out));
     Ok(out)
 }
 

@@ -62,21 +62,22 @@ impl Lister<'_> {
     }
 
     fn parts(&self, parts: &[WeightPart]) -> String {
-        let part = |part: &WeightPart| {
+        let mut listed = Vec::new();
+        for part in parts {
             let bias = part.bias.map_or_else(String::new, |bias| format!(" + {}", self.weight(bias)));
             let first =
                 if part.first_row > 0 { format!(" from row {}", part.first_row) } else { String::new() };
-            format!("{}{first}{bias} -> {}", self.weight(part.weight), self.slice(part.out))
-        };
-        parts.iter().map(part).collect::<Vec<_>>().join("; ")
+            listed.push(format!("{}{first}{bias} -> {}", self.weight(part.weight), self.slice(part.out)));
+        }
+        listed.join("; ")
+    }
+
+    fn plus(&self, residual: Option<Slice>) -> String {
+        residual.map_or_else(String::new, |x| format!(" + {}", self.slice(x)))
     }
 
     fn operation(&self, operation: &Operation) -> String {
         let v = |slice: Slice| self.slice(slice);
-        let times =
-            |scale: f32| if (scale - 1.0).abs() > 0.0 { format!(" x {scale}") } else { String::new() };
-        let plus =
-            |residual: Option<Slice>| residual.map_or_else(String::new, |x| format!(" + {}", self.slice(x)));
         match operation {
             Operation::Embed(op) => {
                 let at = if op.offset > 0 { format!(" + {}", op.offset) } else { String::new() };
@@ -85,12 +86,24 @@ impl Lister<'_> {
             }
             Operation::Norm(op) => {
                 let heads = if op.heads > 1 { format!(", {} heads", op.heads) } else { String::new() };
-                let (gain, bias) = (self.maybe("gain", op.gain), self.maybe("bias", op.bias));
-                let (kind, epsilon) = (op.kind.name(), op.epsilon);
-                format!("{} -> {}, {kind}, epsilon {epsilon}{heads}{gain}{bias}", v(op.x), v(op.out))
+                let gain = self.maybe("gain", op.gain);
+                let bias = self.maybe("bias", op.bias);
+                format!(
+                    "{} -> {}, {}, epsilon {}{heads}{gain}{bias}",
+                    v(op.x),
+                    v(op.out),
+                    op.kind.name(),
+                    op.epsilon
+                )
             }
             Operation::Linear(op) => {
-                format!("{} by {}{}{}", v(op.x), self.parts(&op.parts), times(op.scale), plus(op.residual))
+                format!(
+                    "{} by {}{}{}",
+                    v(op.x),
+                    self.parts(&op.parts),
+                    times(op.scale),
+                    self.plus(op.residual)
+                )
             }
             Operation::HeadLinear(op) => {
                 format!("{} by {} -> {}, {} heads", v(op.x), self.weight(op.weight), v(op.out), op.heads)
@@ -106,7 +119,8 @@ impl Lister<'_> {
             Operation::Rope(op) => {
                 let style = if op.style == RopeStyle::HALF { "halves" } else { "neighbours" };
                 let first = if op.first > 0 { format!(" from {}", op.first) } else { String::new() };
-                let (turns, magnitude) = (op.frequencies.len() * 2, times(op.magnitude));
+                let turns = op.frequencies.len() * 2;
+                let magnitude = times(op.magnitude);
                 let last = op.frequencies.last().copied().unwrap_or_default();
                 format!(
                     "{} -> {}, {} heads, {turns} elements{first}, {style}, down to {last:e}{magnitude}",
@@ -147,11 +161,11 @@ impl Lister<'_> {
                 )
             }
             Operation::ExpertLinear(op) => {
-                let (x, route, parts) = (v(op.x), v(op.route), self.parts(&op.parts));
-                format!("{x} by {} of {} ({route}) {parts}", op.used, op.experts)
+                let parts = self.parts(&op.parts);
+                format!("{} by {} of {} ({}) {parts}", v(op.x), op.used, op.experts, v(op.route))
             }
             Operation::Combine(op) => {
-                format!("{} by {}{} -> {}", v(op.x), v(op.route), plus(op.residual), v(op.out))
+                format!("{} by {}{} -> {}", v(op.x), v(op.route), self.plus(op.residual), v(op.out))
             }
             Operation::Binary(op) => format!("{} {} {} -> {}", op.kind.name(), v(op.a), v(op.b), v(op.out)),
             Operation::Unary(op) => {
@@ -170,4 +184,9 @@ impl Lister<'_> {
             other => format!("{other:?}"),
         }
     }
+}
+
+/// A factor, unless it is 1.
+fn times(scale: f32) -> String {
+    if (scale - 1.0).abs() > 0.0 { format!(" x {scale}") } else { String::new() }
 }

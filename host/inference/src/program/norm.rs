@@ -15,7 +15,7 @@ pub(super) fn norm(
 ) -> Result<Slice> {
     let gain = decoder.norm.has_gain.then(|| builder.needs(roles, role, &[x.width])).transpose()?;
     let bias = builder.bias(roles, role, &[x.width])?;
-    let (kind, epsilon) = (decoder.norm.kind, decoder.norm.epsilon);
-    builder.push(Norm { x, out, kind, gain, bias, epsilon, heads: 1 });
+    let epsilon = decoder.norm.epsilon;
+    builder.push(Norm { x, out, kind: decoder.norm.kind, gain, bias, epsilon, heads: 1 });
     Ok(out)
 }

@@ -53,8 +53,7 @@ mod tests {
         let mut worst = 0.0f64;
         for step in 0..70_000 {
             let x = -f64::from(step) * 0.01;
-            let (ours, theirs) = (exp(x), x.exp());
-            worst = worst.max(((ours - theirs) / theirs).abs());
+            worst = worst.max(((exp(x) - x.exp()) / x.exp()).abs());
         }
         assert!(worst < 5e-16, "{worst}");
         assert_eq!((exp(0.0), exp(-701.0), exp(f64::NEG_INFINITY)), (1.0, 0.0, 0.0));

@@ -63,21 +63,18 @@ impl Settings {
     /// # Errors
     /// InvalidArgument, naming the setting and what it takes.
     fn check(&self) -> Result<()> {
-        let within = |value: f32, low: f32, high: f32| (low..=high).contains(&value);
-        let refuse = |name: &str, value: f32, takes: &str| {
-            Err(Error::invalid_argument(format!("{name} is {value}, which is not {takes}")))
+        let (name, value, takes) = if !(0.0..=1000.0).contains(&self.temperature) {
+            ("the temperature", self.temperature, "a number from 0 to 1000")
+        } else if !(0.0..=1.0).contains(&self.top_p) {
+            ("top-p", self.top_p, "a number from 0 to 1")
+        } else if !(0.0..=1.0).contains(&self.min_p) {
+            ("min-p", self.min_p, "a number from 0 to 1")
+        } else if !(self.repeat_penalty > 0.0 && self.repeat_penalty <= 1000.0) {
+            ("the repeat penalty", self.repeat_penalty, "a number above 0, at most 1000")
+        } else {
+            return Ok(());
         };
-        match self {
-            Settings { temperature: t, .. } if !within(*t, 0.0, 1000.0) => {
-                refuse("the temperature", *t, "a number from 0 to 1000")
-            }
-            Settings { top_p: p, .. } if !within(*p, 0.0, 1.0) => refuse("top-p", *p, "a number from 0 to 1"),
-            Settings { min_p: p, .. } if !within(*p, 0.0, 1.0) => refuse("min-p", *p, "a number from 0 to 1"),
-            Settings { repeat_penalty: p, .. } if !(*p > 0.0 && *p <= 1000.0) => {
-                refuse("the repeat penalty", *p, "a number above 0, at most 1000")
-            }
-            _ => Ok(()),
-        }
+        Err(Error::invalid_argument(format!("{name} is {value}, which is not {takes}")))
     }
 }
 
@@ -261,8 +258,8 @@ impl Sampler {
     /// Each candidate's probability, but for a common factor: 1 for the first, which is the largest.
     fn weights(&self, temperature: f64) -> Vec<f64> {
         let largest = self.candidates.first().map_or(0.0, |first| f64::from(first.logit));
-        let weight = |candidate: &Candidate| exp((f64::from(candidate.logit) - largest) / temperature);
-        self.candidates.iter().map(weight).collect()
+        let scaled = self.candidates.iter().map(|c| (f64::from(c.logit) - largest) / temperature);
+        scaled.map(exp).collect()
     }
 }
 

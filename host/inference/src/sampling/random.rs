@@ -31,13 +31,14 @@ impl Random {
         self.step();
         let mixed = ((old >> 18) ^ old) >> 27;
         #[allow(clippy::cast_possible_truncation, reason = "the generator keeps the low 32 bits")]
-        let (mixed, turn) = (mixed as u32, (old >> 59) as u32);
-        mixed.rotate_right(turn)
+        let mixed = mixed as u32;
+        mixed.rotate_right((old >> 59) as u32)
     }
 
     /// A number from 0 (included) to 1 (excluded), of 53 random bits.
     pub fn unit(&mut self) -> f64 {
-        let (high, low) = (u64::from(self.bits()), u64::from(self.bits()));
+        let high = u64::from(self.bits());
+        let low = u64::from(self.bits());
         let bits = ((high << 32) | low) >> 11;
         // 53 bits are exact in an F64, and the factor is a power of two.
         #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]

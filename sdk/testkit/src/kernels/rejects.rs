@@ -7,8 +7,8 @@ use super::setup::{Floats, Given, Threads, compile, step};
 use super::subject::Subject;
 use crate::Random;
 use apr_sdk::{
-    Append, Batch, Binary, BinaryKind, DType, DeviceInfo, DeviceSink, Embed, Error, ErrorKind, Linear, Norm,
-    NormKind, OpCode, OpSpec, Operation, Options, PagedState, Pool, Pooling, Program, Result, Rope, RowIndex,
+    Append, Batch, Binary, BinaryKind, DType, DeviceInfo, DeviceSink, Embed, Error, ErrorKind, Linear,
+    NormKind, OpCode, OpSpec, Operation, Options, PagedState, Pool, Pooling, Program, Result, RowIndex,
     RowsOf, RowsSink, Sample, Sampler, Session, SessionLimits, State, StateVerb, StepSink, Support,
     ValueSpec, Weight,
 };

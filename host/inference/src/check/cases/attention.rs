@@ -157,33 +157,35 @@ impl Reference {
     fn head(&self, at: usize, head: usize) -> Vec<(f64, f64)> {
         let key_head = head * KEY_HEADS / HEADS;
         let query = self.part(at, head * KEY, KEY);
-        let seen = |key: &usize| sees(self.mask, self.window, u32_of(at), u32_of(*key));
-        let keys: Vec<usize> = (0..=FIRST).filter(seen).collect();
-        let key_of = |key: &usize| self.part(*key, QUERIES + key_head * KEY, KEY);
-        let score = |key: &usize| {
-            let mut score = self.scale * dot(query, key_of(key));
+        let mut scores = Vec::new();
+        let mut values = Vec::new();
+        let mut off = 0.0f64;
+        for position in 0..=FIRST {
+            if !sees(self.mask, self.window, u32_of(at), u32_of(position)) {
+                continue;
+            }
+            let key = self.part(position, QUERIES + key_head * KEY, KEY);
+            let mut score = self.scale * dot(query, key);
             if self.soft_cap > 0.0 {
                 score = self.soft_cap * (score / self.soft_cap).tanh();
             }
-            score - self.slopes.get(head).map_or(0.0, |slope| slope * f64_of(at.abs_diff(*key)))
-        };
-        let scores: Vec<f64> = keys.iter().map(score).collect();
-        let shares = softmax(&scores, self.sinks.get(head).copied());
-        // How far a score may be off: rounding of the arithmetic, and of the keys as they are kept.
-        let off = |key: &usize| {
-            let key = key_of(key);
+            let slope = self.slopes.get(head).map_or(0.0, |slope| slope * f64_of(at.abs_diff(position)));
+            scores.push(score - slope);
+            // How far a score may be off: rounding of the arithmetic, and of the keys as they are kept.
             let sums: f64 = query.iter().zip(key).map(|(q, k)| (q * k).abs()).sum();
-            self.scale * (SMALL * sums + kept(self.dtype, key) * dot(query, query).sqrt() * 2.0)
-        };
-        let off = keys.iter().map(off).fold(0.0, f64::max) + 4.0 * SMALL;
-        let element = |n: usize| {
-            let value = |key: &usize| self.part(*key, QUERIES + KEYS + key_head * VALUE, VALUE)[n];
-            let values: Vec<f64> = keys.iter().map(value).collect();
-            let sums: f64 = values.iter().zip(&shares).map(|(v, p)| (v * p).abs()).sum();
-            let whole = |key: &usize| self.part(*key, QUERIES + KEYS + key_head * VALUE, VALUE);
-            let rounding = keys.iter().map(|key| kept(self.dtype, whole(key))).fold(0.0, f64::max);
-            (dot(&values, &shares), 2.0 * off * sums + rounding + SMALL * sums + 1e-30)
-        };
-        (0..VALUE).map(element).collect()
+            off =
+                off.max(self.scale * (SMALL * sums + kept(self.dtype, key) * dot(query, query).sqrt() * 2.0));
+            values.push(self.part(position, QUERIES + KEYS + key_head * VALUE, VALUE));
+        }
+        off += 4.0 * SMALL;
+        let shares = softmax(&scores, self.sinks.get(head).copied());
+        let rounding = values.iter().map(|value| kept(self.dtype, value)).fold(0.0, f64::max);
+        let mut elements = Vec::new();
+        for n in 0..VALUE {
+            let column: Vec<f64> = values.iter().map(|value| value[n]).collect();
+            let sums: f64 = column.iter().zip(&shares).map(|(v, p)| (v * p).abs()).sum();
+            elements.push((dot(&column, &shares), 2.0 * off * sums + rounding + SMALL * sums + 1e-30));
+        }
+        elements
     }
 }

@@ -87,8 +87,9 @@ fn within(value: f64, share: f64, scale: f64) -> (f64, f64) {
 
 fn norm(kind: NormKind, heads: usize, gains: usize) -> Result<Case> {
     let mut data = Data::new(7);
-    let (gain, bias) = (data.values(gains), data.values(gains));
-    let (wide_gain, wide_bias) = (wide(&gain), wide(&bias));
+    let gain = data.values(gains);
+    let bias = data.values(gains);
+    let [wide_gain, wide_bias] = [&gain, &bias].map(|values| wide(values));
     let operation = Norm {
         x: slice(0, 0, WIDTH),
         out: slice(1, 0, WIDTH),
@@ -98,17 +99,18 @@ fn norm(kind: NormKind, heads: usize, gains: usize) -> Result<Case> {
         epsilon: 1e-5,
         heads: u32_of(heads),
     };
-    let of_row = |_: u32, row: &[f64]| {
-        let all = row.chunks_exact(WIDTH / heads).flat_map(|head| normalized(kind, head, f64::from(1e-5f32)));
-        let all: Vec<f64> = all.collect();
-        let one = |(n, x): (usize, &f64)| {
-            let (gain, bias) = (wide_gain[n % gains], wide_bias[n % gains]);
-            within(x * gain + bias, FUNCTION, (x * gain).abs() + gain.abs())
-        };
-        all.iter().enumerate().map(one).collect()
-    };
     let form = format!("{}, {heads} heads, {gains} gains", kind.name());
-    let mut case = case("norm", form, WIDTH, operation.into(), 8, &of_row)?;
+    let mut case = case("norm", form, WIDTH, operation.into(), 8, &|_, row| {
+        let mut elements = Vec::new();
+        for head in row.chunks_exact(WIDTH / heads) {
+            for x in normalized(kind, head, f64::from(1e-5f32)) {
+                let gain = wide_gain[elements.len() % gains];
+                let bias = wide_bias[elements.len() % gains];
+                elements.push(within(x * gain + bias, FUNCTION, (x * gain).abs() + gain.abs()));
+            }
+        }
+        elements
+    })?;
     case.weights.extend([plain(&gain, gains)?, plain(&bias, gains)?]);
     Ok(case)
 }
@@ -124,16 +126,16 @@ fn activate(kind: Activation, gated: bool) -> Result<Case> {
         limit: 1.5,
     };
     let clamp = Clamp { alpha: f64::from(1.702f32), limit: 1.5 };
-    let of_row = |_: u32, row: &[f64]| {
-        let (gates, ups) = row.split_at(half);
-        let one = |(gate, up): (&f64, &f64)| {
-            let up = gated.then_some(*up);
-            within(activated(kind, *gate, up, clamp), FUNCTION, (gate * up.unwrap_or(1.0)).abs())
-        };
-        gates.iter().zip(ups).map(one).collect()
-    };
     let form = format!("{}{}", kind.name(), if gated { ", gated" } else { "" });
-    case("activate", form, WIDTH, operation.into(), 9, &of_row)
+    case("activate", form, WIDTH, operation.into(), 9, &|_, row| {
+        let mut elements = Vec::new();
+        for (gate, up) in row[..half].iter().zip(&row[half..]) {
+            let up = gated.then_some(*up);
+            let scale = (gate * up.unwrap_or(1.0)).abs();
+            elements.push(within(activated(kind, *gate, up, clamp), FUNCTION, scale));
+        }
+        elements
+    })
 }
 
 fn rope(style: RopeStyle) -> Result<Case> {
@@ -150,69 +152,66 @@ fn rope(style: RopeStyle) -> Result<Case> {
         frequencies,
         magnitude: 1.25,
     };
-    let of_row = |position: u32, row: &[f64]| {
-        let head = |head: &[f64]| {
+    case("rope", style.name(), WIDTH, operation.into(), 10, &|position, row| {
+        let mut elements = Vec::new();
+        for head in row.chunks_exact(WIDTH / HEADS) {
             let turned = rotated(style, head, FIRST, &wide_frequencies, position, 1.25);
             let most = head.iter().fold(0.0f64, |most, x| most.max(x.abs()));
-            turned.into_iter().map(move |x| within(x, FUNCTION, most)).collect::<Vec<_>>()
-        };
-        row.chunks_exact(WIDTH / HEADS).flat_map(head).collect()
-    };
-    case("rope", style.name(), WIDTH, operation.into(), 10, &of_row)
+            elements.extend(turned.into_iter().map(|x| within(x, FUNCTION, most)));
+        }
+        elements
+    })
 }
 
 fn binary(kind: BinaryKind, second: usize) -> Result<Case> {
     let width = WIDTH + second;
     let operation =
         Binary { kind, a: slice(0, 0, WIDTH), b: slice(0, WIDTH, second), out: slice(1, 0, WIDTH) };
-    let of_row = |_: u32, row: &[f64]| {
+    let form = format!("{}{}", kind.name(), if second == 1 { ", one for all" } else { "" });
+    case("binary", form, width, operation.into(), 11, &|_, row| {
         let (a, b) = row.split_at(WIDTH);
-        let one = |(n, a): (usize, &f64)| {
-            let b = b[n % second];
+        let mut elements = Vec::new();
+        for (a, b) in a.iter().zip(b.iter().cycle()) {
             let value = match kind {
                 BinaryKind::ADD => a + b,
                 BinaryKind::SUBTRACT => a - b,
                 _ => a * b,
             };
-            within(value, SMALL, 0.0)
-        };
-        a.iter().enumerate().map(one).collect()
-    };
-    let form = format!("{}{}", kind.name(), if second == 1 { ", one for all" } else { "" });
-    case("binary", form, width, operation.into(), 11, &of_row)
+            elements.push(within(value, SMALL, 0.0));
+        }
+        elements
+    })
 }
 
 fn unary(kind: UnaryKind) -> Result<Case> {
     let (a, b): (f32, f32) = if kind == UnaryKind::CLAMP { (-0.5, 0.75) } else { (1.5, 0.25) };
     let operation = Unary { kind, x: slice(0, 0, WIDTH), out: slice(1, 0, WIDTH), a, b };
-    let (a, b) = (f64::from(a), f64::from(b));
-    let of_row = |_: u32, row: &[f64]| {
-        let one = |x: &f64| {
+    let [a, b] = [a, b].map(f64::from);
+    case("unary", kind.name(), WIDTH, operation.into(), 12, &|_, row| {
+        let mut elements = Vec::new();
+        for x in row {
             let value = match kind {
                 UnaryKind::AFFINE => a * x + b,
                 UnaryKind::SOFT_CAP => a * (x / a).tanh(),
                 UnaryKind::CLAMP => x.clamp(a, b),
                 _ => sigmoid(*x),
             };
-            within(value, FUNCTION, x.abs())
-        };
-        row.iter().map(one).collect()
-    };
-    case("unary", kind.name(), WIDTH, operation.into(), 12, &of_row)
+            elements.push(within(value, FUNCTION, x.abs()));
+        }
+        elements
+    })
 }
 
 /// Of one sequence, all rows of which want output.
 fn pool(kind: Pooling, normalize: bool) -> Result<Case> {
     let operation = Pool { kind, x: slice(0, 0, WIDTH), out: slice(1, 0, WIDTH), normalize };
-    let of_row = |_: u32, _: &[f64]| vec![(0.0, 1.0); WIDTH];
     let form = format!("{}{}", kind.name(), if normalize { ", normalized" } else { "" });
-    let mut case = case("pool", form, WIDTH, operation.into(), 13, &of_row)?;
+    let mut case = case("pool", form, WIDTH, operation.into(), 13, &|_, _| vec![(0.0, 1.0); WIDTH])?;
     let rows = wide(&case.inputs[0].rows);
-    let row = |n: usize| rows[n * WIDTH..(n + 1) * WIDTH].to_vec();
     let mut pooled = match kind {
         Pooling::OUTPUTS => rows.clone(),
-        Pooling::FIRST => row(0),
-        Pooling::LAST => row(ROWS - 1),
+        Pooling::FIRST => rows[..WIDTH].to_vec(),
+        Pooling::LAST => rows[rows.len() - WIDTH..].to_vec(),
         _ => (0..WIDTH).map(|n| rows.iter().skip(n).step_by(WIDTH).sum::<f64>() / f64_of(ROWS)).collect(),
     };
     if normalize {
@@ -231,8 +230,10 @@ fn sample() -> Result<Case> {
             .into(),
         Sample { logits: slice(1, 0, WIDTH) }.into(),
     ];
-    let of_row = |_: u32, row: &[f64]| row.iter().map(|x| within(*x, SMALL, 0.0)).collect();
-    let mut case = case("sample", "logits".to_owned(), WIDTH, operations[0].clone(), 14, &of_row)?;
+    let form = "logits".to_owned();
+    let mut case = case("sample", form, WIDTH, operations[0].clone(), 14, &|_, row| {
+        row.iter().map(|x| within(*x, SMALL, 0.0)).collect()
+    })?;
     case.program = program(WIDTH, WIDTH, Vec::new(), operations);
     case.program.values[1].rows = RowsOf::OUTPUTS;
     case.output = None;

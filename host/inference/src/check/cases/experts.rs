@@ -89,7 +89,8 @@ fn expert_linear(blocks: &dyn Blocks, dtype: DType) -> Result<Option<Case>> {
         shared_input: true,
         parts: vec![part],
     };
-    let (mut expected, mut bounds) = (Vec::new(), Vec::new());
+    let mut expected = Vec::new();
+    let mut bounds = Vec::new();
     for (token, row) in wide(&rows).chunks_exact(width).enumerate() {
         let x = &row[..COLUMNS];
         for expert in chosen(token) {
@@ -123,7 +124,8 @@ fn combine() -> Result<Case> {
         out: slice(1, 0, ROWS),
         residual: Some(slice(0, 0, ROWS)),
     };
-    let (mut expected, mut bounds) = (Vec::new(), Vec::new());
+    let mut expected = Vec::new();
+    let mut bounds = Vec::new();
     for row in wide(&rows).chunks_exact(width + 2 * USED) {
         for n in 0..ROWS {
             let terms = [0.5, 0.25, 0.125].iter().enumerate().map(|(k, weight)| weight * row[k * ROWS + n]);

@@ -93,11 +93,11 @@ fn embed(dtype: DType, weights: &Weights) -> Case {
     let ids = vec![3u32, 0, 36, 3];
     let out = slice(0, 0, COLUMNS);
     let operation = Embed { table: 0, index: RowIndex::TOKEN, offset: 0, scale: 1.5, out };
-    let row = |id: &u32| {
+    let mut expected = Vec::new();
+    for id in &ids {
         let first = usize::try_from(*id).unwrap_or(0) * COLUMNS;
-        weights.values[first..first + COLUMNS].iter().map(|value| value * 1.5)
-    };
-    let expected: Vec<f64> = ids.iter().flat_map(row).collect();
+        expected.extend(weights.values[first..first + COLUMNS].iter().map(|value| value * 1.5));
+    }
     Case {
         operation: "embed",
         dtype,
@@ -122,16 +122,18 @@ fn linear(dtype: DType, weights: &Weights, data: &mut Data, tokens: usize) -> Re
         .map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let used = all - FIRST;
     let width = columns + used;
-    let (rows, bias) = (data.values(tokens * width), data.values(used));
+    let rows = data.values(tokens * width);
+    let bias = data.values(used);
     let part = WeightPart { weight: 1, first_row: u32_of(FIRST), bias: Some(2), out: slice(1, 0, used) };
     let residual = Some(slice(0, columns, used));
     let operation = Linear { x: slice(0, 0, columns), parts: vec![part], residual, scale: 0.5 };
-    let (mut expected, mut bounds) = (Vec::new(), Vec::new());
+    let mut expected = Vec::new();
+    let mut bounds = Vec::new();
     for row in wide(&rows).chunks_exact(width) {
         let (x, rest) = row.split_at(columns);
         for (n, weight) in weights.values.chunks_exact(columns).skip(FIRST).enumerate() {
-            let (product, bias) = (dot(weight, x), f64::from(bias[n]));
-            expected.push(0.5 * (product + bias) + rest[n]);
+            let bias = f64::from(bias[n]);
+            expected.push(0.5 * (dot(weight, x) + bias) + rest[n]);
             bounds.push(0.5 * bound(dtype, weight, x) + SMALL * (bias.abs() + rest[n].abs()));
         }
     }
@@ -151,15 +153,11 @@ fn linear(dtype: DType, weights: &Weights, data: &mut Data, tokens: usize) -> Re
 /// Several parts over one input.
 fn whole_linear(dtype: DType, weights: &Weights, data: &mut Data) -> Result<Case> {
     let rows = data.values(3 * COLUMNS);
-    let part = |first_row: usize, first: usize, width: usize| WeightPart {
-        weight: 1,
-        first_row: u32_of(first_row),
-        bias: None,
-        out: slice(1, first, width),
-    };
-    let parts = vec![part(0, 0, ROWS), part(16, ROWS, 4)];
+    let whole = WeightPart { weight: 1, first_row: 0, bias: None, out: slice(1, 0, ROWS) };
+    let parts = vec![whole, WeightPart { first_row: 16, out: slice(1, ROWS, 4), ..whole }];
     let operation = Linear { x: slice(0, 0, COLUMNS), parts, residual: None, scale: 1.0 };
-    let (mut expected, mut bounds) = (Vec::new(), Vec::new());
+    let mut expected = Vec::new();
+    let mut bounds = Vec::new();
     for x in wide(&rows).chunks_exact(COLUMNS) {
         let all = (0..ROWS).chain(16..20).map(|n| &weights.values[n * COLUMNS..(n + 1) * COLUMNS]);
         for weight in all {
@@ -186,7 +184,8 @@ fn head_linear(dtype: DType, weights: &Weights, data: &mut Data) -> Result<Case>
     let rows = data.values(2 * WIDTH);
     let operation =
         HeadLinear { x: slice(0, 0, WIDTH), out: slice(1, 0, HEADS * 16), heads: u32_of(HEADS), weight: 1 };
-    let (mut expected, mut bounds) = (Vec::new(), Vec::new());
+    let mut expected = Vec::new();
+    let mut bounds = Vec::new();
     for row in wide(&rows).chunks_exact(WIDTH) {
         for (head, x) in row.chunks_exact(32).enumerate() {
             for weight in weights.values.chunks_exact(32).skip(head * 16).take(16) {

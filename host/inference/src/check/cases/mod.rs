@@ -36,10 +36,13 @@ impl Data {
 
     /// Values that are roughly normal: the sum of twelve units less six.
     fn values(&mut self, n: usize) -> Vec<f32> {
-        let normal = |random: &mut Random| (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
-        #[allow(clippy::cast_possible_truncation, reason = "rounding to F32 is what is meant")]
-        let value = |random: &mut Random| normal(random) as f32;
-        (0..n).map(|_| value(&mut self.0)).collect()
+        let mut values = Vec::with_capacity(n);
+        for _ in 0..n {
+            let units: f64 = (0..12).map(|_| self.0.unit()).sum();
+            #[allow(clippy::cast_possible_truncation, reason = "rounding to F32 is what is meant")]
+            values.push((units - 6.0) as f32);
+        }
+        values
     }
 }
 

@@ -33,11 +33,11 @@ impl Limits {
     /// Those of a request of so many bytes to a worker that holds tokenizers of so many bytes. A tokenizer that has
     /// still to be made counts like a text.
     pub fn of(request: usize, held: usize) -> Limits {
-        let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let [request, held] = [request, held].map(|n| u64::try_from(n).unwrap_or(u64::MAX));
         let memory = MEMORY
-            .saturating_add(number(request).saturating_mul(MEMORY_OF_BYTE))
-            .saturating_add(number(held).saturating_mul(MEMORY_OF_TOKENIZER));
-        let mib = number(request.saturating_add(held)) >> 20;
+            .saturating_add(request.saturating_mul(MEMORY_OF_BYTE))
+            .saturating_add(held.saturating_mul(MEMORY_OF_TOKENIZER));
+        let mib = request.saturating_add(held) >> 20;
         Limits { memory, seconds: SECONDS.saturating_add(mib.saturating_mul(SECONDS_OF_MIB)) }
     }
 

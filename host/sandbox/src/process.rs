@@ -127,7 +127,8 @@ impl Process {
     }
 
     fn send(&mut self, bytes: &[u8], limits: Limits, is_cancelled: &dyn Fn() -> bool) -> Result<()> {
-        let (mut rest, began) = (bytes, Instant::now());
+        let began = Instant::now();
+        let mut rest = bytes;
         while !rest.is_empty() {
             match self.to.write(rest) {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
@@ -148,7 +149,8 @@ impl Process {
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<u8>> {
         let began = Instant::now();
-        let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+        let mut bytes = Vec::new();
+        let mut chunk = vec![0; CHUNK];
         loop {
             if let Some((head, rest)) = bytes.split_first_chunk::<8>() {
                 let expected = u64::from_le_bytes(*head);

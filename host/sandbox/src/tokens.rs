@@ -68,8 +68,8 @@ impl Tokens {
         let process = self.process.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(asked) = process {
             let request = Request::Prepare.to_bytes(0);
-            let is_cancelled = || self.watch.cancel.load(Ordering::Relaxed);
-            if asked.begin(&request, Limits::of(request.len(), held), &is_cancelled).is_err() {
+            let limits = Limits::of(request.len(), held);
+            if asked.begin(&request, limits, &|| self.watch.cancel.load(Ordering::Relaxed)).is_err() {
                 *process = None;
             }
         }
@@ -141,8 +141,7 @@ impl Tokens {
 
     /// A new worker that holds the tokenizers, and what it says of the first.
     fn start(&self) -> Result<(Process, Facts)> {
-        let is_cancelled = || self.watch.cancel.load(Ordering::Relaxed);
-        let mut process = Process::start(&self.program, &is_cancelled)?;
+        let mut process = Process::start(&self.program, &|| self.watch.cancel.load(Ordering::Relaxed))?;
         let mut first = None;
         for tokenizer in &self.held {
             let answer = self.ask_process(&mut process, &Request::Load(tokenizer).to_bytes(0))?;

@@ -6,6 +6,7 @@ use apr_inference::tokens::Encoding;
 use apr_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
+use std::borrow::Cow;
 
 /// Bytes before a request's contents: its number, the tokenizer's, and two flags.
 const HEAD: usize = 4;
@@ -62,29 +63,30 @@ impl Rendering {
     }
 }
 
+fn text_of(contents: &[u8]) -> Result<&str> {
+    std::str::from_utf8(contents).map_err(|_| odd())
+}
+
 impl<'a> Request<'a> {
     /// The request to a tokenizer, as bytes.
     pub fn to_bytes(&self, slot: u8) -> Vec<u8> {
-        let head = |number: u8, how: Encoding| vec![number, slot, how.add_special.into(), how.plain.into()];
         let plain = Encoding::default();
-        let join = |mut head: Vec<u8>, contents: &[u8]| {
-            head.extend_from_slice(contents);
-            head
-        };
-        match self {
-            Request::Load(json) => join(head(0, plain), json),
-            Request::Encode(text, how) => join(head(1, *how), text.as_bytes()),
-            Request::Count(text, how) => join(head(2, *how), text.as_bytes()),
+        let (number, how, contents): (u8, Encoding, Cow<'_, [u8]>) = match self {
+            Request::Load(json) => (0, plain, Cow::Borrowed(json)),
+            Request::Encode(text, how) => (1, *how, text.as_bytes().into()),
+            Request::Count(text, how) => (2, *how, text.as_bytes().into()),
             Request::Decode(ids, skip) => {
-                join(head(3, Encoding { add_special: *skip, plain: false }), &bytes_of(ids))
+                (3, Encoding { add_special: *skip, plain: false }, bytes_of(ids).into())
             }
-            Request::Pieces(ids) => join(head(4, plain), &bytes_of(ids)),
+            Request::Pieces(ids) => (4, plain, bytes_of(ids).into()),
             Request::Render(rendering) => {
-                join(head(5, plain), &serde_json::to_vec(rendering).unwrap_or_default())
+                (5, plain, serde_json::to_vec(rendering).unwrap_or_default().into())
             }
-            Request::Compare(text, how) => join(head(6, *how), text.as_bytes()),
-            Request::Prepare => head(7, plain),
-        }
+            Request::Compare(text, how) => (6, *how, text.as_bytes().into()),
+            Request::Prepare => (7, plain, Cow::default()),
+        };
+        let head = [number, slot, how.add_special.into(), how.plain.into()];
+        [&head[..], &contents].concat()
     }
 
     /// The request and its tokenizer.
@@ -96,15 +98,14 @@ impl<'a> Request<'a> {
             return Err(odd());
         };
         let how = Encoding { add_special: first != 0, plain: second != 0 };
-        let text = || std::str::from_utf8(contents).map_err(|_| odd());
         let request = match number {
             0 => Request::Load(contents),
-            1 => Request::Encode(text()?, how),
-            2 => Request::Count(text()?, how),
+            1 => Request::Encode(text_of(contents)?, how),
+            2 => Request::Count(text_of(contents)?, how),
             3 => Request::Decode(ids_of(contents)?, first != 0),
             4 => Request::Pieces(ids_of(contents)?),
             5 => Request::Render(serde_json::from_slice(contents).map_err(|_| odd())?),
-            6 => Request::Compare(text()?, how),
+            6 => Request::Compare(text_of(contents)?, how),
             7 => Request::Prepare,
             _ => return Err(odd()),
         };

@@ -155,8 +155,7 @@ mod tests {
         for verb in command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
             let help = verb.clone().render_long_help().to_string();
             assert!(help.contains("Examples:") && help.contains("Exit codes:"), "{}", verb.get_name());
-            let (examples, usage) = (help.find("Examples:"), help.find("Usage:"));
-            assert!(examples < usage, "{}: examples come first", verb.get_name());
+            assert!(help.find("Examples:") < help.find("Usage:"), "{}: examples come first", verb.get_name());
         }
     }
 
@@ -167,13 +166,11 @@ mod tests {
     /// Arguments of a verb that take a value, other than those whose values are words, as `run --logits-out`.
     fn paths(words: &[String]) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
+        let mut command = command();
+        command.build();
         let mut collect = |verb: &Command, path: &str| {
             let path = path.trim_start_matches("apr").trim_start();
-            // A global one is every verb's, but listed once; what is planned is refused before it does anything.
-            let is_planned = |arg: &Arg| {
-                arg.is_hide_set()
-                    && ["planned-", "rest"].iter().any(|id| arg.get_id().as_str().starts_with(id))
-            };
+            // A global one is every verb's, but listed once.
             let own = verb.get_arguments().filter(|arg| path.is_empty() || !arg.is_global_set());
             for arg in own.filter(|arg| !is_planned(arg) && arg.get_action().takes_values()) {
                 let values = arg.get_value_names().unwrap_or_default().join(" ");
@@ -185,18 +182,22 @@ mod tests {
                 }
             }
         };
-        let mut command = command();
-        command.build();
         each(&command, &mut collect, "apr");
         found
+    }
+
+    /// Returns whether an argument is planned: it is refused before it does anything.
+    fn is_planned(arg: &Arg) -> bool {
+        arg.is_hide_set() && ["planned-", "rest"].iter().any(|id| arg.get_id().as_str().starts_with(id))
+    }
+
+    fn texts(value: &toml::Value) -> Vec<String> {
+        value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
     }
 
     #[test]
     fn every_argument_that_takes_a_path_is_said_to_read_or_to_write() {
         let listed: toml::Table = include_str!("../../../tests/hostile/paths.toml").parse().unwrap();
-        let texts = |value: &toml::Value| -> Vec<String> {
-            value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
-        };
         let reads = texts(&listed["reads"]);
         let mut said = [reads.clone(), texts(&listed["tensors"])].concat();
         for case in ["writes", "makes"].iter().flat_map(|kind| listed[*kind].as_array().unwrap()) {

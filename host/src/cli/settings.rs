@@ -276,8 +276,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("apr-settings-{of:?}.toml"));
         std::fs::write(&path, file).unwrap();
         let globals = Globals { config: Some(path.clone()), ..flags };
-        let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        let settings = Settings::load(&globals, &var);
+        let settings = Settings::load(&globals, &|name| {
+            vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        });
         std::fs::remove_file(path).unwrap();
         settings
     }

@@ -73,11 +73,17 @@ impl<'a> View<'a> {
         files: Vec<(PathBuf, Arc<dyn Backing>)>,
     ) -> View<'a> {
         let Destination { target, is_folder, in_place, .. } = destination;
-        let identity = |number: usize| Some((files[number].1.identity()?, number));
-        let ours = (0..files.len()).filter_map(identity).collect();
+        let mut ours = HashMap::new();
+        for (number, (_, file)) in files.iter().enumerate() {
+            if let Some(identity) = file.identity() {
+                ours.insert(identity, number);
+            }
+        }
         let folder = if target.folder { &target.path } else { target.parent() }.to_owned();
-        let inputs = if *in_place { Vec::new() } else { laid_out.source.files.all() };
-        let inputs = inputs.iter().filter_map(|file| file.identity()).collect();
+        let inputs = match in_place {
+            true => Vec::new(),
+            false => laid_out.source.files.all().iter().filter_map(|file| file.identity()).collect(),
+        };
         View {
             host,
             laid_out,
@@ -91,16 +97,18 @@ impl<'a> View<'a> {
         }
     }
 
+    /// What lies over the folder: the output's files by their names in it, without the hidden files of writing them.
     pub(super) fn overlay(&self) -> Overlay {
-        let target = self.target;
-        let inside = |(published, backing): &(PathBuf, Arc<dyn Backing>)| {
-            let name = published.strip_prefix(&self.folder).ok()?.to_str()?.to_owned();
-            Some((name, Arc::clone(backing)))
-        };
-        let staged = self.files.iter().filter_map(inside).collect();
-        let suffixes = [".apr-part", ".apr-lock", ".apr-journal", ".apr-old", ".apr-record"];
-        let hidden = suffixes.map(|suffix| target.hidden(suffix)).into_iter().collect();
-        Overlay { folder: self.folder.clone(), staged, hidden }
+        let mut overlay = Overlay { folder: self.folder.clone(), ..Overlay::default() };
+        for (published, backing) in &self.files {
+            if let Some(name) = published.strip_prefix(&self.folder).ok().and_then(Path::to_str) {
+                overlay.staged.insert(name.to_owned(), Arc::clone(backing));
+            }
+        }
+        for suffix in [".apr-part", ".apr-lock", ".apr-journal", ".apr-old", ".apr-record"] {
+            overlay.hidden.insert(self.target.hidden(suffix));
+        }
+        overlay
     }
 
     /// Opens a path in the future folder.
@@ -123,25 +131,25 @@ impl<'a> View<'a> {
 
     /// The opened files that are not part of the output.
     pub(super) fn others(&self, opened: &OpenedModel) -> Vec<Other> {
-        let others = opened.files.all().into_iter().filter(|file| !file.is_folder());
-        let others =
-            others.filter(|file| !file.identity().is_some_and(|identity| self.ours.contains_key(&identity)));
         let companions: HashSet<&str> = opened.model.assets.iter().map(|asset| asset.name.as_str()).collect();
-        let others = others.map(|file| Other {
-            name: file.name.clone(),
-            identity: file.identity(),
-            is_companion: companions.contains(file.name.as_str()),
-        });
-        others.collect()
+        let mut others = Vec::new();
+        for file in opened.files.all() {
+            let identity = file.identity();
+            let is_ours = identity.is_some_and(|identity| self.ours.contains_key(&identity));
+            if !file.is_folder() && !is_ours {
+                let is_companion = companions.contains(file.name.as_str());
+                others.push(Other { name: file.name.clone(), identity, is_companion });
+            }
+        }
+        others
     }
 
     fn cannot_open(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Cancelled {
             return error;
         }
-        let target = self.target;
-        let file =
-            error.file().map_or_else(|| target.show(&target.path), |file| target.show(Path::new(file)));
+        let path = error.file().map_or(self.target.path.as_path(), Path::new);
+        let file = self.target.show(path);
         let message = format!("with the new files, the folder cannot be opened: {}", error.message());
         let hint = "move what is there elsewhere, or choose another folder; nothing was written";
         Error::io(message).in_file(file).hint(hint)
@@ -160,10 +168,10 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn refused(&self, what: &str, others: &[String], way_out: &str) -> Error {
-        let message = format!("{what}: {}", list(others));
-        let target = self.target;
-        let error = Error::io(message).code("E007").in_file(target.show(&target.path));
-        error.hint(format!("{way_out}; nothing was written"))
+        Error::io(format!("{what}: {}", list(others)))
+            .code("E007")
+            .in_file(self.target.show(&self.target.path))
+            .hint(format!("{way_out}; nothing was written"))
     }
 }
 

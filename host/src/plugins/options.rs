@@ -1,6 +1,7 @@
 //! The options of looking for plugins.
 
 use super::rehearsal::Rehearsal;
+use std::env;
 use std::path::PathBuf;
 
 /// The places to look in, and the owners to trust. `apr` uses [`DiscoverOptions::from_environment`].
@@ -31,22 +32,30 @@ pub struct DiscoverOptions {
 impl DiscoverOptions {
     /// The options given by the environment: `APR_PLUGIN_PATH`, XDG folders, the executable, system folders.
     pub fn from_environment() -> DiscoverOptions {
-        let home = std::env::home_dir().filter(|home| home.is_absolute());
-        let xdg = |name: &str, otherwise: &str| {
-            let set = std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-            set.or_else(|| home.as_ref().map(|home| home.join(otherwise))).map(|path| path.join("apr"))
-        };
-        let plugin_path = std::env::var_os("APR_PLUGIN_PATH").unwrap_or_default();
+        let variable = env::var_os("APR_PLUGIN_PATH").unwrap_or_default();
+        let mut plugin_path: Vec<PathBuf> = env::split_paths(&variable).collect();
+        plugin_path.retain(|path| !path.as_os_str().is_empty());
         let system: &[&str] =
             if cfg!(unix) { &["/usr/local/lib/apr/plugins", "/usr/lib/apr/plugins"] } else { &[] };
         DiscoverOptions {
-            plugin_path: std::env::split_paths(&plugin_path).filter(|p| !p.as_os_str().is_empty()).collect(),
-            user: xdg("XDG_DATA_HOME", ".local/share").map(|path| path.join("plugins")),
-            executable: std::env::current_exe().ok(),
+            plugin_path,
+            user: xdg_folder("XDG_DATA_HOME", ".local/share").map(|folder| folder.join("plugins")),
+            executable: env::current_exe().ok(),
             system: system.iter().map(PathBuf::from).collect(),
-            lock: xdg("XDG_CONFIG_HOME", ".config").map(|path| path.join("plugins.lock")),
+            lock: xdg_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("plugins.lock")),
             bundled: true,
             ..DiscoverOptions::default()
         }
     }
+}
+
+/// The folder of `apr` in the one that a variable names, or in that place of the user's home. Relative paths count as
+/// none.
+fn xdg_folder(variable: &str, in_home: &str) -> Option<PathBuf> {
+    let named = env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = match named {
+        Some(named) => named,
+        None => env::home_dir().filter(|home| home.is_absolute())?.join(in_home),
+    };
+    Some(folder.join("apr"))
 }

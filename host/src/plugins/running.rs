@@ -51,14 +51,20 @@ mod tests {
 
     #[test]
     fn the_innermost_call_is_known_and_left_by_a_panic_too() {
-        let call = |doing| Running { whose: "plugin `x` 1", doing };
-        let doing = || running().map(|running| running.doing);
-        within(call("opening"), || {
+        let opening = Running { whose: "plugin `x` 1", doing: "opening" };
+        within(opening, || {
             assert_eq!(doing(), Some("opening"));
-            let inner = || within(call("probing"), || panic!("{:?}", doing()));
-            assert!(std::panic::catch_unwind(inner).is_err());
+            let probed = std::panic::catch_unwind(|| {
+                let probing = Running { whose: "plugin `x` 1", doing: "probing" };
+                within(probing, || panic!("{:?}", doing()))
+            });
+            assert!(probed.is_err());
             assert_eq!(doing(), Some("opening"));
         });
         assert_eq!(doing(), None);
+    }
+
+    fn doing() -> Option<&'static str> {
+        running().map(|running| running.doing)
     }
 }

@@ -93,8 +93,8 @@ mod tests {
     use super::*;
 
     fn of(values: &[f64]) -> LineChart {
-        let mark = |value: &f64| Mark { label: "x".to_owned(), value: *value };
-        LineChart::new("t", values.iter().map(mark).collect())
+        let marks = values.iter().map(|value| Mark { label: "x".to_owned(), value: *value });
+        LineChart::new("t", marks.collect())
     }
 
     #[test]

@@ -99,16 +99,19 @@ impl Fate {
 mod tests {
     use super::*;
 
+    fn named(id: &str, foreign: ForeignCarrier) -> FormatManifest {
+        let mut format = FormatManifest::default();
+        format.id = id.to_owned();
+        format.carries.foreign = foreign;
+        format
+    }
+
     #[test]
     fn what_is_lost_stays_lost() {
-        let named = |id: &str, foreign| {
-            let mut format = FormatManifest::default();
-            format.id = id.to_owned();
-            format.carries.foreign = foreign;
-            format
-        };
-        let (a, all) = (named("a", ForeignCarrier::None), named("all", ForeignCarrier::All));
-        let (none, keep) = (named("none", ForeignCarrier::None), named("keep", ForeignCarrier::Keep));
+        let a = named("a", ForeignCarrier::None);
+        let all = named("all", ForeignCarrier::All);
+        let none = named("none", ForeignCarrier::None);
+        let keep = named("keep", ForeignCarrier::Keep);
         let go = |route: &[&FormatManifest], policy| {
             route.iter().fold(Fate::WHOLE, |fate, to| fate.after(&a, to, policy)).metadata
         };

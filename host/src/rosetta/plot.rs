@@ -64,7 +64,7 @@ mod tests {
     use crate::rosetta::growth::fit;
 
     fn of(errors: &[f64]) -> Chain {
-        let hop = |error: &f64| Hop {
+        let hops = errors.iter().map(|error| Hop {
             to: "x".into(),
             bytes: 1,
             identical: 0,
@@ -72,13 +72,8 @@ mod tests {
             max_abs_diff: *error,
             findings: Vec::new(),
             notes: Vec::new(),
-        };
-        Chain {
-            input: "a".into(),
-            from: "x".into(),
-            hops: errors.iter().map(hop).collect(),
-            growth: fit(errors),
-        }
+        });
+        Chain { input: "a".into(), from: "x".into(), hops: hops.collect(), growth: fit(errors) }
     }
 
     #[test]

@@ -55,8 +55,10 @@ pub fn devices(kernel: &dyn Kernel) -> Result<Vec<DeviceInfo>> {
 
 /// The error for a device that a backend does not have, with those that it has.
 pub fn no_device(id: &str, device: u32, listed: &[DeviceInfo]) -> Error {
-    let numbered = |(number, info): (usize, &DeviceInfo)| format!("{number} ({})", escape(&info.name, 80));
-    let there: Vec<String> = listed.iter().enumerate().map(numbered).collect();
+    let mut there = Vec::new();
+    for (number, info) in listed.iter().enumerate() {
+        there.push(format!("{number} ({})", escape(&info.name, 80)));
+    }
     let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
     Error::invalid_argument(format!("the backend `{}` has no device {device}", escape(id, 40)))
         .hint(format!("it has {there}; see `apr kernels list`"))
@@ -82,17 +84,21 @@ fn is_host(kernel: &Result<Arc<dyn Kernel>>) -> bool {
 /// # Errors
 /// Unsupported if there is none for device 0, InvalidArgument if there is none for another.
 pub fn first_usable(registry: &Registry, device: u32) -> Result<(String, Arc<dyn Kernel>)> {
-    let is_usable = |kernel: &Arc<dyn Kernel>| {
-        let (all, number) = (devices(kernel.as_ref()).unwrap_or_default(), usize::try_from(device));
-        number.is_ok_and(|number| all.get(number).is_some_and(|info| info.unusable.is_none()))
-    };
-    let made = in_order(registry).into_iter().filter_map(|(id, kernel)| Some((id, kernel.ok()?)));
-    made.into_iter().find(|(_, kernel)| is_usable(kernel)).ok_or_else(|| {
-        // Every machine has a device 0, its processor, unless the plugin is missing.
-        let make = if device == 0 { Error::unsupported } else { Error::invalid_argument };
-        make(format!("no backend has a usable device {device}"))
-            .hint("run `apr kernels list` to see which devices are usable, and why the others are not")
-    })
+    for (id, kernel) in in_order(registry) {
+        let Ok(kernel) = kernel else { continue };
+        let listed = devices(kernel.as_ref()).unwrap_or_default();
+        if device_of(&listed, device).is_some_and(|info| info.unusable.is_none()) {
+            return Ok((id, kernel));
+        }
+    }
+    // Every machine has a device 0, its processor, unless the plugin is missing.
+    let make = if device == 0 { Error::unsupported } else { Error::invalid_argument };
+    Err(make(format!("no backend has a usable device {device}"))
+        .hint("run `apr kernels list` to see which devices are usable, and why the others are not"))
+}
+
+fn device_of(listed: &[DeviceInfo], device: u32) -> Option<&DeviceInfo> {
+    listed.get(usize::try_from(device).ok()?)
 }
 
 /// The reason why a device cannot run a program over weights of these types: the first operation that it cannot.
@@ -103,8 +109,10 @@ fn obstacle(kernel: &dyn Kernel, device: u32, program: &Program, types: &[DType]
     for operation in &program.operations {
         let (code, version) = operation.code();
         let fields = operation.fields();
-        let of = |weight: u32| usize::try_from(weight).ok().and_then(|n| types.get(n).copied());
-        let weights: Vec<DType> = operation.weights().into_iter().filter_map(of).collect();
+        let mut weights = Vec::new();
+        for weight in operation.weights() {
+            weights.extend(usize::try_from(weight).ok().and_then(|n| types.get(n)).copied());
+        }
         let asked = OpSpec { code, version, fields: &fields, weights: &weights };
         if let Support::No(reason) = kernel.supports(device, &asked)? {
             let mut names: Vec<&str> = weights.iter().map(|dtype| dtype.name()).collect();
@@ -128,7 +136,8 @@ pub fn not_automatic(id: &str) -> String {
 /// InvalidArgument for a backend or a device that is not there; Unsupported if none runs it, with each one's reason.
 pub fn choose(
     registry: &Registry,
-    (backend, device): (&Backend, u32),
+    backend: &Backend,
+    device: u32,
     program: &Program,
     types: &[DType],
 ) -> Result<Chosen> {
@@ -154,8 +163,7 @@ pub fn choose(
             }
         };
         let listed = devices(kernel.as_ref())?;
-        let found = usize::try_from(device).ok().and_then(|number| listed.get(number));
-        let Some(info) = found.cloned() else {
+        let Some(info) = device_of(&listed, device).cloned() else {
             if !matches!(backend, Backend::Named(_)) {
                 passed.push(format!("{}: no device {device}", escape(&id, 40)));
                 continue;

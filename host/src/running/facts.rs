@@ -4,7 +4,7 @@ use super::backend::Chosen;
 use super::suggestions::Suggested;
 use apr_engine::architecture::Decoder;
 use apr_inference::program::Built;
-use apr_sdk::{DType, MatrixSpec, Operation, PagedState, RowsOf, State};
+use apr_sdk::{DType, MatrixSpec, Operation, RowsOf, State};
 
 /// Facts about a loaded model.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,16 +116,15 @@ impl Facts {
 
 /// Bytes of keys and values for a context.
 pub(super) fn cache_bytes(built: &Built, context: u32) -> u64 {
-    let of = |state: &PagedState| {
+    let mut all = 0u64;
+    for state in &built.program.states {
+        let State::Paged(state) = state else { continue };
         let (bytes, per) = state.dtype.info().map_or((4, 1), |info| (info.block_bytes, info.block_elements));
         let elements = u128::from(state.heads) * (u128::from(state.key) + u128::from(state.value));
-        let all = elements * u128::from(context) * u128::from(bytes) / u128::from(per.max(1));
-        u64::try_from(all).unwrap_or(u64::MAX)
-    };
-    built.program.states.iter().fold(0, |all, state| match state {
-        State::Paged(paged) => all.saturating_add(of(paged)),
-        _ => all,
-    })
+        let of_state = elements * u128::from(context) * u128::from(bytes) / u128::from(per.max(1));
+        all = all.saturating_add(u64::try_from(of_state).unwrap_or(u64::MAX));
+    }
+    all
 }
 
 /// Bytes of the values of so many tokens, each of which is kept until the next step. Logits come on top.
@@ -137,20 +136,23 @@ pub(super) fn step_bytes(built: &Built, rows: u32) -> u64 {
 
 /// Bytes of weights that an operation reads for one token.
 fn read_by(operation: &Operation, specs: &[MatrixSpec]) -> u64 {
-    let of = |weight: &u32| usize::try_from(*weight).ok().and_then(|n| specs.get(n));
     let weights = operation.weights();
-    let specs = weights.iter().filter_map(of);
+    let weights = weights.iter().filter_map(|weight| spec_of(*weight, specs));
     match operation {
-        Operation::Embed(_) => specs.map(MatrixSpec::row_bytes).sum(),
+        Operation::Embed(_) => weights.map(MatrixSpec::row_bytes).sum(),
         Operation::ExpertLinear(linear) => {
-            let all: u64 = specs.map(MatrixSpec::bytes).sum();
+            let all: u64 = weights.map(MatrixSpec::bytes).sum();
             all / u64::from(linear.experts.max(1)) * u64::from(linear.used)
         }
         Operation::Linear(linear) => linear
             .parts
             .iter()
-            .filter_map(|part| Some(of(&part.weight)?.row_bytes() * u64::from(part.out.width)))
+            .filter_map(|part| Some(spec_of(part.weight, specs)?.row_bytes() * u64::from(part.out.width)))
             .sum(),
-        _ => specs.map(MatrixSpec::bytes).sum(),
+        _ => weights.map(MatrixSpec::bytes).sum(),
     }
+}
+
+fn spec_of(weight: u32, specs: &[MatrixSpec]) -> Option<&MatrixSpec> {
+    specs.get(usize::try_from(weight).ok()?)
 }

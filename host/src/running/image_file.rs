@@ -165,10 +165,10 @@ impl Staged {
     /// # Errors
     /// Io.
     pub fn new(folder: &Path, key: &str, target: &Path, begin: &[u8], end: u64) -> Result<Staged> {
-        let failed = |error: io::Error| Error::io(error.to_string());
         sweep(folder);
-        let mut staged = Staged::created(folder, key, target, end).map_err(failed)?;
-        staged.file.write_all(begin).map_err(failed)?;
+        let mut staged =
+            Staged::created(folder, key, target, end).map_err(|error| Error::io(error.to_string()))?;
+        staged.file.write_all(begin).map_err(|error| Error::io(error.to_string()))?;
         let len = whole_len(end);
         take_room(&mut staged.file, begin.len() as u64, len).map_err(|error| {
             let error = Error::io(format!("room for {len} bytes cannot be taken: {error}"));

@@ -20,7 +20,6 @@ pub struct Images {
 
 /// Ranges of the images in the memory or the file, and their end.
 fn places(first: u64, specs: &[ImageSpec]) -> Result<(Vec<Range<u64>>, u64)> {
-    let too_large = || Error::limit("the prepared weights are too large to count");
     let mut at = first;
     let mut ranges = Vec::with_capacity(specs.len());
     for spec in specs {
@@ -29,6 +28,10 @@ fn places(first: u64, specs: &[ImageSpec]) -> Result<(Vec<Range<u64>>, u64)> {
         at = end.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_large)?;
     }
     Ok((ranges, at))
+}
+
+fn too_large() -> Error {
+    Error::limit("the prepared weights are too large to count")
 }
 
 impl Images {
@@ -55,14 +58,15 @@ impl Images {
     /// # Errors
     /// Io if the folder cannot be written; Cancelled.
     pub fn kept(
-        (folder, key): (&Path, &str),
+        folder: &Path,
+        key: &str,
         specs: &[ImageSpec],
         crew: &dyn Crew,
         warnings: &mut Vec<String>,
     ) -> Result<Images> {
         let path = folder.join(format!("{key}.images"));
-        let placed = |error: Error| error.in_file(path.display().to_string());
-        let is_private = private_folder(folder).map_err(|error| placed(Error::io(error.to_string())))?;
+        let is_private = private_folder(folder)
+            .map_err(|error| Error::io(error.to_string()).in_file(path.display().to_string()))?;
         if is_private.is_none() || path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             warnings.push(shared(folder));
             return Images::new(specs);
@@ -74,7 +78,8 @@ impl Images {
             Held::Other(why) => warnings.push(damaged(&path, why)),
             Held::Nothing => {}
         }
-        let staged = Staged::new(folder, key, &path, &begin, end).map_err(placed)?;
+        let staged = Staged::new(folder, key, &path, &begin, end)
+            .map_err(|error| error.in_file(path.display().to_string()))?;
         Images::of(Mapping::file(&staged.file, end, true)?, &ranges, false, Some(staged))
     }
 
@@ -176,7 +181,7 @@ mod tests {
         /// The images under a key, and the warnings.
         fn open(&self, key: &str, specs: &[ImageSpec]) -> (Images, Vec<String>) {
             let mut warnings = Vec::new();
-            let images = Images::kept((&self.0, key), specs, &Alone, &mut warnings).unwrap();
+            let images = Images::kept(&self.0, key, specs, &Alone, &mut warnings).unwrap();
             (images, warnings)
         }
 
@@ -298,10 +303,12 @@ mod tests {
         assert!(folder.open("other", &specs()).0.ready);
         assert!(folder.open("key", &specs()).0.ready);
         // The name of the first is taken by one that is being written.
-        let number = |number: u32| folder.0.join(format!(".more.{}-{number}.apr-part", std::process::id()));
-        let (taken, next) = (folder.open("more", &specs()), folder.open("more", &specs()));
-        assert!(number(0).exists() && number(1).exists());
-        drop((taken, next));
+        let opened = [folder.open("more", &specs()), folder.open("more", &specs())];
+        for number in [0, 1] {
+            let name = format!(".more.{}-{number}.apr-part", std::process::id());
+            assert!(folder.0.join(name).exists());
+        }
+        drop(opened);
         assert_eq!(folder.count(), 2);
         // One that somebody else took for left, and whose name another process has now.
         let mut swept = folder.open("swept", &specs()).0;

@@ -24,7 +24,9 @@ pub fn key(
     opened: &OpenedModel,
     tensors: &[PlannedTensor],
     built: &Built,
-    (registry, backend, images): (&Registry, &str, &[ImageSpec]),
+    registry: &Registry,
+    backend: &str,
+    images: &[ImageSpec],
 ) -> Result<String> {
     let mut digest = Sha256::new();
     let working = registry.plugins().iter().filter(|plugin| plugin.state.is_ok());
@@ -49,9 +51,10 @@ pub fn key(
     for (weight, image) in built.weights.iter().zip(images) {
         let _ = match weight {
             WeightOf::Tensor(name) => {
-                let one = tensors.iter().find(|one| one.tensor.name == *name);
-                let one = one.map(|one| (one.tensor.dtype, &one.tensor.shape, &one.expression));
-                write!(words, "{name} {one:?}")
+                let planned = tensors.iter().find(|planned| planned.tensor.name == *name);
+                let facts =
+                    planned.map(|planned| (planned.tensor.dtype, &planned.tensor.shape, &planned.expression));
+                write!(words, "{name} {facts:?}")
             }
             WeightOf::Literal { values, .. } => {
                 values.iter().try_for_each(|value| write!(words, "{:08x}", value.to_bits()))
@@ -75,32 +78,39 @@ fn stamp(path: Option<&Path>) -> String {
 
 /// The makers of prepared weights: this apr, the backend, and all plugins, any of which may read, translate or quantize them.
 fn makers<'m>(backend: &str, plugins: impl Iterator<Item = (&'m Manifest, String)>) -> String {
-    let line = |(one, stamp): (&Manifest, String)| format!("{} {} {stamp}\n", one.id, one.version);
-    let mut plugins: Vec<_> = plugins.map(line).collect();
+    let mut lines = Vec::new();
+    for (manifest, stamp) in plugins {
+        lines.push(format!("{} {} {stamp}\n", manifest.id, manifest.version));
+    }
     // They are found in the order in which a system lists folders.
-    plugins.sort();
-    format!("{} {backend}\n{}", env!("CARGO_PKG_VERSION"), plugins.concat())
+    lines.sort();
+    format!("{} {backend}\n{}", env!("CARGO_PKG_VERSION"), lines.concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn plugin(id: &str, version: &str) -> Manifest {
+        let mut manifest = Manifest::default();
+        manifest.id = id.to_owned();
+        manifest.version = version.to_owned();
+        manifest
+    }
+
+    fn of_two(backend: &str, plugins: [(&Manifest, &str); 2]) -> String {
+        makers(backend, plugins.into_iter().map(|(manifest, stamp)| (manifest, stamp.to_owned())))
+    }
+
     #[test]
     fn another_backend_or_version_of_a_plugin_makes_other_weights_and_another_order_does_not() {
-        let plugin = |id: &str, version: &str| {
-            let mut manifest = Manifest::default();
-            (manifest.id, manifest.version) = (id.to_owned(), version.to_owned());
-            manifest
-        };
-        let (a, b, newer) = (plugin("a", "1.0.0"), plugin("b", "1.0.0"), plugin("b", "1.0.1"));
-        let makers = |backend: &str, plugins: [(&Manifest, &str); 2]| {
-            makers(backend, plugins.into_iter().map(|(one, stamp)| (one, stamp.to_owned())))
-        };
-        let made = makers("cpu", [(&a, "1"), (&b, "2")]);
-        assert_eq!(makers("cpu", [(&b, "2"), (&a, "1")]), made);
-        assert_ne!(makers("other", [(&a, "1"), (&b, "2")]), made);
-        assert_ne!(makers("cpu", [(&a, "1"), (&newer, "2")]), made);
-        assert_ne!(makers("cpu", [(&a, "1"), (&b, "3")]), made);
+        let a = plugin("a", "1.0.0");
+        let b = plugin("b", "1.0.0");
+        let newer = plugin("b", "1.0.1");
+        let makers = of_two("cpu", [(&a, "1"), (&b, "2")]);
+        assert_eq!(of_two("cpu", [(&b, "2"), (&a, "1")]), makers);
+        assert_ne!(of_two("other", [(&a, "1"), (&b, "2")]), makers);
+        assert_ne!(of_two("cpu", [(&a, "1"), (&newer, "2")]), makers);
+        assert_ne!(of_two("cpu", [(&a, "1"), (&b, "3")]), makers);
     }
 }

@@ -118,13 +118,14 @@ pub struct Loaded {
 /// Unsupported for a model that no table computes, or no device runs; Failed for one that does not fit into memory;
 /// InvalidArgument for options that do not fit it; any error from reading, translating, quantizing and the backend.
 pub fn load(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
-    let placed = |error: Error| match error.file() {
-        Some(_) => error,
-        None => error.in_file(opened.path.display().to_string()),
-    };
     // What is wrong with a model that changed meanwhile is just that.
     let loaded = loaded(host, opened, options);
-    loaded.or_else(|error| opened.files.refuse_changed().and(Err(error))).map_err(placed)
+    loaded.or_else(|error| opened.files.refuse_changed().and(Err(error))).map_err(|error| {
+        match error.file() {
+            Some(_) => error,
+            None => error.in_file(opened.path.display().to_string()),
+        }
+    })
 }
 
 fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
@@ -141,7 +142,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let built = model.build(&decoder, options, context)?;
     let specs = model.matrices(&built)?;
     let types: Vec<DType> = specs.iter().map(MatrixSpec::dtype).collect();
-    let chosen = choose(&host.registry, (&options.backend, options.device), &built.program, &types)?;
+    let chosen = choose(&host.registry, &options.backend, options.device, &built.program, &types)?;
     let given = host.registry.kernel_options(&chosen.id, &options.options)?;
     let device = chosen.kernel.open(chosen.device, &given)?;
     let images: Vec<ImageSpec> = specs.iter().map(|spec| device.image(spec)).collect::<Result<_>>()?;
@@ -160,8 +161,8 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let memory = match &options.keep_images {
         _ if own.is_some() => Images::none()?,
         Some(folder) => {
-            let key = key(opened, &model.tensors, &built, (&host.registry, &chosen.id, &images))?;
-            Images::kept((folder, &key), &images, host.crew.as_ref(), &mut model.warnings)?
+            let key = key(opened, &model.tensors, &built, &host.registry, &chosen.id, &images)?;
+            Images::kept(folder, &key, &images, host.crew.as_ref(), &mut model.warnings)?
         }
         None => Images::new(&images)?,
     };
@@ -269,15 +270,22 @@ impl<'a> Translated<'a> {
     ) -> Result<Translated<'a>> {
         let there = in_dialect(host, opened, rows, arch)?;
         let architecture = Architecture { id: there.architecture, config: Bytes::from(there.config) };
-        let (warnings, notes) = (Vec::new(), Vec::new());
-        let (dialect, by_name) = (rows.to_owned(), by_name(&there.tensors));
-        let tensors = there.tensors;
-        Ok(Translated { host, opened, architecture, dialect, tensors, by_name, warnings, notes })
+        Ok(Translated {
+            host,
+            opened,
+            architecture,
+            dialect: rows.to_owned(),
+            by_name: by_name(&there.tensors),
+            tensors: there.tensors,
+            warnings: Vec::new(),
+            notes: Vec::new(),
+        })
     }
 
     /// Gives weights the types that the user wants.
     fn choose_types(&mut self, decoder: &Decoder, options: &LoadOptions) -> Result<()> {
-        let (host, opened) = (self.host, self.opened);
+        let host = self.host;
+        let opened = self.opened;
         if let Some(recipe) = &options.quantize {
             // Recipes count layers, and know nothing of those that are not computed.
             let all = decoder.layers.iter().map(|layer| &layer.roles).chain([&decoder.roles]);
@@ -332,15 +340,11 @@ impl<'a> Translated<'a> {
         let rows = TensorRows::new(self.host, self.opened, &floats)?;
         let mut bytes = vec![0; usize::try_from(elements * 4).unwrap_or(0)];
         rows.read(0, &mut bytes)?;
-        let float = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        Ok(bytes.chunks_exact(4).map(float).collect())
+        let (elements, _) = bytes.as_chunks::<4>();
+        Ok(elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
 
     fn build(&self, decoder: &Decoder, options: &LoadOptions, context: u32) -> Result<Built> {
-        let tensors = |name: &str| {
-            let one = self.find(name).ok()?;
-            Some(TensorShape { dtype: one.tensor.dtype, shape: one.tensor.shape.clone() })
-        };
         let output = match options.wanted {
             Wanted::Logits => Output::Logits,
             Wanted::Embedding => {
@@ -348,11 +352,13 @@ impl<'a> Translated<'a> {
             }
             Wanted::Hidden => Output::Hidden { pooling: Pooling::OUTPUTS, normalize: false },
         };
-        let floats = |name: &str| self.floats(name);
         build(&Request {
             decoder,
-            tensors: &tensors,
-            floats: &floats,
+            tensors: &|name| {
+                let tensor = &self.find(name).ok()?.tensor;
+                Some(TensorShape { dtype: tensor.dtype, shape: tensor.shape.clone() })
+            },
+            floats: &|name| self.floats(name),
             cache: options.cache,
             output,
             context,
@@ -362,11 +368,14 @@ impl<'a> Translated<'a> {
 
     /// The matrix of each weight that a program names.
     fn matrices(&self, built: &Built) -> Result<Vec<MatrixSpec>> {
-        let of = |weight: &WeightOf| match weight {
-            WeightOf::Tensor(name) => matrix(&self.find(name)?.tensor),
-            WeightOf::Literal { columns, .. } => MatrixSpec::new(DType::F32, 1, u64::from(*columns)),
-        };
-        built.weights.iter().map(of).collect()
+        let mut matrices = Vec::with_capacity(built.weights.len());
+        for weight in &built.weights {
+            matrices.push(match weight {
+                WeightOf::Tensor(name) => matrix(&self.find(name)?.tensor)?,
+                WeightOf::Literal { columns, .. } => MatrixSpec::new(DType::F32, 1, u64::from(*columns))?,
+            });
+        }
+        Ok(matrices)
     }
 
     /// Has a device prepare all weights, on all threads; says whether they were kept from last time.

@@ -61,9 +61,12 @@ pub fn check(needs: Needs, place: Place, available: Option<u64>) -> Result<()> {
 mod tests {
     use super::*;
 
+    fn needs(weights: u64, caches: u64, step: u64) -> Needs {
+        Needs { weights, caches, step }
+    }
+
     #[test]
     fn what_does_not_fit_is_refused_with_both_figures() {
-        let needs = |weights, caches, step| Needs { weights, caches, step };
         check(needs(1 << 30, 1 << 20, 1 << 20), Place::Host, Some(2 << 30)).unwrap();
         check(needs(u64::MAX, u64::MAX, u64::MAX), Place::Host, None).unwrap();
         let error = check(needs(3 << 30, 1 << 29, 1 << 29), Place::Host, Some(2 << 30)).unwrap_err();

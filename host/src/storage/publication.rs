@@ -61,24 +61,22 @@ impl Staging {
 
     /// The files that should be gone after publishing but could not be removed, in words.
     pub fn left_over(&self) -> Vec<String> {
-        let path = |end: &str| self.target.beside(end);
-        let left = [".apr-old", ".apr-part", ".apr-journal"].map(path).into_iter();
-        let left = left.filter(|path| path.symlink_metadata().is_ok());
-        let word = |path: PathBuf| {
-            let shown = escape(&self.target.show(&path), 400).to_string();
-            format!("{shown} is no longer needed but could not be removed: remove it")
-        };
-        left.map(word).collect()
+        let mut left_over = Vec::new();
+        for end in [".apr-old", ".apr-part", ".apr-journal"] {
+            let path = self.target.beside(end);
+            if path.symlink_metadata().is_ok() {
+                let shown = escape(&self.target.show(&path), 400);
+                left_over.push(format!("{shown} is no longer needed but could not be removed: remove it"));
+            }
+        }
+        left_over
     }
 
     /// Called once the last name is in place: a later failure does not remove the output.
     fn placed(&mut self, folder: &Path) -> Result<()> {
         self.done = true;
-        let synced = sync_folder(folder, self.steps.as_ref());
-        if synced.is_err() {
+        sync_folder(folder, self.steps.as_ref()).map_err(|error| {
             remove(&self.target.beside(".apr-journal"));
-        }
-        synced.map_err(|error| {
             let shown = self.target.show(&self.target.path);
             moves::in_place(&error).with_file(shown).hint("run `sync`, or copy the output to another disk")
         })
@@ -93,9 +91,8 @@ impl Staging {
 
     /// The files' paths relative to their folder.
     fn names(&self) -> Vec<String> {
-        let inside = |path: &Path| path.strip_prefix(&self.target.path).map(Path::to_owned).ok();
-        let names = self.files.iter().filter_map(|file| inside(&file.published));
-        names.map(|path| path.to_string_lossy().into_owned()).collect()
+        let paths = self.files.iter().filter_map(|file| file.published.strip_prefix(&self.target.path).ok());
+        paths.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
     /// Publishes file by file, with a record.
@@ -119,26 +116,26 @@ impl Staging {
     /// The planned moves: entry files leave first and arrive last.
     fn record(&self, folder: &Folder, wishes: &Wishes) -> Result<Record> {
         let names = self.names();
+        let entries: Vec<&String> = self.entries.iter().filter_map(|&number| names.get(number)).collect();
+        let others: Vec<&String> = names.iter().filter(|name| !entries.contains(name)).collect();
+        let mut leaving = Vec::new();
+        for name in entries.iter().copied().chain(&wishes.removing).chain(others.iter().copied()) {
+            let Some(stat) = folder.stat(name)? else { continue };
+            if !wishes.force {
+                let path = self.target.path.join(name);
+                refuse_existing(&path, &self.target.show(&path))?;
+                return Err(Error::io("the output exists").in_file(folder.show(name)));
+            }
+            moves::is_movable(folder, name, &stat)?;
+            leaving.push(Moving::new(name, &stat));
+        }
         let stage = self.target.hidden(".apr-part");
         let mut coming = Vec::with_capacity(names.len());
-        let mut leaving = Vec::new();
-        let entries: Vec<&String> = self.entries.iter().filter_map(|&number| names.get(number)).collect();
-        let others = || names.iter().filter(|name| !entries.contains(name));
-        for name in entries.iter().copied().chain(&wishes.removing).chain(others()) {
-            if let Some(stat) = folder.stat(name)? {
-                if !wishes.force {
-                    let path = self.target.path.join(name);
-                    return refuse_existing(&path, &self.target.show(&path))
-                        .and(Err(Error::io("the output exists").in_file(folder.show(name))));
-                }
-                moves::is_movable(folder, name, &stat)?;
-                leaving.push(Moving::new(name, &stat));
-            }
-        }
-        for name in others().chain(entries.iter().rev().copied()) {
-            let stat = folder.stat(&format!("{stage}/{name}"))?;
-            let gone = || Error::io("the temporary file is gone").in_file(folder.show(name));
-            coming.push(Moving::new(name, &stat.ok_or_else(gone)?));
+        for name in others.into_iter().chain(entries.into_iter().rev()) {
+            let stat = folder
+                .stat(&format!("{stage}/{name}"))?
+                .ok_or_else(|| Error::io("the temporary file is gone").in_file(folder.show(name)))?;
+            coming.push(Moving::new(name, &stat));
         }
         let old = self.target.hidden(".apr-old");
         folder.clear(&old);

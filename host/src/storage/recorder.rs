@@ -214,8 +214,9 @@ mod tests {
             let begin = || Err(Error::io("there is no journal here"));
             let journaling = Journaling::new(Instant::now(), Duration::from_secs(60), &begin);
             let recorder = Recorder::new(&staging, &journaling, &|| Ok(()));
-            let job = |_: &dyn TileSink| -> Result<()> { panic!("on purpose") };
-            let run = catch_unwind(AssertUnwindSafe(|| recorder.run(&Threads::new(2), job)));
+            let run = catch_unwind(AssertUnwindSafe(|| {
+                recorder.run(&Threads::new(2), |_: &dyn TileSink| -> Result<()> { panic!("on purpose") })
+            }));
             send.send(run.is_err()).unwrap();
         });
         assert_eq!(receive.recv_timeout(Duration::from_secs(60)), Ok(true), "it waits for ever");

@@ -80,16 +80,19 @@ mod tests {
     use super::*;
     use apr_sdk::ErrorKind;
 
+    fn kind(path: &Path) -> ErrorKind {
+        read_text(path).unwrap_err().kind()
+    }
+
     #[test]
     fn only_regular_files_are_read_and_only_so_far() {
         let folder = std::env::temp_dir().join(format!("apr-small-file-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let (text, long, other) = (folder.join("text"), folder.join("long"), folder.join("other"));
+        let [text, long, other] = ["text", "long", "other"].map(|name| folder.join(name));
         std::fs::write(&text, "caf\u{e9}").unwrap();
         std::fs::write(&other, b"caf\xe9!").unwrap();
         File::create(&long).unwrap().set_len(MOST + 1).unwrap();
         assert_eq!(read_text(&text).unwrap(), "caf\u{e9}");
-        let kind = |path: &Path| read_text(path).unwrap_err().kind();
         assert_eq!(kind(&long), ErrorKind::LimitExceeded);
         assert_eq!(kind(&other), ErrorKind::InvalidArgument);
         assert_eq!(kind(&folder), ErrorKind::InvalidArgument);

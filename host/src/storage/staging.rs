@@ -88,9 +88,16 @@ impl Staging {
         let lock = Lock::take(&target)?;
         // The previous holder of the lock may have been interrupted between two files.
         publish::finish(target.home(), &target.show(target.home()), steps)?;
-        let show = |path: &Path| target.show(path);
-        let written = Outputs { paths: &finals, show: &show, noun: "output", force, takes_devices: false };
-        overwrite::check(&written, inputs)?;
+        overwrite::check(
+            &Outputs {
+                paths: &finals,
+                show: &|path| target.show(path),
+                noun: "output",
+                force,
+                takes_devices: false,
+            },
+            inputs,
+        )?;
         let stale = [".apr-part", ".apr-journal", ".apr-old", ".apr-record"].map(|name| target.beside(name));
         stale.iter().try_for_each(|path| refuse_removing(path, &target.show(path), inputs))?;
         let stage = target.beside(".apr-part");

@@ -279,7 +279,8 @@ mod tests {
 
     /// Fails instead of hanging.
     fn in_time<T>(what: impl FnOnce() -> T) -> T {
-        let (alive, began) = (Arc::new(AtomicBool::new(true)), Instant::now());
+        let alive = Arc::new(AtomicBool::new(true));
+        let began = Instant::now();
         let watched = Arc::clone(&alive);
         std::thread::spawn(move || {
             while watched.load(Ordering::SeqCst) {

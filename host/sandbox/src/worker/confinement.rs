@@ -30,14 +30,15 @@ fn bound(resource: Resource, most: u64) {
 #[cfg(target_os = "linux")]
 fn without_files() -> Result<(), String> {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
-    let failed =
-        |error: &dyn std::fmt::Display| format!("the kernel does not restrict its system calls: {error}");
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| failed(&error))?;
+    fn failed(error: impl std::fmt::Display) -> String {
+        format!("the kernel does not restrict its system calls: {error}")
+    }
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
     let rules = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
     let denied = SeccompAction::Errno(u32::try_from(libc::EPERM).unwrap_or(1));
     let filter = SeccompFilter::new(rules, denied, SeccompAction::Allow, arch);
-    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(|error| failed(&error))?;
-    apply_filter(&program).map_err(|error| failed(&error))
+    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(failed)?;
+    apply_filter(&program).map_err(failed)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -88,19 +89,18 @@ mod tests {
     fn a_confined_thread_opens_neither_files_nor_sockets_and_starts_nothing() {
         // The filter holds for the thread that asked for it.
         let confined = std::thread::spawn(|| {
-            let said = without_files();
-            let kind = |error: Option<std::io::Error>| error.map(|error| error.kind());
-            let kinds = [
-                kind(File::open("/dev/null").err()),
-                kind(File::create("/tmp/apr-sandbox-was-here").err()),
-                kind(UdpSocket::bind("127.0.0.1:0").err()),
-                kind(UnixStream::pair().err()),
-                kind(Command::new("/bin/true").spawn().err()),
+            let outcome = without_files();
+            let errors = [
+                File::open("/dev/null").err(),
+                File::create("/tmp/apr-sandbox-was-here").err(),
+                UdpSocket::bind("127.0.0.1:0").err(),
+                UnixStream::pair().err(),
+                Command::new("/bin/true").spawn().err(),
             ];
-            (said, kinds, vec![1u8; 32 << 20].len())
+            (outcome, errors, vec![1u8; 32 << 20].len())
         });
-        let (said, kinds, room) = confined.join().unwrap();
-        assert_eq!((said, room), (Ok(()), 32 << 20));
-        assert_eq!(kinds, [Some(PermissionDenied); 5]);
+        let (outcome, errors, room) = confined.join().unwrap();
+        assert_eq!((outcome, room), (Ok(()), 32 << 20));
+        assert_eq!(errors.map(|error| error.map(|error| error.kind())), [Some(PermissionDenied); 5]);
     }
 }

@@ -47,7 +47,8 @@ impl Held {
 
 /// Says how the process is confined, and answers until there are no more requests.
 pub fn serve(remark: &str) -> io::Result<()> {
-    let (mut from, mut to) = (io::stdin().lock(), io::stdout().lock());
+    let mut from = io::stdin().lock();
+    let mut to = io::stdout().lock();
     let mut all = Vec::new();
     send(&mut to, &answer_bytes(Ok(remark.as_bytes().to_vec())))?;
     loop {
@@ -107,13 +108,16 @@ fn answer(all: &mut Vec<Held>, request: &[u8]) -> Result<Vec<u8>> {
 
 fn compared(all: &mut [Held], text: &str, how: Encoding) -> Result<Vec<u8>> {
     let [one, two, ..] = all else { return Err(odd()) };
-    let (one, two) = (one.ready()?, two.ready()?);
+    let one = one.ready()?;
+    let two = two.ready()?;
     let comparison = compare(one, two, text, how)?;
     let first = comparison.first.as_ref();
-    let piece =
-        |tokens: &Tokens, id: Option<u32>| id.map(|id| tokens.piece(id).unwrap_or_default().to_owned());
     let pieces = [piece(one, first.and_then(|at| at.one)), piece(two, first.and_then(|at| at.two))];
     json_of(&Compared::new(&comparison, pieces))
+}
+
+fn piece(tokens: &Tokens, id: Option<u32>) -> Option<String> {
+    id.map(|id| tokens.piece(id).unwrap_or_default().to_owned())
 }
 
 fn facts(tokenizer: &Tokenizer) -> Facts {

@@ -175,30 +175,36 @@ mod tests {
     #[test]
     fn a_declared_report_is_a_flag_of_inspect_alone() {
         let all = declared();
-        let parse =
-            |args: &str| parser::command_with(&all).try_get_matches_from(args.split(' ').collect::<Vec<_>>());
-        let asked = |args: &str| given_report(&all, &parse(args).unwrap());
-        assert_eq!(asked("apr inspect a --keys"), Some("keys".to_owned()));
-        assert_eq!(asked("apr inspect a --json"), None);
-        assert_eq!(asked("apr convert a b"), None);
-        assert!(parse("apr tensors a --keys").is_err());
+        for (args, report) in [
+            ("apr inspect a --keys", Some("keys".to_owned())),
+            ("apr inspect a --json", None),
+            ("apr convert a b", None),
+        ] {
+            assert_eq!(given_report(&all, &matches(args).unwrap()), report, "{args}");
+        }
+        assert!(matches("apr tensors a --keys").is_err());
+    }
+
+    fn matches(args: &str) -> clap::error::Result<ArgMatches> {
+        parser::command_with(&declared()).try_get_matches_from(args.split(' '))
     }
 
     fn parse(args: &str) -> Vec<GivenOption> {
-        let all = declared();
-        let matches = parser::command_with(&all).try_get_matches_from(args.split(' ')).unwrap();
-        given(&all, &matches)
+        given(&declared(), &matches(args).unwrap())
+    }
+
+    fn option(name: &str, value: &str) -> GivenOption {
+        (None, name.to_owned(), value.to_owned())
     }
 
     #[test]
     fn a_declared_option_is_a_flag_of_every_verb_that_opens() {
-        let some = |name: &str, value: &str| (None, name.to_owned(), value.to_owned());
         assert_eq!(
             parse("apr convert a b --order big --safe-ish"),
-            [some("order", "big"), some("safe-ish", "true")]
+            [option("order", "big"), option("safe-ish", "true")]
         );
-        assert_eq!(parse("apr inspect --safe-ish a"), [some("safe-ish", "true")]);
-        assert_eq!(parse("apr inspect --safe-ish=false a"), [some("safe-ish", "false")]);
+        assert_eq!(parse("apr inspect --safe-ish a"), [option("safe-ish", "true")]);
+        assert_eq!(parse("apr inspect --safe-ish=false a"), [option("safe-ish", "false")]);
         assert_eq!(parse("apr tensors a"), []);
     }
 
@@ -215,6 +221,6 @@ mod tests {
     #[test]
     fn verbs_keep_their_own_flags_and_planned_ones_give_way() {
         assert_eq!(parse("apr inspect a --json"), []);
-        assert_eq!(parse("apr convert a b --sign key"), [(None, "sign".to_owned(), "key".to_owned())]);
+        assert_eq!(parse("apr convert a b --sign key"), [option("sign", "key")]);
     }
 }

@@ -92,13 +92,14 @@ pub enum ProgressForm {
 mod tests {
     use super::*;
 
+    fn wanted(vars: &[(&str, &str)]) -> Option<ColorWhen> {
+        ColorWhen::from_env(&|name| {
+            vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
     #[test]
     fn color_variables_have_an_order() {
-        let wanted = |vars: &[(&str, &str)]| {
-            ColorWhen::from_env(&|name| {
-                vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
-            })
-        };
         assert_eq!(wanted(&[]), None);
         assert_eq!(wanted(&[("NO_COLOR", "")]), None);
         assert_eq!(wanted(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]), Some(ColorWhen::Never));

@@ -188,10 +188,10 @@ mod tests {
     fn the_rest_is_estimated_at_the_pace_so_far() {
         let began = Instant::now();
         let pace = Pace { began: Some((began, 100)), printed: None };
-        let after = |seconds| began + Duration::from_secs(seconds);
-        assert_eq!(pace.left(after(10), 200, 400), Some(Duration::from_secs(20)));
-        assert_eq!(pace.left(after(10), 100, 400), None);
-        assert_eq!(pace.left(after(10), 400, 400), Some(Duration::ZERO));
+        let now = began + Duration::from_secs(10);
+        assert_eq!(pace.left(now, 200, 400), Some(Duration::from_secs(20)));
+        assert_eq!(pace.left(now, 100, 400), None);
+        assert_eq!(pace.left(now, 400, 400), Some(Duration::ZERO));
         assert_eq!(Pace::default().left(began, 1, 2), None);
     }
 

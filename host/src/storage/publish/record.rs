@@ -273,9 +273,11 @@ fn counts(folder: &Folder, record: &Stat) -> Result<bool> {
 mod tests {
     use super::*;
 
+    fn file(name: &str) -> Moving {
+        Moving { name: name.to_owned(), inode: 7, bytes: 8, modified: "9".to_owned() }
+    }
+
     fn record(coming: &str) -> Record {
-        let file =
-            |name: &str| Moving { name: name.to_owned(), inode: 7, bytes: 8, modified: "9".to_owned() };
         Record {
             stage: ".d.apr-part".to_owned(),
             old: ".d.apr-old".to_owned(),

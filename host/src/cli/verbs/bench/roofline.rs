@@ -180,12 +180,9 @@ mod tests {
     use super::*;
 
     fn roofline(points: &[(f64, f64)], floor: f64) -> Roofline {
-        let point = |(intensity, speed): &(f64, f64)| Point {
-            label: "tg<1>".to_owned(),
-            intensity: *intensity,
-            speed: *speed,
-        };
-        Roofline { title: "a & b".to_owned(), floor, points: points.iter().map(point).collect() }
+        let points =
+            points.iter().map(|&(intensity, speed)| Point { label: "tg<1>".to_owned(), intensity, speed });
+        Roofline { title: "a & b".to_owned(), floor, points: points.collect() }
     }
 
     #[test]

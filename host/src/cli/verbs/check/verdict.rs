@@ -200,6 +200,8 @@ impl Checked {
     /// For each kind of operation its largest error in each form, and where.
     fn operations(&self) -> Vec<[String; 6]> {
         let head = ["operation", "count", "together", "where", "one by one", "where"].map(str::to_owned);
+        let mut lines = vec![head];
+        let [together, one_by_one] = &self.forms[..] else { return lines };
         let mut kinds: Vec<&str> = Vec::new();
         for row in self.forms.iter().flat_map(|form| &form.operations) {
             // What only stores has no result.
@@ -207,11 +209,10 @@ impl Checked {
                 kinds.push(&row.operation);
             }
         }
-        let mut lines = vec![head];
         for kind in kinds {
-            let (error, place) = self.forms[0].worst(kind);
-            let (error_of_one, place_of_one) = self.forms[1].worst(kind);
-            let count = self.forms[0].operations.iter().filter(|row| row.operation == kind).count();
+            let (error, place) = together.worst(kind);
+            let (error_of_one, place_of_one) = one_by_one.worst(kind);
+            let count = together.operations.iter().filter(|row| row.operation == kind).count();
             lines.push([kind.to_owned(), count.to_string(), error, place, error_of_one, place_of_one]);
         }
         lines

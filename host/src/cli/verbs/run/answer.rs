@@ -39,7 +39,8 @@ pub fn report(
     host: &Host,
     loaded: &Ready,
     bound: Bound,
-    (answer, sampler): (Answer, Sampler),
+    answer: Answer,
+    sampler: &Sampler,
 ) -> Result<Answered> {
     let summary = Summary::of(&answer.timings, loaded.time, loaded.facts.bytes_per_token);
     if context.terminal.verbose > 0 {

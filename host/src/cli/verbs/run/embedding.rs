@@ -92,14 +92,15 @@ mod tests {
 
     #[test]
     fn what_is_cut_keeps_its_end() {
-        let cut = |most, behind: &[u32]| {
+        for (most, behind, left) in [
+            (4, &[2][..], &[1, 5, 6, 2][..]),
+            (4, &[], &[1, 5, 6, 7]),
+            (4, &[3], &[1, 5, 6, 7]),
+            (1, &[2], &[2]),
+        ] {
             let mut prompt = vec![1, 5, 6, 7, 2];
             cut(&mut prompt, most, behind);
-            prompt
-        };
-        assert_eq!(cut(4, &[2]), [1, 5, 6, 2]);
-        assert_eq!(cut(4, &[]), [1, 5, 6, 7]);
-        assert_eq!(cut(4, &[3]), [1, 5, 6, 7]);
-        assert_eq!(cut(1, &[2]), [2]);
+            assert_eq!(prompt, left);
+        }
     }
 }

@@ -87,11 +87,10 @@ impl<'r> Recorded<'r> {
 
 impl Model for Recorded<'_> {
     fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {
-        let (writer, last) = (&mut self.writer, &mut self.last);
         self.runner.feed_all(ids, &mut |_, logits| {
-            last.clear();
-            last.extend_from_slice(logits);
-            writer.row(logits)
+            self.last.clear();
+            self.last.extend_from_slice(logits);
+            self.writer.row(logits)
         })?;
         Ok(&self.last)
     }

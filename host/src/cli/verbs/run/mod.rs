@@ -99,17 +99,18 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let ends = loaded.tokens.facts().ends.clone();
     let request = Request { prompt: &prompt, stops: &stops, ends: &ends, max_tokens: bound.most };
     let Some(file) = file else {
-        let answer = answer(args, context, &host, &loaded.tokens, &request, sampler, &mut loaded.runner)?;
-        return answer::report(args, context, &host, &loaded, bound, answer).map(boxed);
+        let (answer, sampler) =
+            answer(args, context, &host, &loaded.tokens, &request, sampler, &mut loaded.runner)?;
+        return answer::report(args, context, &host, &loaded, bound, answer, &sampler).map(boxed);
     };
     let mut recorded = Recorded::new(&mut loaded.runner, Writer::new(file)?);
     if bound.most == Some(0) {
         // Nothing is chosen, but the prompt's logits are wanted.
         recorded.feed(&prompt).map_err(|error| explained(error, &args.file))?;
     }
-    let answer = answer(args, context, &host, &loaded.tokens, &request, sampler, &mut recorded)?;
+    let (answer, sampler) = answer(args, context, &host, &loaded.tokens, &request, sampler, &mut recorded)?;
     recorded.finish()?;
-    answer::report(args, context, &host, &loaded, bound, answer).map(boxed)
+    answer::report(args, context, &host, &loaded, bound, answer, &sampler).map(boxed)
 }
 
 /// Generates the answer, and prints it as it comes.
@@ -122,7 +123,9 @@ fn answer(
     mut sampler: Sampler,
     model: &mut dyn Model,
 ) -> Result<(Answer, Sampler)> {
-    let (out, began, json) = (Stdout::new(), Instant::now(), context.terminal.json);
+    let out = Stdout::new();
+    let began = Instant::now();
+    let json = context.terminal.json;
     let mut around = Surroundings {
         now: &|| began.elapsed(),
         is_cancelled: &|| out.is_closed() || host.cancel.load(Ordering::Relaxed),

@@ -292,9 +292,12 @@ mod tests {
         assert!(args(Some(-1.0)).check().is_err() && args(Some(-1.0)).sampler(&model, 8, &warn).is_err());
     }
 
+    fn with(max_tokens: Option<Count>) -> SamplingArgs {
+        SamplingArgs { max_tokens, ..args(None) }
+    }
+
     #[test]
     fn the_models_bound_counts_unless_the_user_has_one() {
-        let with = |max_tokens| SamplingArgs { max_tokens, ..args(None) };
         let model = Suggested { max_length: Some(10), ..Suggested::default() };
         assert_eq!(with(None).bound(&model, 7), Bound { most: Some(3), setting: Some("max_length") });
         assert_eq!(with(None).bound(&model, 10), Bound { most: None, setting: None });

@@ -59,11 +59,14 @@ mod tests {
 
     #[test]
     fn control_c_is_no_c_and_a_release_is_no_key() {
-        let of = |code, modifiers| key(&Event::Key(KeyEvent::new(code, modifiers)));
-        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::NONE), Some(Key::Char('c')));
-        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Interrupt));
-        assert_eq!(of(KeyCode::Char('q'), KeyModifiers::CONTROL), None);
-        assert_eq!(of(KeyCode::Char('T'), KeyModifiers::SHIFT), Some(Key::Char('T')));
+        for (c, modifiers, pressed) in [
+            ('c', KeyModifiers::NONE, Some(Key::Char('c'))),
+            ('c', KeyModifiers::CONTROL, Some(Key::Interrupt)),
+            ('q', KeyModifiers::CONTROL, None),
+            ('T', KeyModifiers::SHIFT, Some(Key::Char('T'))),
+        ] {
+            assert_eq!(key(&Event::Key(KeyEvent::new(KeyCode::Char(c), modifiers))), pressed);
+        }
         let kind = KeyEventKind::Release;
         assert_eq!(key(&Event::Key(KeyEvent::new_with_kind(KeyCode::Up, KeyModifiers::NONE, kind))), None);
         assert_eq!(key(&Event::Resize(1, 1)), None);

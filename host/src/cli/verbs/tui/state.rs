@@ -278,8 +278,13 @@ mod tests {
     use apr_sdk::Error;
 
     fn app(names: &[&str], view: View) -> App {
-        let row = |name: &&str| TensorRow {
-            name: (*name).to_owned(),
+        let rows = names.iter().map(|name| row(name)).collect();
+        App::new(Contents { rows, ..Contents::default() }, view)
+    }
+
+    fn row(name: &str) -> TensorRow {
+        TensorRow {
+            name: name.to_owned(),
             dtype: "F32".to_owned(),
             shape: vec![2],
             bytes: 8,
@@ -290,9 +295,7 @@ mod tests {
             stats: None,
             stats_missing: None,
             histogram: None,
-        };
-        let rows = names.iter().map(row).collect();
-        App::new(Contents { rows, ..Contents::default() }, view)
+        }
     }
 
     fn press(app: &mut App, keys: &str) {

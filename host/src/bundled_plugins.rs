@@ -26,11 +26,11 @@ pub fn declared() -> Vec<&'static PluginDecl> {
     if !cfg!(feature = "bundled") {
         return Vec::new();
     }
-    let mut found: Vec<&'static PluginDecl> =
+    let mut decls: Vec<&'static PluginDecl> =
         inventory::iter::<&'static PluginDecl>.into_iter().copied().collect();
     // They register themselves in link order.
-    found.sort_by_key(|decl| decl.manifest);
-    found
+    decls.sort_by_key(|decl| decl.manifest);
+    decls
 }
 
 /// The declarations of the linked plugins, by id; listed explicitly for WebAssembly.

@@ -97,20 +97,20 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
     list(path, "", &mut names)?;
     names.sort();
     let shown = path.display().to_string();
-    let mut found =
+    let mut scanned =
         ScannedFiles { path: shown, files: Vec::new(), others: Vec::new(), ok: true, warnings: Vec::new() };
     for name in names {
         host.check_cancelled()?;
         let file = path.join(&name);
         // A pipe or a device is no file: opening it may block for ever.
         if !file.is_file() {
-            found.others.push(name);
+            scanned.others.push(name);
             continue;
         }
         let (format, made) = match Probed::new(host, &file, None, true) {
             Ok(probed) if !declares(probed.format(), SCAN) => (probed.format().id().to_owned(), None),
             Err(error) if error.explicit_code() == Some("E001") && !suspects(host, &file, SCAN)? => {
-                found.others.push(name);
+                scanned.others.push(name);
                 continue;
             }
             Err(error) if error.explicit_code() != Some("E001") => return Err(error),
@@ -120,8 +120,8 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
             }
         };
         let passed = made.as_ref().is_none_or(|made| made.passed);
-        found.ok &= passed;
-        found.files.push(ScannedFile {
+        scanned.ok &= passed;
+        scanned.files.push(ScannedFile {
             file: name,
             format,
             passed,
@@ -129,11 +129,11 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
             report: made.map(|made| made.json),
         });
     }
-    if found.files.is_empty() {
+    if scanned.files.is_empty() {
         let error = Error::malformed("no file in this folder is of an available format").code("E001");
-        return Err(error.in_file(found.path));
+        return Err(error.in_file(scanned.path));
     }
-    Ok(found)
+    Ok(scanned)
 }
 
 /// The files below a folder. Links to folders are not followed: they may be circular.

@@ -171,15 +171,15 @@ pub fn formats_to_json(formats: &[Foreign]) -> Result<Map<String, Json>> {
 /// Malformed for another form, for keys that are not format ids, and for `own`: its keys come from the file
 /// itself, never from this text.
 pub fn formats(map: &Map<String, Json>, own: &str) -> Result<Vec<Foreign>> {
-    let mut found = Vec::with_capacity(map.len());
+    let mut formats = Vec::with_capacity(map.len());
     for (format, json) in map {
         let fits = format.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         if format == own || format.is_empty() || !fits {
             return Err(wrong());
         }
-        found.push(json::foreign_from_json(format, json, &mut |_| Err(wrong()))?);
+        formats.push(json::foreign_from_json(format, json, &mut |_| Err(wrong()))?);
     }
-    Ok(found)
+    Ok(formats)
 }
 
 /// Pushes records into `sink`.

@@ -81,8 +81,8 @@ impl Source for MemorySource {
 
     fn sibling(&self, path: &str) -> Result<FileId> {
         let mut files = self.files.iter().enumerate().skip(usize::from(self.is_folder));
-        let found = files.find(|(_, f)| f.0 == path).and_then(|(n, _)| FileId::try_from(n).ok());
-        found.ok_or_else(|| Error::not_found(format!("no file `{path}`")))
+        let file = files.find(|(_, f)| f.0 == path).and_then(|(n, _)| FileId::try_from(n).ok());
+        file.ok_or_else(|| Error::not_found(format!("no file `{path}`")))
     }
 
     fn entries(&self) -> Result<Vec<String>> {

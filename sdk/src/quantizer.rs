@@ -24,8 +24,8 @@ pub struct TensorFacts {
 impl TensorFacts {
     /// Its name in `dialect`; falls back to its name in the model.
     pub fn name_in(&self, dialect: &str) -> &str {
-        let found = self.names.iter().find(|(of, _)| of == dialect);
-        found.map_or(&self.name, |(_, name)| name)
+        let name = self.names.iter().find(|(of, _)| of == dialect);
+        name.map_or(&self.name, |(_, name)| name)
     }
 }
 

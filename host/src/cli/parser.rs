@@ -165,7 +165,7 @@ mod tests {
     }
     /// Arguments of a verb that take a value, other than those whose values are words, as `run --logits-out`.
     fn paths(words: &[String]) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
+        let mut arguments = BTreeSet::new();
         let mut command = command();
         command.build();
         let mut collect = |verb: &Command, path: &str| {
@@ -178,12 +178,12 @@ mod tests {
                 // Whichever name it has, a path is none of the words.
                 let is_path = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
                 if is_path || !words.contains(&values) {
-                    found.insert(format!("{path} {name}").trim_start().to_owned());
+                    arguments.insert(format!("{path} {name}").trim_start().to_owned());
                 }
             }
         };
         each(&command, &mut collect, "apr");
-        found
+        arguments
     }
 
     /// Returns whether an argument is planned: it is refused before it does anything.

@@ -38,7 +38,7 @@ impl Outlook {
     /// Notes for the user; `is_done` tells whether this has happened or is only planned.
     pub fn notes(&self, is_done: bool) -> Vec<String> {
         let removed = if is_done { "removed from" } else { "would be removed from" };
-        let said = [
+        let notes = [
             ("already in the folder, and kept".to_owned(), &self.kept),
             (
                 format!("{removed} the folder, since they would be opened with the new files"),
@@ -47,8 +47,8 @@ impl Outlook {
             (format!("{removed} the folder, together with the model they belong to"), &self.replaced),
             ("in the folder, but not part of the new model".to_owned(), &self.besides),
         ];
-        let said = said.into_iter().filter(|(_, names)| !names.is_empty());
-        said.map(|(what, names)| format!("{what}: {}", list(names))).collect()
+        let notes = notes.into_iter().filter(|(_, names)| !names.is_empty());
+        notes.map(|(what, names)| format!("{what}: {}", list(names))).collect()
     }
 }
 

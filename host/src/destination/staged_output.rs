@@ -218,7 +218,7 @@ impl Staged<'_> {
             .map(|(path, &bytes)| ConvertedFile { path: destination.target.show(path), bytes })
             .collect();
         let LaidOut { source, model, plan, output, findings, .. } = laid_out;
-        let said = written.notes();
+        let of_writer = written.notes();
         let looked = written.looked.behind(findings);
         let mut warnings = source.warnings.clone();
         warnings.extend(plan.warnings);
@@ -226,7 +226,7 @@ impl Staged<'_> {
         let mut notes = plan.notes;
         notes.extend(outlook.notes(true));
         warnings.extend(outlook.warnings);
-        notes.extend(said);
+        notes.extend(of_writer);
         Ok(Converted {
             schema: "apr.convert/1",
             input: plan.input,

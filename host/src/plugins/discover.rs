@@ -22,9 +22,9 @@ pub fn discover(options: &DiscoverOptions) -> Registry {
     let lock = options.lock.as_deref().map(Lock::read).unwrap_or_else(|| Ok(Lock::default()));
     let lock = lock.map_err(|error| error.code("E_UNTRUSTED"));
     let mut seen = HashSet::new();
-    let found = places::find(options);
-    registry.skipped = found.skipped;
-    for candidate in found.candidates {
+    let places = places::find(options);
+    registry.skipped = places.skipped;
+    for candidate in places.candidates {
         // The same file found in another way is the same plugin, not a second one.
         if let Ok(path) = candidate.path.canonicalize()
             && !seen.insert(path)

@@ -49,8 +49,8 @@ impl Rehearsal {
         self.try_in_child(path, id)?;
         // A verdict that cannot be stored only costs another child next time.
         if let Some(known) = known {
-            let made = known.parent().map_or(Ok(()), std::fs::create_dir_all);
-            drop(made.and_then(|()| std::fs::write(known, "")));
+            let created = known.parent().map_or(Ok(()), std::fs::create_dir_all);
+            drop(created.and_then(|()| std::fs::write(known, "")));
         }
         Ok(())
     }
@@ -65,12 +65,12 @@ impl Rehearsal {
         });
         let (mut child, ended) =
             ran.map_err(|error| Error::io(format!("cannot start a process to try it in: {error}")))?;
-        let mut said = String::new();
+        let mut output = String::new();
         if let (Some(_), Some(out)) = (ended, child.stdout.take()) {
             // Any further output comes from the plugin.
-            let _ = out.take(64 * 1024).read_to_string(&mut said);
+            let _ = out.take(64 * 1024).read_to_string(&mut output);
         }
-        if said.lines().any(|line| line == SURVIVED) {
+        if output.lines().any(|line| line == SURVIVED) {
             return Ok(());
         }
         let what = match ended {

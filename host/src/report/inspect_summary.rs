@@ -39,16 +39,16 @@ pub fn lines(summary: &Summary, architecture: Option<&str>) -> Vec<(&'static str
 }
 
 fn parameters(summary: &Summary) -> String {
-    let mut said = show_count(summary.parameters.into());
+    let mut count = show_count(summary.parameters.into());
     if let Some(short) = short(summary.parameters) {
-        said = format!("{short} ({said})");
+        count = format!("{short} ({count})");
     }
     match summary.active_parameters {
         Some(active) => {
             let active = short(active).unwrap_or_else(|| show_count(active.into()));
-            format!("{said}, {active} active per token")
+            format!("{count}, {active} active per token")
         }
-        None => said,
+        None => count,
     }
 }
 

@@ -363,8 +363,8 @@ fn typed(
     let output =
         process.output().map_err(|e| Error::io(format!("cannot start {}: {e}", program.display())))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Ok(Some(format!("on the command line: {}: {said}", output.status)));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Ok(Some(format!("on the command line: {}: {message}", output.status)));
     }
     let inside = std::fs::read(&inside).map_err(|e| Error::io(e.to_string()))?;
     let outside = std::fs::read(&outside).map_err(|e| Error::io(e.to_string()))?;

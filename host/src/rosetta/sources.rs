@@ -125,8 +125,8 @@ fn same_tensors(host: &Host, opened: &OpenedModel, specimen: &Specimen, nameless
         let at = there.iter().position(|t| nameless || t.name == *name);
         let at = at.ok_or_else(|| Error::failed("it is gone").tensor(name))?;
         if (there[at].dtype, &there[at].shape) != (*dtype, shape) {
-            let found = format!("{dtype} {shape:?} is {} {:?}", there[at].dtype, there[at].shape);
-            return Err(Error::failed(found).tensor(name));
+            let difference = format!("{dtype} {shape:?} is {} {:?}", there[at].dtype, there[at].shape);
+            return Err(Error::failed(difference).tensor(name));
         }
         if bytes_of(host, opened, at)? != *payload {
             return Err(Error::failed("its payload differs").tensor(name));
@@ -142,8 +142,8 @@ fn missing_extra(opened: &OpenedModel, format: &str, specimen: &Specimen) -> Res
         Extra::Metadata(entries) => {
             let files = opened.model.foreign_of(format).map(|f| f.files.as_slice()).unwrap_or_default();
             for (key, value) in entries {
-                let found = files.iter().flat_map(|f| &f.typed).find(|(k, _)| k == key);
-                let same = match found {
+                let stored = files.iter().flat_map(|f| &f.typed).find(|(k, _)| k == key);
+                let same = match stored {
                     Some((_, there)) => {
                         there.kind == value.kind && opened.fetch(&there.bytes)? == value.bytes
                     }

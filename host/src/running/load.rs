@@ -304,9 +304,9 @@ impl<'a> Translated<'a> {
                 allow_requantize: true,
                 ..Quantization::default()
             };
-            let said = chooser.apply(&wishes, &mut planned)?;
-            self.warnings.extend(said.warnings);
-            self.notes.extend(said.notes);
+            let choice = chooser.apply(&wishes, &mut planned)?;
+            self.warnings.extend(choice.warnings);
+            self.notes.extend(choice.notes);
             self.tensors = planned.into_tensors();
             self.by_name = by_name(&self.tensors);
         }
@@ -329,13 +329,13 @@ impl<'a> Translated<'a> {
     fn floats(&self, name: &str) -> Result<Vec<f32>> {
         /// Elements: factors of a rotation and gains, never a matrix.
         const MOST: u64 = 1 << 20;
-        let one = self.find(name)?;
-        let elements = apr_sdk::checked_elements(&one.tensor.shape)?;
+        let planned = self.find(name)?;
+        let elements = apr_sdk::checked_elements(&planned.tensor.shape)?;
         if elements > MOST {
             let message = format!("its {elements} elements are too many for a table of factors");
             return Err(Error::unsupported(message).tensor(name));
         }
-        let mut floats = one.clone();
+        let mut floats = planned.clone();
         floats.retype(DType::F32, &self.host.registry);
         let rows = TensorRows::new(self.host, self.opened, &floats)?;
         let mut bytes = vec![0; usize::try_from(elements * 4).unwrap_or(0)];

@@ -34,15 +34,15 @@ impl Lock {
             // A link with this name may lead to any file, chosen by someone else; a pipe waits for its
             // reader.
             options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-            let made = options.clone().create_new(true).open(&path);
-            let is_new = made.is_ok();
-            let opened = match made {
+            let created = options.clone().create_new(true).open(&path);
+            let is_new = created.is_ok();
+            let opened = match created {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => match options.open(&path) {
                     // Its holder was done just now.
                     Err(error) if error.kind() == ErrorKind::NotFound => continue,
                     opened => opened,
                 },
-                made => made,
+                created => created,
             };
             let file = opened.map_err(|e| {
                 if std::fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_file()) {

@@ -86,8 +86,8 @@ impl Module {
     /// # Errors
     /// Any error from the plugin.
     pub fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
-        let made = (self.functions.new_reader())(format.into());
-        let object = made.into_result().map_err(from_wire)?;
+        let result = (self.functions.new_reader())(format.into());
+        let object = result.into_result().map_err(from_wire)?;
         Ok(Box::new(FromWireReader { object, faults: Arc::clone(&self.faults) }))
     }
 
@@ -96,8 +96,8 @@ impl Module {
     /// # Errors
     /// Any error from the plugin.
     pub fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
-        let made = (self.functions.new_writer())(format.into());
-        let object = made.into_result().map_err(from_wire)?;
+        let result = (self.functions.new_writer())(format.into());
+        let object = result.into_result().map_err(from_wire)?;
         Ok(Box::new(FromWireWriter { object }))
     }
 
@@ -125,8 +125,8 @@ impl Module {
     /// # Errors
     /// Any error from the plugin.
     pub fn architecture(&self, id: &str) -> Result<String> {
-        let made = (self.functions.architecture())(id.into());
-        made.into_result().map(String::from).map_err(from_wire)
+        let result = (self.functions.architecture())(id.into());
+        result.into_result().map(String::from).map_err(from_wire)
     }
 
     /// Returns the plugin's panics that no call could report, and clears the list.

@@ -11,27 +11,27 @@ use std::collections::BTreeMap;
 pub fn core_differences(planned: &Tokenizer, written: &Tokenizer) -> Differences {
     let want = core::core(planned);
     let have = core::core(written);
-    let mut found = Differences::default();
-    found.unless_same("kind", "", &want.kind, &have.kind);
-    found.unless_same("spelling", "", &want.spelling, &have.spelling);
-    let alike = found.is_empty();
-    found.unless_same("number of tokens", "", &want.tokens.len(), &have.tokens.len());
-    tokens(planned, written, &want, &have, &mut found);
+    let mut differences = Differences::default();
+    differences.unless_same("kind", "", &want.kind, &have.kind);
+    differences.unless_same("spelling", "", &want.spelling, &have.spelling);
+    let alike = differences.is_empty();
+    differences.unless_same("number of tokens", "", &want.tokens.len(), &have.tokens.len());
+    tokens(planned, written, &want, &have, &mut differences);
     if alike {
-        scores(&want, &have, &mut found);
-        merges(planned, written, &want, &have, &mut found);
+        scores(&want, &have, &mut differences);
+        merges(planned, written, &want, &have, &mut differences);
     }
     let around = Around::of(planned);
-    found.named("special id", &around.special(&want, &have), &have.special, ToString::to_string);
-    found.named("add flag", &around.flags(&want, &have), &have.add, ToString::to_string);
+    differences.named("special id", &around.special(&want, &have), &have.special, ToString::to_string);
+    differences.named("add flag", &around.flags(&want, &have), &have.add, ToString::to_string);
     if alike {
-        charsmaps(&want.charsmap, &have.charsmap, &mut found);
+        charsmaps(&want.charsmap, &have.charsmap, &mut differences);
         if let (Some(want), Some(have)) = (&want.treatment, &have.treatment) {
-            treatments(want, have, &mut found);
+            treatments(want, have, &mut differences);
         }
     }
-    found.templates(&want.chat_templates, &have.chat_templates);
-    found
+    differences.templates(&want.chat_templates, &have.chat_templates);
+    differences
 }
 
 fn token(core: &Core, id: usize) -> String {
@@ -44,16 +44,16 @@ fn text(core: &Core, id: impl TryInto<usize>) -> String {
     token.map(|(text, _)| escape(text, SHOWN)).unwrap_or_default()
 }
 
-fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, found: &mut Differences) {
+fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, differences: &mut Differences) {
     for id in 0..want.tokens.len().max(have.tokens.len()) {
         let [want_text, have_text] =
             [want, have].map(|core| core.tokens.get(id).map(|(text, _)| text.as_str()));
         if want_text != have_text {
-            found.put("text", || (format!("of token {id}"), quoted(want_text), quoted(have_text)));
+            differences.put("text", || (format!("of token {id}"), quoted(want_text), quoted(have_text)));
         } else if let (Some((_, kind)), Some((_, other))) = (want.tokens.get(id), have.tokens.get(id))
             && !same_type(planned, written, id, *kind, *other)
         {
-            found.put("type", || (token(want, id), format!("{kind:?}"), format!("{other:?}")));
+            differences.put("type", || (token(want, id), format!("{kind:?}"), format!("{other:?}")));
         }
     }
 }
@@ -76,24 +76,24 @@ fn is_unknown(tokenizer: &Tokenizer, id: usize) -> bool {
     tokenizer.unk.is_some_and(|unk| usize::try_from(unk) == Ok(id))
 }
 
-fn scores(want: &Core, have: &Core, found: &mut Differences) {
+fn scores(want: &Core, have: &Core, differences: &mut Differences) {
     for (id, (score, other)) in want.scores.iter().zip(&have.scores).enumerate() {
         if score != other {
-            found.put("score", || (token(want, id), or_none(*score), or_none(*other)));
+            differences.put("score", || (token(want, id), or_none(*score), or_none(*other)));
         }
     }
 }
 
 /// Compares merges if the target stores any: with the planned ones, or with those implied by the planned
 /// scores.
-fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, found: &mut Differences) {
+fn merges(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, differences: &mut Differences) {
     if by_pieces(written) && written.merges.is_empty() {
         return;
     }
     let implied =
         (by_pieces(planned) && planned.merges.is_empty()).then(|| merges_of_scores(planned)).flatten();
     let merges = implied.as_ref().unwrap_or(&planned.merges);
-    found.merges([merges, &written.merges], [&|id| text(want, id), &|id| text(have, id)]);
+    differences.merges([merges, &written.merges], [&|id| text(want, id), &|id| text(have, id)]);
 }
 
 /// Roles of tokens that no tokenizer's file has to state: the beginning where none is added, the end of a turn, of a
@@ -159,27 +159,28 @@ fn special_token(tokenizer: &Tokenizer, entry: Option<&Json>) -> Option<u32> {
     tokenizer.each().find(|(_, token)| *token == text).map(|(id, _)| id)
 }
 
-fn charsmaps(want: &Option<Vec<u8>>, have: &Option<Vec<u8>>, found: &mut Differences) {
+fn charsmaps(want: &Option<Vec<u8>>, have: &Option<Vec<u8>>, differences: &mut Differences) {
     if want == have {
         return;
     }
     let same = want.iter().flatten().zip(have.iter().flatten()).take_while(|(a, b)| a == b).count();
-    found.put("map", || (format!("of normalization, from byte {same} on"), map_size(want), map_size(have)));
+    differences
+        .put("map", || (format!("of normalization, from byte {same} on"), map_size(want), map_size(have)));
 }
 
 /// Compares what is done to a text before tokenization.
-fn treatments(want: &Treatment, have: &Treatment, found: &mut Differences) {
+fn treatments(want: &Treatment, have: &Treatment, differences: &mut Differences) {
     let [want_space, have_space] =
         [want, have].map(|treatment| (treatment.space_first, treatment.space_once));
-    found.unless_same("treatment", "of the space before a text", &want_space, &have_space);
-    found.unless_same("treatment", "of runs of spaces", &want.squeezes, &have.squeezes);
-    found.unless_same("treatment", "of spaces", &want.marks_spaces, &have.marks_spaces);
-    if !found.has("map") {
-        charsmaps(&want.charsmap, &have.charsmap, found);
+    differences.unless_same("treatment", "of the space before a text", &want_space, &have_space);
+    differences.unless_same("treatment", "of runs of spaces", &want.squeezes, &have.squeezes);
+    differences.unless_same("treatment", "of spaces", &want.marks_spaces, &have.marks_spaces);
+    if !differences.has("map") {
+        charsmaps(&want.charsmap, &have.charsmap, differences);
     }
     if want.others != have.others {
         let of = "of texts by other steps".to_owned();
-        found.put("treatment", || (of, want.names_of_others(), have.names_of_others()));
+        differences.put("treatment", || (of, want.names_of_others(), have.names_of_others()));
     }
 }
 

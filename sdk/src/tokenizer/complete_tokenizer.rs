@@ -9,17 +9,17 @@ use std::fmt::Debug;
 
 /// See [`Tokenizer::differences`].
 pub fn differences(one: &Tokenizer, other: &Tokenizer) -> Differences {
-    let mut found = Differences::default();
-    found.unless_same("kind", "", &one.kind, &other.kind);
-    found.unless_same("spelling", "", &one.spelling, &other.spelling);
-    found.unless_same("number of ids", "", &one.vocab_size, &other.vocab_size);
-    tokens(one, other, &mut found);
-    found.merges([&one.merges, &other.merges], [&|id| text(one, id), &|id| text(other, id)]);
-    found.named("special id", &by_name(&one.special), &by_name(&other.special), ToString::to_string);
-    found.named("add flag", &by_name(&one.add), &by_name(&other.add), ToString::to_string);
-    unstated(one, other, &mut found, true);
-    found.templates(&by_name(&one.chat_templates), &by_name(&other.chat_templates));
-    found
+    let mut differences = Differences::default();
+    differences.unless_same("kind", "", &one.kind, &other.kind);
+    differences.unless_same("spelling", "", &one.spelling, &other.spelling);
+    differences.unless_same("number of ids", "", &one.vocab_size, &other.vocab_size);
+    tokens(one, other, &mut differences);
+    differences.merges([&one.merges, &other.merges], [&|id| text(one, id), &|id| text(other, id)]);
+    differences.named("special id", &by_name(&one.special), &by_name(&other.special), ToString::to_string);
+    differences.named("add flag", &by_name(&one.add), &by_name(&other.add), ToString::to_string);
+    unstated(one, other, &mut differences, true);
+    differences.templates(&by_name(&one.chat_templates), &by_name(&other.chat_templates));
+    differences
 }
 
 /// The text of a token for display.
@@ -33,36 +33,36 @@ fn by_name<T: Clone>(pairs: &[(String, T)]) -> BTreeMap<String, T> {
 
 /// See [`Tokenizer::differences_beyond_core`].
 pub fn beyond_core(one: &Tokenizer, other: &Tokenizer) -> Differences {
-    let mut found = Differences::default();
-    unstated(one, other, &mut found, false);
-    found
+    let mut differences = Differences::default();
+    unstated(one, other, &mut differences, false);
+    differences
 }
 
 /// Compares texts, types and scores, by id.
-fn tokens(one: &Tokenizer, other: &Tokenizer, found: &mut Differences) {
+fn tokens(one: &Tokenizer, other: &Tokenizer, differences: &mut Differences) {
     let n = u32::try_from(one.tokens.len().max(other.tokens.len())).unwrap_or(u32::MAX);
     for id in 0..n {
         let [text, other_text] = [one, other].map(|tokenizer| tokenizer.token(id));
         if text != other_text {
-            found.put("text", || (format!("of token {id}"), quoted(text), quoted(other_text)));
+            differences.put("text", || (format!("of token {id}"), quoted(text), quoted(other_text)));
             continue;
         }
         // The text is the same on both sides from here on.
         let [kind, other_kind] = [one, other].map(|tokenizer| tokenizer.type_of(id));
         if kind != other_kind {
-            found.put("type", || (named(id, text), word(kind).to_owned(), word(other_kind).to_owned()));
+            differences.put("type", || (named(id, text), word(kind).to_owned(), word(other_kind).to_owned()));
         }
         if let (Some(scores), Some(other_scores)) = (&one.scores, &other.scores) {
             let [score, other_score] = [scores, other_scores].map(|scores| score(scores, id));
             if score != other_score {
-                found.put("score", || (named(id, text), or_none(score), or_none(other_score)));
+                differences.put("score", || (named(id, text), or_none(score), or_none(other_score)));
             }
         }
     }
     if one.scores.is_some() != other.scores.is_some() {
         let [shown, other_shown] =
             [one, other].map(|tokenizer| or_none(tokenizer.scores.as_ref().map(|_| "stated")));
-        found.put("scores", || (String::new(), shown, other_shown));
+        differences.put("scores", || (String::new(), shown, other_shown));
     }
 }
 
@@ -76,9 +76,9 @@ fn named(id: u32, text: Option<&str>) -> String {
 }
 
 /// Compares what lists and flags of the core do not say; unless `all`, only what both state.
-fn unstated(one: &Tokenizer, other: &Tokenizer, found: &mut Differences, all: bool) {
-    added(one, other, found, all);
-    let mut flags = Flags { found, all };
+fn unstated(one: &Tokenizer, other: &Tokenizer, differences: &mut Differences, all: bool) {
+    added(one, other, differences, all);
+    let mut flags = Flags { differences, all };
     flags.compare("unknown token", &one.unk, &other.unk);
     flags.compare("continuing prefix", &one.continuing_prefix, &other.continuing_prefix);
     flags.compare("word suffix", &one.word_suffix, &other.word_suffix);
@@ -92,17 +92,22 @@ fn unstated(one: &Tokenizer, other: &Tokenizer, found: &mut Differences, all: bo
     flags.compare("`lowercase`", &one.lowercase, &other.lowercase);
     flags.compare("`strip_accents`", &one.strip_accents, &other.strip_accents);
     flags.compare("`clean_up_spaces`", &one.clean_up_spaces, &other.clean_up_spaces);
-    found.unless_same("`byte_fallback`", "", &one.byte_fallback, &other.byte_fallback);
-    found.unless_same("`fuse_unk`", "", &one.fuse_unk, &other.fuse_unk);
-    found.unless_same("`ignore_merges`", "", &one.ignore_merges, &other.ignore_merges);
-    found.unless_same("`split_special_tokens`", "", &one.split_special_tokens, &other.split_special_tokens);
+    differences.unless_same("`byte_fallback`", "", &one.byte_fallback, &other.byte_fallback);
+    differences.unless_same("`fuse_unk`", "", &one.fuse_unk, &other.fuse_unk);
+    differences.unless_same("`ignore_merges`", "", &one.ignore_merges, &other.ignore_merges);
+    differences.unless_same(
+        "`split_special_tokens`",
+        "",
+        &one.split_special_tokens,
+        &other.split_special_tokens,
+    );
     if all {
-        found.unless_same("further ends", "", &one.ends, &other.ends);
-        found.unless_same("number of pieces", "", &one.n_pieces, &other.n_pieces);
-        found.unless_same("pre-tokenizer's name", "", &one.pre, &other.pre);
+        differences.unless_same("further ends", "", &one.ends, &other.ends);
+        differences.unless_same("number of pieces", "", &one.n_pieces, &other.n_pieces);
+        differences.unless_same("pre-tokenizer's name", "", &one.pre, &other.pre);
         if one.charsmap != other.charsmap {
             let of = "of normalization".to_owned();
-            found.put("map", || (of, map_size(&one.charsmap), map_size(&other.charsmap)));
+            differences.put("map", || (of, map_size(&one.charsmap), map_size(&other.charsmap)));
         }
     }
     for (field, a, b) in [
@@ -114,14 +119,14 @@ fn unstated(one: &Tokenizer, other: &Tokenizer, found: &mut Differences, all: bo
         ("padding", &one.padding, &other.padding),
     ] {
         if all || a.is_some() && b.is_some() {
-            definition(field, String::new(), a.as_ref(), b.as_ref(), found);
+            definition(field, String::new(), a.as_ref(), b.as_ref(), differences);
         }
     }
 }
 
 /// Values that a tokenizer may not state.
 struct Flags<'f> {
-    found: &'f mut Differences,
+    differences: &'f mut Differences,
     all: bool,
 }
 
@@ -130,13 +135,13 @@ impl Flags<'_> {
         if one != other && (self.all || one.is_some() && other.is_some()) {
             let [shown, other_shown] =
                 [one, other].map(|value| or_none(value.as_ref().map(|value| format!("{value:?}"))));
-            self.found.put(field, || (String::new(), shown, other_shown));
+            self.differences.put(field, || (String::new(), shown, other_shown));
         }
     }
 }
 
 /// Compares the tokens that are matched in a text before anything else, and their flags.
-fn added(one: &Tokenizer, other: &Tokenizer, found: &mut Differences, all: bool) {
+fn added(one: &Tokenizer, other: &Tokenizer, differences: &mut Differences, all: bool) {
     let [by_id, other_by_id] = [one, other].map(|tokenizer| {
         tokenizer.added.iter().map(|added| (added.id, *added)).collect::<BTreeMap<u32, AddedToken>>()
     });
@@ -145,7 +150,7 @@ fn added(one: &Tokenizer, other: &Tokenizer, found: &mut Differences, all: bool)
         let [token, other_token] = [&by_id, &other_by_id].map(|tokens| tokens.get(id));
         if token != other_token && (all || token.is_some() && other_token.is_some()) {
             let text = escape(one.token(*id).or(other.token(*id)).unwrap_or_default(), SHOWN);
-            found.put("added token", || (format!("{id} `{text}`"), shown(token), shown(other_token)));
+            differences.put("added token", || (format!("{id} `{text}`"), shown(token), shown(other_token)));
         }
     }
 }
@@ -174,7 +179,7 @@ fn definition(
     path: String,
     one: Option<&Json>,
     other: Option<&Json>,
-    found: &mut Differences,
+    differences: &mut Differences,
 ) {
     if one == other {
         return;
@@ -184,15 +189,21 @@ fn definition(
         (Some(Json::Object(a)), Some(Json::Object(b))) if is_shallow && a.get("type") == b.get("type") => {
             let new = b.keys().filter(|key| !a.contains_key(*key));
             for key in a.keys().chain(new) {
-                definition(field, format!("{path}/{}", escape(key, SHOWN)), a.get(key), b.get(key), found);
+                definition(
+                    field,
+                    format!("{path}/{}", escape(key, SHOWN)),
+                    a.get(key),
+                    b.get(key),
+                    differences,
+                );
             }
         }
         (Some(Json::Array(a)), Some(Json::Array(b))) if is_shallow && a.len() == b.len() => {
             for (n, (a, b)) in a.iter().zip(b).enumerate() {
-                definition(field, format!("{path}/{n}"), Some(a), Some(b), found);
+                definition(field, format!("{path}/{n}"), Some(a), Some(b), differences);
             }
         }
-        _ => found.put(field, || {
+        _ => differences.put(field, || {
             let [value, other_value] =
                 [one, other].map(|value| or_none(value.map(|value| escape(&value.to_string(), SHOWN))));
             (path.strip_prefix('/').unwrap_or_default().to_owned(), value, other_value)

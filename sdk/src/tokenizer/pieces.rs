@@ -56,12 +56,13 @@ pub fn beyond_scores(parts: &Parts) -> Option<u32> {
     if !by_pieces(parts) || parts.merges.is_empty() {
         return None;
     }
-    let made = made(parts);
+    let merges = made(parts);
     let mut seen = HashSet::new();
     let mut last = None;
-    let torn = made.iter().map(|(_, id)| *id).find(|id| last.replace(*id) != Some(*id) && !seen.insert(*id));
+    let torn =
+        merges.iter().map(|(_, id)| *id).find(|id| last.replace(*id) != Some(*id) && !seen.insert(*id));
     torn.or_else(|| {
-        let merged: HashSet<(u32, u32)> = made.iter().map(|(pair, _)| *pair).collect();
+        let merged: HashSet<(u32, u32)> = merges.iter().map(|(pair, _)| *pair).collect();
         let all = pairs(parts).into_iter().filter(|(id, _)| counts(parts.type_of(*id)));
         let mut lacking = all.filter(|(_, pairs)| {
             let mut found =
@@ -90,18 +91,18 @@ fn made(parts: &Parts) -> Vec<((u32, u32), u32)> {
 /// is SentencePiece BPE with scores.
 pub fn merges_of_scores(parts: &Parts) -> Option<Vec<(u32, u32)>> {
     let scores = parts.scores.as_ref().filter(|_| by_pieces(parts))?;
-    let mut found: Vec<(f64, u32, u32)> = Vec::new();
+    let mut scored: Vec<(f64, u32, u32)> = Vec::new();
     for (id, pairs) in pairs(parts) {
         // Tokens matched before anything else precede all pairs.
         let score = match parts.type_of(id) {
             TokenType::UserDefined => f64::INFINITY,
             _ => usize::try_from(id).ok().and_then(|at| scores.get(at)).copied().unwrap_or(0.0),
         };
-        found.extend(pairs.into_iter().map(|(a, b)| (score, a, b)));
+        scored.extend(pairs.into_iter().map(|(a, b)| (score, a, b)));
     }
     // Stable: pieces with equal scores stay in id order.
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Some(found.into_iter().map(|(_, a, b)| (a, b)).collect())
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    Some(scored.into_iter().map(|(_, a, b)| (a, b)).collect())
 }
 
 /// Every piece that is the concatenation of two others, with all such pairs. What was added to the pieces is none.

@@ -175,9 +175,9 @@ fn list(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
     let entries = entries.map_err(|e| Error::io(format!("{}: {e}", folder.display())))?;
     let names = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut found: Vec<_> = names.zip(entries.iter().map(fs::DirEntry::path)).collect();
-    found.sort();
-    Ok(found)
+    let mut files: Vec<_> = names.zip(entries.iter().map(fs::DirEntry::path)).collect();
+    files.sort();
+    Ok(files)
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>> {

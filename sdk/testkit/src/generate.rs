@@ -98,7 +98,7 @@ pub fn values(allowed: impl Fn(&str) -> bool) -> Vec<(String, Value)> {
         Value::from_i64(i64::MIN),
         Value::from_f64(1e300),
     ];
-    let mut found = Vec::new();
+    let mut values = Vec::new();
     for value in scalars {
         let word = value.kind.name().unwrap_or("?");
         if !allowed(word) {
@@ -106,15 +106,15 @@ pub fn values(allowed: impl Fn(&str) -> bool) -> Vec<(String, Value)> {
         }
         if allowed("arr") {
             let item = value.bytes.inline().unwrap_or_default();
-            found.push((format!("kit.arr.{word}"), Value::from_items(value.kind, 3, &item.repeat(3))));
+            values.push((format!("kit.arr.{word}"), Value::from_items(value.kind, 3, &item.repeat(3))));
         }
-        found.push((format!("kit.{word}"), value));
+        values.push((format!("kit.{word}"), value));
     }
     if allowed("arr") && allowed("str") {
-        found.push(("kit.arr.none".into(), Value::from_items(ValueType::STRING, 0, &[])));
+        values.push(("kit.arr.none".into(), Value::from_items(ValueType::STRING, 0, &[])));
     }
     if allowed("str") {
-        found.push(("kit.str.none".into(), Value::from_string("")));
+        values.push(("kit.str.none".into(), Value::from_string("")));
     }
-    found
+    values
 }

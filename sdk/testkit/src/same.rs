@@ -67,11 +67,11 @@ pub(crate) fn typed(
     format: &str,
 ) -> Result<Vec<(String, ValueType, Vec<u8>)>> {
     let files = model.foreign_of(format).map(|foreign| foreign.files.as_slice()).unwrap_or_default();
-    let mut found = Vec::new();
+    let mut values = Vec::new();
     for (key, Value { kind, bytes }) in files.iter().flat_map(|file| &file.typed) {
-        found.push((key.clone(), *kind, fetch(bytes, source)?));
+        values.push((key.clone(), *kind, fetch(bytes, source)?));
     }
-    Ok(found)
+    Ok(values)
 }
 
 /// Refuses metadata of `format` that is in one model only, differs, or has another place.

@@ -265,7 +265,7 @@ impl Listed {
                 self.stored_len, self.raw_len
             )));
         }
-        let said = Central {
+        let record = Central {
             name: &self.raw_name,
             method: number,
             header: self.header,
@@ -273,7 +273,7 @@ impl Listed {
             raw_len: self.raw_len,
             crc32: self.crc32,
         };
-        let start = data_start(source, file, &said, limit, limits)?;
+        let start = data_start(source, file, &record, limit, limits)?;
         Ok(Entry {
             name: self.name.clone(),
             method,

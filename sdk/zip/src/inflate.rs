@@ -118,11 +118,11 @@ impl Inflate {
                 .decompress(&self.input[self.input_at..], out, FlushDecompress::None)
                 .map_err(|_| self.wrong("the deflated data is damaged"))?;
             let used = usize::try_from(self.state.total_in() - in_before).unwrap_or_default();
-            let made = usize::try_from(self.state.total_out() - out_before).unwrap_or_default();
+            let filled = usize::try_from(self.state.total_out() - out_before).unwrap_or_default();
             self.input_at += used;
             let ended = status == Status::StreamEnd;
-            if made > 0 || ended {
-                return Ok((made, ended));
+            if filled > 0 || ended {
+                return Ok((filled, ended));
             }
             if self.input_at == self.input.len() && self.taken == self.data.len {
                 return Err(self.wrong("the deflated data ends too early"));

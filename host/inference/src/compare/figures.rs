@@ -138,31 +138,33 @@ mod tests {
     fn figures_of_known_distributions() {
         let a = logits(&[0.5, 0.25, 0.25]);
         let b = logits(&[0.25, 0.5, 0.25]);
-        let mut found = Logits::default();
-        found.add([&a, &b], Some(0));
-        found.add([&b, &b], None);
-        assert_eq!((found.rows(), found.same()), (2, 1));
+        let mut figures = Logits::default();
+        figures.add([&a, &b], Some(0));
+        figures.add([&b, &b], None);
+        assert_eq!((figures.rows(), figures.same()), (2, 1));
         let divergence = 0.25 * 0.5f64.ln() + 0.5 * 2.0f64.ln();
-        assert!((found.worst_divergence() - divergence).abs() < 1e-6, "{found:?}");
-        assert!((found.divergence() - divergence / 2.0).abs() < 1e-6);
-        let [device, reference] = found.perplexities().unwrap();
+        assert!((figures.worst_divergence() - divergence).abs() < 1e-6, "{figures:?}");
+        assert!((figures.divergence() - divergence / 2.0).abs() < 1e-6);
+        let [device, reference] = figures.perplexities().unwrap();
         assert!((device - 2.0).abs() < 1e-6 && (reference - 4.0).abs() < 1e-6);
-        assert!(found.cosine() < 0.99 && found.cosine() > 0.9);
+        assert!(figures.cosine() < 0.99 && figures.cosine() > 0.9);
     }
 
     #[test]
     fn what_is_no_number_is_not_lost() {
-        let mut found = Logits::default();
-        found.add([&[f32::NAN, 1.0], &[0.0, 1.0]], None);
-        found.add([&[0.0, 1.0], &[0.0, 1.0]], None);
-        assert!(found.cosine().is_nan() && found.divergence().is_nan() && found.worst_divergence().is_nan());
-        assert_eq!((found.perplexities(), found.same()), (None, 1));
+        let mut figures = Logits::default();
+        figures.add([&[f32::NAN, 1.0], &[0.0, 1.0]], None);
+        figures.add([&[0.0, 1.0], &[0.0, 1.0]], None);
+        assert!(
+            figures.cosine().is_nan() && figures.divergence().is_nan() && figures.worst_divergence().is_nan()
+        );
+        assert_eq!((figures.perplexities(), figures.same()), (None, 1));
     }
 
     #[test]
     fn a_token_that_is_never_given_adds_nothing() {
-        let mut found = Logits::default();
-        found.add([&[0.0, 1.0], &[f32::NEG_INFINITY, 1.0]], None);
-        assert!(found.divergence().is_finite() && found.divergence() > 0.0);
+        let mut figures = Logits::default();
+        figures.add([&[0.0, 1.0], &[f32::NEG_INFINITY, 1.0]], None);
+        assert!(figures.divergence().is_finite() && figures.divergence() > 0.0);
     }
 }

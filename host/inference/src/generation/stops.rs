@@ -46,8 +46,8 @@ impl<'s> Stops<'s> {
     /// was named first.
     pub fn push(&mut self, text: &str) -> Passed<'s> {
         self.held.push_str(text);
-        let found = self.stops.iter().filter_map(|stop| Some((self.held.find(stop.as_str())?, stop)));
-        if let Some((at, stop)) = found.min_by_key(|(at, _)| *at) {
+        let matches = self.stops.iter().filter_map(|stop| Some((self.held.find(stop.as_str())?, stop)));
+        if let Some((at, stop)) = matches.min_by_key(|(at, _)| *at) {
             self.held.truncate(at);
             return Passed { text: std::mem::take(&mut self.held), stop: Some(stop) };
         }

@@ -77,10 +77,10 @@ fn add(
         let out = builder.over(sum, &post)?;
         return norm(builder, decoder, &layer.roles, &post, sum, out);
     }
-    let made = builder.value("branch", x.width)?;
-    make(builder, None, made)?;
-    let normed = builder.over(made, &post)?;
-    norm(builder, decoder, &layer.roles, &post, made, normed)?;
+    let branch = builder.value("branch", x.width)?;
+    make(builder, None, branch)?;
+    let normed = builder.over(branch, &post)?;
+    norm(builder, decoder, &layer.roles, &post, branch, normed)?;
     let out = builder.over(x, &format!("{branch}.sum"))?;
     builder.push(Binary { kind: BinaryKind::ADD, a: x, b: normed, out });
     Ok(out)
@@ -167,11 +167,11 @@ fn gated(builder: &mut Builder<'_>, layer: &Layer, x: Slice, heads: Slice) -> Re
     if !builder.has(&layer.roles, "attention.gate") {
         return Ok(heads);
     }
-    let made = builder.value("attention.gate", heads.width)?;
-    let part = builder.part(&layer.roles, "attention.gate", x.width, made)?;
+    let raw_gate = builder.value("attention.gate", heads.width)?;
+    let part = builder.part(&layer.roles, "attention.gate", x.width, raw_gate)?;
     builder.push(Linear { x, parts: vec![part], residual: None, scale: 1.0 });
-    let gate = builder.over(made, "attention.gate.sigmoid")?;
-    builder.push(Unary { kind: UnaryKind::SIGMOID, x: made, out: gate, a: 0.0, b: 0.0 });
+    let gate = builder.over(raw_gate, "attention.gate.sigmoid")?;
+    builder.push(Unary { kind: UnaryKind::SIGMOID, x: raw_gate, out: gate, a: 0.0, b: 0.0 });
     let out = builder.over(heads, "attention.gated")?;
     builder.push(Binary { kind: BinaryKind::MULTIPLY, a: heads, b: gate, out });
     Ok(out)

@@ -124,14 +124,15 @@ impl<'a> Builder<'a> {
     /// Malformed for other dimensions, naming the tensor.
     pub(super) fn maybe(&mut self, roles: &Roles, role: &str, shape: &[u32]) -> Result<Option<u32>> {
         let Some(name) = roles.name(role) else { return Ok(None) };
-        let Some(found) = (self.request.tensors)(name) else { return Ok(None) };
+        let Some(tensor) = (self.request.tensors)(name) else { return Ok(None) };
         let ones =
-            found.shape.iter().take_while(|size| **size == 1).count().min(found.shape.len().max(1) - 1);
+            tensor.shape.iter().take_while(|size| **size == 1).count().min(tensor.shape.len().max(1) - 1);
         let wanted_ones = shape.iter().take_while(|size| **size == 1).count().min(shape.len().max(1) - 1);
-        if !found.shape[ones..].iter().copied().eq(shape[wanted_ones..].iter().map(|size| u64::from(*size))) {
+        if !tensor.shape[ones..].iter().copied().eq(shape[wanted_ones..].iter().map(|size| u64::from(*size)))
+        {
             return Err(Error::malformed(format!(
                 "it has the shape {:?}, but the model's configuration wants {shape:?}",
-                found.shape
+                tensor.shape
             ))
             .tensor(name));
         }
@@ -143,8 +144,8 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// As [`Builder::maybe`]; Malformed if the model has no such tensor.
     pub(super) fn needs(&mut self, roles: &Roles, role: &str, shape: &[u32]) -> Result<u32> {
-        let found = self.maybe(roles, role, shape)?;
-        found.ok_or_else(|| match roles.name(role) {
+        let weight = self.maybe(roles, role, shape)?;
+        weight.ok_or_else(|| match roles.name(role) {
             Some(name) => Error::malformed("the model has no such tensor").tensor(name),
             None => Error::invalid_argument(format!(
                 "the architecture's table has no tensor of the role `{}` with a name of its own, which its [decoder] needs",

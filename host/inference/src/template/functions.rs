@@ -77,14 +77,14 @@ fn tojson(
     indent: Option<Value>,
     kwargs: Kwargs,
 ) -> Result<Value, minijinja::Error> {
-    let given = |key: &str| kwargs.get::<Option<Value>>(key);
-    let flag = |key: &str| Ok::<_, minijinja::Error>(given(key)?.is_some_and(|value| value.is_true()));
-    let (ascii, sorted) = (flag("ensure_ascii")?, flag("sort_keys")?);
-    let indent = match indent.or(given("indent")?).filter(|value| !value.is_none()) {
+    let ascii = flag(&kwargs, "ensure_ascii")?;
+    let sorted = flag(&kwargs, "sort_keys")?;
+    let indent = match indent.or(kwargs.get::<Option<Value>>("indent")?).filter(|value| !value.is_none()) {
         Some(value) => Some(usize::try_from(value)?),
         None => None,
     };
-    let separators = match given("separators")?.filter(|value| !value.is_none()) {
+    let separators = kwargs.get::<Option<Value>>("separators")?;
+    let separators = match separators.filter(|value| !value.is_none()) {
         Some(pair) => Some((text(&pair, 0)?, text(&pair, 1)?)),
         None => None,
     };
@@ -93,8 +93,13 @@ fn tojson(
     json::write(state, &value, &style).map(Value::from)
 }
 
+fn flag(kwargs: &Kwargs, key: &str) -> Result<bool, minijinja::Error> {
+    Ok(kwargs.get::<Option<Value>>(key)?.is_some_and(|value| value.is_true()))
+}
+
 fn text(pair: &Value, n: usize) -> Result<String, minijinja::Error> {
-    let item = pair.get_item_by_index(n)?;
-    let odd = || minijinja::Error::new(ErrorKind::InvalidOperation, "separators are two texts");
-    item.as_str().map(str::to_owned).ok_or_else(odd)
+    match pair.get_item_by_index(n)?.as_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(minijinja::Error::new(ErrorKind::InvalidOperation, "separators are two texts")),
+    }
 }

@@ -49,8 +49,8 @@ impl Style {
         ascii: bool,
         sorted: bool,
     ) -> Style {
-        let usual = || ((if indent.is_some() { "," } else { ", " }).to_owned(), ": ".to_owned());
-        let (item, key) = separators.unwrap_or_else(usual);
+        let item = if indent.is_some() { "," } else { ", " };
+        let (item, key) = separators.unwrap_or_else(|| (item.to_owned(), ": ".to_owned()));
         Style { indent: indent.map(|n| n.min(MAX_INDENT)), item, key, ascii, sorted }
     }
 }

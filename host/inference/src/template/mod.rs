@@ -75,10 +75,6 @@ fn with_reasoning(message: &Json) -> Json {
 pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Result<&'t str> {
     let all = &tokenizer.chat_templates;
     let find = |name: &str| all.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str());
-    let names = || {
-        let names: Vec<String> = all.iter().take(20).map(|(n, _)| format!("`{}`", escape(n, 60))).collect();
-        names.join(", ")
-    };
     if all.is_empty() {
         return Err(Error::unsupported("the model has no chat template")
             .hint("give the text itself with `--encode`, or use a model that was trained to chat"));
@@ -86,7 +82,7 @@ pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Resu
     match name {
         Some(name) => find(name).ok_or_else(|| {
             let message = format!("the model has no chat template `{}`", escape(name, 60));
-            Error::invalid_argument(message).hint(format!("choose one of {}", names()))
+            Error::invalid_argument(message).hint(format!("choose one of {}", names(all)))
         }),
         None => {
             let usual = tools.then(|| find("tool_use")).flatten().or_else(|| find("default"));
@@ -95,10 +91,15 @@ pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Resu
                     1 => "the model's only chat template is not called `default`",
                     _ => "the model has several chat templates, and none is called `default`",
                 };
-                Error::invalid_argument(message).hint(format!("choose one with `--template`: {}", names()))
+                Error::invalid_argument(message).hint(format!("choose one with `--template`: {}", names(all)))
             })
         }
     }
+}
+
+fn names(templates: &[(String, String)]) -> String {
+    let names = templates.iter().take(20).map(|(name, _)| format!("`{}`", escape(name, 60)));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Renders a conversation.

@@ -33,14 +33,14 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
     if format.len() > MAX_FORMAT {
         return Err(format!("a format of a date has {} bytes, the limit is {MAX_FORMAT}", format.len()));
     }
-    let (day, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let day = seconds.div_euclid(86_400);
+    let of_day = seconds.rem_euclid(86_400);
     let (year, month, of_month, of_year) = date(day);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    let word = |words: &[&'static str], n: i64| {
-        usize::try_from(n).ok().and_then(|n| words.get(n)).copied().unwrap_or("")
-    };
-    let (weekday, name) = (word(&DAYS, (day + 4) % 7), word(&MONTHS, month - 1));
-    let short = |word: &'static str| word.get(..3).unwrap_or(word);
+    let hour = of_day / 3600;
+    let minute = of_day / 60 % 60;
+    let second = of_day % 60;
+    let weekday = word(&DAYS, (day + 4) % 7);
+    let name = word(&MONTHS, month - 1);
     let twelve = if hour % 12 == 0 { 12 } else { hour % 12 };
     let mut out = String::new();
     let mut rest = format.chars();
@@ -80,7 +80,8 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
             Some('D' | 'x') => drop(write!(out, "{month:02}/{of_month:02}/{:02}", year % 100)),
             Some('X') => drop(write!(out, "{hour:02}:{minute:02}:{second:02}")),
             Some('c') => {
-                let (day, month) = (short(weekday), short(name));
+                let day = short(weekday);
+                let month = short(name);
                 let _ = write!(out, "{day} {month} {of_month:2} {hour:02}:{minute:02}:{second:02} {year}");
             }
             Some('w') => drop(write!(out, "{}", (day + 4) % 7)),
@@ -106,12 +107,24 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
     Ok(out)
 }
 
+fn word(words: &[&'static str], n: i64) -> &'static str {
+    usize::try_from(n).ok().and_then(|n| words.get(n)).copied().unwrap_or("")
+}
+
+fn short(word: &str) -> &str {
+    word.get(..3).unwrap_or(word)
+}
+
+fn is_leap(year: i64) -> bool {
+    (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
+}
+
 /// Year, month, day of the month and day of the year, for a day since 1970.
 fn date(day: i64) -> (i64, i64, i64, i64) {
-    let leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let (mut year, mut left) = (1970, day);
+    let mut year = 1970;
+    let mut left = day;
     loop {
-        let days = if leap(year) { 366 } else { 365 };
+        let days = if is_leap(year) { 366 } else { 365 };
         if left < days {
             break;
         }
@@ -120,7 +133,7 @@ fn date(day: i64) -> (i64, i64, i64, i64) {
     }
     let of_year = left + 1;
     let mut month = 1;
-    for days in [31, if leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+    for days in [31, if is_leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
         if left < days {
             break;
         }

@@ -34,8 +34,8 @@ pub struct Divergence {
 /// # Errors
 /// As [`Tokens::encode`].
 pub fn compare(one: &mut Tokens, two: &mut Tokens, text: &str, how: Encoding) -> Result<Comparison> {
-    let (ids, others) = (one.encode(text, how)?, two.encode(text, how)?);
-    let count = |ids: &[u32]| u64::try_from(ids.len()).unwrap_or(u64::MAX);
+    let ids = one.encode(text, how)?;
+    let others = two.encode(text, how)?;
     let n = ids.len().max(others.len());
     let first = match (0..n).find(|&n| ids.get(n) != others.get(n)) {
         None => None,
@@ -46,23 +46,27 @@ pub fn compare(one: &mut Tokens, two: &mut Tokens, text: &str, how: Encoding) ->
             let before = text.as_bytes().get(..byte).unwrap_or_default();
             let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
             debug_assert!(place.is_none_or(|place| Some(&place.id) == id));
-            let (one, two) = (ids.get(at).copied(), others.get(at).copied());
-            let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+            let [one, two] = [&ids, &others].map(|ids| ids.get(at).copied());
             Some(Divergence { token: number(at), line: number(line), byte, one, two })
         }
     };
-    Ok(Comparison { one: count(&ids), two: count(&others), first })
+    Ok(Comparison { one: number(ids.len()), two: number(others.len()), first })
+}
+
+fn number(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 /// The position of token `at` in a text. Positions are not kept with the ids: they take six times as much
 /// memory.
 fn place(tokens: &mut Tokens, text: &str, how: Encoding, at: usize) -> Result<Option<Placed>> {
-    let (mut n, mut found) = (0, None);
+    let mut n = 0;
+    let mut placed = None;
     tokens.each(text, how, &mut |token| {
         if n == at {
-            found = Some(token);
+            placed = Some(token);
         }
         n += 1;
     })?;
-    Ok(found)
+    Ok(placed)
 }

@@ -124,13 +124,9 @@ impl Tokens {
             return Err(self.no_token(*id));
         }
         // The library's decoders need not expect that there is nothing.
-        let is_left = |id: &u32| {
-            let token = self.library.id_to_token(*id);
-            token.is_some_and(|token| {
-                !skip_special || !self.library.get_added_vocabulary().is_special_token(&token)
-            })
-        };
-        if !ids.iter().any(is_left) {
+        let special = self.library.get_added_vocabulary();
+        let mut pieces = ids.iter().filter_map(|id| self.library.id_to_token(*id));
+        if !pieces.any(|piece| !skip_special || !special.is_special_token(&piece)) {
             return Ok(String::new());
         }
         let text = guarded(|| self.library.decode(ids, skip_special))?.map_err(|error| {

@@ -39,10 +39,8 @@ fn around(tokens: &Tokens, add_special: bool) -> Result<(Vec<u32>, Vec<u32>)> {
     if !add_special {
         return Ok((Vec::new(), Vec::new()));
     }
-    let ids = |special| {
-        Ok::<_, Error>(tokens.whole("a", special)?.iter().map(|token| token.id).collect::<Vec<_>>())
-    };
-    let (plain, whole) = (ids(false)?, ids(true)?);
+    let plain: Vec<u32> = tokens.whole("a", false)?.iter().map(|token| token.id).collect();
+    let whole: Vec<u32> = tokens.whole("a", true)?.iter().map(|token| token.id).collect();
     let at = whole.windows(plain.len().max(1)).position(|some| some == plain).unwrap_or(0);
     let behind = (at + plain.len()).min(whole.len());
     Ok((whole[..at].to_vec(), whole[behind..].to_vec()))
@@ -95,10 +93,12 @@ fn join(
     told: &mut usize,
     put: &mut dyn FnMut(Placed),
 ) -> Result<Window> {
-    let (mut left, mut shared) = (left, SHARED);
+    let mut left = left;
+    let mut shared = SHARED;
     loop {
         let right = Window::of(tokens, text, left.end.saturating_sub(shared), WINDOW.max(4 * shared))?;
-        let (from, to) = (right.start + shared / 4, left.end.saturating_sub(shared / 4));
+        let from = right.start + shared / 4;
+        let to = left.end.saturating_sub(shared / 4);
         if let Some((last, first)) = cut(&left, &right, from, to) {
             left.tokens.iter().take(last).skip(*told).for_each(|token| put(*token));
             *told = first;
@@ -106,7 +106,8 @@ fn join(
         }
         shared *= 4;
         if shared > LONGEST / 4 {
-            let (from, to) = (left.end - left.end.min(shared), left.end);
+            let from = left.end - left.end.min(shared);
+            let to = left.end;
             return Err(Error::limit(format!(
                 "the text has no place between bytes {from} and {to} at which it can be cut"
             ))

@@ -153,14 +153,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
             tensor.dtype = DType::F32;
         }
     }
-    let found = diff(&host, &a, &b, &DiffOptions { mapping: Vec::new(), tolerance: None })?;
+    let differences = diff(&host, &a, &b, &DiffOptions { mapping: Vec::new(), tolerance: None })?;
     let stored: HashMap<&str, u64> = (b.model.tensors.iter())
         .map(|tensor| Ok((tensor.name.as_str(), tensor.stored_len()?)))
         .collect::<Result<_>>()?;
     let mut rows = Vec::new();
     let mut unpaired = Vec::new();
     let mut total = Sums::default();
-    for one in &found.tensors {
+    for one in &differences.tensors {
         match (&one.a, &one.b, &one.values) {
             (Some(from), Some(to), Some(values)) => {
                 let bytes = stored.get(to.name.as_str()).copied().unwrap_or(0);
@@ -177,7 +177,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
             _ => {}
         }
     }
-    let counts = &found.counts;
+    let counts = &differences.counts;
     let equal = usize::try_from(counts.identical + counts.equal + counts.rounded).unwrap_or(usize::MAX);
     if rows.is_empty() && equal == 0 {
         let what = "no tensor of the one model is in the other, with the same shape";

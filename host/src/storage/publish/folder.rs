@@ -91,10 +91,10 @@ impl Folder {
     /// # Errors
     /// Io; also if a folder on the way is a link.
     pub fn stat(&self, relative: &str) -> Result<Option<Stat>> {
-        let found = self.inside(relative, false).and_then(|(at, name)| {
+        let stat = self.inside(relative, false).and_then(|(at, name)| {
             statat(at.as_ref().unwrap_or(&self.handle), name, AtFlags::SYMLINK_NOFOLLOW)
         });
-        match found {
+        match stat {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(self.wrong(errno, "look at it", relative)),
@@ -124,8 +124,8 @@ impl Folder {
     pub fn create(&self, name: &str) -> Result<File> {
         self.announce(Step::Create, "write", name)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = openat(&self.handle, name, flags, Mode::from_raw_mode(0o666));
-        made.map(File::from).map_err(|errno| self.wrong(errno, "write", name))
+        let file = openat(&self.handle, name, flags, Mode::from_raw_mode(0o666));
+        file.map(File::from).map_err(|errno| self.wrong(errno, "write", name))
     }
 
     /// Opens a file for writing: a new one, or with `again` the existing one; creates the folders on the way.
@@ -209,8 +209,8 @@ impl Folder {
 
     /// Removes a subfolder and its contents, as far as possible.
     pub fn clear(&self, name: &str) {
-        let found = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW);
-        if found.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+        let stat = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW);
+        if stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
             && self.announce(Step::Remove, "remove it", name).is_ok()
         {
             // This does not follow links either.

@@ -134,10 +134,10 @@ struct Rebuild {
 
 impl Rebuild {
     fn open_file(&mut self) -> Result<&mut ForeignFile> {
-        let found = self
+        let file = self
             .open_file
             .and_then(|(foreign, file)| self.model.foreign.get_mut(foreign)?.files.get_mut(file));
-        found.ok_or_else(|| Error::plugin("foreign metadata came before its file"))
+        file.ok_or_else(|| Error::plugin("foreign metadata came before its file"))
     }
 
     fn take_fact(&mut self, fact: FactNumber, text: &str, bytes: Bytes) {
@@ -225,8 +225,8 @@ impl WireModelSink for Rebuild {
 
     fn mapped(&mut self, part: u32, name: RStr<'_>) -> R<()> {
         plugin_wire("taking a part", || {
-            let found = usize::try_from(part).ok().and_then(|n| self.model.parts.get_mut(n));
-            let part = found.ok_or_else(|| Error::plugin("a tensor of a part that did not come"))?;
+            let part = usize::try_from(part).ok().and_then(|n| self.model.parts.get_mut(n));
+            let part = part.ok_or_else(|| Error::plugin("a tensor of a part that did not come"))?;
             part.expected.get_or_insert_default().push(name.into());
             Ok(())
         })

@@ -20,18 +20,18 @@ pub fn schemes(quantizer: &dyn Quantizer) -> Result<&dyn Schemes> {
 fn from_model(model: &StoredModel) -> Vec<u8> {
     let mut out = Vec::new();
     for tensor in &model.tensors {
-        let mut one = Vec::new();
-        push(&mut one, "name", tensor.name.as_bytes());
-        push_number(&mut one, "dtype", tensor.dtype.0.into());
-        tensor.shape.iter().for_each(|size| push_number(&mut one, "dim", *size));
-        push(&mut out, "tensor", &one);
+        let mut record = Vec::new();
+        push(&mut record, "name", tensor.name.as_bytes());
+        push_number(&mut record, "dtype", tensor.dtype.0.into());
+        tensor.shape.iter().for_each(|size| push_number(&mut record, "dim", *size));
+        push(&mut out, "tensor", &record);
     }
     for announced in &model.announced {
-        let mut one = Vec::new();
-        push(&mut one, "file", announced.file.as_bytes());
-        push(&mut one, "key", announced.key.as_bytes());
-        push(&mut one, "json", announced.json.as_bytes());
-        push(&mut out, "announced", &one);
+        let mut record = Vec::new();
+        push(&mut record, "file", announced.file.as_bytes());
+        push(&mut record, "key", announced.key.as_bytes());
+        push(&mut record, "json", announced.json.as_bytes());
+        push(&mut out, "announced", &record);
     }
     if let Some(dtype) = model.dtype {
         push_number(&mut out, "dtype", dtype.0.into());
@@ -67,16 +67,17 @@ pub fn to_model(bytes: &[u8]) -> Result<StoredModel> {
                 model.tensors.push(StoredTensor { name, dtype, shape });
             }
             "announced" => {
-                let mut one = Announced { file: String::new(), key: String::new(), json: String::new() };
+                let mut announced =
+                    Announced { file: String::new(), key: String::new(), json: String::new() };
                 for (key, value) in read(value)? {
                     match key {
-                        "file" => text(value)?.clone_into(&mut one.file),
-                        "key" => text(value)?.clone_into(&mut one.key),
-                        "json" => text(value)?.clone_into(&mut one.json),
+                        "file" => text(value)?.clone_into(&mut announced.file),
+                        "key" => text(value)?.clone_into(&mut announced.key),
+                        "json" => text(value)?.clone_into(&mut announced.json),
                         _ => {}
                     }
                 }
-                model.announced.push(one);
+                model.announced.push(announced);
             }
             "dtype" => model.dtype = Some(to_dtype(value)?),
             "contents_of" => contents_of = to_index(value)?,
@@ -91,47 +92,47 @@ pub fn to_model(bytes: &[u8]) -> Result<StoredModel> {
 pub fn from_understood(understood: &Understood) -> Vec<u8> {
     let mut out = Vec::new();
     for weight in &understood.packed {
-        let mut one = Vec::new();
-        push(&mut one, "name", weight.name.as_bytes());
-        weight.shape.iter().for_each(|size| push_number(&mut one, "dim", *size));
-        weight.strides.iter().for_each(|stride| push_number(&mut one, "stride", *stride));
-        push_number(&mut one, "dtype", weight.dtype.0.into());
-        push(&mut one, "about", weight.about.as_bytes());
-        push(&mut one, "scheme", weight.rows.scheme.as_bytes());
-        weight.rows.numbers.iter().for_each(|n| push_number(&mut one, "number", *n));
-        push_number(&mut one, "rows", weight.rows.rows);
-        push_number(&mut one, "row_len", weight.rows.row_len);
+        let mut record = Vec::new();
+        push(&mut record, "name", weight.name.as_bytes());
+        weight.shape.iter().for_each(|size| push_number(&mut record, "dim", *size));
+        weight.strides.iter().for_each(|stride| push_number(&mut record, "stride", *stride));
+        push_number(&mut record, "dtype", weight.dtype.0.into());
+        push(&mut record, "about", weight.about.as_bytes());
+        push(&mut record, "scheme", weight.rows.scheme.as_bytes());
+        weight.rows.numbers.iter().for_each(|n| push_number(&mut record, "number", *n));
+        push_number(&mut record, "rows", weight.rows.rows);
+        push_number(&mut record, "row_len", weight.rows.row_len);
         for (tensor, what) in &weight.parts {
-            push_number(&mut one, "part", *tensor as u64);
-            push(&mut one, "part_is", what.as_bytes());
+            push_number(&mut record, "part", *tensor as u64);
+            push(&mut record, "part_is", what.as_bytes());
         }
-        push_number(&mut one, "panel", weight.panel);
+        push_number(&mut record, "panel", weight.panel);
         for exact in &weight.exact {
-            push_number(&mut one, "exact", exact.dtype.0.into());
-            exact.evidence.iter().for_each(|part| push_number(&mut one, "evidence", *part as u64));
+            push_number(&mut record, "exact", exact.dtype.0.into());
+            exact.evidence.iter().for_each(|part| push_number(&mut record, "evidence", *part as u64));
         }
-        push(&mut out, "packed", &one);
+        push(&mut out, "packed", &record);
     }
     for (tensor, what) in &understood.unused {
         push_number(&mut out, "unused", *tensor as u64);
         push(&mut out, "unused_is", what.as_bytes());
     }
     for factored in &understood.factored {
-        let mut one = Vec::new();
-        push_number(&mut one, "weight", factored.weight as u64);
-        push_number(&mut one, "dtype", factored.dtype.0.into());
-        push(&mut one, "scheme", factored.rows.scheme.as_bytes());
-        factored.rows.numbers.iter().for_each(|number| push_number(&mut one, "number", *number));
-        push_number(&mut one, "rows", factored.rows.rows);
-        push_number(&mut one, "row_len", factored.rows.row_len);
-        factored.evidence.iter().for_each(|part| push_number(&mut one, "evidence", *part as u64));
+        let mut record = Vec::new();
+        push_number(&mut record, "weight", factored.weight as u64);
+        push_number(&mut record, "dtype", factored.dtype.0.into());
+        push(&mut record, "scheme", factored.rows.scheme.as_bytes());
+        factored.rows.numbers.iter().for_each(|number| push_number(&mut record, "number", *number));
+        push_number(&mut record, "rows", factored.rows.rows);
+        push_number(&mut record, "row_len", factored.rows.row_len);
+        factored.evidence.iter().for_each(|part| push_number(&mut record, "evidence", *part as u64));
         // A tensor's number, and in the lowest bit whether it is a divisor.
         let scales = [("factor", Some(factored.factor)), ("input", factored.input)];
         for (key, scale) in scales {
             let Some((tensor, is_divisor)) = scale else { continue };
-            push_number(&mut one, key, (tensor as u64) << 1 | u64::from(is_divisor));
+            push_number(&mut record, key, (tensor as u64) << 1 | u64::from(is_divisor));
         }
-        push(&mut out, "factored", &one);
+        push(&mut out, "factored", &record);
     }
     let wide = understood.wide_activations.iter();
     wide.for_each(|weight| push_number(&mut out, "wide_activations", *weight as u64));

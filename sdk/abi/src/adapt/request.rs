@@ -74,24 +74,24 @@ pub fn to_request(bytes: &[u8]) -> Result<LayoutRequest> {
 pub fn from_facts(facts: &[TensorFacts]) -> Vec<u8> {
     let mut out = Vec::new();
     for fact in facts {
-        let mut one = Vec::new();
-        push(&mut one, "name", fact.name.as_bytes());
+        let mut record = Vec::new();
+        push(&mut record, "name", fact.name.as_bytes());
         if let Some(role) = &fact.role {
-            push(&mut one, "role", role.as_bytes());
+            push(&mut record, "role", role.as_bytes());
         }
         for (dialect, name) in &fact.names {
             let mut pair = Vec::new();
             push(&mut pair, dialect, name.as_bytes());
-            push(&mut one, "called", &pair);
+            push(&mut record, "called", &pair);
         }
         for dimension in &fact.shape {
-            push(&mut one, "dim", &dimension.to_le_bytes());
+            push(&mut record, "dim", &dimension.to_le_bytes());
         }
         if let Some(dtype) = fact.dtype {
-            push(&mut one, "dtype", &u64::from(dtype.0).to_le_bytes());
+            push(&mut record, "dtype", &u64::from(dtype.0).to_le_bytes());
         }
-        push(&mut one, "has_importance", &[u8::from(fact.has_importance)]);
-        push(&mut out, "tensor", &one);
+        push(&mut record, "has_importance", &[u8::from(fact.has_importance)]);
+        push(&mut out, "tensor", &record);
     }
     out
 }
@@ -156,15 +156,15 @@ pub fn to_model_facts(bytes: &[u8]) -> Result<ModelFacts> {
 pub fn from_assignments(assigned: &[Assignment]) -> Vec<u8> {
     let mut out = Vec::new();
     for assignment in assigned {
-        let mut one = Vec::new();
+        let mut record = Vec::new();
         if let Some(dtype) = assignment.dtype {
-            push(&mut one, "dtype", &u64::from(dtype.0).to_le_bytes());
+            push(&mut record, "dtype", &u64::from(dtype.0).to_le_bytes());
         }
-        push(&mut one, "needs_importance", &[u8::from(assignment.needs_importance)]);
+        push(&mut record, "needs_importance", &[u8::from(assignment.needs_importance)]);
         if let Some(note) = &assignment.note {
-            push(&mut one, "note", note.as_bytes());
+            push(&mut record, "note", note.as_bytes());
         }
-        push(&mut out, "tensor", &one);
+        push(&mut out, "tensor", &record);
     }
     out
 }

@@ -33,25 +33,25 @@ pub(super) fn limits(subject: &Subject<'_>) -> Result<Verdict> {
 
 /// Limits that the model just does not fit.
 fn one_below(model: &Model) -> Vec<(&'static str, Limits)> {
-    let mut found = Vec::new();
+    let mut limits = Vec::new();
     let tensors = model.tensors.len() as u64;
     let longest = model.tensors.iter().map(|t| t.name.len() as u64).max().unwrap_or(0);
     let dims = model.tensors.iter().map(|t| t.shape.len()).max().unwrap_or(0);
     let files = model.foreign.iter().flat_map(|foreign| &foreign.files);
     let keys = files.map(|file| file.typed.len() as u64).max().unwrap_or(0);
     if tensors > 0 {
-        found.push(("tensor", Limits { tensors: tensors - 1, ..Limits::default() }));
+        limits.push(("tensor", Limits { tensors: tensors - 1, ..Limits::default() }));
     }
     if longest > 0 {
-        found.push(("byte of a name", Limits { name_bytes: longest - 1, ..Limits::default() }));
+        limits.push(("byte of a name", Limits { name_bytes: longest - 1, ..Limits::default() }));
     }
     if dims > 0 {
-        found.push(("dimension", Limits { dims: dims - 1, ..Limits::default() }));
+        limits.push(("dimension", Limits { dims: dims - 1, ..Limits::default() }));
     }
     if keys > 0 {
-        found.push(("metadata key", Limits { metadata_keys: keys - 1, ..Limits::default() }));
+        limits.push(("metadata key", Limits { metadata_keys: keys - 1, ..Limits::default() }));
     }
-    found
+    limits
 }
 
 /// Checks that reads by position show in the budget: a reader that opens under limits of its own is seen here.

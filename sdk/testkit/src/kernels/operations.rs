@@ -271,11 +271,11 @@ pub fn experts(subject: &Subject) -> Result<()> {
 pub fn binary_and_unary(subject: &Subject) -> Result<()> {
     let a = slice(0, 0, 270);
     let b = slice(0, 270, 270);
-    let one = slice(0, 7, 1);
+    let scalar = slice(0, 7, 1);
     for (_, kind) in BinaryKind::ALL {
         let kind = BinaryKind(*kind);
         let mut operations = Vec::new();
-        for (a, b, out) in [(a, b, slice(1, 1, 270)), (b, one, b), (a, b, b), (a, b, a)] {
+        for (a, b, out) in [(a, b, slice(1, 1, 270)), (b, scalar, b), (a, b, b), (a, b, a)] {
             operations.push(Binary { kind, a, b, out }.into());
         }
         judge(subject, &program(&[540, 271], operations), &[table(540)], 2e-6)?;

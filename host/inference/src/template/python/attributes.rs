@@ -199,6 +199,16 @@ fn at(value: &Value, n: i64) -> Result<Option<Value>, Error> {
     }
 }
 
+fn bound(bound: &Value) -> Result<Option<i64>, Error> {
+    match (bound.is_none(), Number::of(bound)) {
+        (true, _) => Ok(None),
+        (_, Some(Number::Whole(n))) => {
+            Ok(Some(i64::try_from(n).unwrap_or(if n < 0 { i64::MIN } else { i64::MAX })))
+        }
+        _ => Err(wrong("the bounds of a slice are whole numbers".to_owned())),
+    }
+}
+
 /// `a[start:stop:step]`.
 pub fn slice(state: &State<'_, '_>, value: &Value, start: &Value, stop: &Value, step: &Value) -> Answer {
     let kind = Type::of(value);
@@ -212,17 +222,9 @@ pub fn slice(state: &State<'_, '_>, value: &Value, start: &Value, stop: &Value, 
         // Jinja takes it for an item that is not there.
         return Ok(Value::UNDEFINED);
     }
-    let bound = |bound: &Value| match (bound.is_none(), Number::of(bound)) {
-        (true, _) => Ok(None),
-        (_, Some(Number::Whole(n))) => {
-            Ok(Some(i64::try_from(n).unwrap_or(if n < 0 { i64::MIN } else { i64::MAX })))
-        }
-        _ => Err(()),
-    };
-    let (Ok(start), Ok(stop), Ok(step)) = (bound(start), bound(stop), bound(step)) else {
-        return Err(wrong("the bounds of a slice are whole numbers".to_owned()));
-    };
-    let step = step.unwrap_or(1);
+    let start = bound(start)?;
+    let stop = bound(stop)?;
+    let step = bound(step)?.unwrap_or(1);
     if step == 0 {
         return Err(wrong("the step of a slice is 0".to_owned()));
     }

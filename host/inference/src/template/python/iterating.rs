@@ -46,8 +46,10 @@ fn join(
     if attribute.is_some() || named.has("attribute") || value.as_str().is_some() {
         return filters::join(state, &value, joiner, attribute, named);
     }
-    let printed = |item: Value| if item.as_str().is_some() { Ok(item) } else { text(&item).map(Value::from) };
-    let items: Vec<Value> = value.try_iter()?.map(printed).collect::<Result<_, _>>()?;
+    let mut items = Vec::new();
+    for item in value.try_iter()? {
+        items.push(if item.as_str().is_some() { item } else { Value::from(text(&item)?) });
+    }
     filters::join(state, &Value::from(items), joiner, attribute, named)
 }
 
@@ -55,21 +57,26 @@ fn join(
 fn ordered(value: Value, named: &Kwargs) -> Answer {
     let items: Vec<Value> = iterated(value)?.try_iter()?.collect();
     let attribute: Option<Value> = named.peek("attribute").ok();
-    let key = |item: &Value| match attribute.as_ref().and_then(Value::as_str) {
+    let attribute = attribute.as_ref().and_then(Value::as_str);
+    if let Some((first, others)) = items.split_first() {
+        let first = key(first, attribute)?;
+        for other in others {
+            order(&first, &key(other, attribute)?)?;
+        }
+    }
+    Ok(Value::from(items))
+}
+
+/// What an item is ordered by.
+fn key(item: &Value, attribute: Option<&str>) -> Answer {
+    match attribute {
         Some(name) if !name.contains(['.', ',']) => match name.parse::<usize>() {
             Ok(place) => item.get_item_by_index(place),
             Err(_) => item.get_item(&Value::from(name)),
         },
         Some(_) => Ok(Value::from(0)),
         None => Ok(item.clone()),
-    };
-    if let Some((first, others)) = items.split_first() {
-        let first = key(first)?;
-        for other in others {
-            order(&first, &key(other)?)?;
-        }
     }
-    Ok(Value::from(items))
 }
 
 /// The value, if Python iterates it. What a loop has left is not iterated here.

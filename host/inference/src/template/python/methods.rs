@@ -126,17 +126,14 @@ fn formatted(state: &mut State<'_, '_>, value: &Value, format: &str, args: &[Val
 /// A view of a map.
 fn view(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let () = from_args(args)?;
-    let (mut items, mut name) = (Vec::new(), "items");
+    let name = ["keys", "values"].into_iter().find(|known| *known == method).unwrap_or("items");
+    let mut items = Vec::new();
     for key in value.try_iter()? {
-        let item = || value.get_item(&key);
-        items.push(match method {
+        items.push(match name {
             "keys" => key,
-            "values" => item()?,
-            _ => Value::from(Tuple::from([key.clone(), item()?])),
+            "values" => value.get_item(&key)?,
+            _ => Value::from(Tuple::from([key.clone(), value.get_item(&key)?])),
         });
-    }
-    for known in ["keys", "values"] {
-        name = if known == method { known } else { name };
     }
     Ok(Value::from_object(View { name, items }))
 }
@@ -212,19 +209,22 @@ fn words_from_the_end(text: &str, most: usize) -> Vec<&str> {
 
 /// The lines of a text, each with what ends it if `keep`.
 fn lines(text: &str, keep: bool) -> Vec<&str> {
-    let ends = |c| matches!(c, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}');
-    let mut found = Vec::new();
+    let mut lines = Vec::new();
     let mut rest = text;
-    while let Some(at) = rest.find(ends) {
+    while let Some(at) = rest.find(ends_line) {
         let mark = &rest[at..];
         let len = if mark.starts_with("\r\n") { 2 } else { mark.chars().next().map_or(1, char::len_utf8) };
-        found.push(&rest[..if keep { at + len } else { at }]);
+        lines.push(&rest[..if keep { at + len } else { at }]);
         rest = &rest[at + len..];
     }
     if !rest.is_empty() {
-        found.push(rest);
+        lines.push(rest);
     }
-    found
+    lines
+}
+
+fn ends_line(c: char) -> bool {
+    matches!(c, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 fn wrong(why: &str) -> Error {

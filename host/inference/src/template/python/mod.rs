@@ -229,23 +229,26 @@ fn default(
     Ok(if value.is_undefined() || boolean && !value.is_true() { other } else { value.clone() })
 }
 
+fn bound_of_range(value: &Value) -> Result<i64, Error> {
+    match Number::of(value) {
+        Some(Number::Whole(whole)) => {
+            i64::try_from(whole).map_err(|_| wrong("the range is too large".to_owned()))
+        }
+        _ => Err(wrong(format!("{} is no bound of a range", value.kind()))),
+    }
+}
+
 fn range(
     state: &State<'_, '_>,
     first: &Value,
     second: Option<Value>,
     step: Option<Value>,
 ) -> Result<Value, Error> {
-    let whole = |value: &Value| match Number::of(value) {
-        Some(Number::Whole(whole)) => {
-            i64::try_from(whole).map_err(|_| wrong("the range is too large".to_owned()))
-        }
-        _ => Err(wrong(format!("{} is no bound of a range", value.kind()))),
-    };
     let (start, stop) = match &second {
-        Some(second) => (whole(first)?, whole(second)?),
-        None => (0, whole(first)?),
+        Some(second) => (bound_of_range(first)?, bound_of_range(second)?),
+        None => (0, bound_of_range(first)?),
     };
-    let step = step.as_ref().map_or(Ok(1), whole)?;
+    let step = step.as_ref().map_or(Ok(1), bound_of_range)?;
     if step == 0 {
         return Err(wrong("the step of a range is 0".to_owned()));
     }
@@ -333,29 +336,31 @@ fn remainder(value: &Value, by: &Value) -> Result<i64, Error> {
     numbers.ok_or_else(|| wrong("division by zero".to_owned()))
 }
 
+/// A float without its fraction; `None` for what is no number.
+fn whole_part(float: f64) -> Result<Option<i128>, Error> {
+    /// Above it, a float is not the whole number of these bits.
+    const MOST: f64 = 1e38;
+    if float.is_nan() {
+        return Ok(None);
+    }
+    if float.abs() > MOST {
+        return Err(wrong("the number is too large".to_owned()));
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "the fraction is what is taken off")]
+    Ok(Some(float.trunc() as i128))
+}
+
 /// `int`, which gives a default for what is no number.
 fn int(value: &Value, default: Option<Value>, base: Option<u32>, named: Kwargs) -> Result<Value, Error> {
     let default = default.or(named.get("default")?).unwrap_or_else(|| Value::from(0));
     let base = base.or(named.get("base")?).unwrap_or(10);
     named.assert_all_used()?;
-    let of_float = |float: f64| -> Result<Option<i128>, Error> {
-        /// Above it, a float is not the whole number of these bits.
-        const MOST: f64 = 1e38;
-        if float.is_nan() {
-            return Ok(None);
-        }
-        if float.abs() > MOST {
-            return Err(wrong("the number is too large".to_owned()));
-        }
-        #[allow(clippy::cast_possible_truncation, reason = "the fraction is what is taken off")]
-        Ok(Some(float.trunc() as i128))
-    };
     let whole = match (Number::of(value), value.as_str()) {
         (Some(Number::Whole(whole)), _) => Some(whole),
-        (Some(Number::Float(float)), _) => of_float(float)?,
+        (Some(Number::Float(float)), _) => whole_part(float)?,
         (None, Some(text)) => match (whole_of(text, base), float_of(text)) {
             (Some(whole), _) => Some(whole),
-            (None, Some(float)) if float.is_finite() => of_float(float)?,
+            (None, Some(float)) if float.is_finite() => whole_part(float)?,
             _ => None,
         },
         _ if value.is_undefined() => {
@@ -435,7 +440,8 @@ pub fn plus(state: &State<'_, '_>, a: Value, b: Value) -> Result<Value, Error> {
         if !a.is_safe() && !b.is_safe() {
             return Ok(Value::from(format!("{first}{second}")));
         }
-        let (a, b) = (escaped(state, &a)?, escaped(state, &b)?);
+        let a = escaped(state, &a)?;
+        let b = escaped(state, &b)?;
         return Ok(Value::from_safe_string(format!("{a}{b}")));
     }
     if a.kind() == ValueKind::Seq && b.kind() == ValueKind::Seq {

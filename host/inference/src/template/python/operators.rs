@@ -46,14 +46,13 @@ fn compare(state: &State<'_, '_>, signs: &str, operands: Rest<Value>) -> Result<
 }
 
 fn holds(operator: &str, one: &Value, two: &Value) -> Result<bool, Error> {
-    let ordered = |wanted: &[Ordering]| Ok(order(one, two)?.is_some_and(|found| wanted.contains(&found)));
     match operator {
         "==" => equal(one, two),
         "!=" => equal(one, two).map(|equal| !equal),
-        "<" => ordered(&[Ordering::Less]),
-        "<=" => ordered(&[Ordering::Less, Ordering::Equal]),
-        ">" => ordered(&[Ordering::Greater]),
-        ">=" => ordered(&[Ordering::Greater, Ordering::Equal]),
+        "<" => Ok(order(one, two)?.is_some_and(Ordering::is_lt)),
+        "<=" => Ok(order(one, two)?.is_some_and(Ordering::is_le)),
+        ">" => Ok(order(one, two)?.is_some_and(Ordering::is_gt)),
+        ">=" => Ok(order(one, two)?.is_some_and(Ordering::is_ge)),
         "in" => contains(two, one),
         _ => contains(two, one).map(|contains| !contains),
     }
@@ -129,18 +128,20 @@ fn repeated(state: &State<'_, '_>, what: &Value, times: &Value) -> Answer {
     Ok(if what.is_tuple() { Value::from(Tuple::from(all)) } else { Value::from(all) })
 }
 
+fn by_zero() -> Error {
+    wrong("division by zero".to_owned())
+}
+
 fn too_large() -> Error {
     wrong("the number is too large".to_owned())
 }
 
 fn numbers(sign: &str, one: Number, two: Number) -> Result<Number, Error> {
-    let by_zero = || wrong("division by zero".to_owned());
     if let (Number::Whole(one), Number::Whole(two)) = (one, two) {
-        let whole = |result: Option<i128>| result.map(Number::Whole).ok_or_else(too_large);
         match sign {
-            "+" => return whole(one.checked_add(two)),
-            "-" => return whole(one.checked_sub(two)),
-            "*" => return whole(one.checked_mul(two)),
+            "+" => return one.checked_add(two).map(Number::Whole).ok_or_else(too_large),
+            "-" => return one.checked_sub(two).map(Number::Whole).ok_or_else(too_large),
+            "*" => return one.checked_mul(two).map(Number::Whole).ok_or_else(too_large),
             "//" | "%" if two == 0 => return Err(by_zero()),
             "//" => {
                 let quotient = one.checked_div(two).ok_or_else(too_large)?;
@@ -154,12 +155,13 @@ fn numbers(sign: &str, one: Number, two: Number) -> Result<Number, Error> {
             }
             "**" if two >= 0 => {
                 let exponent = u32::try_from(two).map_err(|_| too_large())?;
-                return whole(one.checked_pow(exponent));
+                return one.checked_pow(exponent).map(Number::Whole).ok_or_else(too_large);
             }
             _ => {}
         }
     }
-    let (one, two) = (one.float(), two.float());
+    let one = one.float();
+    let two = two.float();
     let result = match sign {
         "+" => one + two,
         "-" => one - two,

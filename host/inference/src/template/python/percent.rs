@@ -79,33 +79,41 @@ pub fn format(state: &State<'_, '_>, format: &str, given: &Value) -> Result<Stri
 }
 
 fn specification(rest: &mut Peekable<Chars<'_>>) -> Result<Specification, Error> {
-    let mut found = Specification::default();
+    let mut specification = Specification::default();
     while let Some(flag) = rest.next_if(|c| "-0+ #".contains(*c)) {
         match flag {
-            '-' => found.left = true,
-            '0' => found.zero = true,
-            '+' => found.plus = true,
-            ' ' => found.space = true,
-            _ => found.other = true,
+            '-' => specification.left = true,
+            '0' => specification.zero = true,
+            '+' => specification.plus = true,
+            ' ' => specification.space = true,
+            _ => specification.other = true,
         }
     }
-    let number = |rest: &mut Peekable<Chars<'_>>| -> Result<usize, Error> {
-        let mut number = 0;
-        while let Some(digit) = rest.next_if(char::is_ascii_digit).and_then(|c| c.to_digit(10)) {
-            number = number * 10 + usize::try_from(digit).unwrap_or(0);
-            if number > WIDEST {
-                return Err(wrong("a width is too large".to_owned()));
-            }
-        }
-        Ok(number)
-    };
-    found.width = number(rest)?;
+    specification.width = width(rest)?;
     if rest.next_if_eq(&'.').is_some() {
-        found.precision = Some(number(rest)?);
+        specification.precision = Some(width(rest)?);
     }
     rest.next_if(|c| "hlL".contains(*c));
-    found.kind = rest.next().ok_or_else(|| wrong("a mark of a text has no end".to_owned()))?;
-    Ok(found)
+    specification.kind = rest.next().ok_or_else(|| wrong("a mark of a text has no end".to_owned()))?;
+    Ok(specification)
+}
+
+fn width(rest: &mut Peekable<Chars<'_>>) -> Result<usize, Error> {
+    let mut width = 0;
+    while let Some(digit) = rest.next_if(char::is_ascii_digit).and_then(|c| c.to_digit(10)) {
+        width = width * 10 + usize::try_from(digit).unwrap_or(0);
+        if width > WIDEST {
+            return Err(wrong("a width is too large".to_owned()));
+        }
+    }
+    Ok(width)
+}
+
+fn cut(text: String, most: Option<usize>) -> String {
+    match most {
+        Some(most) => text.chars().take(most).collect(),
+        None => text,
+    }
 }
 
 /// The text of a value, without what pads it.
@@ -115,10 +123,6 @@ fn shown(specification: &Specification, value: &Value) -> Result<String, Error> 
             wrong(format!("`%{}` asks for a number, and {} is none", specification.kind, value.kind()))
         })
     };
-    let cut = |text: String| match specification.precision {
-        Some(most) => text.chars().take(most).collect(),
-        None => text,
-    };
     let digits = specification.precision.unwrap_or(6);
     if specification.precision.is_some_and(|digits| digits > MOST_DIGITS)
         && !"sra".contains(specification.kind)
@@ -126,8 +130,8 @@ fn shown(specification: &Specification, value: &Value) -> Result<String, Error> 
         return Err(wrong("a precision is too large".to_owned()));
     }
     match specification.kind {
-        's' => text(value).map(cut),
-        'r' => represented(value, false).map(cut),
+        's' => Ok(cut(text(value)?, specification.precision)),
+        'r' => Ok(cut(represented(value, false)?, specification.precision)),
         'c' => match (value.as_str(), Number::of(value)) {
             (Some(text), _) if text.chars().count() == 1 => Ok(text.to_owned()),
             (None, Some(Number::Whole(code))) => {
@@ -195,19 +199,23 @@ fn scientific(float: f64, digits: usize) -> String {
 
 /// A float with so many digits, with an exponent if it is far from 1.
 fn general(float: f64, digits: usize, keeps_zeros: bool) -> String {
-    let bare = |text: String| match text.contains('.') && !keeps_zeros {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    };
     let text = scientific(float, digits - 1);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "+00"));
     let place: i64 = exponent.parse().unwrap_or(0);
     let most = i64::try_from(digits).unwrap_or(i64::MAX);
     if (-4..most).contains(&place) {
         let behind = usize::try_from(most - 1 - place).unwrap_or(0);
-        return bare(format!("{float:.behind$}"));
+        return bare(&format!("{float:.behind$}"), keeps_zeros).to_owned();
     }
-    format!("{}e{exponent}", bare(mantissa.to_owned()))
+    format!("{}e{exponent}", bare(mantissa, keeps_zeros))
+}
+
+/// A number in digits without the zeros at its end, unless it keeps them.
+fn bare(text: &str, keeps_zeros: bool) -> &str {
+    match text.contains('.') && !keeps_zeros {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => text,
+    }
 }
 
 fn pad(out: &mut String, specification: &Specification, shown: &str) {

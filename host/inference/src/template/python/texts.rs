@@ -54,9 +54,11 @@ pub fn call(state: &State<'_, '_>, text: &str, method: &str, args: &[Value]) -> 
         "isdecimal" if text.is_ascii() => is(text.bytes().all(|b| b.is_ascii_digit())),
         "istitle" => {
             let () = from_args(args)?;
-            let (mut before, mut any) = (false, false);
+            let mut before = false;
+            let mut any = false;
             for c in text.chars() {
-                let (upper, lower) = (c.is_uppercase(), c.is_lowercase());
+                let upper = c.is_uppercase();
+                let lower = c.is_lowercase();
                 if upper && before || lower && !before {
                     return Ok(Some(Value::from(false)));
                 }
@@ -123,17 +125,17 @@ fn padded(state: &State<'_, '_>, text: &str, method: &str, args: &[Value]) -> An
     let len = text.chars().count();
     let missing = width.saturating_sub(len);
     pay(state, text.len() + 4 * missing)?;
-    let filled = |n: usize, mark: char| mark.to_string().repeat(n);
+    let mark = String::from(mark);
     Ok(Value::from(match method {
         "zfill" => match text.strip_prefix(['+', '-']) {
-            Some(rest) => format!("{}{}{rest}", &text[..1], filled(missing, '0')),
-            None => filled(missing, '0') + text,
+            Some(rest) => format!("{}{}{rest}", &text[..1], "0".repeat(missing)),
+            None => "0".repeat(missing) + text,
         },
-        "ljust" => format!("{text}{}", filled(missing, mark)),
-        "rjust" => filled(missing, mark) + text,
+        "ljust" => format!("{text}{}", mark.repeat(missing)),
+        "rjust" => mark.repeat(missing) + text,
         _ => {
             let left = missing / 2 + (missing & width & 1);
-            format!("{}{text}{}", filled(left, mark), filled(missing - left, mark))
+            format!("{}{text}{}", mark.repeat(left), mark.repeat(missing - left))
         }
     }))
 }
@@ -144,7 +146,8 @@ fn expanded(state: &State<'_, '_>, text: &str, args: &[Value]) -> Answer {
     if size > 1024 {
         return Err(wrong(format!("tabs of {size} are too large")));
     }
-    let (mut out, mut column) = (String::with_capacity(text.len()), 0);
+    let mut out = String::with_capacity(text.len());
+    let mut column = 0;
     for c in text.chars() {
         match c {
             '\t' if size == 0 => {}
@@ -163,22 +166,25 @@ fn expanded(state: &State<'_, '_>, text: &str, args: &[Value]) -> Answer {
     Ok(Value::from(out))
 }
 
+/// A place in a text of so many characters; those below 0 count from its end.
+fn place(given: Option<Value>, len: i64) -> Result<Option<i64>, Error> {
+    let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
+    match Number::of(&given) {
+        Some(Number::Whole(n)) => {
+            let n = i64::try_from(n).unwrap_or(i64::MAX);
+            Ok(Some(if n < 0 { (n + len).max(0) } else { n }))
+        }
+        _ => Err(wrong("a place in a text is a whole number".to_owned())),
+    }
+}
+
 /// A method that looks for something between two places of the text.
 fn between(text: &str, method: &str, args: &[Value]) -> Answer {
     let (wanted, start, end): (Value, Option<Value>, Option<Value>) = from_args(args)?;
     let chars: Vec<char> = text.chars().collect();
     let len = i64::try_from(chars.len()).unwrap_or(i64::MAX);
-    let place = |given: Option<Value>, usual: i64| match given.filter(|given| !given.is_none()) {
-        None => Ok(usual),
-        Some(given) => match Number::of(&given) {
-            Some(Number::Whole(n)) => {
-                let n = i64::try_from(n).unwrap_or(i64::MAX);
-                Ok(if n < 0 { (n + len).max(0) } else { n })
-            }
-            _ => Err(wrong("a place in a text is a whole number".to_owned())),
-        },
-    };
-    let (start, end) = (place(start, 0)?, place(end, len)?.min(len));
+    let start = place(start, len)?.unwrap_or(0);
+    let end = place(end, len)?.unwrap_or(len).min(len);
     let is_inside = start <= end;
     let places = usize::try_from(start).ok().zip(usize::try_from(end).ok());
     let part: String =

@@ -128,17 +128,18 @@ fn equal_at(one: &Value, two: &Value, depth: usize) -> Result<bool, Error> {
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
-    let (first, second) = (Type::of(one), Type::of(two));
     if let (Some(one), Some(two)) = (Number::of(one), Number::of(two)) {
         return Ok(one.order(two) == Some(Ordering::Equal));
     }
-    if first != second {
+    let kind = Type::of(one);
+    if kind != Type::of(two) {
         return Ok(false);
     }
-    match first {
+    match kind {
         Type::Text => Ok(one.as_str() == two.as_str()),
         Type::List | Type::Tuple | Type::Range => {
-            let (one, two): (Vec<Value>, Vec<Value>) = (one.try_iter()?.collect(), two.try_iter()?.collect());
+            let one: Vec<Value> = one.try_iter()?.collect();
+            let two: Vec<Value> = two.try_iter()?.collect();
             if one.len() != two.len() {
                 return Ok(false);
             }
@@ -211,7 +212,8 @@ fn order_at(one: &Value, two: &Value, depth: usize) -> Result<Option<Ordering>, 
     match (Type::of(one), Type::of(two)) {
         (Type::Text, Type::Text) => Ok(Some(one.as_str().cmp(&two.as_str()))),
         (Type::List, Type::List) | (Type::Tuple, Type::Tuple) => {
-            let (one, two): (Vec<Value>, Vec<Value>) = (one.try_iter()?.collect(), two.try_iter()?.collect());
+            let one: Vec<Value> = one.try_iter()?.collect();
+            let two: Vec<Value> = two.try_iter()?.collect();
             for (one, two) in one.iter().zip(&two) {
                 if !equal_at(one, two, depth + 1)? {
                     return order_at(one, two, depth + 1);

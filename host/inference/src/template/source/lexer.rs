@@ -23,9 +23,10 @@ pub struct Tag<'s> {
 /// The pieces of a template. What is not closed is text: the library's parser says what is wrong with it.
 pub fn pieces(template: &str) -> Vec<Piece<'_>> {
     let mut all = Vec::new();
-    let (mut start, mut at) = (0, 0);
-    while let Some(found) = template[at..].find('{') {
-        let open = at + found;
+    let mut start = 0;
+    let mut at = 0;
+    while let Some(brace) = template[at..].find('{') {
+        let open = at + brace;
         let rest = &template[open..];
         let end = match rest.get(..2) {
             Some("{#") => rest.find("#}").map(|n| open + n + 2),
@@ -64,7 +65,8 @@ fn tag(whole: &str) -> Tag<'_> {
     let inner = &whole[2..whole.len() - 2];
     let opens = usize::from(inner.starts_with(['-', '+']));
     let closes = usize::from(inner.len() > opens && inner.ends_with(['-', '+']));
-    let (open, end) = (2 + opens, whole.len() - 2 - closes);
+    let open = 2 + opens;
+    let end = whole.len() - 2 - closes;
     Tag { open: &whole[..open], inner: &whole[open..end], close: &whole[end..] }
 }
 
@@ -109,11 +111,8 @@ fn next_len(rest: &str) -> Option<usize> {
         }
         return None;
     }
-    let in_word = |c: char| c.is_alphanumeric() || c == '_';
-    if in_word(first) {
-        return Some(rest.find(|c| !in_word(c)).unwrap_or(rest.len()));
-    }
-    Some(first.len_utf8())
+    let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    Some(word.max(first.len_utf8()))
 }
 
 #[cfg(test)]
@@ -121,11 +120,11 @@ mod tests {
     use super::*;
 
     fn tags(template: &str) -> Vec<&str> {
-        let inner = |piece| match piece {
+        let tags = pieces(template).into_iter().filter_map(|piece| match piece {
             Piece::Tag(tag) => Some(tag.inner),
             Piece::Text(_) => None,
-        };
-        pieces(template).into_iter().filter_map(inner).collect()
+        });
+        tags.collect()
     }
 
     #[test]

@@ -36,15 +36,14 @@ fn rewritten(open: &str, inner: &str) -> String {
         "endgeneration" => return " endif ".to_owned(),
         _ => {}
     }
-    let made = match open.starts_with("{%") {
+    let rewritten = match open.starts_with("{%") {
         true => rewriting::block(inner, ITERATED),
         false => rewriting::expression(inner).map(|expression| format!(" {expression} ")),
     };
-    let Some(mut made) = made else { return inner.to_owned() };
-    let lines = |text: &str| text.matches('\n').count();
+    let Some(rewritten) = rewritten else { return inner.to_owned() };
     // Errors name the line of the template.
-    made.push_str(&"\n".repeat(lines(inner).saturating_sub(lines(&made))));
-    made
+    let [lines, kept] = [inner, &rewritten].map(|text| text.matches('\n').count());
+    rewritten + &"\n".repeat(lines.saturating_sub(kept))
 }
 
 #[cfg(test)]

@@ -68,30 +68,27 @@ fn end_of_text(rest: &str, mark: char) -> Option<usize> {
 
 fn end_of_number(rest: &str, whole: bool) -> usize {
     let bytes = rest.as_bytes();
-    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    let run = |mut at: usize| {
-        while bytes.get(at).is_some_and(|b| b.is_ascii_digit() || *b == b'_') {
-            at += 1;
-        }
-        at
-    };
     if bytes.len() > 1 && bytes[0] == b'0' && b"xXoObB".contains(&bytes[1]) {
         return 2 + bytes[2..].iter().take_while(|b| b.is_ascii_hexdigit() || **b == b'_').count();
     }
-    let mut at = run(0);
+    let mut at = end_of_digits(bytes, 0);
     if whole {
         return at;
     }
-    if bytes.get(at) == Some(&b'.') && is_digit(at + 1) {
-        at = run(at + 1);
+    if bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {
+        at = end_of_digits(bytes, at + 1);
     }
     if matches!(bytes.get(at), Some(b'e' | b'E')) {
         let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
-        if is_digit(at + 1 + sign) {
-            at = run(at + 1 + sign);
+        if bytes.get(at + 1 + sign).is_some_and(u8::is_ascii_digit) {
+            at = end_of_digits(bytes, at + 1 + sign);
         }
     }
     at
+}
+
+fn end_of_digits(bytes: &[u8], from: usize) -> usize {
+    from + bytes[from..].iter().take_while(|b| b.is_ascii_digit() || **b == b'_').count()
 }
 
 /// The text that a token in quotes stands for, by the escapes of Python; `None` for one that has no such text or names a character.

@@ -36,7 +36,9 @@ impl Parser {
     fn members(&mut self) -> Result<(ClassUnicode, bool), Refusal> {
         self.enter()?;
         let is_negated = self.take("^");
-        let (mut whole, mut set, mut last) = (None, ClassUnicode::empty(), Last::Nothing);
+        let mut whole = None;
+        let mut set = ClassUnicode::empty();
+        let mut last = Last::Nothing;
         if self.peek() == Some(']') {
             if !self.closes_later() {
                 return Err("empty brackets".into());
@@ -50,8 +52,8 @@ impl Parser {
                 ']' => break,
                 '&' if self.take("&") => {
                     add(&mut set, last);
-                    let one = std::mem::replace(&mut set, ClassUnicode::empty());
-                    whole = Some(sets::both(whole, one));
+                    let operand = std::mem::replace(&mut set, ClassUnicode::empty());
+                    whole = Some(sets::both(whole, operand));
                     last = Last::Nothing;
                     continue;
                 }
@@ -167,13 +169,13 @@ impl Parser {
     /// # Errors
     /// What cannot be followed.
     pub fn value(&mut self, c: char) -> Result<Value, Refusal> {
-        let set = |set: ClassUnicode, is_negated: bool| {
-            Value::Set(if is_negated { sets::negated(set) } else { set })
-        };
         Ok(match c {
-            'd' | 'D' => set(sets::digits(), c == 'D'),
-            's' | 'S' => set(sets::spaces(), c == 'S'),
-            'h' | 'H' => set(sets::hex_digits(), c == 'H'),
+            'd' => Value::Set(sets::digits()),
+            'D' => Value::Set(sets::negated(sets::digits())),
+            's' => Value::Set(sets::spaces()),
+            'S' => Value::Set(sets::negated(sets::spaces())),
+            'h' => Value::Set(sets::hex_digits()),
+            'H' => Value::Set(sets::negated(sets::hex_digits())),
             'n' => Value::Char('\n'),
             't' => Value::Char('\t'),
             'r' => Value::Char('\r'),
@@ -220,7 +222,8 @@ impl Parser {
 
     /// Up to `most` digits: their value, and how many there are.
     fn digits(&mut self, base: u32, most: usize) -> (u32, usize) {
-        let (mut code, mut n) = (0u32, 0);
+        let mut code = 0u32;
+        let mut n = 0;
         while let Some(digit) = self.peek().and_then(|c| c.to_digit(base)).filter(|_| n < most) {
             code = code.saturating_mul(base).saturating_add(digit);
             n += 1;

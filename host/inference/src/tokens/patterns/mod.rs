@@ -78,14 +78,16 @@ fn rewrite(definition: &mut Json, patterns: &mut Vec<Pattern>) -> Result<()> {
 impl Pattern {
     fn of(stated: String) -> Result<Pattern> {
         let written = parser::parse(&stated).and_then(|tree| writer::write(&tree)).map_err(|what| {
-            let (text, what) = (escape(&stated, 100), escape(&what, 200));
+            let text = escape(&stated, 100);
+            let what = escape(&what, 200);
             Error::unsupported(format!(
                 "the tokenizer's expression `{text}` cannot be followed: it has {what}"
             ))
             .hint("say the same in other words in the model's tokenizer.json")
         })?;
         let regex = Regex::new(&written).map_err(|error| {
-            let (text, why) = (escape(&stated, 100), escape(&error.to_string(), 200));
+            let text = escape(&stated, 100);
+            let why = escape(&error.to_string(), 200);
             Error::unsupported(format!("the tokenizer's expression `{text}` cannot be compiled: {why}"))
                 .hint("say the same in other words in the model's tokenizer.json")
         })?;

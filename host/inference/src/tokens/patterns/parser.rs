@@ -85,9 +85,15 @@ pub struct Parser {
 
 impl Parser {
     fn new(text: &str, by_name_only: bool) -> Parser {
-        let chars = text.chars().collect();
-        let (options, names) = (Options::default(), Vec::new());
-        Parser { chars, at: 0, options, names, n_groups: 0, by_name_only, depth: 0 }
+        Parser {
+            chars: text.chars().collect(),
+            at: 0,
+            options: Options::default(),
+            names: Vec::new(),
+            n_groups: 0,
+            by_name_only,
+            depth: 0,
+        }
     }
 
     pub fn peek(&self) -> Option<char> {
@@ -305,8 +311,9 @@ impl Parser {
     }
 
     /// Options from `c` on: for a group, or for what follows.
-    fn options(&mut self, c: char) -> Result<Atom, Refusal> {
-        let (mut options, mut on, mut c) = (self.options, true, c);
+    fn options(&mut self, mut c: char) -> Result<Atom, Refusal> {
+        let mut options = self.options;
+        let mut on = true;
         loop {
             match c {
                 '-' => on = false,

@@ -155,18 +155,18 @@ pub fn of_several(set: &ClassUnicode) -> Option<char> {
 
 /// A character, or characters side by side, of which one case has more characters than another.
 pub fn several_in(chars: &[char]) -> Option<String> {
-    let single = chars.iter().find(|c| SEVERAL.iter().any(|(single, _)| single == *c));
-    let run = || {
-        let runs = SEVERAL.iter().map(|(_, run)| run);
-        let same = |have: &[char], run: &[char]| {
-            have.iter()
-                .zip(run)
-                .all(|(a, b)| folded(*b).iter().any(|range| range.start() <= *a && *a <= range.end()))
-        };
-        let found = |run: &&Vec<char>| chars.windows(run.len()).any(|have| same(have, run));
-        runs.into_iter().find(found).map(|run| run.iter().collect())
-    };
-    single.map(char::to_string).or_else(run)
+    if let Some(single) = chars.iter().find(|c| SEVERAL.iter().any(|(single, _)| single == *c)) {
+        return Some(single.to_string());
+    }
+    let mut runs = SEVERAL.iter().map(|(_, run)| run);
+    let run = runs.find(|run| chars.windows(run.len()).any(|window| is_a_case_of(window, run)))?;
+    Some(run.iter().collect())
+}
+
+/// Returns whether characters are another's, but for their case.
+fn is_a_case_of(chars: &[char], run: &[char]) -> bool {
+    let mut pairs = chars.iter().zip(run);
+    pairs.all(|(a, b)| folded(*b).iter().any(|range| range.start() <= *a && *a <= range.end()))
 }
 
 /// A character in all its cases.

@@ -152,8 +152,8 @@ impl<'c> Conversation<'c> {
             let summary = Summary::of(&answer.timings, Duration::ZERO, self.bytes_per_token);
             summary.lines(None).iter().for_each(|line| terminal.note(line));
         }
-        if let Some(said) = said_of(answer, self.context_tokens, bound) {
-            terminal.warn(&said);
+        if let Some(remark) = said_of(answer, self.context_tokens, bound) {
+            terminal.warn(&remark);
         }
         let greedy = self.sampler.settings().temperature == 0.0;
         for sign in &answer.signs {

@@ -52,8 +52,8 @@ impl Input {
         let config = Config::builder()
             .max_history_size(REMEMBERED)
             .and_then(|config| config.history_ignore_dups(true));
-        let made = config.and_then(|config| Editor::with_config(config.auto_add_history(false).build()));
-        let mut editor = made.map_err(|error| failed(&error))?;
+        let editor = config.and_then(|config| Editor::with_config(config.auto_add_history(false).build()));
+        let mut editor = editor.map_err(|error| failed(&error))?;
         let history = keep.then(|| state_home(&process_env)).flatten();
         let history = history.map(|state| state.join("apr").join("chat-history"));
         if let Some(path) = history.as_ref().filter(|path| path.is_file())

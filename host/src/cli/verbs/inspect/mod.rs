@@ -255,9 +255,9 @@ impl fmt::Display for Inspected {
             self.format_name,
             show_size(self.bytes)
         )?;
-        let mut said = summary_lines(&self.summary, self.architecture.as_deref());
+        let mut lines = summary_lines(&self.summary, self.architecture.as_deref());
         let types =
-            said.iter().position(|(label, _)| *label == "bits/weight").map_or(said.len(), |at| at + 1);
+            lines.iter().position(|(label, _)| *label == "bits/weight").map_or(lines.len(), |at| at + 1);
         let of_types = self.dtypes.iter().enumerate().map(|(n, dtype)| {
             let tensors = show_number_of(dtype.tensors, "tensor");
             let bytes = show_size(dtype.bytes);
@@ -267,9 +267,9 @@ impl fmt::Display for Inspected {
             };
             (if n == 0 { "types" } else { "" }, text)
         });
-        said.splice(types..types, of_types);
+        lines.splice(types..types, of_types);
         writeln!(f, "  tensors        {}", show_count(self.tensor_count as u128))?;
-        for (label, text) in said {
+        for (label, text) in lines {
             writeln!(f, "  {label:13}  {text}")?;
         }
         if self.dialect != "none" {

@@ -152,8 +152,8 @@ fn types(names: &[String]) -> Result<Vec<DType>> {
     }
     let types = names.iter().map(|name| {
         let wanted = if name.eq_ignore_ascii_case("fp16") { "f16" } else { name.as_str() };
-        let found = TYPES.iter().find(|dtype| dtype.name().eq_ignore_ascii_case(wanted));
-        found.copied().ok_or_else(|| {
+        let known = TYPES.iter().find(|dtype| dtype.name().eq_ignore_ascii_case(wanted));
+        known.copied().ok_or_else(|| {
             let names: Vec<String> = TYPES.iter().map(|dtype| dtype.name().to_lowercase()).collect();
             Error::invalid_argument(format!("`{}` is not a type that can be timed", escape(name, 40)))
                 .hint(format!("give one of {}", names.join(", ")))

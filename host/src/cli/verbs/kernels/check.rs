@@ -84,16 +84,16 @@ fn run_on(opened: &Opened, case: &Case) -> Result<Verdict> {
 }
 
 fn row(case: &Case, verdict: Result<Verdict>) -> Row {
-    let found = verdict.as_ref().ok();
+    let measured = verdict.as_ref().ok();
     Row {
         operation: case.operation,
         dtype: case.dtype.to_string(),
         form: case.form.clone(),
-        error: found.map(|found| found.error).filter(|error| error.is_finite()),
-        bound: found.map(|found| found.bound),
-        share: found.map(|found| found.worst).filter(|share| share.is_finite()),
+        error: measured.map(|measured| measured.error).filter(|error| error.is_finite()),
+        bound: measured.map(|measured| measured.bound),
+        share: measured.map(|measured| measured.worst).filter(|share| share.is_finite()),
         result: match &verdict {
-            Ok(found) if found.worst <= 1.0 => "right",
+            Ok(measured) if measured.worst <= 1.0 => "right",
             Ok(_) => "wrong",
             Err(error) if error.kind() == ErrorKind::Unsupported => "unsupported",
             Err(_) => "failed",

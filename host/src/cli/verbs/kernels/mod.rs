@@ -86,8 +86,8 @@ impl DeviceArgs {
             None => first_usable(&host.registry, self.device)?,
         };
         let listed = devices(kernel.as_ref())?;
-        let found = listed.get(number).cloned();
-        let info = found.ok_or_else(|| no_device(&backend, self.device, &listed))?;
+        let info = listed.get(number).cloned();
+        let info = info.ok_or_else(|| no_device(&backend, self.device, &listed))?;
         let mut given = Options::new();
         self.backend_option.iter().for_each(|(name, value)| given.set(name, value));
         let device = kernel.open(self.device, &host.registry.kernel_options(&backend, &given)?)?;

@@ -132,15 +132,15 @@ fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<
     });
     let (ended, status) =
         ended.map_err(|error| Error::io(format!("cannot watch the checking process: {error}")))?;
-    let what = match ended {
+    let failure = match ended {
         Some(()) => format!("the plugin ended the process: {status}"),
         None => format!("the plugin did not finish within {} s", patience.as_secs()),
     };
     if let Some(check) = running {
-        lines.push(Line { result: "failed".to_owned(), detail: what, ..check });
+        lines.push(Line { result: "failed".to_owned(), detail: failure, ..check });
     } else if lines.is_empty() || ended.is_none() {
         context.terminal.note("the checking process returned no result");
-        return Err(Error::plugin(format!("the plugin could not be checked: {what}")).code("E_PLUGIN"));
+        return Err(Error::plugin(format!("the plugin could not be checked: {failure}")).code("E_PLUGIN"));
     }
     Ok(lines)
 }

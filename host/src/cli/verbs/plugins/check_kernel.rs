@@ -156,22 +156,22 @@ mod tests {
 
     /// The results of the checks, without their beginnings.
     fn results(fault: u32) -> Vec<(String, String)> {
-        let said = RefCell::new(Vec::new());
+        let lines = RefCell::new(Vec::new());
         check_kernel("x", Ok(Arc::new(Faulty(fault))), &|line| {
             if line.result != "started" {
-                said.borrow_mut().push((line.check.clone(), line.result.clone()));
+                lines.borrow_mut().push((line.check.clone(), line.result.clone()));
             }
             Ok(())
         })
         .unwrap();
-        said.into_inner()
+        lines.into_inner()
     }
 
     #[test]
     fn every_fault_is_found() {
         let failed = |fault| {
-            let found = results(fault).into_iter().find(|(_, result)| result == "failed");
-            found.map(|(check, _)| check)
+            let line = results(fault).into_iter().find(|(_, result)| result == "failed");
+            line.map(|(check, _)| check)
         };
         assert_eq!(failed(0), None);
         for fault in 1..=4 {
@@ -183,13 +183,13 @@ mod tests {
 
     #[test]
     fn a_backend_that_cannot_be_made_is_a_finding() {
-        let said = RefCell::new(Vec::new());
+        let details = RefCell::new(Vec::new());
         let none = Err(Error::new(ErrorKind::Plugin, "has no compute backend"));
         check_kernel("x", none, &|line| {
-            said.borrow_mut().push(line.detail.clone());
+            details.borrow_mut().push(line.detail.clone());
             Ok(())
         })
         .unwrap();
-        assert!(said.into_inner().last().unwrap().contains("has no compute backend"));
+        assert!(details.into_inner().last().unwrap().contains("has no compute backend"));
     }
 }

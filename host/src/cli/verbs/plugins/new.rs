@@ -102,8 +102,8 @@ fn is_sdk(folder: &Path) -> bool {
 /// The SDK in whose source tree this program was built and still lies.
 fn sdk_of_sources() -> Result<PathBuf> {
     let program = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
-    let found = program.ancestors().map(|folder| folder.join("sdk")).find(|folder| is_sdk(folder));
-    found.ok_or_else(|| {
+    let sdk = program.ancestors().map(|folder| folder.join("sdk")).find(|folder| is_sdk(folder));
+    sdk.ok_or_else(|| {
         Error::invalid_argument("a plugin needs the SDK to build, and this apr is not in its source tree")
             .hint("pass --sdk PATH with the `sdk` folder of apr's sources")
     })
@@ -163,10 +163,10 @@ mod tests {
 
     #[test]
     fn every_file_of_the_template_is_written() {
-        let mut found = Vec::new();
-        files_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/template"), "", &mut found);
-        found.sort();
-        assert_eq!(found, TEMPLATE.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        let mut files = Vec::new();
+        files_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/template"), "", &mut files);
+        files.sort();
+        assert_eq!(files, TEMPLATE.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 
     #[test]

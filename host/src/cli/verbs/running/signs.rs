@@ -39,8 +39,8 @@ pub fn in_words(sign: Sign, tokens: &Tokens, model: &Path, greedy: bool) -> Stri
 }
 
 fn piece(tokens: &Tokens, id: u32) -> String {
-    let found = tokens.pieces(&[id]).ok().and_then(|pieces| pieces.into_iter().next().flatten());
-    format!("`{}`", escape(found.as_deref().unwrap_or("?"), 40))
+    let text = tokens.pieces(&[id]).ok().and_then(|pieces| pieces.into_iter().next().flatten());
+    format!("`{}`", escape(text.as_deref().unwrap_or("?"), 40))
 }
 
 /// Adds to an error of generating what probably caused it.

@@ -29,12 +29,12 @@ impl Contents {
     /// # Errors
     /// What reading the header raised.
     pub fn of(host: &Host, opened: &OpenedModel, other: Option<&OpenedModel>) -> Result<Contents> {
-        let said = summary_of(host, opened, None)?;
+        let summary = summary_of(host, opened, None)?;
         let rows = tensor_rows(host, opened, RowOptions::default())?;
         let bytes = rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.bytes));
         let tensors = format!("{}, {}", show_number_of(rows.len(), "tensor"), show_size(bytes));
         let architecture = called(host, &opened.model);
-        let lines = inspect_summary::lines(&said, architecture.as_deref());
+        let lines = inspect_summary::lines(&summary, architecture.as_deref());
         let mut summary = vec![("tensors".to_owned(), tensors)];
         summary.extend(lines.into_iter().map(|(label, text)| (label.to_owned(), text)));
         summary.extend(opened.model.notes.iter().map(|note| ("note".to_owned(), note.clone())));

@@ -129,8 +129,8 @@ impl Worker<'_> {
             }
             (Task::Graph, _) => self.say(News::Graph(lines(&tree(&model.model.tensors)?))),
             (Task::Compare, Some(other)) => {
-                let found = diff(host, model, other, &DiffOptions::default())?;
-                self.say(News::Compared(Box::new(found)))
+                let differences = diff(host, model, other, &DiffOptions::default())?;
+                self.say(News::Compared(Box::new(differences)))
             }
             (Task::Compare, None) => Ok(()),
         }

@@ -35,7 +35,8 @@ impl<'s> Parser<'s> {
                 return None;
             }
         }
-        let (mut head, mut body) = (Vec::new(), String::new());
+        let mut head = Vec::new();
+        let mut body = String::new();
         for (n, (parameter, expression)) in all.iter().zip(made).enumerate() {
             let name = parameter.name;
             let moved = parameter.default.clone().and_then(|range| self.moved(range, &all[..n], &all[n..]));
@@ -61,18 +62,21 @@ impl<'s> Parser<'s> {
         known: &[Parameter<'s>],
         unknown: &[Parameter<'s>],
     ) -> Option<Option<String>> {
-        let (mut names, mut tokens) = (false, self.tokens[range.clone()].to_vec());
+        let mut names = false;
+        let mut tokens = self.tokens[range.clone()].to_vec();
         for (at, token) in range.zip(&mut tokens) {
             let before = at.checked_sub(1).map(|at| self.tokens[at].text);
             let after = self.tokens.get(at + 1).map(|next| next.text);
             let is_variable = token.kind == Kind::Name
                 && !before.is_some_and(|before| [".", "|", "is"].contains(&before))
                 && after != Some("=");
-            let is_of = |all: &[Parameter<'s>]| all.iter().any(|parameter| parameter.name == token.text);
-            if is_variable && is_of(unknown) {
-                (names, token.text) = (true, MISSING);
-            } else if is_variable && is_of(known) {
-                names = true;
+            if !is_variable {
+                continue;
+            }
+            let is_unknown = unknown.iter().any(|parameter| parameter.name == token.text);
+            names |= is_unknown || known.iter().any(|parameter| parameter.name == token.text);
+            if is_unknown {
+                token.text = MISSING;
             }
         }
         names.then(|| Parser { tokens, at: 0, depth: 0 }.condition())

@@ -16,15 +16,15 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let Some(other) = &app.contents.other else {
         return say(frame, area, "There is nothing to compare with: run `apr tui FILE OTHER`.");
     };
-    let found = match &app.compared {
+    let diff = match &app.compared {
         None => return say(frame, area, "comparing, Esc stops it"),
         Some(Err(why)) => return say(frame, area, why),
-        Some(Ok(found)) => found,
+        Some(Ok(diff)) => diff,
     };
     let width = usize::from(area.width);
     let mut lines = vec![Line::raw(format!("with {}", name(other, width.saturating_sub(5))))];
-    lines.extend(flow(&counts(&found.counts), width));
-    let others = found.facts.iter().filter(|fact| fact.matters).count();
+    lines.extend(flow(&counts(&diff.counts), width));
+    let others = diff.facts.iter().filter(|fact| fact.matters).count();
     if others > 0 {
         let count = show_count(others as u128);
         lines.push(Line::raw(format!("also different: {count} besides the tensors, see `apr diff`")));
@@ -35,13 +35,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
         Layout::vertical([Constraint::Length(height), Constraint::Fill(1), Constraint::Length(detail)])
             .areas(area);
     frame.render_widget(Paragraph::new(lines), above);
-    if found.tensors.is_empty() {
-        let same = if found.same { "The models are the same." } else { "All tensors are the same." };
+    if diff.tensors.is_empty() {
+        let same = if diff.same { "The models are the same." } else { "All tensors are the same." };
         return say(frame, middle, same);
     }
     let all = [("", 9, 0), ("tensor", 0, 0), ("relative", 11, 40), ("max |a-b|", 11, 60), ("cosine", 9, 72)];
     let (shown, width) = columns(&all, middle.width);
-    let pairs = &found.tensors;
+    let pairs = &diff.tensors;
     table(frame, middle, &shown, &mut app.pairs, pairs.len(), theme, |at| {
         let pair = &pairs[at];
         let values = pair.values.as_ref();
@@ -54,8 +54,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
             _ => cell(values.and_then(|values| values.cosine), *own),
         }))
     });
-    let said: Vec<Line<'_>> = pairs.get(app.pairs.at).map(details).unwrap_or_default();
-    frame.render_widget(Paragraph::new(said).wrap(Wrap { trim: true }), below);
+    let details: Vec<Line<'_>> = pairs.get(app.pairs.at).map(details).unwrap_or_default();
+    frame.render_widget(Paragraph::new(details).wrap(Wrap { trim: true }), below);
 }
 
 fn side(pair: &TensorDiff) -> Option<&TensorSide> {
@@ -68,7 +68,7 @@ fn shown(side: &TensorSide) -> String {
 
 /// The tensor on both sides, and the reason why there is no distance.
 fn details(pair: &TensorDiff) -> Vec<Line<'static>> {
-    let mut said = match (&pair.a, &pair.b) {
+    let mut lines = match (&pair.a, &pair.b) {
         (Some(a), Some(b)) if a == b => vec![shown(a)],
         (a, b) => [("a: ", a), ("b: ", b)]
             .into_iter()
@@ -76,11 +76,11 @@ fn details(pair: &TensorDiff) -> Vec<Line<'static>> {
             .collect(),
     };
     let odd = pair.values.as_ref().map_or(0, |values| values.mismatched);
-    said.extend(
+    lines.extend(
         (odd > 0).then(|| format!("NaN or infinity in one of them alone: {}", show_count(odd.into()))),
     );
-    said.extend(pair.values_missing.as_ref().map(|why| escape(why, 400)));
-    said.into_iter().map(Line::raw).collect()
+    lines.extend(pair.values_missing.as_ref().map(|why| escape(why, 400)));
+    lines.into_iter().map(Line::raw).collect()
 }
 
 fn word(status: Status) -> &'static str {

@@ -27,8 +27,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     lines.extend(flow(&measured.and_then(|one| one.stats.as_ref()).map(facts).unwrap_or_default(), width));
     let is_bad = measured.is_some_and(|one| !one.findings.is_empty() || one.error.is_some());
     let style = if is_bad { theme.bad() } else { Default::default() };
-    let said = measured.map(reasons).unwrap_or_default();
-    lines.extend(said.iter().map(|text| Line::styled(escape(text, 1000), style)));
+    let reasons = measured.map(reasons).unwrap_or_default();
+    lines.extend(reasons.iter().map(|text| Line::styled(escape(text, 1000), style)));
     let paragraph = Paragraph::new(lines.clone()).wrap(Wrap { trim: true });
     let is_charted = measured.is_none_or(|one| one.histogram.is_some() || !one.is_whole);
     // Without a chart, the text has all of the screen.

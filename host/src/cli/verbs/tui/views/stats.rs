@@ -48,13 +48,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
         }))
     });
     let selected = app.selected().and_then(|number| app.measured.get(&number));
-    let said = match (&app.failed, selected) {
+    let texts = match (&app.failed, selected) {
         (Some(failed), _) => vec![failed.clone()],
         (None, Some(measured)) => reasons(measured),
         (None, None) => Vec::new(),
     };
-    let said = said.iter().map(|text| Line::raw(escape(text, 1000))).collect::<Vec<_>>();
-    frame.render_widget(Paragraph::new(said).wrap(Wrap { trim: true }), below);
+    let texts = texts.iter().map(|text| Line::raw(escape(text, 1000))).collect::<Vec<_>>();
+    frame.render_widget(Paragraph::new(texts).wrap(Wrap { trim: true }), below);
 }
 
 /// `ERR`: it cannot be read. `BAD`: a rule is broken, or a range left. `-`: nothing judges it.
@@ -73,17 +73,20 @@ pub fn reasons(measured: &Measured) -> Vec<String> {
         return vec![error.clone()];
     }
     let findings = measured.findings.iter();
-    let mut said: Vec<String> = findings.map(|found| format!("{} [{}]", found.message, found.code)).collect();
-    said.extend(measured.stats_missing.clone());
-    said.extend(measured.unexamined.as_ref().map(|why| format!("not judged: {why}")));
+    let mut reasons: Vec<String> =
+        findings.map(|found| format!("{} [{}]", found.message, found.code)).collect();
+    reasons.extend(measured.stats_missing.clone());
+    reasons.extend(measured.unexamined.as_ref().map(|why| format!("not judged: {why}")));
     match &measured.expected {
-        Some(expected) if !said.iter().any(|text| text.contains(&expected.source)) => {
-            said.push(ranges(expected));
+        Some(expected) if !reasons.iter().any(|text| text.contains(&expected.source)) => {
+            reasons.push(ranges(expected));
         }
-        None if said.is_empty() => said.push("no rule is broken; no range is expected of it".to_owned()),
+        None if reasons.is_empty() => {
+            reasons.push("no rule is broken; no range is expected of it".to_owned())
+        }
         _ => {}
     }
-    said
+    reasons
 }
 
 fn ranges(expected: &Expected) -> String {

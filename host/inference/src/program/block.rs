@@ -77,10 +77,10 @@ fn add(
         let out = builder.over(sum, &post)?;
         return norm(builder, decoder, &layer.roles, &post, sum, out);
     }
-    let branch = builder.value("branch", x.width)?;
-    make(builder, None, branch)?;
-    let normed = builder.over(branch, &post)?;
-    norm(builder, decoder, &layer.roles, &post, branch, normed)?;
+    let own = builder.value("branch", x.width)?;
+    make(builder, None, own)?;
+    let normed = builder.over(own, &post)?;
+    norm(builder, decoder, &layer.roles, &post, own, normed)?;
     let out = builder.over(x, &format!("{branch}.sum"))?;
     builder.push(Binary { kind: BinaryKind::ADD, a: x, b: normed, out });
     Ok(out)

@@ -35,11 +35,8 @@ pub(super) fn product(a: u32, b: u32) -> Result<u32> {
 
 /// The sum of widths.
 pub(super) fn sum(widths: &[u32]) -> Result<u32> {
-    let mut sum = 0u32;
-    for width in widths {
-        sum = sum.checked_add(*width).ok_or_else(|| Error::limit("a row is too wide"))?;
-    }
-    Ok(sum)
+    let sum = widths.iter().try_fold(0u32, |sum, width| sum.checked_add(*width));
+    sum.ok_or_else(|| Error::limit("a row is too wide"))
 }
 
 /// A part of a slice.

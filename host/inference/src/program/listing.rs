@@ -88,22 +88,12 @@ impl Lister<'_> {
                 let heads = if op.heads > 1 { format!(", {} heads", op.heads) } else { String::new() };
                 let gain = self.maybe("gain", op.gain);
                 let bias = self.maybe("bias", op.bias);
-                format!(
-                    "{} -> {}, {}, epsilon {}{heads}{gain}{bias}",
-                    v(op.x),
-                    v(op.out),
-                    op.kind.name(),
-                    op.epsilon
-                )
+                let form = format!("{}, epsilon {}{heads}{gain}{bias}", op.kind.name(), op.epsilon);
+                format!("{} -> {}, {form}", v(op.x), v(op.out))
             }
             Operation::Linear(op) => {
-                format!(
-                    "{} by {}{}{}",
-                    v(op.x),
-                    self.parts(&op.parts),
-                    times(op.scale),
-                    self.plus(op.residual)
-                )
+                let residual = self.plus(op.residual);
+                format!("{} by {}{}{residual}", v(op.x), self.parts(&op.parts), times(op.scale))
             }
             Operation::HeadLinear(op) => {
                 format!("{} by {} -> {}, {} heads", v(op.x), self.weight(op.weight), v(op.out), op.heads)

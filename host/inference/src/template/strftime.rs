@@ -80,9 +80,8 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
             Some('D' | 'x') => drop(write!(out, "{month:02}/{of_month:02}/{:02}", year % 100)),
             Some('X') => drop(write!(out, "{hour:02}:{minute:02}:{second:02}")),
             Some('c') => {
-                let day = short(weekday);
-                let month = short(name);
-                let _ = write!(out, "{day} {month} {of_month:2} {hour:02}:{minute:02}:{second:02} {year}");
+                let _ = write!(out, "{} {} {of_month:2} ", short(weekday), short(name));
+                let _ = write!(out, "{hour:02}:{minute:02}:{second:02} {year}");
             }
             Some('w') => drop(write!(out, "{}", (day + 4) % 7)),
             Some('u') => drop(write!(out, "{}", (day + 3) % 7 + 1)),

@@ -89,11 +89,10 @@ impl Window {
 fn join(
     tokens: &Tokens,
     text: &str,
-    left: Window,
+    mut left: Window,
     told: &mut usize,
     put: &mut dyn FnMut(Placed),
 ) -> Result<Window> {
-    let mut left = left;
     let mut shared = SHARED;
     loop {
         let right = Window::of(tokens, text, left.end.saturating_sub(shared), WINDOW.max(4 * shared))?;

@@ -54,12 +54,15 @@ pub struct BrokenProgram {
     pub kind: ErrorKind,
 }
 
+/// A change of a program, or of an operation in it.
+type Change<T> = fn(&mut T);
+
 /// The small decoder with one thing changed in each, and its weights.
 pub fn broken_programs() -> (Vec<Floats>, Vec<BrokenProgram>) {
     use ErrorKind::{InvalidArgument, Unsupported};
     let (sound, weights) = decoder(&mut Random::new(1), DType::F32);
     let mut all = Vec::new();
-    let linear: [(&str, fn(&mut Linear)); 11] = [
+    let linear: [(&str, Change<Linear>); 11] = [
         ("linear: no matrix", |op| op.parts.clear()),
         ("linear: a result beyond its value", |op| op.parts[1].out.first += 1000),
         ("linear: a result beyond all numbers", |op| op.parts[1].out.first = u32::MAX),
@@ -79,7 +82,7 @@ pub fn broken_programs() -> (Vec<Floats>, Vec<BrokenProgram>) {
         }
         all.push(BrokenProgram { what, program, kind: InvalidArgument });
     }
-    let others: [(&str, ErrorKind, fn(&mut Program)); 10] = [
+    let others: [(&str, ErrorKind, Change<Program>); 10] = [
         ("a value without elements", InvalidArgument, |program| program.values[3].width = 0),
         ("rows of an unknown number", Unsupported, |program| program.values[3].rows = RowsOf(7)),
         ("attention without an append", InvalidArgument, |program| drop(program.operations.remove(5))),

@@ -1,10 +1,10 @@
 //! Operations without weights of other types: normalizations, activations, rotations, arithmetic, pooling.
 
-use super::{Data, SMALL, input, plain, program, slice, table, u32_of, wide};
+use super::{Data, SMALL, over_rows, plain, program, slice, u32_of, wide};
 use crate::check::Case;
 use crate::check::reference::{Clamp, activated, f64_of, normalized, rotated, sigmoid};
 use apr_sdk::{
-    Activate, Activation, Binary, BinaryKind, DType, Norm, NormKind, Operation, Pool, Pooling, Result, Rope,
+    Activate, Activation, Binary, BinaryKind, Norm, NormKind, Operation, Pool, Pooling, Result, Rope,
     RopeStyle, RowsOf, Sample, Unary, UnaryKind,
 };
 
@@ -66,18 +66,9 @@ fn case(
     let rows = Data::new(seed).values(ROWS * width);
     let wide = wide(&rows);
     let each = (0u32..).zip(wide.chunks_exact(width)).flat_map(|(position, row)| of_row(position, row));
-    let (expected, bounds): (Vec<f64>, Vec<f64>) = each.unzip();
-    Ok(Case {
-        operation: name,
-        dtype: DType::F32,
-        form,
-        program: program(width, expected.len() / ROWS, Vec::new(), vec![operation]),
-        weights: vec![table(width)?],
-        inputs: vec![input(rows, width)],
-        output: Some(1),
-        expected,
-        bounds,
-    })
+    let mut case = over_rows(name, operation, rows, width, each.collect())?;
+    case.form = form;
+    Ok(case)
 }
 
 /// A value with a bound relative to it and to `scale`.

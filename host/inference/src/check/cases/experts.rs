@@ -1,7 +1,7 @@
 //! The choice of experts, their matrices, and their sum.
 
 use super::matrices::{bound, weights};
-use super::{Data, SMALL, TYPES, input, program, slice, table, u32_of, wide};
+use super::{Data, SMALL, TYPES, over_rows, slice, u32_of, wide};
 use crate::check::reference::{dot, f64_of, routed};
 use crate::check::{Blocks, Case};
 use apr_sdk::{Combine, DType, ExpertLinear, ExpertScore, Result, Route, WeightPart};
@@ -40,23 +40,16 @@ fn route(kind: ExpertScore) -> Result<Case> {
         groups_used: 0,
     };
     let rows = Data::new(30).values(TOKENS * EXPERTS);
-    let mut expected = Vec::new();
+    let mut values = Vec::new();
     for scores in wide(&rows).chunks_exact(EXPERTS) {
         let chosen = routed(kind, scores, USED, normalize, 1.5);
-        expected.extend(chosen.iter().map(|(expert, _)| f64_of(*expert)));
-        expected.extend(chosen.iter().map(|(_, weight)| *weight));
+        values.extend(chosen.iter().map(|(expert, _)| f64_of(*expert)));
+        values.extend(chosen.iter().map(|(_, weight)| *weight));
     }
-    Ok(Case {
-        operation: "route",
-        dtype: DType::F32,
-        form: kind.name(),
-        program: program(EXPERTS, 2 * USED, Vec::new(), vec![operation.into()]),
-        weights: vec![table(EXPERTS)?],
-        inputs: vec![input(rows, EXPERTS)],
-        output: Some(1),
-        bounds: expected.iter().map(|value| 8.0 * SMALL * (1.0 + value.abs())).collect(),
-        expected,
-    })
+    let elements = values.into_iter().map(|value| (value, 8.0 * SMALL * (1.0 + value.abs())));
+    let mut case = over_rows("route", operation.into(), rows, EXPERTS, elements.collect())?;
+    case.form = kind.name();
+    Ok(case)
 }
 
 /// Rows of an input of `width` elements, then the numbers of chosen experts and their weights.
@@ -89,28 +82,20 @@ fn expert_linear(blocks: &dyn Blocks, dtype: DType) -> Result<Option<Case>> {
         shared_input: true,
         parts: vec![part],
     };
-    let mut expected = Vec::new();
-    let mut bounds = Vec::new();
+    let mut elements = Vec::new();
     for (token, row) in wide(&rows).chunks_exact(width).enumerate() {
         let x = &row[..COLUMNS];
         for expert in chosen(token) {
             for weight in weights.values.chunks_exact(COLUMNS).skip(expert * ROWS).take(ROWS) {
-                expected.push(dot(weight, x));
-                bounds.push(bound(dtype, weight, x));
+                elements.push((dot(weight, x), bound(dtype, weight, x)));
             }
         }
     }
-    Ok(Some(Case {
-        operation: "expert_linear",
-        dtype,
-        form: format!("{USED} of {EXPERTS}"),
-        program: program(width, USED * ROWS, Vec::new(), vec![operation.into()]),
-        weights: vec![table(width)?, weights.matrix],
-        inputs: vec![input(rows, width)],
-        output: Some(1),
-        expected,
-        bounds,
-    }))
+    let mut case = over_rows("expert_linear", operation.into(), rows, width, elements)?;
+    case.dtype = dtype;
+    case.form = format!("{USED} of {EXPERTS}");
+    case.weights.push(weights.matrix);
+    Ok(Some(case))
 }
 
 fn combine() -> Result<Case> {
@@ -124,25 +109,16 @@ fn combine() -> Result<Case> {
         out: slice(1, 0, ROWS),
         residual: Some(slice(0, 0, ROWS)),
     };
-    let mut expected = Vec::new();
-    let mut bounds = Vec::new();
+    let mut elements = Vec::new();
     for row in wide(&rows).chunks_exact(width + 2 * USED) {
         for n in 0..ROWS {
             let terms = [0.5, 0.25, 0.125].iter().enumerate().map(|(k, weight)| weight * row[k * ROWS + n]);
             let terms: Vec<f64> = terms.chain([row[n]]).collect();
-            expected.push(terms.iter().sum());
-            bounds.push(SMALL * terms.iter().map(|term| term.abs()).sum::<f64>());
+            let sums: f64 = terms.iter().map(|term| term.abs()).sum();
+            elements.push((terms.iter().sum(), SMALL * sums));
         }
     }
-    Ok(Case {
-        operation: "combine",
-        dtype: DType::F32,
-        form: format!("{USED} experts, residual"),
-        program: program(width + 2 * USED, ROWS, Vec::new(), vec![operation.into()]),
-        weights: vec![table(width + 2 * USED)?],
-        inputs: vec![input(rows, width + 2 * USED)],
-        output: Some(1),
-        expected,
-        bounds,
-    })
+    let mut case = over_rows("combine", operation.into(), rows, width + 2 * USED, elements)?;
+    case.form = format!("{USED} experts, residual");
+    Ok(case)
 }

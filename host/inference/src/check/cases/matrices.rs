@@ -1,6 +1,6 @@
 //! Embeddings, products and products per head, over every type of weight.
 
-use super::{Data, SMALL, TYPES, input, plain, program, slice, table, u32_of, u64_of, values_of, wide};
+use super::{Data, SMALL, TYPES, over_rows, plain, slice, u32_of, u64_of, values_of, wide};
 use crate::check::reference::dot;
 use crate::check::{Blocks, Case, Input, Matrix};
 use apr_sdk::{
@@ -127,27 +127,20 @@ fn linear(dtype: DType, weights: &Weights, data: &mut Data, tokens: usize) -> Re
     let part = WeightPart { weight: 1, first_row: u32_of(FIRST), bias: Some(2), out: slice(1, 0, used) };
     let residual = Some(slice(0, columns, used));
     let operation = Linear { x: slice(0, 0, columns), parts: vec![part], residual, scale: 0.5 };
-    let mut expected = Vec::new();
-    let mut bounds = Vec::new();
+    let mut elements = Vec::new();
     for row in wide(&rows).chunks_exact(width) {
         let (x, rest) = row.split_at(columns);
         for (n, weight) in weights.values.chunks_exact(columns).skip(FIRST).enumerate() {
             let bias = f64::from(bias[n]);
-            expected.push(0.5 * (dot(weight, x) + bias) + rest[n]);
-            bounds.push(0.5 * bound(dtype, weight, x) + SMALL * (bias.abs() + rest[n].abs()));
+            let error = 0.5 * bound(dtype, weight, x) + SMALL * (bias.abs() + rest[n].abs());
+            elements.push((0.5 * (dot(weight, x) + bias) + rest[n], error));
         }
     }
-    Ok(Case {
-        operation: "linear",
-        dtype,
-        form: format!("{tokens} x, {}bias, residual", if all > ROWS { "many rows, " } else { "" }),
-        program: program(width, used, Vec::new(), vec![operation.into()]),
-        weights: vec![table(width)?, weights.matrix.clone(), plain(&bias, used)?],
-        inputs: vec![input(rows, width)],
-        output: Some(1),
-        expected,
-        bounds,
-    })
+    let mut case = over_rows("linear", operation.into(), rows, width, elements)?;
+    case.dtype = dtype;
+    case.form = format!("{tokens} x, {}bias, residual", if all > ROWS { "many rows, " } else { "" });
+    case.weights.extend([weights.matrix.clone(), plain(&bias, used)?]);
+    Ok(case)
 }
 
 /// Several parts over one input.
@@ -156,26 +149,18 @@ fn whole_linear(dtype: DType, weights: &Weights, data: &mut Data) -> Result<Case
     let whole = WeightPart { weight: 1, first_row: 0, bias: None, out: slice(1, 0, ROWS) };
     let parts = vec![whole, WeightPart { first_row: 16, out: slice(1, ROWS, 4), ..whole }];
     let operation = Linear { x: slice(0, 0, COLUMNS), parts, residual: None, scale: 1.0 };
-    let mut expected = Vec::new();
-    let mut bounds = Vec::new();
+    let mut elements = Vec::new();
     for x in wide(&rows).chunks_exact(COLUMNS) {
         let all = (0..ROWS).chain(16..20).map(|n| &weights.values[n * COLUMNS..(n + 1) * COLUMNS]);
         for weight in all {
-            expected.push(dot(weight, x));
-            bounds.push(bound(dtype, weight, x));
+            elements.push((dot(weight, x), bound(dtype, weight, x)));
         }
     }
-    Ok(Case {
-        operation: "linear",
-        dtype,
-        form: "3 x, two parts".to_owned(),
-        program: program(COLUMNS, ROWS + 4, Vec::new(), vec![operation.into()]),
-        weights: vec![table(COLUMNS)?, weights.matrix.clone()],
-        inputs: vec![input(rows, COLUMNS)],
-        output: Some(1),
-        expected,
-        bounds,
-    })
+    let mut case = over_rows("linear", operation.into(), rows, COLUMNS, elements)?;
+    case.dtype = dtype;
+    case.form = "3 x, two parts".to_owned();
+    case.weights.push(weights.matrix.clone());
+    Ok(case)
 }
 
 fn head_linear(dtype: DType, weights: &Weights, data: &mut Data) -> Result<Case> {
@@ -184,25 +169,17 @@ fn head_linear(dtype: DType, weights: &Weights, data: &mut Data) -> Result<Case>
     let rows = data.values(2 * WIDTH);
     let operation =
         HeadLinear { x: slice(0, 0, WIDTH), out: slice(1, 0, HEADS * 16), heads: u32_of(HEADS), weight: 1 };
-    let mut expected = Vec::new();
-    let mut bounds = Vec::new();
+    let mut elements = Vec::new();
     for row in wide(&rows).chunks_exact(WIDTH) {
         for (head, x) in row.chunks_exact(32).enumerate() {
             for weight in weights.values.chunks_exact(32).skip(head * 16).take(16) {
-                expected.push(dot(weight, x));
-                bounds.push(bound(dtype, weight, x));
+                elements.push((dot(weight, x), bound(dtype, weight, x)));
             }
         }
     }
-    Ok(Case {
-        operation: "head_linear",
-        dtype,
-        form: "4 heads".to_owned(),
-        program: program(WIDTH, HEADS * 16, Vec::new(), vec![operation.into()]),
-        weights: vec![table(WIDTH)?, weights.matrix.clone()],
-        inputs: vec![input(rows, WIDTH)],
-        output: Some(1),
-        expected,
-        bounds,
-    })
+    let mut case = over_rows("head_linear", operation.into(), rows, WIDTH, elements)?;
+    case.dtype = dtype;
+    case.form = "4 heads".to_owned();
+    case.weights.push(weights.matrix.clone());
+    Ok(case)
 }

@@ -81,6 +81,30 @@ fn input(rows: Vec<f32>, width: usize) -> Input {
     Input { ids: vec![0; rows.len() / width], position: 0, rows }
 }
 
+/// A case of one operation in F32 over rows of `width` elements; `elements` are those of its result, each with the error
+/// allowed in it.
+fn over_rows(
+    name: &'static str,
+    operation: Operation,
+    rows: Vec<f32>,
+    width: usize,
+    elements: Vec<(f64, f64)>,
+) -> Result<Case> {
+    let (expected, bounds): (Vec<f64>, Vec<f64>) = elements.into_iter().unzip();
+    let n_rows = rows.len() / width;
+    Ok(Case {
+        operation: name,
+        dtype: DType::F32,
+        form: String::new(),
+        program: program(width, expected.len() / n_rows, Vec::new(), vec![operation]),
+        weights: vec![table(width)?],
+        inputs: vec![input(rows, width)],
+        output: Some(1),
+        expected,
+        bounds,
+    })
+}
+
 fn slice(value: u32, first: usize, width: usize) -> Slice {
     Slice { value, first: u32_of(first), width: u32_of(width) }
 }

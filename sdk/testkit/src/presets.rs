@@ -160,16 +160,15 @@ impl Decoder {
                     tensors.push(seeded(&format!("{projection}.bias"), &[rows], 0.0));
                 }
             }
-            for (name, rows, columns) in [
-                ("self_attn.o_proj", self.hidden, self.hidden),
-                ("mlp.gate_proj", self.feed_forward, self.hidden),
-                ("mlp.up_proj", self.feed_forward, self.hidden),
-                ("mlp.down_proj", self.hidden, self.feed_forward),
+            for (name, shape, center) in [
+                ("self_attn.o_proj", &[self.hidden, self.hidden][..], 0.0),
+                ("mlp.gate_proj", &[self.feed_forward, self.hidden], 0.0),
+                ("mlp.up_proj", &[self.feed_forward, self.hidden], 0.0),
+                ("mlp.down_proj", &[self.hidden, self.feed_forward], 0.0),
+                ("input_layernorm", &[self.hidden], 1.0),
+                ("post_attention_layernorm", &[self.hidden], 1.0),
             ] {
-                tensors.push(seeded(&format!("{layer}.{name}.weight"), &[rows, columns], 0.0));
-            }
-            for name in ["input_layernorm", "post_attention_layernorm"] {
-                tensors.push(seeded(&format!("{layer}.{name}.weight"), &[self.hidden], 1.0));
+                tensors.push(seeded(&format!("{layer}.{name}.weight"), shape, center));
             }
         }
         tensors.sort_by(|a, b| a.name.cmp(&b.name));

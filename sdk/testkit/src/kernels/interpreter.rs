@@ -172,10 +172,9 @@ impl<'a> Interpreter<'a> {
                         let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
                         for (i, x) in x.iter_mut().enumerate() {
                             // Gains and biases are those of one head, or of all.
-                            let gain =
-                                gain.as_ref().map_or(1.0, |gain| gain[(head * width + i) % gain.len()]);
-                            let bias =
-                                bias.as_ref().map_or(0.0, |bias| bias[(head * width + i) % bias.len()]);
+                            let at = head * width + i;
+                            let gain = gain.as_ref().map_or(1.0, |gain| gain[at % gain.len()]);
+                            let bias = bias.as_ref().map_or(0.0, |bias| bias[at % bias.len()]);
                             *x = (*x - mean) / (variance + f64::from(op.epsilon)).sqrt();
                             *x = *x * gain + bias;
                         }

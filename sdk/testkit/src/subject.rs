@@ -1,6 +1,6 @@
 //! The subject of the checks, and the way they call it: every panic and every breach of the contract is a finding.
 
-use crate::{Fixture, Opened, read_with_parts};
+use crate::{Fixture, Opened, read_with_parts, write};
 use apr_sdk::{Error, ErrorKind, FormatManifest, LayoutRequest, Options, Reader, Result, Source, Writer};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -104,6 +104,20 @@ impl<'a> Subject<'a> {
     /// Opens a model that must be right.
     pub(crate) fn open(&self, reader: &dyn Reader, source: &dyn Source) -> Result<Opened> {
         guarded(|| read_with_parts(reader, self.id(), source, &self.options(false)))?
+    }
+
+    /// Writes a model as it was opened.
+    pub(crate) fn write(
+        &self,
+        writer: &dyn Writer,
+        opened: &Opened,
+        source: &dyn Source,
+        request: &LayoutRequest,
+    ) -> Result<Vec<(String, Vec<u8>)>> {
+        let carries = &self.manifest.carries;
+        guarded(|| {
+            write(writer, carries, &opened.model, source, &|index| opened.payload(index, source), request)
+        })?
     }
 
     /// Opens a model that may be damaged and reads its payloads. The outer error is a finding, the inner one a refusal,

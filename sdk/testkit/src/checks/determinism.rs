@@ -1,22 +1,9 @@
 //! The same bytes give the same model, and the same model the same bytes.
 
 use crate::same::same_index;
-use crate::subject::{about, guarded};
-use crate::{Opened, Subject, Verdict, carried, write};
-use apr_sdk::{Error, MemorySource, Result, Writer};
-
-fn write_guarded(
-    subject: &Subject<'_>,
-    writer: &dyn Writer,
-    opened: &Opened,
-    source: &MemorySource,
-) -> Result<Vec<(String, Vec<u8>)>> {
-    let carries = &subject.manifest.carries;
-    let request = subject.request();
-    guarded(|| {
-        write(writer, carries, &opened.model, source, &|index| opened.payload(index, source), &request)
-    })?
-}
+use crate::subject::about;
+use crate::{Subject, Verdict, carried};
+use apr_sdk::{Error, Result};
 
 pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
     let (reader, models) = match subject.reading()? {
@@ -34,8 +21,9 @@ pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
         let Some(writer) = subject.writer.filter(|_| carried(subject.manifest, &first.model).is_ok()) else {
             continue;
         };
-        let files = about(fixture, || "writing".into(), write_guarded(subject, writer, &first, &source))?;
-        let again = about(fixture, || "writing".into(), write_guarded(subject, writer, &first, &source))?;
+        let request = subject.request();
+        let files = about(fixture, || "writing".into(), subject.write(writer, &first, &source, &request))?;
+        let again = about(fixture, || "writing".into(), subject.write(writer, &first, &source, &request))?;
         if files != again {
             let odd = files.iter().zip(&again).find(|(a, b)| a != b).map_or("?", |(a, _)| a.0.as_str());
             let message = format!(

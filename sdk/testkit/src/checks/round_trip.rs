@@ -2,8 +2,8 @@
 
 use super::carries::called_alike;
 use crate::same::{Content, has_assets, same_metadata, same_tensors, with_content};
-use crate::subject::{about, guarded};
-use crate::{Fixture, Opened, Subject, Verdict, carried, write};
+use crate::subject::about;
+use crate::{Fixture, Opened, Subject, Verdict, carried};
 use apr_sdk::{Error, LayoutRequest, MemorySource, Reader, Result, Writer};
 
 pub(super) fn round_trip(subject: &Subject<'_>) -> Result<Verdict> {
@@ -66,10 +66,7 @@ fn one(
     opened: &Opened,
 ) -> Result<std::result::Result<(), String>> {
     let request = request(subject, fixture, opened);
-    let carries = &subject.manifest.carries;
-    let files = guarded(|| {
-        write(writer, carries, &opened.model, source, &|index| opened.payload(index, source), &request)
-    })??;
+    let files = subject.write(writer, opened, source, &request)?;
     let result = Fixture { name: fixture.name.clone(), files };
     let result_source = result.source();
     let again = subject.open(reader, &result_source)?;

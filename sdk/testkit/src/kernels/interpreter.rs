@@ -3,8 +3,9 @@
 use super::judge::ensure;
 use super::setup::Floats;
 use apr_sdk::{
-    Activation, Batch, BinaryKind, DType, Error, ExpertScore, Mask, NormKind, Operation, PagedState, Pooling,
-    Program, Result, RopeStyle, RowIndex, RowsOf, Slice, State, UnaryKind, half,
+    Activate, Activation, Append, Attention, Batch, Binary, BinaryKind, Combine, DType, Embed, Error,
+    ExpertLinear, ExpertScore, HeadLinear, Linear, Mask, Norm, NormKind, Operation, PagedState, Pool,
+    Pooling, Program, Result, Rope, RopeStyle, Route, RowIndex, RowsOf, Slice, State, Unary, UnaryKind, half,
 };
 
 type Position = (Vec<f64>, Vec<f64>);
@@ -122,10 +123,9 @@ impl<'a> Interpreter<'a> {
                 sequences.push(*sequence);
             }
         }
-        let pooled = self
-            .program
-            .operations
-            .iter()
+        let program = self.program;
+        let mut operations = program.operations.iter();
+        let pooled = operations
             .any(|operation| matches!(operation, Operation::Pool(pool) if pool.kind != Pooling::OUTPUTS));
         let outputs = if pooled { sequences.len() } else { batch.outputs().len() };
         let values = self.program.values.iter().map(|spec| {
@@ -134,244 +134,25 @@ impl<'a> Interpreter<'a> {
         });
         self.values = values.collect();
         self.logits.clear();
-        let program = self.program;
         program.operations.iter().try_for_each(|operation| self.operation(operation, batch, &sequences))
     }
 
     fn operation(&mut self, operation: &Operation, batch: &Batch<'_>, sequences: &[u32]) -> Result<()> {
         match operation {
-            Operation::Embed(op) => {
-                for row in 0..self.rows(&op.out) {
-                    let index = match op.index {
-                        RowIndex::TOKEN => batch.ids()[row],
-                        RowIndex::POSITION => batch.positions()[row],
-                        _ => 0,
-                    };
-                    let width = op.out.width as usize;
-                    let x: Vec<f64> = match (batch.rows(), op.index) {
-                        (Some(given), RowIndex::TOKEN) => {
-                            given[row * width..][..width].iter().map(|x| f64::from(*x)).collect()
-                        }
-                        _ => {
-                            let from = self.weights[op.table as usize].row((index + op.offset) as usize);
-                            from.iter().map(|x| f64::from(*x) * f64::from(op.scale)).collect()
-                        }
-                    };
-                    self.set(&op.out, row, &x);
-                }
-            }
-            Operation::Norm(op) => {
-                let gain = self.vector(op.gain);
-                let bias = self.vector(op.bias);
-                for row in 0..self.rows(&op.x) {
-                    let mut x = self.get(&op.x, row);
-                    let width = x.len() / op.heads as usize;
-                    for (head, x) in x.chunks_mut(width).enumerate() {
-                        let n = width as f64;
-                        let mean = if op.kind == NormKind::LAYER { x.iter().sum::<f64>() / n } else { 0.0 };
-                        let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
-                        for (i, x) in x.iter_mut().enumerate() {
-                            // Gains and biases are those of one head, or of all.
-                            let at = head * width + i;
-                            let gain = gain.as_ref().map_or(1.0, |gain| gain[at % gain.len()]);
-                            let bias = bias.as_ref().map_or(0.0, |bias| bias[at % bias.len()]);
-                            *x = (*x - mean) / (variance + f64::from(op.epsilon)).sqrt();
-                            *x = *x * gain + bias;
-                        }
-                    }
-                    self.set(&op.out, row, &x);
-                }
-            }
-            Operation::Linear(op) => {
-                for row in 0..self.rows(&op.x) {
-                    let x = self.get(&op.x, row);
-                    let residual = op.residual.as_ref().map(|residual| self.get(residual, row));
-                    for part in &op.parts {
-                        let mut y =
-                            self.product(part.weight, part.first_row as usize, part.out.width as usize, &x);
-                        let bias = self.vector(part.bias);
-                        for (i, y) in y.iter_mut().enumerate() {
-                            *y += bias.as_ref().map_or(0.0, |bias| bias[i]);
-                            *y *= f64::from(op.scale);
-                            *y += residual.as_ref().map_or(0.0, |residual| residual[i]);
-                        }
-                        self.set(&part.out, row, &y);
-                    }
-                }
-            }
-            Operation::HeadLinear(op) => {
-                for row in 0..self.rows(&op.x) {
-                    let x = self.get(&op.x, row);
-                    let given = x.len() / op.heads as usize;
-                    let width = op.out.width as usize / op.heads as usize;
-                    let heads = x.chunks(given).enumerate();
-                    let y: Vec<f64> =
-                        heads.flat_map(|(head, x)| self.product(op.weight, head * width, width, x)).collect();
-                    self.set(&op.out, row, &y);
-                }
-            }
-            Operation::Activate(op) => {
-                for row in 0..self.rows(&op.gate) {
-                    let gate = self.get(&op.gate, row);
-                    let up = op.up.as_ref().map(|up| self.get(up, row));
-                    let alpha = f64::from(op.alpha);
-                    let limit = f64::from(op.limit);
-                    let y = gate.iter().enumerate().map(|(i, &x)| {
-                        let up = up.as_ref().map_or(1.0, |up| up[i]);
-                        up * match op.kind {
-                            Activation::SILU => x * sigmoid(x),
-                            Activation::GELU_ERF => x * 0.5 * (1.0 + erf(x / 2f64.sqrt())),
-                            Activation::GELU_TANH => {
-                                let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
-                                x * 0.5 * (1.0 + inner.tanh())
-                            }
-                            Activation::GELU_QUICK => x * sigmoid(1.702 * x),
-                            Activation::RELU => x.max(0.0),
-                            Activation::RELU_SQUARED => x.max(0.0).powi(2),
-                            Activation::SIGMOID => sigmoid(x),
-                            Activation::TANH => x.tanh(),
-                            _ => {
-                                let g = x.min(limit);
-                                return g * sigmoid(alpha * g) * (up.clamp(-limit, limit) + 1.0);
-                            }
-                        }
-                    });
-                    let y: Vec<f64> = y.collect();
-                    self.set(&op.out, row, &y);
-                }
-            }
-            Operation::Rope(op) => {
-                for row in 0..self.rows(&op.x) {
-                    let mut x = self.get(&op.x, row);
-                    let width = x.len() / op.heads as usize;
-                    let pairs = op.frequencies.len();
-                    for head in x.chunks_mut(width) {
-                        for (i, frequency) in op.frequencies.iter().enumerate() {
-                            let first = op.first as usize;
-                            let (a, b) = match op.style {
-                                RopeStyle::HALF => (first + i, first + i + pairs),
-                                _ => (first + 2 * i, first + 2 * i + 1),
-                            };
-                            let angle = f64::from(batch.positions()[row] as f32 * frequency);
-                            let (sin, cos) = angle.sin_cos();
-                            let m = f64::from(op.magnitude);
-                            (head[a], head[b]) =
-                                (m * (head[a] * cos - head[b] * sin), m * (head[b] * cos + head[a] * sin));
-                        }
-                    }
-                    self.set(&op.out, row, &x);
-                }
-            }
-            Operation::Append(op) => {
-                let state = self.cache(op.state)?;
-                for row in 0..self.rows(&op.key) {
-                    let key = cached(&self.get(&op.key, row), state.key as usize, state.dtype);
-                    let value = op.value.as_ref().map(|value| self.get(value, row)).unwrap_or_default();
-                    let value = cached(&value, state.value as usize, state.dtype);
-                    let positions = &mut self.states[op.state as usize][batch.sequences()[row] as usize];
-                    let position = batch.positions()[row] as usize;
-                    let next = positions.len();
-                    ensure(position == next, || format!("row {row} has position {position}, not {next}"))?;
-                    positions.push((key, value));
-                }
-            }
+            Operation::Embed(op) => self.embed(op, batch),
+            Operation::Norm(op) => self.norm(op),
+            Operation::Linear(op) => self.linear(op),
+            Operation::HeadLinear(op) => self.head_linear(op),
+            Operation::Activate(op) => self.activate(op),
+            Operation::Rope(op) => self.rope(op, batch),
+            Operation::Append(op) => self.append(op, batch)?,
             Operation::Attention(op) => self.attention(op, batch)?,
             Operation::Route(op) => self.route(op),
-            Operation::ExpertLinear(op) => {
-                for row in 0..self.rows(&op.x) {
-                    let x = self.get(&op.x, row);
-                    let route = self.get(&op.route, row);
-                    let used = op.used as usize;
-                    for part in &op.parts {
-                        let width = part.out.width as usize / used;
-                        let mut y = Vec::new();
-                        for (choice, expert) in route[..used].iter().enumerate() {
-                            let expert = *expert as usize;
-                            let x = if op.shared_input {
-                                &x[..]
-                            } else {
-                                &x[choice * x.len() / used..][..x.len() / used]
-                            };
-                            let stride = self.weights[part.weight as usize].rows / op.experts as usize;
-                            let first = expert * stride + part.first_row as usize;
-                            let product = self.product(part.weight, first, width, x);
-                            let bias = self.vector(part.bias);
-                            y.extend(product.iter().enumerate().map(|(i, y)| {
-                                y + bias.as_ref().map_or(0.0, |bias| bias[expert * width + i])
-                            }));
-                        }
-                        self.set(&part.out, row, &y);
-                    }
-                }
-            }
-            Operation::Combine(op) => {
-                for row in 0..self.rows(&op.x) {
-                    let x = self.get(&op.x, row);
-                    let route = self.get(&op.route, row);
-                    let width = op.out.width as usize;
-                    let mut y =
-                        op.residual.as_ref().map_or(vec![0.0; width], |residual| self.get(residual, row));
-                    for (x, weight) in x.chunks(width).zip(&route[op.used as usize..]) {
-                        y.iter_mut().zip(x).for_each(|(y, x)| *y += x * weight);
-                    }
-                    self.set(&op.out, row, &y);
-                }
-            }
-            Operation::Binary(op) => {
-                for row in 0..self.rows(&op.a) {
-                    let a = self.get(&op.a, row);
-                    let b = self.get(&op.b, row);
-                    let y = a.iter().enumerate().map(|(i, a)| {
-                        let b = if b.len() == 1 { b[0] } else { b[i] };
-                        match op.kind {
-                            BinaryKind::ADD => a + b,
-                            BinaryKind::MULTIPLY => a * b,
-                            _ => a - b,
-                        }
-                    });
-                    let y: Vec<f64> = y.collect();
-                    self.set(&op.out, row, &y);
-                }
-            }
-            Operation::Unary(op) => {
-                let a = f64::from(op.a);
-                let b = f64::from(op.b);
-                for row in 0..self.rows(&op.x) {
-                    let mut y = self.get(&op.x, row);
-                    for x in &mut y {
-                        *x = match op.kind {
-                            UnaryKind::AFFINE => a * *x + b,
-                            UnaryKind::SOFT_CAP => a * (*x / a).tanh(),
-                            UnaryKind::CLAMP => x.clamp(a, b),
-                            _ => sigmoid(*x),
-                        };
-                    }
-                    self.set(&op.out, row, &y);
-                }
-            }
-            Operation::Pool(op) => {
-                for output in 0..self.rows(&op.out) {
-                    let mut rows: Vec<usize> = (0..batch.ids().len()).collect();
-                    rows.retain(|row| sequences.get(output) == Some(&batch.sequences()[*row]));
-                    match op.kind {
-                        Pooling::OUTPUTS => rows = vec![batch.outputs()[output] as usize],
-                        Pooling::FIRST => rows.truncate(1),
-                        Pooling::LAST => drop(rows.drain(..rows.len().saturating_sub(1))),
-                        _ => {}
-                    }
-                    let mut y = vec![0.0; op.x.width as usize];
-                    for row in &rows {
-                        y.iter_mut()
-                            .zip(self.get(&op.x, *row))
-                            .for_each(|(y, x)| *y += x / rows.len() as f64);
-                    }
-                    if op.normalize {
-                        let norm = y.iter().map(|y| y * y).sum::<f64>().sqrt();
-                        y.iter_mut().for_each(|y| *y /= norm);
-                    }
-                    self.set(&op.out, output, &y);
-                }
-            }
+            Operation::ExpertLinear(op) => self.expert_linear(op),
+            Operation::Combine(op) => self.combine(op),
+            Operation::Binary(op) => self.binary(op),
+            Operation::Unary(op) => self.unary(op),
+            Operation::Pool(op) => self.pool(op, batch, sequences),
             Operation::Sample(op) => {
                 self.logits = (0..self.rows(&op.logits)).map(|row| self.get(&op.logits, row)).collect();
             }
@@ -383,7 +164,240 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    fn attention(&mut self, op: &apr_sdk::Attention, batch: &Batch<'_>) -> Result<()> {
+    fn embed(&mut self, op: &Embed, batch: &Batch<'_>) {
+        for row in 0..self.rows(&op.out) {
+            let index = match op.index {
+                RowIndex::TOKEN => batch.ids()[row],
+                RowIndex::POSITION => batch.positions()[row],
+                _ => 0,
+            };
+            let width = op.out.width as usize;
+            let x: Vec<f64> = match (batch.rows(), op.index) {
+                (Some(given), RowIndex::TOKEN) => {
+                    given[row * width..][..width].iter().map(|x| f64::from(*x)).collect()
+                }
+                _ => {
+                    let from = self.weights[op.table as usize].row((index + op.offset) as usize);
+                    from.iter().map(|x| f64::from(*x) * f64::from(op.scale)).collect()
+                }
+            };
+            self.set(&op.out, row, &x);
+        }
+    }
+
+    fn norm(&mut self, op: &Norm) {
+        let gain = self.vector(op.gain);
+        let bias = self.vector(op.bias);
+        for row in 0..self.rows(&op.x) {
+            let mut x = self.get(&op.x, row);
+            let width = x.len() / op.heads as usize;
+            for (head, x) in x.chunks_mut(width).enumerate() {
+                let n = width as f64;
+                let mean = if op.kind == NormKind::LAYER { x.iter().sum::<f64>() / n } else { 0.0 };
+                let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+                for (i, x) in x.iter_mut().enumerate() {
+                    // Gains and biases are those of one head, or of all.
+                    let at = head * width + i;
+                    let gain = gain.as_ref().map_or(1.0, |gain| gain[at % gain.len()]);
+                    let bias = bias.as_ref().map_or(0.0, |bias| bias[at % bias.len()]);
+                    *x = (*x - mean) / (variance + f64::from(op.epsilon)).sqrt();
+                    *x = *x * gain + bias;
+                }
+            }
+            self.set(&op.out, row, &x);
+        }
+    }
+
+    fn linear(&mut self, op: &Linear) {
+        for row in 0..self.rows(&op.x) {
+            let x = self.get(&op.x, row);
+            let residual = op.residual.as_ref().map(|residual| self.get(residual, row));
+            for part in &op.parts {
+                let mut y = self.product(part.weight, part.first_row as usize, part.out.width as usize, &x);
+                let bias = self.vector(part.bias);
+                for (i, y) in y.iter_mut().enumerate() {
+                    *y += bias.as_ref().map_or(0.0, |bias| bias[i]);
+                    *y *= f64::from(op.scale);
+                    *y += residual.as_ref().map_or(0.0, |residual| residual[i]);
+                }
+                self.set(&part.out, row, &y);
+            }
+        }
+    }
+
+    fn head_linear(&mut self, op: &HeadLinear) {
+        for row in 0..self.rows(&op.x) {
+            let x = self.get(&op.x, row);
+            let given = x.len() / op.heads as usize;
+            let width = op.out.width as usize / op.heads as usize;
+            let heads = x.chunks(given).enumerate();
+            let y: Vec<f64> =
+                heads.flat_map(|(head, x)| self.product(op.weight, head * width, width, x)).collect();
+            self.set(&op.out, row, &y);
+        }
+    }
+
+    fn activate(&mut self, op: &Activate) {
+        for row in 0..self.rows(&op.gate) {
+            let gate = self.get(&op.gate, row);
+            let up = op.up.as_ref().map(|up| self.get(up, row));
+            let alpha = f64::from(op.alpha);
+            let limit = f64::from(op.limit);
+            let y = gate.iter().enumerate().map(|(i, &x)| {
+                let up = up.as_ref().map_or(1.0, |up| up[i]);
+                up * match op.kind {
+                    Activation::SILU => x * sigmoid(x),
+                    Activation::GELU_ERF => x * 0.5 * (1.0 + erf(x / 2f64.sqrt())),
+                    Activation::GELU_TANH => {
+                        let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+                        x * 0.5 * (1.0 + inner.tanh())
+                    }
+                    Activation::GELU_QUICK => x * sigmoid(1.702 * x),
+                    Activation::RELU => x.max(0.0),
+                    Activation::RELU_SQUARED => x.max(0.0).powi(2),
+                    Activation::SIGMOID => sigmoid(x),
+                    Activation::TANH => x.tanh(),
+                    _ => {
+                        let g = x.min(limit);
+                        return g * sigmoid(alpha * g) * (up.clamp(-limit, limit) + 1.0);
+                    }
+                }
+            });
+            let y: Vec<f64> = y.collect();
+            self.set(&op.out, row, &y);
+        }
+    }
+
+    fn rope(&mut self, op: &Rope, batch: &Batch<'_>) {
+        for row in 0..self.rows(&op.x) {
+            let mut x = self.get(&op.x, row);
+            let width = x.len() / op.heads as usize;
+            let pairs = op.frequencies.len();
+            for head in x.chunks_mut(width) {
+                for (i, frequency) in op.frequencies.iter().enumerate() {
+                    let first = op.first as usize;
+                    let (a, b) = match op.style {
+                        RopeStyle::HALF => (first + i, first + i + pairs),
+                        _ => (first + 2 * i, first + 2 * i + 1),
+                    };
+                    let angle = f64::from(batch.positions()[row] as f32 * frequency);
+                    let (sin, cos) = angle.sin_cos();
+                    let m = f64::from(op.magnitude);
+                    (head[a], head[b]) =
+                        (m * (head[a] * cos - head[b] * sin), m * (head[b] * cos + head[a] * sin));
+                }
+            }
+            self.set(&op.out, row, &x);
+        }
+    }
+
+    fn append(&mut self, op: &Append, batch: &Batch<'_>) -> Result<()> {
+        let state = self.cache(op.state)?;
+        for row in 0..self.rows(&op.key) {
+            let key = cached(&self.get(&op.key, row), state.key as usize, state.dtype);
+            let value = op.value.as_ref().map(|value| self.get(value, row)).unwrap_or_default();
+            let value = cached(&value, state.value as usize, state.dtype);
+            let positions = &mut self.states[op.state as usize][batch.sequences()[row] as usize];
+            let position = batch.positions()[row] as usize;
+            let next = positions.len();
+            ensure(position == next, || format!("row {row} has position {position}, not {next}"))?;
+            positions.push((key, value));
+        }
+        Ok(())
+    }
+
+    fn expert_linear(&mut self, op: &ExpertLinear) {
+        for row in 0..self.rows(&op.x) {
+            let x = self.get(&op.x, row);
+            let route = self.get(&op.route, row);
+            let used = op.used as usize;
+            for part in &op.parts {
+                let width = part.out.width as usize / used;
+                let mut y = Vec::new();
+                for (choice, expert) in route[..used].iter().enumerate() {
+                    let expert = *expert as usize;
+                    let given = x.len() / used;
+                    let x = if op.shared_input { &x[..] } else { &x[choice * given..][..given] };
+                    let stride = self.weights[part.weight as usize].rows / op.experts as usize;
+                    let first = expert * stride + part.first_row as usize;
+                    let bias = self.vector(part.bias);
+                    for (i, product) in self.product(part.weight, first, width, x).iter().enumerate() {
+                        y.push(product + bias.as_ref().map_or(0.0, |bias| bias[expert * width + i]));
+                    }
+                }
+                self.set(&part.out, row, &y);
+            }
+        }
+    }
+
+    fn combine(&mut self, op: &Combine) {
+        for row in 0..self.rows(&op.x) {
+            let x = self.get(&op.x, row);
+            let route = self.get(&op.route, row);
+            let width = op.out.width as usize;
+            let mut y = op.residual.as_ref().map_or(vec![0.0; width], |residual| self.get(residual, row));
+            for (x, weight) in x.chunks(width).zip(&route[op.used as usize..]) {
+                y.iter_mut().zip(x).for_each(|(y, x)| *y += x * weight);
+            }
+            self.set(&op.out, row, &y);
+        }
+    }
+
+    fn binary(&mut self, op: &Binary) {
+        for row in 0..self.rows(&op.a) {
+            let mut y = self.get(&op.a, row);
+            let b = self.get(&op.b, row);
+            for (y, b) in y.iter_mut().zip(b.iter().cycle()) {
+                match op.kind {
+                    BinaryKind::ADD => *y += b,
+                    BinaryKind::MULTIPLY => *y *= b,
+                    _ => *y -= b,
+                }
+            }
+            self.set(&op.out, row, &y);
+        }
+    }
+
+    fn unary(&mut self, op: &Unary) {
+        let a = f64::from(op.a);
+        let b = f64::from(op.b);
+        for row in 0..self.rows(&op.x) {
+            let mut y = self.get(&op.x, row);
+            for x in &mut y {
+                *x = match op.kind {
+                    UnaryKind::AFFINE => a * *x + b,
+                    UnaryKind::SOFT_CAP => a * (*x / a).tanh(),
+                    UnaryKind::CLAMP => x.clamp(a, b),
+                    _ => sigmoid(*x),
+                };
+            }
+            self.set(&op.out, row, &y);
+        }
+    }
+
+    fn pool(&mut self, op: &Pool, batch: &Batch<'_>, sequences: &[u32]) {
+        for output in 0..self.rows(&op.out) {
+            let mut rows: Vec<usize> = (0..batch.ids().len()).collect();
+            rows.retain(|row| sequences.get(output) == Some(&batch.sequences()[*row]));
+            match op.kind {
+                Pooling::OUTPUTS => rows = vec![batch.outputs()[output] as usize],
+                Pooling::FIRST => rows.truncate(1),
+                Pooling::LAST => drop(rows.drain(..rows.len().saturating_sub(1))),
+                _ => {}
+            }
+            let mut y = vec![0.0; op.x.width as usize];
+            for row in &rows {
+                y.iter_mut().zip(self.get(&op.x, *row)).for_each(|(y, x)| *y += x / rows.len() as f64);
+            }
+            if op.normalize {
+                let norm = y.iter().map(|y| y * y).sum::<f64>().sqrt();
+                y.iter_mut().for_each(|y| *y /= norm);
+            }
+            self.set(&op.out, output, &y);
+        }
+    }
+
+    fn attention(&mut self, op: &Attention, batch: &Batch<'_>) -> Result<()> {
         let state = self.cache(op.state)?;
         let key = state.key as usize;
         let value = state.value as usize;
@@ -434,9 +448,9 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    fn route(&mut self, op: &apr_sdk::Route) {
+    fn route(&mut self, op: &Route) {
         let bias = self.vector(op.bias);
-        for row in 0..self.values[op.scores.value as usize].len() {
+        for row in 0..self.rows(&op.scores) {
             let mut weights = self.get(&op.scores, row);
             match op.score {
                 ExpertScore::SOFTMAX => softmax(&mut weights),
@@ -450,15 +464,12 @@ impl<'a> Interpreter<'a> {
             if op.groups_used > 0 {
                 let size = by.len() / op.groups as usize;
                 let taken = if op.score == ExpertScore::SIGMOID { 2 } else { 1 };
-                let mut quality: Vec<(f64, usize)> = by
-                    .chunks(size)
-                    .map(|group| {
-                        let mut group = group.to_vec();
-                        group.sort_by(|a, b| b.total_cmp(a));
-                        group.iter().take(taken).sum::<f64>()
-                    })
-                    .zip(0..)
-                    .collect();
+                let mut quality: Vec<(f64, usize)> = Vec::new();
+                for (number, group) in by.chunks(size).enumerate() {
+                    let mut group = group.to_vec();
+                    group.sort_by(|a, b| b.total_cmp(a));
+                    quality.push((group.iter().take(taken).sum(), number));
+                }
                 quality.sort_by(|a, b| b.0.total_cmp(&a.0));
                 for (_, group) in &quality[op.groups_used as usize..] {
                     by[group * size..(group + 1) * size].fill(f64::NEG_INFINITY);

@@ -1,7 +1,7 @@
 //! Loads a model for running: translated into the form that its table computes in, quantized if asked, prepared by
 //! a backend, and compiled.
 
-use super::backend::{Backend, choose};
+use super::backend::{Backend, Chosen, choose};
 use super::facts::{Facts, Found, cache_bytes, step_bytes};
 use super::file_watch::Watched;
 use super::images::{Images, Place};
@@ -22,11 +22,11 @@ use apr_engine::types::quantize::TypeChooser;
 use apr_inference::program::{Built, Output, Request, TensorShape, WeightOf, build};
 use apr_inference::runner::{Parts, Runner};
 use apr_sdk::{
-    Architecture, Bytes, DType, Device, Error, ImageSpec, Mask, MatrixSpec, Options, Pooling, Result, Rows,
-    SessionLimits, Weight,
+    Architecture, Bytes, DType, Device, Error, ImageSpec, Mask, MatrixSpec, Memory, Options, Pooling, Result,
+    Rows, SessionLimits, Weight,
 };
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Positions that a context has unless the user says otherwise, if the model was trained for at least so many.
@@ -141,34 +141,19 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     model.warnings.extend(long_factors(&decoder, context));
     let built = model.build(&decoder, options, context)?;
     let specs = model.matrices(&built)?;
-    let types: Vec<DType> = specs.iter().map(MatrixSpec::dtype).collect();
-    let chosen = choose(&host.registry, &options.backend, options.device, &built.program, &types)?;
-    let given = host.registry.kernel_options(&chosen.id, &options.options)?;
-    let device = chosen.kernel.open(chosen.device, &given)?;
-    let images: Vec<ImageSpec> = specs.iter().map(|spec| device.image(spec)).collect::<Result<_>>()?;
-    let image_bytes = images.iter().fold(0u64, |all, image| all.saturating_add(image.bytes));
-    let cache_bytes = cache_bytes(&built, context).saturating_mul(options.sequences.into());
-    let own = Some(device.memory()?).filter(|memory| memory.total > 0);
-    let place = if own.is_some() { memory::Place::Device } else { memory::Place::Host };
+    let seat = Seat::new(host, options, &built, &specs)?;
     let step = rows_of_a_step(&built, options, context);
-    // A text that takes more is not known yet.
-    let needs = Needs { weights: image_bytes, caches: cache_bytes, step: step_bytes(&built, step.min(ROWS)) };
-    memory::check(needs, place, own.map(|memory| memory.free).or_else(memory::available))?;
-    if own.is_some() && options.keep_images.is_some() {
-        let text = "--cache-image changes nothing: this device keeps prepared weights in memory of its own";
-        model.warnings.push(text.to_owned());
-    }
-    let memory = match &options.keep_images {
-        _ if own.is_some() => Images::none()?,
-        Some(folder) => {
-            let key = key(opened, &model.tensors, &built, &host.registry, &chosen.id, &images)?;
-            Images::kept(folder, &key, &images, host.crew.as_ref(), &mut model.warnings)?
-        }
-        None => Images::new(&images)?,
+    let needs = Needs {
+        weights: seat.images.iter().fold(0u64, |all, image| all.saturating_add(image.bytes)),
+        caches: cache_bytes(&built, context).saturating_mul(options.sequences.into()),
+        // A text that takes more is not known yet.
+        step: step_bytes(&built, step.min(ROWS)),
     };
-    let (weights, kept, watch) = model.prepare(&built, &specs, device.as_ref(), memory)?;
+    seat.check_room(needs)?;
+    let images = seat.images(&mut model, &built, options.keep_images.as_deref())?;
+    let (weights, kept, watch) = model.prepare(&built, &specs, seat.device.as_ref(), images)?;
     let limits = SessionLimits::new(step, options.sequences, context);
-    let session = device.compile(&built.program.to_bytes()?, &weights, &limits)?;
+    let session = seat.device.compile(&built.program.to_bytes()?, &weights, &limits)?;
     let team = Team::new(options.threads, Arc::clone(&host.cancel));
     let width =
         usize::try_from(built.output).ok().and_then(|n| built.program.values.get(n)).map_or(0, |v| v.width);
@@ -188,17 +173,62 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let Translated { warnings, notes, .. } = model;
     let suggested = Suggested::of(opened.model.model_card.as_ref().and_then(|card| card.inline()));
     let found = Found {
-        image_bytes,
-        cache_bytes,
-        own_memory: own.is_some(),
+        image_bytes: needs.weights,
+        cache_bytes: needs.caches,
+        own_memory: seat.memory.is_some(),
         images_were_kept: kept,
         threads,
         suggested,
         warnings,
         notes,
     };
-    let facts = Facts::new(&decoder, &built, &specs, chosen, found);
+    let facts = Facts::new(&decoder, &built, &specs, seat.chosen, found);
     Ok(Loaded { runner, built, facts })
+}
+
+/// The device that runs a program, and the images of weights that it takes.
+struct Seat {
+    chosen: Chosen,
+    device: Box<dyn Device>,
+    images: Vec<ImageSpec>,
+    /// The device's own memory, if it has some.
+    memory: Option<Memory>,
+}
+
+impl Seat {
+    fn new(host: &Host, options: &LoadOptions, built: &Built, specs: &[MatrixSpec]) -> Result<Seat> {
+        let types: Vec<DType> = specs.iter().map(MatrixSpec::dtype).collect();
+        let chosen = choose(&host.registry, &options.backend, options.device, &built.program, &types)?;
+        let given = host.registry.kernel_options(&chosen.id, &options.options)?;
+        let device = chosen.kernel.open(chosen.device, &given)?;
+        let images = specs.iter().map(|spec| device.image(spec)).collect::<Result<_>>()?;
+        let memory = Some(device.memory()?).filter(|memory| memory.total > 0);
+        Ok(Seat { chosen, device, images, memory })
+    }
+
+    /// Fails if what is needed does not fit.
+    fn check_room(&self, needs: Needs) -> Result<()> {
+        match &self.memory {
+            Some(own) => memory::check(needs, memory::Place::Device, Some(own.free)),
+            None => memory::check(needs, memory::Place::Host, memory::available()),
+        }
+    }
+
+    /// Memory for the images, or those that `folder` keeps.
+    fn images(&self, model: &mut Translated<'_>, built: &Built, folder: Option<&Path>) -> Result<Images> {
+        if self.memory.is_some() {
+            if folder.is_some() {
+                let text =
+                    "--cache-image changes nothing: this device keeps prepared weights in memory of its own";
+                model.warnings.push(text.to_owned());
+            }
+            return Images::none();
+        }
+        let Some(folder) = folder else { return Images::new(&self.images) };
+        let host = model.host;
+        let key = key(model.opened, &model.tensors, built, &host.registry, &self.chosen.id, &self.images)?;
+        Images::kept(folder, &key, &self.images, host.crew.as_ref(), &mut model.warnings)
+    }
 }
 
 /// Returns whether each token sees all others, so that all must be there at once.

@@ -115,12 +115,7 @@ pub struct Benched {
 /// InvalidArgument if there is nothing to measure, or the context has no room for it; what loading and computing raised.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     only_a_path(&args.file)?;
-    let answers = args.answers.iter().flat_map(|tokens| {
-        let together = args.together.iter().map(|sequences| Kind::Together(*sequences, *tokens));
-        std::iter::once(Kind::Answer(*tokens)).chain(together)
-    });
-    let kinds = args.prompts.iter().map(|tokens| Kind::Prompt(*tokens)).chain(answers);
-    let kinds: Vec<Kind> = kinds.filter(|kind| kind.tokens() > 0 && kind.sequences() > 0).collect();
+    let kinds = kinds(args);
     let Some(longest) = kinds.iter().map(|kind| kind.tokens()).max() else {
         return Err(
             Error::invalid_argument("there is nothing to measure").hint("give a number of tokens above 0")
@@ -185,6 +180,17 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         warnings: facts.warnings,
         printed: picture.filter(|_| is_printed),
     }))
+}
+
+/// The tests to run: prompts, and answers alone and together.
+fn kinds(args: &Args) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = args.prompts.iter().map(|tokens| Kind::Prompt(*tokens)).collect();
+    for tokens in &args.answers {
+        kinds.push(Kind::Answer(*tokens));
+        kinds.extend(args.together.iter().map(|sequences| Kind::Together(*sequences, *tokens)));
+    }
+    kinds.retain(|kind| kind.tokens() > 0 && kind.sequences() > 0);
+    kinds
 }
 
 impl Report for Benched {

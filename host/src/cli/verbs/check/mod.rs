@@ -102,12 +102,7 @@ fn parse_bound(text: &str) -> std::result::Result<f64, String> {
 /// InvalidArgument for fewer than two tokens, or if both sides are the same; what loading and computing raised.
 pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     only_a_path(&args.file)?;
-    let text = match (&args.prompt, &args.prompt_file) {
-        (Some(text), _) => Some(text.clone()),
-        (None, Some(file)) if file == "-" => Some(read(&Text::Stdin)?),
-        (None, Some(file)) => Some(read(&Text::File(file.clone()))?),
-        (None, None) => None,
-    };
+    let text = text_of(args)?;
     let host = context.host();
     let progress = context.settings.text("defaults.progress");
     let spinner = Spinner::showing("loading the model", progress, &context.terminal);
@@ -151,6 +146,16 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     }
     let limits = verdict::Limits { bound, divergence: args.max_divergence };
     Ok(Checked::new([&tested.facts, &against.facts], forms, limits, has_text, warnings))
+}
+
+/// The text whose tokens are compared, if one is given.
+fn text_of(args: &Args) -> Result<Option<String>> {
+    match (&args.prompt, &args.prompt_file) {
+        (Some(text), _) => Ok(Some(text.clone())),
+        (None, Some(file)) if file == "-" => read(&Text::Stdin).map(Some),
+        (None, Some(file)) => read(&Text::File(file.clone())).map(Some),
+        (None, None) => Ok(None),
+    }
 }
 
 fn side(loaded: &mut Loaded) -> Side<'_> {

@@ -79,12 +79,16 @@ fn chart(frame: &mut Frame<'_>, area: Rect, histogram: &Histogram, theme: Theme)
     });
     let group = BarGroup::default().bars(&drawn.collect::<Vec<_>>());
     let widget = BarChart::default().data(group).bar_width(bar_width).bar_gap(0).max(tallest);
-    let span = (n * bar_width).min(area.width);
-    let each = if n == 1 { area.width } else { span.saturating_sub(1) / 2 };
-    let low = number(first.from, each);
-    let high = number(last.to, each);
-    let span = usize::from(span).saturating_sub(low.len());
-    let axis = if bins.len() == 1 { low } else { format!("{low}{high:>span$}") };
+    let axis = match n {
+        1 => number(first.from, area.width),
+        _ => {
+            let span = (n * bar_width).min(area.width);
+            let low = number(first.from, span.saturating_sub(1) / 2);
+            let high = number(last.to, span.saturating_sub(1) / 2);
+            let rest = usize::from(span).saturating_sub(low.len());
+            format!("{low}{high:>rest$}")
+        }
+    };
     frame.render_widget(Line::raw(format!("tallest bar: {}", show_count(most.into()))), head);
     frame.render_widget(widget, bars);
     frame.render_widget(Line::raw(axis), foot);

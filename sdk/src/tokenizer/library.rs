@@ -107,7 +107,7 @@ fn model(tokenizer: &Tokenizer) -> Json {
                 "fuse_unk": tokenizer.fuse_unk,
                 "byte_fallback": tokenizer.byte_fallback,
                 "ignore_merges": tokenizer.ignore_merges,
-                "vocab": vocabulary(tokenizer, &outside),
+                "vocab": vocabulary(tokenizer),
                 "merges": merges,
             })
         }

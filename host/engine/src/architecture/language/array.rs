@@ -83,12 +83,8 @@ impl Array {
     /// # Errors
     /// InvalidArgument if their other axes differ, or there are no arrays.
     pub fn join(axis: usize, parts: Vec<Array>) -> Result<Array> {
-        let rest = |array: &Array| {
-            let mut shape = array.shape();
-            (axis < shape.len()).then(|| shape.remove(axis)).map(|_| shape)
-        };
-        let first = parts.first().and_then(rest);
-        if first.is_none() || parts.iter().any(|part| rest(part) != first) {
+        let first = parts.first().and_then(|part| part.shape_without(axis));
+        if first.is_none() || parts.iter().any(|part| part.shape_without(axis) != first) {
             let shapes: Vec<_> = parts.iter().map(Array::shape).collect();
             return Err(Error::invalid_argument(format!("{shapes:?} cannot be joined along axis {axis}")));
         }
@@ -111,6 +107,16 @@ impl Array {
             }
             Array::Flat { shape, .. } => shape.clone(),
         }
+    }
+
+    /// The shape without an axis; `None` if there is no such axis.
+    fn shape_without(&self, axis: usize) -> Option<Vec<u64>> {
+        let mut shape = self.shape();
+        if axis >= shape.len() {
+            return None;
+        }
+        shape.remove(axis);
+        Some(shape)
     }
 
     /// Permutes the axes: axis `n` of the result is axis `order[n]`.
@@ -159,10 +165,12 @@ impl Array {
                 Ok(Array::Leaf { tensor: *tensor, start, axes, change: *change })
             }
             Array::Joined { axis: along, parts } if *along == axis => {
-                let (mut begin, mut inside) = (0, Vec::new());
+                let mut begin = 0;
+                let mut inside = Vec::new();
                 for part in parts {
                     let end = begin + part.shape()[axis];
-                    let (first, last) = (from.max(begin), to.min(end));
+                    let first = from.max(begin);
+                    let last = to.min(end);
                     if first < last {
                         inside.push(part.slice(axis, first - begin, last - begin)?);
                     }
@@ -204,13 +212,13 @@ impl Array {
                     if sizes.iter().any(|size| size % rows != 0) {
                         return self.flat(shape);
                     }
-                    let one = |(part, size): (&Array, &u64)| {
+                    let mut reshaped = Vec::with_capacity(parts.len());
+                    for (part, size) in parts.iter().zip(sizes) {
                         let mut shape = shape.to_vec();
                         shape[new_axis] = size / rows;
-                        part.reshape(&shape)
-                    };
-                    let parts = parts.iter().zip(&sizes).map(one).collect::<Result<_>>()?;
-                    Ok(Array::Joined { axis: new_axis, parts })
+                        reshaped.push(part.reshape(&shape)?);
+                    }
+                    Ok(Array::Joined { axis: new_axis, parts: reshaped })
                 }
                 None => self.flat(shape),
             },
@@ -233,8 +241,11 @@ impl Array {
                 parts: parts.iter().map(|part| part.changed(next)).collect::<Result<_>>()?,
             },
             Array::Flat { boxes, shape } => {
-                let one = |b: &Box_| Ok(Box_ { change: b.change.then(next)?, ..b.clone() });
-                Array::Flat { boxes: boxes.iter().map(one).collect::<Result<_>>()?, shape: shape.clone() }
+                let mut boxes = boxes.clone();
+                for one in &mut boxes {
+                    one.change = one.change.then(next)?;
+                }
+                Array::Flat { boxes, shape: shape.clone() }
             }
         })
     }
@@ -295,12 +306,8 @@ fn flat() -> Error {
 
 /// Adds a box; merges it with the previous one if they are consecutive in the source.
 fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
-    let plain = |b: &Box_| match b.dims[..] {
-        [(size, 1)] => Some(size),
-        _ => None,
-    };
-    if let (Some(last), Some(more)) = (into.last_mut(), plain(&one))
-        && let Some(len) = plain(last)
+    if let (Some(last), Some(more)) = (into.last_mut(), plain_len(&one))
+        && let Some(len) = plain_len(last)
         && last.tensor == one.tensor
         && last.change == one.change
         && (last.tensor.is_none() || last.start + len == one.start)
@@ -315,6 +322,14 @@ fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
     Ok(())
 }
 
+/// Number of units of a box whose units are consecutive.
+fn plain_len(one: &Box_) -> Option<u64> {
+    match one.dims[..] {
+        [(len, 1)] => Some(len),
+        _ => None,
+    }
+}
+
 /// Regroups the dimensions of `axes` to the sizes of `shape`; splits a dimension where a group ends inside
 /// it.
 fn regroup(axes: &[Vec<(u64, u64)>], shape: &[u64]) -> Option<Vec<Vec<(u64, u64)>>> {
@@ -322,7 +337,8 @@ fn regroup(axes: &[Vec<(u64, u64)>], shape: &[u64]) -> Option<Vec<Vec<(u64, u64)
     rest.reverse();
     let mut groups = Vec::with_capacity(shape.len());
     for &size in shape {
-        let (mut left, mut group) = (size, Vec::new());
+        let mut left = size;
+        let mut group = Vec::new();
         while left != 1 {
             let (have, stride) = rest.pop()?;
             if have != 0 && left % have == 0 {
@@ -390,7 +406,8 @@ mod tests {
 
     #[test]
     fn joined_parts_come_in_row_major_order_whatever_the_axis() {
-        let (a, b) = (Array::whole(0, &[2, 3]), Array::whole(1, &[2, 1]));
+        let a = Array::whole(0, &[2, 3]);
+        let b = Array::whole(1, &[2, 1]);
         let wide = Array::join(1, vec![a.clone(), b.clone()]).unwrap();
         assert_eq!(wide.shape(), [2, 4]);
         assert_eq!(units(&wide), [0, 1, 2, 1000, 3, 4, 5, 1001]);
@@ -402,8 +419,7 @@ mod tests {
         // A reshape that keeps no axis still keeps the order.
         assert_eq!(units(&wide.reshape(&[8]).unwrap()), units(&wide));
         // Along a third axis too: rows of both take turns.
-        let (c, d) = (Array::whole(0, &[2, 2, 2]), Array::whole(1, &[2, 2, 1]));
-        let deep = Array::join(2, vec![c, d]).unwrap();
+        let deep = Array::join(2, vec![Array::whole(0, &[2, 2, 2]), Array::whole(1, &[2, 2, 1])]).unwrap();
         assert_eq!(units(&deep), [0, 1, 1000, 2, 3, 1001, 4, 5, 1002, 6, 7, 1003]);
         // A stack is joined along a new first axis.
         let stacked =

@@ -39,12 +39,15 @@ pub fn truth(toml: &Toml, key: &str) -> Result<bool> {
 
 /// A list of strings; a single string counts as a list.
 pub fn list(toml: &Toml, key: &str) -> Result<Vec<String>> {
-    let text = |item: &Item| item.as_str().map(str::to_owned).ok_or_else(|| bad(&format!("`{key}`"), item));
-    match toml.get(key) {
-        None => Ok(Vec::new()),
-        Some(Item::Array(items)) => items.iter().map(text).collect(),
-        Some(one) => Ok(vec![text(one)?]),
-    }
+    let items = match toml.get(key) {
+        None => return Ok(Vec::new()),
+        Some(Item::Array(items)) => &items[..],
+        Some(item) => std::slice::from_ref(item),
+    };
+    let texts = items
+        .iter()
+        .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| bad(&format!("`{key}`"), item)));
+    texts.collect()
 }
 
 /// A list of tables.

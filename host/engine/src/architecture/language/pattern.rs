@@ -24,7 +24,9 @@ impl Pattern {
         let wrong =
             |what: &str| Error::invalid_argument(format!("the name pattern `{}` {what}", escape(text, 200)));
         let open = text.strip_suffix('*');
-        let (mut pieces, mut places, mut rest) = (Vec::new(), Vec::new(), open.unwrap_or(text));
+        let mut pieces = Vec::new();
+        let mut places = Vec::new();
+        let mut rest = open.unwrap_or(text);
         while let Some((before, after)) = rest.split_once('{') {
             let (place, behind) =
                 after.split_once('}').ok_or_else(|| wrong("has a `{` that does not close"))?;
@@ -78,13 +80,24 @@ impl Pattern {
 
     /// The name with `number_of(place)` at each place.
     pub fn name(&self, number_of: impl Fn(&str) -> u64) -> String {
+        let numbers: Vec<u64> = self.places.iter().map(|place| number_of(place)).collect();
+        self.numbered(&numbers)
+    }
+
+    /// The name with these numbers at its places, in order.
+    pub fn numbered(&self, numbers: &[u64]) -> String {
         let mut name = self.pieces[0].clone();
-        for (place, piece) in self.places.iter().zip(&self.pieces[1..]) {
-            name.push_str(&number_of(place).to_string());
+        for (number, piece) in numbers.iter().zip(&self.pieces[1..]) {
+            name.push_str(&number.to_string());
             name.push_str(piece);
         }
         name
     }
+}
+
+/// The number at a place among these; 0 at any other.
+pub fn number_in(numbers: &[(String, u64)]) -> impl Fn(&str) -> u64 {
+    |place: &str| numbers.iter().find(|(own, _)| own == place).map_or(0, |(_, number)| *number)
 }
 
 #[cfg(test)]

@@ -45,8 +45,8 @@ pub(super) fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>>
         }
         Node::Each(variable, n, of) => match evaluate(n, scope)? {
             Some(Scalar::Int(n)) if (0..=MOST_ITEMS).contains(&n) => {
-                let item = |i| item_of_list(of, &Local { variable, value: i, inner: scope });
-                let items: Option<Vec<Scalar>> = (0..n).map(item).collect::<Result<_>>()?;
+                let items = (0..n).map(|i| item_of_list(of, &Local { variable, value: i, inner: scope }));
+                let items: Option<Vec<Scalar>> = items.collect::<Result<_>>()?;
                 items.map(Scalar::List)
             }
             Some(other) => {
@@ -133,13 +133,12 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
     if function == Function::Length {
-        let length = match a {
-            Scalar::List(items) => items.len(),
-            Scalar::Text(text) => text.chars().count(),
+        return Ok(match a {
+            Scalar::List(items) => count(items.len()),
+            Scalar::Text(text) => count(text.chars().count()),
             // As in `list[i]`: one value stands for a list of it.
-            _ => 1,
-        };
-        return Ok(Scalar::Int(i64::try_from(length).unwrap_or(i64::MAX)));
+            _ => count(1),
+        });
     }
     if let Function::Largest | Function::Smallest = function {
         let Scalar::List(items) = a else { return Ok(a.clone()) };
@@ -150,16 +149,11 @@ fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
         return items.try_fold(first, |most, item| binary(operator, &most, &item));
     }
     let x = float(a).ok_or_else(|| Error::invalid_argument(format!("{a} is not a number")))?;
-    let whole = |x: f64| match x.abs() <= EXACT {
-        #[allow(clippy::cast_possible_truncation, reason = "whole, and at most 2^53")]
-        true => Ok(Scalar::Int(x as i64)),
-        false => Err(Error::invalid_argument(format!("{a} is too large"))),
-    };
     let value = match function {
-        Function::Floor => return whole(x.floor()),
-        Function::Ceiling => return whole(x.ceil()),
+        Function::Floor => return whole(x.floor(), a),
+        Function::Ceiling => return whole(x.ceil(), a),
         // As Python rounds: ties to even.
-        Function::Round => return whole(x.round_ties_even()),
+        Function::Round => return whole(x.round_ties_even(), a),
         Function::SquareRoot => x.sqrt(),
         Function::Logarithm => x.ln(),
         Function::Exponential | Function::Length | Function::Largest | Function::Smallest => x.exp(),
@@ -170,9 +164,21 @@ fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
     }
 }
 
+/// A whole float as an integer; it was rounded from `a`.
+fn whole(x: f64, a: &Scalar) -> Result<Scalar> {
+    match x.abs() <= EXACT {
+        #[allow(clippy::cast_possible_truncation, reason = "whole, and at most 2^53")]
+        true => Ok(Scalar::Int(x as i64)),
+        false => Err(Error::invalid_argument(format!("{a} is too large"))),
+    }
+}
+
+fn count(n: usize) -> Scalar {
+    Scalar::Int(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
 /// What operators on texts and lists give; `None` for those on numbers.
 fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>> {
-    let position = |n: usize| Scalar::Int(i64::try_from(n).unwrap_or(i64::MAX));
     Ok(Some(match (operator, a, b) {
         (Operator::Character, Scalar::Text(text), Scalar::Int(n)) => {
             let found = usize::try_from(*n).ok().and_then(|n| text.chars().nth(n));
@@ -181,13 +187,11 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
         }
         (Operator::Contains, Scalar::List(items), _) => Scalar::Bool(items.iter().any(|item| same(item, b))),
         (Operator::Contains, Scalar::Text(text), Scalar::Text(part)) => Scalar::Bool(text.contains(part)),
-        (Operator::Count, Scalar::List(items), _) => {
-            position(items.iter().filter(|item| same(item, b)).count())
-        }
-        (Operator::Count, Scalar::Text(text), Scalar::Text(part)) => position(text.matches(part).count()),
+        (Operator::Count, Scalar::List(items), _) => count(items.iter().filter(|item| same(item, b)).count()),
+        (Operator::Count, Scalar::Text(text), Scalar::Text(part)) => count(text.matches(part).count()),
         // Where it is not, its index is behind the last.
         (Operator::Index, Scalar::List(items), _) => {
-            position(items.iter().position(|item| same(item, b)).unwrap_or(items.len()))
+            count(items.iter().position(|item| same(item, b)).unwrap_or(items.len()))
         }
         (Operator::Join, Scalar::List(items), Scalar::Text(between)) => {
             let texts = items.iter().map(|item| match item {
@@ -197,12 +201,15 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
             Scalar::Text(texts.collect::<Vec<_>>().join(between))
         }
         (Operator::Numbers, Scalar::Text(text), Scalar::Text(between)) if !between.is_empty() => {
-            let number = |part: &str| {
-                let number = part.trim().parse().map(Scalar::Int);
-                number.map_err(|_| Error::invalid_argument(format!("{a} holds what is no whole number")))
-            };
-            let parts = text.split(between.as_str()).filter(|part| !part.trim().is_empty());
-            Scalar::List(parts.map(number).collect::<Result<_>>()?)
+            let mut numbers = Vec::new();
+            for part in text.split(between.as_str()).map(str::trim).filter(|part| !part.is_empty()) {
+                let number = part.parse::<i64>();
+                numbers
+                    .push(Scalar::Int(number.map_err(|_| {
+                        Error::invalid_argument(format!("{a} holds what is no whole number"))
+                    })?));
+            }
+            Scalar::List(numbers)
         }
         (
             Operator::Character
@@ -217,6 +224,10 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
         }
         _ => return Ok(None),
     }))
+}
+
+fn overflow() -> Error {
+    Error::invalid_argument("the numbers are too large")
 }
 
 fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
@@ -235,7 +246,6 @@ fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
     if let (Scalar::Int(a), Scalar::Int(b)) = (a, b)
         && operator != Power
     {
-        let overflow = || Error::invalid_argument("the numbers are too large");
         return Ok(match operator {
             Add => Scalar::Int(a.checked_add(*b).ok_or_else(overflow)?),
             Subtract => Scalar::Int(a.checked_sub(*b).ok_or_else(overflow)?),

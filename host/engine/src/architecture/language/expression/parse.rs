@@ -13,6 +13,11 @@ fn is_function(word: &str) -> bool {
         || Operator::named(word).is_some()
 }
 
+/// Whether a character may be in a name.
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '.'
+}
+
 /// Reads an expression from left to right.
 pub(super) struct Parser<'a> {
     text: &'a str,
@@ -69,8 +74,7 @@ impl<'a> Parser<'a> {
     fn takes_word(&mut self, word: &str) -> bool {
         self.space();
         let rest = &self.text[self.at..];
-        let goes_on = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        let takes = rest.strip_prefix(word).is_some_and(|behind| !behind.starts_with(goes_on));
+        let takes = rest.strip_prefix(word).is_some_and(|behind| !behind.starts_with(is_of_name));
         if takes {
             self.at += word.len();
         }
@@ -185,8 +189,7 @@ impl<'a> Parser<'a> {
         if rest.starts_with(|c: char| c.is_ascii_digit()) {
             return self.number();
         }
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        let word = &rest[..rest.find(|c| !fits(c)).unwrap_or(rest.len())];
+        let word = &rest[..rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())];
         if word.is_empty() {
             return Err(self.wrong("a name or a number"));
         }
@@ -275,8 +278,8 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Result<Node> {
         let rest = &self.text[self.at..];
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '.';
-        let word = &rest[..rest.find(|c| !fits(c)).unwrap_or(rest.len())];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+        let word = &rest[..end.unwrap_or(rest.len())];
         self.at += word.len();
         let int = word.parse().ok().map(Scalar::Int);
         let value = int.or_else(|| word.parse().ok().map(Scalar::Float));

@@ -66,13 +66,12 @@ impl Operation {
         };
         let axis =
             |text: &str| text.trim().parse::<usize>().map_err(|_| wrong("needs the number of an axis"));
-        let parse = |text: &&str| Expression::parse(text);
         Ok(match (name, &arguments[..]) {
             ("permute_rope", [heads]) => Operation::PermuteRope(Expression::parse(heads)?),
             ("transpose", []) => Operation::Transpose,
             ("add", [c]) => Operation::Add(c.trim().parse().map_err(|_| wrong("needs a number"))?),
             ("split", [at, sizes @ ..]) if sizes.len() > 1 => {
-                Operation::Split(axis(at)?, sizes.iter().map(parse).collect::<Result<_>>()?)
+                Operation::Split(axis(at)?, expressions(sizes)?)
             }
             ("permute", axes @ [_, ..]) => {
                 let axes: Vec<usize> = axes.iter().map(|at| axis(at)).collect::<Result<_>>()?;
@@ -96,7 +95,7 @@ impl Operation {
                 Operation::SliceRows(Expression::parse(from)?, Expression::parse(to)?)
             }
             ("pad_rows", [to]) => Operation::PadRows(Expression::parse(to)?),
-            ("as", shape @ [_, ..]) => Operation::As(shape.iter().map(parse).collect::<Result<_>>()?),
+            ("as", shape @ [_, ..]) => Operation::As(expressions(shape)?),
             _ => return Err(wrong("is unknown, or has other arguments")),
         })
     }
@@ -111,28 +110,21 @@ impl Operation {
             Some(Item::Array(items)) => items.iter().collect(),
             Some(one) => vec![one],
         };
-        let one = |item: &Item| match item {
+        let operations = items.into_iter().map(|item| match item {
             Item::String(text) => Operation::parse(text),
             Item::Table(toml) => Operation::parts(toml),
             other => Err(bad("an operation", other)),
-        };
-        items.into_iter().map(one).collect()
+        });
+        operations.collect()
     }
 
     fn parts(toml: &Toml) -> Result<Operation> {
-        let wrong = || {
-            Error::invalid_argument("work on parts needs `parts` (an axis), and as many `sizes` as `each`")
-        };
         if toml.keys().any(|key| !["parts", "join", "sizes", "each"].contains(&key.as_str())) {
-            return Err(wrong());
+            return Err(wrong_parts());
         }
-        let axis = |key: &str| {
-            toml.get(key)
-                .map(|axis| axis.as_integer().and_then(|axis| usize::try_from(axis).ok()).ok_or_else(wrong))
-                .transpose()
-        };
-        let (axis, join) = (axis("parts")?, axis("join")?);
-        let each = toml.get("each").and_then(Item::as_array).ok_or_else(wrong)?;
+        let axis = axis_of_parts(toml, "parts")?;
+        let join = axis_of_parts(toml, "join")?;
+        let each = toml.get("each").and_then(Item::as_array).ok_or_else(wrong_parts)?;
         let each: Vec<Vec<Operation>> =
             each.iter().map(|one| Operation::read(Some(one))).collect::<Result<_>>()?;
         let sizes: Vec<Expression> =
@@ -141,7 +133,7 @@ impl Operation {
             Some(axis) if sizes.len() == each.len() && sizes.len() > 1 => {
                 Ok(Operation::Parts(axis, join.unwrap_or(axis), sizes, each))
             }
-            _ => Err(wrong()),
+            _ => Err(wrong_parts()),
         }
     }
 
@@ -200,9 +192,25 @@ impl Operation {
     }
 }
 
+fn wrong_parts() -> Error {
+    Error::invalid_argument("work on parts needs `parts` (an axis), and as many `sizes` as `each`")
+}
+
+fn axis_of_parts(toml: &Toml, key: &str) -> Result<Option<usize>> {
+    let Some(axis) = toml.get(key) else { return Ok(None) };
+    let axis = axis.as_integer().and_then(|axis| usize::try_from(axis).ok());
+    axis.map(Some).ok_or_else(wrong_parts)
+}
+
+fn expressions(texts: &[&str]) -> Result<Vec<Expression>> {
+    texts.iter().map(|text| Expression::parse(text)).collect()
+}
+
 /// The arguments of a call, split at commas outside of parentheses.
 fn arguments(inside: &str) -> Result<Vec<&str>> {
-    let (mut depth, mut begin, mut out) = (0i32, 0, Vec::new());
+    let mut depth = 0i32;
+    let mut begin = 0;
+    let mut out = Vec::new();
     for (at, c) in inside.char_indices() {
         match c {
             '(' | '[' => depth += 1,

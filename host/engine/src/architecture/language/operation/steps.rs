@@ -36,15 +36,16 @@ impl View<'_> {
     /// Sizes along `axis` of `n` axes, in units.
     fn sizes(&self, sizes: &[Expression], axis: usize, n: usize) -> Result<Vec<u64>> {
         let divisor = if axis + 1 == n { self.block } else { 1 };
-        let size = |expression: &Expression| {
-            let size = expression.size(self.scope)?;
+        let mut units = Vec::with_capacity(sizes.len());
+        for size in sizes {
+            let size = size.size(self.scope)?;
             if size % divisor != 0 {
                 return Err(Error::unsupported(format!("{size} elements are not whole blocks of {divisor}"))
                     .hint("make it floats first: --dequantize f32"));
             }
-            Ok(size / divisor)
-        };
-        sizes.iter().map(size).collect()
+            units.push(size / divisor);
+        }
+        Ok(units)
     }
 
     fn shape(&self, shape: &[Expression]) -> Result<Vec<u64>> {
@@ -96,21 +97,17 @@ fn forward(operation: &Operation, items: &[Array], view: View<'_>) -> Result<Vec
             "make them floats in the format they have first (apr convert MODEL FLOATS --dequantize f32), then convert FLOATS",
         ));
     }
-    let each = |step: &dyn Fn(&Array) -> Result<Array>| items.iter().map(step).collect();
     match operation {
         Operation::PermuteRope(heads) => {
             let heads = heads.size(view.scope)?;
-            each(&|array| turn_rows(array, heads, true))
+            items.iter().map(|array| turn_rows(array, heads, true)).collect()
         }
-        Operation::Transpose => each(&transpose),
-        Operation::Permute(axes) => each(&|array| permuted(array, axes)),
-        Operation::Add(c) => each(&|array| array.changed(Change::adds(*c))),
-        Operation::NegExp => each(&|array| array.changed(Change::maps(Map::NegExp))),
-        Operation::Exp => each(&|array| array.changed(Change::maps(Map::Exp))),
-        Operation::Multiply(by, then) => {
-            let times = times(by, then.as_ref(), view, Map::Times)?;
-            each(&|array| array.changed(times))
-        }
+        Operation::Transpose => items.iter().map(transpose).collect(),
+        Operation::Permute(axes) => items.iter().map(|array| permuted(array, axes)).collect(),
+        Operation::Add(c) => changed(items, Change::adds(*c)),
+        Operation::NegExp => changed(items, Change::maps(Map::NegExp)),
+        Operation::Exp => changed(items, Change::maps(Map::Exp)),
+        Operation::Multiply(by, then) => changed(items, times(by, then.as_ref(), view, Map::Times)?),
         Operation::Parts(axis, join, sizes, operations) => {
             let one = alone(items, operation)?;
             let sizes = view.sizes(sizes, *axis, one.shape().len())?;
@@ -131,50 +128,50 @@ fn forward(operation: &Operation, items: &[Array], view: View<'_>) -> Result<Vec
             Ok(vec![Array::join(0, stacked)?])
         }
         Operation::Regroup(groups, queries) => {
-            let (groups, queries) = (groups.size(view.scope)?, queries.size(view.scope)?);
-            each(&|array| regroup(array, groups, queries))
+            let groups = groups.size(view.scope)?;
+            let queries = queries.size(view.scope)?;
+            items.iter().map(|array| regroup(array, groups, queries)).collect()
         }
         Operation::SliceRows(from, to) => {
-            let (from, to) = (from.size(view.scope)?, to.size(view.scope)?);
-            each(&|array| array.slice(0, from, to))
+            let from = from.size(view.scope)?;
+            let to = to.size(view.scope)?;
+            items.iter().map(|array| array.slice(0, from, to)).collect()
         }
         Operation::PadRows(to) => {
             let to = to.size(view.scope)?;
-            each(&|array| padded(array, 0, to))
+            items.iter().map(|array| padded(array, 0, to)).collect()
         }
         Operation::As(shape) => {
             let shape = view.shape(shape)?;
-            each(&|array| array.reshape(&shape))
+            items.iter().map(|array| array.reshape(&shape)).collect()
         }
     }
 }
 
 fn backward(operation: &Operation, items: &[Array], met: &[Vec<u64>], view: View<'_>) -> Result<Vec<Array>> {
-    let before = |n: usize| met.get(n).cloned().unwrap_or_default();
-    let each = |step: &dyn Fn(&Array) -> Result<Array>| items.iter().map(step).collect();
+    let before = met.first().map_or(&[][..], Vec::as_slice);
     match operation {
         Operation::PermuteRope(heads) => {
             let heads = heads.size(view.scope)?;
-            each(&|array| turn_rows(array, heads, false))
+            items.iter().map(|array| turn_rows(array, heads, false)).collect()
         }
         Operation::Transpose => forward(operation, items, view),
         Operation::Permute(axes) => {
             let mut back = vec![0; axes.len()];
-            axes.iter().enumerate().for_each(|(to, &from)| back[from] = to);
-            each(&|array| permuted(array, &back))
+            for (to, &from) in axes.iter().enumerate() {
+                back[from] = to;
+            }
+            items.iter().map(|array| permuted(array, &back)).collect()
         }
         Operation::Add(c) => forward(&Operation::Add(-c), items, view),
-        Operation::NegExp => each(&|array| array.changed(Change::maps(Map::LnNeg))),
-        Operation::Exp => each(&|array| array.changed(Change::maps(Map::Ln))),
-        Operation::Multiply(by, then) => {
-            let over = times(by, then.as_ref(), view, Map::Over)?;
-            each(&|array| array.changed(over))
-        }
+        Operation::NegExp => changed(items, Change::maps(Map::LnNeg)),
+        Operation::Exp => changed(items, Change::maps(Map::Ln)),
+        Operation::Multiply(by, then) => changed(items, times(by, then.as_ref(), view, Map::Over)?),
         Operation::Parts(axis, join, sizes, operations) => {
             let one = alone(items, operation)?;
-            let sizes = view.sizes(sizes, *axis, before(0).len())?;
+            let sizes = view.sizes(sizes, *axis, before.len())?;
             // Run forwards with empty arrays, to learn the shapes along the way.
-            let blank = cut(&Array::zeros(&before(0)), *axis, &sizes)?;
+            let blank = cut(&Array::zeros(before), *axis, &sizes)?;
             let mut ways = Vec::new();
             for (blank, operations) in blank.into_iter().zip(operations) {
                 ways.push(forwards(operations, vec![blank], view)?);
@@ -200,23 +197,25 @@ fn backward(operation: &Operation, items: &[Array], met: &[Vec<u64>], view: View
             pieces.iter().zip(met).map(|(array, shape)| array.reshape(shape)).collect()
         }
         Operation::Regroup(groups, queries) => {
-            let (groups, queries) = (groups.size(view.scope)?, queries.size(view.scope)?);
-            each(&|array| ungroup(array, groups, queries))
+            let groups = groups.size(view.scope)?;
+            let queries = queries.size(view.scope)?;
+            items.iter().map(|array| ungroup(array, groups, queries)).collect()
         }
         Operation::SliceRows(from, _) => {
             let from = from.size(view.scope)?;
-            let rows = before(0).first().copied().unwrap_or(0);
-            each(&|array| padded(array, from, rows))
+            let rows = before.first().copied().unwrap_or(0);
+            items.iter().map(|array| padded(array, from, rows)).collect()
         }
         Operation::PadRows(_) => {
-            let rows = before(0).first().copied().unwrap_or(0);
-            each(&|array| array.slice(0, 0, rows))
+            let rows = before.first().copied().unwrap_or(0);
+            items.iter().map(|array| array.slice(0, 0, rows)).collect()
         }
-        Operation::As(_) => {
-            let shape = before(0);
-            each(&|array| array.reshape(&shape))
-        }
+        Operation::As(_) => items.iter().map(|array| array.reshape(before)).collect(),
     }
+}
+
+fn changed(items: &[Array], change: Change) -> Result<Vec<Array>> {
+    items.iter().map(|array| array.changed(change)).collect()
 }
 
 fn alone<'a>(items: &'a [Array], operation: &Operation) -> Result<&'a Array> {
@@ -229,14 +228,16 @@ fn alone<'a>(items: &'a [Array], operation: &Operation) -> Result<&'a Array> {
 /// A number that `multiply` states, as an F32.
 #[allow(clippy::cast_possible_truncation, reason = "the product is one of F32 numbers")]
 fn factor(by: &Expression, view: View<'_>) -> Result<f32> {
-    let wrong = |what: String| Error::invalid_argument(format!("`multiply({by})` {what}"));
-    let undone = |x: &f32| x.is_finite() && *x != 0.0;
-    match by.value(view.scope)? {
-        Some(Scalar::Int(n)) if n != 0 => n.to_string().parse().map_err(|_| wrong("is no number".to_owned())),
-        Some(Scalar::Float(x)) if undone(&(x as f32)) => Ok(x as f32),
-        Some(other) => Err(wrong(format!("is {other}, which cannot be undone"))),
-        None => Err(wrong("asks for what the configuration does not state".to_owned())),
-    }
+    let what = match by.value(view.scope)? {
+        Some(Scalar::Int(n)) if n != 0 => match n.to_string().parse() {
+            Ok(factor) => return Ok(factor),
+            Err(_) => "is no number".to_owned(),
+        },
+        Some(Scalar::Float(x)) if (x as f32).is_finite() && x as f32 != 0.0 => return Ok(x as f32),
+        Some(other) => format!("is {other}, which cannot be undone"),
+        None => "asks for what the configuration does not state".to_owned(),
+    };
+    Err(Error::invalid_argument(format!("`multiply({by})` {what}")))
 }
 
 /// A multiplication by one number or two, or nothing: by 1, values keep their bits.
@@ -269,12 +270,12 @@ fn cut(array: &Array, axis: usize, sizes: &[u64]) -> Result<Vec<Array>> {
         return Err(Error::invalid_argument(message));
     }
     let mut from = 0;
-    let part = |size: &u64| {
-        let part = array.slice(axis, from, from + size);
+    let mut parts = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        parts.push(array.slice(axis, from, from + size)?);
         from += size;
-        part
-    };
-    sizes.iter().map(part).collect()
+    }
+    Ok(parts)
 }
 
 fn with_first(array: &Array) -> Result<Array> {
@@ -293,6 +294,11 @@ fn transpose(array: &Array) -> Result<Array> {
     array.permute(&order)
 }
 
+/// The shape with its rows divided into these sizes.
+fn with_rows(sizes: &[u64], shape: &[u64]) -> Vec<u64> {
+    [sizes, &shape[1..]].concat()
+}
+
 /// Rearranges the rows of each head from halves to neighbours, or back.
 fn turn_rows(array: &Array, heads: u64, to_neighbours: bool) -> Result<Array> {
     let shape = array.shape();
@@ -302,9 +308,7 @@ fn turn_rows(array: &Array, heads: u64, to_neighbours: bool) -> Result<Array> {
         return Err(Error::invalid_argument(message));
     }
     let half = rows / heads / 2;
-    let (a, b) = if to_neighbours { (2, half) } else { (half, 2) };
-    let mut seen = vec![heads, a, b];
-    seen.extend(&shape[1..]);
+    let seen = with_rows(&if to_neighbours { [heads, 2, half] } else { [heads, half, 2] }, &shape);
     let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..seen.len()).collect();
     array.reshape(&seen)?.permute(&order)?.reshape(&shape)
 }
@@ -312,36 +316,37 @@ fn turn_rows(array: &Array, heads: u64, to_neighbours: bool) -> Result<Array> {
 /// Rearranges rows of `[groups, queries + 2, d]` to all queries, keys, values.
 fn regroup(array: &Array, groups: u64, queries: u64) -> Result<Array> {
     let shape = array.shape();
-    let (rows, each) = (shape.first().copied().unwrap_or(0), queries + 2);
-    if groups == 0 || rows % (groups * each) != 0 {
-        let message = format!("{rows} rows are not {groups} groups of {queries} queries, a key and a value");
-        return Err(Error::invalid_argument(message));
+    let d = rows_of_head(&shape, groups, queries)?;
+    let seen = array.reshape(&with_rows(&[groups, queries + 2, d], &shape))?;
+    let mut parts = Vec::new();
+    for (from, n) in [(0, queries), (queries, 1), (queries + 1, 1)] {
+        let part = seen.slice(1, from, from + n)?;
+        parts.push(part.reshape(&with_rows(&[groups * n * d], &shape))?);
     }
-    let d = rows / (groups * each);
-    let seen: Vec<u64> = [groups, each, d].into_iter().chain(shape[1..].iter().copied()).collect();
-    let seen = array.reshape(&seen)?;
-    let part = |from: u64, to: u64| {
-        let part = seen.slice(1, from, to)?;
-        let rows = groups * (to - from) * d;
-        part.reshape(&[rows].into_iter().chain(shape[1..].iter().copied()).collect::<Vec<_>>())
-    };
-    Array::join(0, vec![part(0, queries)?, part(queries, queries + 1)?, part(queries + 1, each)?])
+    Array::join(0, parts)
 }
 
 /// Rearranges all queries, keys, values to rows of `[groups, queries + 2, d]`.
 fn ungroup(array: &Array, groups: u64, queries: u64) -> Result<Array> {
     let shape = array.shape();
-    let (rows, each) = (shape.first().copied().unwrap_or(0), queries + 2);
-    if groups == 0 || rows % (groups * each) != 0 {
+    let d = rows_of_head(&shape, groups, queries)?;
+    let mut parts = Vec::new();
+    for (from, n) in [(0, queries), (queries, 1), (queries + 1, 1)] {
+        let part = array.slice(0, from * groups * d, (from + n) * groups * d)?;
+        parts.push(part.reshape(&with_rows(&[groups, n, d], &shape))?);
+    }
+    Array::join(1, parts)?.reshape(&shape)
+}
+
+/// Number of rows of each of the heads in `groups` groups of queries, a key and a value.
+fn rows_of_head(shape: &[u64], groups: u64, queries: u64) -> Result<u64> {
+    let rows = shape.first().copied().unwrap_or(0);
+    let heads = groups * (queries + 2);
+    if heads == 0 || rows % heads != 0 {
         let message = format!("{rows} rows are not {groups} groups of {queries} queries, a key and a value");
         return Err(Error::invalid_argument(message));
     }
-    let d = rows / (groups * each);
-    let part = |from: u64, n: u64| {
-        let part = array.slice(0, from * groups * d, (from + n) * groups * d)?;
-        part.reshape(&[groups, n, d].into_iter().chain(shape[1..].iter().copied()).collect::<Vec<_>>())
-    };
-    Array::join(1, vec![part(0, queries)?, part(queries, 1)?, part(queries + 1, 1)?])?.reshape(&shape)
+    Ok(rows / heads)
 }
 
 /// The array with zeros before and after: `rows` in total, the array's beginning at `from`.
@@ -351,14 +356,13 @@ fn padded(array: &Array, from: u64, rows: u64) -> Result<Array> {
     let behind = rows.checked_sub(have).and_then(|n| n.checked_sub(from));
     let behind = behind
         .ok_or_else(|| Error::invalid_argument(format!("{have} rows do not fit {rows}, from row {from}")))?;
-    let zeros = |n: u64| Array::zeros(&[n].into_iter().chain(shape[1..].iter().copied()).collect::<Vec<_>>());
     let mut parts = Vec::new();
     if from > 0 {
-        parts.push(zeros(from));
+        parts.push(Array::zeros(&with_rows(&[from], &shape)));
     }
     parts.push(array.clone());
     if behind > 0 {
-        parts.push(zeros(behind));
+        parts.push(Array::zeros(&with_rows(&[behind], &shape)));
     }
     Array::join(0, parts)
 }

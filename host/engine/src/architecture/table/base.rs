@@ -2,7 +2,7 @@
 
 use apr_sdk::{Error, Result};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toml::{Table as Toml, Value as Item};
 
 /// The longest text of a table: thirty times that of the largest here.
@@ -32,13 +32,16 @@ impl<F: Fn(&str) -> Result<String>> Bases<F> {
     }
 
     fn whole(&self, id: &str, depth: u32) -> Result<Arc<Toml>> {
-        let known = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(whole) = known().get(id) {
+        if let Some(whole) = self.known().get(id) {
             return Ok(Arc::clone(whole));
         }
         let whole = Arc::new(with_base(&self.text(id)?, self, depth)?);
-        known().insert(id.to_owned(), Arc::clone(&whole));
+        self.known().insert(id.to_owned(), Arc::clone(&whole));
         Ok(whole)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Toml>>> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,7 +53,8 @@ pub fn check_len(text: &str) -> Result<()> {
     if text.len() <= LONGEST {
         return Ok(());
     }
-    let (has, most) = (text.len(), LONGEST);
+    let has = text.len();
+    let most = LONGEST;
     Err(Error::limit(format!("an architecture table has {has} bytes, of which at most {most} are read")))
 }
 
@@ -104,13 +108,13 @@ fn remove_keys(whole: &mut Toml, over: &mut Toml) {
         let Some(Item::Array(keys)) = have.get_mut(id).and_then(|dialect| dialect.get_mut("key")) else {
             continue;
         };
-        let is_gone = |key: &str| {
-            gone.iter().filter_map(Item::as_str).any(|gone| match gone.strip_suffix('*') {
+        keys.retain(|entry| {
+            let Some(key) = entry.get("key").and_then(Item::as_str) else { return true };
+            !gone.iter().filter_map(Item::as_str).any(|gone| match gone.strip_suffix('*') {
                 Some(start) => key.starts_with(start),
                 None => key == gone,
             })
-        };
-        keys.retain(|entry| !entry.get("key").and_then(Item::as_str).is_some_and(is_gone));
+        });
     }
 }
 
@@ -121,22 +125,8 @@ fn merge(under: &mut Toml, over: Toml) {
         match (under.get_mut(&key), value) {
             (Some(Item::Table(have)), Item::Table(more)) => merge(have, more),
             (Some(Item::Array(have)), Item::Array(more)) if ["tensor", "key"].contains(&key.as_str()) => {
-                let identity = |item: &Item| {
-                    let names: &[&str] = if key == "key" { &["key"] } else { &["name", "names"] };
-                    names.iter().find_map(|name| item.get(name)).cloned()
-                };
-                // Only the base's are replaced: several layouts of one tensor are several rules of its name.
-                let mut own = Vec::new();
-                for item in more {
-                    let is_base =
-                        |(n, old): &(usize, &Item)| !own.contains(n) && identity(old) == identity(&item);
-                    let place = have.iter().enumerate().find(is_base).map_or(have.len(), |(n, _)| n);
-                    own.push(place);
-                    match have.get_mut(place) {
-                        Some(old) => *old = item,
-                        None => have.push(item),
-                    }
-                }
+                let names: &[&str] = if key == "key" { &["key"] } else { &["name", "names"] };
+                replace_named(have, more, names);
                 // An empty value removes a key of the base.
                 have.retain(|item| item.get("value").and_then(Item::as_str) != Some(""));
             }
@@ -157,6 +147,29 @@ fn merge(under: &mut Toml, over: Toml) {
             }
         }
     }
+}
+
+/// Puts each item in the place of the base's that has the same value at the first of `names` that it has, or behind all.
+fn replace_named(have: &mut Vec<Item>, more: Vec<Item>, names: &[&str]) {
+    // Only the base's are replaced: several layouts of one tensor are several rules of its name.
+    let mut own = Vec::new();
+    for item in more {
+        let name = name_of(&item, names);
+        let place = have
+            .iter()
+            .enumerate()
+            .position(|(n, old)| !own.contains(&n) && name_of(old, names) == name)
+            .unwrap_or(have.len());
+        own.push(place);
+        match have.get_mut(place) {
+            Some(old) => *old = item,
+            None => have.push(item),
+        }
+    }
+}
+
+fn name_of<'i>(item: &'i Item, names: &[&str]) -> Option<&'i Item> {
+    names.iter().find_map(|name| item.get(name))
 }
 
 #[cfg(test)]
@@ -204,8 +217,8 @@ mod tests {
         let over = "id = 'over'\nbase = 'base'\n[dialect.gguf]\narch = 'x'\n[[dialect.gguf.warn]]\nwhen = 'false'\neffect = 'a'\n\
             [[dialect.gguf.warn]]\nwhen = 'true'\neffect = 'of {arch}'\n";
         let table = Table::parse(over, &|_| Ok(base.to_owned())).unwrap();
-        let (config, none) = (Config::default(), |_: &str, _: usize| None);
-        let scope = ConfigScope::new(&table, &config, &none);
+        let config = Config::default();
+        let scope = ConfigScope::new(&table, &config, &|_, _| None);
         assert_eq!(effects(table.dialect("gguf").unwrap(), &scope).unwrap(), ["b", "of x"]);
         for wrong in ["when = 'true'", "effect = 'a'", "when = 'true'\neffect = 'a'\nkeys = ['b']"] {
             let text = format!("id = 'x'\n[[dialect.gguf.warn]]\n{wrong}\n");

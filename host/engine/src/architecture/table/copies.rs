@@ -18,24 +18,11 @@ struct Copies {
 
 impl Copies {
     fn read(toml: &Toml) -> Result<Copies> {
-        let wrong = || {
-            Error::invalid_argument(
-                "`copies` needs `of` and `as`, each the start of a name with one place, and an `offset`",
-            )
-        };
         if toml.keys().any(|key| !["of", "as", "offset"].contains(&key.as_str())) {
             return Err(wrong());
         }
-        let start = |key: &str| {
-            let text = words(toml, key)?.ok_or_else(wrong)?;
-            let places = Pattern::parse(&text)?.places().to_vec();
-            match <[String; 1]>::try_from(places) {
-                Ok([place]) => Ok((text, place)),
-                Err(_) => Err(wrong()),
-            }
-        };
         let offset = words(toml, "offset")?.ok_or_else(wrong)?;
-        let copies = Copies { of: start("of")?, to: start("as")?, offset };
+        let copies = Copies { of: start(toml, "of")?, to: start(toml, "as")?, offset };
         if copies.of.1 == copies.to.1 {
             return Err(Error::invalid_argument(format!(
                 "`copies` needs another place than `{}`",
@@ -47,17 +34,15 @@ impl Copies {
 
     /// The copy of a rule, if its names begin that way.
     fn of(&self, rule: &Toml) -> Result<Option<Toml>> {
-        let starts = |name: &str| name.starts_with(&self.of.0);
         let (key, names) = match (rule.get("name"), rule.get("names")) {
             (Some(Item::String(name)), None) => ("name", vec![name.as_str()]),
             (None, Some(Item::Array(names))) => ("names", names.iter().filter_map(Item::as_str).collect()),
             _ => return Ok(None),
         };
-        if names.is_empty() || !names.iter().all(|name| starts(name)) {
+        if names.is_empty() || !names.iter().all(|name| name.starts_with(&self.of.0)) {
             return Ok(None);
         }
-        let makes = |item: &Item| item.as_table().is_some_and(|side| side.contains_key("generate"));
-        if rule.values().any(makes) {
+        if rule.values().filter_map(Item::as_table).any(|side| side.contains_key("generate")) {
             return Err(Error::invalid_argument("a rule with `generate` cannot be copied"));
         }
         let mut copy = Toml::new();
@@ -65,8 +50,8 @@ impl Copies {
             let value = match (member.as_str(), item) {
                 (own, Item::String(name)) if own == key => Item::String(self.renamed(name)),
                 (own, Item::Array(names)) if own == key => {
-                    let name = |name: &Item| Item::String(self.renamed(name.as_str().unwrap_or_default()));
-                    Item::Array(names.iter().map(name).collect())
+                    let names = names.iter().map(|name| self.renamed(name.as_str().unwrap_or_default()));
+                    Item::Array(names.map(Item::String).collect())
                 }
                 ("role" | "optional" | "expected", other) => other.clone(),
                 ("shape" | "shapes" | "when", other) => self.expression(other),
@@ -109,10 +94,18 @@ impl Copies {
         out
     }
 
+    /// A name with the copy's place.
+    fn placed(&self, name: &Item) -> Item {
+        match name {
+            Item::String(name) => {
+                Item::String(name.replace(&format!("{{{}}}", self.of.1), &format!("{{{}}}", self.to.1)))
+            }
+            other => other.clone(),
+        }
+    }
+
     /// A dialect's side of the copy: places are replaced in its names, and counted on there.
     fn side(&self, side: &Item) -> Result<Item> {
-        let place = |place: &str| format!("{{{place}}}");
-        let (old, new) = (place(&self.of.1), place(&self.to.1));
         let mut toml = match side {
             Item::String(name) => Toml::from_iter([("name".to_owned(), Item::String(name.clone()))]),
             Item::Table(toml) => toml.clone(),
@@ -120,17 +113,13 @@ impl Copies {
         };
         let mut has = false;
         for key in ["name", "names"] {
-            let replaced = |item: &Item| match item {
-                Item::String(name) => Item::String(name.replace(&old, &new)),
-                other => other.clone(),
-            };
             if let Some(item) = toml.get_mut(key) {
-                let made = match &*item {
-                    Item::Array(names) => Item::Array(names.iter().map(replaced).collect()),
-                    one => replaced(one),
+                let copied = match &*item {
+                    Item::Array(names) => Item::Array(names.iter().map(|name| self.placed(name)).collect()),
+                    name => self.placed(name),
                 };
-                has |= made != *item;
-                *item = made;
+                has |= copied != *item;
+                *item = copied;
             }
         }
         for key in ["ops", "each"] {
@@ -146,12 +135,27 @@ impl Copies {
     }
 }
 
+fn wrong() -> Error {
+    Error::invalid_argument(
+        "`copies` needs `of` and `as`, each the start of a name with one place, and an `offset`",
+    )
+}
+
+/// The start of names that a `copies` entry states, and the place in it.
+fn start(toml: &Toml, key: &str) -> Result<(String, String)> {
+    let text = words(toml, key)?.ok_or_else(wrong)?;
+    match Pattern::parse(&text)?.places() {
+        [place] => Ok((text, place.clone())),
+        _ => Err(wrong()),
+    }
+}
+
 /// Appends `text` with every `word` in it replaced.
 fn replace_word(text: &str, word: &str, by: &str, out: &mut String) {
-    let goes_on = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     let mut rest = text;
     while !rest.is_empty() {
-        let end = rest.find(|c| !goes_on(c)).unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
+        let end = end.unwrap_or(rest.len());
         match end {
             0 => {
                 let first = rest.chars().next().map_or(rest.len(), char::len_utf8);

@@ -75,21 +75,27 @@ impl Expected {
 
     /// The ranges after adding `constant` to the values.
     pub fn moved(&self, constant: f64) -> Expected {
-        let moved = |(figure, [low, high]): &(Figure, [f64; 2])| match figure {
-            Figure::Std => (*figure, [*low, *high]),
-            _ => (*figure, [low + constant, high + constant]),
-        };
-        Expected { ranges: self.ranges.iter().map(moved).collect(), ..self.clone() }
+        let mut moved = self.clone();
+        for (figure, [low, high]) in &mut moved.ranges {
+            if *figure != Figure::Std {
+                *low += constant;
+                *high += constant;
+            }
+        }
+        moved
     }
 }
 
 fn range(item: &Item) -> Option<[f64; 2]> {
-    #[allow(clippy::cast_precision_loss, reason = "bounds are small numbers")]
-    let number = |item: &Item| item.as_float().or_else(|| item.as_integer().map(|n| n as f64));
     match item.as_array()?.as_slice() {
         [low, high] => Some([number(low)?, number(high)?]).filter(|[low, high]| low <= high),
         _ => None,
     }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "bounds are small numbers")]
+fn number(item: &Item) -> Option<f64> {
+    item.as_float().or_else(|| item.as_integer().map(|n| n as f64))
 }
 
 #[cfg(test)]

@@ -65,7 +65,8 @@ pub fn cut(text: &str) -> Cow<'_, str> {
     if text.contains("\"\"\"") || text.contains("'''") {
         return Cow::Borrowed(text);
     }
-    let (mut kept, mut keeps) = (String::new(), true);
+    let mut kept = String::new();
+    let mut keeps = true;
     for line in text.split_inclusive('\n') {
         if line.trim_start().starts_with('[') {
             let Some(path) = section(line) else { return Cow::Borrowed(text) };
@@ -86,11 +87,11 @@ fn section(line: &str) -> Option<&str> {
     let name = line
         .strip_prefix("[[")
         .map_or_else(|| line.strip_prefix('[')?.strip_suffix(']'), |rest| rest.strip_suffix("]]"))?;
-    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let first = name.split('.').next()?;
     let is_word = first.starts_with(|c: char| c.is_ascii_alphabetic())
         && !["true", "false", "inf", "nan"].contains(&first);
-    (is_word && name.chars().all(is_bare)).then_some(name)
+    let is_bare = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    (is_word && is_bare).then_some(name)
 }
 
 #[cfg(test)]

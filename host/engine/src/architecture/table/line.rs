@@ -10,9 +10,7 @@ pub fn line_of(text: &str, message: &str) -> Option<usize> {
         let (start, end) = match found {
             None => (0, lines.len()),
             Some(at) => {
-                let ends =
-                    |line: &&str| line.trim_start().starts_with("[[") || line.trim_start().starts_with('[');
-                let rest = lines.iter().skip(at + 1).position(ends);
+                let rest = lines.iter().skip(at + 1).position(|line| line.trim_start().starts_with('['));
                 (at, rest.map_or(lines.len(), |n| at + 1 + n))
             }
         };
@@ -33,15 +31,18 @@ fn quoted(message: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether a line has a word as a whole, outside of comments.
 fn has(line: &str, word: &str) -> bool {
-    let inside = |c: char| c.is_alphanumeric() || c == '_';
     let line = if line.trim_start().starts_with('#') { "" } else { line };
+    let begins = word.starts_with(is_of_word);
+    let ends = word.ends_with(is_of_word);
     line.match_indices(word).any(|(at, _)| {
-        let before = line[..at].chars().next_back();
-        let after = line[at + word.len()..].chars().next();
-        let joins =
-            |edge: Option<char>, beyond: Option<char>| edge.is_some_and(inside) && beyond.is_some_and(inside);
-        !joins(word.chars().next(), before) && !joins(word.chars().next_back(), after)
+        let is_joined_before = begins && line[..at].ends_with(is_of_word);
+        let is_joined_behind = ends && line[at + word.len()..].starts_with(is_of_word);
+        !is_joined_before && !is_joined_behind
     })
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 #[cfg(test)]

@@ -15,12 +15,13 @@ pub(crate) mod tables;
 use crate::architecture::language::expression::{Expression, Scalar};
 use crate::architecture::language::members::{bad, expression, list, only, sub_table, tables, truth, words};
 use crate::architecture::language::pattern::Pattern;
-use apr_sdk::{Error, Result, escape};
+use apr_sdk::{Error, Result, Tensor, escape};
 use base::{Bases, with_base};
 use config_name::{names_in, read_config};
 use dialect::read_dialect;
+use dialect::rename::Rename;
 use line::line_of;
-use rule::read_rule;
+use rule::{images, read_rule};
 use section::Section;
 use std::collections::HashMap;
 use toml::{Table as Toml, Value as Item};
@@ -112,41 +113,48 @@ impl Table {
 
     /// Whether a dialect's files may have a tensor with this name, whatever the configuration says.
     pub fn names(&self, dialect: &str, name: &str) -> bool {
-        let open = |rule: &&Rule| rule.when.is_none() && rule.members.iter().any(Pattern::is_open);
-        let mut open = self.rules.iter().filter(open).flat_map(|rule| match rule.side(dialect) {
-            Some(side) => &side.images,
-            None => &rule.members,
-        });
-        self.matches(dialect, name, false) || open.any(|pattern| pattern.numbers(name).is_some())
+        let open =
+            self.rules.iter().filter(|rule| rule.when.is_none() && rule.members.iter().any(Pattern::is_open));
+        let mut patterns = open.flat_map(|rule| images(rule, dialect).0);
+        self.matches(dialect, name, false) || patterns.any(|pattern| pattern.numbers(name).is_some())
     }
 
     /// Whether a name of the dialect matches, among open or other names.
     fn matches(&self, dialect: &str, name: &str, open: bool) -> bool {
-        let is = |pattern: &Pattern| pattern.is_open() == open && pattern.numbers(name).is_some();
-        let images =
-            |rule: &'_ Rule| rule.side(dialect).map_or(&rule.members, |side| &side.images).iter().any(is);
-        let dropped = |drop: &Drop| drop.dialect == dialect && is(&drop.pattern);
-        self.rules.iter().any(images) || self.drops.iter().any(dropped)
+        let images = self.rules.iter().flat_map(|rule| images(rule, dialect).0);
+        let drops = self.drops.iter().filter(|drop| drop.dialect == dialect).map(|drop| &drop.pattern);
+        images.chain(drops).any(|pattern| pattern.is_open() == open && pattern.numbers(name).is_some())
     }
 
     /// The table's own name for a tensor that a file calls differently; `None` if the name is the table's
     /// own, or unknown.
     pub fn own_name(&self, dialect: &str, name: &str) -> Option<String> {
-        let has = |d: &&Dialect| d.id == dialect || dialect == CANONICAL && d.same_names;
-        let renames = self.dialects.iter().find(has).map_or(&[][..], |d| &d.renames);
+        let own =
+            self.dialects.iter().find(|own| own.id == dialect || dialect == CANONICAL && own.same_names);
+        let renames = own.map_or(&[][..], |own| &own.renames);
         if renames.is_empty() || self.matches(dialect, name, false) {
             return None;
         }
-        // Another start, another end, or both.
-        let mut others = vec![name.to_owned()];
-        for is_end in [false, true] {
-            let these = || renames.iter().filter(move |rename| rename.end.is_some() == is_end);
-            let more: Vec<String> =
-                others.iter().flat_map(|other| these().filter_map(|rename| rename.apply(other))).collect();
-            others.extend(more);
+        let others = other_names(renames, name);
+        for open in [false, true] {
+            if let Some(other) = others.iter().find(|other| self.matches(dialect, other, open)) {
+                return Some(other.clone()).filter(|other| other != name);
+            }
         }
-        let found = |open| others.iter().find(|other| self.matches(dialect, other, open));
-        found(false).or_else(|| found(true)).filter(|other| *other != name).cloned()
+        None
+    }
+
+    /// A tensor of a dialect's file under the table's own name.
+    pub(in crate::architecture) fn own_tensor(&self, dialect: &str, tensor: &Tensor) -> Tensor {
+        match self.own_name(dialect, &tensor.name) {
+            Some(name) => Tensor { name, ..tensor.clone() },
+            None => tensor.clone(),
+        }
+    }
+
+    /// The entry of a configuration name.
+    pub(in crate::architecture) fn entry(&self, name: &str) -> Option<&ConfigName> {
+        self.config.iter().find(|entry| entry.name == name)
     }
 
     /// Whether a dialect's names are the members', unless a rule says otherwise.
@@ -187,6 +195,20 @@ impl Table {
     pub fn knows(&self, dialect: &str) -> bool {
         dialect == CANONICAL || self.dialect(dialect).is_some()
     }
+}
+
+/// A file's name for a tensor, then what it may stand for: another start, another end, or both.
+fn other_names(renames: &[Rename], name: &str) -> Vec<String> {
+    let mut names = vec![name.to_owned()];
+    for is_end in [false, true] {
+        let mut more = Vec::new();
+        for name in &names {
+            let these = renames.iter().filter(|rename| rename.end.is_some() == is_end);
+            more.extend(these.filter_map(|rename| rename.apply(name)));
+        }
+        names.extend(more);
+    }
+    names
 }
 
 fn read(toml: &Toml, id: &str) -> Result<Table> {

@@ -56,18 +56,9 @@ pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
     if members.is_empty() {
         return Err(Error::invalid_argument("a tensor has no `name`"));
     }
-    let shape = |item: &Item| {
-        let items = item.as_array().ok_or_else(|| bad("`shape`", item))?;
-        let size = |size: &Item| match size {
-            Item::Integer(n) => Expression::parse(&n.to_string()),
-            Item::String(text) => Expression::parse(text),
-            other => Err(bad("a size", other)),
-        };
-        items.iter().map(size).collect::<Result<Vec<_>>>()
-    };
     let shapes = match (toml.get("shape"), toml.get("shapes")) {
-        (Some(one), None) => vec![shape(one)?; members.len()],
-        (None, Some(Item::Array(items))) => items.iter().map(shape).collect::<Result<_>>()?,
+        (Some(shape), None) => vec![read_shape(shape)?; members.len()],
+        (None, Some(Item::Array(shapes))) => shapes.iter().map(read_shape).collect::<Result<_>>()?,
         (None, None) => Vec::new(),
         _ => return Err(Error::invalid_argument("it needs `shape`, or `shapes` as a list")),
     };
@@ -95,4 +86,14 @@ pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
         expected: toml.get("expected").map(Expected::parse).transpose()?,
         sides,
     })
+}
+
+fn read_shape(item: &Item) -> Result<Vec<Expression>> {
+    let sizes = item.as_array().ok_or_else(|| bad("`shape`", item))?;
+    let sizes = sizes.iter().map(|size| match size {
+        Item::Integer(n) => Expression::parse(&n.to_string()),
+        Item::String(text) => Expression::parse(text),
+        other => Err(bad("a size", other)),
+    });
+    sizes.collect()
 }

@@ -84,12 +84,13 @@ impl Side {
         scope: &dyn Scope,
         number_of: impl Fn(&str) -> u64,
     ) -> Result<String> {
-        let mut added = Vec::new();
-        for (place, _) in &self.offsets {
-            added.push((place.as_str(), self.offset(place, scope)?));
+        let mut numbers: Vec<u64> = image.places().iter().map(|place| number_of(place)).collect();
+        for (place, offset) in &self.offsets {
+            if let Some(at) = image.places().iter().position(|own| own == place) {
+                numbers[at] = numbers[at].saturating_add(offset.size(scope)?);
+            }
         }
-        let offset = |place: &str| added.iter().find(|(own, _)| *own == place).map_or(0, |(_, n)| *n);
-        Ok(image.name(|place| number_of(place).saturating_add(offset(place))))
+        Ok(image.numbered(&numbers))
     }
 }
 

@@ -29,8 +29,9 @@ impl Tables {
     /// The tables of every plugin, and those in plugin folders. A broken one does not hide the others.
     pub fn of(registry: &Registry) -> Tables {
         let texts: Arc<TableTexts> = Arc::new(registry.table_texts());
-        let slot = |id: &str| Slot { id: id.to_owned(), head: OnceLock::new(), whole: OnceLock::new() };
-        let slots = texts.ids().map(slot).collect();
+        let slots =
+            texts.ids().map(|id| Slot { id: id.to_owned(), head: OnceLock::new(), whole: OnceLock::new() });
+        let slots = slots.collect();
         let again = Arc::clone(&texts);
         let text: TextOf = Box::new(move |id| texts.get(id));
         let head: TextOf = Box::new(move |id| again.get(id).map(|text| cut(&text).into_owned()));
@@ -38,19 +39,19 @@ impl Tables {
     }
 
     fn whole<'t>(&'t self, slot: &'t Slot) -> Result<&'t Table> {
-        let parse = || self.bases.text(&slot.id).and_then(|text| Table::on(&text, &self.bases));
-        slot.whole.get_or_init(parse).as_ref().map_err(Error::clone)
+        let whole = slot.whole.get_or_init(|| Table::on(&self.bases.text(&slot.id)?, &self.bases)).as_ref();
+        whole.map_err(Error::clone)
     }
 
     /// The heads of the tables of architectures, without bases and those known to be broken.
     fn heads(&self) -> impl Iterator<Item = (&Slot, &Head)> {
-        let head = |slot: &Slot| {
-            self.heads_of_bases.text(&slot.id).and_then(|text| Head::on(&text, &self.heads_of_bases)).ok()
-        };
-        let heads = self
-            .slots
-            .iter()
-            .filter_map(move |slot| Some((slot, slot.head.get_or_init(|| head(slot)).as_ref()?)));
+        let heads = self.slots.iter().filter_map(move |slot| {
+            let head = slot.head.get_or_init(|| {
+                let text = self.heads_of_bases.text(&slot.id).ok()?;
+                Head::on(&text, &self.heads_of_bases).ok()
+            });
+            Some((slot, head.as_ref()?))
+        });
         heads.filter(|(_, head)| !head.is_base)
     }
 
@@ -78,14 +79,14 @@ impl Tables {
     /// # Errors
     /// InvalidArgument for an architecture without a table, or with a broken one.
     pub fn find(&self, id: &str) -> Result<&Table> {
-        let is_it = |table: &&Table| table.id == id && !table.is_base;
         // Plugins name their tables by id; if this one does not, search them all.
-        if let Some(slot) = self.slots.iter().find(|slot| slot.id == id)
-            && let Some(table) = Some(self.whole(slot)?).filter(is_it)
-        {
-            return Ok(table);
+        if let Some(slot) = self.slots.iter().find(|slot| slot.id == id) {
+            let table = self.whole(slot)?;
+            if table.id == id && !table.is_base {
+                return Ok(table);
+            }
         }
-        self.all().find(is_it).ok_or_else(|| {
+        self.all().find(|table| table.id == id).ok_or_else(|| {
             let known: Vec<&str> = self.all().map(|table| table.id.as_str()).collect();
             let message = format!("no table for architecture `{}`", escape(id, 80));
             Error::invalid_argument(message).hint(format!("known are {}, and none", known.join(", ")))
@@ -131,11 +132,11 @@ impl Tables {
         dialect: &str,
         lookup: &dyn Fn(&str) -> Option<Value>,
     ) -> Vec<(&'t str, Vec<&'t str>)> {
-        let lacks = |(slot, head): (&'t Slot, &'t Head)| {
+        let nearly = self.heads().filter_map(|(slot, head)| {
             let lacking = head.unstated(dialect, lookup)?;
             Some((self.whole(slot).ok()?.id.as_str(), lacking))
-        };
-        self.heads().filter_map(lacks).collect()
+        });
+        nearly.collect()
     }
 
     /// The dialect's keys that identify architectures, sorted.

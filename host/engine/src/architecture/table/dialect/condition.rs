@@ -17,7 +17,7 @@ fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> b
     let any = wanted.contains(&Scalar::Text("*".to_owned()));
     match from_value(&value) {
         Some(Scalar::List(items)) => any || items.iter().any(|item| wanted.contains(item)),
-        Some(one) => any || wanted.contains(&one),
+        Some(value) => any || wanted.contains(&value),
         None => any,
     }
 }
@@ -27,22 +27,26 @@ pub(in crate::architecture) const OF_TENSORS: &str = "tensor:";
 
 /// The number of conditions that hold if a dialect's keys mark an architecture, or `None`.
 pub fn marks(dialect: &Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<usize> {
-    let all_hold = |all: &&Vec<Condition>| !all.is_empty() && all.iter().all(|one| holds(one, lookup));
-    dialect.detect.iter().filter(all_hold).map(Vec::len).max()
+    let marks = dialect.detect.iter().filter(|all| !all.is_empty());
+    marks.filter(|all| all.iter().all(|condition| holds(condition, lookup))).map(Vec::len).max()
 }
 
 /// The keys that a model would additionally have to state to mark the architecture: the fewest. `None` if it
 /// states none of a condition's keys, or contradicts one.
 pub fn unstated<'d>(dialect: &'d Dialect, lookup: &dyn Fn(&str) -> Option<Value>) -> Option<Vec<&'d str>> {
-    let lacks = |all: &'d Vec<Condition>| {
+    let mut fewest: Option<Vec<&str>> = None;
+    for all in &dialect.detect {
         let (stated, lacking): (Vec<_>, Vec<_>) =
             all.iter().partition(|(key, _)| !is_key(key) || lookup(key).is_some());
         // What a model has not says nothing alone.
-        let marked =
-            stated.iter().any(|(key, _)| is_key(key)) && stated.into_iter().all(|one| holds(one, lookup));
-        (marked && !lacking.is_empty()).then(|| lacking.into_iter().map(|(key, _)| key.as_str()).collect())
-    };
-    dialect.detect.iter().filter_map(lacks).min_by_key(Vec::len)
+        let is_marked = stated.iter().any(|(key, _)| is_key(key))
+            && stated.into_iter().all(|condition| holds(condition, lookup));
+        let is_fewer = fewest.as_ref().is_none_or(|fewest| lacking.len() < fewest.len());
+        if is_marked && !lacking.is_empty() && is_fewer {
+            fewest = Some(lacking.into_iter().map(|(key, _)| key.as_str()).collect());
+        }
+    }
+    fewest
 }
 
 /// Returns whether a condition asks for a key that a model may state.

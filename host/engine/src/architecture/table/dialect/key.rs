@@ -25,6 +25,13 @@ pub struct Key {
     pub unread: bool,
 }
 
+impl Key {
+    /// Whether any of its names is computed from its value.
+    pub(in crate::architecture) fn is_computed(&self) -> bool {
+        self.sets.iter().any(|(_, from)| from.is_some())
+    }
+}
+
 /// Where a key's value comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
@@ -44,18 +51,12 @@ pub(in crate::architecture) fn read_key(
     named: &dyn Fn(&str) -> String,
 ) -> Result<Key> {
     only(toml, &["key", "type", "value", "const", "when", "sets", "from", "unread"], "`key`")?;
-    let read = |text: &str| {
-        let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-        let kind = ValueType::from_name(inner.unwrap_or(text))
-            .ok_or_else(|| Error::invalid_argument(format!("`{}` is not a type", escape(text, 40))))?;
-        Ok::<_, Error>((kind, inner.is_some()))
-    };
     let text = words(toml, "type")?;
     let (kind, list_kind) = match text.as_deref().map(|text| text.split_once(" or ").ok_or(text)) {
         None => (None, None),
-        Some(Err(one)) => (Some(read(one)?), None),
-        Some(Ok((one, list))) => match (read(one)?, read(list)?) {
-            (one @ (_, false), (items, true)) => (Some(one), Some(items)),
+        Some(Err(kind)) => (Some(read_type(kind)?), None),
+        Some(Ok((kind, list))) => match (read_type(kind)?, read_type(list)?) {
+            (kind @ (_, false), (items, true)) => (Some(kind), Some(items)),
             _ => {
                 return Err(Error::invalid_argument("`or` stands between a type and a list: `u32 or [i32]`"));
             }
@@ -73,8 +74,8 @@ pub(in crate::architecture) fn read_key(
     };
     let sets = match toml.get("sets") {
         Some(Item::Table(several)) => {
-            let one = |name: &String| Ok((name.clone(), expression(several, name)?));
-            several.keys().map(one).collect::<Result<_>>()?
+            let sets = several.keys().map(|name| Ok((name.clone(), expression(several, name)?)));
+            sets.collect::<Result<_>>()?
         }
         _ => match words(toml, "sets")? {
             Some(none) if none.is_empty() => Vec::new(),
@@ -82,6 +83,14 @@ pub(in crate::architecture) fn read_key(
             None => own.map(|name| (name, None)).into_iter().collect(),
         },
     };
-    let (when, unread) = (expression(toml, "when")?, truth(toml, "unread")?);
-    Ok(Key { key, kind, list_kind, value, when, sets, unread })
+    let when = expression(toml, "when")?;
+    Ok(Key { key, kind, list_kind, value, when, sets, unread: truth(toml, "unread")? })
+}
+
+/// A type by its name, and whether it is an array: `[i32]`.
+fn read_type(text: &str) -> Result<(ValueType, bool)> {
+    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let kind = ValueType::from_name(inner.unwrap_or(text))
+        .ok_or_else(|| Error::invalid_argument(format!("`{}` is not a type", escape(text, 40))))?;
+    Ok((kind, inner.is_some()))
 }

@@ -66,16 +66,20 @@ impl Dialect {
     /// Why a key says nothing about the model.
     pub fn reason(&self, key: &str) -> Option<&str> {
         let own = self.roots.own(key);
-        let is_it = |(ignored, _): &&(String, String)| {
-            // A key that begins with `/` lies at the file's root alone.
-            let (key, ignored) =
-                ignored.strip_prefix('/').map_or((own, ignored.as_str()), |ignored| (key, ignored));
-            match ignored.strip_suffix('*') {
-                Some(start) => key.starts_with(start),
-                None => key == ignored,
-            }
-        };
-        self.ignored.iter().find(is_it).map(|(_, reason)| reason.as_str())
+        let entry = self.ignored.iter().find(|(ignored, _)| match ignored.strip_prefix('/') {
+            // It lies at the file's root alone.
+            Some(ignored) => fits(key, ignored),
+            None => fits(own, ignored),
+        });
+        entry.map(|(_, reason)| reason.as_str())
+    }
+}
+
+/// Whether a key is the one that is ignored, or begins as one that ends in `*`.
+fn fits(key: &str, ignored: &str) -> bool {
+    match ignored.strip_suffix('*') {
+        Some(start) => key.starts_with(start),
+        None => key == ignored,
     }
 }
 

@@ -51,18 +51,21 @@ impl Values {
         }
         let items = match value {
             Scalar::List(items) => items,
-            one => vec![one],
+            value => vec![value],
         };
-        let is_in = |all: &[Scalar], item: &Scalar| all.iter().any(|one| same(one, item));
         match self {
             Values::Any => true,
-            Values::These(these) => items.iter().any(|item| is_in(these, item)),
-            Values::Unless(these) => !items.iter().all(|item| is_in(these, item)),
+            Values::These(these) => items.iter().any(|item| is_among(item, these)),
+            Values::Unless(these) => !items.iter().all(|item| is_among(item, these)),
             Values::UnlessCycle(cycle) => {
                 items.iter().zip(cycle.iter().cycle()).any(|(item, wanted)| !same(item, wanted))
             }
         }
     }
+}
+
+fn is_among(item: &Scalar, values: &[Scalar]) -> bool {
+    values.iter().any(|value| same(value, item))
 }
 
 impl Refusal {
@@ -115,9 +118,9 @@ impl Refusal {
 
     /// The reason why this key and value would be refused if the table did not read the key.
     pub(in crate::architecture) fn effect(&self, key: &str, value: &Value) -> Option<&str> {
-        let is_key = |own: &String| own == key || own.ends_with('*') && self.is_open_to(own, key);
-        let is_it = self.only_unknown && self.keys.iter().any(is_key) && self.values.hold(value);
-        is_it.then_some(self.reason.as_str())
+        let is_key =
+            self.keys.iter().any(|own| own == key || own.ends_with('*') && self.is_open_to(own, key));
+        (self.only_unknown && is_key && self.values.hold(value)).then_some(self.reason.as_str())
     }
 
     /// The condition, with the names of places that it may use.
@@ -128,7 +131,10 @@ impl Refusal {
 
     /// Whether a pattern with an open end stands for a key.
     pub(in crate::architecture) fn is_open_to(&self, pattern: &str, key: &str) -> bool {
-        let is_left_out = |one: &String| one.strip_prefix('*').map_or(one == key, |end| key.ends_with(end));
-        key.starts_with(pattern.trim_end_matches('*')) && !self.except.iter().any(is_left_out)
+        let is_left_out = self.except.iter().any(|except| match except.strip_prefix('*') {
+            Some(end) => key.ends_with(end),
+            None => except == key,
+        });
+        key.starts_with(pattern.trim_end_matches('*')) && !is_left_out
     }
 }

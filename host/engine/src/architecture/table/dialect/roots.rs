@@ -78,11 +78,11 @@ impl Roots {
     }
 
     /// Says which of a table's keys lie in objects that replace the class's own as a whole.
-    pub(in crate::architecture) fn set_of_objects(&mut self, objects: &[String], keys: Vec<String>) {
-        let is_inside = |key: &String| {
+    pub(in crate::architecture) fn set_of_objects(&mut self, objects: &[String], mut keys: Vec<String>) {
+        keys.retain(|key| {
             objects.iter().any(|object| key.strip_prefix(&**object).is_some_and(|rest| rest.starts_with('.')))
-        };
-        self.of_objects = keys.into_iter().filter(is_inside).collect();
+        });
+        self.of_objects = keys;
     }
 
     /// The key's path where a configuration from another dialect is written. A key that begins with `/` lies at the
@@ -96,8 +96,8 @@ impl Roots {
 
     /// The key without the nested object that it lies in.
     pub fn own<'k>(&self, path: &'k str) -> &'k str {
-        let inside = |root: &String| path.strip_prefix(root.as_str())?.strip_prefix('.');
-        self.nested.iter().find_map(inside).unwrap_or(path)
+        let inside = self.nested.iter().find_map(|root| path.strip_prefix(root.as_str())?.strip_prefix('.'));
+        inside.unwrap_or(path)
     }
 
     /// The value of a key, and the path where the file states it, in whichever spelling.
@@ -123,38 +123,31 @@ impl Roots {
 
     /// What else the library's class reads for a key.
     fn spelled(&self, key: &str, lookup: Lookup<'_>) -> &[String] {
-        let of_class = |class: &str| {
-            let (_, keys) = self.spellings.iter().find(|(known, _)| known == class)?;
-            keys.iter().find(|(own, _)| own == key).map(|(_, others)| &others[..])
-        };
         if self.spellings.is_empty() {
             return &[];
         }
-        self.class(lookup).and_then(|class| of_class(&class)).unwrap_or_default()
+        let class = self.class(lookup);
+        let keys = class.and_then(|class| self.spellings.iter().find(|(known, _)| *known == class));
+        let others = keys.and_then(|(_, keys)| keys.iter().find(|(own, _)| own == key));
+        others.map_or(&[], |(_, others)| others)
     }
 
     /// The library's class: that of a nested object if it names one that the table knows, or else that of the file, which then says
     /// what is inside.
     fn class(&self, lookup: Lookup<'_>) -> Option<String> {
-        let kind = |path: &str| match from_value(&lookup(path)?)? {
-            Scalar::Text(text) => Some(text),
-            _ => None,
-        };
-        let nested = self.nested.iter().find_map(|root| kind(&format!("{root}.{MODEL_TYPE}")));
-        let is_known = |class: &String| self.classes.iter().any(|(known, _)| known == class);
-        nested.filter(is_known).or_else(|| kind(MODEL_TYPE))
+        let nested = self.nested.iter().find_map(|root| text_of(&format!("{root}.{MODEL_TYPE}"), lookup));
+        let known = nested.filter(|class| self.classes.iter().any(|(known, _)| known == class));
+        known.or_else(|| text_of(MODEL_TYPE, lookup))
     }
 
     /// What the library's class says of a key, where the file is silent.
     pub fn of_class(&self, key: &str, lookup: Lookup<'_>) -> Option<&Value> {
-        let says = |class: &str| {
-            let (_, values) = self.classes.iter().find(|(known, _)| known == class)?;
-            values.iter().find(|(own, _)| own == key).map(|(_, value)| value)
-        };
         if self.classes.is_empty() {
             return None;
         }
-        let value = says(&self.class(lookup)?)?;
+        let class = self.class(lookup)?;
+        let (_, values) = self.classes.iter().find(|(known, _)| *known == class)?;
+        let (_, value) = values.iter().find(|(own, _)| own == key)?;
         let is_replaced = self.of_objects.iter().any(|own| own == key)
             && self.of_objects.iter().any(|own| self.stated(own, lookup).is_some());
         (!is_replaced).then_some(value)
@@ -176,17 +169,24 @@ impl Roots {
     /// # Errors
     /// Malformed, with both.
     pub fn check(&self, keys: &[&str], lookup: Lookup<'_>) -> Result<()> {
-        let states = |root: &&String| {
+        let stating = self.nested.iter().filter(|root| {
             keys.iter().any(|key| !key.starts_with('/') && lookup(&format!("{root}.{key}")).is_some())
-        };
-        let found: Vec<&str> = self.nested.iter().filter(states).map(String::as_str).collect();
-        match found[..] {
+        });
+        match stating.collect::<Vec<_>>()[..] {
             [first, second, ..] => Err(Error::malformed(format!(
                 "both `{first}` and `{second}` state the configuration of a model of text"
             ))
             .hint("leave one of them in config.json")),
             _ => Ok(()),
         }
+    }
+}
+
+/// The text that a file states for a key.
+fn text_of(path: &str, lookup: Lookup<'_>) -> Option<String> {
+    match from_value(&lookup(path)?)? {
+        Scalar::Text(text) => Some(text),
+        _ => None,
     }
 }
 

@@ -51,6 +51,10 @@ fn called(section: &str) -> String {
     if section.is_empty() { "[decoder]".to_owned() } else { format!("[decoder.{section}]") }
 }
 
+fn names(section: &str) -> Vec<&'static str> {
+    KEYS.iter().filter(|key| key.section == section).map(|key| key.name).collect()
+}
+
 /// The error for a name that is not there, with the one that may be meant.
 fn unknown(of: &str, name: &str, known: Vec<&str>) -> Error {
     let meant = nearest(name, known.iter().copied());
@@ -73,11 +77,6 @@ impl Section {
             None => return Ok(None),
             Some(Item::Table(toml)) => toml,
             Some(other) => return Err(bad("`[decoder]`", other)),
-        };
-        let names = |section: &str| {
-            let own: Vec<&str> =
-                KEYS.iter().filter(|key| key.section == section).map(|key| key.name).collect();
-            own
         };
         for (name, item) in toml {
             match item {
@@ -105,13 +104,9 @@ impl Section {
                 escape(&rows, 80)
             )));
         }
-        let value = |key: &Key| {
-            let inside = if key.section.is_empty() { Some(toml) } else { toml.get(key.section)?.as_table() };
-            inside.filter(|inside| inside.contains_key(key.name))
-        };
         let values = KEYS.iter().map(|key| {
             let default = Toml::from_iter([(key.name.to_owned(), Item::String(key.default.to_owned()))]);
-            stated(key, value(key).unwrap_or(&default), config).map_err(|e| {
+            stated(key, stating(toml, key).unwrap_or(&default), config).map_err(|e| {
                 let at = called(key.section);
                 Error::invalid_argument(format!("{at}: `{}`: {}", key.name, e.message()))
             })
@@ -123,12 +118,7 @@ impl Section {
     pub(in crate::architecture) fn parts_without(&self, own: Option<&Toml>) -> Vec<String> {
         let mut parts: Vec<(&str, Vec<String>)> = Vec::new();
         for (key, value) in KEYS.iter().zip(&self.values).filter(|(key, _)| !self.is_unused(key)) {
-            let inside = if key.section.is_empty() {
-                own
-            } else {
-                own.and_then(|own| own.get(key.section)?.as_table())
-            };
-            if inside.is_some_and(|inside| inside.contains_key(key.name)) {
+            if own.is_some_and(|own| stating(own, key).is_some()) {
                 continue;
             }
             let stated = format!("{} = {value}", key.name);
@@ -168,15 +158,21 @@ impl Section {
     }
 }
 
+/// The table of a `[decoder]` that states a key; `None` if it leaves the key out.
+fn stating<'t>(decoder: &'t Toml, key: &Key) -> Option<&'t Toml> {
+    let inside = if key.section.is_empty() { decoder } else { decoder.get(key.section)?.as_table()? };
+    inside.contains_key(key.name).then_some(inside)
+}
+
 fn stated(key: &Key, toml: &Toml, config: &[ConfigName]) -> Result<Stated> {
     if let (Kind::Word(known), Some(Item::String(word))) = (key.kind, toml.get(key.name)) {
         if known.contains(&word.as_str()) {
             return Ok(Stated::Word(word.clone()));
         }
-        let stated = |name: &str| config.iter().any(|entry| entry.name == name);
+        let is_name = config.iter().any(|entry| entry.name == *word);
         let is_word = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         // A default speaks of names that a table need not have.
-        if is_word && !stated(word) && word != key.default {
+        if is_word && !is_name && word != key.default {
             return Err(unknown("it", word, known.to_vec()));
         }
     }

@@ -1,19 +1,20 @@
 //! Checks a table: by itself, and on a model's names and shapes.
 
-use crate::architecture::config::dimension;
 use crate::architecture::config::generation::follows_from;
 use crate::architecture::config::nearest::knows;
 use crate::architecture::config::omissions::{Written, lost};
 use crate::architecture::config::refusal::refuse;
 use crate::architecture::config::statement::Stated;
-use crate::architecture::config::{Config, ConfigScope};
+use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::description::{stated, stated_keys};
 use crate::architecture::language::expression::Expression;
+use crate::architecture::language::operation::Operation;
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::rule::images;
-use crate::architecture::table::{CANONICAL, ConfigName, Generator, Source, Table};
-use crate::architecture::translate::{Passage, translate};
-use apr_sdk::{Error, Model, Payload, Result, Tensor, escape};
+use crate::architecture::table::{CANONICAL, Generator, Rule, Source, Table};
+use crate::architecture::translate::{Made, Passage, translate};
+use apr_sdk::{Error, Model, Result, Tensor, escape};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
@@ -47,10 +48,7 @@ pub fn check(table: &Table) -> Findings {
     for dialect in &table.dialects {
         let mut seen = HashSet::new();
         for key in &dialect.keys {
-            let unknown = |(name, _): &&(String, Option<Expression>)| {
-                !table.config.iter().any(|entry| entry.name == *name)
-            };
-            for (name, _) in key.sets.iter().filter(unknown) {
+            for (name, _) in key.sets.iter().filter(|(name, _)| table.entry(name).is_none()) {
                 found.errors.push(format!(
                     "key `{}` sets `{name}`, which is not a name of the configuration",
                     key.key
@@ -64,7 +62,7 @@ pub fn check(table: &Table) -> Findings {
     let generators =
         table.rules.iter().flat_map(|rule| &rule.sides).filter_map(|(_, side)| side.generated.as_ref());
     for (name, _) in generators.flat_map(Generator::sets) {
-        if !table.config.iter().any(|entry| entry.name == *name) {
+        if table.entry(name).is_none() {
             found.errors.push(format!("`generate` sets `{name}`, which is not a name of the configuration"));
         }
     }
@@ -73,67 +71,85 @@ pub fn check(table: &Table) -> Findings {
 
 /// Every expression with its location, and the names it may use besides the configuration's.
 fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
-    let mut all: Vec<(String, &Expression, Vec<&str>)> = Vec::new();
-    all.extend(table.places.iter().map(|(place, count)| (format!("place `{place}`"), count, Vec::new())));
+    let mut all = Vec::new();
+    for (place, count) in &table.places {
+        all.push((format!("place `{place}`"), count, Vec::new()));
+    }
     for entry in &table.config {
         let when = entry.effect.iter().filter_map(|(_, when)| when.as_ref());
-        let own = entry.default.iter().chain(when);
-        all.extend(own.map(|e| (format!("configuration `{}`", entry.name), e, Vec::new())));
+        for expression in entry.default.iter().chain(when) {
+            all.push((format!("configuration `{}`", entry.name), expression, Vec::new()));
+        }
     }
     for key in table.dialects.iter().flat_map(|dialect| &dialect.keys) {
-        let at = || format!("key `{}`", key.key);
+        let at = format!("key `{}`", key.key);
         if let Source::Expression(value) = &key.value {
-            all.push((at(), value, Vec::new()));
+            all.push((at.clone(), value, Vec::new()));
         }
-        all.extend(key.when.iter().map(|e| (at(), e, Vec::new())));
-        let from = key.sets.iter().filter_map(|(_, from)| from.as_ref());
-        all.extend(from.map(|e| (at(), e, vec!["it"])));
+        if let Some(when) = &key.when {
+            all.push((at.clone(), when, Vec::new()));
+        }
+        for from in key.sets.iter().filter_map(|(_, from)| from.as_ref()) {
+            all.push((at.clone(), from, vec!["it"]));
+        }
     }
-    let renames = table.dialects.iter().flat_map(|dialect| &dialect.renames);
-    all.extend(renames.filter_map(|r| r.written.as_ref()).map(|e| ("a rename".to_owned(), e, Vec::new())));
+    for rename in table.dialects.iter().flat_map(|dialect| &dialect.renames) {
+        if let Some(written) = &rename.written {
+            all.push(("a rename".to_owned(), written, Vec::new()));
+        }
+    }
     for drop in &table.drops {
-        let places = || drop.pattern.places().iter().map(String::as_str).collect();
-        let at = || format!("the drop of `{}`", drop.pattern.text());
-        all.extend(drop.when.iter().map(|e| (at(), e, places())));
+        if let Some(when) = &drop.when {
+            let places = drop.pattern.places().iter().map(String::as_str).collect();
+            all.push((format!("the drop of `{}`", drop.pattern.text()), when, places));
+        }
     }
     for refusal in table.dialects.iter().flat_map(|dialect| &dialect.refused) {
-        all.extend(refusal.condition().map(|(e, places)| ("a refusal".to_owned(), e, places)));
-    }
-    let warned = table.dialects.iter().flat_map(|dialect| &dialect.warned);
-    all.extend(warned.map(|warning| ("a warning".to_owned(), warning.condition(), Vec::new())));
-    let decoder = table.decoder.iter().flat_map(|section| section.expressions());
-    all.extend(decoder.map(|(at, e)| (at, e, vec!["i", "layer"])));
-    for rule in &table.rules {
-        let at = || format!("tensor `{}`", rule.members[0].text());
-        let sides = rule.sides.iter().flat_map(|(_, side)| &side.images);
-        let places: Vec<&str> = (rule.members.iter().chain(sides))
-            .flat_map(|pattern| pattern.places())
-            .map(String::as_str)
-            .collect();
-        let of_sides = rule.sides.iter().flat_map(|(_, side)| {
-            let each = side.each.iter().flatten();
-            side.operations.iter().chain(each).flat_map(|operation| operation.expressions())
-        });
-        let offsets = rule.sides.iter().flat_map(|(_, side)| &side.offsets).map(|(_, offset)| offset);
-        for generator in rule.sides.iter().filter_map(|(_, side)| side.generated.as_ref()) {
-            if let Generator::Values { values, sets, .. } = generator {
-                all.push((at(), values, places.clone()));
-                all.extend(sets.iter().map(|(_, from)| (at(), from, vec!["it"])));
-            }
+        if let Some((when, places)) = refusal.condition() {
+            all.push(("a refusal".to_owned(), when, places));
         }
-        let own = rule.shapes.iter().flatten().chain(&rule.when).chain(of_sides).chain(offsets);
-        all.extend(own.map(|e| (at(), e, places.clone())));
+    }
+    for warning in table.dialects.iter().flat_map(|dialect| &dialect.warned) {
+        all.push(("a warning".to_owned(), warning.condition(), Vec::new()));
+    }
+    for (at, expression) in table.decoder.iter().flat_map(|section| section.expressions()) {
+        all.push((at, expression, vec!["i", "layer"]));
+    }
+    for rule in &table.rules {
+        expressions_of_rule(rule, &mut all);
     }
     all
 }
 
+/// Adds the expressions of a rule, which may use the places of its names.
+fn expressions_of_rule<'t>(rule: &'t Rule, all: &mut Vec<(String, &'t Expression, Vec<&'t str>)>) {
+    let at = format!("tensor `{}`", rule.members[0].text());
+    let images = rule.sides.iter().flat_map(|(_, side)| &side.images);
+    let places = rule.members.iter().chain(images).flat_map(Pattern::places);
+    let places: Vec<&str> = places.map(String::as_str).collect();
+    let mut own: Vec<&Expression> = rule.shapes.iter().flatten().chain(&rule.when).collect();
+    for (_, side) in &rule.sides {
+        if let Some(Generator::Values { values, sets, .. }) = &side.generated {
+            all.push((at.clone(), values, places.clone()));
+            all.extend(sets.iter().map(|(_, from)| (at.clone(), from, vec!["it"])));
+        }
+        let operations = side.operations.iter().chain(side.each.iter().flatten());
+        own.extend(operations.flat_map(Operation::expressions));
+    }
+    own.extend(rule.sides.iter().flat_map(|(_, side)| &side.offsets).map(|(_, offset)| offset));
+    all.extend(own.into_iter().map(|expression| (at.clone(), expression, places.clone())));
+}
+
 /// Finds defaults that follow from one another: a model must state one of them.
 fn circles(table: &Table, found: &mut Findings) {
-    let names = |entry: &ConfigName| entry.default.as_ref().map(Expression::names).unwrap_or_default();
-    let defaults: HashMap<&str, Vec<String>> =
-        table.config.iter().map(|entry| (entry.name.as_str(), names(entry))).collect();
+    let mut defaults: HashMap<&str, Vec<String>> = HashMap::new();
+    for entry in &table.config {
+        let names = entry.default.as_ref().map(Expression::names);
+        defaults.insert(&entry.name, names.unwrap_or_default());
+    }
     // Names on the way from the first, and how many of the names that each follows from were gone to.
-    let (mut way, mut done): (Vec<(&str, usize)>, HashSet<&str>) = (Vec::new(), HashSet::new());
+    let mut way: Vec<(&str, usize)> = Vec::new();
+    let mut done: HashSet<&str> = HashSet::new();
     for entry in &table.config {
         way.push((&entry.name, 0));
         while let Some((name, gone)) = way.last_mut() {
@@ -172,17 +188,16 @@ pub fn unused(table: &Table, text: &str) -> Result<Vec<String>> {
         .parse()
         .map_err(|e| Error::invalid_argument(format!("an architecture table is not TOML: {e}")))?;
     let own = toml.get("config").and_then(toml::Value::as_table);
-    let sides = table.rules.iter().flat_map(|rule| &rule.sides);
-    let computed = sides.filter_map(|(_, side)| side.generated.as_ref()).flat_map(follows_from);
-    let used: HashSet<String> = expressions(table)
-        .iter()
-        .flat_map(|(_, expression, _)| expression.names())
-        .chain(computed.map(str::to_owned))
-        .collect();
-    let is_own = |entry: &&ConfigName| own.is_some_and(|own| own.contains_key(&entry.name));
-    let is_unused =
-        |entry: &&ConfigName| !used.contains(&entry.name) && entry.covers.is_none() && entry.effect.is_none();
-    let unused = table.config.iter().filter(is_own).filter(is_unused);
+    let mut used: HashSet<String> = HashSet::new();
+    for (_, expression, _) in expressions(table) {
+        used.extend(expression.names());
+    }
+    for (_, side) in table.rules.iter().flat_map(|rule| &rule.sides) {
+        used.extend(side.generated.iter().flat_map(follows_from).map(str::to_owned));
+    }
+    let own = table.config.iter().filter(|entry| own.is_some_and(|own| own.contains_key(&entry.name)));
+    let unused =
+        own.filter(|entry| !used.contains(&entry.name) && entry.covers.is_none() && entry.effect.is_none());
     Ok(unused
         .map(|entry| {
             format!(
@@ -197,10 +212,8 @@ fn names_of_expressions(table: &Table, found: &mut Findings) {
     for (at, expression, others) in expressions(table) {
         for name in expression.names() {
             // `none` is the name that never has a value.
-            let known = name == "none"
-                || table.config.iter().any(|entry| entry.name == name)
-                || others.contains(&name.as_str());
-            if !known {
+            let is_known = name == "none" || table.entry(&name).is_some() || others.contains(&name.as_str());
+            if !is_known {
                 found.errors.push(format!(
                     "{at}: `{expression}` asks for `{}`, which is not a name of the configuration",
                     escape(&name, 80)
@@ -217,7 +230,8 @@ fn names_of_tensors(table: &Table, found: &mut Findings) {
         let mut seen: HashMap<&str, (&str, bool)> = HashMap::new();
         for rule in &table.rules {
             for pattern in images(rule, dialect).0 {
-                let (own, in_some) = (rule.members[0].text(), rule.optional || rule.when.is_some());
+                let own = rule.members[0].text();
+                let in_some = rule.optional || rule.when.is_some();
                 if let Some((other, _)) =
                     seen.insert(pattern.text(), (own, in_some)).filter(|(_, other)| !(*other && in_some))
                 {
@@ -273,40 +287,37 @@ pub struct Tried {
 pub fn try_on(table: &Table, model: &Model, dialect: &str) -> Result<Vec<Tried>> {
     let canonical = canonical();
     let from = table.dialect(dialect).unwrap_or(&canonical);
-    let mut tensors = model.tensors.clone();
-    for tensor in &mut tensors {
-        if let Some(own) = table.own_name(dialect, &tensor.name) {
-            tensor.name = own;
-        }
-    }
-    let tensors = &tensors[..];
-    let first = |name: &str, axis: usize| dimension(table, dialect, tensors, name, axis);
-    let lookup = |key: &str| stated(model, key);
-    let (config, used) = Config::read(table, from, &lookup, &first)?;
-    let (scope, keys) = (ConfigScope::new(table, &config, &first), stated_keys(model));
+    let tensors: Vec<Tensor> = model.tensors.iter().map(|tensor| table.own_tensor(dialect, tensor)).collect();
+    let dimensions = dimensions(table, dialect, &tensors);
+    let (config, used) = Config::read(table, from, &|key| stated(model, key), &dimensions)?;
+    let scope = ConfigScope::new(table, &config, &dimensions);
     let stated = Stated {
         dialect: from,
-        lookup: &lookup,
-        keys: &keys,
+        lookup: &|key| stated(model, key),
+        keys: &stated_keys(model),
         used: &used,
         scope: &scope,
-        tensors,
+        tensors: &tensors,
         names: &[],
     };
     refuse(table, &stated)?;
     let others = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
     let mut tried = Vec::new();
     for to in others.filter(|to| *to != dialect) {
-        let there = translated(table, &config, tensors, dialect, to)?;
+        let there = translated(table, &config, &tensors, dialect, to)?;
         if let Some(dialect) = table.dialect(to) {
-            let keys = config.write(table, dialect, &first)?;
-            lost(table, &config, &Written { dialect, keys: &keys, computed: &there.computed }, &first)?;
+            let keys = config.write(table, dialect, &dimensions)?;
+            lost(table, &config, &Written { dialect, keys: &keys, computed: &there.computed }, &dimensions)?;
         }
         let back = translated(table, &config, &there.tensors, to, dialect)?;
-        compare(tensors, &there, &back, (dialect, to))?;
-        let (from, to) = (dialect.to_owned(), to.to_owned());
-        let (tensors, made) = (tensors.len(), there.tensors.len());
-        tried.push(Tried { from, to, tensors, there: made, dropped: there.dropped });
+        compare(&tensors, &there, &back, dialect, to)?;
+        tried.push(Tried {
+            from: dialect.to_owned(),
+            to: to.to_owned(),
+            tensors: tensors.len(),
+            there: there.tensors.len(),
+            dropped: there.dropped,
+        });
     }
     Ok(tried)
 }
@@ -320,39 +331,30 @@ struct Way {
 }
 
 fn translated(table: &Table, config: &Config, tensors: &[Tensor], from: &str, to: &str) -> Result<Way> {
-    let dimensions = |name: &str, axis: usize| dimension(table, from, tensors, name, axis);
+    let dimensions = dimensions(table, from, tensors);
     let scope = ConfigScope::new(table, config, &dimensions);
     let passage =
         Passage { table, scope: &scope, tensors, called: tensors, removed: &[], from, to, keep_order: true };
     let translated = translate(&passage)?;
-    let plain = |made: crate::architecture::translate::Made| Tensor {
-        name: made.name,
-        dtype: made.dtype,
-        shape: made.shape,
-        payload: Payload::Sequential,
-    };
-    let computed = translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?)));
     Ok(Way {
-        computed: computed.collect(),
-        tensors: translated.tensors.into_iter().map(plain).collect(),
+        tensors: translated.tensors.iter().map(Made::declaration).collect(),
+        computed: translated.computed(),
         dropped: translated.dropped.into_iter().map(|(name, _)| name).collect(),
     })
 }
 
-fn compare(tensors: &[Tensor], there: &Way, back: &Way, (from, to): (&str, &str)) -> Result<()> {
-    let fail = |what: &str, name: &str| {
-        Err(Error::failed(format!("from `{from}` to `{to}` and back, it {what}")).tensor(name))
-    };
+fn compare(tensors: &[Tensor], there: &Way, back: &Way, from: &str, to: &str) -> Result<()> {
     let returned: HashMap<&str, &Tensor> = back.tensors.iter().map(|t| (t.name.as_str(), t)).collect();
     for tensor in tensors {
-        match returned.get(tensor.name.as_str()) {
-            None if there.dropped.contains(&tensor.name) => {}
-            None => return fail("is lost", &tensor.name),
+        let what = match returned.get(tensor.name.as_str()) {
+            None if !there.dropped.contains(&tensor.name) => "is lost",
             Some(other) if other.shape != tensor.shape || other.dtype != tensor.dtype => {
-                return fail("has another shape or type", &tensor.name);
+                "has another shape or type"
             }
-            Some(_) => {}
-        }
+            _ => continue,
+        };
+        let message = format!("from `{from}` to `{to}` and back, it {what}");
+        return Err(Error::failed(message).tensor(&tensor.name));
     }
     Ok(())
 }
@@ -360,9 +362,16 @@ fn compare(tensors: &[Tensor], there: &Way, back: &Way, (from, to): (&str, &str)
 impl Table {
     /// The dialect in which the table recognises most of the names; its own if it recognises none.
     pub fn nearest_dialect(&self, names: &[&str]) -> &str {
-        let known = |id: &str| names.iter().filter(|name| knows(self, id, name)).count();
-        let dialects = self.dialects.iter().map(|d| (known(&d.id), d.id.as_str()));
-        let best = dialects.filter(|(n, _)| *n > 0).max_by_key(|(n, _)| *n);
-        best.map_or(CANONICAL, |(_, id)| id)
+        let mut nearest = CANONICAL;
+        let mut most = 1;
+        for dialect in &self.dialects {
+            let known = names.iter().filter(|name| knows(self, &dialect.id, name)).count();
+            // Among equals, the last.
+            if known >= most {
+                nearest = &dialect.id;
+                most = known;
+            }
+        }
+        nearest
     }
 }

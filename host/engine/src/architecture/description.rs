@@ -31,8 +31,6 @@ fn choose_table<'t>(
     model: &Model,
     arch: Option<&str>,
 ) -> Result<Option<(&'t Table, String)>> {
-    // Where names were kept, whoever wants a table names it.
-    let lookup = |key: &str| model.foreign_of(&model.format)?.get(key).cloned();
     if let Some(id) = arch {
         let table = tables.find(id)?;
         let from = match model.dialect.as_str() {
@@ -46,19 +44,21 @@ fn choose_table<'t>(
         let found = tables.find(&architecture.id).ok();
         return Ok(found.map(|table| (table, model.dialect.clone())));
     }
+    // Where names were kept, whoever wants a table names it.
     if model.dialect == "none" {
         return Ok(None);
     }
-    let marks = |key: &str| match key.strip_prefix(OF_TENSORS) {
-        None => lookup(key),
+    let found = tables.detect(&model.dialect, &|key| match key.strip_prefix(OF_TENSORS) {
+        None => model.foreign_of(&model.format)?.get(key).cloned(),
         Some(name) => model.tensors.iter().any(|tensor| tensor.name == name).then(|| Value::from_bool(true)),
-    };
-    Ok(tables.detect(&model.dialect, &marks)?.map(|table| (table, model.dialect.clone())))
+    })?;
+    Ok(found.map(|table| (table, model.dialect.clone())))
 }
 
 /// The error for a model in a dialect that its table does not describe.
 pub(super) fn unknown_dialect(table: &Table, dialect: &str) -> Error {
-    let (id, dialect) = (&table.id, escape(dialect, 80));
+    let id = &table.id;
+    let dialect = escape(dialect, 80);
     Error::unsupported(format!("the table of architecture `{id}` says nothing of the dialect `{dialect}`"))
 }
 

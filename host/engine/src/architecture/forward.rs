@@ -1,8 +1,8 @@
 //! Translates a model into a dialect in order to compute it, or to compare it with one that has it: nothing is
 //! written, no type changes, and no keys are placed.
 
-use crate::architecture::config::dimension;
-use crate::architecture::config::{Config, ConfigScope};
+use crate::architecture::config::keys::value_of;
+use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::description::{find_table, stated};
 use crate::architecture::language::expression::same;
 use crate::architecture::language::value::{from_value, narrowed};
@@ -54,7 +54,8 @@ impl<'e> Known<'e> {
         engine: &'e Engine,
         opened: &OpenedModel,
         arch: Option<&str>,
-        (to, target): (&str, &Format),
+        to: &str,
+        target: &Format,
     ) -> Result<Known<'e>> {
         let model = &opened.model;
         let found = find_table(engine, model, arch)?;
@@ -69,32 +70,33 @@ impl<'e> Known<'e> {
         }
         let stored = Stored { source: opened, selected: None, look: false };
         let journey = Journey { table, from: &from, to, target, engine, stored };
-        let mut names = model.tensors.clone();
-        for tensor in &mut names {
-            if let Some(own) = table.own_name(&from, &tensor.name) {
-                tensor.name = own;
-            }
-        }
-        let first = |name: &str, axis: usize| dimension(table, &from, &names, name, axis);
+        let mut known = Known {
+            table,
+            names: model.tensors.iter().map(|tensor| table.own_tensor(&from, tensor)).collect(),
+            from: from.clone(),
+            config: Config::default(),
+        };
         let canonical = canonical();
         let dialect = table.dialect(&from).unwrap_or(&canonical);
-        let (mut config, _) = journey.config(model, dialect, &first)?;
+        let (mut config, _) = journey.config(model, dialect, &known.dimensions())?;
         // Whoever computes takes what a tensor states from the tensor itself.
         if from != to {
-            journey.recover(&names, &mut config, &first)?;
+            journey.recover(&known.names, &mut config, &known.dimensions())?;
         }
-        Ok(Known { table, from, names, config })
+        known.config = config;
+        Ok(known)
     }
 
-    fn dimension(&self, name: &str, axis: usize) -> Option<u64> {
-        dimension(self.table, &self.from, &self.names, name, axis)
+    /// Looks up dimensions of the tensors by their canonical names.
+    fn dimensions(&self) -> impl Fn(&str, usize) -> Option<u64> {
+        dimensions(self.table, &self.from, &self.names)
     }
 
     /// Fails for a tensor that the table does not know: what it does to the results is not known either.
     fn refuse_unknown(&self, called: &[Tensor]) -> Result<()> {
-        let unknown = |(own, _): &(&Tensor, &Tensor)| !self.table.names(&self.from, &own.name);
-        let mut unknown = self.names.iter().zip(called).filter(unknown).map(|(_, tensor)| tensor);
-        let Some(first) = unknown.next() else { return Ok(()) };
+        let pairs = self.names.iter().zip(called);
+        let mut unknown = pairs.filter(|(own, _)| !self.table.names(&self.from, &own.name));
+        let Some((_, first)) = unknown.next() else { return Ok(()) };
         let more = match unknown.count() {
             0 => String::new(),
             n => format!(", and {n} more"),
@@ -111,8 +113,8 @@ impl<'e> Known<'e> {
         to: &str,
     ) -> Result<(Vec<PlannedTensor>, Dropped)> {
         let Known { table, from, names, config } = self;
-        let first = |name: &str, axis: usize| self.dimension(name, axis);
-        let scope = ConfigScope::new(table, config, &first);
+        let dimensions = self.dimensions();
+        let scope = ConfigScope::new(table, config, &dimensions);
         let tensors = &names[..];
         let passage =
             Passage { table, scope: &scope, tensors, called, removed: &[], from, to, keep_order: true };
@@ -137,18 +139,19 @@ impl<'e> Known<'e> {
 /// what its architecture has.
 pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<&str>) -> Result<InDialect> {
     let target = engine.registry.format(&opened.format)?;
-    let known = Known::new(engine, opened, arch, (to, target))?;
+    let known = Known::new(engine, opened, arch, to, target)?;
     if let Some(dialect) = known.table.dialect(&known.from) {
         tell_of_tied_head(engine, opened, known.table, dialect, &known.config, &known.names)?;
     }
     let called = &opened.model.tensors;
     let tensors = if known.from == to {
         known.refuse_unknown(called)?;
-        let as_it_is = |(number, tensor): (usize, &Tensor)| {
+        let mut tensors = Vec::with_capacity(called.len());
+        for (number, tensor) in called.iter().enumerate() {
             let expression = Expression::of(number, tensor).map_err(|e| e.tensor(&tensor.name))?;
-            Ok(PlannedTensor::new(tensor.clone(), expression))
-        };
-        called.iter().enumerate().map(as_it_is).collect::<Result<_>>()?
+            tensors.push(PlannedTensor::new(tensor.clone(), expression));
+        }
+        tensors
     } else {
         known.translate(engine, called, to)?.0
     };
@@ -163,17 +166,16 @@ pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<
 pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<Forward> {
     let to = other.dialect.as_str();
     let target = engine.registry.format(&other.format)?;
-    let known = Known::new(engine, opened, None, (to, target))?;
+    let known = Known::new(engine, opened, None, to, target)?;
     let (tensors, dropped) = known.translate(engine, &opened.model.tensors, to)?;
     let mut forward = Forward { tensors, dropped, differing: Vec::new() };
-    let (table, config) = (known.table, &known.config);
-    let first = |name: &str, axis: usize| known.dimension(name, axis);
+    let table = known.table;
+    let dimensions = known.dimensions();
     let Some(theirs) = table.dialect(to) else { return Ok(forward) };
     // Not every key can be read back: both configurations are compared as that dialect's keys state them.
-    let keys = config.write(table, theirs, &first)?;
-    let would = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &first)?;
-    let (own, _) = Config::read(table, theirs, &would, &first)?;
+    let keys = known.config.write(table, theirs, &dimensions)?;
+    let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &dimensions)?;
+    let (own, _) = Config::read(table, theirs, &|path| value_of(&keys, path), &dimensions)?;
     for (name, value) in told.values() {
         if let Some(own) = own.get(name)
             && !same(&narrowed(own), &narrowed(value))
@@ -201,9 +203,9 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
 pub fn differing(engine: &Engine, one: &Model, other: &Model) -> Result<Vec<(String, String, String)>> {
     let Some((table, dialect)) = find_table(engine, one, None)? else { return Ok(Vec::new()) };
     let Some(dialect) = table.dialect(&dialect) else { return Ok(Vec::new()) };
-    let first = |name: &str, axis: usize| dimension(table, &dialect.id, &one.tensors, name, axis);
-    let (of_one, _) = Config::read(table, dialect, &|key| stated(one, key), &first)?;
-    let (of_other, _) = Config::read(table, dialect, &|key| stated(other, key), &first)?;
+    let dimensions = dimensions(table, &dialect.id, &one.tensors);
+    let (of_one, _) = Config::read(table, dialect, &|key| stated(one, key), &dimensions)?;
+    let (of_other, _) = Config::read(table, dialect, &|key| stated(other, key), &dimensions)?;
     let mut differing = Vec::new();
     for (name, value) in of_one.values() {
         if let Some(theirs) = of_other.get(name)

@@ -1,14 +1,13 @@
 //! Contradictions: keys that state one thing with different values, and flags that deny tensors which the model has. Programs
 //! differ in which of them they take, so none of them is chosen here.
 
-use crate::architecture::config::dimension;
 use crate::architecture::config::statement::Stated;
-use crate::architecture::config::{Config, ConfigScope, is_unlimited, key_of};
+use crate::architecture::config::{Config, ConfigScope, dimensions, is_unlimited, key_of};
 use crate::architecture::language::expression::{Scalar, Scope, same};
 use crate::architecture::language::value::{from_value, is_null};
 use crate::architecture::table::config_name::names_in;
 use crate::architecture::table::rule::images;
-use crate::architecture::table::{ConfigName, Dialect, Kind, Rule, Table};
+use crate::architecture::table::{ConfigName, Dialect, Kind, Table};
 use apr_sdk::{Error, Result, Tensor, escape};
 use std::cell::RefCell;
 
@@ -41,13 +40,13 @@ pub(in crate::architecture) fn refuse_contradictions(table: &Table, model: &Stat
 
 /// Two keys of one name whose values differ, in words.
 fn told_twice(entry: &ConfigName, model: &Stated<'_>) -> Option<String> {
-    let stated = |(path, value)| {
-        let value = from_value(&value).filter(|value| !is_null(value) && !is_unlimited(entry, value))?;
-        Some((path, value))
-    };
-    let values =
-        names_in(entry, model.dialect).flat_map(|name| model.dialect.roots.stated_all(name, model.lookup));
-    let all: Vec<(String, Scalar)> = values.filter_map(stated).collect();
+    let mut all: Vec<(String, Scalar)> = Vec::new();
+    for name in names_in(entry, model.dialect) {
+        for (path, value) in model.dialect.roots.stated_all(name, model.lookup) {
+            let value = from_value(&value).filter(|value| !is_null(value) && !is_unlimited(entry, value));
+            all.extend(value.map(|value| (path, value)));
+        }
+    }
     let (path, value) = all.first()?;
     let (other, differs) = all.iter().find(|(_, other)| !same(value, other))?;
     Some(format!("`{}` is {value}, `{}` is {differs}", escape(path, 80), escape(other, 80)))
@@ -64,34 +63,44 @@ fn is_inside(dialect: &Dialect, path: &str, object: &str) -> bool {
 
 /// What the configuration is by one of two objects and by the other, where that differs, in words.
 fn differing(table: &Table, model: &Stated<'_>, one: &str, other: &str) -> Result<Vec<String>> {
-    let dimensions = |name: &str, axis: usize| model.scope.dimension(name, axis);
-    let without = |object: &str| {
-        let lookup = |path: &str| match is_inside(model.dialect, path, object) {
-            true => None,
-            false => (model.lookup)(path),
-        };
-        Config::read(table, model.dialect, &lookup, &dimensions).map(|(config, _)| config)
-    };
-    let (by_one, by_other) = (without(other)?, without(one)?);
-    let (of_one, of_other) =
-        (ConfigScope::new(table, &by_one, &dimensions), ConfigScope::new(table, &by_other, &dimensions));
+    let by_one = config_without(table, model, other)?;
+    let by_other = config_without(table, model, one)?;
+    let of_one = ConfigScope::new(table, &by_one, model.scope.dimensions);
+    let of_other = ConfigScope::new(table, &by_other, model.scope.dimensions);
     let mut found = Vec::new();
     for entry in &table.config {
         if !by_one.values().iter().chain(by_other.values()).any(|(name, _)| *name == entry.name) {
             continue;
         }
-        let (value, differs) = (of_one.value(&entry.name)?, of_other.value(&entry.name)?);
+        let value = of_one.value(&entry.name)?;
+        let differs = of_other.value(&entry.name)?;
         let is_same = match (&value, &differs) {
             (Some(value), Some(differs)) => same(value, differs),
             (value, differs) => value.is_none() == differs.is_none(),
         };
         if !is_same {
-            let shown = |value: Option<Scalar>| value.map_or("not stated".to_owned(), |it| it.to_string());
-            let (name, value, differs) = (escape(&entry.name, 80), shown(value), shown(differs));
+            let name = escape(&entry.name, 80);
+            let value = in_words(value.as_ref());
+            let differs = in_words(differs.as_ref());
             found.push(format!("`{name}` is {value} by `{one}`, and {differs} by `{other}`"));
         }
     }
     Ok(found)
+}
+
+/// The configuration that a model states outside of an object.
+fn config_without(table: &Table, model: &Stated<'_>, object: &str) -> Result<Config> {
+    let (config, _) = Config::read(
+        table,
+        model.dialect,
+        &|path| (model.lookup)(path).filter(|_| !is_inside(model.dialect, path, object)),
+        model.scope.dimensions,
+    )?;
+    Ok(config)
+}
+
+fn in_words(value: Option<&Scalar>) -> String {
+    value.map_or("not stated".to_owned(), Scalar::to_string)
 }
 
 /// A flag that denies a tensor which the model has.
@@ -135,21 +144,24 @@ fn denied<'m>(
 ) -> Result<Option<Denied<'m>>> {
     let stated = config.get(&entry.name).filter(|_| entry.kind == Kind::Bool);
     let (Some(default), Some(stated)) = (&entry.default, stated) else { return Ok(None) };
+    let dimensions = dimensions(table, &dialect.id, tensors);
     let there = RefCell::new(None);
-    let dimensions = |name: &str, axis: usize| {
-        let size = dimension(table, &dialect.id, tensors, name, axis)?;
+    let with = default.value(&ConfigScope::new(table, config, &|name, axis| {
+        let size = dimensions(name, axis)?;
         there.borrow_mut().get_or_insert_with(|| name.to_owned());
         Some(size)
-    };
-    let with = default.value(&ConfigScope::new(table, config, &dimensions))?;
+    }))?;
     let without = default.value(&ConfigScope::new(table, config, &|_, _| None))?;
     let without = without.unwrap_or(Scalar::Bool(false));
     if with.as_ref() == Some(&without) || without != *stated {
         return Ok(None);
     }
     let there = there.into_inner();
-    let is_it = |rule: &&Rule| rule.members.iter().any(|member| Some(member.text()) == there.as_deref());
-    let Some(rule) = table.rules.iter().find(is_it) else { return Ok(None) };
+    let rule = table
+        .rules
+        .iter()
+        .find(|rule| rule.members.iter().any(|member| Some(member.text()) == there.as_deref()));
+    let Some(rule) = rule else { return Ok(None) };
     let Some(image) = images(rule, &dialect.id).0.first() else { return Ok(None) };
     let tensor = tensors.iter().find(|tensor| image.numbers(&tensor.name).is_some());
     let key = escape(key_of(table, &dialect.id, &entry.name), 80).to_string();

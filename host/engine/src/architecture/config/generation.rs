@@ -13,8 +13,8 @@ pub type Generated = (DType, Vec<u64>, Vec<u8>);
 ///
 /// # Errors
 /// InvalidArgument for a configuration that it cannot handle.
-pub fn generate(what: &Generator, scope: &dyn Scope) -> Result<Option<Generated>> {
-    match what {
+pub fn generate(generator: &Generator, scope: &dyn Scope) -> Result<Option<Generated>> {
+    match generator {
         Generator::Llama3Frequencies => llama3_freqs(scope),
         Generator::Values { values, scalar, .. } => listed(values, *scalar, scope),
     }
@@ -28,21 +28,25 @@ fn number(scope: &dyn Scope, name: &str) -> Result<Option<f64>> {
     })
 }
 
+/// A number that the scaling of Llama 3 needs.
+fn needed(scope: &dyn Scope, name: &str) -> Result<f64> {
+    number(scope, name)?.ok_or_else(|| {
+        Error::malformed(format!("Llama 3's rope scaling needs `{name}`, which is not stated"))
+    })
+}
+
 /// The divisors of Llama 3's rotary frequencies, as computed by llama.cpp's converter (`rope_freqs.weight`):
 /// 1 below the wavelength `ctx / high`, the factor above `ctx / low`, smooth in between.
 fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     if scope.value("rope_scaling_type")? != Some(Scalar::Text("llama3".to_owned())) {
         return Ok(None);
     }
-    let get = |name: &str| {
-        number(scope, name)?.ok_or_else(|| {
-            Error::malformed(format!("Llama 3's rope scaling needs `{name}`, which is not stated"))
-        })
-    };
-    let (theta, dim) = (get("rope_theta")?, get("head_dim")?);
-    let factor = get("rope_scaling_factor")?;
-    let (low, high) = (get("rope_scaling_low_freq_factor")?, get("rope_scaling_high_freq_factor")?);
-    let context = get("rope_scaling_original_max_position_embeddings")?;
+    let theta = needed(scope, "rope_theta")?;
+    let dim = needed(scope, "head_dim")?;
+    let factor = needed(scope, "rope_scaling_factor")?;
+    let low = needed(scope, "rope_scaling_low_freq_factor")?;
+    let high = needed(scope, "rope_scaling_high_freq_factor")?;
+    let context = needed(scope, "rope_scaling_original_max_position_embeddings")?;
     let positive = [theta, factor, low, high, context].iter().all(|x| x.is_finite() && *x > 0.0);
     if !positive || low.total_cmp(&high).is_eq() || dim <= 0.0 || dim > 65_536.0 {
         return Err(Error::malformed("Llama 3's rope scaling is stated with impossible numbers"));
@@ -50,8 +54,10 @@ fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     // The converter uses F32 tensors, to which Python floats are converted.
     #[allow(clippy::cast_possible_truncation, reason = "as above")]
     let [theta, dim, factor, low, high, context] = [theta, dim, factor, low, high, context].map(|x| x as f32);
-    let (low_wavelength, high_wavelength) = (context / low, context / high);
-    let (mut bytes, mut exponent) = (Vec::new(), 0.0f32);
+    let low_wavelength = context / low;
+    let high_wavelength = context / high;
+    let mut bytes = Vec::new();
+    let mut exponent = 0.0f32;
     while exponent < dim {
         let frequency = 1.0 / theta.powf(exponent / dim);
         // torch divides a number by a tensor as the tensor's reciprocal times the number.
@@ -100,14 +106,17 @@ fn listed(values: &Expression, scalar: bool, scope: &dyn Scope) -> Result<Option
 /// from machine to machine.
 fn near(a: &[u8], b: &[u8]) -> bool {
     const UNITS: u32 = 4;
-    let bits = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-    let mut pairs = a.chunks_exact(4).zip(b.chunks_exact(4));
-    a.len() == b.len() && pairs.all(|(a, b)| bits(a).abs_diff(bits(b)) <= UNITS)
+    a.len() == b.len() && bits(a).zip(bits(b)).all(|(a, b)| a.abs_diff(b) <= UNITS)
+}
+
+/// The bits of F32 values.
+fn bits(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
 }
 
 /// The configuration names that a rule's `generate` uses.
-pub fn follows_from(what: &Generator) -> Vec<&str> {
-    match what {
+pub fn follows_from(generator: &Generator) -> Vec<&str> {
+    match generator {
         Generator::Llama3Frequencies => vec![
             "rope_scaling_type",
             "rope_scaling_factor",
@@ -130,11 +139,12 @@ pub struct Part {
 impl Part {
     /// The tensors among `all` whose names fit a pattern, in the order of their numbers.
     pub fn all<'a>(image: &Pattern, all: impl Iterator<Item = (&'a str, Vec<u8>)>) -> Vec<Part> {
-        let part = |(name, bytes): (&str, Vec<u8>)| {
-            let numbers = image.places().iter().cloned().zip(image.numbers(name)?).collect();
-            Some(Part { numbers, bytes })
-        };
-        let mut parts: Vec<Part> = all.filter_map(part).collect();
+        let mut parts = Vec::new();
+        for (name, bytes) in all {
+            let Some(numbers) = image.numbers(name) else { continue };
+            let numbers = image.places().iter().cloned().zip(numbers).collect();
+            parts.push(Part { numbers, bytes });
+        }
         parts.sort_by(|one, other| one.numbers.cmp(&other.numbers));
         parts
     }
@@ -142,15 +152,16 @@ impl Part {
 
 /// Floats of 16 or 32 bits as F32; `None` for any other type.
 pub fn as_f32(dtype: DType, bytes: &[u8]) -> Option<Vec<u8>> {
-    let wide = |from: fn(u16) -> f32| {
-        bytes.chunks_exact(2).flat_map(|b| from(u16::from_le_bytes([b[0], b[1]])).to_le_bytes()).collect()
-    };
     match dtype {
         DType::F32 => Some(bytes.to_vec()),
-        DType::F16 => Some(wide(half::from_f16)),
-        DType::BF16 => Some(wide(half::from_bf16)),
+        DType::F16 => Some(widened(bytes, half::from_f16)),
+        DType::BF16 => Some(widened(bytes, half::from_bf16)),
         _ => None,
     }
+}
+
+fn widened(bytes: &[u8], widen: fn(u16) -> f32) -> Vec<u8> {
+    bytes.chunks_exact(2).flat_map(|b| widen(u16::from_le_bytes([b[0], b[1]])).to_le_bytes()).collect()
 }
 
 /// Where the divisors of Llama 3's frequencies begin to grow, and where they end.
@@ -195,7 +206,7 @@ fn bounds(divisors: &[f32], factor: f32, scope: &dyn Scope) -> Result<Vec<Bounds
         let context = (slope * (high - low)).round() as i64;
         Bounds { low, high, context }
     });
-    Ok(between.into_iter().filter(|one| one.high > one.low && one.context > 0).collect())
+    Ok(between.into_iter().filter(|bounds| bounds.high > bounds.low && bounds.context > 0).collect())
 }
 
 /// Bounds with a lower one and a context that models state, where a line cannot be told: between them lies one divisor, of
@@ -215,7 +226,7 @@ fn usual_bounds(point: Option<(f64, f64)>) -> Vec<Bounds> {
             None => found.extend(UPPER.map(|upper| Bounds { low, high: low * upper, context })),
         }
     }
-    found.retain(|one| one.high > one.low);
+    found.retain(|bounds| bounds.high > bounds.low);
     found
 }
 
@@ -225,27 +236,15 @@ fn usual_bounds(point: Option<(f64, f64)>) -> Vec<Bounds> {
 /// # Errors
 /// Any error from [`generate`] and from evaluating.
 pub fn recover(
-    what: &Generator,
+    generator: &Generator,
     parts: &[Part],
     table: &Table,
     config: &Config,
     dimensions: Dimensions<'_>,
 ) -> Result<Option<Vec<(String, Scalar)>>> {
-    let bytes = parts.iter().flat_map(|part| part.bytes.chunks_exact(4));
-    let floats = bytes.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    let gives = |stated: &[(String, Scalar)]| {
-        let mut tried = config.clone();
-        stated.iter().for_each(|(name, value)| tried.set(name, value.clone()));
-        let scope = ConfigScope::new(table, &tried, dimensions);
-        for part in parts {
-            let made = generate(what, &scope.at(&part.numbers))?;
-            if !made.is_some_and(|(_, _, made)| near(&made, &part.bytes)) {
-                return Ok(false);
-            }
-        }
-        Ok::<_, Error>(!parts.is_empty())
-    };
-    if let Generator::Values { sets, .. } = what {
+    let scope = ConfigScope::new(table, config, dimensions);
+    let floats = parts.iter().flat_map(|part| bits(&part.bytes)).map(f32::from_bits);
+    if let Generator::Values { sets, .. } = generator {
         // The shortest decimal for this float: what people wrote.
         let items = floats.map(|x| Scalar::Float(x.to_string().parse().unwrap_or(f64::NAN)));
         let it = Scalar::List(items.collect());
@@ -255,26 +254,46 @@ pub fn recover(
             let value = from.value(&ItScope { it: it.clone(), inner })?;
             stated.extend(value.map(|value| (name.clone(), value)));
         }
-        return Ok(gives(&stated)?.then_some(stated));
+        return Ok(gives(generator, parts, &stated, &scope)?.then_some(stated));
     }
-    let named = |name: &str, value: Scalar| (name.to_owned(), value);
     let divisors: Vec<f32> = floats.collect();
     // The factor is the largest divisor. Files do not state the other three; those of Llama 3 are tried first, then those that
     // lie on the line between two divisors, and are right if they give the same tensor.
     let factor = divisors.iter().copied().fold(0.0, f32::max);
-    let scope = ConfigScope::new(table, config, dimensions);
     let usual = USUAL_CONTEXTS.map(|context| Bounds { low: 1.0, high: 4.0, context });
     for Bounds { low, high, context } in usual.into_iter().chain(bounds(&divisors, factor, &scope)?) {
-        let stated = vec![
-            named("rope_scaling_type", Scalar::Text("llama3".to_owned())),
-            named("rope_scaling_factor", Scalar::Float(factor.into())),
-            named("rope_scaling_low_freq_factor", Scalar::Float(low)),
-            named("rope_scaling_high_freq_factor", Scalar::Float(high)),
-            named("rope_scaling_original_max_position_embeddings", Scalar::Int(context)),
+        let stated = [
+            ("rope_scaling_type", Scalar::Text("llama3".to_owned())),
+            ("rope_scaling_factor", Scalar::Float(factor.into())),
+            ("rope_scaling_low_freq_factor", Scalar::Float(low)),
+            ("rope_scaling_high_freq_factor", Scalar::Float(high)),
+            ("rope_scaling_original_max_position_embeddings", Scalar::Int(context)),
         ];
-        if gives(&stated)? {
+        let stated = Vec::from(stated.map(|(name, value)| (name.to_owned(), value)));
+        if gives(generator, parts, &stated, &scope)? {
             return Ok(Some(stated));
         }
     }
     Ok(None)
+}
+
+/// Returns whether these values, stated over those in `scope`, give all of the tensors.
+fn gives(
+    generator: &Generator,
+    parts: &[Part],
+    stated: &[(String, Scalar)],
+    scope: &ConfigScope<'_>,
+) -> Result<bool> {
+    let mut config = scope.config.clone();
+    for (name, value) in stated {
+        config.set(name, value.clone());
+    }
+    let scope = ConfigScope::new(scope.table, &config, scope.dimensions);
+    for part in parts {
+        let generated = generate(generator, &scope.at(&part.numbers))?;
+        if !generated.is_some_and(|(_, _, bytes)| near(&bytes, &part.bytes)) {
+            return Ok(false);
+        }
+    }
+    Ok(!parts.is_empty())
 }

@@ -10,6 +10,11 @@ use apr_sdk::{Error, Result, Value, escape};
 /// What stands for JSON null among typed values.
 const NULL: &str = "null";
 
+/// The value of a key among those that are written.
+pub(in crate::architecture) fn value_of(keys: &[(String, Value)], path: &str) -> Option<Value> {
+    keys.iter().find(|(key, _)| key == path).map(|(_, value)| value.clone())
+}
+
 impl Config {
     /// The names whose values these keys do not say.
     fn untold(
@@ -19,8 +24,7 @@ impl Config {
         keys: &[(String, Value)],
         dimensions: Dimensions<'_>,
     ) -> Result<Vec<String>> {
-        let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-        let (told, _) = Config::read(table, dialect, &lookup, dimensions)?;
+        let (told, _) = Config::read(table, dialect, &|path| value_of(keys, path), dimensions)?;
         self.beyond(&ConfigScope::new(table, &told, dimensions))
     }
 
@@ -72,13 +76,15 @@ impl Config {
         keys: &[(String, Value)],
         scope: &ConfigScope<'_>,
     ) -> Result<Vec<(String, Value)>> {
-        let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        let lookup = |path: &str| value_of(keys, path);
         let mut more = Vec::new();
         for entry in table.config.iter().filter(|entry| self.get(&entry.name).is_none()) {
-            let is_said = names_in(entry, dialect).any(|name| dialect.roots.stated(name, &lookup).is_some());
-            let class = names_in(entry, dialect)
+            if names_in(entry, dialect).any(|name| dialect.roots.stated(name, &lookup).is_some()) {
+                continue;
+            }
+            let of_class = names_in(entry, dialect)
                 .find_map(|name| Some((name, from_value(dialect.roots.of_class(name, &lookup)?)?)));
-            let Some((name, of_class)) = class.filter(|_| !is_said) else { continue };
+            let Some((name, of_class)) = of_class else { continue };
             let own = match scope.value(&entry.name)? {
                 Some(own) if !same(&narrowed(&own), &narrowed(&of_class)) => typed(&own, None),
                 None if dialect.null.iter().any(|key| key == name) => Some(Value::from_strings(&[NULL])),

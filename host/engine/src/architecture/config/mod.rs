@@ -11,6 +11,7 @@ pub(crate) mod statement;
 use crate::architecture::language::expression::{Scalar, Scope, same};
 use crate::architecture::language::value::{from_value, is_null, narrowed, says_null};
 use crate::architecture::table::config_name::names_in;
+use crate::architecture::table::dialect::roots::Lookup;
 use crate::architecture::table::rule::images;
 use crate::architecture::table::{ConfigName, Dialect, Key, Kind, Source, Table};
 use apr_sdk::{Error, Result, Tensor, Value, escape};
@@ -78,16 +79,16 @@ impl Scope for ConfigScope<'_> {
         if let Some(value) = self.config.get(name) {
             return Ok(Some(value.clone()));
         }
-        let entry = self.table.config.iter().find(|entry| entry.name == name);
+        let entry = self.table.entry(name);
         let Some(default) = entry.and_then(|entry| entry.default.as_ref()) else { return Ok(None) };
         let depth = self.active.borrow().len();
         if depth > MOST_DEEP {
             let message = format!("the default of `{name}` lies more than {MOST_DEEP} others deep");
             return Err(Error::invalid_argument(message));
         }
-        if self.active.borrow().iter().any(|one| one == name) {
-            let all =
-                self.active.borrow().iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ");
+        if self.active.borrow().iter().any(|active| active == name) {
+            let active = self.active.borrow();
+            let all = active.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             let message = format!("none of {all} is stated, and each follows from another of them");
             return Err(Error::invalid_argument(message));
         }
@@ -179,77 +180,96 @@ impl Config {
     pub fn read(
         table: &Table,
         dialect: &Dialect,
-        lookup: &dyn Fn(&str) -> Option<Value>,
+        lookup: Lookup<'_>,
         dimensions: Dimensions<'_>,
     ) -> Result<(Config, HashSet<String>)> {
-        let (mut config, mut used) = (Config::default(), HashSet::new());
+        let mut config = Config::default();
+        let mut used = HashSet::new();
         let roots = &dialect.roots;
         let names: Vec<&str> = table.config.iter().flat_map(|entry| names_in(entry, dialect)).collect();
         roots.check(&names, lookup)?;
         for entry in &table.config {
-            // What the class says comes after everything that the file states, be it null.
-            let stated = |name: &str| roots.stated(name, lookup).map(|(_, value)| value);
-            let is_silent = names_in(entry, dialect).filter_map(stated).all(|value| !says_null(&value));
-            let of_class = |name: &str| roots.of_class(name, lookup).filter(|_| is_silent).cloned();
-            let values = names_in(entry, dialect).filter_map(stated);
-            for value in values.chain(names_in(entry, dialect).filter_map(of_class)) {
-                let value = from_value(&value).filter(|value| !is_null(value));
-                if let Some(value) = value.filter(|value| !is_unlimited(entry, value)) {
-                    config.set(&entry.name, of_kind(entry, value)?);
-                    break;
-                }
-            }
+            config.read_entry(entry, dialect, lookup)?;
             // Account for all names that state the same.
             let stated = names_in(entry, dialect).flat_map(|name| roots.stated_all(name, lookup));
             used.extend(stated.map(|(path, _)| path));
         }
         // Those computed from others come after them.
-        let computed = |key: &&Key| key.sets.iter().any(|(_, from)| from.is_some());
-        let (after, before): (Vec<&Key>, Vec<&Key>) = dialect.keys.iter().partition(computed);
+        let (after, before): (Vec<&Key>, Vec<&Key>) = dialect.keys.iter().partition(|key| key.is_computed());
         let mut lists: Vec<(&Key, Scalar)> = Vec::new();
         for key in before.into_iter().chain(after) {
             // What is always the same is the file's own, such as the class of the model: it lies at the root.
-            let found = match key.value {
+            let stated = match key.value {
                 Source::Constant(_) => lookup(&key.key).map(|value| (Some(key.key.clone()), value)),
                 Source::Expression(_) => roots.find(&key.key, lookup),
             };
-            let Some((path, it)) = found else { continue };
+            let Some((path, it)) = stated else { continue };
             let is_stated = path.is_some();
             used.extend(path);
             let Some(it) = from_value(&it).filter(|it| !is_null(it)) else { continue };
-            if computed(&key) && matches!(it, Scalar::List(_)) {
-                lists.push((key, it.clone()));
-            }
-            for (name, from) in &key.sets {
-                let Some(entry) = table.config.iter().find(|entry| entry.name == *name) else { continue };
-                // What the class says of this key is not said of the name where the file states it elsewhere.
-                if !is_stated && config.get(name).is_some() {
-                    continue;
-                }
-                let value = match from {
-                    None => Some(it.clone()),
-                    Some(from) => {
-                        let inner = ConfigScope::new(table, &config, dimensions);
-                        from.value(&ItScope { it: it.clone(), inner })?
-                    }
-                };
-                if let Some(value) = value {
-                    config.set(name, of_kind(entry, value)?);
-                }
+            config.set_by_key(table, key, &it, is_stated, dimensions)?;
+            if key.is_computed() && matches!(it, Scalar::List(_)) {
+                lists.push((key, it));
             }
         }
         for (name, follows) in &dialect.derived {
-            let entry = table.config.iter().find(|entry| entry.name == *name && config.get(name).is_none());
-            let Some(entry) = entry else { continue };
+            let Some(entry) = table.entry(name).filter(|_| config.get(name).is_none()) else { continue };
             if let Some(value) = follows.value(&ConfigScope::new(table, &config, dimensions))? {
                 config.set(name, of_kind(entry, value)?);
             }
         }
         told_alike(&ConfigScope::new(table, &config, dimensions), &lists)?;
         // In table order, whatever the order of keys was.
-        let place = |name: &str| table.config.iter().position(|entry| entry.name == name);
-        config.values.sort_by_key(|(name, _)| place(name));
+        config.values.sort_by_key(|(name, _)| table.config.iter().position(|entry| entry.name == *name));
         Ok((config, used))
+    }
+
+    /// Sets the name of an entry to the first value that the file states for it, or else its class.
+    fn read_entry(&mut self, entry: &ConfigName, dialect: &Dialect, lookup: Lookup<'_>) -> Result<()> {
+        let roots = &dialect.roots;
+        let stated = names_in(entry, dialect).filter_map(|name| Some(roots.stated(name, lookup)?.1));
+        let stated: Vec<Value> = stated.collect();
+        // What the class says comes after everything that the file states, be it null.
+        let is_silent = !stated.iter().any(says_null);
+        let of_class = names_in(entry, dialect).filter(|_| is_silent);
+        let of_class = of_class.filter_map(|name| roots.of_class(name, lookup).cloned());
+        for value in stated.into_iter().chain(of_class) {
+            let value = from_value(&value).filter(|value| !is_null(value));
+            if let Some(value) = value.filter(|value| !is_unlimited(entry, value)) {
+                self.set(&entry.name, of_kind(entry, value)?);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the names that a key with the value `it` states; `is_stated` is false if only the library's class says it.
+    fn set_by_key(
+        &mut self,
+        table: &Table,
+        key: &Key,
+        it: &Scalar,
+        is_stated: bool,
+        dimensions: Dimensions<'_>,
+    ) -> Result<()> {
+        for (name, from) in &key.sets {
+            let Some(entry) = table.entry(name) else { continue };
+            // What the class says of this key is not said of the name where the file states it elsewhere.
+            if !is_stated && self.get(name).is_some() {
+                continue;
+            }
+            let value = match from {
+                None => Some(it.clone()),
+                Some(from) => {
+                    let inner = ConfigScope::new(table, self, dimensions);
+                    from.value(&ItScope { it: it.clone(), inner })?
+                }
+            };
+            if let Some(value) = value {
+                self.set(name, of_kind(entry, value)?);
+            }
+        }
+        Ok(())
     }
 
     /// The names whose values differ in `other`, at F32 precision.
@@ -276,7 +296,7 @@ fn told_alike(scope: &ConfigScope<'_>, lists: &[(&Key, Scalar)]) -> Result<()> {
             && let Some(value) = value.value(scope)?
             && !same(&narrowed(&value), &narrowed(it))
         {
-            let (key, value) = (escape(&key.key, 120), value.to_string());
+            let key = escape(&key.key, 120);
             return Err(Error::malformed(format!(
                 "`{key}` is {it}, which no configuration of this architecture says"
             ))
@@ -286,33 +306,32 @@ fn told_alike(scope: &ConfigScope<'_>, lists: &[(&Key, Scalar)]) -> Result<()> {
     Ok(())
 }
 
-/// A dimension of the tensor with a canonical name, which the model has in the dialect `from`.
-pub(in crate::architecture) fn dimension<'t>(
+/// Looks up dimensions of tensors by their canonical names; the model has the tensors in the dialect `from`.
+pub(in crate::architecture) fn dimensions<'t>(
     table: &Table,
     from: &str,
-    tensors: impl IntoIterator<Item = &'t Tensor>,
-    name: &str,
-    axis: usize,
-) -> Option<u64> {
-    let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
-    let pattern = images(rule, from).0.first()?;
-    let tensor = tensors.into_iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
-    tensor.shape.get(axis).copied()
+    tensors: impl IntoIterator<Item = &'t Tensor> + Clone,
+) -> impl Fn(&str, usize) -> Option<u64> {
+    move |name: &str, axis: usize| {
+        let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
+        let pattern = images(rule, from).0.first()?;
+        let tensor = tensors.clone().into_iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
+        tensor.shape.get(axis).copied()
+    }
 }
 
 /// A dialect's name for a configuration name, or the name itself.
 pub fn key_of<'a>(table: &'a Table, dialect: &str, name: &'a str) -> &'a str {
     let Some(dialect) = table.dialect(dialect) else { return name };
-    let entry = table.config.iter().find(|entry| entry.name == name);
-    if let Some(key) = entry.and_then(|entry| names_in(entry, dialect).next()) {
+    if let Some(key) = table.entry(name).and_then(|entry| names_in(entry, dialect).next()) {
         return key;
     }
-    let is_it = |key: &&Key| match &key.value {
+    let key = dialect.keys.iter().find(|key| match &key.value {
         _ if !key.sets.is_empty() => key.sets.iter().any(|(set, _)| set == name),
         Source::Expression(value) => value.name() == Some(name),
         Source::Constant(_) => false,
-    };
-    dialect.keys.iter().find(is_it).map_or(name, |key| key.key.as_str())
+    });
+    key.map_or(name, |key| key.key.as_str())
 }
 
 /// A scope in which `it` is a key's value.

@@ -39,40 +39,44 @@ impl Tables {
             }
         }
         let most = near.iter().map(|near| near.known).max().filter(|most| *most > 0)?;
-        let merits = |near: &Near<'_>| {
+        // Among equals, the first.
+        near.into_iter().filter(|near| near.known == most).rev().max_by_key(|near| {
             let lacks = lacking(near.table, &near.dialect, &names).count();
             let misfits = misfits(near.table, &near.dialect, lookup);
             let built = self.built_on(&near.table.id);
             (Reverse(misfits), built >= MANY, Reverse(lacks), built)
-        };
-        // Among equals, the first.
-        near.into_iter().filter(|near| near.known == most).rev().max_by_key(merits)
+        })
     }
 }
 
 /// How many values of a configuration the table does not cover, and how many of its places they do not count.
 fn misfits(table: &Table, dialect: &str, lookup: Lookup<'_>) -> usize {
-    let nothing = |_: &str, _: usize| None;
     let own = canonical();
     let dialect = table.dialect(dialect).unwrap_or(&own);
-    let Ok((config, _)) = Config::read(table, dialect, lookup, &nothing) else { return usize::MAX };
-    let is_carried = |name: &str| {
-        let mut keys = table.dialects.iter().flat_map(|dialect| &dialect.keys).filter(|key| !key.unread);
-        keys.any(|key| match &key.value {
-            Source::Expression(value) => value.names().iter().any(|own| own == name),
-            Source::Constant(_) => false,
-        })
-    };
-    let uncovered = table.config.iter().filter(|entry| !is_carried(&entry.name)).filter(|entry| {
-        let covers = entry.covers.iter().flatten();
-        let value = config.get(&entry.name).filter(|_| covers.clone().next().is_some());
-        value.is_some_and(|value| !covers.clone().any(|covered| same(covered, value)))
-    });
-    let is_stated = |name: &String| config.get(name).is_some();
-    let uncounted = table.places.iter().filter(|(_, count)| !count.names().iter().all(is_stated));
+    let Ok((config, _)) = Config::read(table, dialect, lookup, &|_, _| None) else { return usize::MAX };
+    let mut misfits = 0;
+    for entry in table.config.iter().filter(|entry| !is_carried(table, &entry.name)) {
+        let (Some(covers), Some(value)) = (&entry.covers, config.get(&entry.name)) else { continue };
+        if !covers.is_empty() && !covers.iter().any(|covered| same(covered, value)) {
+            misfits += 1;
+        }
+    }
+    for (_, count) in &table.places {
+        if count.names().iter().any(|name| config.get(name).is_none()) {
+            misfits += 1;
+        }
+    }
     // What no model is recognised by is another table's part.
-    let unmarked = table.dialects.iter().filter(|dialect| dialect.detect.is_empty());
-    uncovered.count() + uncounted.count() + unmarked.count()
+    misfits + table.dialects.iter().filter(|dialect| dialect.detect.is_empty()).count()
+}
+
+/// Returns whether other programs read a name of the configuration in any of the table's dialects.
+fn is_carried(table: &Table, name: &str) -> bool {
+    let mut keys = table.dialects.iter().flat_map(|dialect| &dialect.keys).filter(|key| !key.unread);
+    keys.any(|key| match &key.value {
+        Source::Expression(value) => value.names().iter().any(|own| own == name),
+        Source::Constant(_) => false,
+    })
 }
 
 /// Names that differ only in numbers are of one kind: the first of each kind, and their number. If there are
@@ -82,7 +86,6 @@ fn kinds<'n>(names: &[&'n str]) -> Vec<(&'n str, usize)> {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for name in names {
-        let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
         let words = name.split('.').map(|word| if is_number(word) { "0" } else { word });
         let kind = words.collect::<Vec<_>>().join(".");
         match numbers.get(&kind) {
@@ -95,6 +98,10 @@ fn kinds<'n>(names: &[&'n str]) -> Vec<(&'n str, usize)> {
         }
     }
     kinds
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a table knows a tensor of a dialect, even if it is dropped or renamed.
@@ -113,11 +120,12 @@ pub(in crate::architecture) fn missing<'t>(
 
 /// The rules that models of the table usually have but none of `names` matches.
 fn lacking<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> impl Iterator<Item = &'t Rule> {
-    let own = |name: &&str| table.own_name(dialect, name).unwrap_or_else(|| (*name).to_owned());
-    let names: Vec<String> = names.iter().map(own).collect();
+    let own = names.iter().map(|name| table.own_name(dialect, name).unwrap_or_else(|| (*name).to_owned()));
+    let names: Vec<String> = own.collect();
     table.rules.iter().filter(move |rule| {
-        let dropped = rule.side(dialect).is_some_and(|side| side.dropped.is_some());
-        let found = |name: &String| images(rule, dialect).0.iter().any(|p| p.numbers(name).is_some());
-        !rule.optional && !dropped && !names.iter().any(found)
+        let (patterns, side) = images(rule, dialect);
+        let is_dropped = side.is_some_and(|side| side.dropped.is_some());
+        let has = names.iter().any(|name| patterns.iter().any(|pattern| pattern.numbers(name).is_some()));
+        !rule.optional && !is_dropped && !has
     })
 }

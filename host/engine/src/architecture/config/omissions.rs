@@ -1,6 +1,7 @@
 //! Finds what a dialect's keys and computed tensors do not tell its readers about a configuration.
 
 use crate::architecture::config::generation::{Part, follows_from, recover};
+use crate::architecture::config::keys::value_of;
 use crate::architecture::config::refusal::not_covered;
 use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::language::expression::{Scalar, same};
@@ -44,17 +45,18 @@ pub fn lost(
     // What only apr reads is carried, but other programs compute without it.
     let read = read_by_others(written);
     let others = told(table, config, &Written { keys: &read, ..*written }, dimensions)?;
-    let (mut lost, mut changes) = (Lost::default(), Vec::new());
+    let mut lost = Lost::default();
+    let mut changes = Vec::new();
     for name in config.beyond(&ConfigScope::new(table, &others, dimensions))? {
         let is_untold = untold.contains(&name);
-        let entry = table.config.iter().find(|entry| entry.name == name);
-        let (Some(entry), Some(value)) = (entry, config.get(&name)) else {
+        let (Some(entry), Some(value)) = (table.entry(&name), config.get(&name)) else {
             lost.names.extend(is_untold.then_some(name));
             continue;
         };
-        let (shown, whose) = (escape(&name, 80), &written.dialect.id);
+        let shown = escape(&name, 80);
+        let whose = &written.dialect.id;
         match (&entry.covers, &entry.effect) {
-            (Some(covers), _) if covers.iter().any(|one| same(one, value)) => {}
+            (Some(covers), _) if covers.iter().any(|covered| same(covered, value)) => {}
             // What follows from others that are carried for apr is their effect.
             (Some(_), _) if !is_untold && follows(table, config, entry, value, dimensions)? => {}
             (Some(_), _) => changes
@@ -82,10 +84,9 @@ pub fn is_stated(
     lookup: &dyn Fn(&str) -> Option<Value>,
     name: &str,
 ) -> bool {
-    let entry = table.config.iter().find(|entry| entry.name == name);
+    let names = table.entry(name).into_iter().flat_map(|entry| names_in(entry, dialect));
     let keys = dialect.keys.iter().filter(|key| key.sets.iter().any(|(set, _)| set == name));
-    let keys = keys.map(|key| key.key.as_str());
-    let mut names = entry.into_iter().flat_map(|entry| names_in(entry, dialect)).chain(keys);
+    let mut names = names.chain(keys.map(|key| key.key.as_str()));
     names.any(|name| dialect.roots.stated(name, lookup).is_some())
 }
 
@@ -98,8 +99,8 @@ fn follows(
     dimensions: Dimensions<'_>,
 ) -> Result<bool> {
     let Some(default) = &entry.default else { return Ok(false) };
-    let made = default.value(&ConfigScope::new(table, config, dimensions))?;
-    Ok(made.is_some_and(|made| same(&made, value)))
+    let default = default.value(&ConfigScope::new(table, config, dimensions))?;
+    Ok(default.is_some_and(|default| same(&default, value)))
 }
 
 /// Fails for what a dialect cannot say and nobody computes: `used` are the names that decide what is computed.
@@ -113,9 +114,10 @@ pub fn refuse_unused(
     used: &BTreeSet<String>,
     dimensions: Dimensions<'_>,
 ) -> Result<()> {
-    let open = |entry: &&ConfigName| entry.covers.is_some() && !used.contains(&entry.name);
-    let mut open =
-        table.config.iter().filter(open).filter(|entry| config.get(&entry.name).is_some()).peekable();
+    let open = table.config.iter().filter(|entry| {
+        entry.covers.is_some() && !used.contains(&entry.name) && config.get(&entry.name).is_some()
+    });
+    let mut open = open.peekable();
     if open.peek().is_none() {
         return Ok(());
     }
@@ -127,7 +129,9 @@ pub fn refuse_unused(
     let mut changes = Vec::new();
     for entry in open.filter(|entry| untold.contains(&entry.name)) {
         let (Some(value), Some(covers)) = (config.get(&entry.name), &entry.covers) else { continue };
-        if !covers.iter().any(|one| same(one, value)) && !follows(table, config, entry, value, dimensions)? {
+        if !covers.iter().any(|covered| same(covered, value))
+            && !follows(table, config, entry, value, dimensions)?
+        {
             changes.push(format!("`{}` {value} (nothing says how it computes)", escape(&entry.name, 80)));
         }
     }
@@ -137,9 +141,11 @@ pub fn refuse_unused(
 /// The keys that other programs read too.
 fn read_by_others(written: &Written<'_>) -> Vec<(String, Value)> {
     let Written { dialect, keys, .. } = written;
-    let unread =
-        |path: &str| dialect.keys.iter().any(|key| key.unread && dialect.roots.path(&key.key) == path);
-    keys.iter().filter(|(path, _)| !unread(path)).cloned().collect()
+    let mut keys = keys.to_vec();
+    keys.retain(|(path, _)| {
+        !dialect.keys.iter().any(|key| key.unread && dialect.roots.path(&key.key) == *path)
+    });
+    keys
 }
 
 /// The configuration that a reader would find.
@@ -153,21 +159,25 @@ pub fn told(
     dimensions: Dimensions<'_>,
 ) -> Result<Config> {
     let Written { dialect, keys, computed } = written;
-    let lookup = |name: &str| keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    let (mut told, _) = Config::read(table, dialect, &lookup, dimensions)?;
+    let (mut told, _) = Config::read(table, dialect, &|path| value_of(keys, path), dimensions)?;
     for side in table.rules.iter().filter_map(|rule| rule.side(&dialect.id)) {
-        let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
+        let (Some(generator), Some(image)) = (&side.generated, side.images.first()) else { continue };
         let parts = Part::all(image, computed.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())));
         if parts.is_empty() {
             continue;
         }
+        if let Some(recovered) = recover(generator, &parts, table, config, dimensions)? {
+            for (name, value) in recovered {
+                told.set(&name, value);
+            }
+            continue;
+        }
         // Names and values in the model's own words: even if the tensor cannot be traced back to them, it
         // conveys them.
-        let own = |name: &&str| Some(((*name).to_owned(), config.get(name)?.clone()));
-        let recovered = recover(what, &parts, table, config, dimensions)?;
-        let recovered = recovered.unwrap_or_else(|| follows_from(what).iter().filter_map(own).collect());
-        for (name, value) in recovered {
-            told.set(&name, value);
+        for name in follows_from(generator) {
+            if let Some(value) = config.get(name) {
+                told.set(name, value.clone());
+            }
         }
     }
     Ok(told)

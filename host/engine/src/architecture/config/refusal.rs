@@ -7,14 +7,15 @@ use crate::architecture::language::expression::Scope;
 use crate::architecture::language::value::{from_value, says_null};
 use crate::architecture::table::Table;
 use crate::architecture::table::dialect::refusal::Refusal;
-use apr_sdk::{Error, Result, Value, escape};
+use apr_sdk::{Error, Result, escape};
+use std::collections::HashSet;
 
 impl Refusal {
     /// What the model states that matches, in words; empty if it does not apply.
     fn found(&self, model: &Stated<'_>) -> Result<Vec<String>> {
         let reason = &self.reason;
-        let is_named = |part: &String| model.names.iter().any(|name| name.contains(part));
-        if !self.named.is_empty() && !self.named.iter().any(is_named) {
+        let is_named = self.named.iter().any(|part| model.names.iter().any(|name| name.contains(part)));
+        if !self.named.is_empty() && !is_named {
             return Ok(Vec::new());
         }
         if self.tensor.is_none() && !self.holds(model.scope)? {
@@ -50,30 +51,35 @@ impl Refusal {
 
     /// The keys that it is about, with their values, in words.
     fn stated(&self, model: &Stated<'_>) -> Vec<String> {
-        let stated = |key: &str| {
-            let (path, value) = model.dialect.roots.find(key, model.lookup)?;
-            // What the class says is listed only for keys that the table reads.
-            let is_left = !self.only_unknown || path.is_some_and(|path| !model.reads(&path));
-            // Null states something where the class says something else.
-            let says = |value: &Value| {
-                !says_null(value) || model.dialect.roots.of_class(key, model.lookup).is_some()
-            };
-            let value = Some(value).filter(|value| is_left && self.values.hold(value) && says(value))?;
-            let shown = from_value(&value).map_or_else(String::new, |value| format!(" {value}"));
-            Some(format!("`{}`{shown}", escape(key, 80)))
-        };
         let (open, exact): (Vec<&String>, Vec<&String>) =
             self.keys.iter().partition(|key| key.ends_with('*'));
         let fitting = open.into_iter().flat_map(|pattern| self.fitting(pattern, model));
-        exact.into_iter().map(String::as_str).chain(fitting).filter_map(stated).collect()
+        let keys = exact.into_iter().map(String::as_str).chain(fitting);
+        keys.filter_map(|key| self.stated_key(key, model)).collect()
+    }
+
+    /// A key with its value, in words, if the model states it, and it is about that value.
+    fn stated_key(&self, key: &str, model: &Stated<'_>) -> Option<String> {
+        let (path, value) = model.dialect.roots.find(key, model.lookup)?;
+        // What the class says is listed only for keys that the table reads.
+        let is_left = !self.only_unknown || path.is_some_and(|path| !model.reads(&path));
+        if !is_left || !self.values.hold(&value) {
+            return None;
+        }
+        // Null states something where the class says something else.
+        if says_null(&value) && model.dialect.roots.of_class(key, model.lookup).is_none() {
+            return None;
+        }
+        let shown = from_value(&value).map_or_else(String::new, |value| format!(" {value}"));
+        Some(format!("`{}`{shown}", escape(key, 80)))
     }
 
     /// The keys of a model that a pattern with an open end stands for: those that no other refusal judges by their names.
     fn fitting<'m>(&self, pattern: &str, model: &Stated<'m>) -> Vec<&'m str> {
-        let refused = &model.dialect.refused;
-        let is_judged = |key: &str| refused.iter().any(|other| other.keys.iter().any(|own| own == key));
+        let judged: HashSet<&str> =
+            model.dialect.refused.iter().flat_map(|other| &other.keys).map(String::as_str).collect();
         let own = model.keys.iter().map(|path| model.dialect.roots.own(path));
-        own.filter(|key| self.is_open_to(pattern, key) && !is_judged(key)).collect()
+        own.filter(|key| self.is_open_to(pattern, key) && !judged.contains(key)).collect()
     }
 
     fn holds(&self, scope: &dyn Scope) -> Result<bool> {

@@ -39,8 +39,11 @@ impl Stated<'_> {
         };
         let prefix = self.dialect.prefix.as_deref();
         let is_own = self.dialect.same_names || prefix.is_some_and(|prefix| key.key.starts_with(prefix));
-        let of_class = || self.dialect.roots.of_class_at_root(&key.key, self.lookup).cloned();
-        let value = (self.lookup)(&key.key).or_else(of_class).filter(|_| is_own && key.when.is_none())?;
+        if !is_own || key.when.is_some() {
+            return None;
+        }
+        let value = (self.lookup)(&key.key)
+            .or_else(|| self.dialect.roots.of_class_at_root(&key.key, self.lookup).cloned())?;
         let value = from_value(&value).filter(|value| !same(value, own))?;
         Some(format!("`{}` {value} (the table knows {own} alone)", escape(&key.key, 80)))
     }

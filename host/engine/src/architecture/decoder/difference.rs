@@ -6,6 +6,7 @@ use crate::architecture::config::omissions::{Written, told};
 use crate::architecture::config::refusal::not_covered;
 use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::table::Table;
+use crate::architecture::table::section::Section;
 use apr_sdk::{Result, escape};
 
 /// Fails if whoever reads the output would compute something else, although the table says of no name that it changes what is
@@ -26,7 +27,7 @@ pub(in crate::architecture) fn refuse_differing(
     let mut untold = config.beyond(&ConfigScope::new(table, &told, dimensions))?;
     // What the table says of a name is heeded elsewhere.
     untold.retain(|name| {
-        let entry = table.config.iter().find(|entry| entry.name == *name);
+        let entry = table.entry(name);
         let is_heeded = entry.is_some_and(|entry| entry.effect.is_some() || entry.covers.is_some());
         if let Some(value) = config.get(name).filter(|_| is_heeded) {
             told.set(name, value.clone());
@@ -36,15 +37,10 @@ pub(in crate::architecture) fn refuse_differing(
     if untold.is_empty() {
         return Ok(());
     }
-    let computed = |config: &Config| {
-        let mut decoder = resolve(table, section, config, tensors).ok()?;
-        // How long texts were in training changes nothing by itself.
-        decoder.context = None;
-        Some(decoder)
-    };
     // What cannot be computed here cannot be compared.
-    let Some(own) = computed(config) else { return Ok(()) };
-    if computed(&told).is_some_and(|other| rounded_to(other, &own) == own) {
+    let Some(own) = comparable(table, section, config, tensors) else { return Ok(()) };
+    let other = comparable(table, section, &told, tensors);
+    if other.is_some_and(|other| rounded_to(other, &own) == own) {
         return Ok(());
     }
     let decides = section.names();
@@ -52,11 +48,27 @@ pub(in crate::architecture) fn refuse_differing(
         untold.into_iter().partition(|name| decides.contains(name));
     let named = if deciding.is_empty() { others } else { deciding };
     let whose = &written.dialect.id;
-    let said = |name: String| {
+    let mut changes = Vec::new();
+    for name in named {
         let value = config.get(&name).map(|value| format!(" {value}")).unwrap_or_default();
-        format!("`{}`{value} (names and keys of the dialect `{whose}` cannot say it)", escape(&name, 80))
-    };
-    not_covered(table, named.into_iter().map(said).collect())
+        changes.push(format!(
+            "`{}`{value} (names and keys of the dialect `{whose}` cannot say it)",
+            escape(&name, 80)
+        ));
+    }
+    not_covered(table, changes)
+}
+
+/// The decoder, without the context: how long texts were in training changes nothing by itself. `None` if there is none.
+fn comparable(
+    table: &Table,
+    section: &Section,
+    config: &Config,
+    tensors: &[(String, Vec<u64>)],
+) -> Option<Decoder> {
+    let mut decoder = resolve(table, section, config, tensors).ok()?;
+    decoder.context = None;
+    Some(decoder)
 }
 
 /// How far numbers may be apart, relatively, that come of one through a file's F32.
@@ -72,7 +84,8 @@ fn rounded_to(mut decoder: Decoder, other: &Decoder) -> Decoder {
         round(&mut layer.branch_scale, other.branch_scale);
         round(&mut layer.feed_forward.alpha, other.feed_forward.alpha);
         round(&mut layer.feed_forward.limit, other.feed_forward.limit);
-        let (attention, of_other) = (&mut layer.attention, &other.attention);
+        let attention = &mut layer.attention;
+        let of_other = &other.attention;
         round(&mut attention.scale, of_other.scale);
         round(&mut attention.soft_cap, of_other.soft_cap);
         round(&mut attention.clamp, of_other.clamp);
@@ -94,7 +107,8 @@ fn rounded_to(mut decoder: Decoder, other: &Decoder) -> Decoder {
 
 /// Takes the other number if both are as good as the same.
 fn round<F: Copy + Into<f64>>(number: &mut F, other: F) {
-    let (own, wanted): (f64, f64) = ((*number).into(), other.into());
+    let own: f64 = (*number).into();
+    let wanted: f64 = other.into();
     if (own - wanted).abs() <= NEAR * wanted.abs() {
         *number = other;
     }

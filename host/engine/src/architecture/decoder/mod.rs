@@ -232,22 +232,20 @@ pub fn decoder(
 /// Refuses a model that states what its table does not cover, as a translation would. A model that states its configuration
 /// under canonical names has come through one.
 fn refuse_what_is_not_covered(known: &Known<'_>, model: &Model) -> Result<()> {
-    let (table, canonical) = (known.table, canonical());
+    let table = known.table;
     if model.architecture.as_ref().is_some_and(|told| told.id == table.id) {
         return Ok(());
     }
+    let canonical = canonical();
     let dialect = table.dialect(&known.dialect).unwrap_or(&canonical);
-    let (lookup, dimensions) = (|key: &str| stated(model, key), known.dimensions(model));
-    let (config, used) = Config::read(table, dialect, &lookup, &dimensions)?;
-    let own = |tensor: &Tensor| match table.own_name(&known.dialect, &tensor.name) {
-        Some(name) => Tensor { name, ..tensor.clone() },
-        None => tensor.clone(),
-    };
-    let tensors: Vec<Tensor> = model.tensors.iter().map(own).collect();
+    let dimensions = known.dimensions(model);
+    let (config, used) = Config::read(table, dialect, &|key| stated(model, key), &dimensions)?;
+    let tensors = model.tensors.iter().map(|tensor| table.own_tensor(&known.dialect, tensor));
+    let tensors: Vec<Tensor> = tensors.collect();
     let scope = ConfigScope::new(table, &config, &dimensions);
     let stated = Stated {
         dialect,
-        lookup: &lookup,
+        lookup: &|key| stated(model, key),
         keys: &stated_keys(model),
         used: &used,
         scope: &scope,
@@ -293,7 +291,8 @@ fn section_of(table: &Table) -> Result<&Section> {
     match (&table.decoder, not_run(table)) {
         (Some(section), None) => Ok(section),
         (_, reason) => {
-            let (id, reason) = (escape(&table.id, 80), reason.unwrap_or_default());
+            let id = escape(&table.id, 80);
+            let reason = reason.unwrap_or_default();
             let hint =
                 "convert it for a program that runs it, or add a [decoder] section to a table of your own";
             Err(Error::unsupported(format!("models of `{id}` cannot be run: {reason}")).hint(hint))

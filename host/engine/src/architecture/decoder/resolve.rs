@@ -30,19 +30,8 @@ pub(super) fn resolve(
     config: &Config,
     tensors: &[(String, Vec<u64>)],
 ) -> Result<Decoder> {
-    let find = |name: &str, axis: usize| {
-        let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
-        let pattern = images(rule, &section.rows).0.first()?;
-        let (_, shape) = tensors.iter().find(|(name, _)| pattern.numbers(name).is_some())?;
-        shape.get(axis).copied()
-    };
-    // Conditions ask for the same in every layer.
-    let found = RefCell::new(HashMap::new());
-    let dimension = |name: &str, axis: usize| {
-        let key = (name.to_owned(), axis);
-        *found.borrow_mut().entry(key).or_insert_with(|| find(name, axis))
-    };
-    let scope = ConfigScope::new(table, config, &dimension);
+    let dimensions = dimensions(table, &section.rows, tensors);
+    let scope = ConfigScope::new(table, config, &dimensions);
     let has: HashSet<&str> = tensors.iter().map(|(name, _)| name.as_str()).collect();
     let whole = Values { section, scope: &scope };
     let count = table.places.iter().find(|(place, _)| place == "layer");
@@ -55,14 +44,15 @@ pub(super) fn resolve(
     // Those behind are for other uses.
     let count = count.min(whole.count("", "layers")?.into());
     let roles = Roles::of(table, &section.rows, None, &scope, &has)?;
-    let held = |role: &str| roles.name(role).is_some_and(|name| has.contains(name));
+    let factors =
+        Factors { any: roles.is_held("rope.factors", &has), long: roles.is_held("rope.factors.long", &has) };
     let mut layers = Vec::new();
     for number in 0..count {
         let numbers = [("i".to_owned(), number), ("layer".to_owned(), number)];
         let at = scope.at(&numbers);
         let values = Values { section, scope: &at };
         let roles = Roles::of(table, &section.rows, Some(number), &scope, &has)?;
-        let layer = layer(&values, table, roles, &held).map_err(|e| {
+        let layer = layer(&values, table, roles, factors).map_err(|e| {
             let said = format!("layer {number}: {}", e.message());
             e.with_message(said)
         })?;
@@ -83,7 +73,6 @@ pub(super) fn resolve(
     if place != NormPlace::Before && layers.iter().any(|layer| layer.branch_scale != 1.0) {
         return Err(Error::unsupported("scaled branches have their norms before attention and feed-forward"));
     }
-    let positive = |value: f32| if value > 0.0 { value } else { 0.0 };
     Ok(Decoder {
         architecture: table.id.clone(),
         rows: section.rows.clone(),
@@ -117,14 +106,48 @@ pub(super) fn resolve(
     })
 }
 
-fn layer(values: &Values<'_>, table: &Table, roles: Roles, held: &dyn Fn(&str) -> bool) -> Result<Layer> {
+/// Looks up dimensions of tensors by their canonical names. Conditions ask for the same in every layer, so answers are kept.
+fn dimensions(
+    table: &Table,
+    rows: &str,
+    tensors: &[(String, Vec<u64>)],
+) -> impl Fn(&str, usize) -> Option<u64> {
+    let known = RefCell::new(HashMap::new());
+    move |name: &str, axis: usize| {
+        let key = (name.to_owned(), axis);
+        *known.borrow_mut().entry(key).or_insert_with(|| dimension(table, rows, tensors, name, axis))
+    }
+}
+
+fn dimension(
+    table: &Table,
+    rows: &str,
+    tensors: &[(String, Vec<u64>)],
+    name: &str,
+    axis: usize,
+) -> Option<u64> {
+    let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
+    let pattern = images(rule, rows).0.first()?;
+    let (_, shape) = tensors.iter().find(|(name, _)| pattern.numbers(name).is_some())?;
+    shape.get(axis).copied()
+}
+
+/// Factors of the rotation that a model keeps as tensors.
+#[derive(Clone, Copy)]
+struct Factors {
+    any: bool,
+    /// Those of long texts.
+    long: bool,
+}
+
+fn layer(values: &Values<'_>, table: &Table, roles: Roles, factors: Factors) -> Result<Layer> {
     let experts = match values.number_or("experts", "count", 0.0)? {
         count if count > 0.0 => Some(experts(values)?),
         _ => None,
     };
     let activation = values.word("feed_forward", "activation")?;
     Ok(Layer {
-        attention: attention(values, table, held)?,
+        attention: attention(values, table, factors)?,
         feed_forward: FeedForward {
             // A layer of experts need not have a width besides theirs.
             width: match &experts {
@@ -151,9 +174,11 @@ fn layer(values: &Values<'_>, table: &Table, roles: Roles, held: &dyn Fn(&str) -
     })
 }
 
-fn attention(values: &Values<'_>, table: &Table, held: &dyn Fn(&str) -> bool) -> Result<Attention> {
-    let (heads, key_heads) = (values.count("attention", "heads")?, values.count("attention", "key_heads")?);
-    let (key, value) = (values.count("attention", "key")?, values.count("attention", "value")?);
+fn attention(values: &Values<'_>, table: &Table, factors: Factors) -> Result<Attention> {
+    let heads = values.count("attention", "heads")?;
+    let key_heads = values.count("attention", "key_heads")?;
+    let key = values.count("attention", "key")?;
+    let value = values.count("attention", "value")?;
     if let Some(most) = [heads, key, value].into_iter().find(|size| *size > MOST_OF_HEADS) {
         return Err(Error::limit(format!("the model states {most} heads, or heads of that width")));
     }
@@ -170,7 +195,6 @@ fn attention(values: &Values<'_>, table: &Table, held: &dyn Fn(&str) -> bool) ->
         return Err(Error::unsupported("attention looks both ways within a window"));
     }
     let alibi = values.number_or("attention", "alibi", 0.0)?;
-    let positive = |value: f32| if value > 0.0 { value } else { 0.0 };
     Ok(Attention {
         heads,
         key_heads,
@@ -193,11 +217,11 @@ fn attention(values: &Values<'_>, table: &Table, held: &dyn Fn(&str) -> bool) ->
             _ => QkNorm::None,
         },
         norm_after_rotation: values.truth("qk_norm", "after_rotation")?,
-        rope: rope(values, table, key, held)?,
+        rope: rope(values, table, key, factors)?,
     })
 }
 
-fn rope(values: &Values<'_>, table: &Table, key: u32, held: &dyn Fn(&str) -> bool) -> Result<Option<Rope>> {
+fn rope(values: &Values<'_>, table: &Table, key: u32, factors: Factors) -> Result<Option<Rope>> {
     let style = match table.rope.as_str() {
         "norm" => RopeStyle::INTERLEAVED,
         "neox" => RopeStyle::HALF,
@@ -227,8 +251,8 @@ fn rope(values: &Values<'_>, table: &Table, key: u32, held: &dyn Fn(&str) -> boo
         beta_fast: values.maybe("rope", "beta_fast")?,
         beta_slow: values.maybe("rope", "beta_slow")?,
         is_ramp_exact: !values.truth("rope", "truncate")?,
-        has_long_factors: is_scaled && held("rope.factors.long"),
-        has_factors: is_scaled && held("rope.factors"),
+        has_long_factors: is_scaled && factors.long,
+        has_factors: is_scaled && factors.any,
     };
     let (frequencies, magnitude) = scaled(dimensions, theta, &scaling)?;
     let original = match scaling.original.filter(|_| scaling.has_long_factors) {
@@ -265,6 +289,11 @@ fn experts(values: &Values<'_>) -> Result<Experts> {
     Ok(experts)
 }
 
+/// A bound, where anything but a positive number says that there is none.
+fn positive(value: f32) -> f32 {
+    if value > 0.0 { value } else { 0.0 }
+}
+
 /// The number as a size; `what` is its key.
 fn size(number: f64, what: &str) -> Result<u32> {
     if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
@@ -281,11 +310,16 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
+    /// The value that the section states for a key.
+    fn stated(&self, section: &str, name: &str) -> Option<&Stated> {
+        let mut values = KEYS.iter().zip(&self.section.values);
+        let found = values.find(|(key, _)| key.section == section && key.name == name);
+        found.map(|(_, value)| value)
+    }
+
     /// The value of a key; `None` if names in it have none.
     fn scalar(&self, section: &str, name: &str) -> Result<Option<Scalar>> {
-        let found = KEYS.iter().zip(&self.section.values);
-        let mut found = found.filter(|(key, _)| key.section == section && key.name == name);
-        match found.next().map(|(_, value)| value) {
+        match self.stated(section, name) {
             None => Ok(None),
             Some(Stated::Word(word)) => Ok(Some(Scalar::Text(word.clone()))),
             Some(Stated::Expression(expression)) => expression
@@ -344,13 +378,13 @@ impl Values<'_> {
     }
 
     fn word(&self, section: &str, name: &str) -> Result<String> {
-        let found = self.scalar(section, name)?.ok_or_else(|| self.unstated(section, name))?;
+        let value = self.scalar(section, name)?.ok_or_else(|| self.unstated(section, name))?;
         let key = KEYS.iter().find(|key| key.section == section && key.name == name);
         let known = match key.map(|key| key.kind) {
             Some(Kind::Word(known)) => known,
             _ => &[],
         };
-        match found {
+        match value {
             Scalar::Text(word) if known.contains(&word.as_str()) => Ok(word),
             other => Err(Error::unsupported(format!(
                 "{} is {other}, which is not one of {}",
@@ -368,10 +402,8 @@ impl Values<'_> {
     }
 
     fn unstated(&self, section: &str, name: &str) -> Error {
-        let found = KEYS.iter().zip(&self.section.values);
-        let mut found = found.filter(|(key, _)| key.section == section && key.name == name);
-        let said = match found.next() {
-            Some((_, Stated::Expression(expression))) => escape(&expression.to_string(), 200).to_string(),
+        let said = match self.stated(section, name) {
+            Some(Stated::Expression(expression)) => escape(&expression.to_string(), 200).to_string(),
             _ => String::new(),
         };
         Error::malformed(format!("{} is `{said}`, which the model does not state", at(section, name)))

@@ -27,6 +27,11 @@ impl Roles {
         self.names.get(role).map(|(name, _)| name.as_str())
     }
 
+    /// Returns whether a model with these tensors has one of a role.
+    pub(super) fn is_held(&self, role: &str, tensors: &HashSet<&str>) -> bool {
+        self.name(role).is_some_and(|name| tensors.contains(name))
+    }
+
     /// Every role with its tensor's name, and whether every model of the architecture has it.
     pub fn all(&self) -> impl Iterator<Item = (&str, &str, bool)> {
         self.names.iter().map(|(role, (name, required))| (role.as_str(), name.as_str(), *required))

@@ -36,11 +36,22 @@ pub(super) struct Scaling {
     pub(super) has_factors: bool,
 }
 
+impl Scaling {
+    /// A number of it that its kind needs.
+    fn needs(&self, value: Option<f64>, what: &str) -> Result<f64> {
+        value.filter(|value| value.is_finite() && *value > 0.0).ok_or_else(|| {
+            let kind = &self.kind;
+            Error::malformed(format!(
+                "the rotation is scaled by `{kind}`, but the model does not state {what}"
+            ))
+        })
+    }
+}
+
 /// The angles per position of `dimensions / 2` pairs: theta^(-2 j / dimensions).
 #[allow(clippy::cast_precision_loss, reason = "dimensions are far below 2^53")]
 fn plain(dimensions: u32, theta: f64) -> Vec<f64> {
-    let exponent = |pair: u32| -2.0 * f64::from(pair) / f64::from(dimensions);
-    (0..dimensions / 2).map(|pair| theta.powf(exponent(pair))).collect()
+    (0..dimensions / 2).map(|pair| theta.powf(-2.0 * f64::from(pair) / f64::from(dimensions))).collect()
 }
 
 /// The frequencies and the magnitude.
@@ -49,19 +60,11 @@ fn plain(dimensions: u32, theta: f64) -> Vec<f64> {
 /// Unsupported for a kind of scaling that cannot be computed; Malformed if a number that it needs is not stated.
 pub(super) fn scaled(dimensions: u32, theta: f64, scaling: &Scaling) -> Result<(Vec<f64>, f64)> {
     let frequencies = plain(dimensions, theta);
-    let needs = |value: Option<f64>, what: &str| {
-        value.filter(|value| value.is_finite() && *value > 0.0).ok_or_else(|| {
-            let kind = &scaling.kind;
-            Error::malformed(format!(
-                "the rotation is scaled by `{kind}`, but the model does not state {what}"
-            ))
-        })
-    };
     if scaling.has_long_factors || ["longrope", "su"].contains(&scaling.kind.as_str()) {
         if !scaling.has_long_factors {
             return Err(Error::malformed("the rotation is scaled by factors that the model does not have"));
         }
-        let original = needs(scaling.original, "the original context")?;
+        let original = scaling.needs(scaling.original, "the original context")?;
         let stretched = scaling.context.unwrap_or(original) / original;
         let magnitude = match scaling.attention_factor {
             Some(stated) => stated,
@@ -77,12 +80,12 @@ pub(super) fn scaled(dimensions: u32, theta: f64, scaling: &Scaling) -> Result<(
         "llama3" if scaling.has_factors => Ok((frequencies, 1.0)),
         "llama3" => Err(Error::malformed("the rotation is scaled by factors that the model does not have")),
         "linear" => {
-            let factor = needs(scaling.factor, "the factor")?;
+            let factor = scaling.needs(scaling.factor, "the factor")?;
             Ok((frequencies.iter().map(|frequency| frequency / factor).collect(), 1.0))
         }
         "yarn" => {
-            let factor = needs(scaling.factor, "the factor")?;
-            let original = needs(scaling.original.or(scaling.context), "the original context")?;
+            let factor = scaling.needs(scaling.factor, "the factor")?;
+            let original = scaling.needs(scaling.original.or(scaling.context), "the original context")?;
             let magnitude = match scaling.attention_factor {
                 Some(stated) => stated,
                 None if factor <= 1.0 => 1.0,
@@ -107,14 +110,14 @@ fn yarn(
     scaling: &Scaling,
 ) -> Vec<f64> {
     let dimensions = f64::from(dimensions);
-    let turns =
-        |turns: f64| dimensions * (original / (turns * 2.0 * std::f64::consts::PI)).ln() / (2.0 * theta.ln());
-    let (mut low, mut high) =
-        (turns(scaling.beta_fast.unwrap_or(32.0)), turns(scaling.beta_slow.unwrap_or(1.0)));
+    let mut low = pair_that_turns(scaling.beta_fast.unwrap_or(32.0), dimensions, theta, original);
+    let mut high = pair_that_turns(scaling.beta_slow.unwrap_or(1.0), dimensions, theta, original);
     if !scaling.is_ramp_exact {
-        (low, high) = (low.floor(), high.ceil());
+        low = low.floor();
+        high = high.ceil();
     }
-    let (low, high) = (low.max(0.0), high.min(dimensions - 1.0));
+    low = low.max(0.0);
+    high = high.min(dimensions - 1.0);
     let width = if high > low { high - low } else { 0.001 };
     let mut pair = 0.0;
     let mut stretched = Vec::with_capacity(plain.len());
@@ -127,19 +130,25 @@ fn yarn(
     stretched
 }
 
+/// The pair, not rounded, that turns so many times in the original context.
+fn pair_that_turns(turns: f64, dimensions: f64, theta: f64, original: f64) -> f64 {
+    dimensions * (original / (turns * 2.0 * std::f64::consts::PI)).ln() / (2.0 * theta.ln())
+}
+
 /// ALiBi's slopes for `heads` heads, the steepest 2^(-most / heads).
 pub(super) fn slopes(heads: u32, most: f64) -> Vec<f32> {
     let even = 1u32 << heads.max(1).ilog2();
-    let slope = |head: u32| {
+    let mut slopes = Vec::new();
+    for head in 0..heads {
         let exponent = if head < even {
             f64::from(head + 1) / f64::from(even)
         } else {
             f64::from(2 * (head - even) + 1) / f64::from(2 * even)
         };
-        2.0f64.powf(-most * exponent)
-    };
-    #[allow(clippy::cast_possible_truncation, reason = "programs hold F32")]
-    (0..heads).map(|head| slope(head) as f32).collect()
+        #[allow(clippy::cast_possible_truncation, reason = "programs hold F32")]
+        slopes.push(2.0f64.powf(-most * exponent) as f32);
+    }
+    slopes
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! The table that a draft builds on, and what the draft thereby guesses.
 
 use super::{Draft, quoted};
-use crate::architecture::config::dimension;
 use crate::architecture::config::nearest::{Near, missing};
-use crate::architecture::config::{Config, ConfigScope};
+use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::language::expression::{Scalar, Scope};
-use crate::architecture::table::ConfigName;
 use crate::architecture::table::dialect::canonical;
 use apr_sdk::Result;
 use std::fmt::Write;
@@ -14,7 +12,9 @@ use toml::Value as Item;
 impl Draft<'_> {
     /// Writes the nearest table as the base, with what that says about the computation.
     pub(super) fn base(&self, out: &mut String, near: &Near<'_>) -> Result<()> {
-        let (id, all, known) = (&near.table.id, self.names.len(), near.known);
+        let id = &near.table.id;
+        let all = self.names.len();
+        let known = near.known;
         let _ = writeln!(out, "# The nearest: it knows {known} of {all} names.");
         if near.table.decoder.is_some() {
             let _ = writeln!(
@@ -47,15 +47,19 @@ impl Draft<'_> {
         let Some(section) = &near.table.decoder else { return Ok(Vec::new()) };
         let own = canonical();
         let from = near.table.dialect(&self.dialect).unwrap_or(&own);
-        let first =
-            |name: &str, axis: usize| dimension(near.table, &self.dialect, &self.model.tensors, name, axis);
-        let (config, _) = Config::read(near.table, from, self.lookup, &first)?;
-        let scope = ConfigScope::new(near.table, &config, &first);
+        let dimensions = dimensions(near.table, &self.dialect, &self.model.tensors);
+        let (config, _) = Config::read(near.table, from, self.lookup, &dimensions)?;
+        let scope = ConfigScope::new(near.table, &config, &dimensions);
         let used = section.names();
-        let unstated = near.table.config.iter().filter(|entry| {
-            entry.default.is_some() && used.contains(&entry.name) && config.get(&entry.name).is_none()
-        });
-        let value = |entry: &ConfigName| Some((entry.name.clone(), scope.value(&entry.name).ok()??));
-        Ok(unstated.filter_map(value).collect())
+        let mut defaults = Vec::new();
+        for entry in near.table.config.iter().filter(|entry| used.contains(&entry.name)) {
+            if entry.default.is_some()
+                && config.get(&entry.name).is_none()
+                && let Ok(Some(value)) = scope.value(&entry.name)
+            {
+                defaults.push((entry.name.clone(), value));
+            }
+        }
+        Ok(defaults)
     }
 }

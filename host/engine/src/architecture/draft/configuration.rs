@@ -1,8 +1,7 @@
 //! The configuration in a draft: keys that the nearest table does not know.
 
 use super::{Draft, HOME, SIZES, canonical_name, quoted};
-use crate::architecture::config::dimension;
-use crate::architecture::config::{Config, ConfigScope};
+use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::language::expression::{Expression, Scalar, Scope};
 use crate::architecture::language::value::from_value;
 use crate::architecture::table::Kind;
@@ -18,12 +17,10 @@ impl Draft<'_> {
         if let Some(near) = self.near {
             let own = canonical();
             let from = near.table.dialect(&self.dialect).unwrap_or(&own);
-            let first = |name: &str, axis: usize| {
-                dimension(near.table, &self.dialect, &self.model.tensors, name, axis)
-            };
-            let (config, known) = Config::read(near.table, from, self.lookup, &first)?;
+            let dimensions = dimensions(near.table, &self.dialect, &self.model.tensors);
+            let (config, known) = Config::read(near.table, from, self.lookup, &dimensions)?;
             used = known;
-            let scope = ConfigScope::new(near.table, &config, &first);
+            let scope = ConfigScope::new(near.table, &config, &dimensions);
             for text in SIZES {
                 if let Ok(Some(Scalar::Int(n))) = Expression::parse(text)?.value(&scope) {
                     sizes.push(((*text).to_owned(), n));

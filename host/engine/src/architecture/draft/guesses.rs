@@ -28,9 +28,8 @@ pub fn marked(text: &str) -> Vec<Guess> {
 }
 
 fn guess(lines: &[&str], at: usize, about: &str) -> Guess {
+    let below = lines[at + 1..].iter().find(|line| !line.starts_with(MARK)).copied().unwrap_or_default();
     // A mark may stand above a commented line that the author is to complete.
-    let is_mark = |line: &str| line.starts_with(MARK);
-    let below = lines[at + 1..].iter().find(|line| !is_mark(line)).copied().unwrap_or_default();
     let stated = below.trim_start_matches(['#', ' ']).to_owned();
     Guess { line: Some(at + 1), about: about.trim().to_owned(), stated }
 }

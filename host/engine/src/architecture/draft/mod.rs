@@ -5,9 +5,8 @@ mod configuration;
 pub mod guesses;
 
 use crate::architecture::check::try_on;
-use crate::architecture::config::dimension;
 use crate::architecture::config::nearest::{Near, knows};
-use crate::architecture::config::{Config, ConfigScope};
+use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::language::expression::Scalar;
 use crate::architecture::language::pattern::Pattern;
 use crate::architecture::language::value::from_value;
@@ -117,11 +116,7 @@ impl Draft<'_> {
         self.dialects(&mut out, &id);
         out.push_str(&entries);
         self.changed(&mut out, base_text, &sizes)?;
-        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-        for (place, count) in kins.iter().flat_map(|kin| &kin.places) {
-            let most = counts.entry(place).or_default();
-            *most = (*most).max(*count);
-        }
+        let counts = counts(&kins);
         for kin in &kins {
             let everywhere = kin.places.iter().map(|(place, _)| counts[place.as_str()]).product();
             self.tensor(&mut out, kin, everywhere, &sizes);
@@ -131,22 +126,25 @@ impl Draft<'_> {
 
     /// The architecture's id, as the model states it.
     fn id(&self) -> String {
-        let said = self.keys.iter().find_map(|key| match from_value(&(self.lookup)(key)?)? {
+        let stated = self.keys.iter().find_map(|key| match from_value(&(self.lookup)(key)?)? {
             Scalar::Text(text) => Some(text),
             _ => None,
         });
-        let said = said.unwrap_or_else(|| "drafted".to_owned());
-        let fits = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
-        said.chars().take(64).map(fits).collect()
+        let id = stated.unwrap_or_else(|| "drafted".to_owned());
+        let fitting =
+            id.chars().map(|c| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' });
+        fitting.take(64).collect()
     }
 
     /// The tensors that the nearest table does not know, grouped by name pattern.
     fn unknown(&self) -> Vec<Kin<'_>> {
-        let known = |name: &str| self.near.is_some_and(|n| knows(n.table, &self.dialect, name));
-        let unknown = || self.model.tensors.iter().filter(|tensor| !known(&tensor.name));
+        let mut unknown: Vec<&Tensor> = self.model.tensors.iter().collect();
+        if let Some(near) = self.near {
+            unknown.retain(|tensor| !knows(near.table, &self.dialect, &tensor.name));
+        }
         // A number that is the same in all names of a pattern is part of the name.
         let mut numbers: HashMap<String, Vec<BTreeSet<u64>>> = HashMap::new();
-        for tensor in unknown() {
+        for tensor in &unknown {
             let (pattern, found) = patterned(&tensor.name, &|_| true);
             let sets = numbers.entry(pattern).or_insert_with(|| vec![BTreeSet::new(); found.len()]);
             for (set, (_, number)) in sets.iter_mut().zip(&found) {
@@ -154,7 +152,7 @@ impl Draft<'_> {
             }
         }
         let mut kins: BTreeMap<String, Kin<'_>> = BTreeMap::new();
-        for tensor in unknown() {
+        for tensor in unknown {
             let sets = &numbers[&patterned(&tensor.name, &|_| true).0];
             let (pattern, found) =
                 patterned(&tensor.name, &|at| at == 0 || sets.get(at).is_some_and(|set| set.len() > 1));
@@ -171,13 +169,9 @@ impl Draft<'_> {
     }
 
     fn places(&self, out: &mut String, kins: &[Kin<'_>], sizes: &[(String, i64)]) {
-        let base = |place: &str| {
-            self.near.is_some_and(|near| near.table.places.iter().any(|(known, _)| known == place))
-        };
-        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-        for (place, count) in kins.iter().flat_map(|kin| &kin.places).filter(|(place, _)| !base(place)) {
-            let most = counts.entry(place).or_default();
-            *most = (*most).max(*count);
+        let mut counts = counts(kins);
+        for (place, _) in self.near.iter().flat_map(|near| &near.table.places) {
+            counts.remove(place.as_str());
         }
         if !counts.is_empty() {
             out.push_str("\n[places]\n");
@@ -188,9 +182,10 @@ impl Draft<'_> {
                 "expert" => &["num_local_experts", "num_experts", "n_routed_experts"],
                 _ => &[],
             };
-            let same =
-                |(name, n): &&(String, i64)| words.contains(&name.as_str()) && u64::try_from(*n) == Ok(count);
-            let _ = match sizes.iter().find(same) {
+            let size = sizes
+                .iter()
+                .find(|(name, n)| words.contains(&name.as_str()) && u64::try_from(*n) == Ok(count));
+            let _ = match size {
                 Some((name, _)) => writeln!(out, "{place} = {}", quoted(name)),
                 None => writeln!(out, "{place} = {count}"),
             };
@@ -203,26 +198,25 @@ impl Draft<'_> {
         if self.near.is_none() && own == HOME {
             out.push_str("same_names = true\n");
         }
-        let said: Vec<(&String, Scalar)> = self
-            .keys
-            .iter()
-            .filter_map(|key| Some((key, from_value(&(self.lookup)(key)?)?)))
-            .filter(|(_, said)| matches!(said, Scalar::Text(_) | Scalar::List(_)))
-            .collect();
-        let first = |said: &Scalar| match said {
-            Scalar::List(items) => items.first().map(Scalar::to_string),
-            one => Some(one.to_string()),
-        };
-        let marks =
-            said.iter().filter_map(|(key, said)| Some(format!("{{ {} = {} }}", quoted(key), first(said)?)));
-        let marks: Vec<String> = marks.collect();
-        let _ = writeln!(out, "detect = [{}]", marks.join(", "));
-        for (key, said) in &said {
-            let _ = writeln!(out, "\n[[dialect.{own}.key]]\nkey = {}\nconst = {said}", quoted(key));
+        let mut marks = Vec::new();
+        let mut entries = String::new();
+        for key in &self.keys {
+            let Some(said) = (self.lookup)(key).as_ref().and_then(from_value) else { continue };
+            let mark = match &said {
+                Scalar::List(items) => items.first(),
+                Scalar::Text(_) => Some(&said),
+                _ => continue,
+            };
+            marks.extend(mark.map(|mark| format!("{{ {} = {mark} }}", quoted(key))));
+            let _ = writeln!(entries, "\n[[dialect.{own}.key]]\nkey = {}\nconst = {said}", quoted(key));
         }
+        let _ = writeln!(out, "detect = [{}]", marks.join(", "));
+        out.push_str(&entries);
         for other in self.near.iter().flat_map(|near| &near.table.dialects).filter(|d| d.id != *own) {
             let Some((key, _)) = other.detect.first().and_then(|all| all.first()) else { continue };
-            let (dialect, key, id) = (&other.id, quoted(key), quoted(id));
+            let dialect = &other.id;
+            let key = quoted(key);
+            let id = quoted(id);
             let _ = writeln!(
                 out,
                 "\n# ? what it is called there\n[dialect.{dialect}]\narch = {id}\ndetect = [{{ {key} = {id} }}]"
@@ -240,10 +234,9 @@ impl Draft<'_> {
         let Some(near) = self.near.filter(|_| self.dialect == HOME) else { return Ok(()) };
         let own = canonical();
         let from: &Dialect = near.table.dialect(&self.dialect).unwrap_or(&own);
-        let first =
-            |name: &str, axis: usize| dimension(near.table, &self.dialect, &self.model.tensors, name, axis);
-        let (config, _) = Config::read(near.table, from, self.lookup, &first)?;
-        let scope = ConfigScope::new(near.table, &config, &first);
+        let dimensions = dimensions(near.table, &self.dialect, &self.model.tensors);
+        let (config, _) = Config::read(near.table, from, self.lookup, &dimensions)?;
+        let scope = ConfigScope::new(near.table, &config, &dimensions);
         let text = with_base(&base_text(&near.table.id)?, &Bases::new(base_text), 0)?;
         let items = text.get("tensor").and_then(Item::as_array).cloned().unwrap_or_default();
         for rule in near.table.rules.iter().filter(|rule| rule.side(&self.dialect).is_none()) {
@@ -261,20 +254,13 @@ impl Draft<'_> {
             let shape = rule.shapes.first().map(|shape| shape.iter().map(|size| size.size(&scope)).collect());
             let fits =
                 shape.is_none_or(|shape: Result<Vec<u64>>| shape.is_ok_and(|shape| shape == tensor.shape));
-            let all: Vec<Vec<u64>> = self.names.iter().filter_map(|name| member.numbers(name)).collect();
-            let count = |(at, place): (usize, &String)| {
-                let said = near.table.places.iter().find(|(name, _)| name == place);
-                let said = said.and_then(|(_, count)| count.size(&scope).ok());
-                let most = all.iter().filter_map(|numbers| numbers.get(at)).max();
-                said.unwrap_or_else(|| most.map_or(1, |n| n + 1))
-            };
-            let wanted: u64 = member.places().iter().enumerate().map(count).product();
-            let in_some = !rule.optional && (all.len() as u64) < wanted;
+            let in_some = !rule.optional && self.is_in_some(near.table, member, &scope);
             if fits && !in_some {
                 continue;
             }
-            let named = |item: &&Item| item.get("name").and_then(Item::as_str) == Some(member.text());
-            let Some(Item::Table(mut item)) = items.iter().find(named).cloned() else { continue };
+            let item =
+                items.iter().find(|item| item.get("name").and_then(Item::as_str) == Some(member.text()));
+            let Some(Item::Table(mut item)) = item.cloned() else { continue };
             if !fits {
                 let shape = tensor.shape.iter().map(|size| Item::String(size_word(*size, sizes)));
                 item.insert("shape".to_owned(), Item::Array(shape.collect()));
@@ -287,6 +273,19 @@ impl Draft<'_> {
                 writeln!(out, "\n# As in the nearest, but of another shape or not in every layer.\n{whole}");
         }
         Ok(())
+    }
+
+    /// Returns whether the model has fewer tensors of a pattern than its places have numbers.
+    fn is_in_some(&self, table: &Table, pattern: &Pattern, scope: &ConfigScope<'_>) -> bool {
+        let all: Vec<Vec<u64>> = self.names.iter().filter_map(|name| pattern.numbers(name)).collect();
+        let mut wanted = 1u64;
+        for (at, place) in pattern.places().iter().enumerate() {
+            let stated = table.places.iter().find(|(name, _)| name == place);
+            let stated = stated.and_then(|(_, count)| count.size(scope).ok());
+            let most = all.iter().filter_map(|numbers| numbers.get(at)).max();
+            wanted *= stated.unwrap_or_else(|| most.map_or(1, |n| n + 1));
+        }
+        (all.len() as u64) < wanted
     }
 
     fn tensor(&self, out: &mut String, kin: &Kin<'_>, everywhere: u64, sizes: &[(String, i64)]) {
@@ -305,30 +304,40 @@ impl Draft<'_> {
     }
 }
 
+/// The largest count of each place.
+fn counts<'k>(kins: &'k [Kin<'_>]) -> BTreeMap<&'k str, u64> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for (place, count) in kins.iter().flat_map(|kin| &kin.places) {
+        let most = counts.entry(place).or_default();
+        *most = (*most).max(*count);
+    }
+    counts
+}
+
 /// A name with its numbers as places: `layer` for the first, `expert` after `experts`, otherwise `n`, `m`,
 /// ... `is_place` tells which numbers, counted from 0, become places.
 fn patterned(name: &str, is_place: &dyn Fn(usize) -> bool) -> (String, Vec<(String, u64)>) {
     let mut numbers: Vec<(String, u64)> = Vec::new();
-    let (mut words, mut before, mut at) = (Vec::new(), "", 0);
+    let mut words = Vec::new();
+    let mut before = "";
+    let mut at = 0;
     for word in name.split('.') {
         let number = word.parse::<u64>().ok().filter(|n| n.to_string() == word && word.len() < 9);
-        let free = |place: &&&str| !numbers.iter().any(|(taken, _)| taken == **place);
-        let wanted: &[&str] = if before.contains("expert") { &["expert"] } else { &["layer"] };
-        let place = wanted.iter().chain(&["n", "m", "k"]).find(free);
-        words.push(match (number, place) {
-            (Some(number), Some(place)) => {
-                at += 1;
-                match is_place(at - 1) {
-                    true => {
-                        numbers.push(((*place).to_owned(), number));
-                        format!("{{{place}}}")
-                    }
-                    false => word.to_owned(),
-                }
-            }
-            _ => word.to_owned(),
-        });
+        let wanted = if before.contains("expert") { "expert" } else { "layer" };
+        let mut places = [wanted, "n", "m", "k"].into_iter();
+        let place = places.find(|place| !numbers.iter().any(|(taken, _)| taken == place));
         before = word;
+        let (Some(number), Some(place)) = (number, place) else {
+            words.push(word.to_owned());
+            continue;
+        };
+        if is_place(at) {
+            numbers.push((place.to_owned(), number));
+            words.push(format!("{{{place}}}"));
+        } else {
+            words.push(word.to_owned());
+        }
+        at += 1;
     }
     let text = words.join(".");
     match Pattern::parse(&text) {
@@ -340,8 +349,8 @@ fn patterned(name: &str, is_place: &dyn Fn(usize) -> bool) -> (String, Vec<(Stri
 /// The configuration's name for a size, or the number itself if there is none. Small numbers rarely stand for
 /// something that equals them.
 fn size_word(size: u64, sizes: &[(String, i64)]) -> String {
-    let same = |(_, n): &&(String, i64)| size >= 8 && u64::try_from(*n) == Ok(size);
-    sizes.iter().find(same).map_or_else(|| size.to_string(), |(word, _)| word.clone())
+    let named = sizes.iter().find(|(_, n)| size >= 8 && u64::try_from(*n) == Ok(size));
+    named.map_or_else(|| size.to_string(), |(word, _)| word.clone())
 }
 
 /// A key as a name of the configuration.

@@ -1,10 +1,10 @@
 //! The way back from the target's dialect: what of the source it would not restore.
 
 use super::{Journey, Wishes};
-use crate::architecture::translate::{Passage, Translated, translate};
+use crate::architecture::translate::{Made, Passage, Translated, translate};
 use crate::expression::{Measure, PlannedTensor, measure};
 use apr_sdk::manifest::DialectRule;
-use apr_sdk::{Payload, Result, Tensor, escape};
+use apr_sdk::{Result, Tensor, escape};
 
 impl Journey<'_> {
     /// The first place where the names or shapes that a conversion back gives differ from the source's, in words;
@@ -21,22 +21,9 @@ impl Journey<'_> {
         if !is_whole || !is_translated || !self.carries_foreign(wishes.foreign) {
             return None;
         }
-        let called: Vec<Tensor> = translated
-            .tensors
-            .iter()
-            .map(|made| Tensor {
-                name: made.name.clone(),
-                dtype: made.dtype,
-                shape: made.shape.clone(),
-                payload: Payload::Sequential,
-            })
-            .collect();
-        let mut tensors = called.clone();
-        for tensor in &mut tensors {
-            if let Some(own) = self.table.own_name(self.to, &tensor.name) {
-                tensor.name = own;
-            }
-        }
+        let called: Vec<Tensor> = translated.tensors.iter().map(Made::declaration).collect();
+        let tensors: Vec<Tensor> =
+            called.iter().map(|tensor| self.table.own_tensor(self.to, tensor)).collect();
         let back = translate(&Passage {
             table: passage.table,
             scope: passage.scope,

@@ -2,7 +2,7 @@
 //! for.
 
 use crate::architecture::table::dialect::canonical;
-use crate::architecture::table::{ConfigName, Dialect, Table};
+use crate::architecture::table::{Dialect, Table};
 use std::collections::{HashMap, HashSet};
 
 /// The reason for dropping a key that no table mentions.
@@ -10,12 +10,13 @@ const OF_FORM: &str = "is stated outside the configuration, and the output canno
 
 /// The keys in which a table's dialects state its configuration.
 fn said(table: &Table) -> HashSet<String> {
-    let keys = table.dialects.iter().flat_map(|dialect| &dialect.keys).map(|key| key.key.clone());
-    let names = |entry: &ConfigName| {
-        let others = entry.names.iter().flat_map(|(_, names)| names).cloned();
-        others.chain([entry.name.clone()]).collect::<Vec<_>>()
-    };
-    keys.chain(table.config.iter().flat_map(names)).collect()
+    let keys = table.dialects.iter().flat_map(|dialect| &dialect.keys);
+    let mut said: HashSet<String> = keys.map(|key| key.key.clone()).collect();
+    for entry in &table.config {
+        said.insert(entry.name.clone());
+        said.extend(entry.names.iter().flat_map(|(_, names)| names).cloned());
+    }
+    said
 }
 
 /// A record of a translation.

@@ -5,6 +5,7 @@ mod codes;
 mod inverse;
 mod ledger;
 mod no_table;
+mod recovery;
 mod tensors;
 mod tied_head;
 
@@ -13,17 +14,16 @@ pub(super) use tensors::planned;
 pub(super) use tied_head::tell_of_tied_head;
 
 use crate::architecture::adapter::refuse_adapter;
-use crate::architecture::config::generation::{Part, as_f32, recover};
 use crate::architecture::config::omissions::{Lost, Written, is_stated, lost};
 use crate::architecture::config::refusal::refuse;
 use crate::architecture::config::statement::Stated;
-use crate::architecture::config::{Config, ConfigScope, Dimensions, dimension};
+use crate::architecture::config::{Config, ConfigScope, Dimensions, dimensions};
 use crate::architecture::decoder::refuse_differing;
 use crate::architecture::description::{find_table, stated, stated_keys, unknown_dialect};
 use crate::architecture::language::expression::same;
 use crate::architecture::language::value::{from_value, says_null};
 use crate::architecture::table::dialect::{canonical, warning};
-use crate::architecture::table::{CANONICAL, Dialect, Key, Source, Table};
+use crate::architecture::table::{CANONICAL, Dialect, Source, Table};
 use crate::architecture::translate::{Made, OTHER_TABLE, Passage, Removed, Translated, translate};
 use crate::engine::Engine;
 use crate::expression::PlannedTensor;
@@ -32,8 +32,8 @@ use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier};
 use apr_sdk::{
-    Architecture, Bytes, DType, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Payload, Result, Tensor,
-    Value, Writer, escape,
+    Architecture, Bytes, DType, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Result, Tensor, Value,
+    Writer, escape,
 };
 use codes::refuse_codes;
 use no_table::no_table;
@@ -158,29 +158,20 @@ impl Journey<'_> {
         refuse_adapter(model, &self.engine.registry)?;
         let canonical = canonical();
         let from = self.table.dialect(self.from).unwrap_or(&canonical);
-        let own = |tensor: &Tensor| match self.table.own_name(self.from, &tensor.name) {
-            Some(name) => Tensor { name, ..tensor.clone() },
-            None => tensor.clone(),
-        };
-        let names: Vec<Tensor> = model.tensors.iter().map(own).collect();
-        let removed =
-            |removed: &Removed| Removed { tensor: own(&removed.tensor), rule: removed.rule.clone() };
-        let removed: Vec<Removed> = wishes.removed.iter().map(removed).collect();
+        let names = model.tensors.iter().map(|tensor| self.table.own_tensor(self.from, tensor));
+        let names: Vec<Tensor> = names.collect();
+        let removed = wishes.removed.iter().map(|removed| Removed {
+            tensor: self.table.own_tensor(self.from, &removed.tensor),
+            rule: removed.rule.clone(),
+        });
+        let removed: Vec<Removed> = removed.collect();
         // Tensors that were left out still tell what the configuration leaves to tensors.
-        let first = |name: &str, axis: usize| {
-            let all = names.iter().chain(removed.iter().map(|removed| &removed.tensor));
-            dimension(self.table, self.from, all, name, axis)
-        };
-        let (mut config, used) = self.config(model, from, &first)?;
-        // Where the output cannot say what the class alone does, nothing of the model is lost.
-        let lookup = |key: &str| stated(model, key);
-        let is_of_class =
-            |name: &&String| from.id != CANONICAL && !is_stated(self.table, from, &lookup, name);
-        let of_class: Vec<String> =
-            config.values().iter().map(|(name, _)| name).filter(is_of_class).cloned().collect();
-        let mut notes = Vec::new();
-        self.recover(&names, &mut config, &first)?;
-        let scope = ConfigScope::new(self.table, &config, &first);
+        let all = names.iter().chain(removed.iter().map(|removed| &removed.tensor));
+        let dimensions = dimensions(self.table, self.from, all);
+        let (mut config, used) = self.config(model, from, &dimensions)?;
+        let of_class = self.names_of_class(model, from, &config);
+        self.recover(&names, &mut config, &dimensions)?;
+        let scope = ConfigScope::new(self.table, &config, &dimensions);
         let stated = Stated {
             dialect: from,
             lookup: &|key| stated(model, key),
@@ -206,28 +197,16 @@ impl Journey<'_> {
         let mut translated = translate(&passage)?;
         self.refuse_same_names(&translated.tensors, model)?;
         refuse_codes(&translated.tensors, &model.tensors)?;
-        let mut dropped = Vec::new();
-        self.say_what_is_dropped(&translated, &mut dropped);
         let order = self.lost_order(&passage, &translated, wishes);
-        let computed: Vec<(String, Vec<u8>)> =
-            translated.tensors.iter().filter_map(|t| Some((t.name.clone(), t.bytes.clone()?))).collect();
+        let computed = translated.computed();
         let shapes: Vec<(String, Vec<u64>)> =
             translated.tensors.iter().map(|made| (made.name.clone(), made.shape.clone())).collect();
+        let dropped = notes_of_dropped(&translated);
         let left_out = std::mem::take(&mut translated.dropped);
         let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
-        let changed = translation.tensors.iter().flatten().filter(|one| one.expression.is_affine());
-        let changed: Vec<&PlannedTensor> = changed.collect();
-        let loss = match order {
-            Some(loss) => Some(loss),
-            None => self.lost_values(&changed, wishes)?,
-        };
-        if !self.stored.look && wishes.may_keep_names() && !changed.is_empty() {
-            let tensors = n_of(changed.len(), "tensor");
-            notes.push(format!(
-                "names are kept if a conversion back would not restore every value of {tensors}"
-            ));
-        }
-        if let Some(loss) = loss {
+        let mut notes = Vec::new();
+        let tensors = translation.tensors.as_deref().unwrap_or_default();
+        if let Some(loss) = self.loss(order, tensors, wishes, &mut notes)? {
             if wishes.may_keep_names() {
                 let note = format!(
                     "names are kept in the dialect `{}`: a conversion back would not restore {loss} (--arch {} translates them all the same)",
@@ -238,7 +217,7 @@ impl Journey<'_> {
             notes.push(format!("a conversion back would not restore {loss}"));
         }
         self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
-        notes.append(&mut dropped);
+        notes.extend(dropped);
         notes.append(&mut translation.notes);
         translation.notes = notes;
         let called = names.iter().zip(&model.tensors);
@@ -251,16 +230,17 @@ impl Journey<'_> {
         if let Some(dialect) = self.table.dialect(self.to)
             && self.target.manifest.carries.has_metadata()
         {
-            let keys = config.write(self.table, dialect, &first)?;
+            let keys = config.write(self.table, dialect, &dimensions)?;
             if !came_from_target {
                 let written = Written { dialect, keys: &keys, computed: &computed };
-                let Lost { mut names, effects } = lost(self.table, &config, &written, &first)?;
+                let Lost { mut names, effects } = lost(self.table, &config, &written, &dimensions)?;
                 names.retain(|name| !of_class.contains(name));
-                refuse_differing(self.table, &config, &written, &first, &shapes)?;
+                refuse_differing(self.table, &config, &written, &dimensions, &shapes)?;
                 translation.warnings.extend(effects);
                 translation.warnings.extend(warning::effects(dialect, &scope)?);
                 if !names.is_empty() && !self.carries_foreign(wishes.foreign) {
-                    let (what, names) = (n_of(names.len(), "value"), names.join(", "));
+                    let what = n_of(names.len(), "value");
+                    let names = names.join(", ");
                     let whose = &self.target.manifest.name;
                     translation.notes.push(format!(
                         "not carried: {what} of the configuration that {whose} does not state: {names}"
@@ -268,9 +248,42 @@ impl Journey<'_> {
                 }
             }
             let n_tensors = translation.tensors.as_ref().map_or(0, Vec::len) as u64;
-            self.place_keys((model, n_tensors), dialect, keys, &mut translation.notes);
+            self.place_keys(model, dialect, keys, n_tensors, &mut translation.notes);
         }
         Ok(translation)
+    }
+
+    /// The names that only the library's class states: where the output cannot say what it does, nothing of the model is lost.
+    fn names_of_class(&self, model: &Model, from: &Dialect, config: &Config) -> Vec<String> {
+        if from.id == CANONICAL {
+            return Vec::new();
+        }
+        let mut names: Vec<String> = config.values().iter().map(|(name, _)| name.clone()).collect();
+        names.retain(|name| !is_stated(self.table, from, &|key| stated(model, key), name));
+        names
+    }
+
+    /// What a conversion back would not restore, in words: `order`, or else values. What only the run can find is noted.
+    fn loss(
+        &self,
+        order: Option<String>,
+        tensors: &[PlannedTensor],
+        wishes: Wishes<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<String>> {
+        let changed = tensors.iter().filter(|planned| planned.expression.is_affine());
+        let changed: Vec<&PlannedTensor> = changed.collect();
+        let loss = match order {
+            Some(loss) => Some(loss),
+            None => self.lost_values(&changed, wishes)?,
+        };
+        if !self.stored.look && wishes.may_keep_names() && !changed.is_empty() {
+            let tensors = n_of(changed.len(), "tensor");
+            notes.push(format!(
+                "names are kept if a conversion back would not restore every value of {tensors}"
+            ));
+        }
+        Ok(loss)
     }
 
     pub(super) fn config(
@@ -292,76 +305,25 @@ impl Journey<'_> {
     /// README.
     fn names(&self, model: &Model) -> Result<Vec<String>> {
         const LONGEST: u64 = 1 << 20;
-        let small = |text: &str| text.trim().to_lowercase().replace([' ', '_'], "-");
         let mut names = Vec::new();
         if let Some(card) = &model.model_card {
             let card = self.stored.source.fetch(card)?;
             let card =
                 card.inline().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
-            let said = |key: &str| card.as_ref()?.get(key)?.as_str().map(small);
-            names.extend(["name", "basename"].into_iter().filter_map(said));
-            let ids = card.as_ref().and_then(|card| card.get("ids")?.as_array());
-            names.extend(ids.into_iter().flatten().filter_map(serde_json::Value::as_str).map(small));
+            let card = card.unwrap_or_default();
+            names.extend(
+                ["name", "basename"].into_iter().filter_map(|key| card.get(key)?.as_str()).map(hyphenated),
+            );
+            let ids = card.get("ids").and_then(serde_json::Value::as_array);
+            names.extend(ids.into_iter().flatten().filter_map(serde_json::Value::as_str).map(hyphenated));
         }
         let readme = model.assets.iter().find(|asset| asset.name == "README.md");
         if let Some(readme) = readme.filter(|readme| readme.bytes.len() <= LONGEST) {
             let text = self.stored.source.fetch(&readme.bytes)?;
             let text = String::from_utf8_lossy(text.inline().unwrap_or_default()).into_owned();
-            names.extend(text.lines().filter_map(|line| line.strip_prefix("# ")).map(small));
+            names.extend(text.lines().filter_map(|line| line.strip_prefix("# ")).map(hyphenated));
         }
         Ok(names)
-    }
-
-    /// States what the source's dialect expresses only as a computed tensor.
-    ///
-    /// # Errors
-    /// Unsupported for such a tensor that no configuration produces; any error from reading.
-    pub(super) fn recover(
-        &self,
-        tensors: &[Tensor],
-        config: &mut Config,
-        dimensions: Dimensions<'_>,
-    ) -> Result<()> {
-        for side in self.table.rules.iter().filter_map(|rule| rule.side(self.from)) {
-            let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
-            let named = |tensor: &&Tensor| image.numbers(&tensor.name).is_some();
-            let Some(first) = tensors.iter().find(named) else { continue };
-            let mut values = Vec::new();
-            for tensor in tensors.iter().filter(named) {
-                values.extend(self.small_floats(tensor)?.map(|bytes| (tensor.name.as_str(), bytes)));
-            }
-            let readable = values.len() == tensors.iter().filter(named).count();
-            let parts = Part::all(image, values.into_iter());
-            let stated = match readable {
-                true => recover(what, &parts, self.table, config, dimensions)?,
-                false => None,
-            };
-            let Some(stated) = stated else {
-                let error = Error::unsupported("it says what no configuration of this architecture can");
-                let hint = "pass --arch none to keep every name, or leave the file in its own format";
-                return Err(error.tensor(&first.name).hint(hint));
-            };
-            for (name, value) in stated {
-                if config.get(&name).is_none() {
-                    config.set(&name, value);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The values of a small tensor of floats, as F32; `None` for any other.
-    ///
-    /// # Errors
-    /// Any error from reading.
-    fn small_floats(&self, tensor: &Tensor) -> Result<Option<Vec<u8>>> {
-        const MOST: u64 = 1 << 20;
-        let Payload::Extent { extent, view: None } = tensor.payload else { return Ok(None) };
-        if extent.len > MOST {
-            return Ok(None);
-        }
-        let bytes = self.stored.source.fetch(&Bytes::Extent(extent))?;
-        Ok(as_f32(tensor.dtype, bytes.inline().unwrap_or_default()))
     }
 
     /// Reports keys of the source's configuration that have no counterpart, and removes those that are now
@@ -378,16 +340,14 @@ impl Journey<'_> {
             return;
         }
         let Some(at) = model.foreign.iter().position(|f| f.format == model.format) else { return };
-        let own = |key: &str| from.prefix.as_deref().is_some_and(|prefix| key.starts_with(prefix));
-        let entry = model.foreign[at].files.first();
-        let said = entry.into_iter().flat_map(|file| &file.typed).filter(|(_, value)| !says_null(value));
-        let keys = said.map(|(key, _)| key.as_str());
-        let in_table = |key: &&str| from.same_names || own(key);
-        let left: Vec<String> = keys
-            .filter(in_table)
-            .filter(|key| !used.contains(*key) && !from.ignores(key))
-            .map(|key| escape(key, 80).to_string())
-            .collect();
+        let prefix = from.prefix.as_deref();
+        let mut left = Vec::new();
+        for (key, value) in model.foreign[at].files.first().map_or(&[][..], |file| &file.typed) {
+            let is_own = from.same_names || prefix.is_some_and(|prefix| key.starts_with(prefix));
+            if is_own && !says_null(value) && !used.contains(key) && !from.ignores(key) {
+                left.push(escape(key, 80).to_string());
+            }
+        }
         if !left.is_empty() {
             notes.push(format!(
                 "not carried: {} that the table does not know: {}",
@@ -403,16 +363,11 @@ impl Journey<'_> {
         let mut named: HashMap<&str, &Made> = HashMap::with_capacity(tensors.len());
         let twice = tensors.iter().find_map(|made| Some((named.insert(&made.name, made)?, made)));
         let Some((first, second)) = twice else { return Ok(()) };
-        let of = |made: &Made| {
-            let number = made.boxes.iter().find_map(|one| one.tensor);
-            let source = number.and_then(|number| model.tensors.get(number));
-            source.map_or("a computed tensor".to_owned(), |tensor| format!("`{}`", escape(&tensor.name, 120)))
-        };
         let message = format!(
             "the table of architecture `{}` gives {} and {} the same name",
             self.table.id,
-            of(first),
-            of(second)
+            source_of(first, model),
+            source_of(second, model)
         );
         let hint = format!("mend the table: `apr arch check {}` says what is wrong with it", self.table.id);
         Err(Error::malformed(message).tensor(&second.name).hint(hint))
@@ -424,34 +379,13 @@ impl Journey<'_> {
         carries == ForeignCarrier::All || policy == ForeignPolicy::Keep && carries != ForeignCarrier::None
     }
 
-    fn say_what_is_dropped(&self, translated: &Translated, notes: &mut Vec<String>) {
-        let mut reasons: Vec<&str> = translated.dropped.iter().map(|(_, reason)| reason.as_str()).collect();
-        reasons.sort_unstable();
-        reasons.dedup();
-        for reason in reasons {
-            let names: Vec<String> = translated
-                .dropped
-                .iter()
-                .filter(|(_, r)| r == reason)
-                .map(|(name, _)| escape(name, 120).to_string())
-                .collect();
-            let shown = match names.len() {
-                0..=4 => names.join(", "),
-                n => format!("{}, ... and {} more", names[..3].join(", "), n - 3),
-            };
-            notes.push(format!("left out: {} ({reason}): {shown}", n_of(names.len(), "tensor")));
-        }
-        for name in &translated.padded {
-            notes.push(format!("rows that the source lacks are zeros: {}", escape(name, 120)));
-        }
-    }
-
     /// Places the target's keys: over those it already has, or in a new record.
     fn place_keys(
         &self,
-        (model, n_tensors): (&mut Model, u64),
+        model: &mut Model,
         dialect: &Dialect,
         keys: Vec<(String, Value)>,
+        n_tensors: u64,
         notes: &mut Vec<String>,
     ) {
         let foreign = model.foreign_mut(self.target.id());
@@ -461,18 +395,19 @@ impl Journey<'_> {
         }
         for (key, value) in keys {
             // What it leaves unstated, or states under another name, stays that way; so do its own names.
-            let is_name = |k: &Key| match k.value {
-                Source::Constant(_) => k.key == key,
+            let is_name = dialect.keys.iter().any(|own| match own.value {
+                Source::Constant(_) => own.key == key,
                 // Computed for other readers, and not read here.
                 Source::Expression(_) => {
-                    dialect.roots.path(&k.key) == key && k.sets.is_empty() && dialect.same_names
+                    dialect.roots.path(&own.key) == key && own.sets.is_empty() && dialect.same_names
                 }
-            };
+            });
             // A file may state it in another place than where it would be written.
             let own = dialect.roots.own(&key);
             let found = dialect.roots.find(own, &|path| foreign.get(path).cloned());
-            let found = found.filter(|(_, have)| !says_null(have) && !dialect.keys.iter().any(is_name));
-            let Some((Some(key), have)) = found else { continue };
+            let Some((Some(key), have)) = found.filter(|(_, have)| !is_name && !says_null(have)) else {
+                continue;
+            };
             let scalars = from_value(&have).zip(from_value(&value));
             let same = have == value || scalars.is_some_and(|(have, value)| same(&have, &value));
             if !same && let Some(file) = foreign.files.first_mut() {
@@ -481,4 +416,41 @@ impl Journey<'_> {
             }
         }
     }
+}
+
+/// A model's name for itself, as tables compare it.
+fn hyphenated(name: &str) -> String {
+    name.trim().to_lowercase().replace([' ', '_'], "-")
+}
+
+/// The name of the first tensor that a translated one is made of, in words.
+fn source_of(made: &Made, model: &Model) -> String {
+    let number = made.boxes.iter().find_map(|one| one.tensor);
+    let source = number.and_then(|number| model.tensors.get(number));
+    source.map_or("a computed tensor".to_owned(), |tensor| format!("`{}`", escape(&tensor.name, 120)))
+}
+
+/// Notes about tensors that are left out, a line for each reason, and about rows of zeros.
+fn notes_of_dropped(translated: &Translated) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut reasons: Vec<&str> = translated.dropped.iter().map(|(_, reason)| reason.as_str()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    for reason in reasons {
+        let names: Vec<String> = translated
+            .dropped
+            .iter()
+            .filter(|(_, r)| r == reason)
+            .map(|(name, _)| escape(name, 120).to_string())
+            .collect();
+        let shown = match names.len() {
+            0..=4 => names.join(", "),
+            n => format!("{}, ... and {} more", names[..3].join(", "), n - 3),
+        };
+        notes.push(format!("left out: {} ({reason}): {shown}", n_of(names.len(), "tensor")));
+    }
+    for name in &translated.padded {
+        notes.push(format!("rows that the source lacks are zeros: {}", escape(name, 120)));
+    }
+    notes
 }

@@ -50,7 +50,9 @@ pub fn no_table(
             .nearest(&names, have, &|key| stated(model, key))
             .filter(|near| near.known * 2 >= names.len())
         {
-            let (id, known, all) = (&near.table.id, near.known, names.len());
+            let id = &near.table.id;
+            let known = near.known;
+            let all = names.len();
             hint = format!(
                 "`{id}` knows {known} of its {all} names, which do not say what a model computes: pass --arch {id} only if this one computes the same; "
             );
@@ -66,31 +68,33 @@ pub fn no_table(
 
 /// Explains which missing keys leave the architecture open, among those that the model's keys fit.
 fn untold(nearly: &[(&str, Vec<&str>)]) -> Option<String> {
-    let quoted = |texts: Vec<&str>, between: &str| {
-        let all: Vec<String> = texts.into_iter().map(|text| format!("`{}`", escape(text, 80))).collect();
-        all.join(between)
-    };
+    if nearly.is_empty() {
+        return None;
+    }
     let mut keys: Vec<&str> = nearly.iter().flat_map(|(_, keys)| keys).copied().collect();
     keys.sort_unstable();
     keys.dedup();
-    let ids = nearly.iter().map(|(id, _)| *id).collect();
-    let what = |n: usize| if n == 1 { "it states no" } else { "it does not state" };
-    (!nearly.is_empty()).then(|| {
-        format!(
-            "the model could be of architecture {}, since {} {}",
-            quoted(ids, " or "),
-            what(keys.len()),
-            quoted(keys, ", ")
-        )
-    })
+    let ids: Vec<&str> = nearly.iter().map(|(id, _)| *id).collect();
+    Some(format!(
+        "the model could be of architecture {}, since {} {}",
+        quoted(&ids, " or "),
+        if keys.len() == 1 { "it states no" } else { "it does not state" },
+        quoted(&keys, ", ")
+    ))
+}
+
+fn quoted(texts: &[&str], between: &str) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| format!("`{}`", escape(text, 80))).collect();
+    quoted.join(between)
 }
 
 /// The model's keys about its architecture: those that tables use.
 fn said_of_architecture(tables: &Tables, model: &Model) -> Vec<String> {
-    let keys = tables.marking_keys(&model.dialect);
-    let said = |key: &String| {
-        let value = from_value(&stated(model, key)?)?;
-        Some(format!("{} {value}", escape(key, 80)))
-    };
-    keys.iter().filter_map(said).collect()
+    let mut said = Vec::new();
+    for key in tables.marking_keys(&model.dialect) {
+        if let Some(value) = stated(model, &key).as_ref().and_then(from_value) {
+            said.push(format!("{} {value}", escape(&key, 80)));
+        }
+    }
+    said
 }

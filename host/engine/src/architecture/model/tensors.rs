@@ -26,9 +26,11 @@ impl Journey<'_> {
             _ => choices_of(self.table, self.to, writer, &facts, wishes.precision)?,
         };
         let mut translation = Translation::default();
-        let (mut tensors, mut cast) = (Vec::with_capacity(facts.len()), Vec::new());
+        let mut tensors = Vec::with_capacity(facts.len());
+        let mut cast = Vec::new();
         for (made, choice) in translated.tensors.into_iter().zip(choices) {
-            let (mut dtype, mut narrow_if_exact) = (made.dtype, None);
+            let mut dtype = made.dtype;
+            let mut narrow_if_exact = None;
             match choice {
                 DTypeChoice::Cast(wanted)
                     if wanted != dtype
@@ -98,20 +100,11 @@ pub(in crate::architecture) fn planned(
     sources: &[Tensor],
     registry: &Registry,
 ) -> Result<PlannedTensor> {
-    let part = |one: &Box_| match one.tensor {
-        Some(tensor) => Expression::boxed(tensor, &sources[tensor], one.start, &one.dims),
-        None => {
-            let units = one.dims.iter().map(|(size, _)| size).product::<u64>();
-            let bytes = units.saturating_mul(u64::from(made.dtype.require()?.block_bytes));
-            let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
-            let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;
-            Ok(Expression::fill(made.dtype, &vec![0; bytes]))
-        }
-    };
-    let (is_changed, row_len) = (made.is_changed(), made.shape.last().copied().unwrap_or(1));
+    let is_changed = made.is_changed();
+    let row_len = made.shape.last().copied().unwrap_or(1);
     let mut parts: Vec<Expression> = Vec::with_capacity(made.boxes.len());
     for one in &made.boxes {
-        let stored = part(one).map_err(|e| e.tensor(&made.name))?;
+        let stored = expression_of(one, made.dtype, sources).map_err(|e| e.tensor(&made.name))?;
         #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
         let add = one.change.add as f32;
         // All parts of a tensor are floats if one of them has to be.
@@ -131,4 +124,16 @@ pub(in crate::architecture) fn planned(
     let mut planned = PlannedTensor { words, ..PlannedTensor::new(tensor, concat(parts)) };
     planned.retype(dtype, registry);
     Ok(planned)
+}
+
+/// A box's values as they are stored, or zeros of that dtype.
+fn expression_of(one: &Box_, dtype: DType, sources: &[Tensor]) -> Result<Expression> {
+    if let Some(tensor) = one.tensor {
+        return Expression::boxed(tensor, &sources[tensor], one.start, &one.dims);
+    }
+    let units = one.dims.iter().map(|(size, _)| size).product::<u64>();
+    let bytes = units.saturating_mul(u64::from(dtype.require()?.block_bytes));
+    let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
+    let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;
+    Ok(Expression::fill(dtype, &vec![0; bytes]))
 }

@@ -28,12 +28,13 @@ pub(in crate::architecture) fn tell_of_tied_head(
     };
     let rule = table.rules.iter().find(|rule| rule.role.as_deref() == Some("embedding"));
     let Some(image) = rule.and_then(|rule| images(rule, &from.id).0.first()) else { return Ok(()) };
-    let embedding = tensors.iter().find(|one| image.numbers(&one.name).is_some());
+    let embedding = tensors.iter().find(|tensor| image.numbers(&tensor.name).is_some());
     let Some(embedding) = embedding.filter(|embedding| embedding.name != tensor.name) else { return Ok(()) };
     if is_same(opened, tensor, embedding)? != Some(false) {
         return Ok(());
     }
-    let (head, embedding) = (escape(&tensor.name, 120), escape(&embedding.name, 120));
+    let head = escape(&tensor.name, 120);
+    let embedding = escape(&embedding.name, 120);
     engine.warn_once(&format!(
         "`{key}` is {stated}, but `{head}` has other values than `{embedding}`: `{head}` counts here, as in version 5 of transformers; version 4 takes `{embedding}`"
     ));
@@ -59,8 +60,9 @@ fn is_same(opened: &OpenedModel, one: &Tensor, other: &Tensor) -> Result<Option<
     let mut at = 0;
     while at < a.len {
         let len = PIECE.min(a.len - at);
-        let piece = |of: &Extent| opened.fetch(&Bytes::Extent(Extent::new(of.file, of.offset + at, len)));
-        if piece(a)?.inline() != piece(b)?.inline() {
+        let of_one = opened.fetch(&Bytes::Extent(Extent::new(a.file, a.offset + at, len)))?;
+        let of_other = opened.fetch(&Bytes::Extent(Extent::new(b.file, b.offset + at, len)))?;
+        if of_one.inline() != of_other.inline() {
             return Ok(Some(false));
         }
         at += len;

@@ -2,7 +2,6 @@
 
 use crate::architecture::config::key_of;
 use crate::architecture::language::expression::{Expression, Scalar, Scope};
-use crate::architecture::table::Key;
 use crate::architecture::table::config_name::names_in;
 use crate::architecture::translate::passage::Passage;
 use crate::wording::n_of;
@@ -45,21 +44,21 @@ fn check_lists(passage: &Passage<'_>) -> Result<()> {
     let Some((counting, layers)) = layers else { return Ok(()) };
     for dialect in &passage.table.dialects {
         for entry in &passage.table.config {
-            let listed = |name: &str| dialect.per_layer.iter().any(|key| key == name);
-            let states =
-                |key: &&Key| key.sets.iter().any(|(name, from)| *name == entry.name && from.is_none());
-            let is_listed = names_in(entry, dialect).any(listed)
-                || dialect.keys.iter().filter(states).any(|key| listed(&key.key));
+            let keys = dialect
+                .keys
+                .iter()
+                .filter(|key| key.sets.iter().any(|(name, from)| *name == entry.name && from.is_none()));
+            let mut keys = names_in(entry, dialect).chain(keys.map(|key| key.key.as_str()));
+            let is_listed = keys.any(|key| dialect.per_layer.iter().any(|listed| listed == key));
             let value =
                 passage.scope.value(&entry.name)?.filter(|_| is_listed && passage.scope.stated(&entry.name));
             let Some(Scalar::List(items)) = value else { continue };
             if !items.is_empty() && i64::try_from(items.len()).is_ok_and(|n| n < layers) {
-                let of = |name| key_of(passage.table, passage.from, name).to_owned();
                 return Err(Error::malformed(format!(
                     "`{}` has {} entries, but `{}` is {layers}",
-                    of(&entry.name),
+                    key_of(passage.table, passage.from, &entry.name),
                     items.len(),
-                    of(&counting)
+                    key_of(passage.table, passage.from, &counting)
                 ))
                 .hint("correct the configuration: it needs an entry for each layer"));
             }

@@ -43,7 +43,8 @@ impl GroupWork<'_> {
     /// Any error from the operations; Malformed for a tensor that is missing or has another shape.
     pub fn make(&self, group: &Group, translated: &mut Translated) -> Result<Vec<Made>> {
         let dtype = self.passage.tensors[self.sources[0]].dtype;
-        let (from, to) = (self.rule.side(self.passage.from), self.rule.side(self.passage.to));
+        let from = self.rule.side(self.passage.from);
+        let to = self.rule.side(self.passage.to);
         let operations: Vec<&Operation> = [from, to]
             .into_iter()
             .flatten()
@@ -73,15 +74,14 @@ impl GroupWork<'_> {
                 let items = members.iter().map(|member| member.item.clone()).collect();
                 let (items, _) = forwards(&side.operations, items, view)?;
                 let items = self.each(items, side, view)?;
-                let name = |image| side.name(image, self.scope, |place| self.number(place, &[], &[]));
-                (items, side.images.iter().map(name).collect::<Result<_>>()?)
+                let names = side
+                    .images
+                    .iter()
+                    .map(|image| side.name(image, self.scope, |place| self.number(place, &[], &[])));
+                (items, names.collect::<Result<_>>()?)
             }
             None => {
-                let name = |member: &Member| {
-                    let pattern = &self.rule.members[member.pattern];
-                    pattern.name(|place| self.number(place, &self.inner_places(pattern), &member.inner))
-                };
-                let names = members.iter().map(name).collect();
+                let names = members.iter().map(|member| self.member_name(member)).collect();
                 (members.iter().map(|member| member.item.clone()).collect(), names)
             }
         };
@@ -114,12 +114,10 @@ impl GroupWork<'_> {
             let (to, side) = images(self.rule, self.passage.to);
             let to = to.get(*image).ok_or_else(|| Error::invalid_argument("the table has no name for it"))?;
             let places = self.inner_places(from);
-            let name = match is_kept(self.passage, self.rule) {
-                true => self.passage.called[number].name.clone(),
-                false => {
-                    let number = |place: &str| self.number(place, &places, inner);
-                    side.map_or_else(|| Ok(to.name(number)), |side| side.name(to, self.scope, number))?
-                }
+            let name = match side {
+                _ if is_kept(self.passage, self.rule) => self.passage.called[number].name.clone(),
+                Some(side) => side.name(to, self.scope, |place| self.number(place, &places, inner))?,
+                None => to.name(|place| self.number(place, &places, inner)),
             };
             let member = &self.rule.members[(*image).min(self.rule.members.len() - 1)];
             let canonical = member.name(|place| self.number(place, &places, inner));
@@ -135,15 +133,11 @@ impl GroupWork<'_> {
     /// The canonical tensors of the group, from the source's.
     fn members(&self, group: &Group, view: View<'_>) -> Result<Vec<Member>> {
         let (patterns, side) = images(self.rule, self.passage.from);
-        let whole = |number: usize| {
-            let shape = view.units(&self.passage.tensors[number].shape)?;
-            Ok(Array::whole(number, &shape))
-        };
         let Some(side) = side.filter(|s| !s.operations.is_empty() || !s.each.is_empty()) else {
             let mut members = Vec::new();
             for ((pattern, inner), &number) in &group.found {
-                let (places, tensor) =
-                    (self.inner_places(&patterns[*pattern]), &self.passage.tensors[number]);
+                let places = self.inner_places(&patterns[*pattern]);
+                let tensor = &self.passage.tensors[number];
                 let shape = self.shape(*pattern, inner, &places, tensor)?;
                 let item = Array::whole(number, &view.units(&shape)?);
                 members.push(Member { pattern: *pattern, inner: inner.clone(), item });
@@ -159,7 +153,7 @@ impl GroupWork<'_> {
                 let name = side.name(pattern, self.scope, |place| self.number(place, &[], &[]))?;
                 return Err(incomplete(self.passage, name));
             };
-            items.push(whole(number)?);
+            items.push(Array::whole(number, &view.units(&self.passage.tensors[number].shape)?));
         }
         self.undo(side, items, view)
     }
@@ -202,7 +196,8 @@ impl GroupWork<'_> {
                 .cloned()
                 .ok_or_else(|| Error::invalid_argument("the table names more tensors than it makes"))?;
             let (made, met) = forwards(operations, vec![blank], view)?;
-            let (want, have) = (made[0].shape(), item.shape());
+            let want = made[0].shape();
+            let have = item.shape();
             if want != have {
                 return Err(Error::malformed(format!(
                     "its shape is {have:?}, the configuration says {want:?} (in units of its type)"
@@ -287,8 +282,8 @@ impl GroupWork<'_> {
 
     /// The places of a name that do not distinguish groups.
     fn inner_places<'p>(&self, pattern: &'p Pattern) -> Vec<&'p str> {
-        let is_outer = |place: &&str| self.numbers.iter().any(|(p, _)| p == place);
-        pattern.places().iter().map(String::as_str).filter(|place| !is_outer(place)).collect()
+        let places = pattern.places().iter().map(String::as_str);
+        places.filter(|place| !self.numbers.iter().any(|(outer, _)| outer == place)).collect()
     }
 
     fn with_inner(&self, pattern: usize, inner: &[u64]) -> Vec<(String, u64)> {
@@ -298,9 +293,11 @@ impl GroupWork<'_> {
     }
 
     fn number(&self, place: &str, inner: &[&str], numbers: &[u64]) -> u64 {
-        let outer = self.numbers.iter().find(|(p, _)| p == place).map(|(_, n)| *n);
-        let inner = || inner.iter().position(|p| *p == place).and_then(|at| numbers.get(at).copied());
-        outer.or_else(inner).unwrap_or(0)
+        if let Some((_, number)) = self.numbers.iter().find(|(outer, _)| outer == place) {
+            return *number;
+        }
+        let at = inner.iter().position(|inner| *inner == place);
+        at.and_then(|at| numbers.get(at).copied()).unwrap_or(0)
     }
 
     fn member_name(&self, member: &Member) -> String {
@@ -324,6 +321,7 @@ impl GroupWork<'_> {
 
 /// Whether two shapes have the same rows, of the same length, in the same order: they differ in dimensions of one alone.
 fn are_same_rows(one: &[u64], other: &[u64]) -> bool {
-    let rows = |shape: &[u64]| shape.iter().copied().filter(|size| *size != 1).collect::<Vec<u64>>();
-    one.last() == other.last() && rows(one) == rows(other)
+    let one_rows = one.iter().filter(|size| **size != 1);
+    let other_rows = other.iter().filter(|size| **size != 1);
+    one.last() == other.last() && one_rows.eq(other_rows)
 }

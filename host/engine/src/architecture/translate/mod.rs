@@ -10,7 +10,7 @@ mod removal;
 pub use passage::{Made, Passage, Removed, Translated};
 
 use crate::architecture::config::generation::generate;
-use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::pattern::{Pattern, number_in};
 use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, Rule};
 use crate::wording::n_of;
@@ -115,8 +115,7 @@ fn match_names(
             }
         }
         let outer = &outer[found.rule];
-        let is_outer = |place: &String| outer.contains(&place.as_str());
-        let inner = found.pattern.places().iter().filter(|place| !is_outer(place));
+        let inner = found.pattern.places().iter().filter(|place| !outer.contains(&place.as_str()));
         let inner = inner.map(|place| found.number(place)).collect();
         let group = groups.entry((found.rule, outer_key(&found, outer))).or_default();
         let slot = (found.image, inner);
@@ -163,8 +162,15 @@ fn other(
         facts.shape.clone_from(&tensor.shape);
         facts.dtype = Some(tensor.dtype);
         let boxes = vec![whole(number, tensor)?];
-        let (name, dtype, shape) = (tensor.name.clone(), tensor.dtype, tensor.shape.clone());
-        return Ok(Some(Made { name, dtype, shape, boxes, bytes: None, words: Vec::new(), facts }));
+        return Ok(Some(Made {
+            name: tensor.name.clone(),
+            dtype: tensor.dtype,
+            shape: tensor.shape.clone(),
+            boxes,
+            bytes: None,
+            words: Vec::new(),
+            facts,
+        }));
     }
     if rule.side(passage.to).is_none_or(|side| side.dropped.is_none()) {
         if rule.members.iter().any(Pattern::is_open) {
@@ -178,11 +184,11 @@ fn other(
 
 /// The error for unknown names: lists the most similar known ones, with the numbers of the unknown.
 fn unknown_names(passage: &Passage<'_>, unknown: &[&str]) -> Error {
-    let blank = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
-    let wanted = blank(unknown[0]);
+    let wanted = without_digits(unknown[0]);
     let mut near: Vec<(usize, &str)> = Vec::new();
     for pattern in passage.table.rules.iter().flat_map(|rule| images(rule, passage.from).0) {
-        near.push((strsim::levenshtein(&wanted, &blank(&pattern.name(|_| 0))), pattern.text()));
+        let known = without_digits(&pattern.name(|_| 0));
+        near.push((strsim::levenshtein(&wanted, &known), pattern.text()));
     }
     near.sort();
     let near: Vec<String> = near.iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
@@ -196,6 +202,10 @@ fn unknown_names(passage: &Passage<'_>, unknown: &[&str]) -> Error {
         near.join(", ")
     );
     Error::unsupported(message).tensor(unknown[0]).hint(hint)
+}
+
+fn without_digits(name: &str) -> String {
+    name.replace(|c: char| c.is_ascii_digit(), "")
 }
 
 /// Fails if a tensor that the table requires is missing, unless the user left it out.
@@ -233,11 +243,10 @@ fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>)
             };
             let key = (number, outer);
             if exists && !groups.contains_key(&key) && !excused.contains(&key) {
-                let of = |place: &str| numbers.iter().find(|(p, _)| p == place).map_or(0, |(_, n)| *n);
                 let first = &images(rule, passage.from).0[0];
                 missing.push(match side {
-                    Some(side) => side.name(first, passage.scope, of)?,
-                    None => first.name(of),
+                    Some(side) => side.name(first, passage.scope, number_in(&numbers))?,
+                    None => first.name(number_in(&numbers)),
                 });
             }
         }
@@ -289,11 +298,12 @@ fn numbers_of(passage: &Passage<'_>, image: &Pattern) -> Result<Vec<Vec<(String,
 
 /// Tensors in the target's dialect that the source lacks, computed from the configuration.
 fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<Vec<Made>> {
-    let (mut out, mut made) = (Vec::new(), 0usize);
+    let mut out = Vec::new();
+    let mut made = 0usize;
     let present: HashMap<usize, ()> = groups.keys().map(|(number, _)| (*number, ())).collect();
     for (number, rule) in passage.table.rules.iter().enumerate() {
         let Some(side) = rule.side(passage.to) else { continue };
-        let (Some(what), Some(image)) = (&side.generated, side.images.first()) else { continue };
+        let (Some(generator), Some(image)) = (&side.generated, side.images.first()) else { continue };
         if present.contains_key(&number) {
             continue;
         }
@@ -304,7 +314,7 @@ fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
             {
                 continue;
             }
-            let Some((dtype, shape, bytes)) = generate(what, &scope)? else { continue };
+            let Some((dtype, shape, bytes)) = generate(generator, &scope)? else { continue };
             made += bytes.len();
             if made > MOST_MADE {
                 return Err(Error::limit(format!(
@@ -312,15 +322,14 @@ fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
                 ))
                 .tensor(image.text()));
             }
-            let of = |place: &str| numbers.iter().find(|(own, _)| own == place).map_or(0, |(_, n)| *n);
-            let name = image.name(of);
+            let name = image.name(number_in(&numbers));
             let mut facts = TensorFacts::default();
             name.clone_into(&mut facts.name);
             facts.role.clone_from(&rule.role);
             facts.shape.clone_from(&shape);
             facts.dtype = Some(dtype);
-            let (boxes, words) = (Vec::new(), vec!["generate"]);
-            out.push(Made { name, dtype, shape, boxes, bytes: Some(bytes), words, facts });
+            let words = vec!["generate"];
+            out.push(Made { name, dtype, shape, boxes: Vec::new(), bytes: Some(bytes), words, facts });
         }
     }
     Ok(out)
@@ -356,16 +365,25 @@ mod tests {
     fn translated(names: &[&str], from: &str, to: &str) -> Result<Translated> {
         let table = Table::parse(TABLE, &|_| Err(Error::invalid_argument("no base"))).unwrap();
         let config = Config::from_json(&table, br#"{"layers": 1}"#).unwrap();
-        let nothing = |_: &str, _: usize| None;
-        let scope = ConfigScope::new(&table, &config, &nothing);
-        let payload = Payload::Extent { extent: Extent::new(0, 0, 8), view: None };
-        let tensor =
-            |name: String| Tensor { name, dtype: DType::F32, shape: vec![2], payload: payload.clone() };
-        let called: Vec<Tensor> = names.iter().map(|name| tensor((*name).to_owned())).collect();
-        let own = |t: &Tensor| tensor(table.own_name(from, &t.name).unwrap_or(t.name.clone()));
-        let tensors: Vec<Tensor> = called.iter().map(own).collect();
-        let (table, scope, called, tensors) = (&table, &scope, &called[..], &tensors[..]);
-        translate(&Passage { table, scope, tensors, called, removed: &[], from, to, keep_order: true })
+        let scope = ConfigScope::new(&table, &config, &|_, _| None);
+        let called = names.iter().map(|name| Tensor {
+            name: (*name).to_owned(),
+            dtype: DType::F32,
+            shape: vec![2],
+            payload: Payload::Extent { extent: Extent::new(0, 0, 8), view: None },
+        });
+        let called: Vec<Tensor> = called.collect();
+        let tensors: Vec<Tensor> = called.iter().map(|tensor| table.own_tensor(from, tensor)).collect();
+        translate(&Passage {
+            table: &table,
+            scope: &scope,
+            tensors: &tensors,
+            called: &called,
+            removed: &[],
+            from,
+            to,
+            keep_order: true,
+        })
     }
 
     fn names(translated: &Translated) -> Vec<&str> {

@@ -4,7 +4,7 @@ use crate::architecture::config::ConfigScope;
 use crate::architecture::language::array::Box_;
 use crate::architecture::language::change::Change;
 use crate::architecture::table::{Rule, Table};
-use apr_sdk::{DType, Result, Tensor, TensorFacts};
+use apr_sdk::{DType, Payload, Result, Tensor, TensorFacts};
 use std::sync::Arc;
 
 /// A tensor of the result.
@@ -31,6 +31,16 @@ impl Made {
     pub fn is_changed(&self) -> bool {
         self.boxes.iter().any(|one| !one.change.is_none())
     }
+
+    /// The tensor's declaration, without payload.
+    pub fn declaration(&self) -> Tensor {
+        Tensor {
+            name: self.name.clone(),
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+            payload: Payload::Sequential,
+        }
+    }
 }
 
 /// The result of a translation.
@@ -42,6 +52,13 @@ pub struct Translated {
     pub dropped: Vec<(String, String)>,
     /// Tensors in which some rows are zero because the source lacks them.
     pub padded: Vec<String>,
+}
+
+impl Translated {
+    /// Names and bytes of the tensors that are computed from the configuration.
+    pub fn computed(&self) -> Vec<(String, Vec<u8>)> {
+        self.tensors.iter().filter_map(|made| Some((made.name.clone(), made.bytes.clone()?))).collect()
+    }
 }
 
 /// The input of a translation.
@@ -76,8 +93,8 @@ pub struct Removed {
 /// Returns whether a rule's tensors keep their names: both dialects use the members' names, whatever a file
 /// calls them.
 pub(super) fn is_kept(passage: &Passage<'_>, rule: &Rule) -> bool {
-    let own = |dialect: &str| passage.table.is_own(dialect) && rule.side(dialect).is_none();
-    own(passage.from) && own(passage.to)
+    let mut dialects = [passage.from, passage.to].into_iter();
+    dialects.all(|dialect| passage.table.is_own(dialect) && rule.side(dialect).is_none())
 }
 
 /// All of a tensor.

@@ -2,7 +2,7 @@
 
 use super::counts::count_of;
 use super::passage::Passage;
-use crate::architecture::language::expression::{Expression as TableExpression, Scope};
+use crate::architecture::language::expression::Scope;
 use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::rule::images;
 use crate::architecture::table::{Drop, Rule, Side};
@@ -23,12 +23,9 @@ pub(super) type Outer = Vec<u64>;
 
 /// The places that distinguish groups of a rule: those in every name of it, in both dialects.
 pub(super) fn outer_places<'a>(passage: &Passage<'_>, rule: &'a Rule) -> Vec<&'a str> {
-    let names = |dialect: &str| match rule.side(dialect) {
-        Some(side) if side.dropped.is_none() => side.images.iter().collect::<Vec<_>>(),
-        _ => rule.members.iter().collect(),
-    };
-    let all: Vec<&Pattern> =
-        names(passage.from).into_iter().chain(names(passage.to)).chain(&rule.members).collect();
+    let sides = [rule.side(passage.from), rule.side(passage.to)].into_iter().flatten();
+    let images = sides.filter(|side| side.dropped.is_none()).flat_map(|side| &side.images);
+    let all: Vec<&Pattern> = rule.members.iter().chain(images).collect();
     let first = rule.members[0].places();
     let shared = first.iter().filter(|place| all.iter().all(|pattern| pattern.places().contains(place)));
     shared.map(String::as_str).collect()
@@ -60,8 +57,7 @@ pub(super) fn find_drop<'a>(passage: &Passage<'a>, name: &str) -> Result<Option<
     for drop in passage.table.drops.iter().filter(|drop| drop.dialect == passage.from) {
         let Some(numbers) = drop.pattern.numbers(name) else { continue };
         let numbers: Vec<(String, u64)> = drop.pattern.places().iter().cloned().zip(numbers).collect();
-        let holds = |when: &TableExpression| when.holds(&passage.scope.at(&numbers));
-        if drop.when.as_ref().map_or(Ok(true), holds)? {
+        if drop.when.as_ref().map_or(Ok(true), |when| when.holds(&passage.scope.at(&numbers)))? {
             return Ok(Some(drop));
         }
     }
@@ -70,7 +66,8 @@ pub(super) fn find_drop<'a>(passage: &Passage<'a>, name: &str) -> Result<Option<
 
 /// The rule for a name whose condition holds: an open one, otherwise the first that counts so many.
 pub(super) fn find_rule<'a>(passage: &Passage<'a>, name: &str) -> Result<Option<Place<'a>>> {
-    let (mut first, mut beyond) = (None, None);
+    let mut first = None;
+    let mut beyond = None;
     for (rule, entry) in passage.table.rules.iter().enumerate() {
         let (patterns, side) = images(entry, passage.from);
         for (image, pattern) in patterns.iter().enumerate() {

@@ -20,9 +20,9 @@ pub fn refuse_adapter(model: &Model, registry: &Registry) -> Result<()> {
 /// The mark of an adapter in a format's metadata: the name of a record, or a key with its value.
 fn mark_of(foreign: &Foreign, registry: &Registry) -> Option<String> {
     let marks = &registry.format(&foreign.format).ok()?.manifest.adapters;
-    let holds = |mark: &&String| match mark.split_once('=') {
+    let mark = marks.iter().find(|mark| match mark.split_once('=') {
         Some((key, value)) => foreign.get(key).and_then(Value::as_str) == Some(value),
         None => foreign.files.iter().any(|file| file.name == **mark),
-    };
-    marks.iter().find(holds).cloned()
+    });
+    mark.cloned()
 }

@@ -15,17 +15,17 @@ pub fn choices(
 ) -> Result<Vec<DTypeChoice>> {
     let choices = writer.dtypes(facts, wanted)?;
     if choices.len() != facts.len() {
-        let (have, want) = (choices.len(), facts.len());
+        let have = choices.len();
+        let want = facts.len();
         return Err(Error::plugin(format!("the writer chose {have} dtypes for {want} tensors")));
     }
-    let (Some(wanted), true) = (wanted, choices.iter().all(|choice| *choice == DTypeChoice::Keep)) else {
-        return Ok(choices);
-    };
-    let choose = |facts: &TensorFacts| match facts.dtype.is_some_and(is_float) {
+    let has_preference = choices.iter().any(|choice| *choice != DTypeChoice::Keep);
+    let Some(wanted) = wanted.filter(|_| !has_preference) else { return Ok(choices) };
+    let choices = facts.iter().map(|facts| match facts.dtype.is_some_and(is_float) {
         true => DTypeChoice::Cast(wanted),
         false => DTypeChoice::Keep,
-    };
-    Ok(facts.iter().map(choose).collect())
+    });
+    Ok(choices.collect())
 }
 
 /// The same with what a table's rules say of a dialect's tensors.
@@ -41,12 +41,14 @@ pub(super) fn choices_of(
 ) -> Result<Vec<DTypeChoice>> {
     let mut all = choices(writer, facts, wanted)?;
     let sides = table.rules.iter().filter_map(|rule| rule.side(dialect));
-    let said: Vec<(&Side, Precision)> = sides.filter_map(|side| Some((side, side.precision?))).collect();
+    let stated: Vec<(&Side, Precision)> = sides.filter_map(|side| Some((side, side.precision?))).collect();
     let usual =
         all.iter().find(|choice| matches!(choice, DTypeChoice::Cast(to) if *to != DType::F32)).copied();
     for (choice, facts) in all.iter_mut().zip(facts) {
-        let fits = |side: &Side| side.images.iter().any(|image| image.numbers(&facts.name).is_some());
-        let precision = said.iter().find(|(side, _)| fits(side)).map(|(_, precision)| *precision);
+        let own = stated
+            .iter()
+            .find(|(side, _)| side.images.iter().any(|image| image.numbers(&facts.name).is_some()));
+        let precision = own.map(|(_, precision)| *precision);
         match (precision, facts.dtype.is_some_and(is_float)) {
             (Some(Precision::Full), true) => *choice = DTypeChoice::Cast(DType::F32),
             (Some(Precision::Usual), true) => *choice = usual.unwrap_or(*choice),

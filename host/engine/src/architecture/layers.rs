@@ -4,15 +4,15 @@
 use crate::architecture::config::to_json;
 use crate::architecture::description::needed;
 use crate::architecture::language::expression::{Expression, Scalar};
-use crate::architecture::language::pattern::Pattern;
 use crate::architecture::language::value::from_value;
 use crate::architecture::table::config_name::names_in;
 use crate::architecture::table::dialect::refusal::Refusal;
 use crate::architecture::table::rule::images;
-use crate::architecture::table::{Rule, Source, Table};
+use crate::architecture::table::{Source, Table};
 use crate::engine::Engine;
 use crate::wording::n_of;
 use apr_sdk::{Error, Model, Result, Value, ValueType, escape};
+use serde_json::{Map, Value as Json};
 use std::collections::BTreeSet;
 
 /// The place of a layer's number in names.
@@ -65,11 +65,12 @@ pub fn prune_layers(
         let message = format!("--prune-layers: no layer is left of {}", n_of_layers(count));
         return Err(Error::invalid_argument(message).hint("leave at least one layer"));
     }
-    let names = model.tensors.iter().map(|tensor| {
-        after(table, &known.dialect, layers, &tensor.name).map_err(|error| error.tensor(&tensor.name))
-    });
-    let names = names.collect::<Result<_>>()?;
-    Ok(PrunedLayers { names, keys: keys(table, model, name, (count, layers))?, layers: count })
+    let pruning = Pruning { table, dialect: &known.dialect, count_name: name, count, layers };
+    let names = model
+        .tensors
+        .iter()
+        .map(|tensor| pruning.name_after(&tensor.name).map_err(|error| error.tensor(&tensor.name)));
+    Ok(PrunedLayers { names: names.collect::<Result<_>>()?, keys: pruning.keys(model)?, layers: count })
 }
 
 fn n_of_layers(count: u64) -> String {
@@ -78,34 +79,41 @@ fn n_of_layers(count: u64) -> String {
 
 /// The configuration's name for the number of layers.
 fn count_of_layers(table: &Table) -> Result<&str> {
-    let unsupported = |what: &str| {
-        let message = format!("layers of architecture `{}` cannot be left out: {what}", table.id);
-        Err(Error::unsupported(message)
-            .hint("choose the tensors with --drop and --rename, and the keys with --set"))
+    let stacks = table.places.iter().any(|(place, _)| place != LAYER && place.ends_with(LAYER));
+    let count = table.places.iter().find(|(place, _)| place == LAYER).and_then(|(_, count)| count.name());
+    let what = match count {
+        _ if stacks => "it has several stacks of them",
+        _ if depends_on_number(table) => "what a layer is depends on its number",
+        Some(name) if is_computed(table, name) => "its files do not state their number as it is",
+        Some(name) if follows(table, name) => "what its files state follows from their number",
+        Some(name) => return Ok(name),
+        None => "its table does not say how many there are",
     };
-    if table.places.iter().any(|(place, _)| place != LAYER && place.ends_with(LAYER)) {
-        return unsupported("it has several stacks of them");
-    }
-    let asks =
-        |rule: &Rule| rule.when.as_ref().is_some_and(|when| when.names().iter().any(|name| name == LAYER));
-    let take_turns = table.dialects.iter().flat_map(|dialect| &dialect.refused).any(Refusal::is_cycle);
-    let computed = table.dialects.iter().flat_map(|dialect| &dialect.keys).flat_map(|key| &key.sets);
-    let is_computed = |name: &str| computed.clone().any(|(set, from)| set == name && from.is_some());
-    if take_turns || table.rules.iter().any(asks) {
-        return unsupported("what a layer is depends on its number");
-    }
-    match table.places.iter().find(|(place, _)| place == LAYER).and_then(|(_, count)| count.name()) {
-        Some(name) if is_computed(name) => unsupported("its files do not state their number as it is"),
-        Some(name) if follows(table, name) => unsupported("what its files state follows from their number"),
-        Some(name) => Ok(name),
-        None => unsupported("its table does not say how many there are"),
-    }
+    let message = format!("layers of architecture `{}` cannot be left out: {what}", table.id);
+    Err(Error::unsupported(message)
+        .hint("choose the tensors with --drop and --rename, and the keys with --set"))
+}
+
+/// Returns whether layers take turns, or have tensors by their numbers.
+fn depends_on_number(table: &Table) -> bool {
+    let mut refusals = table.dialects.iter().flat_map(|dialect| &dialect.refused);
+    let mut conditions = table.rules.iter().filter_map(|rule| rule.when.as_ref());
+    refusals.any(Refusal::is_cycle) || conditions.any(|when| asks(when, LAYER))
+}
+
+/// Returns whether a dialect computes a name of the configuration from a key that says something else.
+fn is_computed(table: &Table, name: &str) -> bool {
+    let mut keys = table.dialects.iter().flat_map(|dialect| &dialect.keys);
+    keys.any(|key| key.sets.iter().any(|(set, from)| set == name && from.is_some()))
+}
+
+fn asks(expression: &Expression, name: &str) -> bool {
+    expression.names().iter().any(|own| own == name)
 }
 
 /// Returns whether anything but the number of layers itself depends on it: a key, directly or by a default, or numbers in
 /// names.
 fn follows(table: &Table, count_name: &str) -> bool {
-    let asks = |expression: &Expression, name: &str| expression.names().iter().any(|own| own == name);
     let by_default =
         table.config.iter().filter(|entry| entry.default.as_ref().is_some_and(|e| asks(e, count_name)));
     let mut made: Vec<&str> = by_default.map(|entry| entry.name.as_str()).collect();
@@ -120,139 +128,165 @@ fn follows(table: &Table, count_name: &str) -> bool {
     in_keys || sides.into_iter().any(|(_, side)| !side.offsets.is_empty())
 }
 
-/// The name of a tensor without these layers; `None` for one that belongs to them.
-fn after(table: &Table, dialect: &str, layers: &BTreeSet<u64>, name: &str) -> Result<Option<String>> {
-    let own = table.own_name(dialect, name).unwrap_or_else(|| name.to_owned());
-    let images = table.rules.iter().flat_map(|rule| images(rule, dialect).0);
-    let drops = table.drops.iter().filter(|drop| drop.dialect == dialect).map(|drop| &drop.pattern);
-    let found = images.chain(drops).find_map(|pattern| Some((pattern, pattern.numbers(&own)?)));
-    let Some((pattern, numbers)) = found else {
-        let message =
-            format!("architecture `{}` has no tensor of this name: it may be of any layer", table.id);
-        return Err(Error::unsupported(message)
-            .hint("leave it out with --drop, or name another architecture with --arch"));
-    };
-    let Some(place) = pattern.places().iter().position(|place| place == LAYER) else {
-        return Ok(Some(name.to_owned()));
-    };
-    let layer = numbers[place];
-    if layers.contains(&layer) {
-        return Ok(None);
-    }
-    let moved = layer - layers.range(..layer).count() as u64;
-    Ok(Some(if moved == layer {
-        name.to_owned()
-    } else {
-        renumbered((table, dialect), pattern, (name, &own), (layer, moved))?
-    }))
+/// Layers that are left out of a model.
+struct Pruning<'a> {
+    table: &'a Table,
+    /// The dialect of the model.
+    dialect: &'a str,
+    /// The configuration's name for the number of layers.
+    count_name: &'a str,
+    /// Number of layers the model has.
+    count: u64,
+    /// The layers that are left out, counted from 0.
+    layers: &'a BTreeSet<u64>,
 }
 
-/// The name with another number of its layer. Files may call tensors otherwise than the table does, so the number is looked
-/// for in the file's own name.
-fn renumbered(
-    (table, dialect): (&Table, &str),
-    pattern: &Pattern,
-    (name, own): (&str, &str),
-    (layer, moved): (u64, u64),
-) -> Result<String> {
-    let numbers = pattern.numbers(own).unwrap_or_default();
-    let at = |place: &str| match pattern.places().iter().position(|own| own == place) {
-        Some(_) if place == LAYER => moved,
-        Some(at) => numbers.get(at).copied().unwrap_or(0),
-        None => 0,
-    };
-    // An open pattern goes on behind its last place.
-    let rest = if pattern.is_open() {
-        own.get(pattern.name(|place| if place == LAYER { layer } else { at(place) }).len()..)
-    } else {
-        None
-    };
-    let wanted = format!("{}{}", pattern.name(at), rest.unwrap_or_default());
-    let (layer, moved) = (layer.to_string(), moved.to_string());
-    let is_digit =
-        |at: Option<usize>| at.and_then(|at| name.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
-    let whole = |at: &usize| !is_digit(at.checked_sub(1)) && !is_digit(Some(at + layer.len()));
-    let candidates = name
-        .match_indices(&layer)
-        .map(|(at, _)| at)
-        .filter(whole)
-        .map(|at| format!("{}{moved}{}", &name[..at], &name[at + layer.len()..]));
-    let mut fitting =
-        candidates.filter(|other| table.own_name(dialect, other).as_deref().unwrap_or(other) == wanted);
-    fitting.next().ok_or_else(|| Error::unsupported("its name does not say which layer it is of"))
-}
-
-/// The keys that count or list layers, wherever the model states them, with what they say then.
-fn keys(
-    table: &Table,
-    model: &Model,
-    count_name: &str,
-    (count, layers): (u64, &BTreeSet<u64>),
-) -> Result<Vec<(String, String)>> {
-    let mut counting = BTreeSet::from([count_name]);
-    let entry = table.config.iter().find(|entry| entry.name == count_name);
-    counting.extend(
-        table.dialects.iter().flat_map(|dialect| entry.map(|entry| names_in(entry, dialect))).flatten(),
-    );
-    for key in table.dialects.iter().flat_map(|dialect| &dialect.keys) {
-        let counts = match &key.value {
-            _ if !key.sets.is_empty() => {
-                key.sets.iter().any(|(name, from)| name == count_name && from.is_none())
-            }
-            Source::Expression(value) => value.name() == Some(count_name),
-            Source::Constant(_) => false,
+impl Pruning<'_> {
+    /// The name of a tensor without these layers; `None` for one that belongs to them.
+    fn name_after(&self, name: &str) -> Result<Option<String>> {
+        let own = self.table.own_name(self.dialect, name).unwrap_or_else(|| name.to_owned());
+        let images = self.table.rules.iter().flat_map(|rule| images(rule, self.dialect).0);
+        let drops = self.table.drops.iter().filter(|drop| drop.dialect == self.dialect);
+        let mut patterns = images.chain(drops.map(|drop| &drop.pattern));
+        let found = patterns.find_map(|pattern| Some((pattern, pattern.numbers(&own)?)));
+        let Some((pattern, mut numbers)) = found else {
+            let message = format!(
+                "architecture `{}` has no tensor of this name: it may be of any layer",
+                self.table.id
+            );
+            return Err(Error::unsupported(message)
+                .hint("leave it out with --drop, or name another architecture with --arch"));
         };
-        if counts {
-            counting.insert(&key.key);
+        let Some(place) = pattern.places().iter().position(|place| place == LAYER) else {
+            return Ok(Some(name.to_owned()));
+        };
+        let layer = numbers[place];
+        if self.layers.contains(&layer) {
+            return Ok(None);
         }
-    }
-    let listing: BTreeSet<&str> =
-        table.dialects.iter().flat_map(|dialect| &dialect.per_layer).map(String::as_str).collect();
-    let left = (count - layers.len() as u64).to_string();
-    let is_left = |layer: usize| !layers.contains(&(layer as u64));
-    let mut keys = Vec::new();
-    let values = model.foreign.iter().flat_map(|foreign| {
-        foreign.files.iter().flat_map(|file| &file.typed).map(|(key, value)| (&foreign.format, key, value))
-    });
-    for (format, key, value) in values {
-        // A nested configuration counts under the same names.
-        let nested = table.dialects.iter().map(|dialect| dialect.roots.own(key));
-        let own = nested.into_iter().find(|own| own != key).unwrap_or(key);
-        if counting.contains(own) {
-            keys.push((format!("{format}.{key}"), left.clone()));
-        } else if listing.contains(own) && is_list_of(value, count) {
-            let items = value.items().into_iter().enumerate().filter(|(layer, _)| is_left(*layer));
-            let items = items.map(|(_, item)| from_value(&item)).collect::<Option<Vec<Scalar>>>();
-            let items = items.ok_or_else(|| {
-                Error::unsupported(format!("`{}` lists what apr cannot list anew", escape(key, 120)))
-            })?;
-            keys.push((format!("{format}.{key}"), to_json(&Scalar::List(items))?.to_string()));
+        let moved = layer - self.layers.range(..layer).count() as u64;
+        if moved == layer {
+            return Ok(Some(name.to_owned()));
         }
+        // An open pattern goes on behind its last place.
+        let rest = own.get(pattern.numbered(&numbers).len()..).filter(|_| pattern.is_open());
+        numbers[place] = moved;
+        let wanted = format!("{}{}", pattern.numbered(&numbers), rest.unwrap_or_default());
+        self.renumbered(name, layer, moved, &wanted).map(Some)
     }
-    let config = model.architecture.as_ref().and_then(|architecture| architecture.config.inline());
-    if let Some(serde_json::Value::Object(config)) = config.and_then(|json| serde_json::from_slice(json).ok())
-    {
+
+    /// The name with another number of its layer: the one that the table calls `wanted`. Files may call tensors otherwise than the
+    /// table does, so the number is looked for in the file's own name.
+    fn renumbered(&self, name: &str, layer: u64, moved: u64, wanted: &str) -> Result<String> {
+        for (at, digits) in name.match_indices(&layer.to_string()) {
+            let before = &name[..at];
+            let behind = &name[at + digits.len()..];
+            if before.ends_with(|c: char| c.is_ascii_digit())
+                || behind.starts_with(|c: char| c.is_ascii_digit())
+            {
+                continue;
+            }
+            let other = format!("{before}{moved}{behind}");
+            if self.table.own_name(self.dialect, &other).as_deref().unwrap_or(&other) == wanted {
+                return Ok(other);
+            }
+        }
+        Err(Error::unsupported("its name does not say which layer it is of"))
+    }
+
+    /// The keys that count or list layers, wherever the model states them, with what they say then.
+    fn keys(&self, model: &Model) -> Result<Vec<(String, String)>> {
+        let mut keys = self.keys_of_files(model)?;
+        keys.extend(self.keys_of_config(model));
+        keys.sort();
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// Those in the files' own words.
+    fn keys_of_files(&self, model: &Model) -> Result<Vec<(String, String)>> {
+        let counting = self.counting();
+        let listing = self.listing();
+        let mut keys = Vec::new();
+        for foreign in &model.foreign {
+            for (key, value) in foreign.files.iter().flat_map(|file| &file.typed) {
+                // A nested configuration counts under the same names.
+                let mut nested = self.table.dialects.iter().map(|dialect| dialect.roots.own(key));
+                let own = nested.find(|own| own != key).unwrap_or(key);
+                let path = format!("{}.{key}", foreign.format);
+                if counting.contains(own) {
+                    keys.push((path, self.count_left()));
+                } else if listing.contains(own) && is_list_of(value, self.count) {
+                    let items = self.without(value.items());
+                    let items = items.iter().map(from_value).collect::<Option<Vec<Scalar>>>();
+                    let items = items.ok_or_else(|| {
+                        Error::unsupported(format!("`{}` lists what apr cannot list anew", escape(key, 120)))
+                    })?;
+                    keys.push((path, to_json(&Scalar::List(items))?.to_string()));
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Those of a configuration under canonical names.
+    fn keys_of_config(&self, model: &Model) -> Vec<(String, String)> {
+        let json = model.architecture.as_ref().and_then(|architecture| architecture.config.inline());
+        let config: Map<String, Json> =
+            json.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
+        let listing = self.listing();
+        let mut keys = Vec::new();
         for (name, value) in config {
             let key = format!("{}.{name}", model.format);
             match value {
-                _ if name == count_name => keys.push((key, left.clone())),
-                serde_json::Value::Array(items)
-                    if items.len() as u64 == count && listing.contains(name.as_str()) =>
-                {
-                    let items = items
-                        .into_iter()
-                        .enumerate()
-                        .filter(|(layer, _)| is_left(*layer))
-                        .map(|(_, item)| item);
-                    keys.push((key, serde_json::Value::Array(items.collect()).to_string()));
+                _ if name == self.count_name => keys.push((key, self.count_left())),
+                Json::Array(items) if items.len() as u64 == self.count && listing.contains(name.as_str()) => {
+                    keys.push((key, Json::Array(self.without(items)).to_string()));
                 }
                 _ => {}
             }
         }
+        keys
     }
-    keys.sort();
-    keys.dedup();
-    Ok(keys)
+
+    /// What dialects call the number of layers.
+    fn counting(&self) -> BTreeSet<&str> {
+        let mut counting = BTreeSet::from([self.count_name]);
+        for dialect in &self.table.dialects {
+            counting.extend(
+                self.table.entry(self.count_name).into_iter().flat_map(|entry| names_in(entry, dialect)),
+            );
+        }
+        for key in self.table.dialects.iter().flat_map(|dialect| &dialect.keys) {
+            let counts = match &key.value {
+                _ if !key.sets.is_empty() => {
+                    key.sets.iter().any(|(name, from)| name == self.count_name && from.is_none())
+                }
+                Source::Expression(value) => value.name() == Some(self.count_name),
+                Source::Constant(_) => false,
+            };
+            if counts {
+                counting.insert(&key.key);
+            }
+        }
+        counting
+    }
+
+    /// Keys whose lists have an entry for each layer.
+    fn listing(&self) -> BTreeSet<&str> {
+        self.table.dialects.iter().flat_map(|dialect| &dialect.per_layer).map(String::as_str).collect()
+    }
+
+    /// The number of layers that are left.
+    fn count_left(&self) -> String {
+        (self.count - self.layers.len() as u64).to_string()
+    }
+
+    /// The items of a list of layers that are left.
+    fn without<T>(&self, items: Vec<T>) -> Vec<T> {
+        let items = items.into_iter().zip(0u64..).filter(|(_, layer)| !self.layers.contains(layer));
+        items.map(|(item, _)| item).collect()
+    }
 }
 
 fn is_list_of(value: &Value, count: u64) -> bool {

@@ -3,12 +3,12 @@
 use crate::architecture::config::ConfigScope;
 use crate::architecture::description::{Known, known};
 use crate::architecture::language::operation::Operation;
-use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::pattern::number_in;
 use crate::architecture::table::expectations::Expected;
 use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, Rule, Side, Table};
 use crate::engine::Engine;
-use apr_sdk::{Model, Result, Tensor};
+use apr_sdk::{Model, Result};
 
 /// The known facts about one tensor; empty if no table knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,21 +44,20 @@ impl TensorSpecs {
 pub fn tensor_specs(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<TensorSpecs> {
     let Some(known) = known(engine, model, arch)? else { return Ok(TensorSpecs::default()) };
     let Known { table, dialect, config } = &known;
-    let dimension = known.dimensions(model);
-    let scope = ConfigScope::new(table, config, &dimension);
-    let of = |tensor: &Tensor| {
+    let dimensions = known.dimensions(model);
+    let scope = ConfigScope::new(table, config, &dimensions);
+    let mut specs = Vec::with_capacity(model.tensors.len());
+    for tensor in &model.tensors {
         let own = table.own_name(dialect, &tensor.name);
-        spec(table, dialect, &scope, own.as_deref().unwrap_or(&tensor.name))
-    };
-    let known: Result<Vec<TensorSpec>> = model.tensors.iter().map(of).collect();
-    known.map(TensorSpecs)
+        specs.push(spec(table, dialect, &scope, own.as_deref().unwrap_or(&tensor.name))?);
+    }
+    Ok(TensorSpecs(specs))
 }
 
 fn spec(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Result<TensorSpec> {
-    let Some((rule, side, at, pattern, numbers)) = find(table, dialect, scope, name)? else {
+    let Some(Match { rule, side, at, numbers }) = find(table, dialect, scope, name)? else {
         return Ok(TensorSpec::default());
     };
-    let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
     let names = names(table, rule, at, &numbers);
     let expected = rule.expected.as_ref().map(|expected| expected.moved(side.map_or(0.0, |s| added(s, at))));
     let mut shape = Vec::new();
@@ -79,18 +78,26 @@ fn spec(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Re
 /// The name of a rule's tensor `at` in every dialect. If several tensors are joined there, the joined one's
 /// name.
 fn names(table: &Table, rule: &Rule, at: usize, numbers: &[(String, u64)]) -> Vec<(String, String)> {
-    let number = |place: &str| numbers.iter().find(|(name, _)| name == place).map_or(0, |(_, n)| *n);
     let dialects = table.dialects.iter().map(|dialect| dialect.id.as_str()).chain([CANONICAL]);
-    let name = |dialect: &str| {
+    let mut names = Vec::new();
+    for dialect in dialects {
         let (patterns, _) = images(rule, dialect);
-        let pattern = patterns.get(at).or_else(|| patterns.first().filter(|_| patterns.len() == 1))?;
-        Some((dialect.to_owned(), pattern.name(number)))
-    };
-    dialects.filter_map(name).collect()
+        let pattern = patterns.get(at).or_else(|| patterns.first().filter(|_| patterns.len() == 1));
+        names.extend(pattern.map(|pattern| (dialect.to_owned(), pattern.name(number_in(numbers)))));
+    }
+    names
 }
 
-/// A rule, its side in a dialect, the index of the matching name, its pattern, and the numbers in the name.
-type Found<'t> = (&'t Rule, Option<&'t Side>, usize, &'t Pattern, Vec<u64>);
+/// A name in a table.
+struct Match<'t> {
+    rule: &'t Rule,
+    /// The rule's side in the dialect of the name.
+    side: Option<&'t Side>,
+    /// The index of the name among those of the rule.
+    at: usize,
+    /// Places, and the numbers in the name.
+    numbers: Vec<(String, u64)>,
+}
 
 /// The rule for a name: an open one, otherwise the first whose condition holds.
 fn find<'t>(
@@ -98,17 +105,16 @@ fn find<'t>(
     dialect: &str,
     scope: &ConfigScope<'_>,
     name: &str,
-) -> Result<Option<Found<'t>>> {
+) -> Result<Option<Match<'t>>> {
     let mut first = None;
     for rule in &table.rules {
         let (patterns, side) = images(rule, dialect);
         for (at, pattern) in patterns.iter().enumerate() {
             let Some(numbers) = pattern.numbers(name) else { continue };
-            let named: Vec<(String, u64)> =
-                pattern.places().iter().cloned().zip(numbers.iter().copied()).collect();
-            let holds = rule.when.as_ref().map_or(Ok(true), |when| when.holds(&scope.at(&named)))?;
+            let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
+            let holds = rule.when.as_ref().map_or(Ok(true), |when| when.holds(&scope.at(&numbers)))?;
             if holds && (pattern.is_open() || first.is_none()) {
-                first = Some((rule, side, at, pattern, numbers));
+                first = Some(Match { rule, side, at, numbers });
             }
         }
     }
@@ -117,15 +123,16 @@ fn find<'t>(
 
 /// Returns whether tensors of a side have the canonical shapes.
 fn is_canonical_shape(side: Option<&Side>) -> bool {
-    let keeps = |operation: &Operation| matches!(operation, Operation::PermuteRope(_) | Operation::Add(_));
-    side.is_none_or(|side| side.operations.iter().chain(side.each.iter().flatten()).all(keeps))
+    side.is_none_or(|side| {
+        let mut operations = side.operations.iter().chain(side.each.iter().flatten());
+        operations.all(|operation| matches!(operation, Operation::PermuteRope(_) | Operation::Add(_)))
+    })
 }
 
 /// The constant that a side adds to the values of its tensor `at`.
 fn added(side: &Side, at: usize) -> f64 {
-    let each = side.each.get(at).into_iter().flatten();
-    let constant = |operation: &Operation| if let Operation::Add(c) = operation { *c } else { 0.0 };
-    side.operations.iter().chain(each).map(constant).sum()
+    let operations = side.operations.iter().chain(side.each.get(at).into_iter().flatten());
+    operations.map(|operation| if let Operation::Add(constant) = operation { *constant } else { 0.0 }).sum()
 }
 
 /// One kind of tensor of an architecture, for the layout contract: in a dialect and in canonical form.
@@ -147,24 +154,23 @@ pub struct ContractTensor {
 
 /// The tensors of a table that correspond one to one in a dialect, in table order.
 pub fn contract(table: &Table, dialect: &str) -> Vec<ContractTensor> {
-    let of_rule = |rule: &Rule| {
+    let mut tensors = Vec::new();
+    for rule in &table.rules {
         let (patterns, side) = images(rule, dialect);
-        let same = is_canonical_shape(side) && patterns.len() == rule.members.len();
-        let tensor = |((pattern, member), shape): ((&Pattern, &Pattern), &Vec<_>)| {
-            let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
-            let mut reversed_shape = shape.clone();
-            reversed_shape.reverse();
-            ContractTensor {
+        if !is_canonical_shape(side) || patterns.len() != rule.members.len() {
+            continue;
+        }
+        for ((pattern, member), shape) in patterns.iter().zip(&rule.members).zip(&rule.shapes) {
+            let canonical_shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
+            tensors.push(ContractTensor {
                 role: rule.role.clone(),
                 name: pattern.text().to_owned(),
                 canonical_name: member.text().to_owned(),
-                reversed: shape.len() > 1,
-                canonical_shape: shape,
-                reversed_shape,
-            }
-        };
-        let pairs = patterns.iter().zip(&rule.members).zip(&rule.shapes).filter(|_| same);
-        pairs.map(tensor).collect::<Vec<_>>()
-    };
-    table.rules.iter().flat_map(of_rule).collect()
+                reversed: canonical_shape.len() > 1,
+                reversed_shape: canonical_shape.iter().rev().cloned().collect(),
+                canonical_shape,
+            });
+        }
+    }
+    tensors
 }

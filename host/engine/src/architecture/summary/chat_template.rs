@@ -42,8 +42,8 @@ const FAMILIES: &[(&str, &[&str])] = &[
 
 /// The family of a template, or `other`.
 pub(super) fn family(template: &str) -> &'static str {
-    let has = |(_, marks): &&(&str, &[&str])| marks.iter().all(|mark| template.contains(mark));
-    FAMILIES.iter().find(has).map_or("other", |(name, _)| name)
+    let family = FAMILIES.iter().find(|(_, marks)| marks.iter().all(|mark| template.contains(mark)));
+    family.map_or("other", |(name, _)| name)
 }
 
 #[cfg(test)]

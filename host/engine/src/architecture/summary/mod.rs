@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::open::OpenedModel;
 use apr_sdk::{Bytes, Error, ErrorKind, Model, Record, Result, checked_elements, escape};
 use serde::Serialize;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 /// A model in a few lines. Whatever its header does not tell is left out; sizes are in bytes.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -158,21 +158,15 @@ pub fn summary_of(
 
 impl Summary {
     fn read_card(&mut self, json: &[u8]) {
-        let card: Map<String, Json> = serde_json::from_slice(json).unwrap_or_default();
-        let text = |key: &str| card.get(key).and_then(Json::as_str).map(str::to_owned);
-        self.name = text("name").or_else(|| Some(card.get("ids")?.get(0)?.as_str()?.to_owned()));
+        let card: Json = serde_json::from_slice(json).unwrap_or_default();
+        let name = text(&card, "name").or_else(|| card.get("ids")?.get(0)?.as_str());
+        self.name = name.map(str::to_owned);
         // `other` only means that the name is stated separately.
-        let named = text("license_name");
-        self.license = text("license").filter(|license| license != "other" || named.is_none()).or(named);
+        let named = text(&card, "license_name");
+        let license = text(&card, "license").filter(|license| *license != "other" || named.is_none());
+        self.license = license.or(named).map(str::to_owned);
         let bases = card.get("base_models").and_then(Json::as_array).into_iter().flatten();
-        let called = |base: &Json| {
-            let text = |key: &str| base.get(key).and_then(Json::as_str);
-            let full = text("organization").zip(text("name")).map(|(of, name)| format!("{of}/{name}"));
-            let in_hub = text("repo_url").and_then(repository).map(str::to_owned);
-            let id = text("id").map(str::to_owned).or(in_hub).or(full);
-            id.or_else(|| text("name").map(str::to_owned))
-        };
-        self.base_models = bases.filter_map(called).collect();
+        self.base_models = bases.filter_map(base_model).collect();
     }
 
     fn read_config(&mut self, known: &Known<'_>, model: &Model, tokens: Option<u64>) {
@@ -181,11 +175,6 @@ impl Summary {
         let value = |name: &str| scope.value(name).ok().flatten();
         let number = |name: &str| match value(name)? {
             Scalar::Int(n) => u64::try_from(n).ok(),
-            _ => None,
-        };
-        let float = |name: &str| match value(name)? {
-            Scalar::Float(x) => Some(x),
-            Scalar::Int(n) => n.to_string().parse().ok(),
             _ => None,
         };
         self.architecture_name = Some(known.table.name.clone());
@@ -206,16 +195,18 @@ impl Summary {
                 Scalar::Text(kind) if kind != "default" => Some(kind),
                 _ => None,
             });
-            let factor = float("rope_scaling_factor").filter(|_| scaling.is_some());
-            self.rope = float("rope_theta").map(|theta| Rope { theta, scaling, factor });
+            let factor = value("rope_scaling_factor").and_then(float).filter(|_| scaling.is_some());
+            let theta = value("rope_theta").and_then(float);
+            self.rope = theta.map(|theta| Rope { theta, scaling, factor });
         }
         let tokens = tokens.unwrap_or_else(|| self.context.map_or(TOKENS, |context| context.min(TOKENS)));
         // If keys and values share one projection, its output is what is cached.
         let joined = number("kv_lora_rank").zip(number("qk_rope_head_dim")).map(|(rank, rope)| rank + rope);
-        let apart = || self.kv_heads?.checked_mul(self.head_width?)?.checked_mul(2);
-        let values = joined.or_else(apart).filter(|_| is_decoder(known));
-        let bytes = |values: u64| values.checked_mul(self.layers?)?.checked_mul(2)?.checked_mul(tokens);
-        self.kv_cache = values.and_then(bytes).map(|bytes| KvCache { tokens, bytes });
+        let values = joined.or_else(|| self.kv_heads?.checked_mul(self.head_width?)?.checked_mul(2));
+        let values = values.filter(|_| is_decoder(known));
+        let bytes =
+            values.and_then(|values| values.checked_mul(self.layers?)?.checked_mul(2)?.checked_mul(tokens));
+        self.kv_cache = bytes.map(|bytes| KvCache { tokens, bytes });
         self.memory_bytes = self.kv_cache.as_ref().and_then(|kv| kv.bytes.checked_add(self.weights_bytes));
     }
 
@@ -234,6 +225,30 @@ impl Summary {
         }
         let idle = idle * u128::from(experts.saturating_sub(used)) / u128::from(experts);
         Ok(u64::try_from(idle).ok().and_then(|idle| self.parameters.checked_sub(idle)))
+    }
+}
+
+/// The id of a model that another was made from, or its name.
+fn base_model(base: &Json) -> Option<String> {
+    let name = text(base, "name");
+    if let Some(id) = text(base, "id").or_else(|| repository(text(base, "repo_url")?)) {
+        return Some(id.to_owned());
+    }
+    match text(base, "organization").zip(name) {
+        Some((organization, name)) => Some(format!("{organization}/{name}")),
+        None => name.map(str::to_owned),
+    }
+}
+
+fn text<'j>(json: &'j Json, key: &str) -> Option<&'j str> {
+    json.get(key)?.as_str()
+}
+
+fn float(value: Scalar) -> Option<f64> {
+    match value {
+        Scalar::Float(x) => Some(x),
+        Scalar::Int(n) => n.to_string().parse().ok(),
+        _ => None,
     }
 }
 

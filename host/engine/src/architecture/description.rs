@@ -133,9 +133,9 @@ pub(super) fn known<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) -
     let Some((table, dialect)) = found.filter(|(table, dialect)| table.knows(dialect)) else {
         return Ok(None);
     };
-    let told = model.architecture.as_ref().filter(|architecture| architecture.id == table.id);
+    let own = model.architecture.as_ref().filter(|architecture| architecture.id == table.id);
     let mut known = Known { table, dialect, config: Config::default() };
-    known.config = match told.and_then(|architecture| architecture.config.inline()) {
+    known.config = match own.and_then(|architecture| architecture.config.inline()) {
         Some(json) => Config::from_json(table, json)?,
         None => {
             let canonical = canonical();
@@ -165,8 +165,7 @@ impl Known<'_> {
     /// Looks up dimensions of the model's tensors by their canonical names.
     pub(super) fn dimensions(&self, model: &Model) -> impl Fn(&str, usize) -> Option<u64> {
         |name: &str, axis: usize| {
-            let rule = self.table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
-            let pattern = images(rule, &self.dialect).0.first()?;
+            let pattern = images(self.table.rule_of(name)?, &self.dialect).0.first()?;
             let tensor = model.tensors.iter().find(|tensor| {
                 let own = self.table.own_name(&self.dialect, &tensor.name);
                 pattern.numbers(own.as_deref().unwrap_or(&tensor.name)).is_some()

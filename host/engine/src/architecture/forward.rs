@@ -176,13 +176,7 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     let keys = known.config.write(table, theirs, &dimensions)?;
     let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &dimensions)?;
     let (own, _) = Config::read(table, theirs, &|path| value_of(&keys, path), &dimensions)?;
-    for (name, value) in told.values() {
-        if let Some(own) = own.get(name)
-            && !same(&narrowed(own), &narrowed(value))
-        {
-            forward.differing.push((name.clone(), own.to_string(), value.to_string()));
-        }
-    }
+    forward.differing = differences(&own, &told);
     // A key that the table always writes belongs to another architecture if it differs.
     for key in &theirs.keys {
         let Source::Constant(wanted) = &key.value else { continue };
@@ -206,13 +200,18 @@ pub fn differing(engine: &Engine, one: &Model, other: &Model) -> Result<Vec<(Str
     let dimensions = dimensions(table, &dialect.id, &one.tensors);
     let (of_one, _) = Config::read(table, dialect, &|key| stated(one, key), &dimensions)?;
     let (of_other, _) = Config::read(table, dialect, &|key| stated(other, key), &dimensions)?;
-    let mut differing = Vec::new();
-    for (name, value) in of_one.values() {
-        if let Some(theirs) = of_other.get(name)
+    Ok(differences(&of_one, &of_other))
+}
+
+/// Values that two configurations both state, but differently: the name, and both values.
+fn differences(one: &Config, other: &Config) -> Vec<(String, String, String)> {
+    let mut differences = Vec::new();
+    for (name, value) in one.values() {
+        if let Some(theirs) = other.get(name)
             && !same(&narrowed(value), &narrowed(theirs))
         {
-            differing.push((name.clone(), value.to_string(), theirs.to_string()));
+            differences.push((name.clone(), value.to_string(), theirs.to_string()));
         }
     }
-    Ok(differing)
+    differences
 }

@@ -80,8 +80,7 @@ fn n_of_layers(count: u64) -> String {
 /// The configuration's name for the number of layers.
 fn count_of_layers(table: &Table) -> Result<&str> {
     let stacks = table.places.iter().any(|(place, _)| place != LAYER && place.ends_with(LAYER));
-    let count = table.places.iter().find(|(place, _)| place == LAYER).and_then(|(_, count)| count.name());
-    let what = match count {
+    let what = match table.count(LAYER).and_then(Expression::name) {
         _ if stacks => "it has several stacks of them",
         _ if depends_on_number(table) => "what a layer is depends on its number",
         Some(name) if is_computed(table, name) => "its files do not state their number as it is",
@@ -196,17 +195,10 @@ impl Pruning<'_> {
 
     /// The keys that count or list layers, wherever the model states them, with what they say then.
     fn keys(&self, model: &Model) -> Result<Vec<(String, String)>> {
-        let mut keys = self.keys_of_files(model)?;
-        keys.extend(self.keys_of_config(model));
-        keys.sort();
-        keys.dedup();
-        Ok(keys)
-    }
-
-    /// Those in the files' own words.
-    fn keys_of_files(&self, model: &Model) -> Result<Vec<(String, String)>> {
         let counting = self.counting();
-        let listing = self.listing();
+        let listing = self.table.dialects.iter().flat_map(|dialect| &dialect.per_layer);
+        let listing: BTreeSet<&str> = listing.map(String::as_str).collect();
+        let left = (self.count - self.layers.len() as u64).to_string();
         let mut keys = Vec::new();
         for foreign in &model.foreign {
             for (key, value) in foreign.files.iter().flat_map(|file| &file.typed) {
@@ -215,7 +207,7 @@ impl Pruning<'_> {
                 let own = nested.find(|own| own != key).unwrap_or(key);
                 let path = format!("{}.{key}", foreign.format);
                 if counting.contains(own) {
-                    keys.push((path, self.count_left()));
+                    keys.push((path, left.clone()));
                 } else if listing.contains(own) && is_list_of(value, self.count) {
                     let items = self.without(value.items());
                     let items = items.iter().map(from_value).collect::<Option<Vec<Scalar>>>();
@@ -226,36 +218,28 @@ impl Pruning<'_> {
                 }
             }
         }
-        Ok(keys)
-    }
-
-    /// Those of a configuration under canonical names.
-    fn keys_of_config(&self, model: &Model) -> Vec<(String, String)> {
         let json = model.architecture.as_ref().and_then(|architecture| architecture.config.inline());
-        let config: Map<String, Json> =
-            json.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
-        let listing = self.listing();
-        let mut keys = Vec::new();
-        for (name, value) in config {
-            let key = format!("{}.{name}", model.format);
+        let config: Option<Map<String, Json>> = json.and_then(|json| serde_json::from_slice(json).ok());
+        for (name, value) in config.unwrap_or_default() {
+            let path = format!("{}.{name}", model.format);
             match value {
-                _ if name == self.count_name => keys.push((key, self.count_left())),
+                _ if name == self.count_name => keys.push((path, left.clone())),
                 Json::Array(items) if items.len() as u64 == self.count && listing.contains(name.as_str()) => {
-                    keys.push((key, Json::Array(self.without(items)).to_string()));
+                    keys.push((path, Json::Array(self.without(items)).to_string()));
                 }
                 _ => {}
             }
         }
-        keys
+        keys.sort();
+        keys.dedup();
+        Ok(keys)
     }
 
     /// What dialects call the number of layers.
     fn counting(&self) -> BTreeSet<&str> {
         let mut counting = BTreeSet::from([self.count_name]);
-        for dialect in &self.table.dialects {
-            counting.extend(
-                self.table.entry(self.count_name).into_iter().flat_map(|entry| names_in(entry, dialect)),
-            );
+        if let Some(entry) = self.table.entry(self.count_name) {
+            counting.extend(self.table.dialects.iter().flat_map(|dialect| names_in(entry, dialect)));
         }
         for key in self.table.dialects.iter().flat_map(|dialect| &dialect.keys) {
             let counts = match &key.value {
@@ -270,16 +254,6 @@ impl Pruning<'_> {
             }
         }
         counting
-    }
-
-    /// Keys whose lists have an entry for each layer.
-    fn listing(&self) -> BTreeSet<&str> {
-        self.table.dialects.iter().flat_map(|dialect| &dialect.per_layer).map(String::as_str).collect()
-    }
-
-    /// The number of layers that are left.
-    fn count_left(&self) -> String {
-        (self.count - self.layers.len() as u64).to_string()
     }
 
     /// The items of a list of layers that are left.

@@ -110,10 +110,8 @@ fn find<'t>(
     for rule in &table.rules {
         let (patterns, side) = images(rule, dialect);
         for (at, pattern) in patterns.iter().enumerate() {
-            let Some(numbers) = pattern.numbers(name) else { continue };
-            let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
-            let holds = rule.when.as_ref().map_or(Ok(true), |when| when.holds(&scope.at(&numbers)))?;
-            if holds && (pattern.is_open() || first.is_none()) {
+            let Some(numbers) = pattern.places_in(name) else { continue };
+            if rule.applies(&scope.at(&numbers))? && (pattern.is_open() || first.is_none()) {
                 first = Some(Match { rule, side, at, numbers });
             }
         }

@@ -157,11 +157,7 @@ fn denied<'m>(
         return Ok(None);
     }
     let there = there.into_inner();
-    let rule = table
-        .rules
-        .iter()
-        .find(|rule| rule.members.iter().any(|member| Some(member.text()) == there.as_deref()));
-    let Some(rule) = rule else { return Ok(None) };
+    let Some(rule) = there.and_then(|name| table.rule_of(&name)) else { return Ok(None) };
     let Some(image) = images(rule, &dialect.id).0.first() else { return Ok(None) };
     let tensor = tensors.iter().find(|tensor| image.numbers(&tensor.name).is_some());
     let key = escape(key_of(table, &dialect.id, &entry.name), 80).to_string();

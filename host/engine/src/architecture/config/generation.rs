@@ -141,9 +141,7 @@ impl Part {
     pub fn all<'a>(image: &Pattern, all: impl Iterator<Item = (&'a str, Vec<u8>)>) -> Vec<Part> {
         let mut parts = Vec::new();
         for (name, bytes) in all {
-            let Some(numbers) = image.numbers(name) else { continue };
-            let numbers = image.places().iter().cloned().zip(numbers).collect();
-            parts.push(Part { numbers, bytes });
+            parts.extend(image.places_in(name).map(|numbers| Part { numbers, bytes }));
         }
         parts.sort_by(|one, other| one.numbers.cmp(&other.numbers));
         parts

@@ -313,8 +313,7 @@ pub(in crate::architecture) fn dimensions<'t>(
     tensors: impl IntoIterator<Item = &'t Tensor> + Clone,
 ) -> impl Fn(&str, usize) -> Option<u64> {
     move |name: &str, axis: usize| {
-        let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
-        let pattern = images(rule, from).0.first()?;
+        let pattern = images(table.rule_of(name)?, from).0.first()?;
         let tensor = tensors.clone().into_iter().find(|tensor| pattern.numbers(&tensor.name).is_some())?;
         tensor.shape.get(axis).copied()
     }

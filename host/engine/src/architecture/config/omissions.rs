@@ -124,8 +124,8 @@ pub fn refuse_unused(
     let keys = config.write(table, dialect, dimensions)?;
     // A key that only apr reads says that the name is carried, not that the computation follows it.
     let keys = read_by_others(&Written { dialect, keys: &keys, computed: &[] });
-    let told = told(table, config, &Written { dialect, keys: &keys, computed: &[] }, dimensions)?;
-    let untold = config.beyond(&ConfigScope::new(table, &told, dimensions))?;
+    let read_back = told(table, config, &Written { dialect, keys: &keys, computed: &[] }, dimensions)?;
+    let untold = config.beyond(&ConfigScope::new(table, &read_back, dimensions))?;
     let mut changes = Vec::new();
     for entry in open.filter(|entry| untold.contains(&entry.name)) {
         let (Some(value), Some(covers)) = (config.get(&entry.name), &entry.covers) else { continue };

@@ -40,8 +40,7 @@ impl Refusal {
     fn tensor(&self, model: &Stated<'_>) -> Result<Option<String>> {
         let Some(pattern) = &self.tensor else { return Ok(None) };
         for tensor in model.tensors {
-            let Some(numbers) = pattern.numbers(&tensor.name) else { continue };
-            let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers).collect();
+            let Some(numbers) = pattern.places_in(&tensor.name) else { continue };
             if self.holds(&model.scope.at(&numbers))? {
                 return Ok(Some(tensor.name.clone()));
             }

@@ -6,7 +6,6 @@ use crate::architecture::config::omissions::{Written, told};
 use crate::architecture::config::refusal::not_covered;
 use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::table::Table;
-use crate::architecture::table::section::Section;
 use apr_sdk::{Result, escape};
 
 /// Fails if whoever reads the output would compute something else, although the table says of no name that it changes what is
@@ -23,14 +22,14 @@ pub(in crate::architecture) fn refuse_differing(
 ) -> Result<()> {
     let section = table.decoder.as_ref().filter(|section| section.refused.is_none());
     let Some(section) = section.filter(|section| section.rows == written.dialect.id) else { return Ok(()) };
-    let mut told = told(table, config, written, dimensions)?;
-    let mut untold = config.beyond(&ConfigScope::new(table, &told, dimensions))?;
+    let mut read_back = told(table, config, written, dimensions)?;
+    let mut untold = config.beyond(&ConfigScope::new(table, &read_back, dimensions))?;
     // What the table says of a name is heeded elsewhere.
     untold.retain(|name| {
         let entry = table.entry(name);
         let is_heeded = entry.is_some_and(|entry| entry.effect.is_some() || entry.covers.is_some());
         if let Some(value) = config.get(name).filter(|_| is_heeded) {
-            told.set(name, value.clone());
+            read_back.set(name, value.clone());
         }
         !is_heeded
     });
@@ -38,9 +37,8 @@ pub(in crate::architecture) fn refuse_differing(
         return Ok(());
     }
     // What cannot be computed here cannot be compared.
-    let Some(own) = comparable(table, section, config, tensors) else { return Ok(()) };
-    let other = comparable(table, section, &told, tensors);
-    if other.is_some_and(|other| rounded_to(other, &own) == own) {
+    let Ok(own) = resolve(table, section, config, tensors) else { return Ok(()) };
+    if resolve(table, section, &read_back, tensors).is_ok_and(|other| rounded_to(other, &own) == own) {
         return Ok(());
     }
     let decides = section.names();
@@ -59,23 +57,13 @@ pub(in crate::architecture) fn refuse_differing(
     not_covered(table, changes)
 }
 
-/// The decoder, without the context: how long texts were in training changes nothing by itself. `None` if there is none.
-fn comparable(
-    table: &Table,
-    section: &Section,
-    config: &Config,
-    tensors: &[(String, Vec<u64>)],
-) -> Option<Decoder> {
-    let mut decoder = resolve(table, section, config, tensors).ok()?;
-    decoder.context = None;
-    Some(decoder)
-}
-
 /// How far numbers may be apart, relatively, that come of one through a file's F32.
 const NEAR: f64 = 1e-5;
 
 /// A decoder with the numbers of another where they are as good as the same.
 fn rounded_to(mut decoder: Decoder, other: &Decoder) -> Decoder {
+    // How long texts were in training changes nothing by itself.
+    decoder.context = other.context;
     round(&mut decoder.norm.epsilon, other.norm.epsilon);
     round(&mut decoder.input.scale, other.input.scale);
     round(&mut decoder.output.scale, other.output.scale);

@@ -233,7 +233,7 @@ pub fn decoder(
 /// under canonical names has come through one.
 fn refuse_what_is_not_covered(known: &Known<'_>, model: &Model) -> Result<()> {
     let table = known.table;
-    if model.architecture.as_ref().is_some_and(|told| told.id == table.id) {
+    if model.architecture.as_ref().is_some_and(|architecture| architecture.id == table.id) {
         return Ok(());
     }
     let canonical = canonical();

@@ -34,9 +34,9 @@ pub(super) fn resolve(
     let scope = ConfigScope::new(table, config, &dimensions);
     let has: HashSet<&str> = tensors.iter().map(|(name, _)| name.as_str()).collect();
     let whole = Values { section, scope: &scope };
-    let count = table.places.iter().find(|(place, _)| place == "layer");
-    let (_, count) =
-        count.ok_or_else(|| Error::invalid_argument("`[places]` does not say how many layers there are"))?;
+    let count = table
+        .count("layer")
+        .ok_or_else(|| Error::invalid_argument("`[places]` does not say how many layers there are"))?;
     let count = count.size(&scope)?;
     if count == 0 || count > MOST_LAYERS {
         return Err(Error::malformed(format!("the model states {count} layers")));
@@ -114,22 +114,12 @@ fn dimensions(
 ) -> impl Fn(&str, usize) -> Option<u64> {
     let known = RefCell::new(HashMap::new());
     move |name: &str, axis: usize| {
-        let key = (name.to_owned(), axis);
-        *known.borrow_mut().entry(key).or_insert_with(|| dimension(table, rows, tensors, name, axis))
+        *known.borrow_mut().entry((name.to_owned(), axis)).or_insert_with(|| {
+            let pattern = images(table.rule_of(name)?, rows).0.first()?;
+            let (_, shape) = tensors.iter().find(|(name, _)| pattern.numbers(name).is_some())?;
+            shape.get(axis).copied()
+        })
     }
-}
-
-fn dimension(
-    table: &Table,
-    rows: &str,
-    tensors: &[(String, Vec<u64>)],
-    name: &str,
-    axis: usize,
-) -> Option<u64> {
-    let rule = table.rules.iter().find(|rule| rule.members.iter().any(|m| m.text() == name))?;
-    let pattern = images(rule, rows).0.first()?;
-    let (_, shape) = tensors.iter().find(|(name, _)| pattern.numbers(name).is_some())?;
-    shape.get(axis).copied()
 }
 
 /// Factors of the rotation that a model keeps as tensors.

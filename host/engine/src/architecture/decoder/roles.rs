@@ -65,7 +65,7 @@ impl Roles {
                     None => places.is_empty(),
                     Some(_) => places.len() == 1 && places[0] == "layer",
                 };
-                if !fits || pattern.is_open() || !exists(rule.when.as_ref(), &scope.at(&numbers))? {
+                if !fits || pattern.is_open() || !rule.applies(&scope.at(&numbers))? {
                     continue;
                 }
                 let name = pattern.name(|_| layer.unwrap_or(0));
@@ -77,11 +77,4 @@ impl Roles {
         }
         Ok(roles)
     }
-}
-
-fn exists(
-    when: Option<&crate::architecture::language::expression::Expression>,
-    scope: &ConfigScope<'_>,
-) -> Result<bool> {
-    when.map_or(Ok(true), |when| when.holds(scope))
 }

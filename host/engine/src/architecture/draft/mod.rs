@@ -241,15 +241,9 @@ impl Draft<'_> {
         let items = text.get("tensor").and_then(Item::as_array).cloned().unwrap_or_default();
         for rule in near.table.rules.iter().filter(|rule| rule.side(&self.dialect).is_none()) {
             let [member] = &rule.members[..] else { continue };
-            let Some(tensor) = self.model.tensors.iter().find(|t| member.numbers(&t.name).is_some()) else {
-                continue;
-            };
-            let numbers: Vec<(String, u64)> = member
-                .places()
-                .iter()
-                .cloned()
-                .zip(member.numbers(&tensor.name).unwrap_or_default())
-                .collect();
+            let mut tensors = self.model.tensors.iter();
+            let found = tensors.find_map(|tensor| Some((tensor, member.places_in(&tensor.name)?)));
+            let Some((tensor, numbers)) = found else { continue };
             let scope = scope.at(&numbers);
             let shape = rule.shapes.first().map(|shape| shape.iter().map(|size| size.size(&scope)).collect());
             let fits =
@@ -280,8 +274,7 @@ impl Draft<'_> {
         let all: Vec<Vec<u64>> = self.names.iter().filter_map(|name| pattern.numbers(name)).collect();
         let mut wanted = 1u64;
         for (at, place) in pattern.places().iter().enumerate() {
-            let stated = table.places.iter().find(|(name, _)| name == place);
-            let stated = stated.and_then(|(_, count)| count.size(scope).ok());
+            let stated = table.count(place).and_then(|count| count.size(scope).ok());
             let most = all.iter().filter_map(|numbers| numbers.get(at)).max();
             wanted *= stated.unwrap_or_else(|| most.map_or(1, |n| n + 1));
         }

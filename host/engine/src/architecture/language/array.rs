@@ -306,6 +306,10 @@ fn flat() -> Error {
 
 /// Adds a box; merges it with the previous one if they are consecutive in the source.
 fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
+    let plain_len = |of: &Box_| match of.dims[..] {
+        [(len, 1)] => Some(len),
+        _ => None,
+    };
     if let (Some(last), Some(more)) = (into.last_mut(), plain_len(&one))
         && let Some(len) = plain_len(last)
         && last.tensor == one.tensor
@@ -320,14 +324,6 @@ fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
     }
     into.push(one);
     Ok(())
-}
-
-/// Number of units of a box whose units are consecutive.
-fn plain_len(one: &Box_) -> Option<u64> {
-    match one.dims[..] {
-        [(len, 1)] => Some(len),
-        _ => None,
-    }
 }
 
 /// Regroups the dimensions of `axes` to the sizes of `shape`; splits a dimension where a group ends inside

@@ -19,22 +19,20 @@ pub fn only(toml: &Toml, known: &[&str], what: &str) -> Result<()> {
     Err(Error::invalid_argument(format!("`{}` is not a key of {what}: it has {known}", escape(key, 80))))
 }
 
+/// A member as `read` gives it, which returns `None` for one of another kind.
+fn member<'a, T>(toml: &'a Toml, key: &str, read: impl Fn(&'a Item) -> Option<T>) -> Result<Option<T>> {
+    let Some(item) = toml.get(key) else { return Ok(None) };
+    read(item).map(Some).ok_or_else(|| bad(&format!("`{key}`"), item))
+}
+
 /// A string.
 pub fn words(toml: &Toml, key: &str) -> Result<Option<String>> {
-    match toml.get(key) {
-        None => Ok(None),
-        Some(Item::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(bad(&format!("`{key}`"), other)),
-    }
+    Ok(member(toml, key, Item::as_str)?.map(str::to_owned))
 }
 
 /// A boolean; false if missing.
 pub fn truth(toml: &Toml, key: &str) -> Result<bool> {
-    match toml.get(key) {
-        None => Ok(false),
-        Some(Item::Boolean(truth)) => Ok(*truth),
-        Some(other) => Err(bad(&format!("`{key}`"), other)),
-    }
+    Ok(member(toml, key, Item::as_bool)?.unwrap_or(false))
 }
 
 /// A list of strings; a single string counts as a list.
@@ -52,13 +50,8 @@ pub fn list(toml: &Toml, key: &str) -> Result<Vec<String>> {
 
 /// A list of tables.
 pub fn tables<'a>(toml: &'a Toml, key: &str) -> Result<Vec<&'a Toml>> {
-    match toml.get(key) {
-        None => Ok(Vec::new()),
-        Some(Item::Array(items)) => {
-            items.iter().map(|item| item.as_table().ok_or_else(|| bad(&format!("`{key}`"), item))).collect()
-        }
-        Some(other) => Err(bad(&format!("`{key}`"), other)),
-    }
+    let items = member(toml, key, Item::as_array)?.map_or(&[][..], Vec::as_slice);
+    items.iter().map(|item| item.as_table().ok_or_else(|| bad(&format!("`{key}`"), item))).collect()
 }
 
 /// An expression; a number or a boolean counts as one.
@@ -100,9 +93,5 @@ pub fn scalars(toml: &Toml, key: &str) -> Result<Option<Vec<Scalar>>> {
 /// A nested table; empty if missing.
 pub fn sub_table<'a>(toml: &'a Toml, key: &str) -> Result<&'a Toml> {
     static EMPTY: std::sync::LazyLock<Toml> = std::sync::LazyLock::new(Toml::new);
-    match toml.get(key) {
-        None => Ok(&EMPTY),
-        Some(Item::Table(inside)) => Ok(inside),
-        Some(other) => Err(bad(&format!("`{key}`"), other)),
-    }
+    Ok(member(toml, key, Item::as_table)?.unwrap_or(&EMPTY))
 }

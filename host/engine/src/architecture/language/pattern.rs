@@ -78,6 +78,11 @@ impl Pattern {
         (rest.is_empty() != self.is_open).then_some(numbers)
     }
 
+    /// The places with their numbers, if `name` matches.
+    pub fn places_in(&self, name: &str) -> Option<Vec<(String, u64)>> {
+        Some(self.places.iter().cloned().zip(self.numbers(name)?).collect())
+    }
+
     /// The name with `number_of(place)` at each place.
     pub fn name(&self, number_of: impl Fn(&str) -> u64) -> String {
         let numbers: Vec<u64> = self.places.iter().map(|place| number_of(place)).collect();

@@ -9,15 +9,15 @@ use apr_sdk::{DType, DTypeKind, Error, Result, Tensor};
 ///
 /// # Errors
 /// Unsupported, with the first such tensor.
-pub fn refuse_codes(made: &[Made], sources: &[Tensor]) -> Result<()> {
-    for one in made {
-        for number in one.boxes.iter().filter_map(|b| b.tensor) {
+pub fn refuse_codes(tensors: &[Made], sources: &[Tensor]) -> Result<()> {
+    for tensor in tensors {
+        for number in tensor.boxes.iter().filter_map(|part| part.tensor) {
             let Some(source) = sources.get(number).filter(|tensor| is_code(tensor.dtype)) else { continue };
-            let is_whole = match &one.boxes[..] {
+            let is_whole = match &tensor.boxes[..] {
                 [only] => only.start == 0 && merged(&only.dims).len() < 2,
                 _ => false,
             };
-            if one.name != source.name || one.shape != source.shape || !is_whole {
+            if tensor.name != source.name || tensor.shape != source.shape || !is_whole {
                 let message =
                     format!("it lies in {}, and nothing says what these codes stand for", source.dtype);
                 let hint = "take the model with its scales, or the one that it was quantized from";

@@ -71,19 +71,20 @@ impl Journey<'_> {
             // The run itself counts them.
             return Ok(None);
         }
-        let mut changed: Vec<PlannedTensor> = changed.iter().map(|one| (*one).clone()).collect();
+        let mut changed: Vec<PlannedTensor> = changed.iter().map(|planned| (*planned).clone()).collect();
         // Small ones first: norms and decays decide at once, and matrices are rarely read.
-        changed.sort_by_key(|one| one.expression.byte_len().unwrap_or(u64::MAX));
+        changed.sort_by_key(|planned| planned.expression.byte_len().unwrap_or(u64::MAX));
         if let Some(selected) = self.stored.selected {
-            changed.iter_mut().for_each(|one| one.expression.renumber(selected));
+            changed.iter_mut().for_each(|planned| planned.expression.renumber(selected));
         }
         let batch = self.engine.crew.width().max(1);
         for some in changed.chunks(batch) {
-            let asked: Vec<Measure<'_>> = some.iter().map(|one| Measure::IsUndone(&one.expression)).collect();
+            let asked: Vec<Measure<'_>> =
+                some.iter().map(|planned| Measure::IsUndone(&planned.expression)).collect();
             let undone = measure(self.engine, self.stored.source, &asked)?;
-            if let Some((one, _)) = some.iter().zip(undone).find(|(_, undone)| !undone) {
-                let words = one.expression.words().join(", ");
-                return Ok(Some(format!("every value of `{}` ({words})", escape(&one.tensor.name, 120))));
+            if let Some((planned, _)) = some.iter().zip(undone).find(|(_, undone)| !undone) {
+                let words = planned.expression.words().join(", ");
+                return Ok(Some(format!("every value of `{}` ({words})", escape(&planned.tensor.name, 120))));
             }
         }
         Ok(None)

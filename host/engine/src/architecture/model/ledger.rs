@@ -11,12 +11,12 @@ const OF_FORM: &str = "is stated outside the configuration, and the output canno
 /// The keys in which a table's dialects state its configuration.
 fn said(table: &Table) -> HashSet<String> {
     let keys = table.dialects.iter().flat_map(|dialect| &dialect.keys);
-    let mut said: HashSet<String> = keys.map(|key| key.key.clone()).collect();
+    let mut names: HashSet<String> = keys.map(|key| key.key.clone()).collect();
     for entry in &table.config {
-        said.insert(entry.name.clone());
-        said.extend(entry.names.iter().flat_map(|(_, names)| names).cloned());
+        names.insert(entry.name.clone());
+        names.extend(entry.names.iter().flat_map(|(_, names)| names).cloned());
     }
-    said
+    names
 }
 
 /// A record of a translation.

@@ -425,7 +425,7 @@ fn hyphenated(name: &str) -> String {
 
 /// The name of the first tensor that a translated one is made of, in words.
 fn source_of(made: &Made, model: &Model) -> String {
-    let number = made.boxes.iter().find_map(|one| one.tensor);
+    let number = made.boxes.iter().find_map(|part| part.tensor);
     let source = number.and_then(|number| model.tensors.get(number));
     source.map_or("a computed tensor".to_owned(), |tensor| format!("`{}`", escape(&tensor.name, 120)))
 }

@@ -30,12 +30,12 @@ pub fn no_table(
         translation.notes.push(format!("the table of architecture `{id}` is left out: {}", error.message()));
     }
     if required {
-        let said = said_of_architecture(tables, model);
+        let keys = keys_of_architecture(tables, model);
         let nearly = tables.nearly(have, &|key| stated(model, key));
-        let mut message = match (said.is_empty(), have) {
+        let mut message = match (keys.is_empty(), have) {
             (false, _) => match untold(&nearly) {
-                Some(untold) => format!("{untold} ({})", said.join(", ")),
-                None => format!("no table knows this architecture ({})", said.join(", ")),
+                Some(untold) => format!("{untold} ({})", keys.join(", ")),
+                None => format!("no table knows this architecture ({})", keys.join(", ")),
             },
             (true, "none") => "nothing states the model's architecture".to_owned(),
             (true, _) => format!("no table translates names of the dialect `{have}`"),
@@ -89,12 +89,12 @@ fn quoted(texts: &[&str], between: &str) -> String {
 }
 
 /// The model's keys about its architecture: those that tables use.
-fn said_of_architecture(tables: &Tables, model: &Model) -> Vec<String> {
-    let mut said = Vec::new();
+fn keys_of_architecture(tables: &Tables, model: &Model) -> Vec<String> {
+    let mut keys = Vec::new();
     for key in tables.marking_keys(&model.dialect) {
         if let Some(value) = stated(model, &key).as_ref().and_then(from_value) {
-            said.push(format!("{} {value}", escape(&key, 80)));
+            keys.push(format!("{} {value}", escape(&key, 80)));
         }
     }
-    said
+    keys
 }

@@ -19,7 +19,7 @@ impl Journey<'_> {
         came_from_target: bool,
         wishes: Wishes<'_>,
     ) -> Result<Translation> {
-        let facts: Vec<_> = translated.tensors.iter().map(|made| made.facts.clone()).collect();
+        let facts: Vec<_> = translated.tensors.iter().map(|tensor| tensor.facts.clone()).collect();
         let choices = match came_from_target || self.from == self.to {
             // A model of the target's own format, or in its dialect, keeps its types.
             true if wishes.precision.is_none() => vec![DTypeChoice::Keep; facts.len()],
@@ -28,8 +28,8 @@ impl Journey<'_> {
         let mut translation = Translation::default();
         let mut tensors = Vec::with_capacity(facts.len());
         let mut cast = Vec::new();
-        for (made, choice) in translated.tensors.into_iter().zip(choices) {
-            let mut dtype = made.dtype;
+        for (tensor, choice) in translated.tensors.into_iter().zip(choices) {
+            let mut dtype = tensor.dtype;
             let mut narrow_if_exact = None;
             match choice {
                 DTypeChoice::Cast(wanted)
@@ -46,8 +46,8 @@ impl Journey<'_> {
                 }
                 _ => {}
             }
-            let one = planned(made, dtype, &model.tensors, &self.engine.registry)?;
-            tensors.push(PlannedTensor { narrow_if_exact, ..one });
+            let planned = planned(tensor, dtype, &model.tensors, &self.engine.registry)?;
+            tensors.push(PlannedTensor { narrow_if_exact, ..planned });
         }
         for (from, to) in [
             (DType::F64, DType::F32),
@@ -103,12 +103,12 @@ pub(in crate::architecture) fn planned(
     let is_changed = made.is_changed();
     let row_len = made.shape.last().copied().unwrap_or(1);
     let mut parts: Vec<Expression> = Vec::with_capacity(made.boxes.len());
-    for one in &made.boxes {
-        let stored = expression_of(one, made.dtype, sources).map_err(|e| e.tensor(&made.name))?;
+    for part in &made.boxes {
+        let stored = expression_of(part, made.dtype, sources).map_err(|e| e.tensor(&made.name))?;
         #[allow(clippy::cast_possible_truncation, reason = "the constants of tables are small integers")]
-        let add = one.change.add as f32;
+        let add = part.change.add as f32;
         // All parts of a tensor are floats if one of them has to be.
-        parts.push(if is_changed { stored.changed(one.change.map, add, row_len) } else { stored });
+        parts.push(if is_changed { stored.changed(part.change.map, add, row_len) } else { stored });
     }
     if let Some(bytes) = made.bytes {
         parts.push(Expression::fill(made.dtype, &bytes));
@@ -127,11 +127,11 @@ pub(in crate::architecture) fn planned(
 }
 
 /// A box's values as they are stored, or zeros of that dtype.
-fn expression_of(one: &Box_, dtype: DType, sources: &[Tensor]) -> Result<Expression> {
-    if let Some(tensor) = one.tensor {
-        return Expression::boxed(tensor, &sources[tensor], one.start, &one.dims);
+fn expression_of(part: &Box_, dtype: DType, sources: &[Tensor]) -> Result<Expression> {
+    if let Some(tensor) = part.tensor {
+        return Expression::boxed(tensor, &sources[tensor], part.start, &part.dims);
     }
-    let units = one.dims.iter().map(|(size, _)| size).product::<u64>();
+    let units = part.dims.iter().map(|(size, _)| size).product::<u64>();
     let bytes = units.saturating_mul(u64::from(dtype.require()?.block_bytes));
     let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
     let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;

@@ -2,7 +2,7 @@
 
 use apr_sdk::{Error, Result};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use toml::{Table as Toml, Value as Item};
 
 /// The longest text of a table: thirty times that of the largest here.
@@ -32,16 +32,13 @@ impl<F: Fn(&str) -> Result<String>> Bases<F> {
     }
 
     fn whole(&self, id: &str, depth: u32) -> Result<Arc<Toml>> {
-        if let Some(whole) = self.known().get(id) {
+        let known = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(whole) = known().get(id) {
             return Ok(Arc::clone(whole));
         }
         let whole = Arc::new(with_base(&self.text(id)?, self, depth)?);
-        self.known().insert(id.to_owned(), Arc::clone(&whole));
+        known().insert(id.to_owned(), Arc::clone(&whole));
         Ok(whole)
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Toml>>> {
-        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,11 +152,8 @@ fn replace_named(have: &mut Vec<Item>, more: Vec<Item>, names: &[&str]) {
     let mut own = Vec::new();
     for item in more {
         let name = name_of(&item, names);
-        let place = have
-            .iter()
-            .enumerate()
-            .position(|(n, old)| !own.contains(&n) && name_of(old, names) == name)
-            .unwrap_or(have.len());
+        let mut places = (0..have.len()).filter(|place| !own.contains(place));
+        let place = places.find(|place| name_of(&have[*place], names) == name).unwrap_or(have.len());
         own.push(place);
         match have.get_mut(place) {
             Some(old) => *old = item,

@@ -89,13 +89,7 @@ pub fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<Conf
             return Err(Error::invalid_argument(format!("`{name}` has `effect_when` without `effect`")));
         }
     };
-    Ok(ConfigName {
-        name: name.to_owned(),
-        kind,
-        default: expression(inside, "default")?,
-        covers,
-        effect,
-        names,
-        first_counts: truth(inside, "first_counts")?,
-    })
+    let default = expression(inside, "default")?;
+    let first_counts = truth(inside, "first_counts")?;
+    Ok(ConfigName { name: name.to_owned(), kind, default, covers, effect, names, first_counts })
 }

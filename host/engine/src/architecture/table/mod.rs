@@ -157,6 +157,16 @@ impl Table {
         self.config.iter().find(|entry| entry.name == name)
     }
 
+    /// The number at a place of names, if the table states it.
+    pub(in crate::architecture) fn count(&self, place: &str) -> Option<&Expression> {
+        self.places.iter().find(|(known, _)| known == place).map(|(_, count)| count)
+    }
+
+    /// The rule of a tensor, by its canonical name.
+    pub(in crate::architecture) fn rule_of(&self, member: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.members.iter().any(|pattern| pattern.text() == member))
+    }
+
     /// Whether a dialect's names are the members', unless a rule says otherwise.
     pub fn is_own(&self, dialect: &str) -> bool {
         dialect == CANONICAL || self.dialect(dialect).is_some_and(|d| d.same_names)

@@ -1,6 +1,6 @@
 //! Rules for tensors: how the canonical ones correspond to those of each dialect.
 
-use crate::architecture::language::expression::Expression;
+use crate::architecture::language::expression::{Expression, Scope};
 use crate::architecture::language::members::{bad, expression, list, truth, words};
 use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::dialect::Dialect;
@@ -32,6 +32,14 @@ impl Rule {
     /// The rule's side in a dialect; `None` if the dialect has the members unchanged.
     pub fn side(&self, dialect: &str) -> Option<&Side> {
         self.sides.iter().find(|(id, _)| id == dialect).map(|(_, side)| side)
+    }
+
+    /// Whether a model has the tensors with the numbers in `scope`.
+    ///
+    /// # Errors
+    /// Any error from evaluating the condition.
+    pub fn applies(&self, scope: &dyn Scope) -> Result<bool> {
+        self.when.as_ref().map_or(Ok(true), |when| when.holds(scope))
     }
 }
 

@@ -145,9 +145,9 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
         side.offsets.extend(offset.map(|offset| (place.clone(), offset)));
     }
     if side.generated.is_some() {
-        let one = side.images.len() == 1
+        let has_one = side.images.len() == 1
             && side.images.iter().all(|image| !image.is_open() && image.places().len() < 2);
-        if !one || !side.operations.is_empty() || !side.each.is_empty() || toml.contains_key("offset") {
+        if !has_one || !side.operations.is_empty() || !side.each.is_empty() || toml.contains_key("offset") {
             return Err(Error::invalid_argument(
                 "a side with `generate` has one name with one place at most, and no `ops`, `each` or `offset`",
             ));

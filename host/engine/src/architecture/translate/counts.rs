@@ -31,7 +31,7 @@ pub(super) fn check_counts(passage: &Passage<'_>) -> Result<()> {
 /// Fails for a list with an entry for each layer that has fewer: nothing says of what kind the last layers are.
 fn check_lists(passage: &Passage<'_>) -> Result<()> {
     const LAYER: &str = "layer";
-    let Some(expression) = expression_of(passage, LAYER) else { return Ok(()) };
+    let Some(expression) = passage.table.count(LAYER) else { return Ok(()) };
     // Layers that predict further tokens may be counted too, and no list has them.
     let mut layers: Option<(String, i64)> = None;
     for name in expression.names() {
@@ -69,19 +69,19 @@ fn check_lists(passage: &Passage<'_>) -> Result<()> {
 
 /// The error for an impossible count, naming the keys it comes from.
 pub(super) fn too_many(passage: &Passage<'_>, place: &str, count: u64, has: &str) -> Error {
-    let expression = expression_of(passage, place);
-    let mut said: Vec<String> = Vec::new();
+    let expression = passage.table.count(place);
+    let mut stated: Vec<String> = Vec::new();
     for name in expression.map(|expression| expression.names()).unwrap_or_default() {
         if let Ok(Some(value)) = passage.scope.value(&name) {
-            said.push(format!("`{}` is {value}", key_of(passage.table, passage.from, &name)));
+            stated.push(format!("`{}` is {value}", key_of(passage.table, passage.from, &name)));
         }
     }
-    said.dedup();
+    stated.dedup();
     let is_name = expression.is_some_and(|expression| expression.name().is_some());
-    let message = match said.len() {
+    let message = match stated.len() {
         0 => format!("there would be {count} of `{place}`, but {has}"),
-        1 if is_name => format!("{}, but {has}", said[0]),
-        _ => format!("{}, which makes {count} of `{place}`, but {has}", said.join(" and ")),
+        1 if is_name => format!("{}, but {has}", stated[0]),
+        _ => format!("{}, which makes {count} of `{place}`, but {has}", stated.join(" and ")),
     };
     Error::malformed(message)
         .hint("correct the configuration, or get the model again: tensors may be missing")
@@ -89,8 +89,8 @@ pub(super) fn too_many(passage: &Passage<'_>, place: &str, count: u64, has: &str
 
 /// The number at a place, if the configuration states it.
 pub(super) fn count_of(passage: &Passage<'_>, place: &str) -> Result<Option<u64>> {
-    match passage.table.places.iter().find(|(p, _)| p == place) {
-        Some((_, count)) if count.value(passage.scope)?.is_some() => count.size(passage.scope).map(Some),
+    match passage.table.count(place) {
+        Some(count) if count.value(passage.scope)?.is_some() => count.size(passage.scope).map(Some),
         _ => Ok(None),
     }
 }
@@ -102,23 +102,21 @@ pub(super) fn counts<'a>(passage: &Passage<'a>) -> Result<Vec<(&'a String, Optio
 
 /// The error for a tensor whose number exceeds the count of its place, or whose place has no count.
 pub(super) fn uncounted(passage: &Passage<'_>, place: &str, number: u64, tensor: &str) -> Error {
-    let names = expression_of(passage, place).map(Expression::names).unwrap_or_default();
-    let mut said: Vec<String> = Vec::new();
+    let names = passage.table.count(place).map(Expression::names).unwrap_or_default();
+    let mut stated: Vec<String> = Vec::new();
     for name in names {
         let key = key_of(passage.table, passage.from, &name);
-        said.push(match passage.scope.value(&name) {
+        stated.push(match passage.scope.value(&name) {
             Ok(Some(value)) => format!("`{key}` is {value}"),
             _ => format!("`{key}` is not stated"),
         });
     }
-    said.dedup();
-    let message =
-        format!("{}, but the model has this tensor of {place} {number}, counted from 0", said.join(" and "));
+    stated.dedup();
+    let message = format!(
+        "{}, but the model has this tensor of {place} {number}, counted from 0",
+        stated.join(" and ")
+    );
     Error::malformed(message)
         .tensor(tensor)
         .hint("correct the configuration, or leave out the tensors that it does not count")
-}
-
-fn expression_of<'a>(passage: &Passage<'a>, place: &str) -> Option<&'a Expression> {
-    passage.table.places.iter().find(|(name, _)| name == place).map(|(_, count)| count)
 }

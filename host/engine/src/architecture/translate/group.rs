@@ -12,7 +12,7 @@ use crate::architecture::translate::passage::{Made, Passage, Translated, is_kept
 use crate::architecture::translate::places::Group;
 use crate::architecture::translate::removal::incomplete;
 use crate::values::rule_codes::shape_rule;
-use apr_sdk::{DType, Error, Packing, Result, Tensor, TensorFacts};
+use apr_sdk::{DType, Error, Packing, Result, Tensor};
 use std::collections::HashSet;
 
 /// What the steps on one group share.
@@ -99,8 +99,8 @@ impl GroupWork<'_> {
             if boxes.iter().any(|b| b.tensor.is_none()) {
                 translated.padded.push(name.clone());
             }
-            let facts = self.facts(&name, &canonical, dtype, &shape);
-            out.push(Made { name, dtype, shape, boxes, bytes: None, words: words.clone(), facts });
+            let made = self.made(name, &canonical, dtype, shape);
+            out.push(Made { boxes, words: words.clone(), ..made });
         }
         Ok(out)
     }
@@ -123,9 +123,7 @@ impl GroupWork<'_> {
             let canonical = member.name(|place| self.number(place, &places, inner));
             let shape = self.shape(*image, inner, &places, tensor)?;
             let boxes = vec![whole(number, tensor)?];
-            let facts = self.facts(&name, &canonical, tensor.dtype, &shape);
-            let dtype = tensor.dtype;
-            out.push(Made { name, dtype, shape, boxes, bytes: None, words: Vec::new(), facts });
+            out.push(Made { boxes, ..self.made(name, &canonical, tensor.dtype, shape) });
         }
         Ok(out)
     }
@@ -176,7 +174,8 @@ impl GroupWork<'_> {
         for (pattern, inner) in &members {
             let shape = match self.rule.shapes.get(*pattern) {
                 Some(shape) => {
-                    let numbers = self.with_inner(*pattern, inner);
+                    let places = self.inner_places(&self.rule.members[*pattern]);
+                    let numbers = self.with_inner(&places, inner);
                     let scope = self.passage.scope.at(&numbers);
                     let sizes: Result<Vec<u64>> = shape.iter().map(|size| size.size(&scope)).collect();
                     view.units(&sizes?)?
@@ -258,8 +257,7 @@ impl GroupWork<'_> {
     /// The shape that the table gives a member, which its tensor must have.
     fn shape(&self, pattern: usize, inner: &[u64], places: &[&str], tensor: &Tensor) -> Result<Vec<u64>> {
         let Some(shape) = self.rule.shapes.get(pattern) else { return Ok(tensor.shape.clone()) };
-        let mut numbers = self.numbers.to_vec();
-        numbers.extend(places.iter().map(|p| (*p).to_owned()).zip(inner.iter().copied()));
+        let numbers = self.with_inner(places, inner);
         let scope = self.passage.scope.at(&numbers);
         let mut want = Vec::new();
         for size in shape {
@@ -286,9 +284,8 @@ impl GroupWork<'_> {
         places.filter(|place| !self.numbers.iter().any(|(outer, _)| outer == place)).collect()
     }
 
-    fn with_inner(&self, pattern: usize, inner: &[u64]) -> Vec<(String, u64)> {
-        let places = self.inner_places(&self.rule.members[pattern]);
-        let inner = places.into_iter().map(str::to_owned).zip(inner.iter().copied());
+    fn with_inner(&self, places: &[&str], inner: &[u64]) -> Vec<(String, u64)> {
+        let inner = places.iter().map(|place| (*place).to_owned()).zip(inner.iter().copied());
         self.numbers.iter().cloned().chain(inner).collect()
     }
 
@@ -305,17 +302,14 @@ impl GroupWork<'_> {
         pattern.name(|place| self.number(place, &self.inner_places(pattern), &member.inner))
     }
 
-    fn facts(&self, name: &str, canonical: &str, dtype: DType, shape: &[u64]) -> TensorFacts {
-        let mut facts = TensorFacts::default();
-        name.clone_into(&mut facts.name);
-        facts.role.clone_from(&self.rule.role);
-        facts.names = vec![(CANONICAL.to_owned(), canonical.to_owned())];
+    /// A tensor of the group without content, with its names in both dialects.
+    fn made(&self, name: String, canonical: &str, dtype: DType, shape: Vec<u64>) -> Made {
+        let mut made = Made::new(name, dtype, shape, self.rule);
+        made.facts.names.push((CANONICAL.to_owned(), canonical.to_owned()));
         if self.passage.to != CANONICAL {
-            facts.names.push((self.passage.to.to_owned(), name.to_owned()));
+            made.facts.names.push((self.passage.to.to_owned(), made.name.clone()));
         }
-        facts.shape = shape.to_vec();
-        facts.dtype = Some(dtype);
-        facts
+        made
     }
 }
 

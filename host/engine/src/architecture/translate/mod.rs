@@ -11,10 +11,10 @@ pub use passage::{Made, Passage, Removed, Translated};
 
 use crate::architecture::config::generation::generate;
 use crate::architecture::language::pattern::{Pattern, number_in};
+use crate::architecture::table::Rule;
 use crate::architecture::table::rule::images;
-use crate::architecture::table::{CANONICAL, Rule};
 use crate::wording::n_of;
-use apr_sdk::{Error, Result, TensorFacts};
+use apr_sdk::{Error, Result};
 use counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
 use group::GroupWork;
 use passage::{is_kept, whole};
@@ -31,36 +31,25 @@ pub fn translate(passage: &Passage<'_>) -> Result<Translated> {
     let mut translated = Translated::default();
     let groups = match_names(passage, &mut translated)?;
     find_missing(passage, &groups)?;
-    // With their sort keys: the order of the target's dialect, or the source's.
-    let mut made: Vec<((usize, String), Made)> = Vec::new();
+    // With their indices in the source.
+    let mut tensors: Vec<(usize, Made)> = Vec::new();
     for ((number, outer), group) in &groups {
         let rule = &passage.table.rules[*number];
-        let order = group.found.values().max().copied().unwrap_or(0);
-        for one in work_group(passage, rule, outer, group, &mut translated)? {
-            made.push(((order, String::new()), one));
-        }
-        for &order in &group.others {
-            made.extend(
-                other(passage, rule, order, &mut translated)?.map(|one| ((order, String::new()), one)),
-            );
+        let last = group.found.values().max().copied().unwrap_or(0);
+        let of_group = work_group(passage, rule, outer, group, &mut translated)?;
+        tensors.extend(of_group.into_iter().map(|tensor| (last, tensor)));
+        for &index in &group.others {
+            tensors.extend(other(passage, rule, index, &mut translated)?.map(|tensor| (index, tensor)));
         }
     }
     let by_name = passage.table.dialect(passage.to).is_some_and(|dialect| dialect.by_name);
     if by_name && !passage.keep_order {
-        for ((order, name), one) in &mut made {
-            *order = 0;
-            *name = one
-                .facts
-                .names
-                .iter()
-                .find(|(d, _)| d == CANONICAL)
-                .map(|(_, n)| n.clone())
-                .unwrap_or_default();
-        }
+        tensors.sort_by(|(_, one), (_, other)| one.canonical_name().cmp(other.canonical_name()));
+    } else {
+        tensors.sort_by_key(|(index, _)| *index);
     }
-    made.sort_by(|(a, _), (b, _)| a.cmp(b));
     translated.tensors = generated(passage, &groups)?;
-    translated.tensors.extend(made.into_iter().map(|(_, one)| one));
+    translated.tensors.extend(tensors.into_iter().map(|(_, tensor)| tensor));
     rename(passage, &mut translated.tensors)?;
     Ok(translated)
 }
@@ -75,10 +64,10 @@ fn rename(passage: &Passage<'_>, tensors: &mut [Made]) -> Result<()> {
         if !rename.is_written(passage.scope)? {
             continue;
         }
-        for made in tensors.iter_mut() {
-            if let Some(name) = rename.undo(&made.name) {
-                name.clone_into(&mut made.facts.name);
-                made.name = name;
+        for tensor in tensors.iter_mut() {
+            if let Some(name) = rename.undo(&tensor.name) {
+                name.clone_into(&mut tensor.facts.name);
+                tensor.name = name;
             }
         }
     }
@@ -156,21 +145,8 @@ fn other(
 ) -> Result<Option<Made>> {
     let tensor = &passage.called[number];
     if is_kept(passage, rule) {
-        let mut facts = TensorFacts::default();
-        tensor.name.clone_into(&mut facts.name);
-        facts.role.clone_from(&rule.role);
-        facts.shape.clone_from(&tensor.shape);
-        facts.dtype = Some(tensor.dtype);
-        let boxes = vec![whole(number, tensor)?];
-        return Ok(Some(Made {
-            name: tensor.name.clone(),
-            dtype: tensor.dtype,
-            shape: tensor.shape.clone(),
-            boxes,
-            bytes: None,
-            words: Vec::new(),
-            facts,
-        }));
+        let kept = Made::new(tensor.name.clone(), tensor.dtype, tensor.shape.clone(), rule);
+        return Ok(Some(Made { boxes: vec![whole(number, tensor)?], ..kept }));
     }
     if rule.side(passage.to).is_none_or(|side| side.dropped.is_none()) {
         if rule.members.iter().any(Pattern::is_open) {
@@ -237,10 +213,7 @@ fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>)
         for outer in wanted {
             let numbers: Vec<(String, u64)> =
                 places.iter().map(|p| (*p).to_owned()).zip(outer.iter().copied()).collect();
-            let exists = match &rule.when {
-                Some(when) => when.holds(&passage.scope.at(&numbers))?,
-                None => true,
-            };
+            let exists = rule.applies(&passage.scope.at(&numbers))?;
             let key = (number, outer);
             if exists && !groups.contains_key(&key) && !excused.contains(&key) {
                 let first = &images(rule, passage.from).0[0];
@@ -299,7 +272,7 @@ fn numbers_of(passage: &Passage<'_>, image: &Pattern) -> Result<Vec<Vec<(String,
 /// Tensors in the target's dialect that the source lacks, computed from the configuration.
 fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<Vec<Made>> {
     let mut out = Vec::new();
-    let mut made = 0usize;
+    let mut n_bytes = 0usize;
     let present: HashMap<usize, ()> = groups.keys().map(|(number, _)| (*number, ())).collect();
     for (number, rule) in passage.table.rules.iter().enumerate() {
         let Some(side) = rule.side(passage.to) else { continue };
@@ -309,27 +282,20 @@ fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
         }
         for numbers in numbers_of(passage, image)? {
             let scope = passage.scope.at(&numbers);
-            if let Some(when) = &rule.when
-                && !when.holds(&scope)?
-            {
+            if !rule.applies(&scope)? {
                 continue;
             }
             let Some((dtype, shape, bytes)) = generate(generator, &scope)? else { continue };
-            made += bytes.len();
-            if made > MOST_MADE {
+            n_bytes += bytes.len();
+            if n_bytes > MOST_MADE {
                 return Err(Error::limit(format!(
                     "tensors of more than {MOST_MADE} bytes would follow from the configuration"
                 ))
                 .tensor(image.text()));
             }
             let name = image.name(number_in(&numbers));
-            let mut facts = TensorFacts::default();
-            name.clone_into(&mut facts.name);
-            facts.role.clone_from(&rule.role);
-            facts.shape.clone_from(&shape);
-            facts.dtype = Some(dtype);
-            let words = vec!["generate"];
-            out.push(Made { name, dtype, shape, boxes: Vec::new(), bytes: Some(bytes), words, facts });
+            let generated = Made::new(name, dtype, shape, rule);
+            out.push(Made { bytes: Some(bytes), words: vec!["generate"], ..generated });
         }
     }
     Ok(out)
@@ -339,7 +305,7 @@ fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
 mod tests {
     use super::*;
     use crate::architecture::config::{Config, ConfigScope};
-    use crate::architecture::table::Table;
+    use crate::architecture::table::{CANONICAL, Table};
     use apr_sdk::{DType, Extent, Payload, Tensor};
 
     const TABLE: &str = r#"

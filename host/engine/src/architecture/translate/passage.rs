@@ -3,7 +3,7 @@
 use crate::architecture::config::ConfigScope;
 use crate::architecture::language::array::Box_;
 use crate::architecture::language::change::Change;
-use crate::architecture::table::{Rule, Table};
+use crate::architecture::table::{CANONICAL, Rule, Table};
 use apr_sdk::{DType, Payload, Result, Tensor, TensorFacts};
 use std::sync::Arc;
 
@@ -27,19 +27,31 @@ pub struct Made {
 }
 
 impl Made {
+    /// A tensor of a rule without content, under its name in the target's dialect.
+    pub(super) fn new(name: String, dtype: DType, shape: Vec<u64>, rule: &Rule) -> Made {
+        let mut facts = TensorFacts::default();
+        name.clone_into(&mut facts.name);
+        facts.role.clone_from(&rule.role);
+        facts.shape.clone_from(&shape);
+        facts.dtype = Some(dtype);
+        Made { name, dtype, shape, boxes: Vec::new(), bytes: None, words: Vec::new(), facts }
+    }
+
     /// Returns whether any of its values are changed, not only moved.
     pub fn is_changed(&self) -> bool {
-        self.boxes.iter().any(|one| !one.change.is_none())
+        self.boxes.iter().any(|part| !part.change.is_none())
+    }
+
+    /// The canonical name; empty if the facts do not state it.
+    pub(super) fn canonical_name(&self) -> &str {
+        let name = self.facts.names.iter().find(|(dialect, _)| dialect == CANONICAL);
+        name.map_or("", |(_, name)| name)
     }
 
     /// The tensor's declaration, without payload.
     pub fn declaration(&self) -> Tensor {
-        Tensor {
-            name: self.name.clone(),
-            dtype: self.dtype,
-            shape: self.shape.clone(),
-            payload: Payload::Sequential,
-        }
+        let payload = Payload::Sequential;
+        Tensor { name: self.name.clone(), dtype: self.dtype, shape: self.shape.clone(), payload }
     }
 }
 
@@ -57,7 +69,7 @@ pub struct Translated {
 impl Translated {
     /// Names and bytes of the tensors that are computed from the configuration.
     pub fn computed(&self) -> Vec<(String, Vec<u8>)> {
-        self.tensors.iter().filter_map(|made| Some((made.name.clone(), made.bytes.clone()?))).collect()
+        self.tensors.iter().filter_map(|tensor| Some((tensor.name.clone(), tensor.bytes.clone()?))).collect()
     }
 }
 

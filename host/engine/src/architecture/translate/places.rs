@@ -55,8 +55,7 @@ pub(super) fn outer_key(found: &Place<'_>, outer: &[&str]) -> Outer {
 /// The entry that leaves a tensor of the source out, if there is one.
 pub(super) fn find_drop<'a>(passage: &Passage<'a>, name: &str) -> Result<Option<&'a Drop>> {
     for drop in passage.table.drops.iter().filter(|drop| drop.dialect == passage.from) {
-        let Some(numbers) = drop.pattern.numbers(name) else { continue };
-        let numbers: Vec<(String, u64)> = drop.pattern.places().iter().cloned().zip(numbers).collect();
+        let Some(numbers) = drop.pattern.places_in(name) else { continue };
         if drop.when.as_ref().map_or(Ok(true), |when| when.holds(&passage.scope.at(&numbers)))? {
             return Ok(Some(drop));
         }
@@ -120,7 +119,6 @@ fn is_beyond(passage: &Passage<'_>, found: &Place<'_>) -> Result<bool> {
 
 /// Returns whether a model has a rule's tensors with these numbers: two rules may share a name.
 fn exists(passage: &Passage<'_>, rule: &Rule, pattern: &Pattern, numbers: &[u64]) -> Result<bool> {
-    let Some(when) = &rule.when else { return Ok(true) };
     let numbers: Vec<(String, u64)> = pattern.places().iter().cloned().zip(numbers.iter().copied()).collect();
-    when.holds(&passage.scope.at(&numbers))
+    rule.applies(&passage.scope.at(&numbers))
 }

@@ -203,11 +203,11 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
         (Operator::Numbers, Scalar::Text(text), Scalar::Text(between)) if !between.is_empty() => {
             let mut numbers = Vec::new();
             for part in text.split(between.as_str()).map(str::trim).filter(|part| !part.is_empty()) {
-                let number = part.parse::<i64>();
-                numbers
-                    .push(Scalar::Int(number.map_err(|_| {
-                        Error::invalid_argument(format!("{a} holds what is no whole number"))
-                    })?));
+                let number = part
+                    .parse()
+                    .map(Scalar::Int)
+                    .map_err(|_| Error::invalid_argument(format!("{a} holds what is no whole number")));
+                numbers.push(number?);
             }
             Scalar::List(numbers)
         }
@@ -226,10 +226,6 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
     }))
 }
 
-fn overflow() -> Error {
-    Error::invalid_argument("the numbers are too large")
-}
-
 fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
     use Operator::{
         Add, AtMost, Divide, DivideDown, Equal, Greater, Less, Max, Min, Multiply, Power, Remainder,
@@ -246,6 +242,7 @@ fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
     if let (Scalar::Int(a), Scalar::Int(b)) = (a, b)
         && operator != Power
     {
+        let overflow = || Error::invalid_argument("the numbers are too large");
         return Ok(match operator {
             Add => Scalar::Int(a.checked_add(*b).ok_or_else(overflow)?),
             Subtract => Scalar::Int(a.checked_sub(*b).ok_or_else(overflow)?),

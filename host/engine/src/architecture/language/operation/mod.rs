@@ -126,7 +126,7 @@ impl Operation {
         let join = axis_of_parts(toml, "join")?;
         let each = toml.get("each").and_then(Item::as_array).ok_or_else(wrong_parts)?;
         let each: Vec<Vec<Operation>> =
-            each.iter().map(|one| Operation::read(Some(one))).collect::<Result<_>>()?;
+            each.iter().map(|operations| Operation::read(Some(operations))).collect::<Result<_>>()?;
         let sizes: Vec<Expression> =
             list(toml, "sizes")?.iter().map(|size| Expression::parse(size)).collect::<Result<_>>()?;
         match axis {

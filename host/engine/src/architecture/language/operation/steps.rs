@@ -109,18 +109,18 @@ fn forward(operation: &Operation, items: &[Array], view: View<'_>) -> Result<Vec
         Operation::Exp => changed(items, Change::maps(Map::Exp)),
         Operation::Multiply(by, then) => changed(items, times(by, then.as_ref(), view, Map::Times)?),
         Operation::Parts(axis, join, sizes, operations) => {
-            let one = alone(items, operation)?;
-            let sizes = view.sizes(sizes, *axis, one.shape().len())?;
+            let array = alone(items, operation)?;
+            let sizes = view.sizes(sizes, *axis, array.shape().len())?;
             let mut parts = Vec::new();
-            for (part, operations) in cut(one, *axis, &sizes)?.into_iter().zip(operations) {
+            for (part, operations) in cut(array, *axis, &sizes)?.into_iter().zip(operations) {
                 parts.extend(forwards(operations, vec![part], view)?.0);
             }
             Ok(vec![Array::join(*join, parts)?])
         }
         Operation::Split(axis, sizes) => {
-            let one = alone(items, operation)?;
-            let sizes = view.sizes(sizes, *axis, one.shape().len())?;
-            cut(one, *axis, &sizes)
+            let array = alone(items, operation)?;
+            let sizes = view.sizes(sizes, *axis, array.shape().len())?;
+            cut(array, *axis, &sizes)
         }
         Operation::Concat(axis) => Ok(vec![Array::join(*axis, items.to_vec())?]),
         Operation::Stack => {
@@ -168,7 +168,7 @@ fn backward(operation: &Operation, items: &[Array], met: &[Vec<u64>], view: View
         Operation::Exp => changed(items, Change::maps(Map::Ln)),
         Operation::Multiply(by, then) => changed(items, times(by, then.as_ref(), view, Map::Over)?),
         Operation::Parts(axis, join, sizes, operations) => {
-            let one = alone(items, operation)?;
+            let array = alone(items, operation)?;
             let sizes = view.sizes(sizes, *axis, before.len())?;
             // Run forwards with empty arrays, to learn the shapes along the way.
             let blank = cut(&Array::zeros(before), *axis, &sizes)?;
@@ -180,7 +180,7 @@ fn backward(operation: &Operation, items: &[Array], met: &[Vec<u64>], view: View
             let made: Vec<u64> = made.filter_map(|array| array.shape().get(*join).copied()).collect();
             let mut parts = Vec::new();
             for ((part, operations), (_, met)) in
-                cut(one, *join, &made)?.into_iter().zip(operations).zip(&ways)
+                cut(array, *join, &made)?.into_iter().zip(operations).zip(&ways)
             {
                 parts.extend(backwards(operations, vec![part], met, view)?);
             }
@@ -192,8 +192,8 @@ fn backward(operation: &Operation, items: &[Array], met: &[Vec<u64>], view: View
             cut(alone(items, operation)?, *axis, &sizes)
         }
         Operation::Stack => {
-            let one = alone(items, operation)?;
-            let pieces = cut(one, 0, &vec![1; met.len()])?;
+            let array = alone(items, operation)?;
+            let pieces = cut(array, 0, &vec![1; met.len()])?;
             pieces.iter().zip(met).map(|(array, shape)| array.reshape(shape)).collect()
         }
         Operation::Regroup(groups, queries) => {

@@ -296,7 +296,7 @@ fn transpose(array: &Array) -> Result<Array> {
 
 /// The shape with its rows divided into these sizes.
 fn with_rows(sizes: &[u64], shape: &[u64]) -> Vec<u64> {
-    [sizes, &shape[1..]].concat()
+    [sizes, shape.get(1..).unwrap_or_default()].concat()
 }
 
 /// Rearranges the rows of each head from halves to neighbours, or back.
@@ -341,12 +341,13 @@ fn ungroup(array: &Array, groups: u64, queries: u64) -> Result<Array> {
 /// Number of rows of each of the heads in `groups` groups of queries, a key and a value.
 fn rows_of_head(shape: &[u64], groups: u64, queries: u64) -> Result<u64> {
     let rows = shape.first().copied().unwrap_or(0);
-    let heads = groups * (queries + 2);
-    if heads == 0 || rows % heads != 0 {
-        let message = format!("{rows} rows are not {groups} groups of {queries} queries, a key and a value");
-        return Err(Error::invalid_argument(message));
+    let heads = queries.checked_add(2).and_then(|each| groups.checked_mul(each));
+    match heads.filter(|heads| *heads > 0 && rows % heads == 0) {
+        Some(heads) => Ok(rows / heads),
+        None => Err(Error::invalid_argument(format!(
+            "{rows} rows are not {groups} groups of {queries} queries, a key and a value"
+        ))),
     }
-    Ok(rows / heads)
 }
 
 /// The array with zeros before and after: `rows` in total, the array's beginning at `from`.

@@ -116,6 +116,20 @@ fn blocks_allow_rows_to_move_and_nothing_else() {
 }
 
 #[test]
+fn what_has_no_rows_is_refused_where_rows_move() {
+    for text in ["permute_rope(2)", "regroup(1, 1)", "pad_rows(2)", "slice_rows(0, 1)", "transpose"] {
+        forwards(&operations(&[text]), vec![Array::whole(0, &[])], VIEW).unwrap_err();
+        backwards(&operations(&[text]), vec![Array::whole(0, &[])], &[vec![vec![]]], VIEW).unwrap_err();
+    }
+    let most = i64::MAX;
+    for text in
+        [format!("regroup({most}, 1)"), format!("regroup(1, {most})"), format!("permute_rope({most})")]
+    {
+        forwards(&operations(&[&text]), vec![Array::whole(0, &[8, 2])], VIEW).unwrap_err();
+    }
+}
+
+#[test]
 fn unknown_operations_and_arguments_are_refused() {
     for text in [
         "",

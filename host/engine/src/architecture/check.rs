@@ -3,14 +3,11 @@
 use crate::architecture::config::generation::follows_from;
 use crate::architecture::config::nearest::knows;
 use crate::architecture::config::omissions::{Written, lost};
-use crate::architecture::config::refusal::refuse;
-use crate::architecture::config::statement::Stated;
 use crate::architecture::config::{Config, ConfigScope, dimensions};
-use crate::architecture::description::{stated, stated_keys};
+use crate::architecture::description::covered_config;
 use crate::architecture::language::expression::Expression;
 use crate::architecture::language::operation::Operation;
 use crate::architecture::language::pattern::Pattern;
-use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, Generator, Rule, Source, Table};
 use crate::architecture::translate::{Made, Passage, translate};
@@ -285,22 +282,9 @@ pub struct Tried {
 /// # Errors
 /// Any error from the translation; Failed if the way back does not restore the model.
 pub fn try_on(table: &Table, model: &Model, dialect: &str) -> Result<Vec<Tried>> {
-    let canonical = canonical();
-    let from = table.dialect(dialect).unwrap_or(&canonical);
     let tensors: Vec<Tensor> = model.tensors.iter().map(|tensor| table.own_tensor(dialect, tensor)).collect();
     let dimensions = dimensions(table, dialect, &tensors);
-    let (config, used) = Config::read(table, from, &|key| stated(model, key), &dimensions)?;
-    let scope = ConfigScope::new(table, &config, &dimensions);
-    let stated = Stated {
-        dialect: from,
-        lookup: &|key| stated(model, key),
-        keys: &stated_keys(model),
-        used: &used,
-        scope: &scope,
-        tensors: &tensors,
-        names: &[],
-    };
-    refuse(table, &stated)?;
+    let config = covered_config(table, dialect, model, &tensors, &dimensions)?;
     let others = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
     let mut tried = Vec::new();
     for to in others.filter(|to| *to != dialect) {

@@ -1,7 +1,9 @@
 //! A model as its architecture's table describes it, in any dialect: which table that is, and the
 //! configuration under canonical names.
 
-use crate::architecture::config::Config;
+use crate::architecture::config::refusal::refuse;
+use crate::architecture::config::statement::Stated;
+use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use crate::architecture::language::expression::Scalar;
 use crate::architecture::language::value::from_value;
 use crate::architecture::table::dialect::canonical;
@@ -10,7 +12,7 @@ use crate::architecture::table::rule::images;
 use crate::architecture::table::tables::Tables;
 use crate::architecture::table::{CANONICAL, Table};
 use crate::engine::Engine;
-use apr_sdk::{Error, Foreign, ForeignFile, Model, Result, Value, escape};
+use apr_sdk::{Error, Foreign, ForeignFile, Model, Result, Tensor, Value, escape};
 
 /// The table of the model's architecture, and the model's dialect: every use of a table for a model begins here. The user
 /// is told of one that is still a draft.
@@ -86,6 +88,34 @@ pub(super) fn stated(model: &Model, key: &str) -> Option<Value> {
 pub(super) fn stated_keys(model: &Model) -> Vec<&str> {
     let files = record(model).into_iter().flat_map(|foreign| &foreign.files);
     files.flat_map(|file| &file.typed).map(|(key, _)| key.as_str()).collect()
+}
+
+/// The configuration that a model states in a dialect of its table, which covers all that the model states; `tensors` are the
+/// model's, under the table's own names.
+///
+/// # Errors
+/// Unsupported and Malformed, as [`refuse`]; any error from reading.
+pub(super) fn covered_config(
+    table: &Table,
+    dialect: &str,
+    model: &Model,
+    tensors: &[Tensor],
+    dimensions: Dimensions<'_>,
+) -> Result<Config> {
+    let canonical = canonical();
+    let dialect = table.dialect(dialect).unwrap_or(&canonical);
+    let (config, used) = Config::read(table, dialect, &|key| stated(model, key), dimensions)?;
+    let stated = Stated {
+        dialect,
+        lookup: &|key| stated(model, key),
+        keys: &stated_keys(model),
+        used: &used,
+        scope: &ConfigScope::new(table, &config, dimensions),
+        tensors,
+        names: &[],
+    };
+    refuse(table, &stated)?;
+    Ok(config)
 }
 
 pub(super) fn names_of(model: &Model) -> Vec<&str> {

@@ -13,12 +13,8 @@ pub use roles::Roles;
 pub use rope::Rope;
 
 use crate::architecture::config::omissions::refuse_unused;
-use crate::architecture::config::refusal::refuse;
-use crate::architecture::config::statement::Stated;
-use crate::architecture::config::{Config, ConfigScope};
-use crate::architecture::description::{Known, needed, stated, stated_keys};
+use crate::architecture::description::{Known, covered_config, needed};
 use crate::architecture::table::Table;
-use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::section::Section;
 use crate::engine::Engine;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};
@@ -236,23 +232,10 @@ fn refuse_what_is_not_covered(known: &Known<'_>, model: &Model) -> Result<()> {
     if model.architecture.as_ref().is_some_and(|architecture| architecture.id == table.id) {
         return Ok(());
     }
-    let canonical = canonical();
-    let dialect = table.dialect(&known.dialect).unwrap_or(&canonical);
-    let dimensions = known.dimensions(model);
-    let (config, used) = Config::read(table, dialect, &|key| stated(model, key), &dimensions)?;
     let tensors = model.tensors.iter().map(|tensor| table.own_tensor(&known.dialect, tensor));
     let tensors: Vec<Tensor> = tensors.collect();
-    let scope = ConfigScope::new(table, &config, &dimensions);
-    let stated = Stated {
-        dialect,
-        lookup: &|key| stated(model, key),
-        keys: &stated_keys(model),
-        used: &used,
-        scope: &scope,
-        tensors: &tensors,
-        names: &[],
-    };
-    refuse(table, &stated)
+    covered_config(table, &known.dialect, model, &tensors, &known.dimensions(model))?;
+    Ok(())
 }
 
 /// Refuses a model that states what neither `[decoder]` uses nor its dialect can say, as a translation to it would.

@@ -9,7 +9,8 @@ use apr_sdk::Value;
 type Condition = (String, Vec<Scalar>);
 
 /// Returns whether a condition on a key holds; on `!key`, if the key is not stated, or has another value.
-fn holds((key, wanted): &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> bool {
+fn holds(condition: &Condition, lookup: &dyn Fn(&str) -> Option<Value>) -> bool {
+    let (key, wanted) = condition;
     if let Some(key) = key.strip_prefix('!') {
         return !holds(&(key.to_owned(), wanted.clone()), lookup);
     }

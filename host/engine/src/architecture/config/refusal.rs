@@ -8,7 +8,6 @@ use crate::architecture::language::value::{from_value, says_null};
 use crate::architecture::table::Table;
 use crate::architecture::table::dialect::refusal::Refusal;
 use apr_sdk::{Error, Result, escape};
-use std::collections::HashSet;
 
 impl Refusal {
     /// What the model states that matches, in words; empty if it does not apply.
@@ -75,10 +74,9 @@ impl Refusal {
 
     /// The keys of a model that a pattern with an open end stands for: those that no other refusal judges by their names.
     fn fitting<'m>(&self, pattern: &str, model: &Stated<'m>) -> Vec<&'m str> {
-        let judged: HashSet<&str> =
-            model.dialect.refused.iter().flat_map(|other| &other.keys).map(String::as_str).collect();
         let own = model.keys.iter().map(|path| model.dialect.roots.own(path));
-        own.filter(|key| self.is_open_to(pattern, key) && !judged.contains(key)).collect()
+        let fitting = own.filter(|key| self.is_open_to(pattern, key));
+        fitting.filter(|key| !model.dialect.refused.iter().any(|other| other.names(key))).collect()
     }
 
     fn holds(&self, scope: &dyn Scope) -> Result<bool> {

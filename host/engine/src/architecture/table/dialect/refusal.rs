@@ -129,6 +129,11 @@ impl Refusal {
         self.when.as_ref().map(|when| (when, places.collect()))
     }
 
+    /// Whether it is about a key by its very name.
+    pub(in crate::architecture) fn names(&self, key: &str) -> bool {
+        self.keys.iter().any(|own| own == key)
+    }
+
     /// Whether a pattern with an open end stands for a key.
     pub(in crate::architecture) fn is_open_to(&self, pattern: &str, key: &str) -> bool {
         let is_left_out = self.except.iter().any(|except| match except.strip_prefix('*') {

@@ -285,13 +285,14 @@ pub fn try_on(table: &Table, model: &Model, dialect: &str) -> Result<Vec<Tried>>
     let tensors: Vec<Tensor> = model.tensors.iter().map(|tensor| table.own_tensor(dialect, tensor)).collect();
     let dimensions = dimensions(table, dialect, &tensors);
     let config = covered_config(table, dialect, model, &tensors, &dimensions)?;
+    let scope = ConfigScope::new(table, &config, &dimensions);
     let others = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
     let mut tried = Vec::new();
     for to in others.filter(|to| *to != dialect) {
         let there = translated(table, &config, &tensors, dialect, to)?;
         if let Some(dialect) = table.dialect(to) {
-            let keys = config.write(table, dialect, &dimensions)?;
-            lost(table, &config, &Written { dialect, keys: &keys, computed: &there.computed }, &dimensions)?;
+            let keys = scope.write(dialect)?;
+            lost(&scope, &Written { dialect, keys: &keys, computed: &there.computed })?;
         }
         let back = translated(table, &config, &there.tensors, to, dialect)?;
         compare(&tensors, &there, &back, dialect, to)?;

@@ -173,7 +173,7 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     let dimensions = known.dimensions();
     let Some(theirs) = table.dialect(to) else { return Ok(forward) };
     // Not every key can be read back: both configurations are compared as that dialect's keys state them.
-    let keys = known.config.write(table, theirs, &dimensions)?;
+    let keys = ConfigScope::new(table, &known.config, &dimensions).write(theirs)?;
     let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &dimensions)?;
     let (own, _) = Config::read(table, theirs, &|path| value_of(&keys, path), &dimensions)?;
     forward.differing = differences(&own, &told);

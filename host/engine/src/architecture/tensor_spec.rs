@@ -49,16 +49,16 @@ pub fn tensor_specs(engine: &Engine, model: &Model, arch: Option<&str>) -> Resul
     let mut specs = Vec::with_capacity(model.tensors.len());
     for tensor in &model.tensors {
         let own = table.own_name(dialect, &tensor.name);
-        specs.push(spec(table, dialect, &scope, own.as_deref().unwrap_or(&tensor.name))?);
+        specs.push(spec(dialect, &scope, own.as_deref().unwrap_or(&tensor.name))?);
     }
     Ok(TensorSpecs(specs))
 }
 
-fn spec(table: &Table, dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Result<TensorSpec> {
-    let Some(Match { rule, side, at, numbers }) = find(table, dialect, scope, name)? else {
+fn spec(dialect: &str, scope: &ConfigScope<'_>, name: &str) -> Result<TensorSpec> {
+    let Some(Match { rule, side, at, numbers }) = find(dialect, scope, name)? else {
         return Ok(TensorSpec::default());
     };
-    let names = names(table, rule, at, &numbers);
+    let names = names(scope.table, rule, at, &numbers);
     let expected = rule.expected.as_ref().map(|expected| expected.moved(side.map_or(0.0, |s| added(s, at))));
     let mut shape = Vec::new();
     if is_canonical_shape(side) {
@@ -100,14 +100,9 @@ struct Match<'t> {
 }
 
 /// The rule for a name: an open one, otherwise the first whose condition holds.
-fn find<'t>(
-    table: &'t Table,
-    dialect: &str,
-    scope: &ConfigScope<'_>,
-    name: &str,
-) -> Result<Option<Match<'t>>> {
+fn find<'t>(dialect: &str, scope: &ConfigScope<'t>, name: &str) -> Result<Option<Match<'t>>> {
     let mut first = None;
-    for rule in &table.rules {
+    for rule in &scope.table.rules {
         let (patterns, side) = images(rule, dialect);
         for (at, pattern) in patterns.iter().enumerate() {
             let Some(numbers) = pattern.places_in(name) else { continue };

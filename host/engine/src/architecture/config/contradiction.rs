@@ -65,8 +65,8 @@ fn is_inside(dialect: &Dialect, path: &str, object: &str) -> bool {
 fn differing(table: &Table, model: &Stated<'_>, one: &str, other: &str) -> Result<Vec<String>> {
     let by_one = config_without(table, model, other)?;
     let by_other = config_without(table, model, one)?;
-    let of_one = ConfigScope::new(table, &by_one, model.scope.dimensions);
-    let of_other = ConfigScope::new(table, &by_other, model.scope.dimensions);
+    let of_one = model.scope.over(&by_one);
+    let of_other = model.scope.over(&by_other);
     let mut found = Vec::new();
     for entry in &table.config {
         if !by_one.values().iter().chain(by_other.values()).any(|(name, _)| *name == entry.name) {

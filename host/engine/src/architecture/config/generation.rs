@@ -1,9 +1,9 @@
 //! Tensors of a dialect that are computed from the configuration.
 
-use crate::architecture::config::{Config, ConfigScope, Dimensions, ItScope};
+use crate::architecture::config::{ConfigScope, ItScope};
 use crate::architecture::language::expression::{Expression, Scalar, Scope};
 use crate::architecture::language::pattern::Pattern;
-use crate::architecture::table::{Generator, Table};
+use crate::architecture::table::Generator;
 use apr_sdk::{DType, Error, Result, half};
 
 /// A computed tensor: dtype, shape and little-endian bytes.
@@ -236,11 +236,8 @@ fn usual_bounds(point: Option<(f64, f64)>) -> Vec<Bounds> {
 pub fn recover(
     generator: &Generator,
     parts: &[Part],
-    table: &Table,
-    config: &Config,
-    dimensions: Dimensions<'_>,
+    scope: &ConfigScope<'_>,
 ) -> Result<Option<Vec<(String, Scalar)>>> {
-    let scope = ConfigScope::new(table, config, dimensions);
     let floats = parts.iter().flat_map(|part| bits(&part.bytes)).map(f32::from_bits);
     if let Generator::Values { sets, .. } = generator {
         // The shortest decimal for this float: what people wrote.
@@ -248,18 +245,18 @@ pub fn recover(
         let it = Scalar::List(items.collect());
         let mut stated = Vec::new();
         for (name, from) in sets {
-            let inner = ConfigScope::new(table, config, dimensions);
-            let value = from.value(&ItScope { it: it.clone(), inner })?;
+            let value = from.value(&ItScope { it: it.clone(), inner: scope.over(scope.config) })?;
             stated.extend(value.map(|value| (name.clone(), value)));
         }
-        return Ok(gives(generator, parts, &stated, &scope)?.then_some(stated));
+        return Ok(gives(generator, parts, &stated, scope)?.then_some(stated));
     }
     let divisors: Vec<f32> = floats.collect();
     // The factor is the largest divisor. Files do not state the other three; those of Llama 3 are tried first, then those that
     // lie on the line between two divisors, and are right if they give the same tensor.
     let factor = divisors.iter().copied().fold(0.0, f32::max);
     let usual = USUAL_CONTEXTS.map(|context| Bounds { low: 1.0, high: 4.0, context });
-    for Bounds { low, high, context } in usual.into_iter().chain(bounds(&divisors, factor, &scope)?) {
+    let bounds = bounds(&divisors, factor, &scope.over(scope.config))?;
+    for Bounds { low, high, context } in usual.into_iter().chain(bounds) {
         let stated = [
             ("rope_scaling_type", Scalar::Text("llama3".to_owned())),
             ("rope_scaling_factor", Scalar::Float(factor.into())),
@@ -268,7 +265,7 @@ pub fn recover(
             ("rope_scaling_original_max_position_embeddings", Scalar::Int(context)),
         ];
         let stated = Vec::from(stated.map(|(name, value)| (name.to_owned(), value)));
-        if gives(generator, parts, &stated, &scope)? {
+        if gives(generator, parts, &stated, scope)? {
             return Ok(Some(stated));
         }
     }
@@ -286,7 +283,7 @@ fn gives(
     for (name, value) in stated {
         config.set(name, value.clone());
     }
-    let scope = ConfigScope::new(scope.table, &config, scope.dimensions);
+    let scope = scope.over(&config);
     for part in parts {
         let generated = generate(generator, &scope.at(&part.numbers))?;
         if !generated.is_some_and(|(_, _, bytes)| near(&bytes, &part.bytes)) {

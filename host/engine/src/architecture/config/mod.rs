@@ -30,8 +30,10 @@ pub type Dimensions<'a> = &'a dyn Fn(&str, usize) -> Option<u64>;
 
 /// The configuration with its defaults, and the numbers at places (`layer`).
 pub struct ConfigScope<'a> {
-    table: &'a Table,
-    config: &'a Config,
+    /// The table that has the defaults.
+    pub table: &'a Table,
+    /// The values that are stated.
+    pub config: &'a Config,
     numbers: &'a [(String, u64)],
     dimensions: Dimensions<'a>,
     /// The names whose defaults are being evaluated, each for the one before.
@@ -63,6 +65,11 @@ impl<'a> ConfigScope<'a> {
             steps: Cell::new(0),
             items: Cell::new(0),
         }
+    }
+
+    /// The values of another configuration in its place.
+    pub fn over(&self, config: &'a Config) -> ConfigScope<'a> {
+        ConfigScope::new(self.table, config, self.dimensions)
     }
 
     /// This scope with numbers at places.

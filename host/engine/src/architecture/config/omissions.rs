@@ -3,7 +3,7 @@
 use crate::architecture::config::generation::{Part, follows_from, recover};
 use crate::architecture::config::keys::value_of;
 use crate::architecture::config::refusal::not_covered;
-use crate::architecture::config::{Config, ConfigScope, Dimensions};
+use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::language::expression::{Scalar, same};
 use crate::architecture::table::config_name::names_in;
 use crate::architecture::table::{ConfigName, Dialect, Table};
@@ -34,22 +34,18 @@ pub struct Lost {
 ///
 /// # Errors
 /// Unsupported if some of it changes what the model computes; any error from reading and evaluating.
-pub fn lost(
-    table: &Table,
-    config: &Config,
-    written: &Written<'_>,
-    dimensions: Dimensions<'_>,
-) -> Result<Lost> {
-    let whole = told(table, config, written, dimensions)?;
-    let untold = config.beyond(&ConfigScope::new(table, &whole, dimensions))?;
+pub fn lost(scope: &ConfigScope<'_>, written: &Written<'_>) -> Result<Lost> {
+    let config = scope.config;
+    let whole = told(scope, written)?;
+    let untold = config.beyond(&scope.over(&whole))?;
     // What only apr reads is carried, but other programs compute without it.
     let read = read_by_others(written);
-    let others = told(table, config, &Written { keys: &read, ..*written }, dimensions)?;
+    let others = told(scope, &Written { keys: &read, ..*written })?;
     let mut lost = Lost::default();
     let mut changes = Vec::new();
-    for name in config.beyond(&ConfigScope::new(table, &others, dimensions))? {
+    for name in config.beyond(&scope.over(&others))? {
         let is_untold = untold.contains(&name);
-        let (Some(entry), Some(value)) = (table.entry(&name), config.get(&name)) else {
+        let (Some(entry), Some(value)) = (scope.table.entry(&name), config.get(&name)) else {
             lost.names.extend(is_untold.then_some(name));
             continue;
         };
@@ -58,12 +54,11 @@ pub fn lost(
         match (&entry.covers, &entry.effect) {
             (Some(covers), _) if covers.iter().any(|covered| same(covered, value)) => {}
             // What follows from others that are carried for apr is their effect.
-            (Some(_), _) if !is_untold && follows(table, config, entry, value, dimensions)? => {}
+            (Some(_), _) if !is_untold && follows(scope, entry, value)? => {}
             (Some(_), _) => changes
                 .push(format!("`{shown}` {value} (names and keys of the dialect `{whose}` cannot say it)")),
             (None, Some((effect, when))) => {
-                let scope = ConfigScope::new(table, config, dimensions);
-                if when.as_ref().map_or(Ok(true), |when| when.holds(&scope))? {
+                if when.as_ref().map_or(Ok(true), |when| when.holds(&scope.over(config)))? {
                     let how = if is_untold { "not carried" } else { "carried for apr alone" };
                     lost.effects.push(format!("{how}: `{shown}` {value} of the configuration: {effect}"));
                 } else {
@@ -73,7 +68,7 @@ pub fn lost(
             (None, None) => lost.names.extend(is_untold.then_some(name)),
         }
     }
-    not_covered(table, changes)?;
+    not_covered(scope.table, changes)?;
     Ok(lost)
 }
 
@@ -91,15 +86,9 @@ pub fn is_stated(
 }
 
 /// Whether a value is what the table's default makes of the other names.
-fn follows(
-    table: &Table,
-    config: &Config,
-    entry: &ConfigName,
-    value: &Scalar,
-    dimensions: Dimensions<'_>,
-) -> Result<bool> {
+fn follows(scope: &ConfigScope<'_>, entry: &ConfigName, value: &Scalar) -> Result<bool> {
     let Some(default) = &entry.default else { return Ok(false) };
-    let default = default.value(&ConfigScope::new(table, config, dimensions))?;
+    let default = default.value(&scope.over(scope.config))?;
     Ok(default.is_some_and(|default| same(&default, value)))
 }
 
@@ -107,35 +96,28 @@ fn follows(
 ///
 /// # Errors
 /// Unsupported, naming it; any error from reading, writing and evaluating.
-pub fn refuse_unused(
-    table: &Table,
-    config: &Config,
-    dialect: &Dialect,
-    used: &BTreeSet<String>,
-    dimensions: Dimensions<'_>,
-) -> Result<()> {
-    let open = table.config.iter().filter(|entry| {
+pub fn refuse_unused(scope: &ConfigScope<'_>, dialect: &Dialect, used: &BTreeSet<String>) -> Result<()> {
+    let config = scope.config;
+    let open = scope.table.config.iter().filter(|entry| {
         entry.covers.is_some() && !used.contains(&entry.name) && config.get(&entry.name).is_some()
     });
     let mut open = open.peekable();
     if open.peek().is_none() {
         return Ok(());
     }
-    let keys = config.write(table, dialect, dimensions)?;
+    let keys = scope.write(dialect)?;
     // A key that only apr reads says that the name is carried, not that the computation follows it.
     let keys = read_by_others(&Written { dialect, keys: &keys, computed: &[] });
-    let read_back = told(table, config, &Written { dialect, keys: &keys, computed: &[] }, dimensions)?;
-    let untold = config.beyond(&ConfigScope::new(table, &read_back, dimensions))?;
+    let read_back = told(scope, &Written { dialect, keys: &keys, computed: &[] })?;
+    let untold = config.beyond(&scope.over(&read_back))?;
     let mut changes = Vec::new();
     for entry in open.filter(|entry| untold.contains(&entry.name)) {
         let (Some(value), Some(covers)) = (config.get(&entry.name), &entry.covers) else { continue };
-        if !covers.iter().any(|covered| same(covered, value))
-            && !follows(table, config, entry, value, dimensions)?
-        {
+        if !covers.iter().any(|covered| same(covered, value)) && !follows(scope, entry, value)? {
             changes.push(format!("`{}` {value} (nothing says how it computes)", escape(&entry.name, 80)));
         }
     }
-    not_covered(table, changes)
+    not_covered(scope.table, changes)
 }
 
 /// The keys that other programs read too.
@@ -152,21 +134,16 @@ fn read_by_others(written: &Written<'_>) -> Vec<(String, Value)> {
 ///
 /// # Errors
 /// Any error from reading and evaluating.
-pub fn told(
-    table: &Table,
-    config: &Config,
-    written: &Written<'_>,
-    dimensions: Dimensions<'_>,
-) -> Result<Config> {
+pub fn told(scope: &ConfigScope<'_>, written: &Written<'_>) -> Result<Config> {
     let Written { dialect, keys, computed } = written;
-    let (mut told, _) = Config::read(table, dialect, &|path| value_of(keys, path), dimensions)?;
-    for side in table.rules.iter().filter_map(|rule| rule.side(&dialect.id)) {
+    let (mut told, _) = Config::read(scope.table, dialect, &|path| value_of(keys, path), scope.dimensions)?;
+    for side in scope.table.rules.iter().filter_map(|rule| rule.side(&dialect.id)) {
         let (Some(generator), Some(image)) = (&side.generated, side.images.first()) else { continue };
         let parts = Part::all(image, computed.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())));
         if parts.is_empty() {
             continue;
         }
-        if let Some(recovered) = recover(generator, &parts, table, config, dimensions)? {
+        if let Some(recovered) = recover(generator, &parts, scope)? {
             for (name, value) in recovered {
                 told.set(&name, value);
             }
@@ -175,7 +152,7 @@ pub fn told(
         // Names and values in the model's own words: even if the tensor cannot be traced back to them, it
         // conveys them.
         for name in follows_from(generator) {
-            if let Some(value) = config.get(name) {
+            if let Some(value) = scope.config.get(name) {
                 told.set(name, value.clone());
             }
         }

@@ -2,10 +2,9 @@
 
 use super::Decoder;
 use super::resolve::resolve;
+use crate::architecture::config::ConfigScope;
 use crate::architecture::config::omissions::{Written, told};
 use crate::architecture::config::refusal::not_covered;
-use crate::architecture::config::{Config, ConfigScope, Dimensions};
-use crate::architecture::table::Table;
 use apr_sdk::{Result, escape};
 
 /// Fails if whoever reads the output would compute something else, although the table says of no name that it changes what is
@@ -14,16 +13,16 @@ use apr_sdk::{Result, escape};
 /// # Errors
 /// Unsupported, naming what is not carried; any error from reading and evaluating.
 pub(in crate::architecture) fn refuse_differing(
-    table: &Table,
-    config: &Config,
+    scope: &ConfigScope<'_>,
     written: &Written<'_>,
-    dimensions: Dimensions<'_>,
     tensors: &[(String, Vec<u64>)],
 ) -> Result<()> {
+    let table = scope.table;
+    let config = scope.config;
     let section = table.decoder.as_ref().filter(|section| section.refused.is_none());
     let Some(section) = section.filter(|section| section.rows == written.dialect.id) else { return Ok(()) };
-    let mut read_back = told(table, config, written, dimensions)?;
-    let mut untold = config.beyond(&ConfigScope::new(table, &read_back, dimensions))?;
+    let mut read_back = told(scope, written)?;
+    let mut untold = config.beyond(&scope.over(&read_back))?;
     // What the table says of a name is heeded elsewhere.
     untold.retain(|name| {
         let entry = table.entry(name);

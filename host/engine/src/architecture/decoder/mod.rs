@@ -12,6 +12,7 @@ pub(in crate::architecture) use difference::refuse_differing;
 pub use roles::Roles;
 pub use rope::Rope;
 
+use crate::architecture::config::ConfigScope;
 use crate::architecture::config::omissions::refuse_unused;
 use crate::architecture::description::{Known, covered_config, needed};
 use crate::architecture::table::Table;
@@ -243,7 +244,8 @@ fn refuse_what_is_not_computed(known: &Known<'_>, section: &Section, model: &Mod
     let Some(rows) = known.table.dialect(&section.rows).filter(|rows| rows.id != known.dialect) else {
         return Ok(());
     };
-    refuse_unused(known.table, &known.config, rows, &section.names(), &known.dimensions(model))
+    let dimensions = known.dimensions(model);
+    refuse_unused(&ConfigScope::new(known.table, &known.config, &dimensions), rows, &section.names())
 }
 
 /// The dialect over which a model's table says how it computes: tensors must be in it, names and rows.

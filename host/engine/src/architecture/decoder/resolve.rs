@@ -52,7 +52,7 @@ pub(super) fn resolve(
         let at = scope.at(&numbers);
         let values = Values { section, scope: &at };
         let roles = Roles::of(table, &section.rows, Some(number), &scope, &has)?;
-        let layer = layer(&values, table, roles, factors).map_err(|e| {
+        let layer = layer(&values, roles, factors).map_err(|e| {
             let said = format!("layer {number}: {}", e.message());
             e.with_message(said)
         })?;
@@ -130,14 +130,14 @@ struct Factors {
     long: bool,
 }
 
-fn layer(values: &Values<'_>, table: &Table, roles: Roles, factors: Factors) -> Result<Layer> {
+fn layer(values: &Values<'_>, roles: Roles, factors: Factors) -> Result<Layer> {
     let experts = match values.number_or("experts", "count", 0.0)? {
         count if count > 0.0 => Some(experts(values)?),
         _ => None,
     };
     let activation = values.word("feed_forward", "activation")?;
     Ok(Layer {
-        attention: attention(values, table, factors)?,
+        attention: attention(values, factors)?,
         feed_forward: FeedForward {
             // A layer of experts need not have a width besides theirs.
             width: match &experts {
@@ -164,7 +164,7 @@ fn layer(values: &Values<'_>, table: &Table, roles: Roles, factors: Factors) -> 
     })
 }
 
-fn attention(values: &Values<'_>, table: &Table, factors: Factors) -> Result<Attention> {
+fn attention(values: &Values<'_>, factors: Factors) -> Result<Attention> {
     let heads = values.count("attention", "heads")?;
     let key_heads = values.count("attention", "key_heads")?;
     let key = values.count("attention", "key")?;
@@ -207,12 +207,12 @@ fn attention(values: &Values<'_>, table: &Table, factors: Factors) -> Result<Att
             _ => QkNorm::None,
         },
         norm_after_rotation: values.truth("qk_norm", "after_rotation")?,
-        rope: rope(values, table, key, factors)?,
+        rope: rope(values, key, factors)?,
     })
 }
 
-fn rope(values: &Values<'_>, table: &Table, key: u32, factors: Factors) -> Result<Option<Rope>> {
-    let style = match table.rope.as_str() {
+fn rope(values: &Values<'_>, key: u32, factors: Factors) -> Result<Option<Rope>> {
+    let style = match values.scope.table.rope.as_str() {
         "norm" => RopeStyle::INTERLEAVED,
         "neox" => RopeStyle::HALF,
         _ => return Ok(None),

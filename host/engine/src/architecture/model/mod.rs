@@ -230,12 +230,12 @@ impl Journey<'_> {
         if let Some(dialect) = self.table.dialect(self.to)
             && self.target.manifest.carries.has_metadata()
         {
-            let keys = config.write(self.table, dialect, &dimensions)?;
+            let keys = scope.write(dialect)?;
             if !came_from_target {
                 let written = Written { dialect, keys: &keys, computed: &computed };
-                let Lost { mut names, effects } = lost(self.table, &config, &written, &dimensions)?;
+                let Lost { mut names, effects } = lost(&scope, &written)?;
                 names.retain(|name| !of_class.contains(name));
-                refuse_differing(self.table, &config, &written, &dimensions, &shapes)?;
+                refuse_differing(&scope, &written, &shapes)?;
                 translation.warnings.extend(effects);
                 translation.warnings.extend(warning::effects(dialect, &scope)?);
                 if !names.is_empty() && !self.carries_foreign(wishes.foreign) {

@@ -2,7 +2,7 @@
 
 use super::Journey;
 use crate::architecture::config::generation::{Part, as_f32, recover};
-use crate::architecture::config::{Config, Dimensions};
+use crate::architecture::config::{Config, ConfigScope, Dimensions};
 use apr_sdk::{Bytes, Error, Payload, Result, Tensor};
 
 impl Journey<'_> {
@@ -28,7 +28,7 @@ impl Journey<'_> {
             let is_readable = values.len() == named.len();
             let parts = Part::all(image, values.into_iter());
             let stated = match is_readable {
-                true => recover(generator, &parts, self.table, config, dimensions)?,
+                true => recover(generator, &parts, &ConfigScope::new(self.table, config, dimensions))?,
                 false => None,
             };
             let Some(stated) = stated else {

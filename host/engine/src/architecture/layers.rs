@@ -41,9 +41,9 @@ pub fn prune_layers(
     layers: &BTreeSet<u64>,
 ) -> Result<PrunedLayers> {
     let Some(known) = needed(engine, model, arch)? else {
-        let message = "no table knows the model's architecture, which says what tensors a layer has";
+        let message = "no architecture table covers this model, so the tensors of each layer are unknown";
         return Err(
-            Error::unsupported(message).hint("name the architecture with --arch ID (`apr arch list`)")
+            Error::unsupported(message).hint("specify the architecture with --arch ID (see `apr arch list`)")
         );
     };
     let table = known.table;
@@ -51,19 +51,20 @@ pub fn prune_layers(
     let count = match known.config.get(name) {
         Some(Scalar::Int(count)) => u64::try_from(*count).unwrap_or(0),
         _ => {
-            let message = format!("the model does not state `{name}`, the number of its layers");
-            return Err(Error::unsupported(message).hint("state it with --set"));
+            let message = format!("the model does not state `{name}`, the number of layers");
+            return Err(Error::unsupported(message).hint("set it with --set"));
         }
     };
     if let Some(layer) = layers.iter().find(|layer| **layer >= count) {
-        let message = format!("--prune-layers: there is no layer {layer}");
+        let message = format!("--prune-layers: layer {layer} does not exist");
         let hint =
             format!("give numbers below {count}: the model has {}, counted from 0", n_of_layers(count));
         return Err(Error::invalid_argument(message).hint(hint));
     }
     if layers.len() as u64 == count {
-        let message = format!("--prune-layers: no layer is left of {}", n_of_layers(count));
-        return Err(Error::invalid_argument(message).hint("leave at least one layer"));
+        let message =
+            format!("--prune-layers: no layers would be left: the model has only {}", n_of_layers(count));
+        return Err(Error::invalid_argument(message).hint("keep at least one layer"));
     }
     let names = model.tensors.iter().map(|tensor| {
         after(table, &known.dialect, layers, &tensor.name).map_err(|error| error.tensor(&tensor.name))
@@ -79,12 +80,12 @@ fn n_of_layers(count: u64) -> String {
 /// The configuration's name for the number of layers.
 fn count_of_layers(table: &Table) -> Result<&str> {
     let unsupported = |what: &str| {
-        let message = format!("layers of architecture `{}` cannot be left out: {what}", table.id);
+        let message = format!("layers of architecture `{}` cannot be pruned: {what}", table.id);
         Err(Error::unsupported(message)
-            .hint("choose the tensors with --drop and --rename, and the keys with --set"))
+            .hint("select tensors with --drop and --rename, and edit the keys with --set"))
     };
     if table.places.iter().any(|(place, _)| place != LAYER && place.ends_with(LAYER)) {
-        return unsupported("it has several stacks of them");
+        return unsupported("it has more than one stack of layers");
     }
     let asks =
         |rule: &Rule| rule.when.as_ref().is_some_and(|when| when.names().iter().any(|name| name == LAYER));
@@ -92,13 +93,17 @@ fn count_of_layers(table: &Table) -> Result<&str> {
     let computed = table.dialects.iter().flat_map(|dialect| &dialect.keys).flat_map(|key| &key.sets);
     let is_computed = |name: &str| computed.clone().any(|(set, from)| set == name && from.is_some());
     if take_turns || table.rules.iter().any(asks) {
-        return unsupported("what a layer is depends on its number");
+        return unsupported("the kind of a layer depends on its number");
     }
     match table.places.iter().find(|(place, _)| place == LAYER).and_then(|(_, count)| count.name()) {
-        Some(name) if is_computed(name) => unsupported("its files do not state their number as it is"),
-        Some(name) if follows(table, name) => unsupported("what its files state follows from their number"),
+        Some(name) if is_computed(name) => {
+            unsupported("its files do not state the number of layers directly")
+        }
+        Some(name) if follows(table, name) => {
+            unsupported("other values in its files depend on the number of layers")
+        }
         Some(name) => Ok(name),
-        None => unsupported("its table does not say how many there are"),
+        None => unsupported("its table does not define the number of layers"),
     }
 }
 
@@ -128,9 +133,9 @@ fn after(table: &Table, dialect: &str, layers: &BTreeSet<u64>, name: &str) -> Re
     let found = images.chain(drops).find_map(|pattern| Some((pattern, pattern.numbers(&own)?)));
     let Some((pattern, numbers)) = found else {
         let message =
-            format!("architecture `{}` has no tensor of this name: it may be of any layer", table.id);
+            format!("architecture `{}` has no tensor with this name, so its layer is unknown", table.id);
         return Err(Error::unsupported(message)
-            .hint("leave it out with --drop, or name another architecture with --arch"));
+            .hint("exclude it with --drop, or specify another architecture with --arch"));
     };
     let Some(place) = pattern.places().iter().position(|place| place == LAYER) else {
         return Ok(Some(name.to_owned()));
@@ -179,7 +184,7 @@ fn renumbered(
         .map(|at| format!("{}{moved}{}", &name[..at], &name[at + layer.len()..]));
     let mut fitting =
         candidates.filter(|other| table.own_name(dialect, other).as_deref().unwrap_or(other) == wanted);
-    fitting.next().ok_or_else(|| Error::unsupported("its name does not say which layer it is of"))
+    fitting.next().ok_or_else(|| Error::unsupported("its layer cannot be determined from its name"))
 }
 
 /// The keys that count or list layers, wherever the model states them, with what they say then.
@@ -224,7 +229,7 @@ fn keys(
             let items = value.items().into_iter().enumerate().filter(|(layer, _)| is_left(*layer));
             let items = items.map(|(_, item)| from_value(&item)).collect::<Option<Vec<Scalar>>>();
             let items = items.ok_or_else(|| {
-                Error::unsupported(format!("`{}` lists what apr cannot list anew", escape(key, 120)))
+                Error::unsupported(format!("`{}` is a list whose items apr cannot rewrite", escape(key, 120)))
             })?;
             keys.push((format!("{format}.{key}"), to_json(&Scalar::List(items))?.to_string()));
         }

@@ -35,8 +35,9 @@ pub(in crate::architecture) fn refuse_contradictions(table: &Table, model: &Stat
     if found.is_empty() {
         return Ok(());
     }
-    let message = format!("the configuration contradicts itself: {}", found.join("; "));
-    Err(Error::malformed(message).hint("leave the right one in it: programs differ in which they take"))
+    let message = format!("the configuration is contradictory: {}", found.join("; "));
+    Err(Error::malformed(message)
+        .hint("keep only the correct value: programs disagree on which one takes precedence"))
 }
 
 /// Two keys of one name whose values differ, in words.
@@ -88,7 +89,9 @@ fn differing(table: &Table, model: &Stated<'_>, one: &str, other: &str) -> Resul
         if !is_same {
             let shown = |value: Option<Scalar>| value.map_or("not stated".to_owned(), |it| it.to_string());
             let (name, value, differs) = (escape(&entry.name, 80), shown(value), shown(differs));
-            found.push(format!("`{name}` is {value} by `{one}`, and {differs} by `{other}`"));
+            found.push(format!(
+                "`{name}` is {value} according to `{one}`, but {differs} according to `{other}`"
+            ));
         }
     }
     Ok(found)

@@ -57,12 +57,13 @@ pub fn lost(
             (Some(covers), _) if covers.iter().any(|one| same(one, value)) => {}
             // What follows from others that are carried for apr is their effect.
             (Some(_), _) if !is_untold && follows(table, config, entry, value, dimensions)? => {}
-            (Some(_), _) => changes
-                .push(format!("`{shown}` {value} (names and keys of the dialect `{whose}` cannot say it)")),
+            (Some(_), _) => {
+                changes.push(format!("`{shown}` {value} (the dialect `{whose}` cannot represent it)"))
+            }
             (None, Some((effect, when))) => {
                 let scope = ConfigScope::new(table, config, dimensions);
                 if when.as_ref().map_or(Ok(true), |when| when.holds(&scope))? {
-                    let how = if is_untold { "not carried" } else { "carried for apr alone" };
+                    let how = if is_untold { "not carried over" } else { "carried over for apr only" };
                     lost.effects.push(format!("{how}: `{shown}` {value} of the configuration: {effect}"));
                 } else {
                     lost.names.extend(is_untold.then_some(name));
@@ -128,7 +129,10 @@ pub fn refuse_unused(
     for entry in open.filter(|entry| untold.contains(&entry.name)) {
         let (Some(value), Some(covers)) = (config.get(&entry.name), &entry.covers) else { continue };
         if !covers.iter().any(|one| same(one, value)) && !follows(table, config, entry, value, dimensions)? {
-            changes.push(format!("`{}` {value} (nothing says how it computes)", escape(&entry.name, 80)));
+            changes.push(format!(
+                "`{}` {value} (its effect on the computation is not defined)",
+                escape(&entry.name, 80)
+            ));
         }
     }
     not_covered(table, changes)

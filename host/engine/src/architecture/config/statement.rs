@@ -42,6 +42,6 @@ impl Stated<'_> {
         let of_class = || self.dialect.roots.of_class_at_root(&key.key, self.lookup).cloned();
         let value = (self.lookup)(&key.key).or_else(of_class).filter(|_| is_own && key.when.is_none())?;
         let value = from_value(&value).filter(|value| !same(value, own))?;
-        Some(format!("`{}` {value} (the table knows {own} alone)", escape(&key.key, 80)))
+        Some(format!("`{}` {value} (the table supports only {own})", escape(&key.key, 80)))
     }
 }

@@ -54,7 +54,7 @@ pub(in crate::architecture) fn refuse_differing(
     let whose = &written.dialect.id;
     let said = |name: String| {
         let value = config.get(&name).map(|value| format!(" {value}")).unwrap_or_default();
-        format!("`{}`{value} (names and keys of the dialect `{whose}` cannot say it)", escape(&name, 80))
+        format!("`{}`{value} (the dialect `{whose}` cannot represent it)", escape(&name, 80))
     };
     not_covered(table, named.into_iter().map(said).collect())
 }

@@ -20,7 +20,7 @@ impl Copies {
     fn read(toml: &Toml) -> Result<Copies> {
         let wrong = || {
             Error::invalid_argument(
-                "`copies` needs `of` and `as`, each the start of a name with one place, and an `offset`",
+                "`copies` requires `of` and `as`, each a name prefix with one placeholder, and an `offset`",
             )
         };
         if toml.keys().any(|key| !["of", "as", "offset"].contains(&key.as_str())) {
@@ -38,7 +38,7 @@ impl Copies {
         let copies = Copies { of: start("of")?, to: start("as")?, offset };
         if copies.of.1 == copies.to.1 {
             return Err(Error::invalid_argument(format!(
-                "`copies` needs another place than `{}`",
+                "`copies` requires a placeholder other than `{}`",
                 escape(&copies.of.1, 80)
             )));
         }
@@ -116,7 +116,7 @@ impl Copies {
         let mut toml = match side {
             Item::String(name) => Toml::from_iter([("name".to_owned(), Item::String(name.clone()))]),
             Item::Table(toml) => toml.clone(),
-            other => return Err(bad("a dialect's side", other)),
+            other => return Err(bad("a dialect entry", other)),
         };
         let mut has = false;
         for key in ["name", "names"] {

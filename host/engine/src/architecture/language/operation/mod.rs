@@ -64,20 +64,19 @@ impl Operation {
             }
             None => (text, Vec::new()),
         };
-        let axis =
-            |text: &str| text.trim().parse::<usize>().map_err(|_| wrong("needs the number of an axis"));
+        let axis = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong("requires an axis number"));
         let parse = |text: &&str| Expression::parse(text);
         Ok(match (name, &arguments[..]) {
             ("permute_rope", [heads]) => Operation::PermuteRope(Expression::parse(heads)?),
             ("transpose", []) => Operation::Transpose,
-            ("add", [c]) => Operation::Add(c.trim().parse().map_err(|_| wrong("needs a number"))?),
+            ("add", [c]) => Operation::Add(c.trim().parse().map_err(|_| wrong("requires a number"))?),
             ("split", [at, sizes @ ..]) if sizes.len() > 1 => {
                 Operation::Split(axis(at)?, sizes.iter().map(parse).collect::<Result<_>>()?)
             }
             ("permute", axes @ [_, ..]) => {
                 let axes: Vec<usize> = axes.iter().map(|at| axis(at)).collect::<Result<_>>()?;
                 if (0..axes.len()).any(|at| !axes.contains(&at)) {
-                    return Err(wrong("needs every axis once"));
+                    return Err(wrong("requires each axis exactly once"));
                 }
                 Operation::Permute(axes)
             }
@@ -97,7 +96,7 @@ impl Operation {
             }
             ("pad_rows", [to]) => Operation::PadRows(Expression::parse(to)?),
             ("as", shape @ [_, ..]) => Operation::As(shape.iter().map(parse).collect::<Result<_>>()?),
-            _ => return Err(wrong("is unknown, or has other arguments")),
+            _ => return Err(wrong("is unknown, or its arguments are wrong")),
         })
     }
 
@@ -121,7 +120,9 @@ impl Operation {
 
     fn parts(toml: &Toml) -> Result<Operation> {
         let wrong = || {
-            Error::invalid_argument("work on parts needs `parts` (an axis), and as many `sizes` as `each`")
+            Error::invalid_argument(
+                "operations on parts require `parts` (an axis) and one of `sizes` for each entry of `each`",
+            )
         };
         if toml.keys().any(|key| !["parts", "join", "sizes", "each"].contains(&key.as_str())) {
             return Err(wrong());

@@ -150,5 +150,5 @@ pub struct ConvertedFile {
 
 /// Cannot happen: every conversion that starts also ends.
 pub(crate) fn no_end() -> Error {
-    Error::plugin("a conversion has no end")
+    Error::plugin("a conversion was not finished")
 }

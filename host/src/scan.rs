@@ -142,7 +142,7 @@ fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
         let entry = entry.map_err(|e| path_error(&e, "list", folder))?;
         let Ok(name) = entry.file_name().into_string() else {
             let shown = escape(&entry.file_name().to_string_lossy(), 120);
-            return Err(Error::unsupported(format!("the name `{shown}` is not UTF-8")));
+            return Err(Error::unsupported(format!("the name `{shown}` is not valid UTF-8")));
         };
         let name = format!("{prefix}{name}");
         if entry.file_type().map_err(|e| path_error(&e, "list", folder))?.is_dir() {

@@ -18,12 +18,17 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "MI" | "MIB" => 1 << 20,
         "GI" | "GIB" => 1 << 30,
         "TI" | "TIB" => 1 << 40,
-        _ => return Err(format!("`{text}` is not a size such as 5G (5 000 000 000 bytes) or 5GiB")),
+        _ => {
+            return Err(format!(
+                "invalid size `{text}`: expected a number with a unit, such as 5G (5 000 000 000 bytes) or \
+                 5GiB"
+            ));
+        }
     };
     let number: u64 =
-        number.parse().map_err(|_| format!("`{text}` is not a size: it must start with a whole number"))?;
+        number.parse().map_err(|_| format!("invalid size `{text}`: it must start with an integer"))?;
     match number.checked_mul(factor) {
-        Some(0) | None => Err(format!("`{text}` is not between 1 byte and 18 exabytes")),
+        Some(0) | None => Err(format!("the size `{text}` is not between 1 byte and 18 exabytes")),
         Some(bytes) => Ok(bytes),
     }
 }

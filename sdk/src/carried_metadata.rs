@@ -14,8 +14,7 @@ use serde_json::{Map, Value as Json};
 pub const KEY: &str = "apr.foreign";
 
 /// The note for a file whose value under that key is something else.
-pub const UNREAD: &str =
-    "the metadata key `apr.foreign` is kept as it is: it does not hold what apr writes there";
+pub const UNREAD: &str = "the metadata key `apr.foreign` is kept as is: it was not written by apr";
 
 /// An optional member of the object, which only some formats use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +148,7 @@ impl Carried {
 }
 
 fn wrong() -> Error {
-    Error::malformed("it is not what apr writes there")
+    Error::malformed("it was not written by apr")
 }
 
 /// Serializes records into a JSON object keyed by format. Their bytes must be in memory.

@@ -98,7 +98,7 @@ impl Refusal {
     pub fn error(self, format: &str) -> Error {
         let error = match self.obstacle {
             Obstacle::Size(error) => error,
-            Obstacle::SameName => Error::malformed("two tensors of the model have this name"),
+            Obstacle::SameName => Error::malformed("two tensors in the model have this name"),
             obstacle => Error::unsupported(format!("{format} {obstacle}")),
         };
         match self.tensor {
@@ -112,18 +112,18 @@ impl fmt::Display for Obstacle {
     /// Writes the obstacle without the format's name: `cannot hold F64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Obstacle::Count(1) => f.write_str("holds exactly one tensor, the model has 1 tensor"),
-            Obstacle::Count(have) => write!(f, "holds exactly one tensor, the model has {have} tensors"),
+            Obstacle::Count(1) => f.write_str("holds exactly one tensor, but the model has 1 tensor"),
+            Obstacle::Count(have) => write!(f, "holds exactly one tensor, but the model has {have} tensors"),
             Obstacle::DType(dtype) => write!(f, "cannot hold {dtype}"),
             Obstacle::Dims { have, limit } => write!(f, "holds at most {limit} dimensions, this has {have}"),
             Obstacle::NameBytes { have, limit } => {
                 write!(f, "holds names of at most {limit} bytes, this has {have}")
             }
             Obstacle::NameControls => f.write_str("cannot hold control characters in a name"),
-            Obstacle::ZeroSize(shape) => write!(f, "cannot hold a dimension of 0, this is {shape:?}"),
+            Obstacle::ZeroSize(shape) => write!(f, "cannot hold a dimension of size 0, as in {shape:?}"),
             Obstacle::Scalar => f.write_str("cannot hold a tensor without dimensions"),
             Obstacle::Size(error) => write!(f, "cannot hold this: {}", error.message()),
-            Obstacle::SameName => f.write_str("cannot hold two tensors of one name"),
+            Obstacle::SameName => f.write_str("cannot hold two tensors with the same name"),
         }
     }
 }
@@ -246,9 +246,9 @@ mod tests {
         let carries = Carries { one_tensor: true, ..Carries::default() };
         let two = [tensor("a", DType::F32, &[2]), tensor("b", DType::F32, &[2])];
         let (kind, message, tensor) = refused(&two, &carries);
-        assert_eq!(message, "Toy holds exactly one tensor, the model has 2 tensors");
+        assert_eq!(message, "Toy holds exactly one tensor, but the model has 2 tensors");
         assert_eq!((kind, tensor), (ErrorKind::Unsupported, None));
-        assert_eq!(refused(&[], &carries).1, "Toy holds exactly one tensor, the model has 0 tensors");
+        assert_eq!(refused(&[], &carries).1, "Toy holds exactly one tensor, but the model has 0 tensors");
         CheckedModel::new(model(&two[..1]), &carries).unwrap();
     }
 
@@ -257,14 +257,17 @@ mod tests {
         let tensors = ["a", "b", "c", "b"].map(|name| tensor(name, DType::F32, &[2]));
         let (kind, message, tensor) = refused(&tensors, &Carries::default());
         assert_eq!((kind, tensor.as_deref()), (ErrorKind::Malformed, Some("b")));
-        assert_eq!(message, "two tensors of the model have this name");
+        assert_eq!(message, "two tensors in the model have this name");
     }
 
     #[test]
     fn rejects_sizes_that_overflow_or_are_no_whole_blocks() {
         for (odd, want) in [
             (tensor("big", DType::F32, &[1 << 40, 1 << 40]), "more than"),
-            (tensor("odd", DType::Q8_0, &[2, 33]), "rows of 33 elements are not whole Q8_0 blocks of 32"),
+            (
+                tensor("odd", DType::Q8_0, &[2, 33]),
+                "rows of 33 elements are not a multiple of the Q8_0 block size 32",
+            ),
             (tensor("no", DType(1 << 30), &[2]), "dtype number 1073741824 is not in this version's table"),
         ] {
             let name = odd.name.clone();
@@ -290,7 +293,7 @@ mod tests {
             (tensor("a", DType::F32, &[1, 1, 2]), "Toy holds at most 2 dimensions, this has 3"),
             (tensor("abcdef", DType::F32, &[2]), "Toy holds names of at most 5 bytes, this has 6"),
             (tensor("a\nb", DType::F32, &[2]), "Toy cannot hold control characters in a name"),
-            (tensor("a", DType::F32, &[2, 0]), "Toy cannot hold a dimension of 0, this is [2, 0]"),
+            (tensor("a", DType::F32, &[2, 0]), "Toy cannot hold a dimension of size 0, as in [2, 0]"),
             (tensor("a", DType::F32, &[]), "Toy cannot hold a tensor without dimensions"),
         ] {
             assert_eq!(refused_one(odd, &carries), want);

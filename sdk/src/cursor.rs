@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         limits: &'a Limits,
     ) -> Result<Cursor<'a>> {
         if start > end {
-            let message = format!("the data there begins past the end at {end}");
+            let message = format!("the data starts past the end at {end}");
             return Err(Error::malformed(message).at(start).in_file(source.name(file)));
         }
         Ok(Cursor {
@@ -136,7 +136,7 @@ impl<'a> Cursor<'a> {
         self.need(len)?;
         self.limits.budget.charge(len).map_err(|e| self.place(e, start))?;
         let size = usize::try_from(len)
-            .map_err(|_| self.error_at(start, format!("{len} bytes do not fit memory")))?;
+            .map_err(|_| self.error_at(start, format!("{len} bytes do not fit in memory")))?;
         let mut out = vec![0; size];
         if len > Cursor::BUFFER {
             self.source.read_at(self.file, start, &mut out).map_err(|e| self.place(e, start))?;
@@ -157,7 +157,7 @@ impl<'a> Cursor<'a> {
         let bytes = self.bytes(len)?;
         String::from_utf8(bytes).map_err(|e| {
             let bad = e.utf8_error().valid_up_to() as u64;
-            self.error_at(start + bad, format!("the {what} is not UTF-8"))
+            self.error_at(start + bad, format!("the {what} is not valid UTF-8"))
         })
     }
 
@@ -197,8 +197,8 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         Err(self
-            .error_at(self.position, format!("{len} bytes are wanted, {} are left", self.left()))
-            .hint("get the file again: it is cut off or damaged"))
+            .error_at(self.position, format!("expected {len} bytes, only {} are left", self.left()))
+            .hint("get the file again: it is truncated or corrupt"))
     }
 
     /// Between one and `want` buffered bytes at the current position.

@@ -236,7 +236,7 @@ impl Derived {
     pub fn from_json(text: &[u8]) -> Result<Derived> {
         let json = serde_json::from_slice::<Json>(text).ok();
         let derived = json.as_ref().and_then(Derived::of);
-        derived.ok_or_else(|| Error::plugin("a description of derived weights is none"))
+        derived.ok_or_else(|| Error::plugin("a description of derived weights is invalid"))
     }
 
     fn of(json: &Json) -> Option<Derived> {

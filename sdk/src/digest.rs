@@ -90,7 +90,7 @@ impl Sum {
 
     #[cold]
     fn not_computed(self) -> Error {
-        Error::unsupported(format!("this version does not compute {self}"))
+        Error::unsupported(format!("this version cannot compute {self}"))
     }
 }
 

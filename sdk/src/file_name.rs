@@ -10,9 +10,9 @@ use crate::{Error, Result, escape, has_controls};
 pub fn check_file_name(what: &str, name: &str) -> Result<()> {
     let leaves = name.starts_with('/') || name.contains('\\');
     let fault = if leaves || name.split('/').any(|piece| matches!(piece, "" | "." | "..")) {
-        "leaves the model's folder"
+        "points outside the model's folder"
     } else if has_controls(name) {
-        "has control characters"
+        "contains control characters"
     } else {
         return Ok(());
     };

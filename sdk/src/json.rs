@@ -135,7 +135,7 @@ pub fn bytes_from_json(json: &Json) -> Result<Vec<u8>> {
             let text = field(other, "b64")?.as_str().ok_or_else(|| wrong("b64"))?;
             BASE64_STANDARD
                 .decode(text)
-                .map_err(|e| Error::malformed(format!("base64 text in metadata: {e}")))
+                .map_err(|e| Error::malformed(format!("invalid base64 in metadata: {e}")))
         }
     }
 }
@@ -146,7 +146,7 @@ fn text(json: &Json) -> Result<&str> {
 }
 
 fn wrong(key: &str) -> Error {
-    Error::malformed(format!("`{key}` in the carried metadata is not of the expected type"))
+    Error::malformed(format!("`{key}` in the carried metadata has the wrong type"))
 }
 
 fn field<'a>(json: &'a Json, key: &str) -> Result<&'a Json> {
@@ -186,7 +186,7 @@ fn array_to_json(bytes: &[u8], map: &mut Map<String, Json>) -> Result<usize> {
 
 fn array_from_json(json: &Json, out: &mut Vec<u8>, depth: u32) -> Result<()> {
     if depth > Limits::default().nesting {
-        return Err(Error::limit("metadata arrays are nested too deep"));
+        return Err(Error::limit("metadata arrays are nested too deeply"));
     }
     let kind = json_type(json, "of")?;
     let items = field(json, "v")?.as_array().ok_or_else(|| wrong("v"))?;

@@ -45,19 +45,19 @@ impl Limits {
     /// `left` bytes.
     pub fn count(&self, what: &str, count: u64, cap: u64, min_item: u64, left: u64) -> Result<usize> {
         if count > cap {
-            return Err(Error::limit(format!("{what} {count} is above the limit of {cap}")));
+            return Err(Error::limit(format!("{what} {count} exceeds the limit of {cap}")));
         }
         match count.checked_mul(min_item) {
             Some(need) if need <= left => {}
             _ => {
                 return Err(Error::malformed(format!(
-                    "{what} {count} needs at least {} bytes, {left} are left",
+                    "{what} {count} requires at least {} bytes, but only {left} are left",
                     u128::from(count) * u128::from(min_item)
                 )));
             }
         }
         usize::try_from(count)
-            .map_err(|_| Error::limit(format!("{what} {count} does not fit this machine's memory")))
+            .map_err(|_| Error::limit(format!("{what} {count} does not fit in this machine's memory")))
     }
 }
 
@@ -96,7 +96,7 @@ impl Budget {
             .map(|_| ())
             .map_err(|left| {
                 Error::limit(format!(
-                    "opening needs {bytes} bytes of memory more, the budget has {left} left"
+                    "opening requires {bytes} more bytes of memory, but the budget has only {left} left"
                 ))
             })
     }

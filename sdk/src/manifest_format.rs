@@ -18,7 +18,7 @@ impl Manifest {
     pub fn parse(text: &str) -> Result<Manifest> {
         if text.len() > LONGEST {
             return Err(Error::plugin(format!(
-                "the manifest has {} bytes, the limit is {LONGEST}",
+                "the manifest has {} bytes, more than the limit of {LONGEST}",
                 text.len()
             )));
         }
@@ -42,7 +42,7 @@ impl Manifest {
         for id in lines.words("formats") {
             check_id("format id", &id)?;
             if manifest.formats.iter().any(|f| f.id == id) {
-                return Err(Error::plugin(format!("the manifest names format `{id}` twice")));
+                return Err(Error::plugin(format!("the manifest has a duplicate format `{id}`")));
             }
             manifest.formats.push(lines.format(id)?);
         }
@@ -57,7 +57,7 @@ fn check_id(what: &str, id: &str) -> Result<()> {
         return Ok(());
     }
     let shown = escape(id, 64);
-    Err(Error::plugin(format!("the manifest's {what} `{shown}` is not 1 to 64 of a-z, 0-9 and _")))
+    Err(Error::plugin(format!("the manifest's {what} `{shown}` must be 1 to 64 of a-z, 0-9 and _")))
 }
 
 /// The `key=value` lines in order, each marked once it has been asked for.
@@ -81,7 +81,10 @@ impl<'a> Lines<'a> {
         let mut lines = Vec::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let Some((key, value)) = line.split_once('=') else {
-                return Err(Error::plugin(format!("the manifest's line `{}` has no `=`", escape(line, 80))));
+                return Err(Error::plugin(format!(
+                    "the line `{}` of the manifest has no `=`",
+                    escape(line, 80)
+                )));
             };
             lines.push(Line { key: key.trim(), value: value.trim(), read: Cell::new(false) });
         }
@@ -89,7 +92,7 @@ impl<'a> Lines<'a> {
         keys.sort_unstable();
         match keys.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => {
-                Err(Error::plugin(format!("the manifest has the key `{}` twice", escape(pair[0], 80))))
+                Err(Error::plugin(format!("the manifest has a duplicate key `{}`", escape(pair[0], 80))))
             }
             None => Ok(Lines(lines)),
         }

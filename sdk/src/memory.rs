@@ -50,7 +50,7 @@ impl MemorySource {
     fn file(&self, file: FileId) -> Result<&(String, Vec<u8>)> {
         self.files
             .get(file as usize)
-            .ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
+            .ok_or_else(|| Error::invalid_argument(format!("file {file} does not exist")))
     }
 }
 
@@ -73,16 +73,20 @@ impl Source for MemorySource {
         let range =
             usize::try_from(extent.offset).ok().zip(extent.end().and_then(|end| usize::try_from(end).ok()));
         range.and_then(|(start, end)| bytes.get(start..end)).ok_or_else(|| {
-            Error::malformed(format!("{} bytes are wanted, the file has {}", extent.len, bytes.len()))
-                .at(extent.offset)
-                .in_file(name.clone())
+            Error::malformed(format!(
+                "expected at least {} bytes, but the file has only {}",
+                extent.len,
+                bytes.len()
+            ))
+            .at(extent.offset)
+            .in_file(name.clone())
         })
     }
 
     fn sibling(&self, path: &str) -> Result<FileId> {
         let mut files = self.files.iter().enumerate().skip(usize::from(self.is_folder));
         let file = files.find(|(_, f)| f.0 == path).and_then(|(n, _)| FileId::try_from(n).ok());
-        file.ok_or_else(|| Error::not_found(format!("no file `{path}`")))
+        file.ok_or_else(|| Error::not_found(format!("file `{path}` does not exist")))
     }
 
     fn entries(&self) -> Result<Vec<String>> {

@@ -284,7 +284,7 @@ impl PackedWeight {
     /// # Errors
     /// Plugin if it knows none.
     pub fn schemes(&self) -> Result<&dyn Schemes> {
-        self.by.schemes().ok_or_else(|| Error::plugin("no longer knows the scheme of this weight"))
+        self.by.schemes().ok_or_else(|| Error::plugin("no longer supports the packing scheme of this weight"))
     }
 }
 

@@ -52,7 +52,7 @@ impl<'a> ModelBuilder<'a> {
                 end - len
             ))
             .at(extent.offset)
-            .hint("get the file again: it is cut off or damaged")),
+            .hint("get the file again: it is truncated or corrupt")),
             None => Err(Error::malformed("its data ends past 2^64").at(extent.offset)),
         }
     }
@@ -69,7 +69,7 @@ impl<'a> ModelBuilder<'a> {
             return Ok(());
         }
         Err(Error::limit(format!(
-            "a {what} has {} bytes, the limit is {}",
+            "a {what} has {} bytes, more than the limit of {}",
             name.len(),
             self.limits.name_bytes
         )))
@@ -85,11 +85,12 @@ impl<'a> ModelBuilder<'a> {
         match view {
             Some(view) if !view.strides.is_empty() => view_fits(tensor, view, extent.len),
             Some(view) if view.start != 0 => {
-                Err(Error::malformed("a view that starts inside its extent needs strides").at(extent.offset))
+                Err(Error::malformed("a view that starts inside its extent requires strides")
+                    .at(extent.offset))
             }
             _ if extent.len == need => Ok(()),
             _ => Err(Error::malformed(format!(
-                "{} {:?} needs {need} bytes, the file gives it {}",
+                "{} {:?} requires {need} bytes, but its extent in the file has {}",
                 tensor.dtype, tensor.shape, extent.len
             ))
             .at(extent.offset)),
@@ -100,8 +101,11 @@ impl<'a> ModelBuilder<'a> {
     fn check_tensor(&self, tensor: &TensorDecl<'_>) -> Result<()> {
         self.name_len("tensor name", tensor.name)?;
         if tensor.shape.len() > self.limits.dims {
-            let message =
-                format!("it has {} dimensions, the limit is {}", tensor.shape.len(), self.limits.dims);
+            let message = format!(
+                "it has {} dimensions, more than the limit of {}",
+                tensor.shape.len(),
+                self.limits.dims
+            );
             return Err(Error::unsupported(message));
         }
         let need = checked_payload_len(tensor.dtype, tensor.shape)?;
@@ -143,7 +147,7 @@ fn view_fits(tensor: &TensorDecl<'_>, view: &crate::View, len: u64) -> Result<()
     let end = last.and_then(|at| at.checked_add(1)).and_then(|n| n.checked_mul(u64::from(info.block_bytes)));
     match end {
         Some(end) if end <= len => Ok(()),
-        _ => Err(Error::malformed(format!("a view of {dtype} {shape:?} reaches past its {len} bytes"))),
+        _ => Err(Error::malformed(format!("a view of {dtype} {shape:?} extends past its {len} bytes"))),
     }
 }
 
@@ -156,7 +160,7 @@ impl ModelSink for ModelBuilder<'_> {
         let earlier = &self.model.tensors;
         if !self.names.insert(tensor.name, |n| earlier[n].name.as_str()) {
             // The tensor's data is not at fault: the reader adds the offset of the name.
-            return Err(Error::malformed("a second tensor has this name").tensor(tensor.name));
+            return Err(Error::malformed("duplicate tensor name").tensor(tensor.name));
         }
         self.model.tensors.push(Tensor {
             name: tensor.name.to_owned(),
@@ -195,7 +199,7 @@ impl ModelSink for ModelBuilder<'_> {
         let file = &mut self.model.foreign[foreign].files[file];
         let earlier = &file.typed;
         if !self.keys.insert(key, |n| earlier[n].0.as_str()) {
-            return Err(of_key(key, &Error::malformed("it is there twice")));
+            return Err(of_key(key, &Error::malformed("duplicate key")));
         }
         if file.typed.len() as u64 >= limit {
             return Err(Error::limit(format!("a file has more than {limit} metadata keys")));
@@ -217,14 +221,14 @@ impl ModelSink for ModelBuilder<'_> {
         self.limits.budget.charge(name.len() as u64 + 100)?;
         crate::check_file_name("asset name", name)?;
         if self.model.assets.iter().any(|asset| asset.name == name) {
-            return Err(Error::malformed(format!("asset `{}` is there twice", crate::escape(name, 120))));
+            return Err(Error::malformed(format!("duplicate asset `{}`", crate::escape(name, 120))));
         }
         let mut assets = self.model.assets.iter();
         if let Some(other) = assets.find(|one| is_inside(name, &one.name) || is_inside(&one.name, name)) {
             let name = crate::escape(name, 120);
             let other = crate::escape(&other.name, 120);
             return Err(Error::malformed(format!(
-                "the assets `{other}` and `{name}`: one is a folder of the other"
+                "the assets `{other}` and `{name}` conflict: one is a folder that contains the other"
             )));
         }
         if self.model.assets.len() as u64 >= u64::from(self.limits.files) {
@@ -255,13 +259,13 @@ impl ModelSink for ModelBuilder<'_> {
         self.name_len("tensor name", name)?;
         self.limits.budget.charge(2 * name.len() as u64 + 100)?;
         if !self.mapped.insert(name.to_owned()) {
-            return Err(Error::malformed("the index maps it twice").tensor(name));
+            return Err(Error::malformed("the index maps it more than once").tensor(name));
         }
         let part = self
             .model
             .parts
             .get_mut(part as usize)
-            .ok_or_else(|| Error::plugin("a tensor of an unknown part"))?;
+            .ok_or_else(|| Error::plugin("a tensor belongs to an unknown part"))?;
         part.expected.get_or_insert_default().push(name.to_owned());
         Ok(())
     }
@@ -295,13 +299,15 @@ impl ModelSink for ModelBuilder<'_> {
                 self.bytes(&checksum.stored)?;
                 let sum = checksum.sum;
                 let len = checksum.stored.len();
-                let want = sum.width().ok_or_else(|| Error::unsupported(format!("there is no {sum}")))?;
+                let want = sum
+                    .width()
+                    .ok_or_else(|| Error::unsupported(format!("checksum of unknown kind {sum}")))?;
                 let tensors = self.model.tensors.len() as u64;
                 if matches!(checksum.coding, Coding::Streamed(tensor) if tensor >= tensors) {
-                    return Err(Error::plugin("a checksum is of a tensor that did not come"));
+                    return Err(Error::plugin("a checksum refers to a tensor that does not exist"));
                 }
                 if len != want {
-                    return Err(Error::malformed(format!("a {sum} of {len} bytes, {want} are expected")));
+                    return Err(Error::malformed(format!("a {sum} has {len} bytes, expected {want}")));
                 }
                 self.limits.budget.charge(size_of::<Checksum>() as u64)?;
                 self.model.checksums.push(checksum);

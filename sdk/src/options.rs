@@ -24,7 +24,7 @@ impl OptionKind {
     pub fn takes(&self) -> String {
         match self {
             OptionKind::Flag | OptionKind::Refuse => "true or false".to_owned(),
-            OptionKind::Integer => "a whole number".to_owned(),
+            OptionKind::Integer => "an integer".to_owned(),
             OptionKind::Text => "text".to_owned(),
             OptionKind::Choice(words) => words.join(" or "),
         }

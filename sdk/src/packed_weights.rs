@@ -243,7 +243,7 @@ pub trait Schemes: Send + Sync {
         _columns: Range<u64>,
         _out: &mut [f32],
     ) -> Result<()> {
-        Err(Error::plugin(format!("`{}` gives no pieces of rows", packed.scheme)))
+        Err(Error::plugin(format!("`{}` cannot be read in parts of rows", packed.scheme)))
     }
 
     /// Returns whether `dtype`, one of the weight's exact types, holds every value of the rows held. Only the parts
@@ -253,7 +253,7 @@ pub trait Schemes: Send + Sync {
     /// As [`Schemes::unpack`].
     fn holds(&self, packed: &PackedRows, _held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
         let scheme = &packed.scheme;
-        Err(Error::plugin(format!("does not say whether {dtype} holds values of `{scheme}`")))
+        Err(Error::plugin(format!("cannot tell whether {dtype} holds the values of `{scheme}`")))
     }
 
     /// Rows `rows` as blocks of `dtype` with the same values. The host compares the values.
@@ -268,6 +268,6 @@ pub trait Schemes: Send + Sync {
         dtype: DType,
         _out: &mut [u8],
     ) -> Result<()> {
-        Err(Error::unsupported(format!("`{}` does not become {dtype} without loss", packed.scheme)))
+        Err(Error::unsupported(format!("`{}` cannot be repacked as {dtype} without loss", packed.scheme)))
     }
 }

@@ -153,7 +153,7 @@ pub trait Quantizer: Send + Sync {
     /// # Errors
     /// Unsupported for any other pair; Failed for a block whose values the target type cannot hold.
     fn repack(&self, from: DType, to: DType, _blocks: &[u8], _out: &mut [u8]) -> Result<()> {
-        Err(Error::unsupported(format!("{from} does not become {to} without loss")))
+        Err(Error::unsupported(format!("{from} cannot be repacked as {to} without loss")))
     }
 
     /// The recipes it offers.
@@ -175,7 +175,7 @@ pub trait Quantizer: Send + Sync {
         _model: &ModelFacts,
         _options: &Options,
     ) -> Result<Vec<Assignment>> {
-        Err(Error::invalid_argument(format!("there is no recipe `{recipe}`")))
+        Err(Error::invalid_argument(format!("unknown recipe `{recipe}`")))
     }
 
     /// Records that a model quantized with `recipe` stores about itself. Empty if `recipe` is not one of its own: the
@@ -192,7 +192,7 @@ pub trait Quantizer: Send + Sync {
     /// # Errors
     /// Malformed, with the offset; Unsupported for a kind of matrix this plugin does not know.
     fn importance(&self, _source: &dyn Source, _sink: &mut dyn ImportanceSink) -> Result<()> {
-        Err(Error::unsupported("no importance matrix of a kind that is known"))
+        Err(Error::unsupported("unknown kind of importance matrix"))
     }
 
     /// The schemes of packed weights that it knows; `None` if it knows none.

@@ -31,7 +31,7 @@ pub fn checked_payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
         let row = shape.last().copied().unwrap_or(1);
         if row % per_block != 0 {
             return Err(Error::malformed(format!(
-                "rows of {row} elements are not whole {} blocks of {per_block}",
+                "rows of {row} elements are not a multiple of the {} block size {per_block}",
                 info.name
             )));
         }

@@ -55,7 +55,7 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// As [`Source::sibling`] and [`Source::entries`].
     fn entries_of(&self, folder: &str) -> Result<Vec<String>> {
-        Err(Error::not_found(format!("no folder `{}`", escape(folder, 200))))
+        Err(Error::not_found(format!("folder `{}` does not exist", escape(folder, 200))))
     }
 
     /// Returns whether file 0 is a folder.

@@ -11,9 +11,9 @@ pub struct Strict(pub Json);
 
 /// Beginnings of files that are text of another encoding, or say which one they are: the bytes, and what is wrong with them.
 const MARKS: [(&[u8], &str); 3] = [
-    (b"\xef\xbb\xbf", "it begins with a byte order mark, which JSON does not allow"),
-    (b"\xff\xfe", "it is UTF-16, and JSON is UTF-8"),
-    (b"\xfe\xff", "it is UTF-16, and JSON is UTF-8"),
+    (b"\xef\xbb\xbf", "it starts with a byte order mark, which JSON does not allow"),
+    (b"\xff\xfe", "it is UTF-16, but JSON must be UTF-8"),
+    (b"\xfe\xff", "it is UTF-16, but JSON must be UTF-8"),
 ];
 
 /// Returns whether bytes begin with a byte order mark.
@@ -29,7 +29,8 @@ pub fn text(bytes: &[u8]) -> Result<&str, Error> {
     if let Some((_, what)) = MARKS.iter().find(|(mark, _)| bytes.starts_with(mark)) {
         return Err(Error::malformed(*what).at(0).hint("save it as UTF-8 without a byte order mark"));
     }
-    std::str::from_utf8(bytes).map_err(|e| Error::malformed("it is not UTF-8").at(e.valid_up_to() as u64))
+    std::str::from_utf8(bytes)
+        .map_err(|e| Error::malformed("it is not valid UTF-8").at(e.valid_up_to() as u64))
 }
 
 /// Parses a JSON value.
@@ -82,7 +83,7 @@ impl<'de> Visitor<'de> for Any {
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Json, E> {
-        Number::from_f64(number).map(Json::Number).ok_or_else(|| E::custom("a number out of range"))
+        Number::from_f64(number).map(Json::Number).ok_or_else(|| E::custom("a number is out of range"))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Json, E> {
@@ -102,7 +103,7 @@ impl<'de> Visitor<'de> for Any {
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
                 let key = escape(&key, 120);
-                return Err(de::Error::custom(format!("the key `{key}` occurs twice")));
+                return Err(de::Error::custom(format!("duplicate key `{key}`")));
             }
             map.insert(key, entries.next_value::<Strict>()?.0);
         }
@@ -121,14 +122,14 @@ mod tests {
         assert_eq!(parse(text).unwrap(), serde_json::from_str::<Json>(text).unwrap());
         for text in ["{\"a\": 1,\n\"a\": 2}", "{\"b\": [{\"a\": 1,\n\"a\": 2}]}"] {
             let (message, at) = parse(text).unwrap_err();
-            assert_eq!(message, "the key `a` occurs twice");
+            assert_eq!(message, "duplicate key `a`");
             let line = text.find('\n').unwrap() as u64;
             assert!((line..line + 5).contains(&at), "{at}");
         }
         assert_eq!(parse("{\n x").unwrap_err().1, 3);
         assert_eq!(
             parse(r#"{" at line 1": 1, " at line 1": 2}"#).unwrap_err().0,
-            "the key ` at line 1` occurs twice"
+            "duplicate key ` at line 1`"
         );
     }
 
@@ -136,7 +137,7 @@ mod tests {
     fn text_is_utf_8_without_a_mark() {
         assert_eq!(text(b"{}").unwrap(), "{}");
         for (bytes, at, says) in [
-            (&b"\xef\xbb\xbf{}"[..], 0, "begins with a byte order mark"),
+            (&b"\xef\xbb\xbf{}"[..], 0, "starts with a byte order mark"),
             (b"\xff\xfe{\0}\0", 0, "UTF-16"),
             (b"\xfe\xff\0{\0}", 0, "UTF-16"),
             (b"{\"\xff\"}", 2, "not UTF-8"),

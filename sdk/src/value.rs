@@ -206,7 +206,10 @@ impl Value {
         if len == bytes.len() {
             return Ok(());
         }
-        Err(Error::malformed(format!("a metadata value has {} bytes, its type says {len}", bytes.len())))
+        Err(Error::malformed(format!(
+            "a metadata value has {} bytes, but its type requires {len}",
+            bytes.len()
+        )))
     }
 }
 
@@ -227,14 +230,14 @@ fn wire_count(bytes: &[u8], at: usize) -> Result<u64> {
 }
 
 pub(crate) fn cut_off() -> Error {
-    Error::malformed("a metadata value ends too early")
+    Error::malformed("a metadata value is truncated")
 }
 
 /// Number of `bytes` that one value of type `kind` takes up.
 fn wire_len(kind: ValueType, bytes: &[u8], depth: u32) -> Result<usize> {
     if depth > Limits::default().nesting {
         return Err(Error::limit(format!(
-            "metadata arrays are nested deeper than {}",
+            "metadata arrays are nested more than {} levels deep",
             Limits::default().nesting
         )));
     }

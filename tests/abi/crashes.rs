@@ -122,9 +122,9 @@ fn a_plugin_that_ends_or_stops_its_check_fails_it_by_name() {
     }
     for (token, word) in [
         (b"rogue-token-loop0000", "the plugin did not finish within 10 s"),
-        (b"rogue-token-abort000", "the plugin ended the process: signal: 6"),
-        (b"rogue-token-segv0000", "the plugin ended the process: signal: 11"),
-        (b"rogue-token-sink0000", "the plugin ended the process: signal: 6"),
+        (b"rogue-token-abort000", "the plugin terminated the process: signal: 6"),
+        (b"rogue-token-segv0000", "the plugin terminated the process: signal: 11"),
+        (b"rogue-token-sink0000", "the plugin terminated the process: signal: 6"),
     ] {
         let library = with_token(token);
         let path = library.path.to_str().unwrap();

@@ -86,7 +86,7 @@ fn a_digest_that_nobody_computes_is_named() {
         let options = reading(&scratch, format, &vec![0; 3 + width]);
         let error = convert(&HOST, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-        assert!(error.message().ends_with(&format!("does not compute {name}")), "{error:?}");
+        assert!(error.message().ends_with(&format!("cannot compute {name}")), "{error:?}");
         assert!(error.hint_text().is_some_and(|hint| hint.contains("--verify off")), "{error:?}");
         assert_eq!(scratch.names(), ["in.bin"]);
         must(&HOST, &ConvertOptions { verify: VerifyMode::Off, ..options });
@@ -95,7 +95,7 @@ fn a_digest_that_nobody_computes_is_named() {
         let scratch = Scratch::new();
         let error = convert(&HOST, &writing(&scratch, format)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-        assert!(error.message().ends_with(&format!("does not compute {name}")), "{error:?}");
+        assert!(error.message().ends_with(&format!("cannot compute {name}")), "{error:?}");
         assert_eq!(scratch.names(), ["in.safetensors"]);
     }
 }
@@ -175,7 +175,7 @@ fn a_quantizer_that_cannot_say_what_it_can_do_is_not_used_and_named() {
         (b"rogue-token-dtypes00", "cannot say its dtypes"),
         (b"rogue-token-dtypes!0", "panicked while listing its types: \"dtypes panics at "),
         (b"rogue-token-repacks0", "cannot say its repacks"),
-        (b"rogue-token-repacks!", "panicked while listing its repacks"),
+        (b"rogue-token-repacks!", "panicked while listing its repackings"),
         (b"rogue-token-recipes0", "cannot say its recipes"),
         (b"rogue-token-recipes!", "panicked while listing its recipes"),
     ] {

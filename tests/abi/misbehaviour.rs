@@ -44,8 +44,8 @@ fn is_panic(error: &Error, doing: &str) {
 
 #[test]
 fn every_entry_point_turns_a_panic_into_an_error_with_the_plugins_name() {
-    is_panic(&REGISTRY.format("rogue_new").unwrap().reader().err().unwrap(), "making its reader");
-    is_panic(&REGISTRY.format("rogue_new").unwrap().writer().err().unwrap(), "making its writer");
+    is_panic(&REGISTRY.format("rogue_new").unwrap().reader().err().unwrap(), "creating its reader");
+    is_panic(&REGISTRY.format("rogue_new").unwrap().writer().err().unwrap(), "creating its writer");
     let error = open("open").err().unwrap();
     is_panic(&error, "opening");
     assert!(

@@ -66,7 +66,7 @@ fn judge(library: &Library, why: &str) {
 fn one_that_the_plugin_promised_and_lacks_hides_no_other() {
     let mut library = Library::copy_of(&ROGUE);
     promising(&mut library);
-    let why = "plugin `rogue` 0.1.0: has no quantizer, though its manifest says so";
+    let why = "plugin `rogue` 0.1.0: has no quantizer, although its manifest declares one";
     judge(&library, why);
     // Where no quantizer is asked for, nothing is said of any.
     let home = library.path.parent().unwrap();
@@ -86,7 +86,7 @@ fn one_whose_library_kills_its_process_hides_no_other() {
     promising(&mut library);
     let own = library.token().to_owned();
     library.replace(own.as_bytes(), b"rogue-token-aborting");
-    judge(&library, "plugin `rogue` ends the process that loads it: signal: 6");
+    judge(&library, "plugin `rogue` terminated the process that loaded it: signal: 6");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn a_library_that_kills_its_process_is_refused_and_apr_lives() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(
-            said.contains("plugin `rogue` ends the process that loads it") && said.contains(word),
+            said.contains("plugin `rogue` terminated the process that loaded it") && said.contains(word),
             "{said}"
         );
         assert_eq!(remembered(&library), 0);
@@ -75,7 +75,7 @@ fn a_library_that_kills_its_process_is_not_installed() {
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{said}");
             assert!(
-                said.starts_with("error[E_PLUGIN]: plugin `rogue` ends the process that loads it: "),
+                said.starts_with("error[E_PLUGIN]: plugin `rogue` terminated the process that loaded it: "),
                 "{said}"
             );
             assert!(said.contains(word) && said.contains(path), "{said}");
@@ -107,7 +107,7 @@ fn an_installed_library_that_kills_its_process_keeps_nobody_from_other_files() {
         };
         let (code, told, said) = run(&["plugins", "list"]);
         assert_eq!(code, Some(0), "{said}");
-        let why = format!("  E_PLUGIN: plugin `rogue` ends the process that loads it: {word}");
+        let why = format!("  E_PLUGIN: plugin `rogue` terminated the process that loaded it: {word}");
         assert!(told.lines().any(|line| line.starts_with(&why)), "{told}{said}");
         let (code, ids, said) = run(&["plugins", "list", "-q"]);
         assert!(code == Some(0) && !ids.contains("rogue") && ids.contains("safetensors"), "{ids}{said}");
@@ -118,7 +118,8 @@ fn an_installed_library_that_kills_its_process_keeps_nobody_from_other_files() {
         let (code, _, said) = run(&["inspect", home.join("a.safetensors").to_str().unwrap()]);
         assert_eq!(code, Some(0), "{said}");
         assert!(
-            said.contains("warning: ") && said.contains("plugin `rogue` ends the process that loads it"),
+            said.contains("warning: ")
+                && said.contains("plugin `rogue` terminated the process that loaded it"),
             "{said}"
         );
         // Its own file is not.
@@ -149,7 +150,7 @@ fn a_library_beside_apr_that_kills_its_process_is_listed_as_refused() {
     let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(
-        told.contains("E_PLUGIN: plugin `rogue` ends the process that loads it: signal: 6"),
+        told.contains("E_PLUGIN: plugin `rogue` terminated the process that loaded it: signal: 6"),
         "{told}{said}"
     );
 }
@@ -204,5 +205,5 @@ fn a_check_warns_of_manifest_keys_that_nobody_knows() {
     let home = library.path.parent().unwrap();
     let output = apr(home, &["plugins", "check", library.path.to_str().unwrap()]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("warning: the manifest's key `rogue.extentions` is unknown to this apr"), "{said}");
+    assert!(said.contains("warning: unknown key `rogue.extentions` in the manifest"), "{said}");
 }

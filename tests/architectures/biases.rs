@@ -191,7 +191,8 @@ fn a_head_that_is_tied_and_has_values_of_its_own_is_told_of() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    let words = "`tie_word_embeddings` is true, but `lm_head.weight` has other values than `model.embed_tokens.weight`";
+    let words = "`tie_word_embeddings` is true, but `lm_head.weight` and `model.embed_tokens.weight` have \
+                 different values";
     let own = told("own.gguf");
     assert!(own.contains(words), "{own}");
     // The same values are those of the embedding.

@@ -66,7 +66,7 @@ fn what_the_table_does_not_know_is_listed_by_name() {
     let done = to(&host, "gguf", &folder, &scratch.at("out.gguf"));
     let dropped = &done.coverage.keys.dropped;
     let unknown = dropped.iter().find(|d| d.name.ends_with("a_key_of_tomorrow")).unwrap();
-    assert_eq!(unknown.rule, "the table of `llama` does not know it");
+    assert_eq!(unknown.rule, "it is not in the table of `llama`");
     assert!(done.notes.iter().any(|note| note.contains("a_key_of_tomorrow")), "{:?}", done.notes);
     let kept = to(&host, "apr", &folder, &scratch.at("out.apr"));
     assert!(kept.coverage.keys.carried.iter().any(|key| key.ends_with("a_key_of_tomorrow")));
@@ -89,7 +89,7 @@ fn what_the_output_says_in_its_own_form_is_not_called_lost() {
         notes.cloned().collect::<Vec<_>>()
     };
     // Its text beside the front matter.
-    assert_eq!(lost(&done), ["not carried: the companion files README.md"]);
+    assert_eq!(lost(&done), ["not carried over: the companion files README.md"]);
     // And by way of APR, which keeps GGUF's own keys.
     let (held, back) = (scratch.at("m.apr"), scratch.at("back"));
     to(&host, "apr", &file, &held);
@@ -104,7 +104,7 @@ fn what_the_output_says_in_its_own_form_is_not_called_lost() {
     let said = to(&host, "gguf", &folder, &scratch.at("n.gguf")).notes.join("\n");
     for name in [
         "a_key_of_tomorrow",
-        "not carried: 1 key beside the configuration: generation_config.json: max_new_tokens",
+        "not carried over: 1 key outside the configuration: generation_config.json: max_new_tokens",
     ] {
         assert!(said.contains(name), "{name}: {said}");
     }

@@ -119,7 +119,7 @@ fn a_range_of_the_table_stops_the_work_and_can_be_passed_over() {
             if must {
                 let error = plain.unwrap_err();
                 assert_eq!((error.kind(), code(&error)), (ErrorKind::Failed, RANGE));
-                assert_eq!(error.message(), "its mean is 11.0000, outside of 0.5 to 3 (a test)");
+                assert_eq!(error.message(), "its mean is 11.0000, outside the range 0.5 to 3 (a test)");
                 assert!(error.tensor_name().is_some() && !output.exists());
             } else {
                 assert_eq!(plain.unwrap().looked.findings[0].severity, Severity::Warning);

@@ -89,9 +89,9 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("gemma3", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
         ("gemma2", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
         // Null is not the same as missing.
-        ("gemma2", json!({"attn_logit_softcapping": null}), &["`attn_logit_softcapping`", "switches off"]),
-        ("gemma2", json!({"final_logit_softcapping": null}), &["`final_logit_softcapping`", "switches off"]),
-        ("gemma2", json!({"sliding_window": null}), &["`sliding_window`", "switches off"]),
+        ("gemma2", json!({"attn_logit_softcapping": null}), &["`attn_logit_softcapping`", "disables"]),
+        ("gemma2", json!({"final_logit_softcapping": null}), &["`final_logit_softcapping`", "disables"]),
+        ("gemma2", json!({"sliding_window": null}), &["`sliding_window`", "disables"]),
         // An output that llama.cpp would take for the embedding.
         ("gemma", json!({"tie_word_embeddings": false}), &["`tie_word_embeddings` false"]),
         ("gemma2", json!({"tie_word_embeddings": false}), &["`tie_word_embeddings` false"]),
@@ -99,9 +99,9 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         (
             "gemma2",
             json!({"layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
-            &["`layer_types`", "every other"],
+            &["`layer_types`", "every second"],
         ),
-        ("qwen3", json!({"architectures": ["Qwen3ForSequenceClassification"]}), &["ranks texts"]),
+        ("qwen3", json!({"architectures": ["Qwen3ForSequenceClassification"]}), &["reranker"]),
         ("qwen3", json!({"_name_or_path": "Qwen/Qwen3-Reranker-0.6B"}), &["Qwen3-Reranker"]),
         ("qwen3", json!({"use_sliding_window": true, "max_window_layers": 1}), &["`use_sliding_window`"]),
         ("qwen3", json!({"layer_types": ["full_attention", "sliding_attention"]}), &["`layer_types`"]),
@@ -124,7 +124,11 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("t5", json!({"dense_act_fn": "relu"}), &["`dense_act_fn` \"relu\""]),
         ("umt5", json!({"dense_act_fn": "silu"}), &["`dense_act_fn` \"silu\""]),
         ("gpt-oss", json!({"swiglu_alpha": 2.5}), &["`swiglu_alpha` 2.5"]),
-        ("hunyuan-dense", json!({"rope_scaling": {"type": "dynamic", "factor": 2.0}}), &["turns otherwise"]),
+        (
+            "hunyuan-dense",
+            json!({"rope_scaling": {"type": "dynamic", "factor": 2.0}}),
+            &["changes as a text grows"],
+        ),
         ("mpt", json!({"logit_scale": 0.5}), &["`logit_scale` 0.5"]),
         ("mpt", json!({"norm_type": "rmsnorm"}), &["`norm_type`"]),
         // What the library's classes pass over.
@@ -160,7 +164,7 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
             "llama",
             json!({"rope_scaling": {"rope_type": "longrope", "factor": 4.0, "original_max_position_embeddings": 32,
                 "short_factor": [1.0, 1.0], "long_factor": [2.0, 2.0]}}),
-            &["`rope_scaling.long_factor`", "factors of its own"],
+            &["`rope_scaling.long_factor`", "its own factors"],
         ),
         (
             "llama",
@@ -305,7 +309,7 @@ fn an_id_that_the_configuration_states_otherwise_than_the_tokenizer_is_named() {
     let (host, scratch) = (host(), Scratch::new());
     let model = folder(&scratch, "roberta", &json!({"pad_token_id": 13}));
     let done = tried(&host, "gguf", &model, &scratch.at("out.gguf"));
-    let words = ["`pad` is 1 by the tokenizer's files and 13 by the model's configuration"];
+    let words = ["`pad` is 1 in the tokenizer's files but 13 in the model's configuration"];
     assert_eq!(refused(done, &words, "roberta"), None);
 }
 

@@ -97,7 +97,7 @@ fn refused() -> Vec<(&'static str, Json, ErrorKind, &'static str)> {
             "qwen3",
             json!({"rope_scaling": {"rope_type": "default"}, "rope_parameters": default}),
             twice,
-            "`rope_theta` is 10000 by `rope_scaling`, and 1000000 by `rope_parameters`",
+            "`rope_theta` is 10000 according to `rope_scaling`, but 1000000 according to `rope_parameters`",
         ),
     ]
 }

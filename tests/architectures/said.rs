@@ -75,7 +75,7 @@ fn a_classifier_of_several_outputs_is_refused() {
     let heads: [(&str, &[u64]); 2] = [("classifier.weight", &[3, 64]), ("classifier.bias", &[3])];
     let folder = judging(&scratch, "bert", "BertForSequenceClassification", &heads);
     let error = tried(&host, "gguf", &folder, &scratch.at("m.gguf")).unwrap_err();
-    assert!(error.message().contains("`classifier.weight` (a classifier of several outputs)"), "{error}");
+    assert!(error.message().contains("`classifier.weight` (a classifier with several outputs)"), "{error}");
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn a_window_that_gguf_cannot_say_is_warned_of_where_it_matters() {
             let (folder, file) = (folder(&scratch, golden), scratch.at("m.gguf"));
             configure(&folder, "sliding_window", window.clone());
             let done = to(&host, "gguf", &folder, &file);
-            let warning =
-                "carried for apr alone: `sliding_window` 64 of the configuration: attention is not limited";
+            let warning = "carried over for apr only: `sliding_window` 64 of the configuration: attention \
+                           is not limited";
             let found = done.warnings.iter().any(|found| found.starts_with(warning));
             assert_eq!(found, warned, "{golden} {window}: {:?}", done.warnings);
         }
@@ -358,7 +358,7 @@ fn what_tells_two_architectures_apart_is_named_where_it_is_missing() {
         ..ConvertOptions::default()
     };
     let error = convert(&host, &options).err().unwrap();
-    let said = "could be of architecture `bert` or `distilbert` or `roberta` or `xlm-roberta`, since it does not state \
+    let said = "could be of architecture `bert` or `distilbert` or `roberta` or `xlm-roberta`: it does not state \
         `bert.apr.model_type`, `tokenizer.ggml.model`";
     assert!(error.message().contains(said), "{error:?}");
     assert!(

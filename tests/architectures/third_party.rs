@@ -118,8 +118,8 @@ fn a_toml_file_in_a_plugin_folder_is_an_architecture() {
     // Without it: the nearest is named, and what begins a table.
     let (code, told) = user.refused(&["convert", "acme", "acme.gguf"]);
     assert_eq!(code, 4, "{told}");
-    let same =
-        "names, which do not say what a model computes: pass --arch llama only if this one computes the same";
+    let same = "names, but names alone do not determine the computation: pass --arch llama only if this \
+                model computes the same";
     for wanted in ["model_type \"acme\"", same, "of its 21 names", "apr arch draft", "--arch none"] {
         assert!(told.contains(wanted), "{wanted}: {told}");
     }
@@ -172,9 +172,9 @@ fn a_wrong_table_hides_no_other_and_is_told() {
     fs::write(plugins.join("broken.toml"), wrong).unwrap();
     user.must(&["convert", "acme", "acme.gguf"]);
     let (code, told) = user.refused(&["convert", "acme", "other.gguf", "--arch", "broken"]);
-    assert!(code == 2 && told.contains("does not close"), "{code}: {told}");
+    assert!(code == 2 && told.contains("an unclosed"), "{code}: {told}");
     let (code, told) = user.refused(&["arch", "check", "broken"]);
-    assert!(code == 2 && told.contains("does not close"), "{code}: {told}");
+    assert!(code == 2 && told.contains("an unclosed"), "{code}: {told}");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_is_wrong_with_a_table_is_found_before_a_model_is() {
     for (from, to, wanted) in [
         ("shape = [\"intermediate_size\"", "shape = [\"intermediate_sice\"", "`intermediate_sice`"),
         ("value = \"acme_version\"", "value = \"acme_verzion\"", "`acme_verzion`"),
-        ("ffn_up.weight", "ffn_gate.weight", "is the name of both"),
+        ("ffn_up.weight", "ffn_gate.weight", "names both"),
     ] {
         assert!(ACME.contains(from));
         fs::write(user.scratch.at("mine.toml"), ACME.replace(from, to)).unwrap();
@@ -235,7 +235,7 @@ fn a_draft_fits_the_model_it_was_made_of() {
         Checkpoint::golden(&golden).unwrap().write_to(&user.scratch.at(id)).unwrap();
         let draft = user.must(&["arch", "draft", id]);
         fs::write(user.scratch.at("draft.toml"), &draft).unwrap();
-        if draft.contains("# ? It does not fit yet: ") {
+        if draft.contains("# ? This table does not fit yet: ") {
             // The nearest by names computes something else, or has layers of another kind, which names do not show.
             let (code, told) = user.refused(&["arch", "check", "draft.toml", id]);
             assert!(code == 5 && told.contains("the table is invalid"), "{code}: {told}");
@@ -280,10 +280,10 @@ fn a_draft_that_leaves_a_multiplier_unused_is_told_and_gives_no_model() {
     }
     let draft = user.must(&["arch", "draft", "granite"]);
     for wanted in [
-        "# ? It does not fit yet: the table of architecture `",
+        "# ? This table does not fit yet: the table of architecture `",
         "`embedding_multiplier` 12",
-        "# ? scales activations: a key of each dialect must say it\n\"logits_scaling\" =",
-        "# ? may scale or limit activations: a key of each dialect must say it\n\"a_new_multiplier\" =",
+        "# ? scales activations: each dialect needs a key for it\n\"logits_scaling\" =",
+        "# ? may scale or limit activations: each dialect needs a key for it\n\"a_new_multiplier\" =",
     ] {
         assert!(draft.contains(wanted), "{wanted}: {draft}");
     }
@@ -299,8 +299,10 @@ fn a_draft_that_leaves_a_multiplier_unused_is_told_and_gives_no_model() {
         format!("[[dialect.gguf.key]]\nkey = \"{{arch}}.{name}\"\ntype = \"f32\"\nvalue = \"{name}\"\n\n")
     };
     let keys = ["embedding_multiplier", "logits_scaling", "a_new_multiplier"].map(key).concat();
-    let whole =
-        draft.replace("# ? what of this a model needs", &format!("{keys}# what of this a model needs"));
+    let whole = draft.replace(
+        "# ? which of these the architecture needs",
+        &format!("{keys}# which of these the architecture needs"),
+    );
     fs::write(plugins.join("granite.toml"), completed(&whole)).unwrap();
     user.must(&["arch", "check", "granite", "granite"]);
     user.must(&["convert", "granite", "out.gguf"]);

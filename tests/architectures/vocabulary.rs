@@ -82,7 +82,7 @@ fn pieces_without_rows_are_left_out_of_a_gguf_file_and_named() {
             let done = to(&host, "gguf", input, &output);
             let words = [
                 format!("{} tokens", rows + 10),
-                format!("{rows} rows: 10 tokens are left out, {named} the first"),
+                format!("{rows} rows: 10 tokens are left out, starting with {named}"),
             ];
             let says = |warning: &String| words.iter().all(|word| warning.contains(word));
             assert!(done.warnings.iter().any(says), "{golden}: {:?}", done.warnings);

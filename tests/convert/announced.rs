@@ -109,8 +109,8 @@ fn what_announces_and_cannot_be_read_is_refused_with_its_file_and_never_passed_o
         ("marked", [b"\xef\xbb\xbf".to_vec(), said.clone()].concat(), "byte order mark"),
         ("wide", wide, "UTF-16"),
         ("latin", b"{\"a\": \"\xe9\"}".to_vec(), "not UTF-8"),
-        ("cut", said[..said.len() / 2].to_vec(), "is no JSON"),
-        ("empty", Vec::new(), "is no JSON"),
+        ("cut", said[..said.len() / 2].to_vec(), "is not valid JSON"),
+        ("empty", Vec::new(), "is not valid JSON"),
     ] {
         let input = scratch.at(name);
         folder(&fixture, &input);

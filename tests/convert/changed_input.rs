@@ -54,9 +54,9 @@ fn converts(path: &Path, act: impl Fn(&Path) -> Act) -> bool {
     assert!(once.done.load(Ordering::Relaxed), "{}: nothing was written", path.display());
     assert_eq!(done.is_ok(), output.exists());
     if let Err(error) = &done {
-        assert!(error.message().contains("changed while it was read"), "{}: {error}", path.display());
+        assert!(error.message().contains("changed while it was being read"), "{}: {error}", path.display());
         assert_eq!((error.kind(), error.file()), (ErrorKind::Io, input.to_str()));
-        let hint = format!("leave `{}` alone until apr is done; nothing was published", input.display());
+        let hint = format!("do not modify `{}` while apr is running; nothing was published", input.display());
         assert_eq!(error.hint_text(), Some(hint.as_str()));
     }
     done.is_ok()

@@ -107,8 +107,8 @@ fn neither_is_replaced_without_force() {
 fn a_part_has_tensors_of_the_model_each_once() {
     let (scratch, host) = (Scratch::new(), pair_host());
     for (suffix, said) in [
-        (".twice", "the writer put tensor number 0 into a part twice"),
-        (".other", "the writer put tensor number 1 into a part"),
+        (".twice", "the writer put tensor 0 into a part twice"),
+        (".other", "the writer put tensor 1 into a part"),
     ] {
         let mut job = job(&scratch);
         job.options.push((None, "suffix".to_owned(), suffix.to_owned()));

@@ -102,7 +102,7 @@ fn a_declared_report_is_made_with_a_verdict() {
     assert!(!made("long.told", "scan").unwrap().passed);
     assert_eq!(wrong(made("in.told", "odd")).kind(), ErrorKind::Plugin);
     let none = wrong(made("in.told", "none"));
-    assert_eq!((none.kind(), none.hint_text()), (ErrorKind::Unsupported, Some("choose one of scan, odd")));
+    assert_eq!((none.kind(), none.hint_text()), (ErrorKind::Unsupported, Some("use one of scan, odd")));
     assert_eq!(wrong(made("nowhere", "scan")).kind(), ErrorKind::NotFound);
 }
 

@@ -74,7 +74,7 @@ fn derived_weights_have_the_values_that_their_own_packages_compute() {
                 };
                 let done = convert(&host, &wanted).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert!(done.notes.iter().any(|note| note.starts_with("packed weights: ")), "{what}");
-                let is_idle = |warning: &String| warning.contains("changes nothing");
+                let is_idle = |warning: &String| warning.contains("has no effect");
                 assert!(!done.warnings.iter().any(is_idle), "{what}: {:?}", done.warnings);
                 let have = values(&host, &output);
                 assert!(have.keys().eq(expected.keys()), "{what}: {:?}", have.keys());
@@ -106,7 +106,7 @@ fn derived_weights_stay_codes_within_their_format_and_never_reach_gguf_as_weight
             // Codes that share bytes are only read in this format: it gets the values, in a type that holds each.
             let done = must(&host, &to(format, &input, &first));
             assert!(
-                done.notes.iter().any(|note| note.contains("become F32, which holds")),
+                done.notes.iter().any(|note| note.contains("become F32, which represents")),
                 "{:?}",
                 done.notes
             );
@@ -128,7 +128,7 @@ fn derived_weights_stay_codes_within_their_format_and_never_reach_gguf_as_weight
             continue;
         };
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert!(error.message().contains("no type of GGUF holds exactly"), "{error}");
+        assert!(error.message().contains("no type in GGUF can represent exactly"), "{error}");
         assert!(error.hint_text().unwrap().contains("--dequantize bf16"), "{error}");
         assert!(!output.exists());
     }
@@ -150,7 +150,7 @@ fn a_derived_weight_becomes_blocks_that_hold_every_value() {
         };
         let done = must(&host, &wanted);
         assert!(
-            done.notes.iter().any(|note| note.contains("Q8_0, which holds every value")),
+            done.notes.iter().any(|note| note.contains("Q8_0, which represents every value")),
             "{:?}",
             done.notes
         );
@@ -169,17 +169,17 @@ const REFUSED: [(&str, &str, &str); 35] = [
     ("computed-scale", "w", "their scales are computed while the model runs"),
     ("computed-zero", "w", "their zero points are computed while the model runs"),
     ("gathered-scale", "w", "their scales are computed while the model runs"),
-    ("integer", "w", "what scales their product is not known for certain"),
-    ("integer-folded", "w", "what scales their product is not known for certain"),
-    ("integer-across", "w", "what scales their product is not known for certain"),
-    ("integer-halved", "w", "what scales their product is not known for certain"),
-    ("integer-gained", "w", "what scales their product is not known for certain"),
+    ("integer", "w", "the scale of their product is not known for certain"),
+    ("integer-folded", "w", "the scale of their product is not known for certain"),
+    ("integer-across", "w", "the scale of their product is not known for certain"),
+    ("integer-halved", "w", "the scale of their product is not known for certain"),
+    ("integer-gained", "w", "the scale of their product is not known for certain"),
     ("moved", "w", "`Transpose` moves them before, and they have several scales"),
     ("scanned", "w", "the body of a loop takes it as an input"),
-    ("added", "w", "they have several scales, along axes that are not known"),
-    ("assigned", "w", "rows are assigned to groups by an input that is deprecated"),
+    ("added", "w", "they have several scales along unknown axes"),
+    ("assigned", "w", "rows are assigned to groups by a deprecated input"),
     ("three-bits", "w", "they have 3 bits"),
-    ("bnb4", "w", "how that operator packs them is not known"),
+    ("bnb4", "w", "the packing of that operator is not known"),
     ("in-function", "w", "their scales are computed while the model runs"),
     ("joined", "w", "`Concat` changes them before they are scaled"),
     ("shifted", "w", "`BitShift` changes them before they are scaled"),

@@ -258,14 +258,14 @@ fn a_codec_that_breaks_the_contract_leaves_nothing() {
     fs::write(&input, kinds::file(small)).unwrap();
     let names = scratch.names();
     let cases = [
-        (codec::TOO_LONG, ErrorKind::Plugin, "claims to have filled"),
+        (codec::TOO_LONG, ErrorKind::Plugin, "claims to have written"),
         (codec::NOTHING, ErrorKind::Plugin, "to 0 bytes"),
         (codec::FAILS, ErrorKind::Failed, "no such run"),
         (codec::PANICS, ErrorKind::Plugin, "on purpose"),
-        (codec::OTHER, ErrorKind::Failed, "decodes to other bytes"),
+        (codec::OTHER, ErrorKind::Failed, "does not decode to the original bytes"),
         (codec::NO_BOUND, ErrorKind::Unsupported, "who knows"),
-        (codec::HUGE_BOUND, ErrorKind::Plugin, "may become"),
-        (codec::WRONG_LENGTHS, ErrorKind::Failed, "the reader has it otherwise"),
+        (codec::HUGE_BOUND, ErrorKind::Plugin, "gives a bound of"),
+        (codec::WRONG_LENGTHS, ErrorKind::Failed, "the reader found it elsewhere"),
     ];
     for (number, kind, message) in cases {
         for threads in [1, 4] {
@@ -368,7 +368,7 @@ fn what_is_gathered_across_the_order_of_the_output_is_spooled() {
         set(&mut o, &[("raw", raw)]);
         let planned = plan(&host(), &o).unwrap();
         let is_spooled =
-            planned.notes.iter().any(|note| note.starts_with("9000000 bytes are spooled beside the output"));
+            planned.notes.iter().any(|note| note.starts_with("9000000 bytes are spooled next to the output"));
         // In front of the first that is encoded, it is written where it goes.
         assert_eq!(is_spooled, raw.is_empty(), "{:?}", planned.notes);
         must(&with_threads(3), &o);

@@ -150,7 +150,10 @@ fn what_was_encoded_of_other_bytes_is_refused() {
     fs::write(scratch.at(".out.runs.apr-journal"), journal).unwrap();
     o.resume = true;
     let error = convert(&host(), &o).map(drop).unwrap_err();
-    assert!(error.message().contains("an earlier run encoded other bytes"), "{error}");
+    assert!(
+        error.message().contains("the encoded bytes differ from those of the interrupted run"),
+        "{error}"
+    );
     assert!(error.hint_text().unwrap().contains("without --resume"), "{error}");
     assert_eq!(scratch.names(), ["in.kinds"]);
 }

@@ -116,7 +116,8 @@ fn a_weights_file_of_a_folder_is_that_folders_model_unless_it_is_to_stand_alone(
     let shard = source.join("model-00002-of-00003.safetensors");
     let opened = open(&host, &shard, &OpenOptions::default()).unwrap();
     assert_eq!((opened.format.as_str(), opened.model.tensors.len()), ("huggingface", 11));
-    let note = "`model-00002-of-00003.safetensors` is opened as the Hugging Face folder that it lies in; --bare takes the file alone";
+    let note = "`model-00002-of-00003.safetensors` is opened as the Hugging Face folder that contains it; \
+                pass --bare to open the file alone";
     assert_eq!(opened.model.notes, [note]);
     let whole = open(&host, &source, &OpenOptions::default()).unwrap();
     assert_eq!((whole.model.tensors.len(), whole.files()), (11, opened.files()));

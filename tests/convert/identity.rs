@@ -191,11 +191,11 @@ const WRITTEN: [(&str, &str); 8] = [
 
 /// Words of the notes on what makes a file another one when it is written again.
 const SAID: [&str; 6] = [
-    "written again",
-    "not carried",
-    "lies beside the model",
-    "taken as plain values",
-    "left out, since",
+    "rewriting the",
+    "not carried over",
+    "in a separate file",
+    "read as plain values",
+    "left out, because",
     "not part of the model",
 ];
 

@@ -79,7 +79,7 @@ fn a_matrix_of_zeros_counts_as_none_and_a_single_zero_as_zero() {
         let mut wanted = weighed(&scratch, &matrix, dtype, &[0.0; COLUMNS]);
         let done = must(&host, &wanted);
         assert_eq!(payload(&output(&wanted), NAME), (dtype, encoded(dtype, &matrix, None)), "{dtype}");
-        let said = done.warnings.iter().any(|w| w.contains(NAME) && w.contains("counts as none"));
+        let said = done.warnings.iter().any(|w| w.contains(NAME) && w.contains("is ignored"));
         assert!(said, "{dtype}: {:?}", done.warnings);
         wanted = ConvertOptions { force: true, ..weighed(&scratch, &matrix, dtype, &one_zero) };
         assert!(must(&host, &wanted).warnings.is_empty(), "{dtype}");
@@ -260,7 +260,7 @@ fn a_matrix_of_which_nothing_is_used_warns_and_is_not_recorded() {
     wanted.output = Some(scratch.at("refused.gguf"));
     let error = refused(&host, &wanted);
     assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::InvalidArgument, Some(NAME)), "{error}");
-    assert!(error.message().contains("no importance for this tensor"), "{error}");
+    assert!(error.message().contains("the matrix has none for this tensor"), "{error}");
 }
 
 #[test]

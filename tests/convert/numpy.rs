@@ -82,7 +82,7 @@ fn one_tensor_is_called_after_the_file_and_the_summary_says_so() {
     let (host, scratch) = (host(), Scratch::new());
     let matrix = fixtures_with("numpy", "npy").into_iter().find(|path| name(path) == "matrix.npy").unwrap();
     let done = must(&host, &options(&matrix, &scratch.at("other.npy")));
-    let said = "not carried: the name `matrix`; the tensor is called after its file, `other`";
+    let said = "not carried over: the name `matrix`; the tensor is named after its file, `other`";
     assert!(done.notes.iter().any(|note| note == said), "{:?}", done.notes);
     assert_same_file(&matrix, &scratch.at("other.npy"));
     // Nothing is lost under the same name.
@@ -99,7 +99,10 @@ fn several_tensors_are_no_array_and_the_way_out_is_said() {
     let error = apr_host::convert::convert(&host, &options(&several, &scratch.at("m.npy"))).unwrap_err();
     assert_eq!(error.kind(), apr_sdk::ErrorKind::Unsupported);
     let text = error.to_string();
-    assert!(text.contains("holds exactly one tensor, the model has") && text.contains("--to npz"), "{text}");
+    assert!(
+        text.contains("holds exactly one tensor, but the model has") && text.contains("--to npz"),
+        "{text}"
+    );
     assert!(!scratch.at("m.npy").exists());
 }
 
@@ -120,7 +123,11 @@ fn other_formats_metadata_comes_back_through_an_archive_on_request() {
     kept(&scratch.at("m.apr"), "again.npz");
     assert_same_file(&scratch.at("m.npz"), &scratch.at("again.npz"));
     let done = must(&host, &options(path, &scratch.at("without.npz")));
-    assert!(done.notes.iter().any(|note| note.contains("--foreign keep carries that")), "{:?}", done.notes);
+    assert!(
+        done.notes.iter().any(|note| note.contains("pass --foreign keep to preserve metadata")),
+        "{:?}",
+        done.notes
+    );
 }
 
 #[test]

@@ -183,10 +183,10 @@ fn data_is_read_from_plain_files_of_the_models_folder_only() {
 fn data_that_is_not_there_or_lies_elsewhere_says_what_to_do() {
     let scratch = Scratch::new();
     for (location, hint) in [
-        ("gone", "put that file beside the model"),
+        ("gone", "put that file next to the model"),
         (
             "../up",
-            "put the file beside the model and save it again: nothing outside the model's folder is read",
+            "put the file next to the model and save it again: nothing outside the model's folder is read",
         ),
     ] {
         fs::write(scratch.at("m.onnx"), model_with_data_in(location)).unwrap();
@@ -196,6 +196,6 @@ fn data_that_is_not_there_or_lies_elsewhere_says_what_to_do() {
     fs::write(scratch.at("short"), "").unwrap();
     fs::write(scratch.at("m.onnx"), model_with_data_in("short")).unwrap();
     let error = convert(&host(), &options(&scratch.at("m.onnx"), &scratch.at("m.apr"))).unwrap_err();
-    let hint = "get the file again: it is cut off, or belongs to another model";
+    let hint = "get the file again: it is truncated, or belongs to another model";
     assert_eq!(error.hint_text(), Some(hint), "{error}");
 }

@@ -212,6 +212,6 @@ fn an_input_that_changes_while_it_is_read_is_not_published() {
     std::fs::copy(fixtures("gguf").join("small.gguf"), &input).unwrap();
     host.progress = std::sync::Arc::new(Touch(input.clone()));
     let error = convert(&host, &options(&input, &scratch.at("o.gguf"))).unwrap_err();
-    assert!(error.message().contains("changed while it was read"), "{error}");
+    assert!(error.message().contains("changed while it was being read"), "{error}");
     assert_eq!(scratch.names(), ["a.gguf"]);
 }

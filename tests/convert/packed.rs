@@ -82,7 +82,7 @@ fn cases() -> Vec<Case> {
     };
     vec![
         case("fp8-blocks", "`fp8`", fp8(), fp8_blocks),
-        case("fp8-blocks-unsaid", "FP8 with scales of blocks", nothing(), fp8_blocks),
+        case("fp8-blocks-unsaid", "FP8 with block scales", nothing(), fp8_blocks),
         case("fp8-static", "`fp8`", method(json!({"quant_method": "fp8"})), |out, inner| {
             vec![
                 (".weight", T::F8_E4M3, vec![out, inner]),
@@ -99,13 +99,13 @@ fn cases() -> Vec<Case> {
         case("fp8-mistral", "FP8 with scales", nothing(), |out, inner| {
             vec![(".weight", T::F8_E4M3, vec![out, inner]), (".qscale_weight", T::BF16, vec![])]
         }),
-        case("fp8-experts", "FP8 with scales of blocks", nothing(), |out, inner| {
+        case("fp8-experts", "FP8 with block scales", nothing(), |out, inner| {
             vec![
                 (".experts.up", T::F8_E4M3, vec![2, out, inner]),
                 (".experts.up_scale_inv", T::F32, vec![2, 1, 1]),
             ]
         }),
-        case("fp8-powers", "codes with scales of powers of two", nothing(), |out, inner| {
+        case("fp8-powers", "codes with power-of-two scales", nothing(), |out, inner| {
             vec![(".weight", T::I8, vec![out, inner / 2]), (".scale", T::F8_E8M0, vec![out, inner / 32])]
         }),
         case("pack-quantized", "`compressed-tensors`", compressed("pack-quantized"), |out, inner| {
@@ -469,7 +469,7 @@ fn a_copy_that_loses_what_announced_the_scheme_warns() {
         let without = ConvertOptions { foreign: ForeignPolicy::Drop, ..to("safetensors", &folder, &copy) };
         let done = must(&host, &without);
         let place = case.companion.map_or("config.json", |(name, _)| name);
-        let says = |warning: &&String| warning.starts_with("not carried: ") && warning.contains(place);
+        let says = |warning: &&String| warning.starts_with("not carried over: ") && warning.contains(place);
         assert!(done.warnings.iter().any(|warning| says(&warning)), "{}: {:?}", case.name, done.warnings);
     }
 }
@@ -492,7 +492,7 @@ fn codes_without_scales_do_not_become_the_weights_of_another_dialect() {
             let wanted = ConvertOptions { quantization, ..to("gguf", folder, &output) };
             let error = apr_host::convert::convert(&host, &wanted).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            assert!(error.message().contains("nothing says what these codes stand for"), "{error}");
+            assert!(error.message().contains("the meaning of these codes is unknown"), "{error}");
             assert!(!error.hint_text().unwrap().contains("--"), "{error:?}");
             assert!(!output.exists());
         }

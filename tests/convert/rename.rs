@@ -79,8 +79,8 @@ fn names_that_do_not_fit_are_refused_and_nothing_is_written() {
     let scratch = Scratch::new();
     let input = source(&scratch, "safetensors");
     for (renaming, wanted) in [
-        (named(Some("nothing"), &[]), "no tensor lies below `nothing`"),
-        (named(None, &[("c", "d")]), "names a tensor that the model lacks"),
+        (named(Some("nothing"), &[]), "no tensors below `nothing`"),
+        (named(None, &[("c", "d")]), "refers to a tensor that is not in the model"),
         (named(None, &[("a.{layer}.w", "same")]), "two tensors would have this name"),
         (named(None, &[("b.w", "a.0.w")]), "two tensors would have this name"),
     ] {

@@ -93,7 +93,7 @@ fn who_stops_a_short_conversion_hears_that_nothing_was_kept() {
     let o = options(&scratch.at("in.safetensors"), &scratch.at("out.apr"));
     let error = convert(&host, &o).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
-    assert_eq!(error.hint_text(), Some("run it again to start over: nothing was kept"));
+    assert_eq!(error.hint_text(), Some("run the command again to start over: nothing was kept"));
     assert_eq!(scratch.names(), ["in.safetensors"]);
 }
 
@@ -110,7 +110,7 @@ fn what_an_earlier_run_quantized_is_said_to_be_in_no_figure() {
     o.resume = true;
     let done = must(&apr_tests::host(), &o);
     assert!(done.quantized.unwrap().unmeasured_tiles > 0);
-    let note = "what quantization lost is of this run alone: ";
+    let note = "quantization errors cover only this run: ";
     assert!(done.notes.iter().any(|found| found.starts_with(note)), "{:?}", done.notes);
     assert_same_file(&scratch.at("whole.gguf"), &scratch.at("out.gguf"));
 }

@@ -120,7 +120,8 @@ fn renamed_tensors_have_no_description_by_their_old_names() {
             ..to("safetensors", from, &copy)
         };
         let done = must(&host, &renamed);
-        let says = |warning: &String| warning.contains("not carried") && warning.contains("their old names");
+        let says =
+            |warning: &String| warning.contains("not carried") && warning.contains("uses the old names");
         assert!(done.warnings.iter().any(says), "{:?}", done.warnings);
         let bytes = std::fs::read(&copy).unwrap();
         let text = String::from_utf8_lossy(&bytes);

@@ -155,13 +155,13 @@ fn without_a_word_only_types_that_hold_every_value_are_written() {
             Ok(done) => done,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}: {error}");
-                assert!(error.message().contains("no type of GGUF holds exactly"), "{name}: {error}");
+                assert!(error.message().contains("no type in GGUF can represent exactly"), "{name}: {error}");
                 assert!(error.hint_text().unwrap().contains("--dequantize bf16"), "{name}: {error}");
                 assert!(!output.exists(), "{name}");
                 continue;
             }
         };
-        let exactly = |note: &String| note.contains("which holds every value exactly");
+        let exactly = |note: &String| note.contains("which represents every value exactly");
         assert!(done.notes.iter().any(exactly), "{name}: {:?}", done.notes);
         let expected = values(&host, &fixture.join("expected.safetensors"));
         for (tensor, dtype, shape, bytes) in tensors(&host, &output) {

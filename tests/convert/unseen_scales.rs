@@ -32,7 +32,7 @@ fn scales_outside_of_a_prefix_are_seen() {
             let output = scratch.at("out.safetensors");
             let error = convert(&host, &cast(input, output.clone(), prefix(below))).map(drop).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            assert!(error.message().contains("with scales"), "{error}");
+            assert!(error.message().contains("FP8 with"), "{error}");
             assert!(!output.exists());
         }
         // A copy stays one.
@@ -54,7 +54,8 @@ fn scales_outside_of_a_prefix_are_seen() {
 fn a_part_alone_says_so_and_keeps_its_floats_of_8_bits() {
     let (host, scratch) = (host_without("packed"), Scratch::in_memory());
     let part = scratch.at("model-00001-of-00002.safetensors");
-    let missing = "model-00001-of-00002.safetensors is part 1 of 2, and is opened without the others";
+    let missing = "model-00001-of-00002.safetensors is part 1 of 2, opened without the others: \
+                   model-00002-of-00002.safetensors";
     file(&part, &[("a.weight", T::F8_E4M3, &[4, 8])]);
     let error = convert(&host, &cast(&part, scratch.at("out.safetensors"), Renaming::default())).map(drop);
     let error = error.unwrap_err();

@@ -76,7 +76,7 @@ fn gguf_places() -> Vec<Case> {
         case(
             "twice.gguf",
             two(info(b"a", &[8], I8, 0), info(b"a", &[8], I8, 32)),
-            "second tensor",
+            "duplicate tensor name",
             Some("a"),
         ),
         case("alignment-3.gguf", aligned(3), "power of two", None),
@@ -112,7 +112,7 @@ fn safetensors_cases() -> Vec<Case> {
         case("backwards.safetensors", one("[8]", 8, 0, 8), "", Some("t")),
         case("outside.safetensors", one("[9]", 0, 9, 8), "data area", Some("t")),
         case("overlap.safetensors", two((0, 5), (4, 8), 8), "inside `a`", Some("b")),
-        case("hole.safetensors", two((0, 3), (4, 8), 8), "no tensor holds", Some("b")),
+        case("hole.safetensors", two((0, 3), (4, 8), 8), "no tensor covers", Some("b")),
         case("rest.safetensors", two((0, 4), (4, 8), 9), "belong to no tensor", None),
         case(
             "twice.safetensors",

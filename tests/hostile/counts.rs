@@ -98,9 +98,9 @@ fn layers_and_experts_beyond_their_count_are_refused() {
 fn silent_files_have_the_layers_that_the_librarys_class_says_or_are_refused() {
     let scratch = Scratch::new();
     for (golden, words) in [
-        ("llama", &["`num_hidden_layers` is 32", "tensors in all"][..]),
-        ("mixtral", &["lacks the tensor", "model.layers."]),
-        ("bert", &["lacks the tensor", "encoder.layer."]),
+        ("llama", &["`num_hidden_layers` is 32", "the model has only"][..]),
+        ("mixtral", &["this tensor is missing", "model.layers."]),
+        ("bert", &["this tensor is missing", "encoder.layer."]),
     ] {
         let from = folder(&scratch, golden, "num_hidden_layers", "null");
         refused(&scratch.at(""), &["convert", &from, "out.gguf"], 4, words);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What the errors say: a read that found the end too early, or the file's length or time at the end of the work.
-const CUT: [&str; 2] = ["was truncated while it was read", "changed while it was read"];
+const CUT: [&str; 2] = ["was truncated while it was being read", "changed while it was being read"];
 
 /// A file system keeps time in ticks of some milliseconds: a change in the tick of the last one has no time of its own.
 fn let_time_pass() {

@@ -52,7 +52,7 @@ fn files_that_would_win_are_named_and_go_with_force_alone() {
         let works = ["thesis.docx", "train.py", "notes.txt", "sub/data.csv"];
         works.iter().for_each(|work| fs::write(scratch.at("d").join(work), "mine").unwrap());
         let words = [
-            "would be opened with the new ones, or instead",
+            "would be opened together with the new ones, or instead",
             "`chat_template.jinja`, `model.safetensors`, `tokenizer_config.json`",
             "at d",
             "--force to remove them",
@@ -124,8 +124,11 @@ fn a_model_of_shards_stands_beside_others_by_its_name_and_does_not_pass_for_a_fo
     fs::write(scratch.at("d/config.json"), "{\"architectures\": []}").unwrap();
     let before = contents(&scratch.at("d"));
     // As a folder, it would still be the old model.
-    let words =
-        ["opened with the new ones, or instead", "`config.json`", "name the file: d/new-00001-of-00002.gguf"];
+    let words = [
+        "opened together with the new ones, or instead",
+        "`config.json`",
+        "name the file: d/new-00001-of-00002.gguf",
+    ];
     for force in [&[][..], &["--force"]] {
         fails(&scratch, &converting(&[&["--to", "gguf"][..], force].concat()), 1, &words);
     }
@@ -219,7 +222,7 @@ fn what_apr_finds_under_its_own_names_is_not_followed() {
     // A further name of a file is no better.
     fs::remove_file(scratch.at(".out.apr.apr-part")).unwrap();
     fs::hard_link(scratch.at("mine"), scratch.at(".out.apr.apr-part")).unwrap();
-    fails(&scratch, &args, 1, &["is not apr's", "out.apr"]);
+    fails(&scratch, &args, 1, &["was not created by apr", "out.apr"]);
 }
 
 #[test]
@@ -228,8 +231,11 @@ fn what_is_no_file_and_has_the_locks_name_is_called_so() {
     big_of(&scratch.at("in.safetensors"), 1, 1);
     let lock = scratch.at(".out.apr.apr-lock");
     let args = ["convert", "in.safetensors", "out.apr", "--arch", "none", "--force"];
-    let words =
-        ["apr's lock file has this name, but this is not a regular file", ".out.apr.apr-lock", "remove it"];
+    let words = [
+        "the name of apr's lock file is taken by something that is not a regular file",
+        ".out.apr.apr-lock",
+        "remove it",
+    ];
     fs::create_dir(&lock).unwrap();
     fails(&scratch, &args, 1, &words);
     fs::remove_dir(&lock).unwrap();

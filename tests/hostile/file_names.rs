@@ -44,13 +44,13 @@ fn names_of_companions_that_are_none_for_files_are_the_models_fault() {
     for (place, name, word) in [
         ("aaaaaaaaaa.txt", r"\u001b[31m.txt", "control characters"),
         ("aaaaaaaaaa.txt", r"\u202emdx.txte", "control characters"),
-        ("aaaaaaaaaa.txt", "../../../a.txt", "leaves the model's folder"),
-        ("aaaaaaaaaa.txt", "/aaaaaaaaa.txt", "leaves the model's folder"),
-        ("aaaaaaaaaa.txt", "about/aaaa.txt", "folder of the other"),
+        ("aaaaaaaaaa.txt", "../../../a.txt", "points outside the model's folder"),
+        ("aaaaaaaaaa.txt", "/aaaaaaaaa.txt", "points outside the model's folder"),
+        ("aaaaaaaaaa.txt", "about/aaaa.txt", "one is a folder that contains the other"),
         // Names of the folder's own files, and of what staging makes.
-        ("aaaaaaaaaaa.json", "config.json/b.md", "a folder of others"),
-        ("aaaaaaaaaaaaa.txt", "model.safetensors", "two files called"),
-        ("aaaaaaaaaaaaa", ".out.apr-part", "uses such names"),
+        ("aaaaaaaaaaa.json", "config.json/b.md", "both a file and a folder"),
+        ("aaaaaaaaaaaaa.txt", "model.safetensors", "two files named"),
+        ("aaaaaaaaaaaaa", ".out.apr-part", "reserved for apr"),
     ] {
         let scratch = Scratch::new();
         with_asset(&scratch, place, name);
@@ -78,7 +78,7 @@ fn names_in_an_index_that_lead_nowhere_are_the_models_fault() {
     for (name, word) in [
         (r"\u001b[31m.safetensors", "control characters"),
         (r"a\u2028b.safetensors", "control characters"),
-        ("../in.safetensors", "leaves the model's folder"),
+        ("../in.safetensors", "points outside the model's folder"),
         (long.as_str(), "too long"),
         ("loop.safetensors", "circular link"),
         ("file/x.safetensors", "not a valid file name"),

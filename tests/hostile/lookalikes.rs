@@ -17,7 +17,7 @@ fn what_is_no_model_is_named_under_every_extension() {
         ("pointer", POINTER.as_bytes(), "git lfs pull"),
         ("notes", NOTES.as_bytes(), "not a model but plain text"),
         ("empty", b"", "not a model but an empty file"),
-        ("zeros", &[0; 100_000], "zeros at its beginning"),
+        ("zeros", &[0; 100_000], "starts with zeros"),
         ("noise", &[0xa5; 5000], "the contents are not"),
     ];
     for extension in FORMATS {

@@ -48,7 +48,7 @@ fn a_shard_of_another_model_is_refused_wherever_the_manifest_is_read() {
             &["tensors", "a/m-00001-of-00002.apr"],
             &["convert", "a", "mixed.safetensors", "--arch", "none"],
         ] {
-            fails(&scratch, args, 4, &["E004", shard, "not the shard that the manifest lists"]);
+            fails(&scratch, args, 4, &["E004", shard, "not the shard listed in the manifest"]);
         }
         assert!(!scratch.at("mixed.safetensors").exists());
         fs::write(scratch.at("a").join(shard), &own).unwrap();
@@ -66,14 +66,14 @@ fn a_shard_of_another_model_is_refused_wherever_the_manifest_is_read() {
     fs::write(scratch.at("a/m.apr"), old).unwrap();
     let said = runs(&scratch, &["convert", "a", "back.safetensors", "--arch", "none"]);
     let said = said.stdout + &said.stderr;
-    assert!(said.contains("do not tell whose shards these are"), "{said}");
+    assert!(said.contains("cannot identify the shards"), "{said}");
     let [back, one] =
         ["back.safetensors", "one/m.safetensors"].map(|file| fs::read(scratch.at(file)).unwrap());
     assert!(back.ends_with(&one[one.len() - (1 << 20)..]), "other weights came back");
     runs(&scratch, &["validate", "a", "--checksum"]);
     runs(&scratch, &["convert", "a", "renewed/", "--to", "apr", "--arch", "none"]);
     let said = runs(&scratch, &["convert", "renewed", "again.safetensors", "--arch", "none"]);
-    assert!(!(said.stdout + &said.stderr).contains("do not tell"));
+    assert!(!(said.stdout + &said.stderr).contains("cannot identify"));
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn a_folder_that_would_open_as_neither_of_two_models_is_refused() {
         for force in [&[][..], &["--force"]] {
             let args = [&args[..], force].concat();
             let words =
-                ["E007", "no longer open: it holds another model", "`m-00001-of-00002", "name the file: d/n"];
+                ["E007", "the folder contains another model", "`m-00001-of-00002", "specify the file: d/n"];
             fails(&scratch, &args, 1, &words);
             assert_eq!(contents(&scratch.at("d")), before, "{to} {force:?}");
         }
         // Named by its file, it stands beside the other.
         let way_out = run(&scratch.at(""), &args).stderr;
-        let file = way_out.split("or name the file: ").nth(1).unwrap().split(';').next().unwrap();
+        let file = way_out.split("or specify the file: ").nth(1).unwrap().split(';').next().unwrap();
         let named =
             ["convert", "two/n.safetensors", file, "--to", to, "--max-shard-size", "600k", "--arch", "none"];
         runs(&scratch, &named);
@@ -119,7 +119,11 @@ fn into_a_folder_of_several_models_one_more_is_a_warning_that_names_its_file() {
         );
     }
     let said = runs(&scratch, &sharded("n.safetensors", "d/", "apr"));
-    assert!(said.stderr.contains("does not open as a model: open `d/n.apr` instead"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("does not open as a model because of its other files: open `d/n.apr` instead"),
+        "{}",
+        said.stderr
+    );
     let opened = open(&host(), &scratch.at("d/n.apr"), &OpenOptions::default()).unwrap();
     assert_eq!(opened.model.tensors.len(), 2);
 }

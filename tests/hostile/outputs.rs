@@ -31,7 +31,7 @@ fn an_input_is_never_the_output_by_any_name() {
                 &scratch,
                 &args,
                 2,
-                &["the output is one of the inputs", &format!("at {output}"), "not touched"],
+                &["the output is one of the inputs", &format!("at {output}"), "not changed"],
             );
         }
         let args = [&["convert", "link.gguf", "in.gguf", "--arch", "none"][..], force].concat();

@@ -129,7 +129,7 @@ fn an_input_with_a_name_of_aprs_own_stays() {
     let args = ["convert", ".out.gguf.apr-part", "out.gguf", "--from", "gguf", "--arch", "none"];
     let ended = run(&scratch.at(""), &args);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
-    assert!(ended.stderr.contains("an input has a name that apr uses"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("an input has a name that apr needs"), "{}", ended.stderr);
     assert!(contents(&scratch.at("")) == before);
 }
 

@@ -63,7 +63,7 @@ fn what_was_read_of_a_model_that_was_written_over_is_not_used() {
         let end = weights.metadata().unwrap().len();
         weights.write_all_at(&[7; 4096], end - 4096).unwrap();
         let error: Error = work(&host, &opened).expect_err(name);
-        assert!(error.message().contains("changed while it was read"), "{name}: {error}");
+        assert!(error.message().contains("changed while it was being read"), "{name}: {error}");
         assert!(error.file().is_some_and(|file| file.ends_with("model.safetensors")), "{name}: {error}");
     }
 }

@@ -132,7 +132,7 @@ fn a_line_without_end_is_an_error() {
     // The program may have had to be built first.
     let began = Instant::now();
     let ended = wait(command.spawn().unwrap(), began);
-    says(&["chat"], &ended, 4, &["a line of the input has more than the limit", "help:"]);
+    says(&["chat"], &ended, 4, &["an input line is longer than the limit", "help:"]);
 }
 
 /// The worker of a process, once there is one.
@@ -303,8 +303,7 @@ fn a_kernel_that_does_not_confine_the_worker_is_told_of() {
         (run(&folder, &args), run(&folder, &[&args[..], &["-v"]].concat()))
     });
     let (plain, verbose) = without.join().unwrap();
-    let remark =
-        "the tokenizer's worker process may open files: the kernel does not restrict its system calls";
+    let remark = "the tokenizer's worker process may open files: the kernel cannot restrict its system calls";
     assert_eq!((plain.code, verbose.code), (0, 0), "{}{}", plain.stderr, verbose.stderr);
     assert!(!plain.stderr.contains(remark) && verbose.stderr.contains(remark), "{}", verbose.stderr);
     let args = ["tokenizer", "model", "--chat", "Hello", "-v"];

@@ -147,7 +147,7 @@ fn one_file_that_makes_a_folder_another_model_is_a_warning() {
     let args = ["convert", "new.safetensors", "d/model.safetensors", "--arch", "none"];
     for plan in [&["-n"][..], &[]] {
         let done = runs(&scratch, &[&args[..], plan].concat());
-        let words = "warning: with this file, the folder `d` opens as another model: 2 tensors, 8 before";
+        let words = "warning: with this file, the folder `d` opens as a different model: 2 tensors, 8 before";
         assert!(done.stderr.contains(words), "{}{}", done.stderr, done.stdout);
     }
     assert_eq!((before, n_tensors(&scratch, "d")), (8, 2));
@@ -166,8 +166,8 @@ fn a_folder_that_stays_the_old_model_is_a_warning_for_who_named_it() {
     let args = ["convert", "new.safetensors", "d", "--to", "safetensors", "--arch", "none"];
     for plan in [&["-n"][..], &[]] {
         let done = runs(&scratch, &[&args[..], plan].concat());
-        let words =
-            "warning: the folder `d` still opens as its previous model: the new one is `d/new.safetensors`";
+        let words = "warning: the folder `d` still opens as its previous model: open the new one as \
+                     `d/new.safetensors`";
         assert!(done.stderr.contains(words), "{}{}", done.stderr, done.stdout);
     }
     assert_eq!((n_tensors(&scratch, "d"), n_tensors(&scratch, "d/new.safetensors")), (8, 2));

@@ -68,7 +68,7 @@ fn vectors_are_those_of_sentence_transformers_by_the_same_settings() {
             let have: Vec<f32> = have.iter().map(|x| x.as_f64().unwrap() as f32).collect();
             let far = if have.len() == want.len() { distance(&have, &want) } else { f64::INFINITY };
             assert!(far < 1e-5, "{} {}: {far:.1e}", case["name"], path.display());
-            let told = warnings(&document).into_iter().filter(|text| text.contains("cut off")).count();
+            let told = warnings(&document).into_iter().filter(|text| text.contains("truncated")).count();
             let is_cut =
                 ["short", "usual-length", "first", "together"].contains(&case["name"].as_str().unwrap());
             assert_eq!(told == 1, is_cut, "{}: {document}", case["name"]);

@@ -308,10 +308,13 @@ fn a_table_that_asks_for_what_is_not_there_is_refused() {
     cases.push(("past the end of `t`", f32s(&[4, 5], vec![boxed(1, &[(20, 1)])])));
     cases.push(("past the end of `t`", f32s(&[1], vec![boxed(u64::MAX, &[])])));
     cases.push(("past the end of `t`", f32s(&[2, 2], vec![boxed(0, &[(2, u64::MAX), (2, 1)])])));
-    cases.push(("80 bytes of F32, and needs 160", f32s(&[8, 5], vec![whole()])));
+    cases.push(("80 bytes of F32, but needs 160", f32s(&[8, 5], vec![whole()])));
     cases.push(("needs 80", f32s(&[20], vec![whole(), whole()])));
     cases.push(("needs 4", f32s(&[1], vec![boxed(0, &[(u64::MAX, 0), (u64::MAX, 0)])])));
-    cases.push(("no way from F32 to I32", ("x", DType::I32, vec![20], making(DType::I32, vec![whole()]))));
+    cases.push((
+        "cannot convert from F32 to I32",
+        ("x", DType::I32, vec![20], making(DType::I32, vec![whole()])),
+    ));
     for (message, wanted) in cases {
         let o = options(&input, &scratch.at("out.kinds"));
         let error = convert_as(&host(2), &o, &remade(std::slice::from_ref(&wanted))).unwrap_err();

@@ -57,7 +57,7 @@ fn what_is_longer_or_shorter_than_its_shape_is_refused() {
                     let mut bad = bytes("bad", kind, len, size);
                     bad.shape = vec![shape];
                     let error = refused(&bad);
-                    let said = ["ends after", "goes on after", "too early", "longer than"];
+                    let said = ["ends after", "continues after", "too short", "longer than"];
                     assert!(said.iter().any(|part| error.message().contains(part)), "{error}");
                 }
             }

@@ -264,7 +264,7 @@ fn a_model_whose_table_does_not_say_how_it_computes_is_refused_with_a_hint() {
     let (host, scratch) = (host(), Scratch::new());
     for (model, want) in [
         ("t5", "cannot be run: its table has no [decoder]"),
-        ("jina-bert-v2", "cannot be run: its attention"),
+        ("jina-bert-v2", "cannot be run: its bidirectional"),
     ] {
         let folder = scratch.at(model);
         apr_testkit::Checkpoint::golden(&crate::golden::folder(model)).unwrap().write_to(&folder).unwrap();

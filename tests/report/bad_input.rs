@@ -227,8 +227,8 @@ fn what_only_one_model_has_and_what_cannot_be_compared_is_told() {
     let messages: Vec<_> = found.findings.iter().map(|finding| finding.message.as_str()).collect();
     for want in [
         "its shape is [4] in a and [2, 2] in b: values were not compared",
-        "its values, C64 in a and F32 in b, were not compared",
-        "NaN or infinity, and not the same in both: 1 value",
+        "its values (C64 in a, F32 in b) were not compared",
+        "NaN or infinity at different positions: 1 value",
         "only in a",
         "only in b",
     ] {

@@ -101,7 +101,7 @@ fn what_gets_lost_on_the_way_is_red() {
             Ok(())
         })))
     };
-    assert_red(&matrix(&[], forgets, "with/tokenizer"), "lacks the tokenizer");
+    assert_red(&matrix(&[], forgets, "with/tokenizer"), "the tokenizer is missing");
     let drops = |_: &str| -> Option<Box<dyn Writer>> {
         Some(Box::new(Liar(|model| {
             model.foreign.clear();

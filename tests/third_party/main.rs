@@ -180,7 +180,7 @@ fn finds_a_probe_that_forgets(user: &User, plugin: &Path, target: &Path, library
     let checked = user.apr(&["plugins", "check", library, "--fixtures", "my-format/tests/data"]);
     let said = String::from_utf8_lossy(&checked.stdout);
     assert_eq!(checked.status.code(), Some(5), "{said}");
-    let found = "`my_format` does not recognise what its own writer wrote: any model, `kit.toy`, scores 0";
+    let found = "`my_format` does not recognize the output of its own writer: any model, `kit.toy`, scores 0";
     assert!(said.contains(found) && said.ends_with("0 skipped, 1 failed\n"), "{said}");
 }
 

@@ -66,7 +66,7 @@ fn what_a_template_puts_around_a_text_comes_back() {
         ("llama", &[s], &[e], &[]),
         ("llama", &[], &[e], &[]),
         // No key says of another token than the beginning that it is put there.
-        ("llama", &[u], &[], &["puts `<s>` around a text, this tokenizer `<unk>`"]),
+        ("llama", &[u], &[], &["adds `<s>` around a text, but this tokenizer `<unk>`"]),
         ("t5", &[], &[], &[]),
         ("t5", &[], &["</s>"], &[]),
         ("roberta", &[s], &[e], &[]),

@@ -53,11 +53,11 @@ fn added_tokens_come_back_as_they_are_found() {
         // Each of its characters stands for a byte, and together they are no text.
         ("gpt2", "café", json!({}), &[]),
         ("gpt2", "café", normalized(), &[]),
-        ("gpt2", "Ġa", json!({}), &["finds the added token `Ġa` where a text has ` a`"]),
+        ("gpt2", "Ġa", json!({}), &["finds the added token `Ġa` in the text ` a`"]),
         // llama.cpp's converter takes the mark for a space in every tokenizer.
-        ("gpt2", "\u{2581}foo", json!({}), &["where a text has ` foo`"]),
-        ("llama", "\u{2581}foo", normalized(), &["is found after the text was normalized"]),
-        ("llama", "<x1>", normalized(), &["is found after the text was normalized (`normalized`)"]),
+        ("gpt2", "\u{2581}foo", json!({}), &["in the text ` foo`"]),
+        ("llama", "\u{2581}foo", normalized(), &["matches normalized text"]),
+        ("llama", "<x1>", normalized(), &["matches normalized text (`normalized`)"]),
         ("llama", "<x1>", json!({}), &[]),
         // It looks special, and is not.
         ("gpt2", "<|x1|>", json!({}), &[]),
@@ -99,7 +99,7 @@ fn an_added_word_is_not_found_in_text_that_was_lower_cased() {
         json.as_object_mut().unwrap().remove("added_tokens_decoder");
     });
     let (all, warnings) = through(&host, &scratch, &folder);
-    assert_warned(&warnings, &["finds the added token `hello` in normalized text as well"]);
+    assert_warned(&warnings, &["finds the added token `hello` in normalized text"]);
     for tokenizer in &all {
         let outside: Vec<_> = tokenizer.added.iter().filter(|added| added.outside_model).collect();
         assert!(matches!(outside[..], [added] if tokenizer.token(added.id) == Some("hello")), "{outside:?}");
@@ -239,7 +239,7 @@ fn another_decoder_comes_back() {
 fn pieces_that_tokenizer_json_takes_for_no_bytes_are_none() {
     let ([before, file, back], warnings) =
         there_and_back("llama", |json| json["model"]["byte_fallback"] = json!(false));
-    assert_warned(&warnings, &["takes `<0x00>` and its like for bytes"]);
+    assert_warned(&warnings, &["uses `<0x00>` and the like as byte tokens"]);
     assert_eq!([&before, &file, &back].map(|tokenizer| tokenizer.byte_fallback), [false; 3]);
 }
 

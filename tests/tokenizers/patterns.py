@@ -76,11 +76,11 @@ CASES = [
 ]
 
 UNFOLLOWED = {
-    r"\X": "text segment", r"\y": "text segment", r"\Y": "text segment", r"\G": "search began", "(?~ab)": "absent group", "(?W)\\w": "the option `W`",
-    "(?y{w})\\X": "the option `y`", "(?i)ss": "`ss` in whatever case", "(?i)fi": "`fi` in whatever case", "(?i)ß": "`ß` in whatever case", "(?i)s(?:s)": "`ss` in whatever case",
-    r"(?i)\x73\x73": "`ss` in whatever case", "(?i)[ßa]": "between brackets in whatever case", r"(?i)[\p{L}]": "between brackets in whatever case", "(?i)strasse": "in whatever case", "(?i)cost": "`st` in whatever case", r"(?i)(a)\1": "group's text in whatever case",
-    r"(a)(?(1)b|c)": "a condition", "(*FAIL)": "a callout", "(?{x})": "a callout", r"\M-a": "highest bit", r"\x{61 62}": "several characters", r"\p{In_Basic_Latin}": "the property `In_Basic_Latin`",
-    "(?<a>.)(?<a>.)\\k<a>": "two groups that are called `a`", r"(?<n>a|b\g<n>c)": "a call of a group",
+    r"\X": "text segment", r"\y": "text segment", r"\Y": "text segment", r"\G": "search start", "(?~ab)": "absent operator", "(?W)\\w": "the option `W`",
+    "(?y{w})\\X": "the option `y`", "(?i)ss": "case-insensitive `ss`", "(?i)fi": "case-insensitive `fi`", "(?i)ß": "case-insensitive `ß`", "(?i)s(?:s)": "case-insensitive `ss`",
+    r"(?i)\x73\x73": "case-insensitive `ss`", "(?i)[ßa]": "in a case-insensitive set", r"(?i)[\p{L}]": "in a case-insensitive set", "(?i)strasse": "case-insensitive", "(?i)cost": "case-insensitive `st`", r"(?i)(a)\1": "case-insensitive backreference",
+    r"(a)(?(1)b|c)": "a condition", "(*FAIL)": "a callout", "(?{x})": "a callout", r"\M-a": "high bit", r"\x{61 62}": "several characters", r"\p{In_Basic_Latin}": "the property `In_Basic_Latin`",
+    "(?<a>.)(?<a>.)\\k<a>": "two groups named `a`", r"(?<n>a|b\g<n>c)": "a subexpression call",
 }
 
 

@@ -116,7 +116,7 @@ fn a_chat_template_comes_back_if_it_is_empty_and_is_not_taken_for_the_usual_one(
     let (all, _) = through(&host, &scratch, &folder(&scratch, &other));
     for tokenizer in &all {
         let error = choose(tokenizer, None, false).unwrap_err();
-        assert!(error.message().contains("not called `default`"), "{error:?}");
+        assert!(error.message().contains("not named `default`"), "{error:?}");
         assert!(choose(tokenizer, Some("rag"), false).is_ok());
     }
 }

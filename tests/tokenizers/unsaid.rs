@@ -58,8 +58,8 @@ fn normalizers_of_bytes_come_back_and_are_warned_of() {
     let replace = json!({"type": "Replace", "pattern": {"String": "``"}, "content": "\""});
     let both = json!({"type": "Sequence", "normalizers": [{"type": "NFKC"}, replace]});
     for (golden, normalizer, of) in [
-        ("gpt2", json!({"type": "Lowercase"}), &["does not lower-case text"][..]),
-        ("gpt2", both, &["the form `NFKC`", "does not replace ```` by `\"`"]),
+        ("gpt2", json!({"type": "Lowercase"}), &["does not lowercase text"][..]),
+        ("gpt2", both, &["normalize text to `NFKC`", "does not replace ```` with `\"`"]),
         ("qwen2", json!({"type": "StripAccents"}), &["does not strip accents"]),
         // llama.cpp's converter takes these for the same.
         ("gpt2", json!({"type": "NFC"}), &[]),
@@ -80,10 +80,9 @@ fn normalizers_of_bytes_come_back_and_are_warned_of() {
 
 #[test]
 fn whether_whole_words_are_taken_comes_back_and_is_warned_of() {
-    for (golden, whole, of) in [
-        ("gpt2", true, "does not take a word that is a token"),
-        ("gemma", true, "does not take a word that is a token"),
-    ] {
+    for (golden, whole, of) in
+        [("gpt2", true, "merges words that are tokens"), ("gemma", true, "merges words that are tokens")]
+    {
         let ([folder, file, back], warnings) =
             there_and_back(golden, |json| json["model"]["ignore_merges"] = json!(whole));
         assert_warned(&warnings, &[of]);
@@ -162,7 +161,7 @@ fn a_beginning_that_only_the_name_of_a_splitter_would_add_is_forbidden() {
 
 #[test]
 fn a_second_token_before_or_behind_a_text_is_warned_of() {
-    let last = &["behind a text", "for the end of an answer"][..];
+    let last = &["behind a text", "as the end of an answer"][..];
     for (at, of) in [(0, &["before a text"][..]), (1, last)] {
         let (_, warnings) = there_and_back("llama3", |json| {
             let single = json.pointer_mut("/post_processor/processors/1/single");
@@ -180,7 +179,7 @@ fn a_space_that_bytes_put_before_a_text_comes_back_and_is_warned_of() {
     let ([before, file, back], warnings) =
         there_and_back("gpt2", |json| json["pre_tokenizer"]["add_prefix_space"] = json!(true));
     // What the configuration says otherwise counts for one version of the library alone.
-    assert_warned(&warnings, &["version 4 by the flag", "puts no space before a text"]);
+    assert_warned(&warnings, &["transformers 4 the flag", "does not add a space before a text"]);
     assert_eq!([&before, &file, &back].map(put), [json!(true), json!(true), json!(true)]);
     assert_eq!(back.add_space_prefix, Some(true));
 }
@@ -264,9 +263,9 @@ fn a_model_of_pieces_says_that_it_has_bytes_where_it_has_them_all() {
         };
         assert_eq!((count(&before), count(&back)), ((there, there > 0), (there, there > 0)), "{golden}");
         let of = match (golden, there) {
-            ("t5", _) => &["has no bytes for characters"][..],
+            ("t5", _) => &["does not fall back to bytes for characters"][..],
             (_, 256) => &[],
-            _ => &["ends at a character that no token covers"],
+            _ => &["fails on characters without a token"],
         };
         assert_warned(&warnings, of);
     }
@@ -282,13 +281,13 @@ fn pieces_that_only_look_like_bytes_come_back() {
     assert!(!before.byte_fallback && !back.byte_fallback);
     assert_eq!(before.types, back.types);
     assert_eq!(bytes_of(&scratch.at("back/tokenizer.model")), (false, 0));
-    assert_warned(&warnings, &["takes `<0x00>` and its like for bytes"]);
+    assert_warned(&warnings, &["uses `<0x00>` and the like as byte tokens"]);
 }
 
 #[test]
 fn spaces_that_added_tokens_take_come_back_and_are_warned_of() {
     for (golden, of) in
-        [("gpt2", "`lstrip`, `rstrip`"), ("llama", "nor so of 1 other"), ("t5", "nor so of 1 other")]
+        [("gpt2", "`lstrip`, `rstrip`"), ("llama", "and 1 other token"), ("t5", "and 1 other token")]
     {
         let change = |json: &mut Json| {
             let added = json["added_tokens"].as_array_mut().unwrap();
@@ -334,10 +333,10 @@ fn what_is_done_to_words_comes_back_and_is_warned_of() {
     let bert = |chinese: bool, clean: bool| json!({"type": "BertNormalizer", "clean_text": clean, "handle_chinese_chars": chinese, "strip_accents": null, "lowercase": true});
     let composed = json!({"type": "Sequence", "normalizers": [{"type": "NFKC"}, bert(true, true)]});
     for (normalizer, of) in [
-        (bert(false, true), &["parts Chinese characters"][..]),
+        (bert(false, true), &["splits Chinese characters"][..]),
         (bert(true, false), &["removes control characters"]),
-        (composed, &["the form `NFKC`"]),
-        (Json::Null, &["parts Chinese", "removes control", "lower-cases text", "strips accents"]),
+        (composed, &["normalize text to `NFKC`"]),
+        (Json::Null, &["splits Chinese", "removes control", "lowercases text", "strips accents"]),
         // Which keys tell llama.cpp.
         (
             json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": true, "lowercase": false}),
@@ -351,7 +350,7 @@ fn what_is_done_to_words_comes_back_and_is_warned_of() {
     }
     let cut = json!({"type": "WhitespaceSplit"});
     let ([_, _, back], warnings) = of_no_class("bert", |json| json["pre_tokenizer"] = cut.clone());
-    assert_warned(&warnings, &["by `WhitespaceSplit`"]);
+    assert_warned(&warnings, &["with `WhitespaceSplit`"]);
     assert_eq!(back.pre_tokenizer, Some(cut));
 }
 
@@ -369,7 +368,7 @@ fn what_a_list_of_words_is_configured_to_do_is_done() {
     fs::write(folder.join("vocab.txt"), lines.join("\n")).unwrap();
     fs::remove_file(folder.join("tokenizer.json")).unwrap();
     let ([_, file, back], warnings) = through(&host, &scratch, &folder);
-    assert_warned(&warnings, &["parts Chinese characters"]);
+    assert_warned(&warnings, &["splits Chinese characters"]);
     for tokenizer in [&file, &back] {
         let normalizer = tokenizer.normalizer.as_ref().unwrap();
         assert_eq!(

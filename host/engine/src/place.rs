@@ -93,13 +93,13 @@ pub fn check_name(name: &str) -> Result<()> {
     let shown = escape(name, 200);
     let inside = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
     if name.is_empty() || name.contains('\0') || !inside {
-        let message = format!("the file name `{shown}` leaves the model's folder");
+        let message = format!("the file name `{shown}` points outside the model's folder");
         return Err(Error::malformed(message)
             .hint("move the file into the model's folder: apr reads nothing outside it"));
     }
     if has_controls(name) {
-        let message = format!("the file name `{shown}` has control characters");
-        return Err(Error::malformed(message).hint("rename the file, and what names it"));
+        let message = format!("the file name `{shown}` contains control characters");
+        return Err(Error::malformed(message).hint("rename the file and update what refers to it"));
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ impl StepSink for Outputs {
         let row = place.and_then(|at| self.rows.get_mut(at..at + self.width));
         match row.filter(|row| row.len() == logits.len()) {
             Some(row) => row.copy_from_slice(logits),
-            None => return Err(Error::plugin("gives logits that were not asked for")),
+            None => return Err(Error::plugin("returned logits that were not requested")),
         }
         Ok(())
     }
@@ -141,13 +141,13 @@ impl Runner {
     pub fn feed_together(&mut self, ids: &[u32]) -> Result<&[f32]> {
         let most = self.positions.len().min(self.rows());
         if ids.is_empty() || ids.len() > most {
-            let message = format!("{} sequences are to go on, there is room for {most}", ids.len());
+            let message = format!("cannot continue {} sequences: there is only room for {most}", ids.len());
             return Err(Error::invalid_argument(message));
         }
         let positions = self.positions[..ids.len()].to_vec();
         if positions.iter().any(|position| *position >= self.parts.context) {
             let context = self.parts.context;
-            let message = format!("a sequence has all of the {context} tokens that its context has room for");
+            let message = format!("the context of a sequence is full ({context} tokens)");
             return Err(Error::invalid_argument(message));
         }
         let numbers: Vec<u32> = (0..ids.len()).map(row_number).collect();
@@ -162,14 +162,15 @@ impl Runner {
     /// As [`Runner::feed`]; InvalidArgument for a program with logits.
     pub fn embed(&mut self, ids: &[u32], rows: usize) -> Result<&[f32]> {
         let hidden = self.parts.hidden;
-        let hidden =
-            hidden.ok_or_else(|| Error::invalid_argument("the program gives logits, not hidden states"))?;
+        let hidden = hidden
+            .ok_or_else(|| Error::invalid_argument("the program computes logits, not hidden states"))?;
         self.clear()?;
         self.check_room(ids)?;
         if self.step_rows(ids.len()) < ids.len() {
             let most = self.parts.rows;
-            let message = format!("a text of {} tokens does not fit a step of {most}", ids.len());
-            return Err(Error::invalid_argument(message).hint("give a shorter text, or a larger --context"));
+            let message =
+                format!("the text has {} tokens, more than the limit of {most} for one step", ids.len());
+            return Err(Error::invalid_argument(message).hint("shorten the text, or increase --context"));
         }
         let wanted: Vec<u32> = (0..ids.len()).map(row_number).collect();
         self.step(ids, &wanted, None)?;
@@ -228,18 +229,18 @@ impl Runner {
 
     fn check_room(&self, ids: &[u32]) -> Result<()> {
         if ids.is_empty() {
-            return Err(Error::invalid_argument("there is no token to run"));
+            return Err(Error::invalid_argument("no tokens to run"));
         }
         let room = usize::try_from(self.parts.context - self.positions[0]).unwrap_or(usize::MAX);
         if ids.len() > room {
             let more = ids.len();
             let context = self.parts.context;
             let message = format!(
-                "{more} more tokens do not fit a context of {context}, {} of which are used",
+                "{more} more tokens do not fit in the context of {context}, of which {} are used",
                 self.positions[0]
             );
             return Err(Error::invalid_argument(message).hint(format!(
-                "pass --context {} or more, or a shorter text",
+                "pass --context {} or more, or shorten the text",
                 u64::from(self.positions[0]) + more as u64
             )));
         }

@@ -80,7 +80,7 @@ impl Process {
         let limits = Limits::of(0, 0);
         let hello = process.receive(0, limits, is_cancelled).map_err(|error| match error.kind() {
             apr_sdk::ErrorKind::LimitExceeded => {
-                Error::io("cannot start the worker process: it ended at once")
+                Error::io("cannot start the worker process: it exited immediately")
             }
             _ => error,
         })?;
@@ -211,6 +211,8 @@ fn cannot_start(error: &std::io::Error) -> Error {
 }
 
 fn too_much() -> Error {
-    Error::limit("the tokenizer or its chat template used too much memory or time and was stopped")
-        .hint("give a shorter text or fewer messages; if that does not help, get the model from a source you trust: no real model needs this much")
+    Error::limit("the tokenizer or its chat template used too much memory or time and was stopped").hint(
+        "use a shorter text or fewer messages; if that does not help, get the model from a trusted \
+         source: no real model needs this much",
+    )
 }

@@ -180,7 +180,7 @@ pub fn answer_of(bytes: &[u8]) -> Result<&[u8]> {
 
 /// The error for bytes that mean nothing.
 pub fn odd() -> Error {
-    Error::failed("the worker process of the tokenizer sent something that is no answer")
+    Error::failed("the tokenizer's worker process sent an invalid response")
         .hint("report this with the model's tokenizer files")
 }
 

@@ -131,8 +131,7 @@ impl Context {
         for place in places(&everywhere) {
             if place.origin == Origin::Variable && !place.path.exists() {
                 let shown = place.path.display();
-                self.terminal
-                    .warn(&format!("`APR_PLUGIN_PATH` names `{shown}`, but there is no such folder"));
+                self.terminal.warn(&format!("the folder `{shown}` in `APR_PLUGIN_PATH` does not exist"));
             }
         }
         let named = DiscoverOptions {

@@ -140,8 +140,9 @@ fn check_memory(args: &[OsString]) -> Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
     match limit {
         Some(limit) if limit < ADDRESS_SPACE && !is_version => {
-            let message =
-                format!("the limit on address space is {limit} bytes, apr needs {ADDRESS_SPACE} or more");
+            let message = format!(
+                "the limit on address space is {limit} bytes, but apr needs at least {ADDRESS_SPACE}"
+            );
             Err(Error::io(message).hint("raise it (`ulimit -v`), or limit resident memory instead"))
         }
         _ => Ok(()),

@@ -36,16 +36,19 @@ pub fn tokenizer_json(host: &Host, opened: &OpenedModel) -> Result<Vec<u8>> {
         // What the format says is said of converting it.
         ErrorKind::Unsupported => {
             let file = opened.path.display().to_string();
-            Error::unsupported(error.message().replace("cannot be converted", "is not understood"))
+            Error::unsupported(error.message().replace("cannot be converted", "is not supported"))
                 .in_file(file)
-                .hint("use a model whose tokenizer is BPE, Unigram or WordPiece, or the program that the model was made for")
+                .hint(
+                    "use a model with a BPE, Unigram or WordPiece tokenizer, or use the program that the \
+                     model was made for",
+                )
         }
         _ => error,
     });
     let bytes = tokenizer?.ok_or_else(|| {
         Error::unsupported("the model has no tokenizer, or its format cannot hold one")
             .in_file(opened.path.display().to_string())
-            .hint("give the folder or the file that holds the model's tokenizer")
+            .hint("specify the folder or file that contains the model's tokenizer")
     })?;
     Ok(opened.fetch(&bytes)?.inline().unwrap_or_default().to_vec())
 }

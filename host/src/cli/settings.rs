@@ -45,13 +45,13 @@ specs! {
     "defaults.color", Kind::Choice(&["auto", "always", "never", "true", "false"]), "\"auto\"", Some("APR_COLOR"), "when to use colors";
     "defaults.threads", Kind::Integer, "0", None, "number of threads; 0 uses one per CPU core";
     "defaults.progress", Kind::Choice(&["auto", "json", "plain", "none"]), "\"auto\"", None, "how progress is shown";
-    "formats.prefer", Kind::Words, "[]", None, "formats to prefer when two recognize a file equally well (planned)";
-    "backends.auto", Kind::Words, "[]", None, "installed compute backends that may be chosen automatically, as apr's own are";
+    "formats.prefer", Kind::Words, "[]", None, "formats to prefer if two recognize a file equally well (planned)";
+    "backends.auto", Kind::Words, "[]", None, "installed compute backends that may be chosen automatically, like apr's own";
     "plugins.trusted_folders", Kind::Words, "[]", None, "absolute folders whose plugins may have a different owner";
     "inspect.max_tokens_display", Kind::Integer, "20", None, "number of items of a long list that inspect shows";
     "inspect.show_vocab", Kind::Bool, "true", None, "whether inspect shows the first tokens (planned)";
     "validate.strict", Kind::Bool, "false", None, "whether warnings of validate are errors";
-    "validate.require_signature", Kind::Bool, "false", None, "whether an unsigned file is refused (planned)";
+    "validate.require_signature", Kind::Bool, "false", None, "whether to refuse unsigned files (planned)";
     "debug.drama_mode", Kind::Bool, "false", None, "whether debug is a play (planned)";
     "debug.hex_limit", Kind::Integer, "256", None, "number of bytes that debug dumps (planned)";
     "cache.folder", Kind::Text, "\"\"", Some("APR_CACHE"), "where downloads are kept (planned)";
@@ -149,10 +149,12 @@ fn read_file(path: &Path, named: bool) -> Result<Option<Table>> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Error::not_found("the configuration file does not exist")
                 .in_file(shown)
-                .hint("give another file, or unset --config and APR_CONFIG"));
+                .hint("specify another file, or unset --config and APR_CONFIG"));
         }
         Err(error) => {
-            return Err(error.hint("give another file with --config, or use --config /dev/null for none"));
+            return Err(
+                error.hint("specify another file with --config, or use --config /dev/null to use none")
+            );
         }
     };
     text.parse::<Table>().map(Some).map_err(|error| {
@@ -244,7 +246,7 @@ fn from_env(spec: &Spec, env: Env<'_>) -> Result<Option<(String, Value)>> {
 fn checked(spec: &Spec, value: Value) -> Result<Value> {
     let (fits, takes) = match (&spec.kind, &value) {
         (Kind::Bool, value) => (value.is_bool(), "true or false".to_owned()),
-        (Kind::Integer, value) => (value.as_integer().is_some_and(|n| n >= 0), "a whole number".to_owned()),
+        (Kind::Integer, value) => (value.as_integer().is_some_and(|n| n >= 0), "an integer".to_owned()),
         (Kind::Text, value) => (value.is_str(), "a text".to_owned()),
         (Kind::Words, Value::Array(items)) => {
             (items.iter().all(Value::is_str), "a list of strings".to_owned())
@@ -261,7 +263,7 @@ fn checked(spec: &Spec, value: Value) -> Result<Value> {
         return Ok(value);
     }
     Err(Error::invalid_argument(format!(
-        "the setting `{}` takes {takes}, not {}",
+        "the setting `{}` expects {takes}, found {}",
         spec.key,
         escape(&value.to_string(), 80)
     )))

@@ -43,7 +43,7 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
         ErrorKind::InvalidSubcommand => {
             format!("unknown command `{}`", first(error, ContextKind::InvalidSubcommand))
         }
-        ErrorKind::InvalidValue if value.is_empty() => format!("`{arg}` needs a value"),
+        ErrorKind::InvalidValue if value.is_empty() => format!("`{arg}` requires a value"),
         ErrorKind::InvalidValue => format!("invalid value `{value}` for `{arg}`"),
         ErrorKind::ValueValidation => match error.source() {
             Some(source) => format!("invalid value for `{arg}`: {source}"),
@@ -57,13 +57,13 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> Error {
         ErrorKind::ArgumentConflict => {
             let prior = all(error, ContextKind::PriorArg);
             if prior.first().is_none_or(|prior| *prior == arg) {
-                format!("`{arg}` is given twice")
+                format!("`{arg}` is given more than once")
             } else {
                 format!("`{arg}` and `{}` cannot be used together", prior.join("`, `"))
             }
         }
         ErrorKind::MissingSubcommand => "missing command".to_owned(),
-        ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
+        ErrorKind::InvalidUtf8 => "an argument is not valid UTF-8".to_owned(),
         _ => first_line(error),
     };
     Error::invalid_argument(message).hint(way_out(error, verb))
@@ -85,7 +85,7 @@ fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
         return format!("run `{command}`");
     }
     if verb.is_none() && !unknown.is_empty() && Path::new(&unknown).exists() {
-        return format!("name a command before the path: apr inspect {unknown}");
+        return format!("specify a command before the path: apr inspect {unknown}");
     }
     let mut suggested = all(error, ContextKind::SuggestedArg);
     suggested.extend(all(error, ContextKind::SuggestedSubcommand));
@@ -93,7 +93,7 @@ fn way_out(error: &clap::Error, verb: Option<&str>) -> String {
         .retain(|word| verb.is_some() || planned_verbs::VERBS.iter().all(|(planned, _)| planned != word));
     let possible = all(error, ContextKind::ValidValue);
     if !possible.is_empty() {
-        return format!("give one of {}", possible.join(", "));
+        return format!("use one of {}", possible.join(", "));
     }
     // The parser gives the most likely one last.
     if let Some(best) = suggested.last() {

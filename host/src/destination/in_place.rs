@@ -30,13 +30,13 @@ pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> R
     let shown = path.display().to_string();
     let whole = &host.registry.format(&format)?.manifest;
     if !whole.writes {
-        let error = Error::unsupported(format!("{} is read-only in apr", whole.name)).in_file(shown);
+        let error = Error::unsupported(format!("apr can only read {}", whole.name)).in_file(shown);
         return Err(error.hint("convert it instead: apr convert FILE OUT --set KEY=VALUE"));
     }
     if whole.folder || !in_place {
         if in_place && !path.is_dir() {
             let message = format!("this file is part of a folder that is opened as a whole ({})", whole.name);
-            let hint = "give the folder, or pass --bare to edit this file alone";
+            let hint = "specify the folder, or pass --bare to edit this file alone";
             return Err(Error::invalid_argument(message).in_file(shown).hint(hint));
         }
         return Ok(Own { format, input: path.to_owned(), output: path.to_owned() });
@@ -63,7 +63,8 @@ fn refuse_cached(resolved: &Path) -> Result<()> {
     if blobs.and_then(Path::parent).is_none_or(|cache| !cache.join("snapshots").is_dir()) {
         return Ok(());
     }
-    let message = "this is a link into a download cache, whose files are shared and named by their content";
+    let message =
+        "this is a link into a download cache, whose files are shared and named after their content";
     Err(Error::invalid_argument(message).hint("write a copy instead: apr edit FILE -o OUT"))
 }
 
@@ -90,7 +91,7 @@ pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
     if let Some(left) = own.iter().find(|file| file.identity().is_some_and(|own| !coming.contains(&own))) {
         let name = escape(&left.name, 120);
         let message = format!(
-            "the model would be written as different files, and `{name}` would be left over from the old one"
+            "the model would be written to different files, leaving `{name}` of the old model behind"
         );
         let error = Error::unsupported(message).in_file(source.path.display().to_string());
         return Err(error.hint("write it elsewhere: apr edit FILE -o OUT"));
@@ -113,9 +114,9 @@ pub fn refuse_dropped(laid_out: &LaidOut<'_>, dropped: &[String]) -> Result<()> 
     let name = &laid_out.output.format.manifest.name;
     let keys = escape(&dropped.join(", "), 400);
     let error =
-        Error::unsupported(format!("{name} does not keep the metadata keys {keys}; nothing was written"));
+        Error::unsupported(format!("{name} does not preserve the metadata keys {keys}; nothing was written"));
     let error = error.in_file(laid_out.source.path.display().to_string());
-    Err(error.hint("convert the model to a format that keeps these keys"))
+    Err(error.hint("convert the model to a format that preserves these keys"))
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
@@ -153,6 +154,6 @@ pub fn warnings(laid_out: &LaidOut<'_>, destination: &Destination) -> Vec<String
         Payload::Extent { view: Some(view), .. } => view.endian == Endian::Big,
         _ => false,
     });
-    let turned = turned.then(|| "the weights were big-endian and were written little-endian".to_owned());
+    let turned = turned.then(|| "the weights were big-endian and were written as little-endian".to_owned());
     linked.chain(turned).collect()
 }

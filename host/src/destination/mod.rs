@@ -62,15 +62,16 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
         None => options.input.with_file_name(format!("{own_stem}.{extension}")),
     };
     if options.output.is_none() && is_input(&path, &options.input) {
-        let message = "the output would overwrite the input: without OUT it gets the input's name and the format's extension";
+        let message = "the output would overwrite the input: without OUT, it gets the input's name with the \
+                       format's extension";
         let error = Error::invalid_argument(message).in_file(path.display().to_string());
-        return Err(error.hint("give it another name: apr convert IN OUT"));
+        return Err(error.hint("choose another name: apr convert IN OUT"));
     }
     let typed_folder = path.as_os_str().to_string_lossy().ends_with('/');
     if format.manifest.folder && path.exists() && !path.is_dir() {
         let message = format!("this is a file, but {} is written as a folder", format.manifest.name);
         let error = Error::invalid_argument(message).in_file(path.display().to_string());
-        return Err(error.hint("give another name for the output"));
+        return Err(error.hint("choose another name for the output"));
     }
     let folder = typed_folder
         || format.manifest.folder

@@ -39,9 +39,9 @@ impl Outlook {
     pub fn notes(&self, is_done: bool) -> Vec<String> {
         let removed = if is_done { "removed from" } else { "would be removed from" };
         let notes = [
-            ("already in the folder, and kept".to_owned(), &self.kept),
+            ("already in the folder and kept".to_owned(), &self.kept),
             (
-                format!("{removed} the folder, since they would be opened with the new files"),
+                format!("{removed} the folder, since they would be opened together with the new files"),
                 &self.in_the_way,
             ),
             (format!("{removed} the folder, together with the model they belong to"), &self.replaced),
@@ -139,7 +139,7 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
             return Ok(Ok(outlook));
         }
         if let Some(input) = go.iter().find(|other| view.reads(other)) {
-            let message = "the input would be opened with the new files, or instead of them";
+            let message = "the input would be opened together with the new files, or instead of them";
             let error = Error::io(message).code("E007").in_file(target.show(&target.path.join(&input.name)));
             return Ok(Err(error.hint("choose another folder; nothing was written")));
         }
@@ -152,7 +152,7 @@ fn judge(view: &View<'_>, force: bool) -> Result<Result<Outlook>> {
             outlook.in_the_way.push(other.name.clone());
         }
     }
-    let error = Error::io("too many files of the folder would be opened with the new ones");
+    let error = Error::io("too many files in the folder would be opened together with the new ones");
     Ok(Err(error.in_file(target.show(&target.path)).hint("choose another folder")))
 }
 
@@ -201,7 +201,7 @@ impl View<'_> {
     fn stands(&self, overlay: &Overlay, entry: &Path) -> Result<Result<Option<String>>> {
         let folder = &self.target.path;
         let file = self.target.show(entry);
-        let way_out = format!("choose another folder, or name the file: {file}");
+        let way_out = format!("choose another folder, or specify the file: {file}");
         match self.see(folder, overlay) {
             Ok(seen) if seen.others.is_empty() => return Ok(Ok(None)),
             Ok(seen) => return Ok(Err(self.refusal(&seen.names(), &way_out))),
@@ -211,7 +211,7 @@ impl View<'_> {
         let before = Overlay { staged: Default::default(), ..overlay.clone() };
         match self.see(folder, &before) {
             Ok(seen) => {
-                let what = "with the new files, the folder would no longer open: it holds another model";
+                let what = "the folder contains another model, and would no longer open with the new files";
                 return Ok(Err(self.refused(what, &seen.names(), &way_out)));
             }
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
@@ -219,7 +219,7 @@ impl View<'_> {
         }
         let folder = escape(&self.target.show(folder), 400);
         Ok(Ok(Some(format!(
-            "with its other files, the folder `{folder}` does not open as a model: open `{}` instead",
+            "the folder `{folder}` does not open as a model because of its other files: open `{}` instead",
             escape(&file, 400)
         ))))
     }

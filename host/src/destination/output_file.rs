@@ -47,7 +47,7 @@ impl OutputFile {
     pub fn check_beside(&self, outputs: &[PathBuf], inputs: &Inputs) -> Result<()> {
         if outputs.iter().any(|output| place(output) == place(&self.typed)) {
             let message = format!("the {} and the output are the same file", self.noun);
-            let hint = format!("give the {} another name", self.noun);
+            let hint = format!("choose another name for the {}", self.noun);
             return Err(Error::invalid_argument(message).in_file(self.shown()).hint(hint));
         }
         self.refuse_missing_folder(outputs)?;

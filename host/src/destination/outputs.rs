@@ -102,14 +102,14 @@ impl Operands {
             if inputs.contains(&place) {
                 let error = Error::invalid_argument("the output is one of the inputs");
                 let error = error.in_file(output.display().to_string());
-                return Err(error.hint("give the output another name; no input was touched"));
+                return Err(error.hint("choose another name for the output; no input was changed"));
             }
             if let Some(other) = outputs.insert(place, &options.input) {
                 let one = other.display().to_string();
                 let two = options.input.display().to_string();
                 let message = match one == two {
                     true => "two outputs would have the same name: a type is given twice".to_owned(),
-                    false => format!("two outputs would have the same name: those of {one} and {two}"),
+                    false => format!("the outputs of {one} and {two} would have the same name"),
                 };
                 let error = Error::invalid_argument(escape(&message, 400));
                 let error = error.in_file(output.display().to_string());
@@ -141,9 +141,9 @@ fn with_type(path: &Path, shown: &str) -> PathBuf {
 fn one_name(output: &Path) -> Error {
     let stem = output.file_stem().unwrap_or_default().to_string_lossy();
     let extension = output.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
-    let error = Error::invalid_argument("several types are given, but the output is one file");
+    let error = Error::invalid_argument("several types were given, but the output is a single file");
     let named = output.with_file_name(format!("{stem}-{TYPE}{extension}"));
-    let hint = format!("name the output {}, or give a folder", escape(&named.display().to_string(), 400));
+    let hint = format!("name the output {}, or specify a folder", escape(&named.display().to_string(), 400));
     error.in_file(output.display().to_string()).hint(hint)
 }
 

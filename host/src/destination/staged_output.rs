@@ -196,14 +196,16 @@ impl Staged<'_> {
             Err((error, keep)) => {
                 if keep {
                     staging.keep();
-                    let again = "run it again with --resume to continue";
+                    let again = "run the command again with --resume to continue";
                     // A hint that fixes the machine comes first.
                     let hint =
                         error.hint_text().map_or(again.to_owned(), |mend| format!("{mend}; then {again}"));
                     return Err(error.with_hint(hint));
                 }
                 return Err(match error.kind() {
-                    ErrorKind::Cancelled => error.hint("run it again to start over: nothing was kept"),
+                    ErrorKind::Cancelled => {
+                        error.hint("run the command again to start over: nothing was kept")
+                    }
                     _ => error,
                 });
             }
@@ -410,7 +412,7 @@ fn publish(
         }
         // Hours of work are not thrown away because a file is in the way.
         staging.keep();
-        error.cause("the work so far is kept: run the same command with --resume to continue")
+        error.cause("the progress so far is kept: run the same command with --resume to continue")
     })
 }
 

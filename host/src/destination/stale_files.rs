@@ -58,12 +58,12 @@ impl View<'_> {
                 let file = self.is_folder.then(|| self.laid_out.layout.files.first())??;
                 let file = escape(&self.target.show(&self.folder.join(&file.name)), 400);
                 Some(format!(
-                    "the folder `{folder}` still opens as its previous model: the new one is `{file}`"
+                    "the folder `{folder}` still opens as its previous model: open the new one as `{file}`"
                 ))
             }
             Ok(after) => Some(format!(
-                "with this file, the folder `{folder}` opens as another model: {} tensors, {} before; its other files \
-                 are unchanged",
+                "with this file, the folder `{folder}` opens as a different model: {} tensors, {} before; \
+                 its other files are unchanged",
                 after.model.tensors.len(),
                 before.model.tensors.len()
             )),

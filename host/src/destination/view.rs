@@ -150,8 +150,8 @@ impl<'a> View<'a> {
         }
         let path = error.file().map_or(self.target.path.as_path(), Path::new);
         let file = self.target.show(path);
-        let message = format!("with the new files, the folder cannot be opened: {}", error.message());
-        let hint = "move what is there elsewhere, or choose another folder; nothing was written";
+        let message = format!("the folder cannot be opened with the new files: {}", error.message());
+        let hint = "move its current files elsewhere, or choose another folder; nothing was written";
         Error::io(message).in_file(file).hint(hint)
     }
 
@@ -163,7 +163,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn refusal(&self, others: &[String], way_out: &str) -> Error {
-        let what = "the folder has files that would be opened with the new ones, or instead of them";
+        let what = "the folder has files that would be opened together with the new ones, or instead of them";
         self.refused(what, others, way_out)
     }
 

@@ -79,22 +79,22 @@ fn provider(
     plugin: &mut Plugin,
 ) -> Result<Arc<dyn Provider>> {
     if candidate.path.is_relative() && !options.named.contains(&candidate.path) {
-        return Err(Error::plugin("`APR_PLUGIN_PATH` has a relative path to it")
+        return Err(Error::plugin("the path to it in `APR_PLUGIN_PATH` is relative")
             .code("E_UNTRUSTED")
-            .hint("give an absolute path"));
+            .hint("use an absolute path"));
     }
     // A pipe that the system names has no path of its own.
     if candidate.path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
         return Err(Error::plugin("not a regular file, but a device, a pipe or a socket")
             .code("E_NOT_A_PLUGIN")
-            .hint("give the path of a plugin's library, or of an architecture table"));
+            .hint("specify the path of a plugin library or an architecture table"));
     }
     let path = candidate.path.canonicalize().map_err(|error| {
         let missing = Error::not_found("no such plugin").code("E_NOT_FOUND").cause(error.to_string());
         with_way_out(missing, &candidate.path)
     })?;
     if path.is_dir() {
-        let hint = format!("name the library `{}`", places::file_name("ID"));
+        let hint = format!("rename the library to `{}`", places::file_name("ID"));
         return Err(Error::not_found("no plugin in this folder").code("E_NOT_FOUND").hint(hint));
     }
     trust::check(&candidate.path, &path, candidate.origin.beside_executable(), rules)?;

@@ -7,7 +7,7 @@ use std::error::Error as _;
 use std::path::Path;
 
 #[cfg(all(panic = "abort", not(target_family = "wasm")))]
-compile_error!("apr must unwind: with `panic = \"abort\"` a panic in a plugin would end it");
+compile_error!("apr must unwind: with `panic = \"abort\"` a panic in a plugin would terminate it");
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -22,16 +22,18 @@ pub(super) fn load(path: &Path, id: &str, manifest: &[u8]) -> Result<Module> {
     // SAFETY: the symbol's value is only used as an address here; `from_header` checks what is there.
     let header = unsafe { library.get::<*const u8>(name.as_bytes()) };
     let header = header.map_err(|_| {
-        Error::plugin(format!("its manifest says `{id}`, but it has no symbol `{name}`"))
+        Error::plugin(format!("its manifest has the id `{id}`, but the library has no symbol `{name}`"))
             .code("E_NOT_A_PLUGIN")
     })?;
     // SAFETY: the library is never unloaded (`ManuallyDrop`), and its manifest, which only `__export_plugin!`
     // writes, has been read and judged.
     let module = unsafe { Module::from_header(*header) }?;
     if module.manifest() != manifest {
-        return Err(Error::plugin("the file changed since its manifest was read, or an older one is loaded")
-            .code("E_CHANGED")
-            .hint("run the command again"));
+        return Err(Error::plugin(
+            "the file changed after its manifest was read, or an older version is already loaded",
+        )
+        .code("E_CHANGED")
+        .hint("run the command again"));
     }
     Ok(module)
 }

@@ -74,12 +74,13 @@ impl Rehearsal {
             return Ok(());
         }
         let what = match ended {
-            Some(status) => format!("ends the process that loads it: {status}"),
-            None => format!("did not load within {} s", PATIENCE.as_secs()),
+            Some(status) => format!("terminated the process that loaded it: {status}"),
+            None => format!("did not finish loading within {} s", PATIENCE.as_secs()),
         };
-        Err(Error::plugin(format!("plugin `{}` {what}", escape(id, 80)))
-            .code("E_PLUGIN")
-            .hint("get the file again if it may be damaged, or report this to the plugin's author; it was loaded in a separate process, and nothing was lost"))
+        Err(Error::plugin(format!("plugin `{}` {what}", escape(id, 80))).code("E_PLUGIN").hint(
+            "get the file again if it may be corrupt, or report this to the plugin's author; it was \
+             loaded in a separate process, so nothing was lost",
+        ))
     }
 }
 

@@ -41,15 +41,17 @@ pub fn read(path: &Path) -> Result<Section> {
 /// # Errors
 /// Plugin with `E_NOT_A_PLUGIN`.
 pub fn parse<'data>(library: impl ReadRef<'data>) -> Result<Section> {
-    let library = object::File::parse(library)
-        .map_err(|error| not_a_plugin("it is not a library").cause(error.to_string()).hint(
-            "give the path of a plugin's library, such as libapr_plugin_my_format.so; run `apr plugins new` to create one",
-        ))?;
+    let library = object::File::parse(library).map_err(|error| {
+        not_a_plugin("it is not a library").cause(error.to_string()).hint(
+            "specify the path of a plugin library, such as libapr_plugin_my_format.so; run `apr plugins \
+             new` to create one",
+        )
+    })?;
     let section = library
         .section_by_name(manifest::SECTION)
         .ok_or_else(|| not_a_plugin("it is a library, but has no plugin manifest"))?;
     let bytes = section.data().map_err(|error| {
-        not_a_plugin("its manifest section lies outside the file").cause(error.to_string())
+        not_a_plugin("its manifest section extends past the end of the file").cause(error.to_string())
     })?;
     let (head, len) = manifest::parse(bytes, library.endianness() == Endianness::Big)?;
     let manifest = Manifest::parse(&head.text).map_err(|error| error.code("E_NOT_A_PLUGIN"))?;
@@ -72,9 +74,11 @@ impl Section {
     pub fn judge(&self) -> Result<()> {
         self.judge_target()?;
         if !self.head.unwinds {
-            return Err(Error::plugin("it was built without unwinding, so a panic in it would abort apr")
-                .code("E_PANIC_ABORT")
-                .hint("build it with `panic = \"unwind\"`"));
+            return Err(Error::plugin(
+                "it was built without unwinding, so a panic in it would terminate apr",
+            )
+            .code("E_PANIC_ABORT")
+            .hint("build it with `panic = \"unwind\"`"));
         }
         self.judge_interface()
     }
@@ -100,16 +104,16 @@ impl Section {
         let ours = format!("this apr has ABI {our_major}.{our_minor}");
         if major != our_major {
             let hint = if major > our_major { "use a newer apr" } else { "get a newer build of the plugin" };
-            let message = format!("it was built for ABI {major}.{minor}, {ours}");
+            let message = format!("it was built for ABI {major}.{minor}, but {ours}");
             return Err(Error::plugin(message).code("E_ABI_MAJOR").hint(hint));
         }
         if minor > our_minor {
-            let message = format!("it needs apr with ABI {major}.{minor}, {ours}");
+            let message = format!("it requires ABI {major}.{minor}, but {ours}");
             return Err(Error::plugin(message).code("E_ABI_MINOR").hint("use a newer apr"));
         }
         if self.head.wire_hash != 0 && self.head.wire_hash != manifest::WIRE_HASH {
             let message = format!(
-                "it is a development build with interface {:08x}, this apr has {:08x}",
+                "it is a development build with interface {:08x}, but this apr has {:08x}",
                 self.head.wire_hash,
                 manifest::WIRE_HASH
             );

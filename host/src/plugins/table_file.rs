@@ -19,7 +19,7 @@ impl TableFile {
     /// Plugin with `E_NOT_A_PLUGIN` for a file that is not a table.
     pub(super) fn read(path: &Path) -> Result<(Manifest, TableFile)> {
         let text = read_bytes(path)?;
-        let text = String::from_utf8(text).map_err(|_| no_table("the table is not UTF-8"))?;
+        let text = String::from_utf8(text).map_err(|_| no_table("the table is not valid UTF-8"))?;
         check_len(&text).map_err(|error| no_table(error.message()))?;
         let toml: toml::Table = text.parse().map_err(|e: toml::de::Error| {
             no_table(&format!("the table is not valid TOML: {}", e.message()))
@@ -31,7 +31,7 @@ impl TableFile {
             || !id.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
         {
             return Err(no_table(&format!(
-                "the table's id `{}` is not 1 to 64 letters, digits, `_`, `-`, `.`",
+                "the table's id `{}` must be 1 to 64 letters, digits, `_`, `-`, `.`",
                 escape(&id, 80)
             )));
         }

@@ -90,7 +90,7 @@ fn check_path(path: &Path, beside_executable: bool, rules: &TrustRules) -> Resul
             || rules.trusted_folders.iter().any(|folder| place.starts_with(folder));
         if !owner_is_trusted {
             let what = format!("`{shown}` belongs to user {owner}, neither root nor user {}", rules.user);
-            let hint = "add its folder to `plugins.trusted_folders` in the configuration, if you trust it";
+            let hint = "if you trust it, add its folder to `plugins.trusted_folders` in the configuration";
             return Err(untrusted(what).hint(hint));
         }
     }

@@ -155,7 +155,7 @@ fn tensor_row(tensor: &SurveyedTensor) -> TensorRow {
         status: match tensor.status {
             Some(Status::Identical) => "identical",
             Some(Status::Equal) => "equal",
-            Some(Status::Shape) => "other shape",
+            Some(Status::Shape) => "different shape",
             Some(Status::NotCompared) => "not compared",
             Some(Status::OnlyInA) => "only in A",
             Some(Status::OnlyInB) => "only in B",

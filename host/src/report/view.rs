@@ -87,7 +87,7 @@ impl View {
 /// The first sentence: what was looked at, and whether anything is wrong.
 fn lead(survey: &Survey) -> String {
     let findings = match survey.odd() {
-        0 => "nothing odd was found".to_owned(),
+        0 => "nothing unusual was found".to_owned(),
         count => show_number_of(count, "finding"),
     };
     let both = survey.tensors.iter().filter(|tensor| tensor.a.is_some() && tensor.b.is_some()).count();
@@ -103,7 +103,7 @@ fn file(model: &SurveyedModel) -> String {
 }
 
 fn more(n: usize, most: usize, noun: &str) -> Option<String> {
-    (n > most).then(|| format!("{} more; pass --json to get them all", show_number_of(n - most, noun)))
+    (n > most).then(|| format!("{} more; pass --json to get all of them", show_number_of(n - most, noun)))
 }
 
 fn model_view(model: &SurveyedModel, letter: &'static str) -> ModelView {

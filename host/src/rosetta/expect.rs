@@ -16,10 +16,10 @@ pub fn obstacle(format: &FormatManifest, model: &Model) -> Option<String> {
 /// An obstacle in words, for a table cell.
 fn words(obstacle: &Obstacle) -> String {
     match obstacle {
-        Obstacle::Count(have) => format!("{have} tensors, only one"),
+        Obstacle::Count(have) => format!("{have} tensors, limit 1"),
         Obstacle::DType(dtype) => format!("dtype {dtype}"),
-        Obstacle::Dims { have, limit } => format!("{have} dimensions, at most {limit}"),
-        Obstacle::NameBytes { have, limit } => format!("a name of {have} bytes, at most {limit}"),
+        Obstacle::Dims { have, limit } => format!("{have} dimensions, limit {limit}"),
+        Obstacle::NameBytes { have, limit } => format!("a name of {have} bytes, limit {limit}"),
         Obstacle::NameControls => "a name with these characters".to_owned(),
         Obstacle::ZeroSize(_) => "a dimension of size 0".to_owned(),
         Obstacle::Scalar => "a tensor without dimensions".to_owned(),

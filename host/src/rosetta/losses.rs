@@ -138,10 +138,10 @@ impl Refusals {
             words.push("all but one tensor".to_owned());
         }
         if let Some(most) = self.max_dims {
-            words.push(format!("over {most} dimensions"));
+            words.push(format!("more than {most} dimensions"));
         }
         if let Some(most) = self.max_name_bytes {
-            words.push(format!("names over {most} bytes"));
+            words.push(format!("names longer than {most} bytes"));
         }
         words.extend(self.names.map(|what| format!("{what} in names")));
         if self.zero_size {

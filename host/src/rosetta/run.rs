@@ -66,7 +66,7 @@ pub fn run(host: &Host, options: &RunOptions) -> Result<Matrix> {
         options.models.is_empty() || options.models.iter().any(|part| specimen.name.contains(part.as_str()))
     });
     if specimens.is_empty() {
-        let error = Error::invalid_argument("no model's name contains that");
+        let error = Error::invalid_argument("no model name contains that text");
         return Err(error.hint("run `apr rosetta run --json` to list all of them"));
     }
     let mut matrix = Matrix {
@@ -107,7 +107,7 @@ fn chosen(host: &Host, wanted: &[String]) -> Result<Vec<usize>> {
     chosen.sort_by_key(|&n| host.registry.formats()[n].id().to_owned());
     if chosen.len() < 2 {
         return Err(Error::invalid_argument("a pair needs two formats")
-            .hint("run `apr plugins list` to see those present"));
+            .hint("run `apr plugins list` to see the available ones"));
     }
     Ok(chosen)
 }
@@ -368,7 +368,7 @@ fn typed(
     }
     let inside = std::fs::read(&inside).map_err(|e| Error::io(e.to_string()))?;
     let outside = std::fs::read(&outside).map_err(|e| Error::io(e.to_string()))?;
-    Ok((inside != outside).then(|| "the command line gives other bytes than the library".to_owned()))
+    Ok((inside != outside).then(|| "the command line produced different bytes than the library".to_owned()))
 }
 
 /// Runs `n` tasks on all threads and returns the results in order; the first error stops the rest.

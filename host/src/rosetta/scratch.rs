@@ -48,7 +48,7 @@ impl Scratch {
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
         std::fs::create_dir_all(&path).map_err(|e| {
-            Error::io(format!("cannot make a folder: {e}")).in_file(path.display().to_string())
+            Error::io(format!("cannot create a folder: {e}")).in_file(path.display().to_string())
         })?;
         Ok(path)
     }
@@ -63,7 +63,7 @@ impl Scratch {
 }
 
 fn failed(path: &Path, error: std::io::Error) -> Error {
-    Error::io(format!("cannot make a scratch folder: {error}")).in_file(path.display().to_string())
+    Error::io(format!("cannot create a scratch folder: {error}")).in_file(path.display().to_string())
 }
 
 impl Drop for Scratch {

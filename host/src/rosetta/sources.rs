@@ -60,9 +60,9 @@ pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) 
     let files = match fixture.write(&*writer, &manifest.carries, &request) {
         Ok(files) => files,
         Err(error) if specimen.may_refuse && error.kind() == ErrorKind::Unsupported => {
-            return Ok(Made::NotApplicable(format!("said aloud: {}", short(manifest, &error))));
+            return Ok(Made::NotApplicable(format!("refused: {}", short(manifest, &error))));
         }
-        Err(error) => return Ok(Made::Red(format!("its writer fails: {error}"))),
+        Err(error) => return Ok(Made::Red(format!("its writer failed: {error}"))),
     };
     let folder = scratch.folder(&format!("sources/{}/{}", manifest.id, folder_name(&specimen.name)))?;
     let path = put(&folder, files)?;
@@ -75,15 +75,15 @@ pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) 
     };
     let opened = match open(host, &source.path, &OpenOptions::default()) {
         Ok(opened) if opened.format == manifest.id => opened,
-        Ok(opened) => return Ok(Made::Red(format!("its file is taken for `{}`", opened.format))),
+        Ok(opened) => return Ok(Made::Red(format!("its file was detected as `{}`", opened.format))),
         Err(error) => return Ok(Made::Red(format!("its file cannot be opened: {error}"))),
     };
     if let Err(error) = same_tensors(host, &opened, specimen, manifest.carries.one_tensor) {
-        return Ok(Made::Red(format!("written and read again, {error}")));
+        return Ok(Made::Red(format!("after writing and reading it back: {error}")));
     }
     match missing_extra(&opened, &manifest.id, specimen)? {
-        Some(what) if specimen.may_refuse => Ok(Made::NotApplicable(format!("its writer leaves out {what}"))),
-        Some(what) => Ok(Made::Red(format!("written and read again, it lacks {what}"))),
+        Some(what) if specimen.may_refuse => Ok(Made::NotApplicable(format!("its writer omits {what}"))),
+        Some(what) => Ok(Made::Red(format!("after writing and reading it back, {what} is missing"))),
         None => Ok(Made::Source(source)),
     }
 }
@@ -103,7 +103,7 @@ fn put(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<PathBuf> {
         written.map_err(|e| Error::io(e.to_string()).in_file(path.display().to_string()))?;
         entry.get_or_insert(path);
     }
-    entry.ok_or_else(|| Error::plugin("the writer made no file"))
+    entry.ok_or_else(|| Error::plugin("the writer created no file"))
 }
 
 /// The whole payload of a tensor.
@@ -123,7 +123,7 @@ fn same_tensors(host: &Host, opened: &OpenedModel, specimen: &Specimen, nameless
     }
     for (name, dtype, shape, payload) in &specimen.tensors {
         let at = there.iter().position(|t| nameless || t.name == *name);
-        let at = at.ok_or_else(|| Error::failed("it is gone").tensor(name))?;
+        let at = at.ok_or_else(|| Error::failed("it is missing").tensor(name))?;
         if (there[at].dtype, &there[at].shape) != (*dtype, shape) {
             let difference = format!("{dtype} {shape:?} is {} {:?}", there[at].dtype, there[at].shape);
             return Err(Error::failed(difference).tensor(name));

@@ -104,16 +104,16 @@ fn hop(
         (Err(error), _) if error.kind() == ErrorKind::Cancelled => return Err(error),
         (Err(error), Some(why)) if error.kind() == ErrorKind::Unsupported => {
             return Ok(match output.exists() {
-                true => Outcome::Red(format!("{} refuses it and leaves an output", to.id())),
+                true => Outcome::Red(format!("{} refused it, but left an output behind", to.id())),
                 false => Outcome::NotApplicable(why),
             });
         }
         (Err(error), None) if source.may_refuse && error.kind() == ErrorKind::Unsupported => {
-            return Ok(Outcome::NotApplicable(format!("said aloud: {}", short(&to.manifest, &error))));
+            return Ok(Outcome::NotApplicable(format!("refused: {}", short(&to.manifest, &error))));
         }
         (Err(error), _) => return Ok(Outcome::Red(format!("to {}: {error}", to.id()))),
         (Ok(_), Some(why)) => {
-            return Ok(Outcome::Red(format!("{} took what its manifest excludes: {why}", to.id())));
+            return Ok(Outcome::Red(format!("{} accepted what its manifest excludes: {why}", to.id())));
         }
         (Ok(done), None) => done,
     };
@@ -135,7 +135,7 @@ fn judge(
 ) -> Result<Outcome> {
     let result = open(host, output, &OpenOptions::default())?;
     if result.format != to.id() {
-        return Ok(Outcome::Red(format!("what {} wrote is taken for `{}`", to.id(), result.format)));
+        return Ok(Outcome::Red(format!("the output of {} was detected as `{}`", to.id(), result.format)));
     }
     // The previous name is lost, as the summary says.
     let file = output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -180,11 +180,13 @@ fn judge(
             // A loss that the summary reports is not silent, if no manifest could have declared it.
             (_, false, true) if aloud => *lost = true,
             (_, false, true) => {
-                return Ok(Outcome::Red(format!("{} should carry the {what}, and it differs", to.id())));
+                return Ok(Outcome::Red(format!("{} should preserve the {what}, but it differs", to.id())));
             }
             (_, true, false) => {
-                let manifest =
-                    format!("the manifest of {} says that the {what} is lost, and it is there", to.id());
+                let manifest = format!(
+                    "the manifest of {} declares that the {what} is lost, but it is present",
+                    to.id()
+                );
                 return Ok(Outcome::Red(manifest));
             }
         }

@@ -61,7 +61,7 @@ pub fn no_device(id: &str, device: u32, listed: &[DeviceInfo]) -> Error {
     }
     let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
     Error::invalid_argument(format!("the backend `{}` has no device {device}", escape(id, 40)))
-        .hint(format!("it has {there}; see `apr kernels list`"))
+        .hint(format!("available devices: {there}; see `apr kernels list`"))
 }
 
 /// The backends that may be chosen without being named, in the order in which they are tried: the processor, which is always there
@@ -127,7 +127,9 @@ fn obstacle(kernel: &dyn Kernel, device: u32, program: &Program, types: &[DType]
 /// The reason why an installed backend is not chosen automatically, and the remedy.
 pub fn not_automatic(id: &str) -> String {
     let id = escape(id, 40);
-    format!("not in auto: pass --backend {id}, or add it to `backends.auto` in the configuration")
+    format!(
+        "not chosen automatically: pass --backend {id}, or add it to `backends.auto` in the configuration"
+    )
 }
 
 /// The device that runs a program over weights of these types.
@@ -184,14 +186,14 @@ pub fn choose(
     }
     passed.extend(declined);
     if passed.is_empty() {
-        let error = Error::unsupported("no plugin computes: there is no compute backend");
+        let error = Error::unsupported("no compute backend is available");
         return Err(error.hint("run `apr plugins list` to see what is available"));
     }
     if !has_device && device > 0 {
         let error = Error::invalid_argument(format!("no compute backend has a device {device}"));
-        return Err(error.hint("choose one that `apr kernels list` shows"));
+        return Err(error.hint("choose one listed by `apr kernels list`"));
     }
-    let message = format!("no device runs this model: {}", passed.join("; "));
+    let message = format!("no device can run this model: {}", passed.join("; "));
     Err(Error::unsupported(message)
-        .hint("load it in another type, e.g. --quantize Q8_0; `apr kernels list` shows the devices"))
+        .hint("load it with another type, e.g. --quantize Q8_0; run `apr kernels list` to see the devices"))
 }

@@ -85,9 +85,11 @@ impl Facts {
         }
         // A device that others have to do without is no news to its owner; one that could have computed is.
         let declined = chosen.declined.iter();
-        found.warnings.extend(
-            declined.map(|why| format!("computes on {}, because another device cannot: {why}", chosen.id)),
-        );
+        found
+            .warnings
+            .extend(declined.map(|why| {
+                format!("running on {}, because another device cannot be used: {why}", chosen.id)
+            }));
         found.notes.extend(chosen.passed.iter().map(|why| format!("not used: {why}")));
         Facts {
             architecture: decoder.architecture.clone(),

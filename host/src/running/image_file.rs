@@ -92,11 +92,11 @@ pub fn open(path: &Path, begin: &[u8], end: u64, crew: &dyn Crew) -> Result<Held
         Ok(file) => file,
     };
     let Some(meta) = file.metadata().ok().filter(|meta| meta.is_file() && is_own(meta)) else {
-        return Ok(Held::Other("this is not a file of this user"));
+        return Ok(Held::Other("it is not a file of this user"));
     };
     let mut held = vec![0; begin.len()];
     if meta.len() != whole_len(end) || file.read_exact(&mut held).is_err() || held != begin {
-        return Ok(Held::Other("the file is cut, or another one"));
+        return Ok(Held::Other("the file is truncated or belongs to something else"));
     }
     // Checked where it lies: pages that are read now need not be read by the first step.
     let Ok(mapping) = Mapping::file(&file, whole_len(end), false) else {
@@ -104,7 +104,7 @@ pub fn open(path: &Path, begin: &[u8], end: u64, crew: &dyn Crew) -> Result<Held
     };
     Ok(match is_whole(&mapping, end, crew)? {
         true => Held::Images(mapping),
-        false => Held::Other("a checksum does not match"),
+        false => Held::Other("checksum mismatch"),
     })
 }
 
@@ -171,8 +171,8 @@ impl Staged {
         staged.file.write_all(begin).map_err(|error| Error::io(error.to_string()))?;
         let len = whole_len(end);
         take_room(&mut staged.file, begin.len() as u64, len).map_err(|error| {
-            let error = Error::io(format!("room for {len} bytes cannot be taken: {error}"));
-            error.hint("leave out --cache-image, or set XDG_CACHE_HOME to another disk")
+            let error = Error::io(format!("cannot allocate {len} bytes on disk: {error}"));
+            error.hint("remove --cache-image, or set XDG_CACHE_HOME to another disk")
         })?;
         Ok(staged)
     }
@@ -190,7 +190,7 @@ impl Staged {
                 return Ok(Staged { file, path, target: target.to_owned(), end, is_finished: false });
             }
         }
-        Err(io::Error::other("it is full of files that were never finished (`.apr-part`): remove them"))
+        Err(io::Error::other("it is full of unfinished files (`.apr-part`): remove them"))
     }
 
     /// Adds the checksums and gives it its name. Where locks are known to one machine alone, another one may have swept it:
@@ -257,15 +257,15 @@ fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
 /// The warning that a file of images is made anew.
 pub fn damaged(path: &Path, why: &str) -> String {
     let shown = escape(&path.display().to_string(), 400);
-    format!("the prepared weights in {shown} are not used and made anew: {why}")
+    format!("the prepared weights in {shown} are not used and will be prepared again: {why}")
 }
 
 /// The warning that no images are kept.
 pub fn shared(folder: &Path) -> String {
     let shown = escape(&folder.display().to_string(), 400);
     format!(
-        "--cache-image keeps nothing: {shown} is not a folder of this user, or others may write to it; \
-         run `chmod 700` on it, or remove it"
+        "--cache-image has no effect: {shown} is not a folder of this user, or others can write to it; run \
+         `chmod 700` on it, or remove it"
     )
 }
 

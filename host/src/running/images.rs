@@ -31,7 +31,7 @@ fn places(first: u64, specs: &[ImageSpec]) -> Result<(Vec<Range<u64>>, u64)> {
 }
 
 fn too_large() -> Error {
-    Error::limit("the prepared weights are too large to count")
+    Error::limit("the size of the prepared weights overflows")
 }
 
 impl Images {
@@ -100,7 +100,7 @@ impl Images {
             .and_then(|region| region.lock().unwrap_or_else(PoisonError::into_inner).take());
         match region {
             Some(region) => Ok(Box::new(region)),
-            None => Err(Error::plugin("asks twice for the memory of an image")),
+            None => Err(Error::plugin("requested the memory of an image twice")),
         }
     }
 
@@ -132,8 +132,10 @@ impl ImageSink for Place<'_> {
     fn memory(&mut self, bytes: u64) -> Result<Box<dyn ImageMemory>> {
         let memory = self.images.take(self.number)?;
         if memory.bytes().len() as u64 != bytes {
-            let message =
-                format!("asks for {bytes} bytes for an image that it said has {}", memory.bytes().len());
+            let message = format!(
+                "requested {bytes} bytes for an image after stating a size of {}",
+                memory.bytes().len()
+            );
             return Err(Error::plugin(message));
         }
         Ok(memory)
@@ -281,7 +283,7 @@ mod tests {
             fs::set_permissions(&folder.0, Permissions::from_mode(mode)).unwrap();
             let (images, warnings) = folder.open("key", &specs());
             assert!(!images.ready && images.staged.is_none(), "{mode:o}");
-            assert!(warnings[0].contains("keeps nothing"), "{warnings:?}");
+            assert!(warnings[0].contains("has no effect"), "{warnings:?}");
         }
         // Others could only read it.
         fs::set_permissions(&folder.0, Permissions::from_mode(0o755)).unwrap();

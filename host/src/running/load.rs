@@ -219,7 +219,7 @@ impl Seat {
         if self.memory.is_some() {
             if folder.is_some() {
                 let text =
-                    "--cache-image changes nothing: this device keeps prepared weights in memory of its own";
+                    "--cache-image has no effect: this device keeps prepared weights in its own memory";
                 model.warnings.push(text.to_owned());
             }
             return Images::none();
@@ -253,8 +253,9 @@ fn long_factors(decoder: &Decoder, context: u32) -> Option<String> {
     let mut ropes = decoder.layers.iter().filter_map(|layer| layer.attention.rope.as_ref());
     let original = ropes.find_map(|rope| rope.original).filter(|original| context > *original)?;
     Some(format!(
-        "there is room for {context} tokens, so the rotation takes the factors for long texts from the first token on, as in \
-         llama.cpp; transformers takes those for short ones up to {original} tokens: pass --context {original} for the same logits"
+        "with a context of {context} tokens, the RoPE factors for long texts are used from the first token, \
+         as in llama.cpp; transformers uses those for short texts up to {original} tokens: pass --context \
+         {original} for the same logits"
     ))
 }
 
@@ -264,12 +265,13 @@ fn context_of(decoder: &Decoder, options: &LoadOptions, warnings: &mut Vec<Strin
     let usual = options.usual_context;
     let context = options.context.unwrap_or_else(|| trained.unwrap_or(usual).min(usual));
     if context == 0 {
-        return Err(Error::invalid_argument("a context of 0 tokens holds no text")
-            .hint("pass --context 512, or more"));
+        return Err(Error::invalid_argument("the context must be at least 1 token")
+            .hint("pass --context 512 or more"));
     }
     if let Some(trained) = trained.filter(|trained| context > *trained) {
         warnings.push(format!(
-            "the context of {context} tokens is longer than the {trained} that the model was trained for: expect nonsense beyond them"
+            "the context of {context} tokens exceeds the {trained} that the model was trained with: expect \
+             nonsense beyond them"
         ));
     }
     Ok(context)
@@ -351,7 +353,7 @@ impl<'a> Translated<'a> {
     fn find(&self, name: &str) -> Result<&PlannedTensor> {
         let number = self.by_name.get(name).copied();
         number.map(|number| &self.tensors[number]).ok_or_else(|| {
-            Error::plugin("a program names a tensor that the model does not have").tensor(name)
+            Error::plugin("a program refers to a tensor that is not in the model").tensor(name)
         })
     }
 
@@ -362,7 +364,7 @@ impl<'a> Translated<'a> {
         let planned = self.find(name)?;
         let elements = apr_sdk::checked_elements(&planned.tensor.shape)?;
         if elements > MOST {
-            let message = format!("its {elements} elements are too many for a table of factors");
+            let message = format!("{elements} elements are too many for a table of RoPE factors");
             return Err(Error::unsupported(message).tensor(name));
         }
         let mut floats = planned.clone();

@@ -45,16 +45,16 @@ pub fn check(needs: Needs, place: Place, available: Option<u64>) -> Result<()> {
     let Some(free) = available.filter(|free| *free < needed) else { return Ok(()) };
     let whose = if place == Place::Host { "memory" } else { "the device's memory" };
     let message = format!(
-        "the model does not fit into {whose}: it needs {} ({} of weights, {} for the context, {} for the tokens that are computed together), and {} are free",
+        "the model does not fit in {whose}: it needs {} ({} for weights, {} for the context, {} for the \
+         tokens computed together), but only {} are free",
         show_size(needed),
         show_size(weights),
         show_size(caches),
         show_size(step),
         show_size(free)
     );
-    Err(Error::failed(message).hint(
-        "use a smaller type (--quantize Q4_K_M), a smaller --context, or a --cache-type of fewer bytes",
-    ))
+    Err(Error::failed(message)
+        .hint("use a smaller type (--quantize Q4_K_M), a smaller --context, or a smaller --cache-type"))
 }
 
 #[cfg(test)]

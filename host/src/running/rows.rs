@@ -40,8 +40,8 @@ impl<'a> TensorRows<'a> {
         let tensor = &planned.tensor;
         planned.expression.check(tensor, &engine.registry)?;
         if !planned.expression.is_random()? {
-            let message = "its payload can only be read in order, from beginning to end";
-            let hint = "convert the model to a format that is not compressed, and run that";
+            let message = "its payload can only be read sequentially";
+            let hint = "convert the model to an uncompressed file and run that";
             return Err(Error::unsupported(message).tensor(&tensor.name).hint(hint));
         }
         Ok(TensorRows { engine, opened, planned, row_bytes: matrix(tensor)?.row_bytes() })
@@ -53,7 +53,7 @@ impl Rows for TensorRows<'_> {
         self.engine.check_cancelled()?;
         let read = |e: Extent, out: &mut [u8]| self.opened.files.read_at(e.file, e.offset, out);
         let at = first.checked_mul(self.row_bytes);
-        let at = at.ok_or_else(|| Error::invalid_argument("a row beyond the last is asked for"))?;
+        let at = at.ok_or_else(|| Error::invalid_argument("row index out of range"))?;
         let filled = self.planned.expression.fill_at(&self.engine.registry, &read, at, out);
         filled.map_err(|error| self.opened.files.show(error.tensor(&self.planned.tensor.name)))
     }
@@ -77,9 +77,7 @@ impl Rows for HeldRows {
     fn read(&self, first: u64, out: &mut [u8]) -> Result<()> {
         let start = first.checked_mul(self.row_bytes).and_then(|at| usize::try_from(at).ok());
         let held = start.and_then(|start| self.bytes.get(start..)?.get(..out.len()));
-        out.copy_from_slice(
-            held.ok_or_else(|| Error::invalid_argument("a row beyond the last is asked for"))?,
-        );
+        out.copy_from_slice(held.ok_or_else(|| Error::invalid_argument("row index out of range"))?);
         Ok(())
     }
 }

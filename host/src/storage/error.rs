@@ -21,7 +21,8 @@ pub fn io_error(error: &std::io::Error, verb: &str) -> Error {
             // The soft limit was raised to the hard one when the program started.
             let may = getrlimit(Resource::Nofile).current.map(|n| format!("{n} ")).unwrap_or_default();
             Error::io(format!("cannot {verb}: apr may not open more than {may}files at once")).hint(
-                "raise the hard limit (`ulimit -Hn`), which needs administrator rights: apr already uses all of it",
+                "raise the hard limit (`ulimit -Hn`), which requires administrator rights: apr already uses \
+                 all of it",
             )
         }
         _ => Error::io(format!("cannot {verb}: {error}")),

@@ -95,7 +95,7 @@ impl Drop for Lock {
 }
 
 fn irregular(path: &Path) -> Error {
-    let error = Error::io("apr's lock file has this name, but this is not a regular file");
+    let error = Error::io("the name of apr's lock file is taken by something that is not a regular file");
     error.in_file(path.display().to_string()).hint("remove it, or write elsewhere")
 }
 

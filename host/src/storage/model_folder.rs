@@ -147,7 +147,7 @@ fn list(folder: &Path) -> Result<Vec<String>> {
     for entry in std::fs::read_dir(folder).map_err(|e| path_error(&e, "list", folder))? {
         let entry = entry.map_err(|e| path_error(&e, "list", folder))?;
         if names.len() >= MOST_ENTRIES {
-            let error = Error::limit(format!("the folder holds more than {MOST_ENTRIES} files"));
+            let error = Error::limit(format!("the folder contains more than {MOST_ENTRIES} files"));
             return Err(error.in_file(folder.display().to_string()));
         }
         // No format can ask for a name that is not UTF-8.

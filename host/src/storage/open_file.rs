@@ -53,8 +53,8 @@ impl Backing for OpenFile {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.handle.read_exact_at(out, offset).map_err(|e| match e.kind() {
-            std::io::ErrorKind::UnexpectedEof => Error::io("the file was truncated while it was read")
-                .hint("do not change the file until apr is done"),
+            std::io::ErrorKind::UnexpectedEof => Error::io("the file was truncated while it was being read")
+                .hint("do not modify the file while apr is running"),
             _ => io_error(&e, "read"),
         })
     }

@@ -84,7 +84,7 @@ pub fn check(outputs: &Outputs<'_>, inputs: &Inputs) -> Result<()> {
     let Outputs { paths, show, noun, .. } = outputs;
     if let Some(path) = paths.iter().find(|path| inputs.has(path)) {
         let error = Error::invalid_argument(format!("the {noun} is one of the inputs")).in_file(show(path));
-        return Err(error.hint(format!("give the {noun} another name; the input was not touched")));
+        return Err(error.hint(format!("choose another name for the {noun}; the input was not changed")));
     }
     paths.iter().try_for_each(|path| refuse_irreplaceable(outputs, path))?;
     if outputs.force {
@@ -142,6 +142,6 @@ pub fn refuse_removing(path: &Path, shown: &str, inputs: &Inputs) -> Result<()> 
     if there.0.is_disjoint(&inputs.0) {
         return Ok(());
     }
-    let error = Error::invalid_argument("an input has a name that apr uses while it writes this output");
-    Err(error.in_file(shown).hint("rename the input, or give the output another name"))
+    let error = Error::invalid_argument("an input has a name that apr needs while it writes this output");
+    Err(error.in_file(shown).hint("rename the input, or choose another name for the output"))
 }

@@ -66,7 +66,7 @@ impl Staging {
             let path = self.target.beside(end);
             if path.symlink_metadata().is_ok() {
                 let shown = escape(&self.target.show(&path), 400);
-                left_over.push(format!("{shown} is no longer needed but could not be removed: remove it"));
+                left_over.push(format!("{shown} is no longer needed, but could not be removed: remove it"));
             }
         }
         left_over
@@ -134,7 +134,7 @@ impl Staging {
         for name in others.into_iter().chain(entries.into_iter().rev()) {
             let stat = folder
                 .stat(&format!("{stage}/{name}"))?
-                .ok_or_else(|| Error::io("the temporary file is gone").in_file(folder.show(name)))?;
+                .ok_or_else(|| Error::io("the temporary file is missing").in_file(folder.show(name)))?;
             coming.push(Moving::new(name, &stat));
         }
         let old = self.target.hidden(".apr-old");

@@ -46,7 +46,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
         _ => with_way_out(path_error(&error, "read", path), path),
     })?;
     if bytes.len() as u64 > MOST {
-        let message = format!("the file has more than {MOST} bytes, the limit");
+        let message = format!("the file exceeds the limit of {MOST} bytes");
         return Err(Error::limit(message).in_file(path.display().to_string()));
     }
     Ok(bytes)
@@ -71,7 +71,7 @@ fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read_bytes(path)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to() as u64;
-        Error::invalid_argument("this is not UTF-8 text").in_file(path.display().to_string()).at(at)
+        Error::invalid_argument("the file is not valid UTF-8").in_file(path.display().to_string()).at(at)
     })
 }
 

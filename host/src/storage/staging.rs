@@ -239,7 +239,7 @@ impl TileSink for Scratch {
     }
 
     fn scratch(&self, _len: u64) -> Result<Box<dyn TileSink>> {
-        Err(Error::io("scratch has no scratch of its own"))
+        Err(Error::io("a scratch output cannot have scratch of its own"))
     }
 }
 
@@ -271,7 +271,7 @@ fn enough_space(target: &Target, need: u64) -> Result<()> {
     if space.f_blocks == 0 || need <= free {
         return Ok(());
     }
-    let error = Error::io(format!("the output needs {need} bytes, only {free} are free"));
+    let error = Error::io(format!("the output needs {need} bytes, but only {free} are free"));
     let hint = format!("free {} bytes, or write elsewhere; nothing was written", need - free);
     Err(error.in_file(target.show(target.home())).hint(hint))
 }

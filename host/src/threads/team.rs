@@ -107,7 +107,7 @@ impl Workers for Team {
 
     fn run(&self, body: &Body<'_>) -> Result<()> {
         if IN_REGION.get() {
-            return Err(Error::invalid_argument("a worker cannot run a region inside of another"));
+            return Err(Error::invalid_argument("a worker cannot run a nested region"));
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let region = Region::new(body, self.width(), &self.shared);
@@ -209,11 +209,11 @@ impl<'a> Region<'a> {
 }
 
 fn cancelled() -> Error {
-    Error::cancelled("the step was ended")
+    Error::cancelled("the step was cancelled")
 }
 
 fn uneven() -> Error {
-    Error::plugin("a worker left its region while others wait for it").code("E_PLUGIN")
+    Error::plugin("a worker left its region while others were waiting for it").code("E_PLUGIN")
 }
 
 /// A worker's place in a region, which is where it waits.

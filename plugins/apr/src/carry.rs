@@ -136,7 +136,7 @@ const NOWHERE: FileId = FileId::MAX;
 
 fn stand_in(names: &mut Vec<String>, name: &str) -> Result<Bytes> {
     if names.iter().any(|known| known == name) {
-        return Err(Error::malformed("a hidden tensor is named twice"));
+        return Err(Error::malformed("duplicate name of a hidden tensor"));
     }
     names.push(name.to_owned());
     Ok(Bytes::Extent(Extent::new(NOWHERE, names.len() as u64 - 1, 0)))

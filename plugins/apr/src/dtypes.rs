@@ -84,7 +84,7 @@ impl Numbers {
         }
         let next = self.named.last().map_or(Some(FIRST_NAMED), |(last, _)| last.checked_add(1));
         let next = next.filter(|&n| n <= LAST_NAMED).ok_or_else(|| {
-            Error::unsupported(format!("dtype {name}: a file names at most 127 dtypes of its own"))
+            Error::unsupported(format!("dtype {name}: a file can define at most 127 dtypes of its own"))
         })?;
         self.named.push((next, name.to_owned()));
         Ok(next)
@@ -106,7 +106,7 @@ impl Numbers {
         let named = || self.named.iter().find(|(named, _)| *named == number).map(|(_, name)| name.as_str());
         let name = own.or_else(named).ok_or_else(|| match number {
             FIRST_NAMED..=LAST_NAMED => {
-                Error::malformed(format!("dtype number {number} is not named by the metadata key `dtypes`"))
+                Error::malformed(format!("dtype number {number} is not defined by the metadata key `dtypes`"))
             }
             u8::MAX => Error::malformed("dtype number 255 is reserved"),
             _ => Error::malformed(format!("dtype number {number} is not defined")),

@@ -23,7 +23,7 @@ pub fn parse<'a>(what: &str, text: &'a str, most: u64) -> Result<Entries<'a>> {
             return Error::limit(format!("the {what} has more than {most} keys"));
         }
         let column = if e.line() == 1 { e.column().saturating_sub(1) as u64 } else { 0 };
-        Error::malformed(format!("the {what} is not as it must be: {e}")).at(column)
+        Error::malformed(format!("the {what} is invalid: {e}")).at(column)
     })
 }
 
@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for Object<'_> {
                 return Err(A::Error::custom("too many keys"));
             }
             if !seen.insert(key.clone()) {
-                return Err(A::Error::custom(format!("the key `{}` occurs twice", escape(&key, 120))));
+                return Err(A::Error::custom(format!("duplicate key `{}`", escape(&key, 120))));
             }
             entries.push((key, map.next_value::<&RawValue>()?));
         }

@@ -140,7 +140,7 @@ impl<'a> HiddenTensors<'a> {
     fn find(&self, name: &str) -> Result<Bytes> {
         let found = self.entries.binary_search_by(|entry| entry.name.as_bytes().cmp(name.as_bytes()));
         let at = found.map_err(|_| {
-            Error::malformed("the metadata names this tensor, but the index does not have it").tensor(name)
+            Error::malformed("the metadata refers to this tensor, but it is not in the index").tensor(name)
         })?;
         let entry = &self.entries[at];
         let bytes = crate::dtypes::Numbers::default().get("U8");
@@ -159,7 +159,9 @@ impl<'a> HiddenTensors<'a> {
         let all = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_hidden());
         let unused = all.filter(|(at, _)| used.binary_search(at).is_err()).count();
         if unused > 0 {
-            notes.push(format!("{unused} hidden tensors are not named by the metadata and were left out"));
+            notes.push(format!(
+                "{unused} hidden tensors are not referenced by the metadata and were left out"
+            ));
         }
     }
 }

@@ -21,18 +21,18 @@ pub fn choose(source: &dyn Source) -> Result<FileId> {
     }
     match all.as_slice() {
         [one] => source.sibling(one),
-        [] => Err(Error::not_found(format!("the folder has no file that ends in `.{EXTENSION}`"))),
+        [] => Err(Error::not_found(format!("the folder has no file with the extension `.{EXTENSION}`"))),
         [first, ..] => {
             if let Some(manifest) = shards::manifest_name(first).filter(|_| shards.len() == all.len()) {
-                let message = format!("the folder has {} shards, but not their manifest", shards.len());
+                let message = format!("the folder has {} shards, but no manifest", shards.len());
                 return Err(Error::not_found(message)
                     .in_file(manifest)
                     .code("E007")
-                    .hint("get the manifest, or open one shard alone"));
+                    .hint("get the manifest, or open a single shard"));
             }
             let listed: Vec<_> = all.iter().map(|name| format!("`{}`", escape(name, 120))).collect();
             let message = format!("the folder has {} models: {}", listed.len(), listed.join(", "));
-            Err(Error::invalid_argument(message).hint("name the file you mean"))
+            Err(Error::invalid_argument(message).hint("specify one of the files"))
         }
     }
 }

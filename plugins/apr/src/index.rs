@@ -57,7 +57,8 @@ impl Entry {
         let dims_at = cursor.position();
         let n_dims = usize::from(cursor.u8().map_err(named)?);
         if n_dims > Entry::MAX_DIMS {
-            let message = format!("it has {n_dims} dimensions, the format has at most {}", Entry::MAX_DIMS);
+            let message =
+                format!("it has {n_dims} dimensions, but the format allows at most {}", Entry::MAX_DIMS);
             return Err(cursor.place(Error::unsupported(message), dims_at).tensor(name));
         }
         let mut dims = Vec::with_capacity(n_dims);
@@ -74,12 +75,13 @@ impl Entry {
         cursor.limits().budget.charge(240).map_err(|e| cursor.place(e, start))?;
         for (bit, method) in [(tensor_flags::LZ4, "LZ4"), (tensor_flags::ZSTD, "zstd")] {
             if flags & bit != 0 {
-                let message = format!("{method} compression is planned, not built yet");
+                let message = format!("{method} compression is not implemented yet");
                 return Err(cursor.place(Error::unsupported(message), flags_at).tensor(name));
             }
         }
         if raw_size != 0 && raw_size != size {
-            let message = format!("an uncompressed tensor has a raw_size of {raw_size} besides {size} bytes");
+            let message =
+                format!("an uncompressed tensor has a raw_size of {raw_size}, but a size of {size} bytes");
             return Err(cursor.error_at(raw_at, message).tensor(name));
         }
         Ok(Entry { name, dtype, dims, offset, size, raw_size, flags })
@@ -88,14 +90,14 @@ impl Entry {
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         let name_len = u16::try_from(self.name.len()).map_err(|_| {
             Error::unsupported(format!(
-                "its name has {} bytes, the format has at most 65535",
+                "its name has {} bytes, but the format allows at most 65535",
                 self.name.len()
             ))
             .tensor(&self.name)
         })?;
         let n_dims = u8::try_from(self.dims.len()).ok().filter(|&n| usize::from(n) <= Entry::MAX_DIMS);
         let n_dims = n_dims.ok_or_else(|| {
-            let message = format!("it has {} dimensions, the format has at most 8", self.dims.len());
+            let message = format!("it has {} dimensions, but the format allows at most 8", self.dims.len());
             Error::unsupported(message).tensor(&self.name)
         })?;
         out.extend_from_slice(&name_len.to_le_bytes());
@@ -118,8 +120,9 @@ impl Entry {
 /// Unsupported for more tensors than 32 bits can count, or values that [`Entry`] cannot hold.
 pub fn to_bytes(entries: &mut [Entry]) -> Result<Vec<u8>> {
     entries.sort_unstable_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
-    let count = u32::try_from(entries.len())
-        .map_err(|_| Error::unsupported(format!("{} tensors, the format counts 2^32", entries.len())))?;
+    let count = u32::try_from(entries.len()).map_err(|_| {
+        Error::unsupported(format!("{} tensors, but the format allows at most 2^32", entries.len()))
+    })?;
     let mut out = count.to_le_bytes().to_vec();
     out.extend_from_slice(&0u32.to_le_bytes());
     for entry in entries {
@@ -136,9 +139,8 @@ pub fn to_bytes(entries: &mut [Entry]) -> Result<Vec<u8>> {
 pub fn read(cursor: &mut Cursor<'_>) -> Result<(Vec<Entry>, u32)> {
     let start = cursor.position();
     if cursor.left() < INDEX_HEAD_LEN {
-        return Err(
-            cursor.error_at(start, format!("the index has {} bytes, its head needs 8", cursor.left()))
-        );
+        return Err(cursor
+            .error_at(start, format!("the index has {} bytes, but its header requires 8", cursor.left())));
     }
     let count = u64::from(cursor.u32()?);
     let reserved = cursor.u32()?;
@@ -151,10 +153,10 @@ pub fn read(cursor: &mut Cursor<'_>) -> Result<(Vec<Entry>, u32)> {
         match entries.last().map(|last| last.name.as_bytes().cmp(entry.name.as_bytes())) {
             None | Some(std::cmp::Ordering::Less) => entries.push(entry),
             Some(std::cmp::Ordering::Equal) => {
-                return Err(cursor.error_at(at, "the index has this name twice").tensor(entry.name));
+                return Err(cursor.error_at(at, "duplicate name in the index").tensor(entry.name));
             }
             Some(std::cmp::Ordering::Greater) => {
-                let message = "the index is not sorted by name: this one belongs before its predecessor";
+                let message = "the index is not sorted by name: this tensor must come before its predecessor";
                 return Err(cursor.error_at(at, message).tensor(entry.name));
             }
         }

@@ -86,32 +86,32 @@ impl Manifest {
             value("apr_version", raw("apr_version")).map_err(|e| placed("apr_version", e))?;
         if version.split('.').next() != Some(VERSION.0.to_string().as_str()) {
             let message =
-                format!("apr_version `{}` is not known, only {}.x is", escape(&version, 40), VERSION.0);
+                format!("apr_version `{}` is not supported, only {}.x", escape(&version, 40), VERSION.0);
             return Err(placed("apr_version", Error::unsupported(message).code("E003")));
         }
         if !value::<bool>("sharded", raw("sharded")).map_err(|e| placed("sharded", e))? {
-            return Err(placed("sharded", Error::malformed("a manifest whose `sharded` is false")));
+            return Err(placed("sharded", Error::malformed("the manifest has `sharded` set to false")));
         }
         let count: u64 = value("shard_count", raw("shard_count")).map_err(|e| placed("shard_count", e))?;
         let shards: Vec<ShardEntry> = value("shards", raw("shards")).map_err(|e| placed("shards", e))?;
         if shards.len() as u64 != count {
-            let message = format!("shard_count is {count}, `shards` lists {}", shards.len());
+            let message = format!("shard_count is {count}, but `shards` lists {}", shards.len());
             return Err(placed("shard_count", Error::malformed(message)));
         }
         if count > u64::from(limits.files) {
-            let message = format!("the model has {count} files, the limit is {}", limits.files);
+            let message = format!("the model has {count} files, more than the limit of {}", limits.files);
             return Err(placed("shard_count", Error::limit(message)));
         }
         let mut names: Vec<_> = shards.iter().map(|shard| shard.file.as_str()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            let message = format!("shard `{}` is listed twice", escape(pair[0], 200));
+            let message = format!("duplicate shard `{}`", escape(pair[0], 200));
             return Err(placed("shards", Error::malformed(message)));
         }
         let mut notes = Vec::new();
         let known = ["apr_version", "sharded", "shard_count", "shards", "tensor_shard_map"];
         for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
-            notes.push(format!("the manifest's key `{}` is not known and was left out", escape(key, 120)));
+            notes.push(format!("the manifest's unknown key `{}` was left out", escape(key, 120)));
         }
         let map = raw("tensor_shard_map").ok_or_else(|| missing("tensor_shard_map"))?;
         let map = map_of(map, count, limits).map_err(|e| placed("tensor_shard_map", e))?;
@@ -121,8 +121,9 @@ impl Manifest {
 }
 
 /// The note about checksums that are the same for every shard of a given length.
-const NO_PROOF: &str = "the manifest's checksums are the same for every shard of its length, as earlier versions of apr wrote \
-                        them, and do not tell whose shards these are: convert the model to apr again to renew them";
+const NO_PROOF: &str = "the manifest's checksums are the same for every shard of the same length, as \
+                        written by earlier versions of apr, and cannot identify the shards: convert the \
+                        model to apr again to renew them";
 
 fn map_of(raw: &RawValue, count: u64, limits: &Limits) -> Result<Vec<(String, u32)>> {
     let entries = entries::parse("key `tensor_shard_map`", raw.get(), limits.tensors)
@@ -133,7 +134,7 @@ fn map_of(raw: &RawValue, count: u64, limits: &Limits) -> Result<Vec<(String, u3
         let shard: Option<u32> = serde_json::from_str(raw.get()).ok();
         let shard = shard.filter(|&shard| u64::from(shard) < count).ok_or_else(|| {
             let shown = escape(raw.get(), 40);
-            Error::malformed(format!("the manifest puts it into shard {shown}, there are {count}"))
+            Error::malformed(format!("the manifest assigns it to shard {shown}, but there are only {count}"))
                 .tensor(&name)
         })?;
         map.push((name, shard));
@@ -142,7 +143,7 @@ fn map_of(raw: &RawValue, count: u64, limits: &Limits) -> Result<Vec<(String, u3
 }
 
 fn missing(key: &str) -> Error {
-    Error::malformed(format!("the manifest has no `{key}`")).hint("get it again: it is cut off or damaged")
+    Error::malformed(format!("the manifest has no `{key}`")).hint("get it again: it is truncated or corrupt")
 }
 
 fn value<'a, T: Deserialize<'a>>(key: &str, raw: Option<&'a RawValue>) -> Result<T> {
@@ -155,7 +156,7 @@ fn find(source: &dyn Source, shard: &ShardEntry) -> Result<FileId> {
         apr_sdk::ErrorKind::NotFound => Error::not_found("this shard is missing")
             .in_file(&shard.file)
             .code("E007")
-            .hint("put it beside the manifest"),
+            .hint("put it next to the manifest"),
         _ => e,
     })?;
     let len = source.len(file)?;
@@ -164,9 +165,12 @@ fn find(source: &dyn Source, shard: &ShardEntry) -> Result<FileId> {
     }
     let message = match shard.size.checked_sub(len) {
         Some(short) => {
-            format!("the file ends {short} bytes too early: it has {len}, the manifest says {}", shard.size)
+            format!(
+                "the file is truncated by {short} bytes: it has {len}, but the manifest states {}",
+                shard.size
+            )
         }
-        None => format!("the file has {len} bytes, the manifest says {}", shard.size),
+        None => format!("the file has {len} bytes, but the manifest states {}", shard.size),
     };
     Err(Error::malformed(message).at(len.min(shard.size)).in_file(&shard.file).hint("get the file again"))
 }

@@ -52,7 +52,7 @@ fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Resul
         head.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{') || strict_json::is_marked(head);
     if is_manifest {
         if part {
-            return Err(Error::malformed("it is a manifest of several files, where a shard is wanted").at(0));
+            return Err(Error::malformed("it is a manifest of several files, expected a shard").at(0));
         }
         return Ok(Box::new(Manifest::open(source, file, limits)?));
     }
@@ -91,18 +91,18 @@ fn header(head: &[u8]) -> Result<Header> {
     check_magic(head)?;
     let Ok(head) = head.try_into() else {
         let len = head.len() as u64;
-        let message = format!("the file has {len} bytes, its header alone needs {}", Header::LEN);
-        return Err(Error::malformed(message).at(len).hint("get the file again: it is cut off"));
+        let message = format!("the file has {len} bytes, but its header requires at least {}", Header::LEN);
+        return Err(Error::malformed(message).at(len).hint("get the file again: it is truncated"));
     };
     let header = Header::from_bytes(head);
     if header.version_major == VERSION.0 {
         return Ok(header);
     }
     let (major, minor) = (header.version_major, header.version_minor);
-    Err(Error::unsupported(format!("version {major}.{minor} is not known, only {}.x is", VERSION.0))
+    Err(Error::unsupported(format!("version {major}.{minor} is not supported, only {}.x", VERSION.0))
         .code("E003")
         .at(4)
-        .hint("install a newer apr that reads it"))
+        .hint("install a newer apr that can read it"))
 }
 
 /// The sharded model that this shard belongs to, or why it is opened alone.
@@ -114,8 +114,8 @@ fn whole(
     let name = source.name(file);
     let Some(wanted) = shards::manifest_name(&name) else {
         let text = format!(
-            "this is one shard of several, and its name does not say which manifest it belongs to: \
-            only its own tensors are shown (expected NAME-00001-of-00002.{EXTENSION})"
+            "this is one of several shards, and its name does not tell which manifest it belongs to: only \
+             its own tensors are shown (expected NAME-00001-of-00002.{EXTENSION})"
         );
         return Ok(Err(text));
     };
@@ -123,8 +123,8 @@ fn whole(
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let wanted = escape(&wanted, 200);
-            let text = "is not beside it: only its own tensors are shown";
-            return Ok(Err(format!("this is one shard of several; `{wanted}` {text}")));
+            let text = "is missing: only its own tensors are shown";
+            return Ok(Err(format!("this is one of several shards; `{wanted}` {text}")));
         }
         Err(error) => return Err(error),
     };
@@ -141,19 +141,19 @@ fn check_magic(head: &[u8]) -> Result<()> {
     }
     let planned = |what: &str| {
         let message = format!("this is {what}: reading it is not implemented yet");
-        Err(Error::unsupported(message).at(0).hint("write it as APR2 with the program that made it"))
+        Err(Error::unsupported(message).at(0).hint("convert it to APR2 with the program that created it"))
     };
     match head.get(..4) {
         Some(b"APRN") => planned("an APR version 1 file (`APRN`)"),
         Some(b"APR\0") => planned("an APR version 2 file with a 64-byte header (`APR\\0`)"),
         Some([b'A', b'P', b'R', last]) => {
             let message = format!(
-                "version `APR{}` is not known, only `APR2` is",
+                "version `APR{}` is not supported, only `APR2`",
                 escape(&char::from(*last).to_string(), 8)
             );
             Err(Error::unsupported(message).code("E003").at(0))
         }
-        _ => Err(Error::malformed("the file does not begin with `APR2`: it is none of this format")
+        _ => Err(Error::malformed("the file does not start with `APR2`, so it is not in this format")
             .code("E001")
             .at(0)),
     }

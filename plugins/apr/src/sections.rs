@@ -18,7 +18,7 @@ pub fn check_flags(header: &Header, notes: &mut Vec<String>) -> Result<()> {
     ] {
         if header.flags & flag != 0 {
             return Err(
-                Error::unsupported(format!("the file uses {what}, which is planned, not built yet")).at(8)
+                Error::unsupported(format!("the file uses {what}, which is not implemented yet")).at(8)
             );
         }
     }
@@ -26,16 +26,16 @@ pub fn check_flags(header: &Header, notes: &mut Vec<String>) -> Result<()> {
         notes.push("the header claims both 32- and 64-byte alignment: 64 was assumed".to_owned());
     }
     if header.flags & flags::SIGNED != 0 {
-        notes.push("the file is signed; checking signatures is planned, not built yet".to_owned());
+        notes.push("the file is signed; checking signatures is not implemented yet".to_owned());
     }
     let undefined = header.flags & !flags::DEFINED;
     if undefined != 0 {
-        notes.push(format!("the header has undefined flags {undefined:#x}, which were ignored"));
+        notes.push(format!("undefined flags {undefined:#x} in the header were ignored"));
     }
     if header.version_minor > VERSION.1 {
         let minor = header.version_minor;
         notes.push(format!(
-            "the file is of version 2.{minor}: what that adds to 2.{} was not read",
+            "the file has version 2.{minor}: features newer than 2.{} were ignored",
             VERSION.1
         ));
     }
@@ -49,7 +49,7 @@ pub fn note_odd(entries: &[Entry], reserved: u32, notes: &mut Vec<String>) {
     }
     let odd = entries.iter().filter(|entry| entry.flags & !tensor_flags::DEFINED != 0).count();
     if odd > 0 {
-        notes.push(format!("{odd} tensors have undefined flags, which were ignored"));
+        notes.push(format!("undefined flags of {odd} tensors were ignored"));
     }
 }
 
@@ -67,7 +67,7 @@ pub fn check_sections(header: &Header, len: u64) -> Result<()> {
     for (name, at, offset, size) in sections {
         let start = u64::from(offset);
         if start < end {
-            let message = format!("the {name} begins at byte {start}, but the {before} ends at {end}");
+            let message = format!("the {name} starts at byte {start}, but the {before} ends at {end}");
             return Err(Error::malformed(message).at(at));
         }
         (before, end) = (name, start + size);
@@ -78,12 +78,12 @@ pub fn check_sections(header: &Header, len: u64) -> Result<()> {
             );
             return Err(Error::malformed(message)
                 .at(at)
-                .hint("get the file again: it is cut off or damaged"));
+                .hint("get the file again: it is truncated or corrupt"));
         }
     }
     if u64::from(header.data_offset) % header.alignment() != 0 {
         let message = format!(
-            "the data section begins at byte {}, which is not a multiple of {}",
+            "the data section starts at byte {}, which is not a multiple of {}",
             header.data_offset,
             header.alignment()
         );
@@ -113,8 +113,10 @@ pub fn check_entries<'a>(
         let dtype = metadata.dtypes.dtype(entry.dtype).map_err(named)?;
         let need = checked_payload_len(dtype, &entry.dims).map_err(named)?;
         if need != entry.size {
-            let message =
-                format!("{dtype} {:?} needs {need} bytes, the index gives it {}", entry.dims, entry.size);
+            let message = format!(
+                "{dtype} {:?} requires {need} bytes, but the index gives it {}",
+                entry.dims, entry.size
+            );
             return Err(named(Error::malformed(message).at(place)));
         }
         if entry.offset % header.alignment() != 0 {
@@ -159,8 +161,10 @@ pub fn check_end(
     if need > len {
         let cut = sorted.iter().filter(|(entry, _)| data + entry.offset + entry.size > len).count();
         let first = sorted.iter().find(|(entry, _)| data + entry.offset + entry.size > len);
-        let message =
-            format!("the file ends {} bytes too early: it has {len}, its index implies {need}", need - len);
+        let message = format!(
+            "the file is truncated by {} bytes: it has {len}, but its index requires {need}",
+            need - len
+        );
         let hint = format!("download the file again; {cut} of {} tensors are affected", entries.len());
         let error = Error::malformed(message).at(len).hint(hint);
         return Err(first.map_or(error.clone(), |(entry, _)| error.tensor(&entry.name)));
@@ -180,7 +184,7 @@ pub fn check_end(
         let implied = at + Footer::LEN;
         if footer.file_size != implied {
             let message = format!(
-                "the footer says the file has {} bytes, its index implies {implied}",
+                "the footer states {} bytes for the file, but its index implies {implied}",
                 footer.file_size
             );
             return Err(Error::malformed(message).at(at + 8));
@@ -190,9 +194,9 @@ pub fn check_end(
         }
         return Ok(at);
     }
-    Err(Error::malformed(format!("no footer at byte {end}, where the index says the data ends"))
+    Err(Error::malformed(format!("no footer at byte {end}, where the data ends according to the index"))
         .at(end)
-        .hint("get the file again: it is cut off or damaged"))
+        .hint("get the file again: it is truncated or corrupt"))
 }
 
 /// Puts tensors that share an offset into the order given in the metadata.

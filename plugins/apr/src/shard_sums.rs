@@ -37,11 +37,12 @@ pub fn over(source: &dyn Source, file: FileId, len: u64, stated: &str) -> Result
         return Ok(Over::Length);
     }
     let message = format!(
-        "this is not the shard that the manifest lists: its CRC-32 is {:08x}, the manifest says {stated:08x}",
+        "this is not the shard listed in the manifest: its CRC-32 is {:08x}, but the manifest states \
+         {stated:08x}",
         footer.crc32
     );
     let error = Error::malformed(message).code("E004").at(at);
-    Err(error.hint("get the shard and the manifest again, both of the same model"))
+    Err(error.hint("get both the shard and the manifest of the same model again"))
 }
 
 /// The CRC-32 of every file of this length with a correct footer.

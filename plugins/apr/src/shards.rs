@@ -36,8 +36,8 @@ impl<'a> Plan<'a> {
         let all = || (0..model.tensors.len()).collect();
         if !request.folder {
             if request.max_shard_size.is_some() {
-                return Err(Error::invalid_argument("several files need a folder to lie in")
-                    .hint("give a folder as the output"));
+                return Err(Error::invalid_argument("several files require a folder")
+                    .hint("specify a folder as the output"));
             }
             let name = request.file_name.clone();
             return Ok(Plan::one(name, all(), own));

@@ -26,9 +26,11 @@ mod holes {
 impl apr_sdk::Writer for Writer {
     fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
         if let Some(tensor) = model.tensors.iter().find(|tensor| tensor.name.starts_with(HIDDEN)) {
-            return Err(Error::unsupported(format!("names that begin with `{HIDDEN}` are the format's own"))
-                .tensor(&tensor.name)
-                .hint("rename the tensor"));
+            return Err(Error::unsupported(format!(
+                "names that start with `{HIDDEN}` are reserved by the format"
+            ))
+            .tensor(&tensor.name)
+            .hint("rename the tensor"));
         }
         let plan = Plan::new(model, request)?;
         let mut sizes = Vec::with_capacity(plan.files.len());
@@ -62,7 +64,7 @@ impl apr_sdk::Writer for Writer {
         }
         for hole in of_sort(holes::SHARD) {
             let footer = of_sort(holes::FOOTER).find(|footer| number(footer.id) == number(hole.id));
-            let footer = footer.ok_or_else(|| Error::plugin("a shard that was never written"))?;
+            let footer = footer.ok_or_else(|| Error::plugin("a shard was never written"))?;
             // The same as in its footer: including the footer, every shard of this length would have the same
             // checksum.
             sink.fill_digest(hole.id, footer.file, 0, footer.offset, Sum::CRC32_HEX)?;
@@ -87,9 +89,7 @@ fn metadata(
         match OwnText::read(record, &mut |bytes| sink.fetch(bytes)) {
             Ok(text) => own.extend(text),
             Err(error) if error.kind() == ErrorKind::LimitExceeded => {
-                sink.note(
-                    "the source's metadata is too long to be held: keys of other programs were left out",
-                );
+                sink.note("the source's metadata is too long to keep: keys of other programs were left out");
             }
             Err(error) => return Err(error),
         }
@@ -185,7 +185,8 @@ fn header(flags: u32, metadata_len: u64, index_len: u64) -> Result<Header> {
     let narrow = |offset: u64| {
         u32::try_from(offset).map_err(|_| {
             Error::unsupported(format!(
-                "metadata ({metadata_len} bytes) and index ({index_len} bytes) end past 4 GiB, where 32-bit offsets end"
+                "metadata ({metadata_len} bytes) and index ({index_len} bytes) exceed 4 GiB, the limit of \
+                 32-bit offsets"
             ))
         })
     };
@@ -203,5 +204,5 @@ fn header(flags: u32, metadata_len: u64, index_len: u64) -> Result<Header> {
 
 #[cold]
 fn too_long() -> Error {
-    Error::unsupported("the file would pass 2^63 bytes")
+    Error::unsupported("the file would exceed 2^63 bytes")
 }

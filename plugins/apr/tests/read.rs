@@ -173,6 +173,6 @@ fn a_shard_alone_says_so() {
     let alone = |name: &str| open_source(apr_sdk::MemorySource::new(name, file.clone())).unwrap().model;
     let model = alone("m-00002-of-00003.apr");
     assert_eq!(model.tensors.len(), 1);
-    assert!(model.notes[0].contains("`m.apr` is not beside it"), "{:?}", model.notes);
-    assert!(alone("x.apr").notes[0].contains("does not say which manifest"));
+    assert!(model.notes[0].contains("`m.apr` is missing"), "{:?}", model.notes);
+    assert!(alone("x.apr").notes[0].contains("does not tell which manifest"));
 }

@@ -89,7 +89,7 @@ fn rejects_other_versions() {
         (b"APR\0", Unsupported, "64-byte header", None),
         (b"APR1", Unsupported, "`APR1`", Some("E003")),
         (b"APRX", Unsupported, "`APRX`", Some("E003")),
-        (b"GGUF", Malformed, "does not begin with", Some("E001")),
+        (b"GGUF", Malformed, "does not start with", Some("E001")),
     ] {
         let mut bytes = simple().file();
         bytes[..4].copy_from_slice(magic);
@@ -100,7 +100,7 @@ fn rejects_other_versions() {
     let mut bytes = simple().file();
     bytes[4] = 3;
     let error = refused(bytes);
-    says(&error, Unsupported, "version 3.0 is not known");
+    says(&error, Unsupported, "version 3.0 is not supported");
     assert_eq!((error.explicit_code(), error.offset()), (Some("E003"), Some(4)));
 }
 
@@ -125,9 +125,9 @@ fn rejects_sections_out_of_order_or_outside() {
         bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         refused(bytes)
     };
-    says(&change(12, 31), Malformed, "the metadata begins at byte 31, but the header ends at 32");
-    says(&change(20, 40), Malformed, "the index begins at byte 40, but the metadata ends");
-    says(&change(28, 64), Malformed, "the data section begins at byte 64, but the index ends");
+    says(&change(12, 31), Malformed, "the metadata starts at byte 31, but the header ends at 32");
+    says(&change(20, 40), Malformed, "the index starts at byte 40, but the metadata ends");
+    says(&change(28, 64), Malformed, "the data section starts at byte 64, but the index ends");
     says(&change(16, u32::MAX), Malformed, "past the end of the file");
     says(&change(24, 1 << 30), Malformed, "the index ends at byte");
     says(&change(28, u32::MAX), Malformed, "the data section ends at byte");
@@ -138,7 +138,7 @@ fn rejects_sections_out_of_order_or_outside() {
 #[test]
 fn rejects_indexes_that_are_not_sorted_or_not_whole() {
     says(&entries(&[raw("b", 0, 1), raw("a", 64, 1)], 65), Malformed, "not sorted by name");
-    says(&entries(&[raw("a", 0, 1), raw("a", 64, 1)], 65), Malformed, "twice");
+    says(&entries(&[raw("a", 0, 1), raw("a", 64, 1)], 65), Malformed, "duplicate name");
     let index = |change: &dyn Fn(&mut Vec<u8>, usize)| {
         let mut bytes = file(METADATA.as_bytes(), &[raw("a", 0, 1)], 1);
         let at = u32::from_le_bytes(bytes[20..24].try_into().unwrap()) as usize;
@@ -146,12 +146,12 @@ fn rejects_indexes_that_are_not_sorted_or_not_whole() {
         refused(bytes)
     };
     says(&index(&|b, at| b[at] = 0), Malformed, "are left after its 0 tensors");
-    says(&index(&|b, at| b[at] = 2), Malformed, "tensor count 2 needs at least 64 bytes");
-    says(&index(&|b, at| b[at + 3] = 0x80), LimitExceeded, "above the limit");
-    says(&index(&|b, at| b[at + 8] = 200), Malformed, "bytes are wanted");
-    says(&index(&|b, _| b[24] = 7), Malformed, "its head needs 8");
+    says(&index(&|b, at| b[at] = 2), Malformed, "tensor count 2 requires at least 64 bytes");
+    says(&index(&|b, at| b[at + 3] = 0x80), LimitExceeded, "exceeds the limit");
+    says(&index(&|b, at| b[at + 8] = 200), Malformed, "expected 200 bytes");
+    says(&index(&|b, _| b[24] = 7), Malformed, "its header requires 8");
     let not_utf8 = Raw { name: vec![b'x', 0xff], ..raw("", 0, 1) };
-    says(&entries(&[not_utf8], 1), Malformed, "not UTF-8");
+    says(&entries(&[not_utf8], 1), Malformed, "not valid UTF-8");
 }
 
 #[test]
@@ -163,12 +163,16 @@ fn rejects_tensors_that_contradict_themselves() {
     };
     says(&one(Raw { dims: vec![1; 9], ..raw("a", 0, 1) }), Unsupported, "9 dimensions");
     says(&one(Raw { dims: vec![1 << 62, 4], ..raw("a", 0, 1) }), Malformed, "2^63");
-    says(&one(Raw { dims: vec![2], ..raw("a", 0, 1) }), Malformed, "needs 2 bytes, the index gives it 1");
-    says(&one(Raw { dtype: 16, dims: vec![33], ..raw("a", 0, 34) }), Malformed, "whole Q8_0 blocks");
+    says(
+        &one(Raw { dims: vec![2], ..raw("a", 0, 1) }),
+        Malformed,
+        "requires 2 bytes, but the index gives it 1",
+    );
+    says(&one(Raw { dtype: 16, dims: vec![33], ..raw("a", 0, 34) }), Malformed, "the Q8_0 block size");
     says(&one(Raw { raw_size: 9, ..raw("a", 0, 1) }), Malformed, "raw_size of 9");
     says(&one(raw("a", 1, 1)), Malformed, "not a multiple of 64");
     says(&one(raw("a", !63, 1)), Malformed, "past 2^63");
-    says(&one(raw("a", 1 << 62, 1)), Malformed, "bytes too early");
+    says(&one(raw("a", 1 << 62, 1)), Malformed, "the file is truncated by");
     says(&one(Raw { dtype: 255, ..raw("a", 0, 1) }), Malformed, "255 is reserved");
     says(&one(Raw { dtype: 21, ..raw("a", 0, 1) }), Malformed, "21 is not defined");
     says(&one(Raw { dtype: 130, ..raw("a", 0, 1) }), Malformed, "`dtypes`");
@@ -196,13 +200,13 @@ fn rejects_damaged_footers_and_truncation() {
         refused(bytes)
     };
     says(&change(at + 4), Malformed, "no footer at byte");
-    says(&change(at + 8), Malformed, "the footer says the file has");
+    says(&change(at + 8), Malformed, "the footer states");
     let cut = refused(whole[..whole.len() - 20].to_vec());
-    says(&cut, Malformed, "the file ends 20 bytes too early");
+    says(&cut, Malformed, "the file is truncated by 20 bytes");
     assert_eq!((cut.tensor_name(), cut.hint_text().unwrap().contains("1 of 2 tensors")), (Some("b"), true));
-    says(&refused(whole[..whole.len() - 1].to_vec()), Malformed, "ends 1 bytes too early");
-    says(&refused(whole[..20].to_vec()), Malformed, "its header alone needs 32");
-    says(&refused(Vec::new()), Malformed, "does not begin with");
+    says(&refused(whole[..whole.len() - 1].to_vec()), Malformed, "is truncated by 1 bytes");
+    says(&refused(whole[..20].to_vec()), Malformed, "its header requires at least 32");
+    says(&refused(Vec::new()), Malformed, "does not start with");
     for cut in 0..whole.len() {
         assert!(open(whole[..cut].to_vec()).is_err(), "cut to {cut} bytes");
     }
@@ -210,11 +214,11 @@ fn rejects_damaged_footers_and_truncation() {
 
 #[test]
 fn rejects_metadata_that_is_not_as_it_must_be() {
-    says(&metadata(""), Malformed, "not as it must be");
+    says(&metadata(""), Malformed, "the metadata is invalid");
     says(&metadata("[]"), Malformed, "JSON object");
-    says(&metadata("{\"a\":1} x"), Malformed, "not as it must be");
-    says(&metadata(r#"{"a":1,"a":2}"#), Malformed, "the key `a` occurs twice");
-    says(&refused(file(b"{\"\xff\":1}", &[], 0)), Malformed, "not UTF-8");
+    says(&metadata("{\"a\":1} x"), Malformed, "the metadata is invalid");
+    says(&metadata(r#"{"a":1,"a":2}"#), Malformed, "duplicate key `a`");
+    says(&refused(file(b"{\"\xff\":1}", &[], 0)), Malformed, "not valid UTF-8");
     for key in ["apr_version", "model_type", "architecture"] {
         let text = METADATA.replace(key, "x");
         says(&metadata(&text), Malformed, &format!("no `{key}`"));
@@ -223,7 +227,7 @@ fn rejects_metadata_that_is_not_as_it_must_be() {
     says(&plus(r#""dialect":5"#), Malformed, "`dialect` is not a text");
     says(&plus(r#""assets":[]"#), Malformed, "`assets`");
     // Refused by the host's checks, which add the file's name.
-    assert!(plus(r#""assets":{"../x":""}"#).message().contains("leaves the model's folder"));
+    assert!(plus(r#""assets":{"../x":""}"#).message().contains("points outside the model's folder"));
     says(&plus(r#""dtypes":{"127":"X"}"#), Malformed, "128 to 254");
     says(&plus(r#""order":5"#), Malformed, "not a list of names");
     says(&plus(r#""foreign.toy":{}"#), Malformed, "`files`");
@@ -242,7 +246,7 @@ fn rejects_metadata_that_is_not_as_it_must_be() {
 fn rejects_hidden_tensors_that_are_not_there_or_not_bytes() {
     let text = METADATA.replace("{}}", r#"{},"tokenizer":{"at":"__apr__/0"}}"#);
     let error = refused(file(text.as_bytes(), &[], 0));
-    says(&error, Malformed, "the index does not have it");
+    says(&error, Malformed, "it is not in the index");
     assert_eq!(error.tensor_name(), Some("__apr__/0"));
     let wide = Raw { dims: vec![1, 4], ..raw("__apr__/0", 0, 4) };
     says(&refused(file(text.as_bytes(), &[wide], 4)), Malformed, "a row of U8");
@@ -256,7 +260,7 @@ fn rejects_more_than_the_limits_allow() {
     let source = MemorySource::new("m.apr", file(METADATA.as_bytes(), &many, 129));
     let limits = Limits { tensors: 2, ..Limits::default() };
     let error = reader().open(&source, &limits, &Options::new()).err().unwrap();
-    says(&error, LimitExceeded, "tensor count 3 is above the limit of 2");
+    says(&error, LimitExceeded, "tensor count 3 exceeds the limit of 2");
     let keys: String = (0..9).map(|n| format!(",\"k{n}\":0")).collect();
     let source = MemorySource::new(
         "m.apr",
@@ -309,23 +313,27 @@ fn rejects_manifests_that_contradict_themselves_or_their_shards() {
             files[0].1 = text.replace(from, to).into_bytes();
         })
     };
-    says(&text("\"shard_count\":2", "\"shard_count\":3"), Malformed, "shard_count is 3, `shards` lists 2");
-    says(&text("\"sharded\":true", "\"sharded\":false"), Malformed, "`sharded` is false");
+    says(
+        &text("\"shard_count\":2", "\"shard_count\":3"),
+        Malformed,
+        "shard_count is 3, but `shards` lists 2",
+    );
+    says(&text("\"sharded\":true", "\"sharded\":false"), Malformed, "`sharded` set to false");
     says(&text("\"2.0.0\"", "\"3.0.0\""), Unsupported, "apr_version `3.0.0`");
-    says(&text("\"a\":1", "\"a\":2"), Malformed, "into shard 2, there are 2");
+    says(&text("\"a\":1", "\"a\":2"), Malformed, "to shard 2, but there are only 2");
     says(&text("tensor_shard_map", "map"), Malformed, "no `tensor_shard_map`");
-    says(&text("m-00002", "m-00001"), Malformed, "listed twice");
-    says(&text("\"a\":1", "\"b\":1"), Malformed, "twice");
+    says(&text("m-00002", "m-00001"), Malformed, "duplicate shard");
+    says(&text("\"a\":1", "\"b\":1"), Malformed, "duplicate");
     says(&text("\"crc32\":\"", "\"crc32\":\"0"), Malformed, "CRC-32 of 9 bytes");
-    says(&text("}}", "}"), Malformed, "the manifest is not as it must be");
+    says(&text("}}", "}"), Malformed, "the manifest is invalid");
     let missing = manifest(|files| drop(files.remove(2)));
     assert_eq!((missing.kind(), missing.explicit_code()), (NotFound, Some("E007")));
     assert_eq!(missing.file(), Some("m-00002-of-00002.apr"));
     let short = manifest(|files| files[2].1.truncate(100));
     assert_eq!((short.kind(), short.file()), (Malformed, Some("m-00002-of-00002.apr")));
-    assert!(short.message().contains("bytes too early"), "{short}");
+    assert!(short.message().contains("truncated by"), "{short}");
     let long = manifest(|files| files[1].1.push(0));
-    assert!(long.message().contains("the manifest says"), "{long}");
+    assert!(long.message().contains("the manifest states"), "{long}");
     let damaged = manifest(|files| files[1].1[0] = b'B');
     assert_eq!(damaged.file(), Some("m-00001-of-00002.apr"));
 }

@@ -12,7 +12,7 @@ impl NameMapper for Tables {
     fn table(&self, architecture: &str) -> Result<String> {
         let found = TABLES.iter().find(|(id, _)| *id == architecture);
         found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| {
-            Error::invalid_argument(format!("there is no table `{}`", apr_sdk::escape(architecture, 80)))
+            Error::invalid_argument(format!("unknown table `{}`", apr_sdk::escape(architecture, 80)))
         })
     }
 }

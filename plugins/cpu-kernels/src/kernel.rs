@@ -48,7 +48,7 @@ fn exists(device: u32) -> Result<()> {
     if device == 0 {
         return Ok(());
     }
-    Err(Error::invalid_argument(format!("there is no device {device}: the processor is device 0")))
+    Err(Error::invalid_argument(format!("device {device} does not exist: the processor is device 0")))
 }
 
 /// Checks that matrices may have a type.

@@ -65,12 +65,14 @@ impl Level {
     pub fn named(name: &str) -> Result<Level> {
         let names = || Level::ALL.map(Level::name).join(", ");
         let level = Level::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| {
-            Error::invalid_argument(format!("`{name}` is no set of instructions"))
-                .hint(format!("choose one of {}", names()))
+            Error::invalid_argument(format!("unknown instruction set `{name}`"))
+                .hint(format!("use one of {}", names()))
         })?;
         if !level.is_supported() {
-            return Err(Error::unsupported(format!("this processor lacks the instructions of `{name}`"))
-                .hint(format!("Choose `{}`, the highest that it has.", Level::best().name())));
+            return Err(Error::unsupported(format!(
+                "this processor does not support the instruction set `{name}`"
+            ))
+            .hint(format!("use `{}`, the highest supported one", Level::best().name())));
         }
         Ok(level)
     }

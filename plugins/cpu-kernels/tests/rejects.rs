@@ -10,13 +10,13 @@ use apr_testkit::kernels::{compile, step};
 #[test]
 fn batches_beyond_the_limits_say_what_there_is_room_for() {
     let words = [
-        ("more rows than the limit", "room for 8"),
+        ("more rows than the limit", "room for only 8"),
         ("a position beyond the limit", "room for 50 positions"),
         ("a sequence beyond the limit", "room for 2 sequences"),
-        ("positions with a gap", "goes on at 0"),
-        ("a position twice", "goes on at 1"),
-        ("a token beyond the table", "needs row 71"),
-        ("rows of another width", "95 elements instead of 2 rows of 48"),
+        ("positions with a gap", "continues at 0"),
+        ("a position twice", "continues at 1"),
+        ("a token beyond the table", "refers to row 71"),
+        ("rows of another width", "95 elements, expected 2 rows of 48"),
     ];
     let (program, weights) = decoder(&mut Random::new(1), DType::F32);
     let mut session = compile(&*open("auto").unwrap(), &program, &weights, &limits()).unwrap();

@@ -104,9 +104,7 @@ impl apr_sdk::Device for Device {
         let (all, wanted) = (image.bytes(), Layout::new(matrix)?.bytes());
         if all.len() != wanted {
             let is = all.len();
-            return Err(Error::invalid_argument(format!(
-                "an image of {is} bytes is given instead of {wanted}"
-            )));
+            return Err(Error::invalid_argument(format!("an image has {is} bytes, expected {wanted}")));
         }
         self.fill(matrix, |first, layout, packed| {
             let at = usize::try_from(first).unwrap_or(usize::MAX) * layout.row;

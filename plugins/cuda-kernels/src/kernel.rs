@@ -44,7 +44,7 @@ impl Devices for System {
     }
 
     fn open(&self, _: u32, _: bool) -> Result<Arc<dyn Driver>> {
-        Err(Error::unsupported("there are no NVIDIA devices here"))
+        Err(Error::unsupported("no NVIDIA devices found"))
     }
 }
 
@@ -52,7 +52,7 @@ impl Devices for System {
 pub(crate) fn no_device(device: u32, listed: &[DeviceInfo]) -> Error {
     let named: Vec<String> =
         listed.iter().enumerate().map(|(number, info)| format!("{number} ({})", info.name)).collect();
-    Error::invalid_argument(format!("there is no device {device}; use {}", named.join(", ")))
+    Error::invalid_argument(format!("device {device} does not exist; use {}", named.join(", ")))
 }
 
 /// The backend over some devices.

@@ -86,7 +86,7 @@ impl Type {
     pub(crate) fn of(dtype: DType) -> Result<&'static Type> {
         TYPES.iter().find(|known| known.dtype == dtype).ok_or_else(|| {
             let names: Vec<&str> = TYPES.iter().map(|known| known.dtype.name()).collect();
-            Error::unsupported(format!("weights of {dtype} have no kernel; {} do", names.join(", ")))
+            Error::unsupported(format!("no kernel for weights of {dtype}, only for {}", names.join(", ")))
         })
     }
 }

@@ -34,8 +34,8 @@ apr_sdk::export_plugin! {
     id: cuda_kernels,
     manifest: "
         kernels=cuda
-        cuda.option.overlap=open choice:on,off on Launch a kernel before the one before it has ended
-        cuda.option.timings=open choice:off,on off Time each operation apart, without a recorded graph
+        cuda.option.overlap=open choice:on,off on Launch a kernel before the previous one has finished
+        cuda.option.timings=open choice:off,on off Time each operation separately, without a recorded graph
     ",
     kernel: || Some(Box::new(kernel::Cuda(kernel::System))),
 }

@@ -85,7 +85,7 @@ impl Layout {
     /// Unsupported if a scale is no f16 number, or there is no such type today.
     pub fn rewrite(&self, block: &[u8], out: &mut [u8]) -> Result<()> {
         if self.today.is_none() {
-            return Err(Error::unsupported(format!("no type of today has {}'s blocks", self.name)));
+            return Err(Error::unsupported(format!("no current type has the blocks of {}", self.name)));
         }
         let block = self.read(block)?;
         let mut bytes = Vec::with_capacity(out.len());
@@ -139,7 +139,7 @@ impl Layout {
     }
 
     fn wrong_size(&self) -> Error {
-        Error::malformed(format!("a {} block of another size than {} bytes", self.name, self.bytes))
+        Error::malformed(format!("the size of a {} block is not {} bytes", self.name, self.bytes))
     }
 
     /// Takes a block apart; its elements in their order.

@@ -18,7 +18,7 @@ pub fn check(program: &Program, header: &Header, infos: &[Info]) -> Result<()> {
     }
     for &name in program.needs {
         if !infos.iter().any(|info| info.name == name) {
-            return Err(cut_off(format!("there is no tensor `{name}`, which `{}` needs", program.name)));
+            return Err(cut_off(format!("tensor `{name}` is missing, but `{}` requires it", program.name)));
         }
     }
     let Some((name, hparam)) = program.width else { return Ok(()) };
@@ -26,7 +26,7 @@ pub fn check(program: &Program, header: &Header, infos: &[Info]) -> Result<()> {
     if width == expected {
         return Ok(());
     }
-    let message = format!("its rows have {width} elements, `{hparam}` is {expected}");
+    let message = format!("its rows have {width} elements, but `{hparam}` is {expected}");
     if width != 0 && expected % width == 0 {
         let error = Error::unsupported(format!("{message}: the file is one of {}", expected / width));
         return Err(error.tensor(name).hint("convert the original model again into a single file"));
@@ -43,20 +43,22 @@ fn check_layers(layers: &Layers, count: u64, infos: &[Info]) -> Result<()> {
         }
     }
     if let Some((number, _)) = found.range(count..).next() {
-        let message = format!("a tensor of `{prefix}{number}`, `{}` is {count}", layers.count);
-        return Err(Error::malformed(message)
-            .hint("check where the file comes from: its hyperparameters are another program's, or damaged"));
+        let message =
+            format!("the file has a tensor of `{prefix}{number}`, but `{}` is {count}", layers.count);
+        return Err(Error::malformed(message).hint(
+            "check the origin of the file: its hyperparameters belong to another program, or are corrupt",
+        ));
     }
     // The first gap, without a list as long as `count` claims.
     let gap = (0..count).zip(found.keys()).find(|(wanted, have)| wanted != *have).map(|(wanted, _)| wanted);
     if found.len() as u64 != count {
         let missing = gap.unwrap_or(found.len() as u64);
-        let message = format!("`{prefix}{missing}` has no tensor, `{}` is {count}", layers.count);
+        let message = format!("`{prefix}{missing}` has no tensors, but `{}` is {count}", layers.count);
         return Err(cut_off(message));
     }
     match found.iter().find(|(_, have)| **have < layers.tensors) {
         Some((number, have)) => {
-            Err(cut_off(format!("`{prefix}{number}` has {have} of {} tensors", layers.tensors)))
+            Err(cut_off(format!("`{prefix}{number}` has only {have} of {} tensors", layers.tensors)))
         }
         None => Ok(()),
     }
@@ -75,5 +77,5 @@ fn row(infos: &[Info], name: &str) -> u64 {
 }
 
 fn cut_off(message: String) -> Error {
-    Error::malformed(message).hint("get the file again: it is cut off")
+    Error::malformed(message).hint("get the file again: it is truncated")
 }

@@ -34,7 +34,7 @@ impl Container {
             GGJT => ("ggjt", 1..=3),
             GGLA => ("ggla", 1..=1),
             _ => {
-                let message = "the file does not begin with the magic ggml, ggmf, ggjt or ggla";
+                let message = "the file does not start with the magic ggml, ggmf, ggjt or ggla";
                 return Err(cursor.error_at(0, message));
             }
         };
@@ -46,7 +46,7 @@ impl Container {
         let version = cursor.u32()?;
         if !versions.contains(&version) {
             let error = Error::unsupported(format!(
-                "version {version} of {word} is not known, {} to {} are",
+                "version {version} of {word} is not supported, only {} to {}",
                 versions.start(),
                 versions.end()
             ));
@@ -159,7 +159,7 @@ impl Header {
         };
         if count > n_vocab || vocabulary == Vocabulary::Counted && count != n_vocab {
             return Err(
-                cursor.error_at(at, format!("a vocabulary of {count} tokens, `n_vocab` is {n_vocab}"))
+                cursor.error_at(at, format!("a vocabulary of {count} tokens, but `n_vocab` is {n_vocab}"))
             );
         }
         let is_scored = vocabulary == Vocabulary::Scored;
@@ -170,7 +170,7 @@ impl Header {
             let at = cursor.position();
             let len = u64::from(cursor.u32()?);
             if tokens.len() as u64 + 8 + len > MAX_VOCABULARY {
-                let message = format!("a vocabulary of more than {MAX_VOCABULARY} bytes");
+                let message = format!("the vocabulary exceeds {MAX_VOCABULARY} bytes");
                 return Err(cursor.place(Error::limit(message), at));
             }
             // The token, and the width of its length and score among the values.
@@ -199,7 +199,7 @@ fn generation(container: &Container, ftype: u32) -> Result<Generation> {
         1 => Ok(Generation::Halves),
         2 => Ok(Generation::Today),
         version => Err(Error::unsupported(format!(
-            "version {version} of the block layouts (`ftype` {ftype}) is not known, 0 to 2 are"
+            "version {version} of the block layouts (`ftype` {ftype}) is not supported, only 0 to 2"
         ))),
     }
 }

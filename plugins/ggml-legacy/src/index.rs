@@ -65,20 +65,21 @@ fn record(
     let (n_dims, name_len, number) = (cursor.u32()?, u64::from(cursor.u32()?), cursor.u32()?);
     let count = usize::try_from(n_dims).ok().filter(|n| (1..=MAX_DIMS).contains(n));
     let n_dims = count.ok_or_else(|| {
-        cursor.error_at(at, format!("a tensor of {n_dims} dimensions, 1 to {MAX_DIMS} are possible"))
+        cursor.error_at(at, format!("a tensor has {n_dims} dimensions, expected 1 to {MAX_DIMS}"))
     })?;
     if name_len > limits.name_bytes {
-        let message = format!("a tensor name has {name_len} bytes, the limit is {}", limits.name_bytes);
+        let message =
+            format!("a tensor name has {name_len} bytes, more than the limit of {}", limits.name_bytes);
         return Err(cursor.place(Error::limit(message), at + 4));
     }
     if name_len == 0 {
-        return Err(cursor.error_at(at + 4, "a tensor without a name"));
+        return Err(cursor.error_at(at + 4, "a tensor has no name"));
     }
     let dims_at = cursor.position();
     let record_end = dims_at + 4 * n_dims as u64 + name_len;
     if record_end > end {
-        let message = format!("a tensor's record ends at byte {record_end}, the file at {end}");
-        return Err(cursor.error_at(at, message).hint("get the file again: it is cut off or damaged"));
+        let message = format!("a tensor's record ends at byte {record_end}, but the file ends at {end}");
+        return Err(cursor.error_at(at, message).hint("get the file again: it is truncated or corrupt"));
     }
     let mut cursor = Cursor::with_end(source, 0, dims_at, record_end, limits)?;
     let mut dims = [0; MAX_DIMS];
@@ -102,9 +103,10 @@ fn record(
     match extent.filter(|extent| extent.end().is_some_and(|payload_end| payload_end <= end)) {
         Some(extent) => Ok(Info { at, name, stored, extent, n_dims, dims }),
         None => {
-            let message =
-                format!("its payload of {len} bytes begins after byte {record_end}, the file ends at {end}");
-            let error = Error::malformed(message).hint("get the file again: it is cut off or damaged");
+            let message = format!(
+                "its payload of {len} bytes starts after byte {record_end}, but the file ends at {end}"
+            );
+            let error = Error::malformed(message).hint("get the file again: it is truncated or corrupt");
             Err(named(error, record_end))
         }
     }
@@ -119,7 +121,7 @@ fn stored_len(stored: Stored, shape: &[u64]) -> Result<u64> {
     let row = shape.last().copied().unwrap_or(1);
     if row % layout.elements != 0 {
         return Err(Error::malformed(format!(
-            "rows of {row} elements are not whole {} blocks of {}",
+            "rows of {row} elements are not a multiple of the {} block size {}",
             layout.name, layout.elements
         )));
     }

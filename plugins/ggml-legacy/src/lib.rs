@@ -39,7 +39,7 @@ apr_sdk::export_plugin! {
         ggml_legacy.magic=0:6c6d6767 0:666d6767 0:746a6767 0:616c6767
         ggml_legacy.extensions=bin ggml
         ggml_legacy.dialect=any
-        ggml_legacy.option.program=read choice:auto,llama,whisper,gpt2,gptj,gptneox,stablelm,mpt,replit,bert auto Program whose layout a file with the magic ggml has, if several fit
+        ggml_legacy.option.program=read choice:auto,llama,whisper,gpt2,gptj,gptneox,stablelm,mpt,replit,bert auto Program whose layout to use for the magic ggml, if several fit
         ggml_legacy.option.old-blocks=read choice:exact,f32 exact Rewrite old block layouts as current ones, if that is exact, or decode them to F32
     ",
     reader: |id| (id == ID).then(|| Box::new(GgmlLegacy) as _),

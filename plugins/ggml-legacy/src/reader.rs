@@ -41,8 +41,8 @@ impl Reader for GgmlLegacy {
             (_, None) => attempt(source, limits, &container, start, None),
             (word, Some(name)) => {
                 let message =
-                    format!("option `model` is `{name}`, but the magic `{word}` says what the file is");
-                return Err(Error::invalid_argument(message).hint("leave the option out"));
+                    format!("option `model` is `{name}`, but the magic `{word}` determines the kind of file");
+                return Err(Error::invalid_argument(message).hint("remove the option"));
             }
         };
         let mut file = tried.map_err(|(_, error)| error)?;
@@ -54,7 +54,7 @@ impl Reader for GgmlLegacy {
 
 fn program(name: &str) -> Result<&'static Program> {
     let known = PROGRAMS.iter().find(|program| program.name == name);
-    known.ok_or_else(|| Error::invalid_argument(format!("option `model`: no program `{name}` is known")))
+    known.ok_or_else(|| Error::invalid_argument(format!("option `model`: unknown program `{name}`")))
 }
 
 /// How far a layout came: its tensors, and the offset where it went wrong.
@@ -86,8 +86,8 @@ fn find(
     let names: Vec<_> = fits.iter().filter_map(|file| file.program).collect();
     if names.len() > 1 {
         let names = names.join("`, `");
-        let message = format!("the file can be read as `{names}`: nothing in it tells them apart");
-        let hint = "choose one with `-O ggml_legacy.program=NAME`";
+        let message = format!("the file matches the layouts of several programs: `{names}`");
+        let hint = "specify one with `-O ggml_legacy.program=NAME`";
         return Err((0, Error::unsupported(message).at(start).in_file(source.name(0)).hint(hint)));
     }
     match (fits.pop(), best) {
@@ -106,7 +106,7 @@ fn nearest(error: &Error, name: &str) -> Error {
     wrapped = error.tensor_name().into_iter().fold(wrapped, Error::tensor);
     let known: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
     let hint = error.hint_text().map_or_else(String::new, |hint| format!("{hint}; "));
-    wrapped.hint(format!("{hint}choose a layout with `-O ggml_legacy.program=NAME`: {}", known.join(", ")))
+    wrapped.hint(format!("{hint}specify a layout with `-O ggml_legacy.program=NAME`: {}", known.join(", ")))
 }
 
 /// Reads the file as one program's, or as an adapter. The number says how many tensors were there before the error.
@@ -175,7 +175,8 @@ impl File {
             if let Stored::Old(layout) = info.stored
                 && layout.today.is_none()
             {
-                let message = format!("type {} was removed, no type of today holds its blocks", layout.name);
+                let message =
+                    format!("type {} was removed, and no current type can hold its blocks", layout.name);
                 return Err(self.place(Error::unsupported(message), info, info.at + 8));
             }
         }
@@ -222,7 +223,7 @@ impl OpenModel for File {
         }
         if self.infos.is_empty() {
             sink.fact(Fact::Note(
-                "the file has no tensors: it is a vocabulary alone, or cut off right behind it",
+                "the file has no tensors: it contains only a vocabulary, or is truncated after it",
             ))?;
         }
         Ok(())

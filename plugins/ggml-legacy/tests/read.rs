@@ -95,7 +95,7 @@ fn a_vocabulary_alone_opens_with_a_note() {
     assert_eq!(model.tensors.len(), 0);
     assert_eq!(
         model.notes,
-        ["the file has no tensors: it is a vocabulary alone, or cut off right behind it"]
+        ["the file has no tensors: it contains only a vocabulary, or is truncated after it"]
     );
 }
 
@@ -108,8 +108,8 @@ fn option_program_decides_where_several_layouts_fit() {
     let error = fixture::open(&source, &Options::new()).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "m.bin: at offset 4: the file can be read as `llama`, `stablelm`, `bert`: nothing in it tells them apart: \
-         choose one with `-O ggml_legacy.program=NAME`"
+        "m.bin: at offset 4: the file matches the layouts of several programs: `llama`, `stablelm`, `bert`: \
+         specify one with `-O ggml_legacy.program=NAME`"
     );
     for (name, third) in [("llama", "n_mult"), ("stablelm", "n_embd"), ("bert", "n_embd")] {
         let model = fixture::open(&source, &Options::new().with("program", name)).unwrap().model;

@@ -21,9 +21,9 @@ fn rejects(bytes: Vec<u8>, kind: ErrorKind, text: &str, offset: u64, tensor: Opt
 
 #[test]
 fn rejects_other_magic_and_versions() {
-    rejects(b"GGUF\x03\0\0\0".to_vec(), Malformed, "does not begin with the magic", 0, None);
-    rejects(b"tj".to_vec(), Malformed, "4 bytes are wanted, 2 are left", 0, None);
-    rejects(b"tjgg\x01".to_vec(), Malformed, "4 bytes are wanted, 1 are left", 4, None);
+    rejects(b"GGUF\x03\0\0\0".to_vec(), Malformed, "does not start with the magic", 0, None);
+    rejects(b"tj".to_vec(), Malformed, "expected 4 bytes, only 2 are left", 0, None);
+    rejects(b"tjgg\x01".to_vec(), Malformed, "expected 4 bytes, only 1 are left", 4, None);
     for (magic, version) in [(b"tjgg", 0), (b"tjgg", 4), (b"fmgg", 2), (b"algg", 0), (b"fmgg", 0)] {
         let bytes = [&magic[..], &[version, 0, 0, 0, 1, 2, 3, 4]].concat();
         rejects(bytes.clone(), Unsupported, &format!("version {version} of gg"), 4, None);
@@ -54,14 +54,14 @@ fn rejects_hyperparameters_that_count_nothing() {
 fn rejects_vocabularies_that_the_file_cannot_hold() {
     let mut file = File::ggjt(3);
     file.hparams[0] = 0x7fff_ffff;
-    rejects(file.bytes(), LimitExceeded, "token count 2147483647 is above the limit of 4194304", 36, None);
+    rejects(file.bytes(), LimitExceeded, "token count 2147483647 exceeds the limit of 4194304", 36, None);
     file.hparams[0] = 4_194_304;
-    rejects(file.bytes(), Malformed, "token count 4194304 needs at least 33554432 bytes", 36, None);
+    rejects(file.bytes(), Malformed, "token count 4194304 requires at least 33554432 bytes", 36, None);
     let mut bytes = File::ggjt(3).bytes();
     bytes[36..40].copy_from_slice(&(1u32 << 20).to_le_bytes());
-    rejects(bytes.clone(), Malformed, "1048576 bytes are wanted", 40, None);
+    rejects(bytes.clone(), Malformed, "expected 1048576 bytes", 40, None);
     bytes[36..40].copy_from_slice(&u32::MAX.to_le_bytes());
-    rejects(bytes, LimitExceeded, "a vocabulary of more than 67108864 bytes", 36, None);
+    rejects(bytes, LimitExceeded, "the vocabulary exceeds 67108864 bytes", 36, None);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn rejects_a_second_count_of_another_size() {
     let mut bytes = fixture::bytes("gpt2.bin");
     bytes[28] = 6;
     let error = error_with(bytes, &Options::new().with("program", "gpt2"));
-    assert!(error.message().contains("a vocabulary of 6 tokens, `n_vocab` is 7"), "{error}");
+    assert!(error.message().contains("a vocabulary of 6 tokens, but `n_vocab` is 7"), "{error}");
     assert_eq!((error.kind(), error.offset()), (Malformed, Some(28)));
     let mut bytes = fixture::bytes("whisper-qnt0.bin");
     // Mel filters of 3 × 5 lie before the count of tokens.
@@ -77,14 +77,14 @@ fn rejects_a_second_count_of_another_size() {
     assert_eq!(bytes[at], 6);
     bytes[at] = 10;
     let error = error_with(bytes, &Options::new().with("program", "whisper"));
-    assert!(error.message().contains("a vocabulary of 10 tokens, `n_vocab` is 9"), "{error}");
+    assert!(error.message().contains("a vocabulary of 10 tokens, but `n_vocab` is 9"), "{error}");
 }
 
 #[test]
 fn rejects_mel_filters_above_the_limit_or_the_file() {
     for (n_mel, n_fft, kind, text) in [
-        (u32::MAX, u32::MAX, LimitExceeded, "is above the limit of 1048576"),
-        (1 << 10, 1 << 10, Malformed, "mel filter value count 1048576 needs at least 4194304 bytes"),
+        (u32::MAX, u32::MAX, LimitExceeded, "exceeds the limit of 1048576"),
+        (1 << 10, 1 << 10, Malformed, "mel filter value count 1048576 requires at least 4194304 bytes"),
     ] {
         let mut bytes = fixture::bytes("whisper-qnt0.bin");
         bytes[48..52].copy_from_slice(&n_mel.to_le_bytes());
@@ -100,13 +100,13 @@ fn rejects_records_that_lie() {
     let file = |change: fn(&mut Tensor)| File::ggjt(3).with(1, change);
     let at = File::ggjt(3).record_at(1);
     let name = Some("norm.weight");
-    rejects(file(|t| t.n_dims = 0).bytes(), Malformed, "0 dimensions, 1 to 4 are possible", at, None);
-    rejects(file(|t| t.n_dims = 5).bytes(), Malformed, "5 dimensions, 1 to 4 are possible", at, None);
+    rejects(file(|t| t.n_dims = 0).bytes(), Malformed, "0 dimensions, expected 1 to 4", at, None);
+    rejects(file(|t| t.n_dims = 5).bytes(), Malformed, "5 dimensions, expected 1 to 4", at, None);
     rejects(file(|t| t.n_dims = u32::MAX).bytes(), Malformed, "4294967295 dimensions", at, None);
-    rejects(file(|t| t.name_len = 0).bytes(), Malformed, "a tensor without a name", at + 4, None);
+    rejects(file(|t| t.name_len = 0).bytes(), Malformed, "a tensor has no name", at + 4, None);
     rejects(file(|t| t.name_len = u32::MAX).bytes(), LimitExceeded, "4294967295 bytes", at + 4, None);
     rejects(file(|t| t.name_len = 65_535).bytes(), Malformed, "a tensor's record ends at byte", at, None);
-    rejects(file(|t| t.name[0] = 0xff).bytes(), Malformed, "name is not UTF-8", at + 20, None);
+    rejects(file(|t| t.name[0] = 0xff).bytes(), Malformed, "name is not valid UTF-8", at + 20, None);
     rejects(file(|t| t.dims[0] = 0).bytes(), Malformed, "a dimension of size 0", at + 12, name);
     rejects(
         file(|t| t.dims[0] = u32::MAX).bytes(),
@@ -126,7 +126,7 @@ fn rejects_records_that_lie() {
     rejects(
         file(|t| t.dims[0] = HUGE).bytes(),
         Malformed,
-        "its payload of 8589934588 bytes begins after byte",
+        "its payload of 8589934588 bytes starts after byte",
         at + 12 + 8 + 11,
         name,
     );
@@ -139,7 +139,7 @@ fn rejects_records_that_lie() {
     let mut file = File { tensors: [&file.tensors[..], &file.tensors[..1]].concat(), ..file };
     twice(&mut file.tensors[again]);
     let at = file.record_at(again);
-    rejects(file.bytes(), Malformed, "a second tensor has this name", at, Some("tok_embeddings.weight"));
+    rejects(file.bytes(), Malformed, "duplicate tensor name", at, Some("tok_embeddings.weight"));
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn rejects_types_by_name() {
         (2, 12, "type 12 (Q4_K) does not occur"),
         (3, 18, "type 18 (I32) does not occur"),
         (3, 99, "type 99 does not occur"),
-        (1, 4, "type Q4_2 was removed, no type of today holds its blocks"),
-        (1, 5, "type Q4_3 was removed, no type of today holds its blocks"),
+        (1, 4, "type Q4_2 was removed, and no current type can hold its blocks"),
+        (1, 5, "type Q4_3 was removed, and no current type can hold its blocks"),
     ] {
         // 32 elements: 20 bytes in Q4_2, 24 in Q4_3.
         let file = File::ggjt(version);
@@ -171,8 +171,8 @@ fn rejects_types_by_name() {
 fn rejects_rows_that_are_not_whole_blocks() {
     let at = File::ggjt(3).record_at(1) + 12;
     for (version, text) in [
-        (1, "rows of 16 elements are not whole Q4_0 blocks of 32"),
-        (3, "rows of 16 elements are not whole Q4_0 blocks of 32"),
+        (1, "rows of 16 elements are not a multiple of the Q4_0 block size 32"),
+        (3, "rows of 16 elements are not a multiple of the Q4_0 block size 32"),
     ] {
         let file = File::ggjt(version).with(1, |t| *t = Tensor::new("norm.weight", 2, &[16, 2], 20));
         rejects(file.bytes(), Malformed, text, at, Some("norm.weight"));
@@ -219,7 +219,7 @@ fn rejects_files_cut_off_between_two_tensors() {
         let whole = File::ggjt(version);
         for n in 1..whole.tensors.len() {
             let cut = File { tensors: whole.tensors[..n].to_vec(), ..File::ggjt(version) }.bytes();
-            let text = if n < 4 { "`layers.0` has no tensor, `n_layer` is 1" } else { "of 9 tensors" };
+            let text = if n < 4 { "`layers.0` has no tensors, but `n_layer` is 1" } else { "of 9 tensors" };
             let end = cut.len() as u64;
             rejects(cut, Malformed, text, end, None);
         }
@@ -227,9 +227,9 @@ fn rejects_files_cut_off_between_two_tensors() {
     let mut file = File::ggjt(3);
     file.hparams[4] = 2;
     let end = file.bytes().len() as u64;
-    rejects(file.bytes(), Malformed, "`layers.1` has no tensor, `n_layer` is 2", end, None);
+    rejects(file.bytes(), Malformed, "`layers.1` has no tensors, but `n_layer` is 2", end, None);
     file.hparams[4] = 0x7fff_ffff;
-    rejects(file.bytes(), Malformed, "`layers.1` has no tensor, `n_layer` is 2147483647", end, None);
+    rejects(file.bytes(), Malformed, "`layers.1` has no tensors, but `n_layer` is 2147483647", end, None);
 }
 
 #[test]
@@ -261,7 +261,13 @@ fn rejects_a_missing_tensor_outside_the_layers() {
         let mut file = File::ggjt(3);
         file.tensors.remove(n);
         let end = file.bytes().len() as u64;
-        rejects(file.bytes(), Malformed, &format!("no tensor `{name}`, which `llama` needs"), end, None);
+        rejects(
+            file.bytes(),
+            Malformed,
+            &format!("tensor `{name}` is missing, but `llama` requires it"),
+            end,
+            None,
+        );
     }
 }
 
@@ -269,7 +275,7 @@ fn rejects_a_missing_tensor_outside_the_layers() {
 fn rejects_tensors_of_layers_above_the_count() {
     let file = File::ggjt(3).with(5, |t| t.name[7] = b'3');
     let end = file.bytes().len() as u64;
-    rejects(file.bytes(), Malformed, "a tensor of `layers.3`, `n_layer` is 1", end, None);
+    rejects(file.bytes(), Malformed, "the file has a tensor of `layers.3`, but `n_layer` is 1", end, None);
 }
 
 #[test]
@@ -277,10 +283,16 @@ fn rejects_one_file_of_several() {
     let mut file = File::ggjt(1);
     file.hparams[1] = 8;
     let end = file.bytes().len() as u64;
-    let text = "its rows have 4 elements, `n_embd` is 8: the file is one of 2";
+    let text = "its rows have 4 elements, but `n_embd` is 8: the file is one of 2";
     rejects(file.bytes(), Unsupported, text, end, Some("tok_embeddings.weight"));
     file.hparams[1] = 7;
-    rejects(file.bytes(), Malformed, "have 4 elements, `n_embd` is 7", end, Some("tok_embeddings.weight"));
+    rejects(
+        file.bytes(),
+        Malformed,
+        "have 4 elements, but `n_embd` is 7",
+        end,
+        Some("tok_embeddings.weight"),
+    );
 }
 
 #[test]
@@ -295,7 +307,8 @@ fn rejects_a_layout_that_is_not_known_by_naming_the_nearest() {
         "{text}"
     );
     assert!(text.ends_with(
-        "choose a layout with `-O ggml_legacy.program=NAME`: llama, whisper, gpt2, gptj, gptneox, stablelm, mpt, replit, bert"
+        "specify a layout with `-O ggml_legacy.program=NAME`: llama, whisper, gpt2, gptj, gptneox, \
+         stablelm, mpt, replit, bert"
     ));
     assert_eq!((error.kind(), error.tensor_name()), (Malformed, Some("layers.0.feed_forward.w3.weight")));
     let error = error_with(b"lmgg".to_vec(), &Options::new());
@@ -321,7 +334,7 @@ fn opening_stays_inside_the_limits() {
     let error = open(&Limits { tensors: 11, ..Limits::default() }).unwrap();
     assert!(error.to_string().contains("the file has more than 11 tensors"), "{error}");
     let error = open(&Limits { name_bytes: 20, ..Limits::default() }).unwrap();
-    assert!(error.to_string().contains("a tensor name has 21 bytes, the limit is 20"), "{error}");
+    assert!(error.to_string().contains("a tensor name has 21 bytes, more than the limit of 20"), "{error}");
     assert!(open(&Limits { dims: 1, ..Limits::default() }).is_some());
     assert!(open(&Limits { metadata_keys: 10, ..Limits::default() }).is_some());
     // A vocabulary costs memory: it draws on the budget.

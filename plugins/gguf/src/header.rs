@@ -25,12 +25,12 @@ impl Header {
         let mut magic = [0; 4];
         cursor.fill(&mut magic)?;
         if magic != MAGIC {
-            return Err(cursor.error_at(0, "the first four bytes are not `GGUF`").code("E001"));
+            return Err(cursor.error_at(0, "the file does not start with `GGUF`").code("E001"));
         }
         let word = cursor.u32()?;
         let (version, endian) = version_of(word);
         if !(1..=VERSION).contains(&version) {
-            let message = format!("version {version} is not known, versions 1 to {VERSION} are");
+            let message = format!("version {version} is not supported, only 1 to {VERSION}");
             return Err(cursor.place(Error::unsupported(message).code("E003"), MAGIC.len() as u64));
         }
         cursor.endian = endian;

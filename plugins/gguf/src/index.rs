@@ -70,7 +70,7 @@ fn record(cursor: &mut Cursor<'_>, header: &Header, at: u64) -> Result<Info> {
     let count = cursor.u32()?;
     let n_dims = usize::try_from(count).unwrap_or(usize::MAX);
     if n_dims > MAX_DIMS {
-        let message = format!("it has {count} dimensions, the format allows {MAX_DIMS}");
+        let message = format!("it has {count} dimensions, but the format allows at most {MAX_DIMS}");
         return Err(cursor.error_at(n_dims_at, message));
     }
     let mut dims = [0; MAX_DIMS];
@@ -91,7 +91,7 @@ fn record(cursor: &mut Cursor<'_>, header: &Header, at: u64) -> Result<Info> {
 /// Malformed for an offset that is not aligned, overflows, or makes two payloads overlap.
 pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<Data> {
     let header_end = cursor.position();
-    let far = || cursor.error_at(header_end, "the data begins past 2^64");
+    let far = || cursor.error_at(header_end, "the data starts past 2^64");
     let start = align_up(header_end, alignment).ok_or_else(far)?;
     let mut end = start;
     let mut gaps = Vec::new();
@@ -104,7 +104,7 @@ pub fn place(cursor: &Cursor<'_>, infos: &mut [Info], alignment: u64) -> Result<
         let at = start.checked_add(info.offset);
         let past = at.and_then(|at| at.checked_add(info.len));
         let (Some(at), Some(past)) = (at, past) else {
-            return Err(wrong(format!("its offset {} lies past 2^64", info.offset)));
+            return Err(wrong(format!("its offset {} exceeds 2^64", info.offset)));
         };
         info.offset = at;
         is_in_order &= align_up(end, alignment) == Some(at);
@@ -141,7 +141,7 @@ fn refuse_overlap(cursor: &Cursor<'_>, infos: &[Info]) -> Result<()> {
 
 fn overlap(cursor: &Cursor<'_>, first: &Info, second: &Info, end: u64) -> Error {
     let message = format!(
-        "its data begins at byte {}, that of `{}` ends at {end}: they overlap",
+        "its data starts at byte {}, but that of `{}` ends at {end}: they overlap",
         second.offset,
         escape(&first.name, 120)
     );

@@ -47,12 +47,13 @@ pub fn name(cursor: &mut Cursor<'_>, header: &Header, what: &str) -> Result<Stri
     let at = cursor.position();
     let len = length(cursor, header.widths())?;
     if len > cursor.left() {
-        let message = format!("a {what} of {len} bytes, {} are left", cursor.left());
+        let message = format!("a {what} has {len} bytes, but only {} are left", cursor.left());
         return Err(cursor.error_at(at, message));
     }
     let limit = cursor.limits().name_bytes;
     if len > limit {
-        return Err(cursor.place(Error::limit(format!("a {what} of {len} bytes, the limit is {limit}")), at));
+        return Err(cursor
+            .place(Error::limit(format!("a {what} has {len} bytes, more than the limit of {limit}")), at));
     }
     cursor.text(what, len)
 }
@@ -76,7 +77,7 @@ pub fn alignment_of(value: &Value) -> Result<u64> {
     let Some(alignment) = value.as_u32() else {
         let kind = value.kind.name().unwrap_or("?");
         return Err(Error::malformed(format!(
-            "metadata key `{ALIGNMENT_KEY}`: it is of type {kind}, not u32"
+            "metadata key `{ALIGNMENT_KEY}`: its type is {kind}, expected u32"
         )));
     };
     if alignment.is_power_of_two() {

@@ -131,7 +131,7 @@ fn new_parts(
         Ok(0 | 1) => Ok(vec![one_file(model, own, keys, request)]),
         Ok(count) => Ok(shards(model, keys, ranges, count, &request.stem)),
         Err(_) => {
-            let message = format!("{} parts, at most {} can be numbered", ranges.len(), u16::MAX);
+            let message = format!("{} parts, but at most {} can be numbered", ranges.len(), u16::MAX);
             Err(Error::invalid_argument(message).hint("use a larger `--max-shard-size`"))
         }
     }

@@ -126,7 +126,9 @@ impl File {
                 self.carried = carried;
                 self.keys.remove(at);
             }
-            None => self.notes.push(format!("the key `{CARRIED_KEY}` holds something else: kept as it is")),
+            None => {
+                self.notes.push(format!("the key `{CARRIED_KEY}` was not written by apr and is kept as is"))
+            }
         }
         Ok(())
     }
@@ -137,12 +139,14 @@ impl File {
             let order = if self.header.endian == Endian::Big { "big-endian " } else { "" };
             let version = self.header.version;
             self.notes.push(format!(
-                "{order}file of version {version}: written again as GGUF, it is a little-endian one of version {VERSION}"
+                "{order}file of version {version}: when rewritten as GGUF, it becomes a little-endian file \
+                 of version {VERSION}"
             ));
             return Ok(());
         }
         if !data.is_in_order {
-            let note = "payloads lie in another order, or with gaps: written again they are equal, the file is another one";
+            let note = "payloads are out of order or have gaps: rewriting the file keeps their values, but \
+                        not its bytes";
             self.notes.push(note.to_owned());
         }
         let has_payload = self.infos.iter().any(|info| info.len > 0);
@@ -159,12 +163,12 @@ impl File {
             return;
         }
         let (assumed, other) = match self.payload_endian {
-            Endian::Big => ("big-endian, as the specification says", "little"),
-            Endian::Little => ("little-endian, as gguf-py writes them", "big"),
+            Endian::Big => ("big-endian, according to the specification", "little"),
+            Endian::Little => ("little-endian, as written by gguf-py", "big"),
         };
         self.notes.push(format!(
-            "big-endian file: the fields of {count} BF16 and block tensors are taken for {assumed} \
-             (`-O gguf.be-payload={other}` takes them otherwise)"
+            "big-endian file: the fields of {count} BF16 and block tensors are read as {assumed} (pass `-O \
+             gguf.be-payload={other}` to change this)"
         ));
     }
 

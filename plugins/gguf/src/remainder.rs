@@ -44,7 +44,7 @@ impl Remainder {
     pub fn find(source: &dyn Source, limits: &Limits, data: &Data, has_payload: bool) -> Result<Found> {
         let len = source.len(0)?;
         if len < data.header_end {
-            let message = format!("the file was cut to {len} bytes while it was read");
+            let message = format!("the file was truncated to {len} bytes while it was being read");
             return Err(Error::io(message).in_file(source.name(0)));
         }
         let start = data.start.min(len);
@@ -53,7 +53,7 @@ impl Remainder {
         let usual_end = if has_payload { data.padded_end } else { data.start };
         let mut found = Found::default();
         if len != usual_end && len - end > Bytes::INLINE_LIMIT {
-            found.notes.push(format!("{} bytes behind the last tensor are not part of the model", len - end));
+            found.notes.push(format!("{} bytes after the last tensor are not part of the model", len - end));
             return Ok(found);
         }
         let mut padding = Padding { source, limits, file_len: len, notes: &mut found.notes };
@@ -107,7 +107,7 @@ impl Padding<'_> {
     fn read(&mut self, gaps: &[Range<u64>], is_unusual: bool) -> Result<Option<Vec<u8>>> {
         let total = gaps.iter().fold(0u64, |sum, gap| sum.saturating_add(gap.end - gap.start));
         if total > MOST_READ {
-            let note = "bytes of padding are taken for zeros: written again, that is what they are";
+            let note = "bytes of padding were not read: rewriting the file sets them to zero";
             self.notes.push(format!("{total} {note}"));
             return Ok(None);
         }
@@ -128,7 +128,7 @@ impl Padding<'_> {
         }
         if any && total > Bytes::INLINE_LIMIT {
             self.notes.push(format!(
-                "{total} bytes of padding are not all zeros: written again they are, the file is another one"
+                "{total} bytes of padding are not all zeros: rewriting the file sets them to zero"
             ));
             any = false;
         }

@@ -61,7 +61,7 @@ impl Place {
             let Some(key) = keys.iter().find(|key| key.name == name) else { return Ok(None) };
             let number = key.value.as_unsigned();
             let odd =
-                || cursor.error_at(key.value_at, format!("metadata key `{name}`: it is not a whole number"));
+                || cursor.error_at(key.value_at, format!("metadata key `{name}`: it is not an integer"));
             number.map(Some).ok_or_else(odd)
         };
         Ok(Place {
@@ -84,9 +84,9 @@ pub fn set_of<'a>(name: &'a str, place: &Place) -> Result<Option<PartName<'a>>> 
         (None, part) => Ok(part.filter(|_| place.number.is_some())),
         (Some(count), Some(part)) if u64::from(part.count) == count => Ok(Some(part)),
         (Some(count), _) => Err(Error::malformed(format!(
-            "it is part of {count}, but its name is not `NAME-00001-of-{count:05}.gguf`"
+            "it is one of {count} parts, but its name is not `NAME-00001-of-{count:05}.gguf`"
         ))
-        .hint("give all parts their names back")),
+        .hint("rename all parts to their original names")),
     }
 }
 
@@ -97,7 +97,7 @@ pub fn set_of<'a>(name: &'a str, place: &Place) -> Result<Option<PartName<'a>>> 
 pub fn find(source: &dyn Source, limits: &Limits, set: &PartName<'_>) -> Result<Vec<FileId>> {
     let PartName { prefix, count, .. } = *set;
     if count > limits.files {
-        return Err(Error::limit(format!("{count} parts, the limit is {}", limits.files)));
+        return Err(Error::limit(format!("{count} parts, more than the limit of {}", limits.files)));
     }
     let mut files = Vec::new();
     let (mut found, mut stated) = (0, None);
@@ -109,7 +109,7 @@ pub fn find(source: &dyn Source, limits: &Limits, set: &PartName<'_>) -> Result<
         check_place(&place, number, count).map_err(wrong)?;
         match (&stated, place.n_tensors) {
             (Some((first, _)), Some(n)) if *first != n => {
-                return Err(wrong(format!("`{SPLIT_TENSORS_KEY}` is {n}, an earlier part says {first}")));
+                return Err(wrong(format!("`{SPLIT_TENSORS_KEY}` is {n}, but {first} in an earlier part")));
             }
             (None, Some(n)) => stated = Some((n, name)),
             _ => {}
@@ -119,7 +119,7 @@ pub fn find(source: &dyn Source, limits: &Limits, set: &PartName<'_>) -> Result<
     }
     match stated {
         Some((n, name)) if n != found => {
-            let message = format!("`{SPLIT_TENSORS_KEY}` is {n}, the {count} parts have {found} tensors");
+            let message = format!("`{SPLIT_TENSORS_KEY}` is {n}, but the {count} parts have {found} tensors");
             Err(Error::malformed(message).in_file(name).hint(ONE_FOLDER))
         }
         _ => Ok(files),
@@ -131,17 +131,17 @@ fn check_place(place: &Place, number: u32, count: u32) -> std::result::Result<()
     match place.count {
         Some(n) if n == u64::from(count) => {}
         None if number > 1 => {}
-        Some(n) => return Err(format!("`{SPLIT_COUNT_KEY}` is {n}, its name says {count}")),
+        Some(n) => return Err(format!("`{SPLIT_COUNT_KEY}` is {n}, but {count} according to its name")),
         None => return Err(format!("the first of {count} parts has no `{SPLIT_COUNT_KEY}`")),
     }
     match place.number {
         Some(n) if n == u64::from(number - 1) => Ok(()),
-        Some(n) => Err(format!("`{SPLIT_NO_KEY}` is {n}, its name says {}", number - 1)),
+        Some(n) => Err(format!("`{SPLIT_NO_KEY}` is {n}, but {} according to its name", number - 1)),
         None => Err(format!("part {number} of {count} has no `{SPLIT_NO_KEY}`")),
     }
 }
 
-const ONE_FOLDER: &str = "the parts are not of one model: get them again, into a folder of their own";
+const ONE_FOLDER: &str = "the parts belong to different models: get them again into a separate folder";
 
 fn missing(error: Error, name: &str, number: u32, count: u32) -> Error {
     if error.kind() != ErrorKind::NotFound {
@@ -183,13 +183,13 @@ pub fn only_model(entries: &[String]) -> Result<&str> {
     }
     match models[..] {
         [one] => Ok(one),
-        [] => Err(Error::not_found("the folder has no `.gguf` file")),
+        [] => Err(Error::not_found("the folder has no file with the extension `.gguf`")),
         _ => {
             let shown: Vec<_> = models.iter().take(8).map(|name| escape(name, 120)).collect();
             let more = if models.len() > shown.len() { ", …" } else { "" };
             let list = shown.join(", ");
             Err(Error::invalid_argument(format!("the folder has {} models: {list}{more}", models.len()))
-                .hint("name one of them"))
+                .hint("specify one of them"))
         }
     }
 }

@@ -64,7 +64,7 @@ pub fn complete(
     keys.push((TYPE_KEY.to_owned(), Value::from_string("model")));
     let said = held(model.model_card.as_ref(), sink)?;
     let said = said.map(|text| serde_json::from_slice(&text)).transpose();
-    let said = said.map_err(|e| Error::malformed(format!("the model card is not JSON: {e}")))?;
+    let said = said.map_err(|e| Error::malformed(format!("the model card is not valid JSON: {e}")))?;
     keys.extend(card::keys(said.as_ref(), &card::Parameters::count(&model.tensors), &request.stem));
     general.into_iter().for_each(|(key, value)| set(&mut keys, key, value));
     keys.extend(own);

@@ -67,14 +67,14 @@ pub fn dtype_of(id: u32) -> Result<DType> {
     match usize::try_from(id).ok().and_then(|n| TYPES.get(n)) {
         Some(Known(dtype)) => Ok(*dtype),
         Some(Removed(name)) => {
-            Err(Error::unsupported(format!("its type {id} is {name}, which ggml removed"))
-                .hint("make the file again from the original model"))
+            Err(Error::unsupported(format!("its type {id} is {name}, which was removed from ggml"))
+                .hint("create the file again from the original model"))
         }
         None => Err(Error::unsupported(format!(
-            "its type {id} is not known, the newest known is {}",
+            "its type {id} is unknown, the newest supported one is {}",
             TYPES.len() - 1
         ))
-        .hint("install a newer apr, or get the file again: it may be damaged")),
+        .hint("install a newer apr, or get the file again: it may be corrupt")),
     }
 }
 

@@ -45,7 +45,7 @@ impl Walk<'_> {
     fn string(&mut self, cursor: &mut Cursor<'_>, at: u64) -> Result<()> {
         let len = length(cursor, self.header.widths())?;
         if len > cursor.left() {
-            let message = format!("a string of {len} bytes, {} are left", cursor.left());
+            let message = format!("a string has {len} bytes, but only {} are left", cursor.left());
             return Err(cursor.error_at(at, message));
         }
         self.push(&len.to_le_bytes());
@@ -55,7 +55,7 @@ impl Walk<'_> {
     fn array(&mut self, cursor: &mut Cursor<'_>, at: u64, depth: u32) -> Result<()> {
         let Limits { nesting, .. } = cursor.limits();
         if depth > *nesting {
-            let message = format!("arrays are nested deeper than {nesting}");
+            let message = format!("arrays are nested more than {nesting} levels deep");
             return Err(cursor.place(Error::limit(message), at));
         }
         let kind = ValueType(cursor.u32()?);

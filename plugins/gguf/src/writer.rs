@@ -100,7 +100,7 @@ fn write_infos(out: &mut Out<'_>, tensors: &[Tensor], alignment: u64) -> Result<
         out.push(&id.to_le_bytes());
         out.push(&offset.to_le_bytes());
         let len = tensor.payload_len()?;
-        let far = || wrong("its data would end past 2^64".to_owned());
+        let far = || wrong("its data would exceed 2^64 bytes".to_owned());
         end = offset.checked_add(len).ok_or_else(far)?;
         offset = align_up(end, alignment).ok_or_else(far)?;
     }

@@ -63,11 +63,11 @@ fn reads_old_versions_and_unusual_files() {
 fn big_endian_payloads_are_as_the_specification_says_unless_told() {
     for name in ["version-2-big-endian", "version-3-big-endian"] {
         let note = check_file(name, &Options::new()).model.notes.join("\n");
-        assert!(note.contains("5 BF16 and block tensors are taken for big-endian"), "{note}");
+        assert!(note.contains("5 BF16 and block tensors are read as big-endian"), "{note}");
         assert!(note.contains("-O gguf.be-payload=little"), "{note}");
     }
     let note = check_file("big-endian", &Options::new().with("be-payload", "little")).model.notes.join("\n");
-    assert!(note.contains("taken for little-endian, as gguf-py writes them"), "{note}");
+    assert!(note.contains("read as little-endian, as written by gguf-py"), "{note}");
 }
 
 const SPLIT: [&str; 3] =
@@ -178,7 +178,7 @@ fn a_key_that_only_looks_like_carried_metadata_stays_a_key() {
         let model = fixture::open(&source).unwrap().model;
         assert_eq!(model.foreign.len(), 1, "{text}");
         assert_eq!(model.foreign[0].get("apr.foreign").and_then(|v| v.as_str()), Some(text));
-        assert!(model.notes[0].contains("kept as it is"), "{:?}", model.notes);
+        assert!(model.notes[0].contains("kept as is"), "{:?}", model.notes);
     }
 }
 

@@ -21,18 +21,18 @@ use ErrorKind::{LimitExceeded, Malformed, Unsupported};
 
 #[test]
 fn rejects_other_magic_and_versions() {
-    rejects(b"GGML\x03\0\0\0".to_vec(), Malformed, "not `GGUF`", 0, None);
-    rejects(b"GG".to_vec(), Malformed, "4 bytes are wanted, 2 are left", 0, None);
+    rejects(b"GGML\x03\0\0\0".to_vec(), Malformed, "does not start with `GGUF`", 0, None);
+    rejects(b"GG".to_vec(), Malformed, "expected 4 bytes, only 2 are left", 0, None);
     for version in [0u32, 4, 0x0003_0001] {
         let mut bytes = File::default().bytes();
         bytes[4..8].copy_from_slice(&version.to_le_bytes());
         let error = error(bytes);
         assert_eq!((error.kind(), error.offset(), error.stable_code()), (Unsupported, Some(4), Some("E003")));
-        assert!(error.message().contains(&format!("version {version} is not known")), "{error}");
+        assert!(error.message().contains(&format!("version {version} is not supported")), "{error}");
     }
     let mut bytes = File::default().bytes();
     bytes[4..8].copy_from_slice(&4u32.to_be_bytes());
-    rejects(bytes, Unsupported, "version 4 is not known", 4, None);
+    rejects(bytes, Unsupported, "version 4 is not supported", 4, None);
 }
 
 #[test]
@@ -41,11 +41,11 @@ fn rejects_counts_that_the_file_cannot_hold() {
         for count in [1u64 << 63, u64::MAX, 1 << 40] {
             let mut bytes = File::default().bytes();
             bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());
-            rejects(bytes, LimitExceeded, &format!("{what} {count} is above the limit"), at as u64, None);
+            rejects(bytes, LimitExceeded, &format!("{what} {count} exceeds the limit"), at as u64, None);
         }
         let mut bytes = File::default().bytes();
         bytes[at..at + 8].copy_from_slice(&1000u64.to_le_bytes());
-        rejects(bytes, Malformed, &format!("{what} 1000 needs at least"), at as u64, None);
+        rejects(bytes, Malformed, &format!("{what} 1000 requires at least"), at as u64, None);
     }
 }
 
@@ -61,23 +61,23 @@ fn rejects_damaged_keys() {
         24,
         None,
     );
-    rejects(key(b"\xff\xfe", 0, &[1]), Malformed, "the key is not UTF-8", 32, None);
-    rejects(key(b"a\xffb", 0, &[1]), Malformed, "the key is not UTF-8", 33, None);
+    rejects(key(b"\xff\xfe", 0, &[1]), Malformed, "the key is not valid UTF-8", 32, None);
+    rejects(key(b"a\xffb", 0, &[1]), Malformed, "the key is not valid UTF-8", 33, None);
     rejects(key(b"k", 13, &[0; 8]), Malformed, "key `k`: a value of unknown type 13", 33, None);
-    rejects(key(b"k", 10, &[0; 4]), Malformed, "key `k`: 8 bytes are wanted, 4 are left", 37, None);
+    rejects(key(b"k", 10, &[0; 4]), Malformed, "key `k`: expected 8 bytes, only 4 are left", 37, None);
     let long = (1u64 << 62).to_le_bytes();
     rejects(
         key(b"k", 8, &long),
         Malformed,
-        "key `k`: a string of 4611686018427387904 bytes, 0 are left",
+        "key `k`: a string has 4611686018427387904 bytes, but only 0 are left",
         37,
         None,
     );
     rejects(key(b"k", 9, &File::array(13, 0, &[])), Malformed, "unknown element type 13", 37, None);
     let big = File::key(&vec![b'k'; 65_536], 0, &[1]);
-    rejects(one(big), LimitExceeded, "a key of 65536 bytes, the limit is 65535", 24, None);
+    rejects(one(big), LimitExceeded, "a key has 65536 bytes, more than the limit of 65535", 24, None);
     let twice = File { keys: vec![File::key(b"k", 0, &[1]), File::key(b"k", 0, &[2])], ..File::default() };
-    rejects(twice.bytes(), Malformed, "`k`: it is there twice", 38, None);
+    rejects(twice.bytes(), Malformed, "`k`: duplicate key", 38, None);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn rejects_arrays_longer_than_the_file() {
         for count in [2u64, 1 << 32, 1 << 61, 1 << 63, u64::MAX] {
             let value = File::array(kind, count, &vec![0; size]);
             let file = File { keys: vec![File::key(b"k", 9, &value)], ..File::default() };
-            let text = format!("key `k`: the array's length {count} needs at least");
+            let text = format!("key `k`: the array's length {count} requires at least");
             rejects(file.bytes(), Malformed, &text, 37, None);
         }
     }
@@ -100,7 +100,7 @@ fn rejects_arrays_nested_a_hundred_deep() {
         value = File::array(9, 1, &value);
     }
     let file = File { keys: vec![File::key(b"k", 9, &value)], ..File::default() };
-    rejects(file.bytes(), LimitExceeded, "arrays are nested deeper than 8", 37 + 9 * 12, None);
+    rejects(file.bytes(), LimitExceeded, "arrays are nested more than 8 levels deep", 37 + 9 * 12, None);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn rejects_alignments_that_are_none() {
     for (kind, value, text) in [
         (4, 0u32.to_le_bytes().to_vec(), "0 is not a power of two"),
         (4, 3u32.to_le_bytes().to_vec(), "3 is not a power of two"),
-        (10, 32u64.to_le_bytes().to_vec(), "of type u64, not u32"),
+        (10, 32u64.to_le_bytes().to_vec(), "its type is u64, expected u32"),
     ] {
         let file = File { keys: vec![File::key(b"general.alignment", kind, &value)], ..File::default() };
         rejects(file.bytes(), Malformed, text, 24 + 8 + 17 + 4, None);
@@ -133,15 +133,15 @@ fn one(info: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn rejects_damaged_tensor_records() {
-    rejects(one(File::info(b"t\xff", &[4], 0, 0)), Malformed, "the tensor name is not UTF-8", 33, None);
+    rejects(one(File::info(b"t\xff", &[4], 0, 0)), Malformed, "the tensor name is not valid UTF-8", 33, None);
     let five = one(File::info(b"t", &[1; 5], 0, 0));
-    rejects(five, Malformed, "it has 5 dimensions, the format allows 4", 33, Some("t"));
+    rejects(five, Malformed, "it has 5 dimensions, but the format allows at most 4", 33, Some("t"));
     // One dimension: the type is at 45, the offset at 49.
-    rejects(one(File::info(b"t", &[4], 43, 0)), Unsupported, "type 43 is not known", 45, Some("t"));
+    rejects(one(File::info(b"t", &[4], 43, 0)), Unsupported, "type 43 is unknown", 45, Some("t"));
     rejects(
         one(File::info(b"t", &[4], u32::MAX, 0)),
         Unsupported,
-        "type 4294967295 is not known",
+        "type 4294967295 is unknown",
         45,
         Some("t"),
     );
@@ -155,11 +155,17 @@ fn rejects_damaged_tensor_records() {
         (37, "IQ4_NL_4_8"),
         (38, "IQ4_NL_8_8"),
     ] {
-        let text = format!("its type {id} is {name}, which ggml removed");
+        let text = format!("its type {id} is {name}, which was removed from ggml");
         rejects(one(File::info(b"t", &[32], id, 0)), Unsupported, &text, 45, Some("t"));
     }
     let rows = one(File::info(b"t", &[33], 2, 0));
-    rejects(rows, Malformed, "rows of 33 elements are not whole Q4_0 blocks of 32", 33, Some("t"));
+    rejects(
+        rows,
+        Malformed,
+        "rows of 33 elements are not a multiple of the Q4_0 block size 32",
+        33,
+        Some("t"),
+    );
     let many = one(File::info(b"t", &[1 << 62, 4], 0, 0));
     rejects(many, Malformed, "more than 2^63 elements", 33, Some("t"));
     let negative = one(File::info(b"t", &[1 << 63], 24, 0));
@@ -176,7 +182,7 @@ fn rejects_payloads_that_are_out_of_place() {
         Some("t"),
     );
     let far = one(File::info(b"t", &[4], 0, u64::MAX - 31));
-    rejects(far, Malformed, "its offset 18446744073709551584 lies past 2^64", 49, Some("t"));
+    rejects(far, Malformed, "its offset 18446744073709551584 exceeds 2^64", 49, Some("t"));
     // The data begins at 64 and has 64 bytes.
     rejects(one(File::info(b"t", &[17], 0, 0)), Malformed, "ends at byte 132, 4 bytes past", 64, Some("t"));
     rejects(
@@ -193,7 +199,7 @@ fn rejects_payloads_that_are_out_of_place() {
     rejects(file(infos(32, 0)), Malformed, "that of `u` ends at 160: they overlap", 49, Some("t"));
     rejects(file(infos(0, 0)), Malformed, "they overlap", 82, Some("u"));
     let twice = vec![File::info(b"t", &[8], 0, 0), File::info(b"t", &[8], 0, 32)];
-    rejects(file(twice), Malformed, "a second tensor has this name", 57, Some("t"));
+    rejects(file(twice), Malformed, "duplicate tensor name", 57, Some("t"));
 }
 
 #[test]
@@ -265,10 +271,20 @@ fn rejects_parts_that_do_not_belong_together() {
     assert!(set(first(), part(Some(1), Some(2), Some(3), 2)).is_none());
     // Only what llama.cpp demands.
     assert!(set(first(), part(Some(1), None, None, 2)).is_none());
-    rejects_set(first(), part(Some(1), None, None, 1), "is 3, the 2 parts have 2 tensors", FIRST);
-    rejects_set(first(), part(Some(1), None, Some(4), 2), "is 4, an earlier part says 3", SECOND);
-    rejects_set(first(), part(Some(0), Some(2), Some(3), 2), "`split.no` is 0, its name says 1", SECOND);
-    rejects_set(first(), part(Some(1), Some(3), Some(3), 2), "`split.count` is 3, its name says 2", SECOND);
+    rejects_set(first(), part(Some(1), None, None, 1), "is 3, but the 2 parts have 2 tensors", FIRST);
+    rejects_set(first(), part(Some(1), None, Some(4), 2), "is 4, but 3 in an earlier part", SECOND);
+    rejects_set(
+        first(),
+        part(Some(0), Some(2), Some(3), 2),
+        "`split.no` is 0, but 1 according to its name",
+        SECOND,
+    );
+    rejects_set(
+        first(),
+        part(Some(1), Some(3), Some(3), 2),
+        "`split.count` is 3, but 2 according to its name",
+        SECOND,
+    );
     rejects_set(first(), part(None, None, None, 2), "part 2 of 2 has no `split.no`", SECOND);
     rejects_set(part(Some(0), None, None, 1), part(Some(1), None, None, 2), "has no `split.count`", FIRST);
     rejects_set(
@@ -292,10 +308,10 @@ fn rejects_a_missing_part_by_name() {
 fn rejects_a_part_without_a_part_name() {
     let source = MemorySource::new("model.gguf", part(Some(0), Some(2), Some(3), 1));
     let error = fixture::open(&source).err().expect("the part opened");
-    assert!(error.message().contains("it is part of 2, but its name is not"), "{error}");
+    assert!(error.message().contains("it is one of 2 parts, but its name is not"), "{error}");
     let part_options = Options::new().with(Options::PART, "true");
     assert!(fixture::open_with(&source, &part_options).is_ok());
     let text = File::key(b"split.count", 8, &[0; 8]);
     let file = File { keys: vec![text], ..File::default() };
-    rejects(file.bytes(), Malformed, "`split.count`: it is not a whole number", 24 + 8 + 11 + 4, None);
+    rejects(file.bytes(), Malformed, "`split.count`: it is not an integer", 24 + 8 + 11 + 4, None);
 }

@@ -309,7 +309,7 @@ fn refuses_what_the_format_cannot_hold() {
     let error = refused(&|model| model.tensors[1].dtype = apr_sdk::DType::U32);
     assert!(error.message().contains("cannot hold U32"), "{error}");
     for (value, text) in [
-        (Value::from_u64(32), "of type u64"),
+        (Value::from_u64(32), "its type is u64"),
         (Value::from_u32(48), "48 is not a power"),
         (Value { kind: ValueType::U32, bytes: Bytes::from(&[0; 4][..]) }, "0 is not a power"),
     ] {

@@ -26,11 +26,13 @@ impl Carried {
         let file = source.sibling(CARRIED)?;
         let len = source.len(file)?;
         if len > MAX_JSON {
-            return Err(placed(Error::limit(format!("{len} bytes of JSON, the limit is {MAX_JSON}")).at(0)));
+            return Err(placed(
+                Error::limit(format!("{len} bytes of JSON, more than the limit of {MAX_JSON}")).at(0),
+            ));
         }
         let bytes = Cursor::new(source, file, 0, limits)?.bytes(len).map_err(placed)?;
         limits.budget.charge(len * 16).map_err(placed)?;
-        let wrong = || placed(Error::malformed("it is not what apr writes there").at(0));
+        let wrong = || placed(Error::malformed("it was not written by apr").at(0));
         let json = crate::reader::parse(&bytes).map_err(placed)?;
         let dialect =
             json.get("dialect").map(|json| json.as_str().map(str::to_owned).ok_or_else(wrong)).transpose()?;

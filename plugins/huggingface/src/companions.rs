@@ -68,10 +68,10 @@ impl Companions {
             return Ok(());
         }
         if self.assets.len() >= MOST_COMPANIONS {
-            let message = format!("the folder holds more than {MOST_COMPANIONS} companion files");
+            let message = format!("the folder contains more than {MOST_COMPANIONS} companion files");
             let error = Error::unsupported(message);
             return Err(error.hint(
-                "open the weights alone with --bare, or move what is not part of the model elsewhere",
+                "open only the weights with --bare, or move files that are not part of the model elsewhere",
             ));
         }
         match source.sibling(&path) {
@@ -116,7 +116,7 @@ impl Companions {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        Some(format!("files of the folder that are left out: {}{more}", shown.join(", ")))
+        Some(format!("files in the folder left out: {}{more}", shown.join(", ")))
     }
 }
 

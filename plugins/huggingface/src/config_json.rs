@@ -152,7 +152,7 @@ fn remove(object: &mut Map<String, Json>, path: &[String]) {
 
 /// Where the value of `key` stands, made if it is not there.
 fn place<'o>(object: &'o mut Map<String, Json>, key: &str) -> Result<&'o mut Json> {
-    let both = || Error::unsupported(format!("`{}` would be a value and an object", escape(key, 120)));
+    let both = || Error::unsupported(format!("`{}` would be both a value and an object", escape(key, 120)));
     let mut path = names(key);
     let last = path.pop().unwrap_or_default();
     let mut inner = object;

@@ -47,7 +47,7 @@ pub fn parse_object(text: &str) -> Result<Map<String, Json>> {
 pub fn parse(text: &str) -> Result<Json> {
     let spelled = spelled(text);
     strict_json::parse(&spelled)
-        .map_err(|(message, at)| Error::malformed(format!("its JSON: {}", escape(&message, 200))).at(at))
+        .map_err(|(message, at)| Error::malformed(format!("invalid JSON: {}", escape(&message, 200))).at(at))
 }
 
 /// The text with each float that JSON has not as the string that stands for it.
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn what_is_wrong_is_placed() {
         for (text, offset, message) in [
-            ("{\n \"a\": 1,\n \"a\": 2}", 14, "its JSON: the key `a` occurs twice"),
+            ("{\n \"a\": 1,\n \"a\": 2}", 14, "invalid JSON: duplicate key `a`"),
             ("[1]", 0, "it is JSON, but not an object"),
-            ("{\"a\": 1} x", 9, "its JSON: trailing characters"),
+            ("{\"a\": 1} x", 9, "invalid JSON: trailing characters"),
         ] {
             let error = parse_object(text).unwrap_err();
             assert_eq!((error.message(), error.offset()), (message, Some(offset)), "{text}");

@@ -35,7 +35,7 @@ impl Reader for HuggingFace {
             None => weights::choose(&entries)?,
         };
         let format = weights::format_of(weights).ok_or_else(|| {
-            Error::unsupported(format!("`{}` is not a weights file of a folder", escape(weights, 120)))
+            Error::unsupported(format!("`{}` is not a weights file of the folder", escape(weights, 120)))
         })?;
         let (mut records, mut damaged, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for name in OBJECTS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
@@ -47,7 +47,7 @@ impl Reader for HuggingFace {
                         && matches!(error.kind(), ErrorKind::Malformed | ErrorKind::LimitExceeded) =>
                 {
                     notes.push(format!(
-                        "`{name}` is carried as it is, since it is not understood: {}",
+                        "`{name}` is kept as is, since it cannot be parsed: {}",
                         error.message()
                     ));
                     let file = source.sibling(name)?;
@@ -55,7 +55,7 @@ impl Reader for HuggingFace {
                 }
                 Err(error) => {
                     return Err(error.hint(
-                        "correct it, or pass --bare, or --from FORMAT for a folder, for the weights alone",
+                        "correct it, or open only the weights: pass --bare, or --from FORMAT for a folder",
                     ));
                 }
             }
@@ -85,8 +85,7 @@ impl Reader for HuggingFace {
         notes.extend(companions.notes());
         let (front, odd) = card::front(source, &entries)?;
         if odd {
-            notes
-                .push("the front matter of `README.md` is not understood: nothing of it is known".to_owned());
+            notes.push("the front matter of `README.md` cannot be parsed and is ignored".to_owned());
         }
         let typed = |name: &str| records.iter().find(|r| r.name == name).map(|r| &r.typed[..]);
         let folder = if source.is_folder() { source.name(0) } else { String::new() };
@@ -134,7 +133,7 @@ fn object(source: &dyn Source, name: &'static str, limits: &Limits) -> Result<Re
 pub fn contents(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec<u8>> {
     let len = source.len(file)?;
     if len > MAX_JSON {
-        let message = format!("{len} bytes of JSON, the limit is {MAX_JSON}");
+        let message = format!("{len} bytes of JSON, more than the limit of {MAX_JSON}");
         return Err(Error::limit(message).at(0));
     }
     let bytes = Cursor::new(source, file, 0, limits)?.bytes(len)?;

@@ -72,12 +72,12 @@ impl Origin {
     fn text(&self, module: &str) -> String {
         let module = escape(module, 200);
         match self {
-            Origin::Folder => format!("runs {module} of the folder"),
+            Origin::Folder => format!("runs {module} from the folder"),
             Origin::Missing => format!("runs {module}, which is not in the folder"),
             Origin::Repository(name) => {
                 format!("runs {module}, fetched from the repository {}", escape(name, 200))
             }
-            Origin::Installed => format!("imports {module} from what is installed"),
+            Origin::Installed => format!("imports {module} from an installed package"),
         }
     }
 
@@ -231,8 +231,10 @@ impl Scan<'_> {
             (false, 1.., _) => {
                 ("unknown", "loading it elsewhere would import names that do not belong to models")
             }
-            (false, 0, true) => ("safe", "it names no code"),
-            (false, 0, false) => ("broken", "no name of code was found, but not everything could be read"),
+            (false, 0, true) => ("safe", "it does not refer to any code"),
+            (false, 0, false) => {
+                ("broken", "no reference to code was found, but not everything could be read")
+            }
         };
         let mut lines: Vec<_> = self.problems.iter().map(|problem| format!("the file: {problem}")).collect();
         lines.extend(self.named.iter().map(Named::text));

@@ -20,13 +20,13 @@ pub fn choose(entries: &[String]) -> Result<&str> {
     let found: Vec<&str> = candidates(entries).collect();
     let indexes: Vec<&str> = found.iter().copied().filter(|name| name.ends_with(".index.json")).collect();
     match (&found[..], &indexes[..]) {
-        ([], _) => Err(Error::not_found("the folder holds a configuration, but no weights")
-            .hint("get model.safetensors, or pytorch_model.bin, into the same folder")),
+        ([], _) => Err(Error::not_found("the folder contains a configuration, but no weights")
+            .hint("put model.safetensors or pytorch_model.bin into the same folder")),
         ([only], _) | (_, [only]) => Ok(only),
         _ => {
             let list: Vec<_> = found.iter().take(10).map(|name| format!("`{}`", escape(name, 120))).collect();
-            let message = format!("the folder holds several models: {}", list.join(", "));
-            Err(Error::invalid_argument(message).hint("name the one to open"))
+            let message = format!("the folder contains several models: {}", list.join(", "));
+            Err(Error::invalid_argument(message).hint("specify the one to open"))
         }
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         }
         assert_eq!(choose(&entries(&["optimizer.pt"])).unwrap_err().kind(), apr_sdk::ErrorKind::NotFound);
         let error = choose(&entries(&["a.safetensors", "b.safetensors"])).unwrap_err();
-        assert_eq!(error.message(), "the folder holds several models: `a.safetensors`, `b.safetensors`");
+        assert_eq!(error.message(), "the folder contains several models: `a.safetensors`, `b.safetensors`");
     }
 
     #[test]

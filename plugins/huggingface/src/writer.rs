@@ -54,8 +54,10 @@ impl Writer for HuggingFace {
         }
         for asset in &model.assets {
             if !written.insert(asset.name.clone()) {
-                let message =
-                    format!("the companion file `{}` has the name of another file", escape(&asset.name, 120));
+                let message = format!(
+                    "the companion file `{}` has the same name as another file",
+                    escape(&asset.name, 120)
+                );
                 return Err(Error::unsupported(message));
             }
             sink.file(&asset.name)?;
@@ -110,7 +112,7 @@ fn config(
             config
         }
         (None, None, None) => {
-            sink.note("config.json names no architecture: the source states none");
+            sink.note("config.json states no architecture, because the source states none");
             // The key alone, so that the folder is known for what it is.
             Map::from_iter([("architectures".to_owned(), Json::Array(Vec::new()))])
         }
@@ -179,7 +181,7 @@ fn write_record(record: &ForeignFile, sink: &mut dyn LayoutSink) -> Result<()> {
         }
         None => {
             sink.note(&format!(
-                "`{}` is left out: only its original bytes could hold it",
+                "`{}` is left out: only its original bytes could represent it",
                 escape(&record.name, 120)
             ));
             Ok(())

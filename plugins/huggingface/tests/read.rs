@@ -74,10 +74,7 @@ fn other_files_are_companions_and_what_is_left_out_is_named() {
     assert_eq!(names, kept);
     let records = &model.foreign_of(FORMAT).unwrap().files;
     assert!(records.iter().any(|file| file.name == "modules.json" && file.verbatim.is_some()));
-    assert_eq!(
-        model.notes,
-        ["files of the folder that are left out: `.gitattributes`, `onnx/`, `tf_model.h5`"]
-    );
+    assert_eq!(model.notes, ["files in the folder left out: `.gitattributes`, `onnx/`, `tf_model.h5`"]);
 }
 
 #[test]
@@ -159,9 +156,11 @@ fn a_file_beside_the_configuration_that_is_not_understood_is_carried_as_it_is() 
     assert_eq!(
         model.notes,
         [
-            "`generation_config.json` is carried as it is, since it is not understood: its JSON: the key `a` occurs twice",
-            "`special_tokens_map.json` is carried as it is, since it is not understood: it is JSON, but not an object",
-            "the front matter of `README.md` is not understood: nothing of it is known",
+            "`generation_config.json` is kept as is, since it cannot be parsed: invalid JSON: duplicate key \
+             `a`",
+            "`special_tokens_map.json` is kept as is, since it cannot be parsed: it is JSON, but not an \
+             object",
+            "the front matter of `README.md` cannot be parsed and is ignored",
         ]
     );
 }

@@ -14,15 +14,15 @@ fn rejects(config: &[u8], kind: ErrorKind, message: &str) {
 #[test]
 fn rejects_a_configuration_that_is_no_json_object() {
     rejects(b"[1]", ErrorKind::Malformed, "it is JSON, but not an object");
-    rejects(b"", ErrorKind::Malformed, "its JSON: EOF while parsing a value");
-    rejects(b"{\"a\": 1, \"a\": 1}", ErrorKind::Malformed, "its JSON: the key `a` occurs twice");
-    rejects(b"{\"a\": \"\xff\"}", ErrorKind::Malformed, "it is not UTF-8");
-    rejects(&b"{\"a\":".repeat(100_000), ErrorKind::Malformed, "its JSON: recursion limit exceeded");
+    rejects(b"", ErrorKind::Malformed, "invalid JSON: EOF while parsing a value");
+    rejects(b"{\"a\": 1, \"a\": 1}", ErrorKind::Malformed, "invalid JSON: duplicate key `a`");
+    rejects(b"{\"a\": \"\xff\"}", ErrorKind::Malformed, "it is not valid UTF-8");
+    rejects(&b"{\"a\":".repeat(100_000), ErrorKind::Malformed, "invalid JSON: recursion limit exceeded");
 }
 
 #[test]
 fn rejects_a_configuration_above_the_limit() {
-    let message = "16777217 bytes of JSON, the limit is 16777216";
+    let message = "16777217 bytes of JSON, more than the limit of 16777216";
     rejects(&vec![b' '; (16 << 20) + 1], ErrorKind::LimitExceeded, message);
 }
 

@@ -15,7 +15,7 @@ fn a_folder_is_scanned_as_a_whole() {
     let made = report(&folder(&files));
     assert!(!made.passed);
     assert!(
-        made.text.contains("auto_map.AutoModel: sub/modeling.Own: runs sub/modeling.py of the folder"),
+        made.text.contains("auto_map.AutoModel: sub/modeling.Own: runs sub/modeling.py from the folder"),
         "{}",
         made.text
     );
@@ -27,7 +27,7 @@ fn a_class_outside_of_the_folder_is_not_taken_for_one_of_it() {
     for name in ["../modeling.Own", "/etc/modeling.Own", "modeling", "", "a--b--c.D"] {
         let config = format!(r#"{{"auto_map": {{"AutoModel": "{name}"}}}}"#);
         let made = report(&folder(&[("config.json", config.as_bytes())]));
-        assert!(!made.passed && !made.text.contains("of the folder"), "{name}: {}", made.text);
+        assert!(!made.passed && !made.text.contains("from the folder"), "{name}: {}", made.text);
     }
 }
 

@@ -81,7 +81,7 @@ impl Array {
         let header = Header::read(fill, entry.data.offset, limits, options)?;
         let left = entry.raw_len - header.len;
         if header.payload_len != left {
-            let message = format!("{} bytes of elements are wanted, {left} are there", header.payload_len);
+            let message = format!("expected {} bytes of elements, found {left}", header.payload_len);
             return Err(Error::malformed(message).at(entry.data.offset));
         }
         Ok(Array { name, header, place: Place::Deflated(Box::new(entry.clone())) })
@@ -153,17 +153,17 @@ impl Array {
 }
 
 fn cut(wanted: u64, left: u64) -> Error {
-    Error::malformed(format!("{wanted} bytes are wanted, {left} are left"))
-        .hint("get the file again: it is cut off or damaged")
+    Error::malformed(format!("expected {wanted} bytes, only {left} are left"))
+        .hint("get the file again: it is truncated or corrupt")
 }
 
 fn more(source: &dyn Source, file: FileId, at: u64, len: u64) -> Error {
     let mut magic = [0; MAGIC.len()];
     let another = len >= magic.len() as u64 && source.read_at(file, at, &mut magic).is_ok() && magic == MAGIC;
     match another {
-        true => Error::unsupported("a second array follows the first: a file is read as one array")
+        true => Error::unsupported("a second array follows the first, but a file is read as one array")
             .hint("save the arrays with numpy.savez"),
-        false => Error::malformed(format!("{len} bytes follow the array's elements")),
+        false => Error::malformed(format!("{len} extra bytes after the array's elements")),
     }
     .at(at)
 }

@@ -49,7 +49,7 @@ impl Element {
     pub fn parse(descr: &Descr<'_>, options: &Options) -> Result<Element> {
         let Descr::Simple(text) = descr else {
             return Err(Error::unsupported("an array of records (a structured type) is not a tensor")
-                .hint("save each of its fields as an array"));
+                .hint("save each field as a separate array"));
         };
         let order = text.bytes().next().filter(|byte| b"<>=|".contains(byte));
         let kind = text.get(usize::from(order.is_some())..).unwrap_or_default();
@@ -79,14 +79,12 @@ impl Element {
 fn refuse(text: &str, kind: &str) -> Error {
     let (letter, width) = kind.split_at_checked(1).unwrap_or_default();
     let what = match (letter, width) {
-        ("O", _) => "Python objects, which are a pickle: nothing of it was executed",
+        ("O", _) => "Python objects, which are pickled: nothing was executed",
         ("U" | "S" | "a" | "T", _) => "strings",
         ("M" | "m", _) => "dates or times",
-        ("V", _) => "nameless bytes, of which only those of one or two are read",
-        ("f", "12" | "16") | ("c", "24" | "32") => {
-            "long doubles, which are another format on each kind of machine"
-        }
-        ("b" | "i" | "u" | "f" | "c", _) if !width.is_empty() => "numbers of a width that is not known",
+        ("V", _) => "raw bytes, which are only supported with 1 or 2 bytes",
+        ("f", "12" | "16") | ("c", "24" | "32") => "long doubles, whose format differs between machines",
+        ("b" | "i" | "u" | "f" | "c", _) if !width.is_empty() => "numbers of an unsupported width",
         _ => {
             let message = format!("`{}` is not an element type", escape(text, 80));
             return Error::malformed(message);

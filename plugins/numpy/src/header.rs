@@ -52,9 +52,10 @@ impl Header {
         fill(&mut prefix)?;
         let version = prefix.strip_prefix(&MAGIC);
         let version =
-            version.ok_or_else(|| Error::malformed("the magic of an array file is not there").at(start))?;
+            version.ok_or_else(|| Error::malformed("the magic of an array file is missing").at(start))?;
         if !VERSIONS.iter().any(|known| known == version) {
-            let message = format!("version {}.{} of the array format is not known", version[0], version[1]);
+            let message =
+                format!("version {}.{} of the array format is not supported", version[0], version[1]);
             return Err(Error::unsupported(message).at(start + MAGIC.len() as u64));
         }
         let mut number = [0; 4];
@@ -63,7 +64,7 @@ impl Header {
         let text_len = u64::from(u32::from_le_bytes(number));
         let at = start + PREFIX_LEN as u64;
         if text_len > MAX_HEADER_LEN {
-            let message = format!("a header of {text_len} bytes is above the limit of {MAX_HEADER_LEN}");
+            let message = format!("a header of {text_len} bytes exceeds the limit of {MAX_HEADER_LEN}");
             return Err(Error::limit(message).at(at));
         }
         limits.budget.charge(text_len)?;
@@ -79,7 +80,7 @@ impl Header {
         let (mut shape, shape_at) = fields.shape;
         let dims = shape.len() + usize::from(element.opaque.is_some_and(|width| width > 1));
         if dims > limits.dims {
-            let message = format!("{dims} dimensions are above the limit of {}", limits.dims);
+            let message = format!("{dims} dimensions exceed the limit of {}", limits.dims);
             return Err(Error::limit(message).at(shape_at));
         }
         let reversed = if fields.fortran_order { shape.len() } else { 0 };

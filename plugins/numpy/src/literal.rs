@@ -42,14 +42,14 @@ pub fn parse(text: &[u8], start: u64) -> Result<Fields<'_>> {
             "shape" => shape.replace((parser.shape()?, value_at)).is_some(),
             other => {
                 return Err(Error::malformed(format!(
-                    "the key `{}` is not one of an array",
+                    "unknown key `{}` in the header of an array",
                     escape(other, 80)
                 ))
                 .at(at));
             }
         };
         if again {
-            return Err(Error::malformed(format!("the key `{key}` occurs twice")).at(at));
+            return Err(Error::malformed(format!("duplicate key `{key}`")).at(at));
         }
         // Of what follows in brackets nothing is read: records are refused whatever they are.
         if let Some((Descr::Structured, at)) = descr {
@@ -107,7 +107,7 @@ impl<'t> Parser<'t> {
         let at = self.place();
         let rest = String::from_utf8_lossy(self.text.get(self.at..).unwrap_or_default()).into_owned();
         let found = if rest.is_empty() { "the end".to_owned() } else { format!("`{}`", escape(&rest, 40)) };
-        Error::malformed(format!("{wanted} is wanted in the header, {found} is there")).at(at).hint(
+        Error::malformed(format!("expected {wanted} in the header, found {found}")).at(at).hint(
             "save the array again with numpy.save; a header is never evaluated, so nothing was executed",
         )
     }
@@ -159,7 +159,7 @@ impl<'t> Parser<'t> {
         }
         if shape.len() == 1 && !comma {
             self.at -= 1;
-            return Err(self.wrong("`,` behind a single dimension"));
+            return Err(self.wrong("`,` after a single dimension"));
         }
         Ok(shape)
     }

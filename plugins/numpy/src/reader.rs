@@ -72,7 +72,7 @@ impl Reader for Numpy {
     fn report(&self, id: &str, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Report> {
         match id {
             "scan" => scan::report(self.archive, source, limits, options),
-            _ => Err(Error::unsupported(format!("there is no report `{}`", escape(id, 80)))),
+            _ => Err(Error::unsupported(format!("unknown report `{}`", escape(id, 80)))),
         }
     }
 }
@@ -171,7 +171,7 @@ impl Arrays {
             let deflated = self.arrays.iter().any(|array| matches!(array.place, Place::Deflated(_)));
             let why = if deflated { "deflated" } else { "column-major or big-endian" };
             self.notes
-                .push(format!("arrays are {why}: written again they are equal, the file is another one"));
+                .push(format!("arrays are {why}: rewriting the file keeps their values, but not its bytes"));
             return Ok(());
         };
         let Some(skeleton) = Skeleton::take(source, 0, &extents, limits)? else { return Ok(()) };
@@ -205,7 +205,7 @@ impl OpenModel for Arrays {
         let native: Vec<_> = self.arrays.iter().filter(|array| array.header.native).collect();
         if let Some(first) = native.first() {
             sink.fact(Fact::Note(&format!(
-                "{} arrays, `{}` first, do not say their byte order: taken for little-endian",
+                "{} arrays, starting with `{}`, do not state their byte order: little-endian is assumed",
                 native.len(),
                 escape(&first.name, 120)
             )))?;

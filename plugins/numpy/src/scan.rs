@@ -26,7 +26,7 @@ pub fn report(archive: bool, source: &dyn Source, limits: &Limits, options: &Opt
             source.read_at(0, 0, &mut magic)?;
         }
         if magic != MAGIC {
-            return Err(Error::malformed("the magic of an array file is not there").at(0));
+            return Err(Error::malformed("the magic of an array file is missing").at(0));
         }
         let judged = judge_stored(source, Extent::new(0, 0, len), limits, options);
         scan.add(&source.name(0), 0, judged)?;
@@ -63,7 +63,7 @@ impl Scan<'_> {
             Ok(false) => return Ok(()),
             Ok(true) => {
                 self.dangerous = true;
-                "its elements may be Python objects, which are a pickle".to_owned()
+                "its elements may be Python objects, which are pickled".to_owned()
             }
             Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
             Err(error) => format!("broken: {}", error.message()),
@@ -108,7 +108,7 @@ fn judge_stored(source: &dyn Source, extent: Extent, limits: &Limits, options: &
     let fill = |out: &mut [u8]| {
         let len = out.len() as u64;
         if len > end - at {
-            return Err(Error::malformed(format!("{len} bytes are wanted, {} are left", end - at)).at(at));
+            return Err(Error::malformed(format!("expected {len} bytes, only {} are left", end - at)).at(at));
         }
         source.read_at(extent.file, at, out)?;
         limits.budget.earn(len);

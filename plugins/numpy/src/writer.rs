@@ -106,7 +106,7 @@ pub fn file<'m>(
     mut arrays: impl Iterator<Item = Planned<'m>>,
 ) -> Result<()> {
     let (Some(array), None) = (arrays.next(), arrays.next()) else {
-        return Err(Error::unsupported("a .npy file is exactly one array").hint("write .npz"));
+        return Err(Error::unsupported("a .npy file holds exactly one array").hint("write a .npz file"));
     };
     sink.file(file_name)?;
     sink.inline(&layout::header(array.dtype, array.shape).map_err(|e| e.tensor(array.name))?)?;

@@ -74,7 +74,7 @@ fn an_order_that_is_not_said_is_little_endian_and_noted() {
     let file = [&bytes("matrix.npy")[..10], swapped.as_bytes(), &bytes("matrix.npy")[128..]].concat();
     let opened = Opened::new("matrix.npy", &file, &Options::new()).unwrap();
     assert_eq!(opened.said(), Opened::fixture("matrix.npy").said());
-    assert!(opened.model.notes[0].contains("do not say their byte order"), "{:?}", opened.model.notes);
+    assert!(opened.model.notes[0].contains("do not state their byte order"), "{:?}", opened.model.notes);
 }
 
 #[test]

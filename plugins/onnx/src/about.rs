@@ -88,7 +88,7 @@ impl About {
         for record in index.records.iter().filter(|record| record.number == field) {
             if record.wire != kind {
                 let message =
-                    format!("field {field} of the model has wire type {}, it must be {kind}", record.wire);
+                    format!("field {field} of the model has wire type {}, expected {kind}", record.wire);
                 return Err(scan.error(record.at, message));
             }
             scan.limits().budget.charge(2 * size_of::<Range>() as u64)?;
@@ -111,7 +111,7 @@ impl About {
             let cost = 3 * key.len() + 2 * size_of::<(String, Vec<u8>, Vec<Range>)>() + size_of::<Range>();
             scan.limits().budget.charge(cost as u64)?;
             let Ok(key) = String::from_utf8(key) else {
-                let note = "an entry of metadata_props whose key is not UTF-8 stays in the graph";
+                let note = "an entry of metadata_props whose key is not valid UTF-8 stays in the graph";
                 self.notes.push(note.to_owned());
                 continue;
             };
@@ -171,7 +171,7 @@ fn message(scan: &Scan<'_>, record: &Field) -> Result<Field> {
     if record.wire == wire::LEN {
         return Ok(*record);
     }
-    let message = format!("field {} has wire type {}, a message has 2", record.number, record.wire);
+    let message = format!("field {} has wire type {}, expected 2 for a message", record.number, record.wire);
     Err(scan.error(record.at, message))
 }
 
@@ -187,7 +187,7 @@ fn entry(scan: &mut Scan<'_>, record: &Field) -> Result<(Vec<u8>, Vec<u8>)> {
                 let field = message(scan, &field)?;
                 let limit = scan.limits().name_bytes;
                 if field.len() > limit {
-                    let message = format!("a name of {} bytes, the limit is {limit}", field.len());
+                    let message = format!("a name of {} bytes, more than the limit of {limit}", field.len());
                     return Err(scan.place(Error::limit(message), field.at));
                 }
                 key = scan.bytes(&field)?;
@@ -252,7 +252,7 @@ pub fn split(typed: &[(String, Value)]) -> Result<(Scalars, Props)> {
             let text = value.as_bytes().ok_or_else(|| {
                 let kind = value.kind.name().unwrap_or("?");
                 Error::unsupported(format!(
-                    "metadata key `{}`: metadata_props hold text, not {kind}",
+                    "metadata key `{}`: metadata_props can only hold text, not {kind}",
                     shown()
                 ))
             })?;
@@ -262,7 +262,7 @@ pub fn split(typed: &[(String, Value)]) -> Result<(Scalars, Props)> {
             if value.kind != wanted {
                 let word = wanted.name().unwrap_or("?");
                 return Err(Error::invalid_argument(format!(
-                    "metadata key `{}` must be of type {word}",
+                    "metadata key `{}` must have type {word}",
                     shown()
                 )));
             }

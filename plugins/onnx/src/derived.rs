@@ -40,8 +40,8 @@ const MOST_WEIGHTS: usize = 2;
 const NUMBER: usize = 24;
 
 /// Why codes are unknown that are no bytes of the file.
-const AS_LIST: &str = "they are listed as numbers (`int32_data`), where single ones cannot be found; in a copy that `apr convert` \
-     writes as ONNX, they can";
+const AS_LIST: &str = "they are stored as a list of numbers (`int32_data`), which does not allow random \
+                       access; convert the model to ONNX with `apr convert` first";
 
 /// Types that no codes have.
 const VALUES: [DType; 9] = [
@@ -193,7 +193,7 @@ impl<'a> Describer<'a> {
             }
         }
         if operator.packing == Packing::Unknown {
-            self.packed(number, place, operator.name, "how that operator packs them is not known");
+            self.packed(number, place, operator.name, "the packing of that operator is not known");
         }
         operands.iter().try_for_each(|operand| self.operand(number, place, operator, operand))
     }
@@ -350,7 +350,7 @@ impl<'a> Describer<'a> {
                         other.into_iter().for_each(|other| self.uses.follow(other));
                         Constant::Tensor(scale)
                     }
-                    None => return Ok(Err("what scales their product is not known for certain".to_owned())),
+                    None => return Ok(Err("the scale of their product is not known for certain".to_owned())),
                 }
             }
         };
@@ -387,7 +387,7 @@ impl<'a> Describer<'a> {
                         Some(1)
                     }
                     Axis::One => {
-                        return Ok(Err("they have several scales, along axes that are not known".to_owned()));
+                        return Ok(Err("they have several scales along unknown axes".to_owned()));
                     }
                 };
             }
@@ -401,7 +401,7 @@ impl<'a> Describer<'a> {
                     return Ok(Err(why));
                 }
             }
-            Packing::Unknown => return Ok(Err("how that operator packs them is not known".to_owned())),
+            Packing::Unknown => return Ok(Err("the packing of that operator is not known".to_owned())),
         }
         weight.scales = self.side(scale, &weight.codes, &mut weight.beside)?.unwrap_or_default();
         if let Some(zero) = zero {
@@ -482,7 +482,7 @@ impl<'a> Describer<'a> {
                 self.unknown_codes(
                     *codes,
                     &by,
-                    "their scales are too many to stay beside them, where the graph needs them too",
+                    "they have too many scales to keep with them, and the graph needs them too",
                 );
             }
         }

@@ -69,7 +69,7 @@ pub fn apply(frames: &[Frame], file_len: u64, mut edits: Vec<Edit>) -> Result<Ve
     let mut at = 0;
     for edit in edits {
         if edit.at < at || edit.at + edit.cut > file_len {
-            return Err(Error::plugin(format!("an edit at {} overlaps the one before", edit.at)));
+            return Err(Error::plugin(format!("an edit at {} overlaps the previous one", edit.at)));
         }
         push(&mut out, Segment::Keep((at, edit.at)));
         edit.put.into_iter().for_each(|segment| push(&mut out, segment));
@@ -107,7 +107,7 @@ fn lengths(frames: &[Frame], edits: &[Edit]) -> Result<Vec<Edit>> {
         }
         let len = i128::from(frame.end - frame.start) + grown[number];
         let len = u64::try_from(len).ok().filter(|&len| len <= i64::MAX as u64);
-        let len = len.ok_or_else(|| Error::unsupported("a message would have more than 2^63 bytes"))?;
+        let len = len.ok_or_else(|| Error::unsupported("a message would exceed 2^63 bytes"))?;
         let (bytes, old) = (varint_bytes(len), frame.start - frame.len_at);
         if let Some(parent) = frame.parent {
             grown[parent] += grown[number] + bytes.len() as i128 - i128::from(old);

@@ -53,11 +53,10 @@ pub fn check_location(location: &str) -> Result<()> {
         return Ok(());
     }
     let shown = escape(location, 120);
-    let error = Error::malformed(format!(
-        "its data is said to lie in `{shown}`, which is not a path inside the model's folder"
-    ));
+    let error =
+        Error::malformed(format!("its data is in `{shown}`, which is not a path inside the model's folder"));
     Err(error
-        .hint("put the file beside the model and save it again: nothing outside the model's folder is read"))
+        .hint("put the file next to the model and save it again: nothing outside the model's folder is read"))
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub fn tensor_head(facts: &Tensor) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for &dim in &facts.shape {
         if i64::try_from(dim).is_err() {
-            return Err(Error::unsupported(format!("the dimension {dim} is above 2^63")).tensor(&facts.name));
+            return Err(Error::unsupported(format!("the dimension {dim} exceeds 2^63")).tensor(&facts.name));
         }
         number(&mut out, tensor::DIMS, dim);
     }

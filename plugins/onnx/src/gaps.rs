@@ -35,16 +35,23 @@ pub fn notes(source: &dyn Source, own: FileId, tensors: &[Tensor], limits: &Limi
             at = at.max(end);
         }
         if overlaps {
-            notes.push(format!("tensors share bytes of `{name}`: written again, each has its own"));
+            notes
+                .push(format!("tensors share bytes of `{name}`: rewriting the model stores each separately"));
         }
         let total: u64 = gaps.iter().map(|(start, end)| end - start).sum();
         if total > left {
-            notes.push(format!("{total} bytes of `{name}` that are no tensor's are taken for zeros: written again, that is what they are"));
+            notes.push(format!(
+                "{total} bytes of `{name}` that belong to no tensor were not read: rewriting \
+                 the model sets them to zero"
+            ));
             continue;
         }
         left -= total;
         if !are_zeros(source, file, &gaps, limits)? {
-            notes.push(format!("{total} bytes of `{name}` that are no tensor's are not all zeros: written again they are, the file is another one"));
+            notes.push(format!(
+                "{total} bytes of `{name}` that belong to no tensor are not all zeros: \
+                 rewriting the model sets them to zero"
+            ));
         }
     }
     Ok(notes)

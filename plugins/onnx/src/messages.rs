@@ -83,7 +83,7 @@ pub struct Dimension {
 pub fn decode<M: Message + Default>(scan: &mut Scan<'_>, field: &Field) -> Result<M> {
     if field.len() > LONGEST_DECODED {
         let message = format!(
-            "field {} has {} bytes, a message of this kind has at most {LONGEST_DECODED}",
+            "field {} has {} bytes, more than the limit of {LONGEST_DECODED} for this kind of message",
             field.number,
             field.len()
         );

@@ -65,7 +65,7 @@ pub fn outside(
     for (number, tensor) in tensors.iter().enumerate().filter(|(number, _)| wanted(*number)) {
         let len = tensor.payload_len()?;
         let too_long =
-            || Error::unsupported("a file beside the model would pass 2^64 bytes").tensor(&tensor.name);
+            || Error::unsupported("an external data file would exceed 2^64 bytes").tensor(&tensor.name);
         let begin = |file: &OutFile| file.len.checked_next_multiple_of(align);
         let fits = |file: &&mut OutFile| {
             begin(file).and_then(|at| at.checked_add(len)).is_some_and(|end| end <= longest)
@@ -223,7 +223,10 @@ pub fn note(model: &Model, placement: &Placement, sink: &mut dyn LayoutSink) {
     let files = &placement.files;
     if let Some(name) = &placement.renamed {
         let name = escape(name, 120);
-        sink.note(&format!("the data that lay in `{name}` is in a file named after the model: written as a folder, the model keeps the names of its files"));
+        sink.note(&format!(
+            "the data from `{name}` is in a file named after the model: when written as a \
+             folder, the model keeps the names of its files"
+        ));
     }
     let count: usize = files.iter().map(|file| file.tensors.len()).sum();
     if let Some(first) = files.first() {
@@ -232,7 +235,10 @@ pub fn note(model: &Model, placement: &Placement, sink: &mut dyn LayoutSink) {
             n => format!(" and {} more", n - 1),
         };
         let (all, name) = (model.tensors.len(), &first.name);
-        sink.note(&format!("the data of {count} of {all} tensors lies beside the model, in `{name}`{more}: keep them together"));
+        sink.note(&format!(
+            "the data of {count} of {all} tensors is in a separate file, `{name}`{more}: \
+             keep the files together"
+        ));
     }
 }
 

@@ -17,11 +17,11 @@ impl Describer<'_> {
             return Err("they are packed for one kind of device".to_owned());
         }
         if self.graphs.of_input(node, G_IDX, place) != Origin::Nothing {
-            return Err("rows are assigned to groups by an input that is deprecated".to_owned());
+            return Err("rows are assigned to groups by a deprecated input".to_owned());
         }
         let size =
             |name: &str| whole(name).and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0);
-        let missing = |name: &str| format!("the attribute `{name}` is missing or no size");
+        let missing = |name: &str| format!("the attribute `{name}` is missing or not a valid size");
         let (rows, columns) =
             (size("K").ok_or_else(|| missing("K"))?, size("N").ok_or_else(|| missing("N"))?);
         let block = size("block_size").ok_or_else(|| missing("block_size"))?;
@@ -76,7 +76,7 @@ fn of_bits(bits: Option<i64>) -> std::result::Result<DType, String> {
         2 => Ok(DType::U2),
         4 => Ok(DType::U4),
         8 => Ok(DType::U8),
-        bits => Err(format!("they have {bits} bits, which no program packs")),
+        bits => Err(format!("they have {bits} bits, which is not supported")),
     }
 }
 

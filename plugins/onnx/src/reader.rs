@@ -57,13 +57,13 @@ fn is_name(name: &str) -> bool {
 fn only_model(source: &dyn Source) -> Result<FileId> {
     let names: Vec<_> = source.entries()?.into_iter().filter(|name| is_name(name)).collect();
     match names.as_slice() {
-        [] => Err(Error::not_found("the folder holds no .onnx file")),
+        [] => Err(Error::not_found("the folder contains no .onnx file")),
         [name] => source.sibling(name),
         _ => {
             let list: Vec<_> = names.iter().map(|name| format!("`{}`", escape(name, 120))).collect();
             let error =
-                Error::invalid_argument(format!("the folder holds several models: {}", list.join(", ")));
-            Err(error.hint("name the one to open"))
+                Error::invalid_argument(format!("the folder contains several models: {}", list.join(", ")));
+            Err(error.hint("specify the one to open"))
         }
     }
 }
@@ -89,8 +89,8 @@ impl Opened {
         let mut scan = Scan::new(source, file, limits)?;
         let index = walk(&mut scan)?;
         if !index.is_model() {
-            let error = scan.error(0, "it holds none of the records of a model");
-            return Err(error.hint("name the format with --from if this is not ONNX"));
+            let error = scan.error(0, "it contains none of the records of a model");
+            return Err(error.hint("specify the format with --from if this is not ONNX"));
         }
         let mut about = About::read(&mut scan, &index)?;
         let mut files = Files::default();
@@ -107,7 +107,9 @@ impl Opened {
             derived: None,
         };
         if index.n_nodes == 0 && index.n_functions == 0 {
-            opened.notes.push("it holds only weights: no nodes, so there is nothing to run".to_owned());
+            opened
+                .notes
+                .push("it contains only weights: there are no nodes, so there is nothing to run".to_owned());
         }
         for (number, found) in (0..).zip(&index.tensors) {
             let place = |e: Error| scan.place(e, found.proto.body.0).tensor(&found.name);
@@ -117,18 +119,20 @@ impl Opened {
         match opened.numbers.len() {
             0 => {}
             1 => {
-                let note = "1 tensor is stored as a list of numbers: written again it becomes raw data";
+                let note =
+                    "1 tensor is stored as a list of numbers: rewriting the model stores it as raw data";
                 opened.notes.push(note.to_owned());
             }
             n => opened.notes.push(format!(
-                "{n} tensors are stored as lists of numbers: written again they become raw data"
+                "{n} tensors are stored as lists of numbers: rewriting the model stores them as raw data"
             )),
         }
         let summed = |found: &&Found| matches!(&found.proto.data, Data::External(to) if to.has_checksum);
         let n_summed = index.tensors.iter().filter(summed).count();
         if n_summed > 0 {
             opened.notes.push(format!(
-                "{n_summed} tensors say the SHA-1 of the file that their data is in: it is not checked (planned), and not written again"
+                "{n_summed} tensors state the SHA-1 of their data file: it is not checked, and not written \
+                 again"
             ));
         }
         opened.notes.extend(gaps::notes(source, file, &opened.tensors, limits)?);
@@ -160,9 +164,12 @@ impl Opened {
                 let end = reference.offset.checked_add(len);
                 if end.is_none_or(|end| end > file_len) {
                     let offset = reference.offset;
-                    let message = format!("its {len} bytes begin at {offset}, the file has {file_len}");
+                    let message =
+                        format!("its {len} bytes start at {offset}, but the file has only {file_len}");
                     let error = Error::malformed(message).at(offset).in_file(source.name(file));
-                    return Err(error.hint("get the file again: it is cut off, or belongs to another model"));
+                    return Err(
+                        error.hint("get the file again: it is truncated, or belongs to another model")
+                    );
                 }
                 extent(file, reference.offset)
             }
@@ -333,8 +340,8 @@ impl Files {
         let plain: Vec<_> = location.split('/').filter(|piece| *piece != ".").collect();
         let file = source.sibling(&plain.join("/")).map_err(|e| {
             if e.kind() == ErrorKind::NotFound {
-                let message = format!("its data lies in `{shown}`, which is not there");
-                return Error::not_found(message).hint("put that file beside the model");
+                let message = format!("its data is in `{shown}`, which is missing");
+                return Error::not_found(message).hint("put that file next to the model");
             }
             // A source may repeat the name as it stands in the file.
             // What the model names is the model's fault, not the user's.
@@ -342,11 +349,11 @@ impl Files {
                 ErrorKind::InvalidArgument => ErrorKind::Malformed,
                 kind => kind,
             };
-            Error::new(kind, format!("its data lies in `{shown}`: {}", escape(e.message(), 400)))
+            Error::new(kind, format!("its data is in `{shown}`: {}", escape(e.message(), 400)))
         })?;
         if file == 0 {
-            let error = Error::malformed(format!("its data lies in `{shown}`, which is the model itself"));
-            return Err(error.hint("put the data into a file of its own, and name that"));
+            let error = Error::malformed(format!("its data is in `{shown}`, which is the model itself"));
+            return Err(error.hint("put the data into a separate file and refer to that"));
         }
         let len = source.len(file)?;
         self.opened.insert(location.to_owned(), (file, len));
@@ -382,7 +389,7 @@ impl OpenModel for Opened {
     fn stream(&self, tensor: u64) -> Result<Box<dyn Stream>> {
         match self.numbers.get(&tensor) {
             Some(numbers) => Ok(Box::new(NumberStream::new(numbers)?)),
-            None => Err(Error::invalid_argument(format!("tensor number {tensor} is not a list of numbers"))),
+            None => Err(Error::invalid_argument(format!("tensor {tensor} is not a list of numbers"))),
         }
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Scan<'a> {
     pub fn field(&mut self, at: u64, end: u64) -> Result<Field> {
         let (tag, start) = self.varint(at, end)?;
         let number = u32::try_from(tag >> 3).ok().filter(|n| (1..1 << 29).contains(n));
-        let number = number.ok_or_else(|| self.error(at, format!("{tag} is not a tag of a record")))?;
+        let number = number.ok_or_else(|| self.error(at, format!("{tag} is not a valid tag of a record")))?;
         let wire = tag.to_le_bytes()[0] & 7;
         let mut field = Field { number, wire, at, len_at: start, start, end: start, value: 0 };
         match wire {
@@ -106,16 +106,23 @@ impl<'a> Scan<'a> {
                 let (len, body) = self.varint(start, end)?;
                 let left = end.saturating_sub(body);
                 if len > left {
-                    let message = format!("field {number} has {len} bytes, {left} are left of its message");
-                    return Err(self.error(at, message).hint("get the file again: it is cut off or damaged"));
+                    let message =
+                        format!("field {number} has {len} bytes, but only {left} are left of its message");
+                    return Err(self
+                        .error(at, message)
+                        .hint("get the file again: it is truncated or corrupt"));
                 }
                 (field.start, field.end) = (body, body + len);
             }
-            3 | 4 => return Err(self.error(at, format!("field {number} is a group, which onnx has none of"))),
+            3 | 4 => {
+                return Err(self.error(at, format!("field {number} is a group, which ONNX does not use")));
+            }
             _ => return Err(self.error(at, format!("field {number} has the unknown wire type {wire}"))),
         }
         if field.end > end {
-            return Err(self.error(at, format!("field {number} passes the end of its message at {end}")));
+            return Err(
+                self.error(at, format!("field {number} extends past the end of its message at {end}"))
+            );
         }
         Ok(field)
     }
@@ -141,8 +148,8 @@ impl<'a> Scan<'a> {
             }
         }
         if bytes.len() < LONGEST_VARINT {
-            let message = "a number passes the end of its message";
-            return Err(self.error(at, message).hint("get the file again: it is cut off or damaged"));
+            let message = "a number extends past the end of its message";
+            return Err(self.error(at, message).hint("get the file again: it is truncated or corrupt"));
         }
         Err(self.error(at, "a number of more than 64 bits"))
     }
@@ -163,7 +170,7 @@ impl<'a> Scan<'a> {
 
     fn refill(&mut self, at: u64, len: u64) -> Result<()> {
         if self.source.cancelled() {
-            return Err(Error::cancelled("stopped while the graph was read"));
+            return Err(Error::cancelled("stopped while the graph was being read"));
         }
         self.buffer.clear();
         self.buffer.resize(usize::try_from(len).unwrap_or(0), 0);
@@ -243,13 +250,13 @@ impl<'a> Scan<'a> {
     pub fn name(&mut self, field: &Field) -> Result<String> {
         let limit = self.limits.name_bytes;
         if field.len() > limit {
-            let message = format!("a name of {} bytes, the limit is {limit}", field.len());
+            let message = format!("a name of {} bytes, more than the limit of {limit}", field.len());
             return Err(self.place(Error::limit(message), field.at));
         }
         let bytes = self.bytes(field)?;
         String::from_utf8(bytes).map_err(|error| {
             let shown = escape(&String::from_utf8_lossy(error.as_bytes()), 80);
-            let message = format!("the name `{shown}` is not UTF-8, as names must be");
+            let message = format!("the name `{shown}` is not valid UTF-8");
             let hint = "write the model again with a program that checks this, such as the package onnx";
             self.place(Error::unsupported(message).hint(hint), field.start)
         })
@@ -279,12 +286,12 @@ mod tests {
     #[test]
     fn rejects_what_is_no_record() {
         for (bytes, message) in [
-            (&[0x4a, 4, 1, 2, 3][..], "field 9 has 4 bytes, 3 are left"),
+            (&[0x4a, 4, 1, 2, 3][..], "field 9 has 4 bytes, but only 3 are left"),
             (&[0x0b][..], "field 1 is a group"),
             (&[0x0e, 0][..], "unknown wire type 6"),
-            (&[0x00, 0][..], "0 is not a tag"),
-            (&[0x09, 0, 0][..], "passes the end of its message"),
-            (&[0x80][..], "a number passes the end"),
+            (&[0x00, 0][..], "0 is not a valid tag"),
+            (&[0x09, 0, 0][..], "extends past the end of its message"),
+            (&[0x80][..], "a number extends past the end"),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2][..], "more than 64 bits"),
             (&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x80, 0][..], "more than 64 bits"),
         ] {

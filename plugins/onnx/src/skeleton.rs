@@ -127,17 +127,17 @@ impl Source for Skeleton {
 
     fn read_at(&self, _file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(out.len() as u64).filter(|&end| end <= self.file_len);
-        end.ok_or_else(|| Error::malformed("the graph ends too early").at(offset))?;
+        end.ok_or_else(|| Error::malformed("unexpected end of the graph").at(offset))?;
         self.copy(offset, out);
         Ok(())
     }
 
     fn view(&self, extent: Extent) -> Result<&[u8]> {
-        Err(Error::unsupported("a graph is read, not viewed").at(extent.offset))
+        Err(Error::unsupported("a graph cannot be viewed, only read").at(extent.offset))
     }
 
     fn sibling(&self, path: &str) -> Result<FileId> {
-        Err(Error::not_found(format!("no file `{path}`")))
+        Err(Error::not_found(format!("file `{path}` does not exist")))
     }
 
     fn entries(&self) -> Result<Vec<String>> {

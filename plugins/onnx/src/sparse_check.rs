@@ -49,10 +49,10 @@ fn judge(
         return Ok(None);
     };
     if indices.dtype != DType::I64 {
-        return Ok(Some(format!("the indices are {}, they must be I64", indices.dtype)));
+        return Ok(Some(format!("the indices have type {}, expected I64", indices.dtype)));
     }
     let [count] = values.shape[..] else {
-        return Ok(Some(format!("the values have the shape {:?}, one dimension is wanted", values.shape)));
+        return Ok(Some(format!("the values have shape {:?}, expected one dimension", values.shape)));
     };
     let rank = one.dims.len() as u64;
     let width = match indices.shape[..] {
@@ -80,10 +80,10 @@ fn judge(
             false => now.iter().zip(one.dims.iter().copied()).all(inside),
         };
         if !is_inside {
-            return Ok(Some(format!("index {n} is {now:?}, outside the shape {:?}", one.dims)));
+            return Ok(Some(format!("index {n} is {now:?}, out of range for the shape {:?}", one.dims)));
         }
         if let Some(before) = before.as_ref().filter(|before| **before >= now) {
-            let what = if *before == now { "occurs twice" } else { "comes after a greater one" };
+            let what = if *before == now { "is a duplicate" } else { "is out of order" };
             return Ok(Some(format!("index {n}, {now:?}, {what}: they must ascend")));
         }
         before = Some(now.clone());
@@ -121,7 +121,7 @@ impl<'a> Numbers<'a> {
             self.refill()?;
         }
         let raw = self.ready.get(self.used..self.used + 8).and_then(|raw| raw.try_into().ok());
-        let raw = raw.ok_or_else(|| Error::malformed("the indices end too early"))?;
+        let raw = raw.ok_or_else(|| Error::malformed("unexpected end of the indices"))?;
         self.used += 8;
         Ok(i64::from_le_bytes(raw))
     }

@@ -76,7 +76,7 @@ impl NumberStream {
                 return self.end(&scan);
             }
             if self.left == 0 {
-                return Err(self.error(&scan, "it has more numbers than its dimensions say"));
+                return Err(self.error(&scan, "it has more numbers than its dimensions require"));
             }
             self.left -= 1;
             let at = self.run.0;
@@ -103,7 +103,7 @@ impl NumberStream {
     fn end(&mut self, scan: &Scan<'_>) -> Result<()> {
         if self.left > 0 {
             let left = self.left;
-            return Err(self.error(scan, &format!("{left} numbers fewer than its dimensions say")));
+            return Err(self.error(scan, &format!("it has {left} numbers fewer than its dimensions require")));
         }
         if self.n_bits > 0 {
             self.ready.push(self.bits.to_le_bytes()[0]);
@@ -151,7 +151,7 @@ impl NumberStream {
             } else {
                 signed.to_string()
             };
-            return Err(Error::malformed(format!("{shown} does not fit {}", self.of.dtype)));
+            return Err(Error::malformed(format!("{shown} is out of range for {}", self.of.dtype)));
         }
         let bytes = signed.to_le_bytes();
         if n_bits % 8 == 0 {

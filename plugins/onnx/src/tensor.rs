@@ -70,9 +70,7 @@ impl TensorProto {
         };
         let known = type_of_id(id).ok_or_else(|| {
             let last = TYPES.last().map_or("", |row| row.name);
-            Error::unsupported(format!(
-                "its data_type {id} is unknown to this version, which knows up to {last}"
-            ))
+            Error::unsupported(format!("its data_type {id} is unknown, the highest supported one is {last}"))
         });
         known.map(|row| row.dtype)
     }
@@ -148,7 +146,7 @@ impl Collector<'_, '_> {
                 self.proto.data_type = Some(field.value);
             }
             number::SEGMENT => {
-                return Err(Error::unsupported("a tensor in segments, which no program ever wrote"));
+                return Err(Error::unsupported("tensors in segments are not supported"));
             }
             number::NAME => {
                 expect(field, wire::LEN)?;
@@ -159,7 +157,7 @@ impl Collector<'_, '_> {
             number::RAW_DATA => {
                 expect(field, wire::LEN)?;
                 if self.raw.replace((field.start, field.end)).is_some() {
-                    return Err(Error::malformed("raw_data occurs twice"));
+                    return Err(Error::malformed("duplicate raw_data"));
                 }
             }
             number::FLOAT_DATA => self.numbers(field, wire::I32, 4)?,
@@ -180,7 +178,7 @@ impl Collector<'_, '_> {
                 expect(field, wire::VARINT)?;
                 if field.value > 1 {
                     return Err(Error::malformed(format!(
-                        "data_location {}, 0 and 1 are known",
+                        "data_location is {}, expected 0 or 1",
                         field.value
                     )));
                 }
@@ -201,7 +199,7 @@ impl Collector<'_, '_> {
                 _ => return expect(field, wire::VARINT),
             };
             if value > i64::MAX as u64 {
-                return Err(Error::malformed(format!("the dimension -{}", value.wrapping_neg())));
+                return Err(Error::malformed(format!("negative dimension -{}", value.wrapping_neg())));
             }
             let limit = self.scan.limits().dims;
             if self.proto.dims.len() >= limit {
@@ -220,11 +218,12 @@ impl Collector<'_, '_> {
             expect(field, single)?;
         }
         if packed && !field.len().is_multiple_of(width) {
-            let message = format!("a run of {} bytes is not whole numbers of {width}", field.len());
+            let message =
+                format!("a run of {} bytes is not a multiple of the number size {width}", field.len());
             return Err(Error::malformed(message));
         }
         if self.n_records > 0 && self.typed.field != field.number {
-            let both = format!("its data is in field {} and in field {}", self.typed.field, field.number);
+            let both = format!("its data is in both field {} and field {}", self.typed.field, field.number);
             return Err(Error::malformed(both));
         }
         self.packed = (packed && self.n_records == 0).then_some((field.start, field.end));
@@ -254,7 +253,7 @@ impl Collector<'_, '_> {
             return Err(Error::malformed(format!("its data is in {}", there.join(" and in "))));
         }
         if self.strings != self.proto.is_strings() && !there.is_empty() {
-            return Err(Error::malformed("strings belong in string_data, and only strings do"));
+            return Err(Error::malformed("string_data must be used for strings, and only for strings"));
         }
         Ok(match (self.raw, self.packed) {
             _ if self.proto.is_strings() => Data::Strings,
@@ -279,7 +278,7 @@ impl Collector<'_, '_> {
             return Ok(());
         }
         let (there, wanted) = (self.typed.field, row.field);
-        Err(Error::malformed(format!("{} data is in field {there}, it belongs in field {wanted}", row.name)))
+        Err(Error::malformed(format!("{} data is in field {there}, expected field {wanted}", row.name)))
     }
 }
 
@@ -289,7 +288,7 @@ fn expect(field: &Field, wanted: u8) -> Result<()> {
         return Ok(());
     }
     Err(Error::malformed(format!(
-        "field {} of a tensor has wire type {}, it must be {wanted}",
+        "field {} of a tensor has wire type {}, expected {wanted}",
         field.number, field.wire
     )))
 }
@@ -303,7 +302,7 @@ pub fn check_len(proto: &TensorProto) -> Result<u64> {
     let need = checked_payload_len(dtype, &proto.dims)?;
     let wrong = |have: u64, what: &str| {
         let shape = &proto.dims;
-        Err(Error::malformed(format!("{dtype} {shape:?} needs {need} bytes, {what} has {have}")))
+        Err(Error::malformed(format!("{dtype} {shape:?} requires {need} bytes, but {what} has {have}")))
     };
     match &proto.data {
         Data::Raw((start, end)) if end - start != need => wrong(end - start, "its data"),
@@ -323,8 +322,9 @@ pub fn check_len(proto: &TensorProto) -> Result<u64> {
             }
             let shape = &proto.dims;
             let have = typed.value_len;
-            let message =
-                format!("{dtype} {shape:?} is {count} numbers of 1 to 10 bytes, its typed field has {have}");
+            let message = format!(
+                "{dtype} {shape:?} requires {count} numbers of 1 to 10 bytes, but its typed field has {have}"
+            );
             Err(Error::malformed(message))
         }
         _ => Ok(need),

@@ -10,7 +10,7 @@ use apr_sdk::{Result, escape};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Why codes are unknown where following them has no end.
-pub const TOO_LONG: &str = "its nodes and functions pass values on too often to be followed";
+pub const TOO_LONG: &str = "its nodes and functions pass values on too often to follow";
 
 /// The functions that compute with codes, themselves or in others that they call.
 pub fn functions_that_compute(graphs: &Graphs<'_>) -> HashSet<usize> {
@@ -154,7 +154,7 @@ impl Describer<'_> {
         if std::mem::replace(&mut self.is_all_unknown, true) {
             return;
         }
-        let why = format!("functions call one another more than {MOST_CALLS} deep around it");
+        let why = format!("function calls around it are nested more than {MOST_CALLS} levels deep");
         for tensor in 0..self.tensors.len() {
             if self.is_codes(tensor) {
                 self.unknown_codes(tensor, by, &why);

@@ -151,11 +151,13 @@ impl Walker<'_, '_> {
         walk: impl FnOnce(&mut Self, &Field) -> Result<()>,
     ) -> Result<()> {
         if field.wire != wire::LEN {
-            let message = format!("field {} has wire type {}, a message has 2", field.number, field.wire);
+            let message =
+                format!("field {} has wire type {}, expected 2 for a message", field.number, field.wire);
             return Err(self.scan.error(field.at, message));
         }
         if self.parents.len() >= DEEPEST {
-            let message = format!("messages are nested deeper than {DEEPEST}, the limit of protobuf");
+            let message =
+                format!("messages are nested more than {DEEPEST} levels deep, the limit of protobuf");
             return Err(self.scan.place(Error::limit(message), field.at));
         }
         let number = self.index.frames.len();
@@ -355,7 +357,7 @@ impl Walker<'_, '_> {
             if value > i64::MAX.unsigned_abs() || dims.len() >= self.scan.limits().dims {
                 return Err(self
                     .scan
-                    .error(field.at, "a sparse tensor with a dimension below 0, or with too many"));
+                    .error(field.at, "a sparse tensor has a negative dimension, or too many dimensions"));
             }
             dims.push(value);
             at = end;

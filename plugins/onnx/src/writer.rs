@@ -40,13 +40,14 @@ impl Writer for Onnx {
         if let (Some(base), Some(_), None) = (&base, graph, &numbers) {
             let (n, m) = (base.index.tensors.len(), model.tensors.len());
             sink.note(&format!(
-                "the graph is left out: it names {n} tensors, and the {m} of the model are others; the file holds only weights"
+                "the graph is left out: it refers to {n} tensors, but the {m} of the model are different \
+                 ones; the file contains only weights"
             ));
         }
         match (&base, graph, &numbers) {
             (Some(base), Some(_), Some(numbers)) => check_types(base, numbers, model, sink)?,
             (_, None, _) => {
-                sink.note("the file holds only weights: there is no graph, so there is nothing to run");
+                sink.note("the file contains only weights: there is no graph, so there is nothing to run");
             }
             _ => {}
         }
@@ -95,8 +96,9 @@ fn graph_base(graph: &[u8], verbatim: Option<Base>) -> Result<Base> {
     let source = Box::new(MemorySource::new("the graph", graph));
     Base::of_graph(source, &Limits::default()).map_err(|e| {
         let key = about::GRAPH;
-        let error = Error::invalid_argument(format!("metadata key `{key}` is not a graph: {}", e.message()));
-        error.hint(format!("pass --unset {key} to write the weights alone"))
+        let error =
+            Error::invalid_argument(format!("metadata key `{key}` is not a valid graph: {}", e.message()));
+        error.hint(format!("pass --unset {key} to write only the weights"))
     })
 }
 
@@ -124,12 +126,13 @@ fn check_types(base: &Base, numbers: &[usize], model: &Model, sink: &mut dyn Lay
     if let Some((found, tensor)) = changed().next() {
         let was = found.proto.dtype().map_or("?", |dtype| dtype.name());
         let message = format!(
-            "the graph would no longer be right: its nodes were made for this tensor as {was}, and it became {}{}",
+            "the graph would no longer be valid: its nodes require this tensor as {was}, but it became {}{}",
             tensor.dtype,
             more(changed().count()),
         );
         let hint = format!(
-            "convert without changing types, or write the weights alone with --unset {}; to cast a model that runs, use a program that also rewrites its nodes",
+            "convert without changing types, or write only the weights with --unset {}; to cast a model \
+             that can be run, use a program that also rewrites its nodes",
             about::GRAPH
         );
         return Err(Error::unsupported(message).tensor(&tensor.name).hint(hint));
@@ -140,7 +143,7 @@ fn check_types(base: &Base, numbers: &[usize], model: &Model, sink: &mut dyn Lay
         let (name, was, is) = (escape(&tensor.name, 120), &found.proto.dims, &tensor.shape);
         let more = more(reshaped().count());
         sink.note(&format!(
-            "the graph's nodes are as they were, but `{name}` was {was:?} and is {is:?}{more}"
+            "the graph's nodes are unchanged, but `{name}` was {was:?} and is now {is:?}{more}"
         ));
     }
     Ok(())
@@ -148,7 +151,7 @@ fn check_types(base: &Base, numbers: &[usize], model: &Model, sink: &mut dyn Lay
 
 /// How many are like the first of `n`.
 fn more(n: usize) -> String {
-    if n > 1 { format!("; {} more likewise", n - 1) } else { String::new() }
+    if n > 1 { format!("; and {} more", n - 1) } else { String::new() }
 }
 
 /// What is written.
@@ -180,7 +183,7 @@ impl File<'_> {
         for (key, value) in derived {
             if typed.iter().any(|(there, other)| there == key && other != value) {
                 let shown = escape(key, 120);
-                let message = format!("metadata key `{shown}` says what the graph says, and cannot be set");
+                let message = format!("metadata key `{shown}` is derived from the graph and cannot be set");
                 return Err(Error::invalid_argument(message));
             }
         }
@@ -212,7 +215,7 @@ impl File<'_> {
         let shards = request.max_shard_size.is_some_and(|longest| total > longest);
         let wanted = request.options.flag("external-data") || shards;
         if single && wanted {
-            let message = "--single-file, and data beside the model, cannot both be";
+            let message = "--single-file and the options of external data cannot be used together";
             return Err(Error::invalid_argument(message));
         }
         let inside = outside::inside(tensors, self.base());
@@ -227,25 +230,25 @@ impl File<'_> {
         if len <= LONGEST_MESSAGE {
             if wanted && placement.files.is_empty() {
                 sink.note(&format!(
-                    "no tensor has {SMALLEST_EXTERNAL} bytes: nothing is put beside the model"
+                    "no tensor has {SMALLEST_EXTERNAL} bytes, so no external data is written"
                 ));
             }
             return Ok((placement, segments));
         }
-        let message =
-            format!("the model would have {len} bytes, the format allows {LONGEST_MESSAGE} in one file");
+        let message = format!(
+            "the model would have {len} bytes, more than the format's limit of {LONGEST_MESSAGE} for one file"
+        );
         if single {
-            return Err(
-                Error::unsupported(message).hint("leave out --single-file to put the data beside the model")
-            );
+            return Err(Error::unsupported(message).hint("remove --single-file to write external data"));
         }
-        sink.note(&format!("{message}: data is put beside it"));
+        sink.note(&format!("{message}: its data is written to a separate file"));
         let placement = outside::outside(tensors, request, inside, &large)?;
         let segments = self.segments(&placement)?;
         let len: u64 = segments.iter().map(Segment::len).sum();
         if len > LONGEST_MESSAGE {
             let message = format!(
-                "the model without its data would still have {len} bytes, the format allows {LONGEST_MESSAGE}"
+                "the model without its data would still have {len} bytes, more than the format's limit of \
+                 {LONGEST_MESSAGE}"
             );
             return Err(Error::unsupported(message));
         }

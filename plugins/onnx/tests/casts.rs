@@ -42,7 +42,7 @@ fn a_graph_whose_tensors_changed_is_refused() {
         opened.model.tensors[number].dtype = DType::F16;
         opened.model.foreign[0].files[0].typed.retain(|(key, _)| !key.starts_with("onnx."));
         let said = notes(&opened, &request).unwrap();
-        assert!(said.len() == 1 && said[0].contains("the file holds only weights"), "{said:?}");
+        assert!(said.len() == 1 && said[0].contains("the file contains only weights"), "{said:?}");
     }
 }
 
@@ -74,12 +74,12 @@ fn a_name_that_is_not_utf8_is_refused() {
     let value = |name: &[u8]| [varint(1, 2), varint(2, FLOAT), record(8, name), record(9, &[7; 8])].concat();
     let error = open(&record(5, &value(b"w\xff"))).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.message().contains("is not UTF-8") && error.offset() > Some(0), "{error}");
+    assert!(error.message().contains("is not valid UTF-8") && error.offset() > Some(0), "{error}");
     assert!(open(&record(5, &value("w\u{fffd}".as_bytes()))).is_ok(), "that is a name");
     // Of a node it matters only where a tensor is called after it.
     let node =
         |attribute: &[u8]| record(1, &[record(3, b"n\xff"), record(4, b"Relu"), attribute.to_vec()].concat());
     assert!(open(&[node(b""), record(5, &value(b"w"))].concat()).is_ok());
     let attribute = record(5, &[record(1, b"value"), record(5, &value(b"w")), varint(20, 4)].concat());
-    assert!(open(&node(&attribute)).map(drop).unwrap_err().message().contains("is not UTF-8"));
+    assert!(open(&node(&attribute)).map(drop).unwrap_err().message().contains("is not valid UTF-8"));
 }

@@ -145,7 +145,7 @@ fn codes_behind_more_nodes_than_are_followed_are_unknown() {
         nodes.chain([scaled(&name(n))]).collect::<Vec<_>>()
     };
     assert_eq!(told(&chain(90), &[]).unwrap().weights[0].codes, "w");
-    assert!(unknown(&chain(110), &[]).contains("too often to be followed"));
+    assert!(unknown(&chain(110), &[]).contains("too often to follow"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn functions_too_deep_to_be_followed_leave_codes_unknown_by_their_own_name() {
         .collect();
     assert_eq!(
         unknown(&[node("F0", "local", &["w"], "y")], &functions),
-        "functions call one another more than 16 deep around it"
+        "function calls around it are nested more than 16 levels deep"
     );
     let derived = told(&[node("F0", "local", &["w"], "y")], &functions).unwrap();
     assert_eq!(derived.unknown[0].by, "the function `F16`");
@@ -166,7 +166,7 @@ fn functions_too_deep_to_be_followed_leave_codes_unknown_by_their_own_name() {
     let endless = function("F", &node("F", "local", &["p"], "r"));
     assert!(
         unknown(&[node("F", "local", &["w"], "q"), scaled("q")], std::slice::from_ref(&endless))
-            .contains("more than 16 deep")
+            .contains("more than 16 levels deep")
     );
 }
 
@@ -192,7 +192,7 @@ fn two_scales_that_are_not_followed_are_not_one() {
             node("Mul", "", &["p", "both"], "y"),
         ]
     };
-    assert_eq!(unknown(&product("gain"), &[]), "what scales their product is not known for certain");
+    assert_eq!(unknown(&product("gain"), &[]), "the scale of their product is not known for certain");
     assert_eq!(told(&product("x.scale"), &[]).unwrap().weights[0].codes, "w");
 }
 
@@ -210,7 +210,7 @@ fn scales_that_the_graph_needs_stay_or_their_codes_are_unknown() {
             );
             assert_eq!((derived.unused.len(), derived.unknown.len()), (0, 0));
         } else {
-            assert!(derived.unknown[0].why.contains("too many to stay beside them"), "{derived:?}");
+            assert!(derived.unknown[0].why.contains("too many scales to keep with them"), "{derived:?}");
         }
     }
 }
@@ -271,7 +271,7 @@ fn codes_that_are_listed_as_numbers_are_said_to_be() {
     let listed = [number(1, 3), number(2, INT8), record(8, b"w"), record(5, &[1, 2, 3])].concat();
     let stored = [record(5, &listed), initializer("s", FLOAT, &[])].concat();
     let derived = told_of(&stored, &[scaled("w")], &[]).unwrap();
-    assert!(derived.unknown[0].why.contains("listed as numbers (`int32_data`)"), "{derived:?}");
+    assert!(derived.unknown[0].why.contains("stored as a list of numbers (`int32_data`)"), "{derived:?}");
     // Zero points may be a list.
     let zero = [number(2, INT8), record(8, b"z"), record(5, &[3])].concat();
     let stored = [initializer("w", INT8, &[4, 6]), initializer("s", FLOAT, &[]), record(5, &zero)].concat();

@@ -41,7 +41,8 @@ fn places_and_lengths_of_files_are_kept_and_what_lies_between_becomes_zeros() {
         let zeros = files[1].1.iter().filter(|byte| **byte == 0).count();
         assert_eq!(zeros, 100 - 16, "{first} {second}");
         let said = &before.model.notes;
-        let note = "84 bytes of `m.onnx.data` that are no tensor's are not all zeros: written again they are";
+        let note =
+            "84 bytes of `m.onnx.data` that belong to no tensor are not all zeros: rewriting the model";
         assert!(said.iter().any(|said| said.starts_with(note)), "{said:?}");
         assert_eq!(reopen(&files).model.notes.iter().filter(|said| said.contains("zeros")).count(), 0);
     }
@@ -52,7 +53,8 @@ fn tensors_that_share_bytes_of_a_file_are_told() {
     let said = two("8", "12").model.notes;
     assert!(
         said.iter()
-            .any(|said| said == "tensors share bytes of `m.onnx.data`: written again, each has its own"),
+            .any(|said| said
+                == "tensors share bytes of `m.onnx.data`: rewriting the model stores each separately"),
         "{said:?}"
     );
 }
@@ -63,7 +65,7 @@ fn bytes_that_are_too_many_to_read_are_told() {
     let graph = bytes(5, &[tensor(FLOAT, &[2], &rest), bytes(8, b"a")].concat());
     let source = MemorySource::new("m.onnx", model(&graph)).with("all.data", vec![0; (1 << 20) + 9]);
     let said = Opened::new(source).unwrap().model.notes;
-    let note = "1048577 bytes of `all.data` that are no tensor's are taken for zeros";
+    let note = "1048577 bytes of `all.data` that belong to no tensor were not read";
     assert!(said.iter().any(|said| said.starts_with(note)), "{said:?}");
 }
 
@@ -71,7 +73,7 @@ fn bytes_that_are_too_many_to_read_are_told() {
 fn files_that_are_not_named_after_the_model_are_told() {
     let before = Opened::fixture("external/split");
     let told = |request: &LayoutRequest| {
-        notes(&before, request).iter().any(|note| note.contains("lay in `a.weight`"))
+        notes(&before, request).iter().any(|note| note.contains("the data from `a.weight`"))
     };
     assert!(told(&LayoutRequest::file("split.onnx")) && !told(&LayoutRequest::folder("split")));
 }

@@ -44,7 +44,7 @@ fn casts_of_one_name_are_not_followed_in_every_combination() {
     let stored = [initializer("w", INT8, &[4, 6]), initializer("s", FLOAT, &[])].concat();
     let derived = told_of(&stored, &nodes, &[]).unwrap();
     assert_eq!(derived.weights.len(), 0);
-    assert_eq!(reasons(&derived), ["what scales their product is not known for certain"]);
+    assert_eq!(reasons(&derived), ["the scale of their product is not known for certain"]);
 }
 
 #[test]

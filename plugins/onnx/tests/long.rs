@@ -134,7 +134,7 @@ fn above_2_gib_data_lies_beside_the_model_with_a_notice_or_is_refused() {
     let names: Vec<_> = written.files.iter().map(|file| (file.0.as_str(), file.2)).collect();
     assert_eq!(names[1], ("m.onnx.data", 2400 << 20));
     assert!(names[0].1 < 1000 && names.len() == 2, "{names:?}");
-    assert!(written.notes[1].contains("the format allows 2147483647"), "{:?}", written.notes);
+    assert!(written.notes[1].contains("the format's limit of 2147483647"), "{:?}", written.notes);
     let error = sketch(&model, Options::new().with("single-file", "true")).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }

@@ -37,9 +37,9 @@ fn bad_tensor(kind: u64, dims: &[u64], rest: &[u8], message: &str) {
 fn files_that_are_no_model() {
     malformed(b"", "none of the records of a model");
     malformed(&bytes(14, b""), "none of the records of a model");
-    malformed(b"\x08", "a number passes the end");
+    malformed(b"\x08", "a number extends past the end");
     malformed(b"hello, world", "field 13 is a group");
-    malformed(&[0; 100], "0 is not a tag");
+    malformed(&[0; 100], "0 is not a valid tag");
     malformed(&[0xff; 100], "more than 64 bits");
 }
 
@@ -48,32 +48,32 @@ fn records_that_are_none() {
     malformed(&model(&[0x0b]), "field 1 is a group");
     malformed(&model(&[0x0c]), "field 1 is a group");
     malformed(&model(&[0x0f, 0]), "unknown wire type 7");
-    malformed(&model(&lying(5, 1 << 62, b"")), "field 5 has 4611686018427387904 bytes, 0 are left");
+    malformed(&model(&lying(5, 1 << 62, b"")), "field 5 has 4611686018427387904 bytes, but only 0 are left");
     malformed(&model(&lying(5, u64::MAX, b"")), "field 5 has 18446744073709551615 bytes");
-    malformed(&model(&lying(99, 1, b"")), "field 99 has 1 bytes, 0 are left");
+    malformed(&model(&lying(99, 1, b"")), "field 99 has 1 bytes, but only 0 are left");
     malformed(&model(&[&[0x08][..], &[0x80; 9], &[2]].concat()), "more than 64 bits");
     malformed(&model(&[&[0x08][..], &[0xff; 11], &[0]].concat()), "more than 64 bits");
-    malformed(&model(&[varint(1 << 40), vec![0]].concat()), "is not a tag of a record");
-    malformed(&lying(7, 10, &[0x12, 0]), "field 7 has 10 bytes, 2 are left");
+    malformed(&model(&[varint(1 << 40), vec![0]].concat()), "is not a valid tag of a record");
+    malformed(&lying(7, 10, &[0x12, 0]), "field 7 has 10 bytes, but only 2 are left");
 }
 
 #[test]
 fn messages_of_another_wire_type() {
-    malformed(&model(&number(5, 1)), "field 5 has wire type 0, a message has 2");
-    malformed(&model(&number(1, 1)), "field 1 has wire type 0, a message has 2");
+    malformed(&model(&number(5, 1)), "field 5 has wire type 0, expected 2 for a message");
+    malformed(&model(&number(1, 1)), "field 1 has wire type 0, expected 2 for a message");
     malformed(&[number(1, 8), number(7, 1)].concat(), "field 7 has wire type 0");
-    malformed(&[bytes(1, b"8"), model(b"")].concat(), "field 1 of the model has wire type 2, it must be 0");
-    malformed(&[number(2, 8), model(b"")].concat(), "field 2 of the model has wire type 0, it must be 2");
+    malformed(&[bytes(1, b"8"), model(b"")].concat(), "field 1 of the model has wire type 2, expected 0");
+    malformed(&[number(2, 8), model(b"")].concat(), "field 2 of the model has wire type 0, expected 2");
     malformed(&[number(14, 8), model(b"")].concat(), "field 14 has wire type 0");
     malformed(&[number(8, 8), model(b"")].concat(), "field 8 has wire type 0");
     malformed(&[bytes(8, &bytes(2, b"1")), model(b"")].concat(), "field 8: ");
     malformed(&model(&number(11, 8)), "field 11 has wire type 0");
     malformed(&model(&bytes(11, &bytes(2, b"\xff"))), "field 11: ");
     let raw = |rest: Vec<u8>| rest;
-    bad_tensor(FLOAT, &[], &raw(number(9, 4)), "field 9 of a tensor has wire type 0, it must be 2");
-    bad_tensor(FLOAT, &[], &raw(number(4, 4)), "field 4 of a tensor has wire type 0, it must be 5");
+    bad_tensor(FLOAT, &[], &raw(number(9, 4)), "field 9 of a tensor has wire type 0, expected 2");
+    bad_tensor(FLOAT, &[], &raw(number(4, 4)), "field 4 of a tensor has wire type 0, expected 5");
     bad_tensor(FLOAT, &[], &raw(number(8, 4)), "field 8 of a tensor has wire type 0");
-    bad_tensor(FLOAT, &[], &raw(bytes(2, b"")), "field 2 of a tensor has wire type 2, it must be 0");
+    bad_tensor(FLOAT, &[], &raw(bytes(2, b"")), "field 2 of a tensor has wire type 2, expected 0");
     bad_tensor(FLOAT, &[], &raw(bytes(14, b"")), "field 14 of a tensor has wire type 2");
     bad_tensor(FLOAT, &[], &raw(number(13, 1)), "field 13 of a tensor has wire type 0");
     bad_tensor(
@@ -86,34 +86,34 @@ fn messages_of_another_wire_type() {
 
 #[test]
 fn data_of_a_wrong_size() {
-    bad_tensor(FLOAT, &[2], &bytes(9, &[0; 7]), "F32 [2] needs 8 bytes, its data has 7");
-    bad_tensor(FLOAT, &[2], &bytes(9, &[0; 9]), "F32 [2] needs 8 bytes, its data has 9");
-    bad_tensor(FLOAT, &[2], b"", "F32 [2] needs 8 bytes, its message has 0");
-    bad_tensor(FLOAT, &[2], &bytes(4, &[0; 4]), "F32 [2] needs 8 bytes, its data has 4");
-    bad_tensor(FLOAT, &[2], &bytes(4, &[0; 7]), "a run of 7 bytes is not whole numbers of 4");
+    bad_tensor(FLOAT, &[2], &bytes(9, &[0; 7]), "F32 [2] requires 8 bytes, but its data has 7");
+    bad_tensor(FLOAT, &[2], &bytes(9, &[0; 9]), "F32 [2] requires 8 bytes, but its data has 9");
+    bad_tensor(FLOAT, &[2], b"", "F32 [2] requires 8 bytes, but its message has 0");
+    bad_tensor(FLOAT, &[2], &bytes(4, &[0; 4]), "F32 [2] requires 8 bytes, but its data has 4");
+    bad_tensor(FLOAT, &[2], &bytes(4, &[0; 7]), "a run of 7 bytes is not a multiple of the number size 4");
     bad_tensor(FLOAT, &[2], &[bytes(4, &[0; 4]), bytes(4, &[0; 8])].concat(), "its typed field has 12");
-    bad_tensor(22, &[5], &bytes(9, &[0; 2]), "I4 [5] needs 3 bytes, its data has 2");
-    bad_tensor(INT64, &[2], &bytes(7, &[1]), "2 numbers of 1 to 10 bytes, its typed field has 1");
-    bad_tensor(INT64, &[2], &bytes(7, &[1; 21]), "2 numbers of 1 to 10 bytes, its typed field has 21");
-    bad_tensor(INT64, &[2], &bytes(7, &[1; 3]), "more numbers than its dimensions say");
-    bad_tensor(INT64, &[2], &bytes(7, &[0x80, 1]), "1 numbers fewer than its dimensions say");
-    bad_tensor(INT64, &[2], &bytes(7, &[1, 0x80]), "a number passes the end of its message");
+    bad_tensor(22, &[5], &bytes(9, &[0; 2]), "I4 [5] requires 3 bytes, but its data has 2");
+    bad_tensor(INT64, &[2], &bytes(7, &[1]), "2 numbers of 1 to 10 bytes, but its typed field has 1");
+    bad_tensor(INT64, &[2], &bytes(7, &[1; 21]), "2 numbers of 1 to 10 bytes, but its typed field has 21");
+    bad_tensor(INT64, &[2], &bytes(7, &[1; 3]), "more numbers than its dimensions require");
+    bad_tensor(INT64, &[2], &bytes(7, &[0x80, 1]), "it has 1 numbers fewer than its dimensions require");
+    bad_tensor(INT64, &[2], &bytes(7, &[1, 0x80]), "a number extends past the end of its message");
     bad_tensor(INT64, &[2], &bytes(7, &[0xff; 12]), "more than 64 bits");
 }
 
 #[test]
 fn numbers_that_their_type_does_not_have() {
     for (kind, field, value, message) in [
-        (3, 5, 128, "128 does not fit I8"),
-        (3, 5, u64::MAX - 128, "-129 does not fit I8"),
-        (2, 5, 256, "256 does not fit U8"),
-        (4, 5, 65_536, "65536 does not fit U16"),
-        (5, 5, 32_768, "32768 does not fit I16"),
-        (10, 5, u64::MAX, "-1 does not fit F16"),
-        (9, 5, 2, "2 does not fit BOOL"),
-        (12, 11, 1 << 32, "4294967296 does not fit U32"),
-        (22, 5, 256, "256 does not fit I4"),
-        (27, 5, 64, "64 does not fit F6_E2M3"),
+        (3, 5, 128, "128 is out of range for I8"),
+        (3, 5, u64::MAX - 128, "-129 is out of range for I8"),
+        (2, 5, 256, "256 is out of range for U8"),
+        (4, 5, 65_536, "65536 is out of range for U16"),
+        (5, 5, 32_768, "32768 is out of range for I16"),
+        (10, 5, u64::MAX, "-1 is out of range for F16"),
+        (9, 5, 2, "2 is out of range for BOOL"),
+        (12, 11, 1 << 32, "4294967296 is out of range for U32"),
+        (22, 5, 256, "256 is out of range for I4"),
+        (27, 5, 64, "64 is out of range for F6_E2M3"),
     ] {
         bad_tensor(kind, &[1], &number(field, value), message);
     }
@@ -122,7 +122,7 @@ fn numbers_that_their_type_does_not_have() {
 #[test]
 fn data_in_two_places() {
     let raw = bytes(9, &[0; 4]);
-    bad_tensor(FLOAT, &[], &[raw.clone(), raw.clone()].concat(), "raw_data occurs twice");
+    bad_tensor(FLOAT, &[], &[raw.clone(), raw.clone()].concat(), "duplicate raw_data");
     bad_tensor(
         FLOAT,
         &[],
@@ -139,12 +139,12 @@ fn data_in_two_places() {
         FLOAT,
         &[],
         &[bytes(4, &[0; 4]), number(5, 1)].concat(),
-        "its data is in field 4 and in field 5",
+        "its data is in both field 4 and field 5",
     );
-    bad_tensor(FLOAT, &[], &number(5, 1), "FLOAT data is in field 5, it belongs in field 4");
-    bad_tensor(FLOAT, &[], &bytes(6, b"x"), "strings belong in string_data");
-    bad_tensor(STRING, &[], &raw, "strings belong in string_data");
-    bad_tensor(STRING, &[], &external(&[("location", "data.bin")]), "strings belong in string_data");
+    bad_tensor(FLOAT, &[], &number(5, 1), "FLOAT data is in field 5, expected field 4");
+    bad_tensor(FLOAT, &[], &bytes(6, b"x"), "string_data must be used for strings");
+    bad_tensor(STRING, &[], &raw, "string_data must be used for strings");
+    bad_tensor(STRING, &[], &external(&[("location", "data.bin")]), "string_data must be used for strings");
 }
 
 #[test]
@@ -156,14 +156,14 @@ fn types_and_dimensions_that_are_none() {
         &with_tensor(u64::MAX, &[], &raw),
         ErrorKind::Unsupported,
         Some("w"),
-        "is unknown to this version",
+        "is unknown, the highest supported",
     );
     refuse(&with_tensor(FLOAT, &[1; 9], &raw), ErrorKind::Unsupported, None, "more than 8 dimensions");
     refuse(
         &with_tensor(FLOAT, &[], &bytes(3, b"")),
         ErrorKind::Unsupported,
         Some("w"),
-        "a tensor in segments",
+        "tensors in segments",
     );
     refuse(&with_tensor(FLOAT, &[u64::MAX], &raw), ErrorKind::Malformed, None, "the dimension -1");
     refuse(
@@ -174,8 +174,8 @@ fn types_and_dimensions_that_are_none() {
     );
     bad_tensor(FLOAT, &[1 << 62, 1 << 62], &raw, "more than 2^63 elements");
     bad_tensor(FLOAT, &[1 << 62], &raw, "more than 2^63 bytes");
-    bad_tensor(FLOAT, &[1 << 40], &raw, "needs 4398046511104 bytes, its data has 4");
-    bad_tensor(FLOAT, &[], &number(14, 2), "data_location 2, 0 and 1 are known");
+    bad_tensor(FLOAT, &[1 << 40], &raw, "requires 4398046511104 bytes, but its data has 4");
+    bad_tensor(FLOAT, &[], &number(14, 2), "data_location is 2, expected 0 or 1");
 }
 
 #[test]
@@ -189,14 +189,14 @@ fn external_data_outside_the_folder_or_the_file() {
     let at = |offset: &str, length: &str| {
         external(&[("location", "data.bin"), ("offset", offset), ("length", length)])
     };
-    bad_tensor(FLOAT, &[], &at("61", "4"), "its 4 bytes begin at 61, the file has 64");
+    bad_tensor(FLOAT, &[], &at("61", "4"), "its 4 bytes start at 61, but the file has only 64");
     bad_tensor(FLOAT, &[], &at("18446744073709551615", "4"), "the file has 64");
-    bad_tensor(FLOAT, &[], &at("0", "5"), "F32 [] needs 4 bytes, its `length` has 5");
+    bad_tensor(FLOAT, &[], &at("0", "5"), "F32 [] requires 4 bytes, but its `length` has 5");
     bad_tensor(
         FLOAT,
         &[17],
         &external(&[("location", "data.bin")]),
-        "its 68 bytes begin at 0, the file has 64",
+        "its 68 bytes start at 0, but the file has only 64",
     );
     refuse(
         &with_tensor(FLOAT, &[], &at("-1", "4")),
@@ -208,19 +208,9 @@ fn external_data_outside_the_folder_or_the_file() {
         refuse(&with_tensor(FLOAT, &[], &at("0", odd)), ErrorKind::Malformed, Some("w"), "is not a number");
     }
     let missing = external(&[("location", "other.bin")]);
-    refuse(
-        &with_tensor(FLOAT, &[], &missing),
-        ErrorKind::NotFound,
-        Some("w"),
-        "its data lies in `other.bin`",
-    );
+    refuse(&with_tensor(FLOAT, &[], &missing), ErrorKind::NotFound, Some("w"), "its data is in `other.bin`");
     let long = external(&[("location", &"x".repeat(1 << 20))]);
-    refuse(
-        &with_tensor(FLOAT, &[], &long),
-        ErrorKind::LimitExceeded,
-        Some("w"),
-        "a message of this kind has at most",
-    );
+    refuse(&with_tensor(FLOAT, &[], &long), ErrorKind::LimitExceeded, Some("w"), "for this kind of message");
 }
 
 /// A graph in an attribute of a node in a graph, `depth` times.
@@ -236,8 +226,8 @@ fn nested(depth: usize) -> Vec<u8> {
 #[test]
 fn messages_nested_too_deep() {
     assert!(Opened::new(MemorySource::new("a", nested(33))).is_ok());
-    refuse(&nested(34), ErrorKind::LimitExceeded, None, "nested deeper than 100");
-    refuse(&nested(20_000), ErrorKind::LimitExceeded, None, "nested deeper than 100");
+    refuse(&nested(34), ErrorKind::LimitExceeded, None, "nested more than 100 levels deep");
+    refuse(&nested(20_000), ErrorKind::LimitExceeded, None, "nested more than 100 levels deep");
     // Types are decoded whole, by a decoder with the same limit.
     let mut kind = Vec::new();
     for _ in 0..5000 {
@@ -260,7 +250,7 @@ fn names_and_counts_above_the_limits() {
         &model(&bytes(5, &long)),
         ErrorKind::LimitExceeded,
         Some("w"),
-        "a name of 65536 bytes, the limit is 65535",
+        "a name of 65536 bytes, more than the limit of 65535",
     );
     refuse(
         &[model(b""), entry(14, &"k".repeat(65_536), "")].concat(),

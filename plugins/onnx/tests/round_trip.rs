@@ -86,7 +86,7 @@ fn with_shape(fixture: &str, name: &str, shape: &[u64]) {
         apr_testkit::render(&*writer(), &carries(), &before.model, &before.source, &payloads, &request)
             .unwrap();
     assert!(
-        written.notes.iter().any(|note| note.contains(&format!("and is {shape:?}"))),
+        written.notes.iter().any(|note| note.contains(&format!("and is now {shape:?}"))),
         "{:?}",
         written.notes
     );

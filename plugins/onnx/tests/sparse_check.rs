@@ -54,12 +54,12 @@ fn right_ones_pass() {
 fn wrong_ones_fail_and_say_where() {
     for as_list in [false, true] {
         for (shape, index_shape, indices, why) in [
-            (&[2, 3][..], &[2][..], &[4, 1][..], "index 1, [1], comes after a greater one"),
-            (&[2, 3], &[2], &[4, 4], "index 1, [4], occurs twice"),
-            (&[2, 3], &[2], &[-1, 4], "index 0 is [-1], outside the shape [2, 3]"),
-            (&[2, 3], &[2], &[1, 6], "index 1 is [6], outside the shape [2, 3]"),
-            (&[2, 3], &[2, 2], &[0, 1, 0, 0], "index 1, [0, 0], comes after a greater one"),
-            (&[2, 3], &[2, 2], &[0, 1, 0, 1], "occurs twice"),
+            (&[2, 3][..], &[2][..], &[4, 1][..], "index 1, [1], is out of order"),
+            (&[2, 3], &[2], &[4, 4], "index 1, [4], is a duplicate"),
+            (&[2, 3], &[2], &[-1, 4], "index 0 is [-1], out of range for the shape [2, 3]"),
+            (&[2, 3], &[2], &[1, 6], "index 1 is [6], out of range for the shape [2, 3]"),
+            (&[2, 3], &[2, 2], &[0, 1, 0, 0], "index 1, [0, 0], is out of order"),
+            (&[2, 3], &[2, 2], &[0, 1, 0, 1], "is a duplicate"),
             (&[2, 3], &[2, 2], &[0, 1, 2, 0], "index 1 is [2, 0], outside"),
             (&[2, 3], &[2, 2], &[0, 1, 1, -1], "index 1 is [1, -1], outside"),
             (&[2, 3], &[2, 3], &[0; 6], "indices of shape [2, 3] for 2 values in [2, 3]"),

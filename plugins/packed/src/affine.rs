@@ -64,7 +64,7 @@ impl Groups {
         let short = |number: u64| u32::try_from(number).map_err(|_| Error::plugin("a number is too large"));
         let fits_four = bits == 4 && packed.row_len.is_multiple_of(COLUMNS) && packed.rows.is_multiple_of(4);
         if !(1..=8).contains(&bits) || group == 0 || group % 8 != 0 || (interleaved != 0 && !fits_four) {
-            return Err(Error::plugin("there are no such groups"));
+            return Err(Error::plugin("groups out of range"));
         }
         Ok(Groups {
             bits: short(bits)?,
@@ -101,7 +101,7 @@ impl Groups {
         values(self.scales.0, held.parts.get(1).copied().unwrap_or_default(), &mut scales)?;
         values(self.scales.1, held.parts.get(2).copied().unwrap_or_default(), &mut biases)?;
         if let Some(bad) = scales.iter().chain(&biases).find(|scale| !scale.is_finite()) {
-            return Err(Error::malformed(format!("a scale or bias is {bad}, not a finite number")));
+            return Err(Error::malformed(format!("a scale or bias is {bad}, expected a finite number")));
         }
         Ok((scales, biases))
     }
@@ -263,7 +263,9 @@ impl Layout for Affine {
     ) -> Result<()> {
         let groups = Groups::of(packed)?;
         if !groups.exact().iter().any(|exact| exact.dtype == dtype) {
-            return Err(Error::unsupported(format!("such codes do not become {dtype} without loss")));
+            return Err(Error::unsupported(format!(
+                "these codes cannot be repacked as {dtype} without loss"
+            )));
         }
         let (scales, biases) = groups.scales(held)?;
         let mut string = Vec::new();

@@ -55,7 +55,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if let Some(version) = config.filter(|config| !config.is_method(&AUTO_ROUND)).map(version)
             && !VERSIONS.contains(&version.as_str())
         {
-            let message = format!("AWQ's version `{version}` is not known: {} are", VERSIONS.join(", "));
+            let message =
+                format!("unsupported AWQ version `{version}`: expected one of {}", VERSIONS.join(", "));
             return Err(Error::unsupported(message).tensor(&codes.name));
         }
         let weight = match config {
@@ -69,7 +70,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         found.lost_beside_words(model)?;
     }
     if is_any && config.is_none() {
-        found.note("no configuration says how weights are packed: as AWQ, as names and shapes tell");
+        found.note("no configuration states the packing scheme: AWQ is assumed from names and shapes");
     }
     Ok(())
 }
@@ -117,9 +118,7 @@ fn padded_group(row_len: u64, stored: u64, config: Option<&Config<'_>>) -> Optio
 
 /// What is wrong where no length of groups fits.
 fn no_group(stored: u64, row_len: u64) -> String {
-    format!(
-        "{stored} groups, filled up, are not those of rows of {row_len} by any length that is stated or told by that"
-    )
+    format!("{stored} padded groups do not match rows of {row_len} for any known group size")
 }
 
 /// A weight whose rows are interleaved by four.
@@ -140,7 +139,7 @@ fn interleaved(
     let (stacked, fourth, row_len) = matrices(codes)?;
     let rows = fourth * 4;
     if stacked != 1 || rows == 0 || row_len == 0 || !row_len.is_multiple_of(affine::COLUMNS) {
-        return Err(wrong(format!("its shape {:?} is not that of rows interleaved by four", codes.shape)));
+        return Err(wrong(format!("its shape {:?} does not match rows interleaved by four", codes.shape)));
     }
     let stored = scales.shape.first().copied().unwrap_or(0);
     let group = padded_group(row_len, stored, Some(config))
@@ -151,7 +150,7 @@ fn interleaved(
     };
     if let Some(bad) = [scales, zeros].into_iter().find(|tensor| !fits(tensor)) {
         let message = format!(
-            "it is {:?} of {}, and does not fit {rows} rows of {row_len} in groups of {group}",
+            "it is {:?} of {}, which does not match {rows} rows of {row_len} in groups of {group}",
             bad.shape, bad.dtype
         );
         return Err(Error::malformed(message).tensor(&bad.name));
@@ -190,21 +189,20 @@ fn weight(
     let of = (number, module);
     let version = config.map(version).unwrap_or_default();
     if ["gemv_fast", "llm-awq"].contains(&version.as_str()) {
-        let message =
-            format!("codes of type I32 do not exist in AWQ's version `{version}`, as it is known here");
+        let message = format!("AWQ version `{version}` does not have codes of type I32");
         return Err(Error::unsupported(message).tensor(&model.tensor(number).name));
     }
     let (scales_at, zeros_at) = (needed(model, of, "scales")?, needed(model, of, "qzeros")?);
     let (codes, scales, zeros) = (model.tensor(number), model.tensor(scales_at), model.tensor(zeros_at));
     let ([a, b], [c, d], [e, f]) = (&codes.shape[..], &scales.shape[..], &zeros.shape[..]) else {
-        return Err(wrong(number, "its codes, scales or zero points are no matrix".to_owned()));
+        return Err(wrong(number, "its codes, scales or zero points are not a matrix".to_owned()));
     };
     let (a, b, c, d, e, f) = (*a, *b, *c, *d, *e, *f);
     let stated = config.and_then(group_of);
     let is_rows = version == "gemv" || (config.is_none() && d != b.saturating_mul(8) && c == a);
     let (rows, row_len) = if is_rows { (a, b.saturating_mul(8)) } else { (b.saturating_mul(8), a) };
     if rows == 0 || row_len == 0 {
-        return Err(wrong(number, format!("its shape {:?} holds no codes", codes.shape)));
+        return Err(wrong(number, format!("its shape {:?} cannot hold codes", codes.shape)));
     }
     let stored = if is_rows { d } else { c };
     let group = match is_rows {
@@ -220,7 +218,8 @@ fn weight(
     };
     if !fits || zeros.dtype != DType::I32 {
         let message = format!(
-            "its shape {:?}, or {:?} of its zero points, does not fit {rows} rows of {row_len} in groups of {group}",
+            "its shape {:?}, or {:?} of its zero points, does not match {rows} rows of {row_len} in groups \
+             of {group}",
             scales.shape, zeros.shape
         );
         return Err(wrong(scales_at, message));

@@ -31,7 +31,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for (key, known) in STATED {
         if let Some(said) = config.text(key).filter(|said| !known.contains(said)) {
             let said: String = said.chars().take(80).collect();
-            let message = format!("BitNet with `{key}` `{}` is not known", said.escape_debug());
+            let message = format!("BitNet with `{key}` `{}` is not supported", said.escape_debug());
             return Err(Error::unsupported(message).in_file(config.file));
         }
     }
@@ -41,14 +41,14 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             continue;
         }
         let at = model.find(&format!("{}_scale", codes.name)).ok_or_else(|| {
-            Error::malformed("its scale is missing: there is no `weight_scale` beside it").tensor(&codes.name)
+            Error::malformed("its scale is missing: expected `weight_scale`").tensor(&codes.name)
         })?;
         let scale = model.tensor(at);
         if scale.shape.iter().any(|size| *size != 1)
             || ![DType::F32, DType::F16, DType::BF16].contains(&scale.dtype)
         {
             let message =
-                format!("it is {:?} of {}, and one scale is needed, a float", scale.shape, scale.dtype);
+                format!("it is {:?} of {}, expected a single float as its scale", scale.shape, scale.dtype);
             return Err(Error::malformed(message).tensor(&scale.name));
         }
         let [quarter, row_len] = codes.shape[..] else {

@@ -47,7 +47,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             is_any = true;
             let Some(json) = found.contents(model, state) else { continue };
             let json: Json = serde_json::from_slice(json).map_err(|error| {
-                Error::malformed(format!("its state is no JSON: {error}")).tensor(&tensor.name)
+                Error::malformed(format!("its state is not valid JSON: {error}")).tensor(&tensor.name)
             })?;
             let state = State { number: state, tensor, json };
             found.add(model, four_bits(model, &state, (name, kind))?)?;
@@ -61,7 +61,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
                 None => continue,
                 Some([0, ..]) => found.unused(model, format, "the format of INT8: rows")?,
                 Some(_) => {
-                    let message = "INT8 of bitsandbytes is known in rows, and this is arranged for a device";
+                    let message =
+                        "bitsandbytes INT8 is only supported in rows, but this is arranged for a device";
                     return Err(Error::unsupported(message).tensor(&model.tensor(format).name));
                 }
             }
@@ -71,14 +72,16 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for ending in [".absmax", ".nested_absmax"] {
         for (number, tensor, _) in model.ending(ending) {
             if is_announced && found.is_free(number) && !is_wanted(model, &tensor.name) {
-                let message =
-                    "it has no state beside it: `quant_state.bitsandbytes__nf4` or `__fp4` is missing";
+                let message = "its state is missing: `quant_state.bitsandbytes__nf4` or `__fp4`";
                 return Err(Error::malformed(message).tensor(&tensor.name));
             }
         }
     }
     if is_any && !is_announced {
-        found.note("no configuration says bitsandbytes: the names of states and scales do");
+        found.note(
+            "no configuration states the packing scheme: bitsandbytes is assumed from the names of \
+             states and scales",
+        );
     }
     Ok(())
 }
@@ -98,8 +101,7 @@ struct State<'a> {
 
 impl State<'_> {
     fn wrong(&self, key: &str) -> Error {
-        Error::malformed(format!("its `{key}` is missing, or not what it should be"))
-            .tensor(&self.tensor.name)
+        Error::malformed(format!("its `{key}` is missing or invalid")).tensor(&self.tensor.name)
     }
 
     fn size(&self, key: &str) -> Result<u64> {
@@ -135,15 +137,15 @@ impl State<'_> {
 
 /// A tensor beside a weight, of a type and as many elements.
 fn part(model: &Model<'_>, name: &str, ending: &str, dtypes: &[DType], len: u64) -> Result<usize> {
-    let missing = || Error::malformed(format!("its `{ending}` is missing beside it")).tensor(name);
+    let missing = || Error::malformed(format!("its `{ending}` is missing")).tensor(name);
     let number = model.find(&format!("{name}{ending}")).ok_or_else(missing)?;
     let tensor = model.tensor(number);
     if !dtypes.contains(&tensor.dtype) {
-        let message = format!("its type is {}, which {ending} does not have here", tensor.dtype);
+        let message = format!("its type {} is not valid for {ending}", tensor.dtype);
         return Err(Error::malformed(message).tensor(&tensor.name));
     }
     if elements(tensor) != Some(len) {
-        let message = format!("its shape is {:?}, and `{name}` needs {len} elements of it", tensor.shape);
+        let message = format!("its shape is {:?}, but `{name}` requires {len} elements", tensor.shape);
         return Err(Error::malformed(message).tensor(&tensor.name));
     }
     Ok(number)
@@ -162,17 +164,17 @@ fn four_bits(model: &Model<'_>, state: &State<'_>, (name, kind): (&str, &str)) -
     let row_len = shape.last().copied().unwrap_or(1);
     let block = state.size("blocksize")?;
     let number = model.find(name).ok_or_else(|| {
-        Error::malformed(format!("`{name}`, whose state it is, is missing")).tensor(&state.tensor.name)
+        Error::malformed(format!("`{name}`, the weight it describes, is missing")).tensor(&state.tensor.name)
     })?;
     let codes = model.tensor(number);
     let unit = match codes.dtype {
         DType::U8 | DType::I8 => 1,
         DType::BF16 | DType::F16 => 2,
         DType::F32 => 4,
-        other => return Err(Error::malformed(format!("its type {other} does not hold codes")).tensor(name)),
+        other => return Err(Error::malformed(format!("its type {other} cannot hold codes")).tensor(name)),
     };
     if elements(codes) != Some(all.div_ceil(2).div_ceil(unit)) {
-        let message = format!("its shape {:?} does not hold the {all} codes of {shape:?}", codes.shape);
+        let message = format!("its shape {:?} cannot hold the {all} codes of {shape:?}", codes.shape);
         return Err(Error::malformed(message).tensor(name));
     }
     let blocks = all.div_ceil(block);
@@ -218,7 +220,7 @@ fn eight_bits(model: &Model<'_>, (at, scales): (usize, &StoredTensor), name: &st
     let (stacked, out, row_len) = matrices(codes)?;
     if scales.dtype != DType::F32 || stacked != 1 || elements(scales) != Some(out) {
         let message =
-            format!("its shape {:?} or type {} does not fit {:?}", scales.shape, scales.dtype, codes.shape);
+            format!("its shape {:?} or type {} does not match {:?}", scales.shape, scales.dtype, codes.shape);
         return Err(Error::malformed(message).tensor(&scales.name));
     }
     let mut grid = Grid::new(DType::I8, DType::F32, (1, row_len), (out, out, row_len));

@@ -17,7 +17,7 @@ pub fn mxfp4(codes: &[u8], scales: &[u8], out: &mut [u8]) -> Result<()> {
     let blocks = out.as_chunks_mut::<MXFP4_BYTES>().0.iter_mut();
     for ((out, codes), &scale) in blocks.zip(codes.as_chunks::<16>().0).zip(scales) {
         if scale == 255 {
-            return Err(Error::malformed("a scale is 255, which means no number"));
+            return Err(Error::malformed("a scale is 255, which is NaN"));
         }
         let [first, out @ ..] = out;
         *first = scale;
@@ -41,9 +41,7 @@ pub fn nvfp4(codes: &[u8], scales: &[u8], out: &mut [u8]) -> Result<()> {
     let blocks = out.as_chunks_mut::<NVFP4_BYTES>().0.iter_mut();
     for ((out, codes), scales) in blocks.zip(codes.as_chunks::<32>().0).zip(scales.as_chunks::<4>().0) {
         if let Some(bad) = scales.iter().find(|scale| **scale > 0x80 || **scale == 0x7f) {
-            return Err(Error::malformed(format!(
-                "a scale has the code {bad:#04x}: it is negative, or no number"
-            )));
+            return Err(Error::malformed(format!("a scale has code {bad:#04x}, which is negative or NaN")));
         }
         let (first, out) = out.split_at_mut(4);
         first.iter_mut().zip(scales).for_each(|(out, scale)| *out = scale & 0x7f);
@@ -143,7 +141,7 @@ pub const TQ2_0_BYTES: usize = 66;
 /// Malformed for a digit above 2, which is none of three.
 pub fn ternary(dtype: DType, scale: f32, digits: &[u8; 256], out: &mut [u8]) -> Result<()> {
     if digits.iter().any(|digit| *digit > 2) {
-        return Err(Error::malformed("a code is 3, and ternary weights have 0, 1 and 2"));
+        return Err(Error::malformed("a code is 3, but ternary weights only have 0, 1 and 2"));
     }
     let (rest, last) = out.split_at_mut(out.len() - 2);
     last.copy_from_slice(&to_f16(scale).to_le_bytes());

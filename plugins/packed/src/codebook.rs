@@ -112,7 +112,7 @@ impl<'a> Absmax<'a> {
         };
         if !absmax.is_finite() {
             return Err(Error::malformed(format!(
-                "the absmax of block {block} is {absmax}, not a finite number"
+                "the absmax of block {block} is {absmax}, expected a finite number"
             )));
         }
         Ok(absmax)
@@ -151,7 +151,7 @@ impl Layout for Codebook {
         let table: [f32; 16] = table.try_into().map_err(|_| too_short())?;
         if let Some(bad) = table.iter().find(|value| !value.is_finite()) {
             return Err(Error::malformed(format!(
-                "a code stands for {bad} in `quant_map`, not a finite number"
+                "a code maps to {bad} in `quant_map`, expected a finite number"
             )));
         }
         let first_byte = blocks.units(&blocks.flat(&held.rows)).start * blocks.unit;

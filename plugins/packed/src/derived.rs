@@ -18,8 +18,8 @@ pub static SCHEME: Scheme =
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     let Some(derived) = &model.derived else { return Ok(()) };
     if let Some(unknown) = derived.unknown.first() {
-        let message = format!("{} reads it as codes, and {}", unknown.by, unknown.why);
-        let hint = "convert the model that it was quantized from";
+        let message = format!("{} uses it as codes, and {}", unknown.by, unknown.why);
+        let hint = "convert the model from which it was quantized";
         return Err(Error::unsupported(message).tensor(&unknown.codes).hint(hint));
     }
     for weight in &derived.weights {
@@ -68,7 +68,7 @@ impl Fit<'_> {
                 let is_for_all = self.weight.packing.is_some() && values.len() == 1;
                 if values.len() as u64 != len && !is_for_all {
                     let have = values.len();
-                    return Err(self.wrong(format!("it has {have} {what}, and its codes need {len}")));
+                    return Err(self.wrong(format!("it has {have} {what}, but its codes require {len}")));
                 }
                 return Ok(Side::Values(values.clone()));
             }
@@ -76,7 +76,7 @@ impl Fit<'_> {
         let codes = &self.weight.codes;
         let number = self.model.find(name);
         let number = number.ok_or_else(|| {
-            self.wrong(format!("its {what} are missing: `{name}` is no tensor of the model"))
+            self.wrong(format!("its {what} are missing: `{name}` is not a tensor of the model"))
         })?;
         let tensor = self.model.tensor(number);
         let mut wanted = shape.to_vec();
@@ -92,13 +92,13 @@ impl Fit<'_> {
         let is_flat = self.weight.packing.is_some() && tensor.shape == [wanted.iter().product::<u64>()];
         if long(&tensor.shape) != long(&wanted) && !is_flat {
             let message = format!(
-                "the shape of its {what}, `{name}`, is {:?}, and the codes `{codes}` need {wanted:?}",
+                "the shape of its {what}, `{name}`, is {:?}, but the codes `{codes}` require {wanted:?}",
                 tensor.shape
             );
             return Err(self.wrong(message));
         }
         if !is_number(dtype) {
-            let message = format!("its {what}, `{name}`, are of type {dtype}, which has none");
+            let message = format!("its {what}, `{name}`, have the unsupported type {dtype}");
             return Err(Error::unsupported(message).tensor(&self.weight.name));
         }
         self.parts.push((number, what.to_owned()));
@@ -114,7 +114,8 @@ impl Fit<'_> {
     fn packing(&self, packing: &DerivedPacking) -> Result<(u64, u64)> {
         let (codes, tensor) = (packing.codes, self.codes);
         if tensor.dtype != DType::U8 || ![DType::U2, DType::U4, DType::U8].contains(&codes) {
-            let message = format!("codes of type {codes} do not lie in a tensor of type {}", tensor.dtype);
+            let message =
+                format!("codes of type {codes} cannot be stored in a tensor of type {}", tensor.dtype);
             return Err(Error::unsupported(message).tensor(&self.weight.name));
         }
         let each = 8 / bits(codes);
@@ -129,7 +130,7 @@ impl Fit<'_> {
         let can_turn = !packing.is_transposed || packing.shape.len() > 1;
         if !is_whole || row > packing.stored || block == 0 || !is_last || !can_turn {
             return Err(self.wrong(format!(
-                "its codes, `{}`, have the shape {:?}, which does not hold {:?} in rows of {}",
+                "the shape of its codes, `{}`, is {:?}, which cannot hold {:?} in rows of {}",
                 self.weight.codes, tensor.shape, packing.shape, packing.stored
             )));
         }
@@ -139,7 +140,7 @@ impl Fit<'_> {
 
 fn weight_of(model: &Model<'_>, weight: &DerivedWeight) -> Result<PackedTensor> {
     let missing = || {
-        let message = format!("its codes are missing: `{}` is no tensor of the model", weight.codes);
+        let message = format!("its codes are missing: `{}` is not a tensor of the model", weight.codes);
         Error::malformed(message).tensor(&weight.name)
     };
     let number = model.find(&weight.codes).ok_or_else(missing)?;
@@ -147,7 +148,7 @@ fn weight_of(model: &Model<'_>, weight: &DerivedWeight) -> Result<PackedTensor> 
     let mut fit = Fit { model, weight, codes, parts: vec![(number, "codes".to_owned())] };
     let code = fit.code();
     if !is_known(code) {
-        let message = format!("its codes, `{}`, are of type {code}, which holds none", weight.codes);
+        let message = format!("its codes, `{}`, are of type {code}, which cannot hold codes", weight.codes);
         return Err(Error::unsupported(message).tensor(&weight.name));
     }
     let packing = weight.packing.as_ref().map(|packing| fit.packing(packing)).transpose()?;
@@ -164,7 +165,10 @@ fn weight_of(model: &Model<'_>, weight: &DerivedWeight) -> Result<PackedTensor> 
         let from_start = if axis < 0 { axis + rank } else { axis };
         let at = usize::try_from(from_start).ok().filter(|at| *at < shape.len());
         let at = at.ok_or_else(|| {
-            fit.wrong(format!("its axis is {axis}, and its codes, `{}`, have {rank}", weight.codes))
+            fit.wrong(format!(
+                "its axis is {axis}, but its codes, `{}`, have {rank} dimensions",
+                weight.codes
+            ))
         })?;
         let (len, inner) = (shape[at], product(&shape[at + 1..])?);
         (of_scales, along, shared) = match weight.block {
@@ -192,7 +196,7 @@ fn weight_of(model: &Model<'_>, weight: &DerivedWeight) -> Result<PackedTensor> 
     if let Side::Values(values) = &scales
         && let Some(bad) = values.iter().find(|value| !value.is_finite())
     {
-        return Err(fit.wrong(format!("a scale is {bad}, not a finite number")));
+        return Err(fit.wrong(format!("a scale is {bad}, expected a finite number")));
     }
     if let Some(Side::Values(values)) = &zeros {
         values.iter().try_for_each(|zero| check_zero(code, *zero).map_err(|e| e.tensor(&weight.name)))?;

@@ -39,10 +39,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             let n = tensor.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
             let n = n.filter(|n| (*n == 1 || *n == stacked) && tensor.dtype == DType::F32);
             grid.globals = n.ok_or_else(|| {
-                let message = format!(
-                    "it is {:?} of {}, and one F32 is needed, or {stacked}",
-                    tensor.shape, tensor.dtype
-                );
+                let message =
+                    format!("it is {:?} of {}, expected one F32 or {stacked}", tensor.shape, tensor.dtype);
                 Error::malformed(message).tensor(&tensor.name)
             })?;
             grid.global = (Global::Times, DType::F32);
@@ -53,7 +51,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             shape: blocks.shape.clone(),
             strides: Vec::new(),
             dtype: model.dtype(DType::BF16),
-            about: "NVFP4 of llama.cpp, a factor beside it".to_owned(),
+            about: "NVFP4 of llama.cpp, with a separate factor".to_owned(),
             exact: Vec::new(),
             rows: grid.packed(),
             parts,

@@ -82,7 +82,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             let is_weight = blocks.is_some() || codes.name.ends_with(".weight");
             if config.is_some() && is_weight {
                 let ending = if blocks.is_some() { "weight_scale_inv" } else { "weight_scale" };
-                let message = format!("it has no scales: `{ending}` is missing beside it");
+                let message = format!("its scales are missing: expected `{ending}`");
                 return Err(Error::malformed(message).tensor(&codes.name));
             }
             continue;
@@ -97,7 +97,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             }
         }
         if config.is_none() {
-            found.note("no configuration says so: the types of codes and the names of scales do");
+            found.note(
+                "no configuration states the packing scheme: it is assumed from the types of codes \
+                 and the names of scales",
+            );
         }
     }
     Ok(())
@@ -112,8 +115,11 @@ fn check_kind(config: &Config<'_>, codes: &StoredTensor) -> Result<()> {
         return Ok(());
     }
     let stated: String = stated.chars().take(40).collect();
-    let message =
-        format!("the configuration says `fmt` {}, and its codes are {}", stated.escape_debug(), codes.dtype);
+    let message = format!(
+        "the configuration states `fmt` {}, but its codes are {}",
+        stated.escape_debug(),
+        codes.dtype
+    );
     Err(Error::malformed(message).tensor(&codes.name))
 }
 
@@ -126,7 +132,7 @@ fn block_size(config: &Config<'_>) -> Result<Option<(u64, u64)>> {
         size.as_array().and_then(|sizes| sizes.iter().map(|size| size.as_u64()).collect());
     match sizes.as_deref() {
         Some([rows, columns]) if *rows > 0 && *columns > 0 => Ok(Some((*rows, *columns))),
-        _ => Err(config.wrong("weight_block_size", "is not a pair of whole numbers")),
+        _ => Err(config.wrong("weight_block_size", "is not a pair of integers")),
     }
 }
 
@@ -156,7 +162,7 @@ fn weight(
     };
     let of_scale = of_scale.filter(is_right).ok_or_else(|| {
         let message =
-            format!("its shape {:?} does not fit {:?} of `{}`", scales.shape, codes.shape, codes.name);
+            format!("its shape {:?} does not match {:?} of `{}`", scales.shape, codes.shape, codes.name);
         Error::malformed(message).tensor(&scales.name)
     })?;
     let kind = if is_pairs { DType::F4_E2M1 } else { codes.dtype };

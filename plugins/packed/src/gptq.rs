@@ -126,7 +126,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if codes.dtype != DType::I32 {
             if config.is_some() && WORDS.contains(&codes.dtype) {
                 let message =
-                    format!("codes of {} in words of type {} are not known", settings.name, codes.dtype);
+                    format!("codes of {} in words of type {} are not supported", settings.name, codes.dtype);
                 return Err(Error::unsupported(message).tensor(&codes.name));
             }
             continue;
@@ -145,7 +145,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         found.lost_beside_words(model)?;
     }
     if is_any && config.is_none() {
-        found.note("no configuration says how weights are packed: as GPTQ in its first version, as names and shapes tell");
+        found.note(
+            "no configuration states the packing scheme: GPTQ version 1 is assumed from names and shapes",
+        );
     }
     Ok(())
 }
@@ -197,7 +199,7 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     if let Some(said) = type_of_codes {
         let said: String = said.chars().take(80).collect();
         let message =
-            format!("{} with the `data_type` `{}` is not known", settings.name, said.escape_debug());
+            format!("{} with the `data_type` `{}` is not supported", settings.name, said.escape_debug());
         return Err(Error::unsupported(message).in_file(config.file));
     }
     if !is_known {
@@ -236,7 +238,7 @@ fn bits(of: Option<&Json>) -> std::result::Result<Option<u64>, &'static str> {
 /// Malformed if it is missing.
 pub fn needed(model: &Model<'_>, (number, module): (usize, &str), ending: &str) -> Result<usize> {
     model.find(&format!("{module}.{ending}")).ok_or_else(|| {
-        let message = format!("`{module}.{ending}` is missing beside it");
+        let message = format!("`{module}.{ending}` is missing");
         Error::malformed(message).tensor(&model.tensor(number).name)
     })
 }
@@ -268,8 +270,9 @@ fn weight(
         return Err(wrong(number, format!("its shape {:?} is not that of a matrix", codes.shape)));
     }
     let own = settings.own(module).map_err(|pattern| {
-        let message =
-            format!("whether the pattern `{pattern}` is about it decides, and it cannot be read here, or takes too long");
+        let message = format!(
+            "the pattern `{pattern}`, which decides its settings, is not supported or takes too long"
+        );
         Error::unsupported(message).tensor(&codes.name)
     })?;
     let stated = own.and_then(|own| own.bits).or(settings.bits);
@@ -289,7 +292,7 @@ fn weight(
     }
     let row_len = columns.unwrap_or(words * 32 / bits);
     if rows == 0 || row_len == 0 || row_len.checked_mul(bits).is_none_or(|n| n != words * 32) {
-        let message = format!("its {words} rows of words do not hold {row_len} codes of {bits} bits");
+        let message = format!("its {words} rows of words cannot hold {row_len} codes of {bits} bits");
         return Err(wrong(number, message));
     }
     // A module's own 0 stands for all columns.
@@ -299,7 +302,7 @@ fn weight(
     let group = group.unwrap_or_else(|| if groups == 1 { row_len } else { row_len.div_ceil(groups.max(1)) });
     if *of_scales != rows || groups == 0 || row_len.div_ceil(group) != groups {
         let message = format!(
-            "its shape {:?} does not fit {rows} rows of {row_len} in groups of {group}",
+            "its shape {:?} does not match {rows} rows of {row_len} in groups of {group}",
             scales.shape
         );
         return Err(wrong(scales_at, message));
@@ -307,25 +310,24 @@ fn weight(
     if let (Some(zeros), Some(at)) = (zeros, zeros_at)
         && (zeros.dtype != DType::I32 || zeros.shape != [groups, (rows * bits).div_ceil(32)])
     {
-        let message = format!("its shape {:?} does not fit {groups} groups of {rows} rows", zeros.shape);
+        let message = format!("its shape {:?} does not match {groups} groups of {rows} rows", zeros.shape);
         return Err(wrong(at, message));
     }
     if index_at.is_none() && settings.is_ordered && groups > 1 {
-        let message =
-            "`desc_act` says that columns are in an order of their own, and `g_idx` is missing beside it";
+        let message = "`desc_act` states that columns are reordered, but `g_idx` is missing";
         return Err(wrong(number, message.to_owned()));
     }
     let mut parts = vec![(number, "codes"), (scales_at, "scales")];
     parts.extend(zeros_at.map(|at| (at, "zero points")));
     if zeros_at.is_none() {
-        found.note("zero points are left out: they are in the middle of the codes, as `sym` says");
+        found.note("zero points are left out: they are in the middle of the codes, as `sym` states");
         if let Some(at) = empty {
             found.unused(model, at, "an empty tensor")?;
         }
     }
     if let Some(at) = index_at {
         if model.tensor(at).dtype != DType::I32 || model.tensor(at).shape != [row_len] {
-            return Err(wrong(at, "it is not the group of each column".to_owned()));
+            return Err(wrong(at, "expected the group of each column".to_owned()));
         }
         parts.push((at, "groups of columns"));
     }

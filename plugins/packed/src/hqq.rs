@@ -58,8 +58,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         if !found.is_free(number) {
             continue;
         }
-        let missing =
-            |part: &str| Error::malformed(format!("its `{part}` is missing beside it")).tensor(&codes.name);
+        let missing = |part: &str| Error::malformed(format!("its `{part}` is missing")).tensor(&codes.name);
         let scales = model.find(&format!("{name}.scale")).ok_or_else(|| missing("scale"))?;
         let zeros = model.find(&format!("{name}.zero")).ok_or_else(|| missing("zero"))?;
         let mut numbers = Vec::new();
@@ -89,15 +88,18 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             }
         }
         if config.is_none() {
-            found.note("no configuration says HQQ: the names of codes, scales and zeros do");
+            found.note(
+                "no configuration states the packing scheme: HQQ is assumed from the names of codes, \
+                 scales and zeros",
+            );
         }
     }
     for ((key, stored, configured), n, first) in differ {
         let weights = if n == 1 { "weight" } else { "weights" };
         let first = escape(first, 120);
         found.note(format!(
-            "`{key}` is {stored} beside {n} {weights} of HQQ, such as `{first}`, and {configured} in the configuration: what is \
-             stored beside a weight counts, as in hqq"
+            "`{key}` is {stored} for {n} {weights} of HQQ, such as `{first}`, but {configured} in the \
+             configuration: the value stored with a weight takes precedence, as in hqq"
         ));
     }
     lost(model, found, config.is_some())
@@ -126,7 +128,7 @@ fn lost(model: &Model<'_>, found: &Found, is_announced: bool) -> Result<()> {
                 || tensor.shape.len() == 2
                 || PARTS.iter().chain(&READ).any(|other| *other != ending && beside(other));
             if is_part && !beside(".W_q") && !beside(".weight") {
-                let message = format!("its codes are missing: there is no `{name}.W_q` beside it");
+                let message = format!("its codes are missing: expected `{name}.W_q`");
                 return Err(Error::malformed(message).tensor(&model.tensor(number).name));
             }
         }
@@ -141,8 +143,9 @@ fn whole_numbers(tensor: &StoredTensor, bytes: &[u8]) -> Result<Vec<i64>> {
         DType::I32 => Ok(bytes.as_chunks().0.iter().map(|b| i32::from_le_bytes(*b).into()).collect()),
         DType::I64 => Ok(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect()),
         DType::F32 => bytes.as_chunks().0.iter().map(|b| bits_of(tensor, f32::from_le_bytes(*b))).collect(),
-        other => Err(Error::malformed(format!("its type is {other}, and it should hold whole numbers"))
-            .tensor(&tensor.name)),
+        other => {
+            Err(Error::malformed(format!("its type is {other}, expected integers")).tensor(&tensor.name))
+        }
     }
 }
 
@@ -224,25 +227,27 @@ impl<'a> Told<'a> {
         let (scale, zero) = (model.tensor(scales), model.tensor(zeros));
         for part in [scale, zero] {
             if !FLOATS.contains(&part.dtype) {
-                let message = format!("its type is {}: quantized scales and zeros are not known", part.dtype);
+                let message =
+                    format!("its type is {}: quantized scales and zeros are not supported", part.dtype);
                 return Err(Error::unsupported(message).tensor(&part.name));
             }
         }
         let bits = self.number("nbits").and_then(|bits| u32::try_from(bits).ok());
-        let bits = bits.ok_or_else(|| self.wrong("nothing says how many bits its codes have (`nbits`)"))?;
+        let bits =
+            bits.ok_or_else(|| self.wrong("the number of bits of its codes (`nbits`) is not stated"))?;
         let (unit, fields, dtypes): (u64, u64, &[DType]) = match bits {
             5 | 6 | 8 => (1, 1, &[DType::U8]),
             4 => (1, 2, &[DType::U8]),
             3 => (4, 10, &[DType::I32, DType::U32]),
             2 => (1, 4, &[DType::U8]),
             1 => (1, 8, &[DType::U8]),
-            _ => return Err(self.wrong(format!("codes of {bits} bits are not known"))),
+            _ => return Err(self.wrong(format!("codes of {bits} bits are not supported"))),
         };
         let is_float = self.number("view_as_float") == Some(1);
         if !(if is_float { &FLOATS } else { dtypes }).contains(&self.codes.dtype) {
             let seen = if is_float { " seen as floats (`view_as_float`)" } else { "" };
             let dtype = self.codes.dtype;
-            return Err(self.wrong(format!("its type {dtype} does not hold codes of {bits} bits{seen}")));
+            return Err(self.wrong(format!("its type {dtype} cannot hold codes of {bits} bits{seen}")));
         }
         let element: u64 = self.codes.dtype.require()?.block_bytes.into();
         let bytes = self.codes.shape.iter().try_fold(element, |all, size| all.checked_mul(*size));
@@ -254,7 +259,7 @@ impl<'a> Told<'a> {
             Some(group) => u64::try_from(group)
                 .ok()
                 .filter(|group| *group > 0 && all.is_multiple_of(*group))
-                .ok_or_else(|| self.wrong(format!("groups of {group} do not fit {rows} by {row_len}")))?,
+                .ok_or_else(|| self.wrong(format!("groups of {group} do not match {rows} by {row_len}")))?,
             None => row_len,
         };
         let is_across = self.number("axis").unwrap_or(1) == 0 && group < all;
@@ -264,20 +269,20 @@ impl<'a> Told<'a> {
         let fits = packed_rows.div_ceil(fields).checked_mul(width) == Some(words);
         if !fits || (bits != 3 && !packed_rows.is_multiple_of(fields)) {
             let message = format!(
-                "its shape {:?} does not hold {rows} by {row_len} codes of {bits} bits",
+                "its shape {:?} cannot hold {rows} by {row_len} codes of {bits} bits",
                 self.codes.shape
             );
             return Err(self.wrong(message));
         }
         if !row_len.is_multiple_of((element / unit).max(1)) {
-            let message = format!("rows of {row_len} codes do not begin with a whole {}", self.codes.dtype);
+            let message = format!("rows of {row_len} codes do not start at a whole {}", self.codes.dtype);
             return Err(Error::unsupported(message).tensor(&self.codes.name));
         }
         for part in [scale, zero] {
             let len = part.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
             if len != Some(all / group) {
                 let message = format!(
-                    "its shape is {:?}, and {} values are needed: one for {group}",
+                    "its shape is {:?}, expected {} values: one for {group}",
                     part.shape,
                     all / group
                 );
@@ -322,12 +327,11 @@ impl<'a> Told<'a> {
 
     /// Rows and columns: as they are stored. `codes` are as many as there is room for.
     fn shape(&self, codes: u64) -> Result<(u64, u64)> {
-        let shape = self
-            .stored(".shape")
-            .ok_or_else(|| self.wrong("nothing says which shape it has: its `shape` is missing"))?;
+        let shape =
+            self.stored(".shape").ok_or_else(|| self.wrong("its shape is not stated: `shape` is missing"))?;
         let sizes: Option<Vec<u64>> =
             shape.iter().map(|size| u64::try_from(*size).ok().filter(|size| *size > 0)).collect();
-        let wrong = || self.wrong(format!("its shape, {shape:?}, is not that of {codes} codes"));
+        let wrong = || self.wrong(format!("its shape {shape:?} does not match {codes} codes"));
         match sizes.as_deref() {
             Some([rows, columns]) if rows.checked_mul(*columns).is_some_and(|all| all <= codes) => {
                 Ok((*rows, *columns))

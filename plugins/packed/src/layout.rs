@@ -32,12 +32,12 @@ pub trait Layout: Sync {
         _columns: Range<u64>,
         _out: &mut [f32],
     ) -> Result<()> {
-        Err(Error::plugin(format!("`{}` gives no pieces of rows", packed.scheme)))
+        Err(Error::plugin(format!("`{}` cannot be read in parts of rows", packed.scheme)))
     }
 
     /// Whether a type holds every value of the rows held.
     fn holds(&self, packed: &PackedRows, _held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
-        Err(Error::plugin(format!("`{}` does not say whether {dtype} holds its values", packed.scheme)))
+        Err(Error::plugin(format!("cannot tell whether {dtype} holds the values of `{}`", packed.scheme)))
     }
 
     /// Rows as blocks of a type.
@@ -49,7 +49,7 @@ pub trait Layout: Sync {
         dtype: DType,
         _out: &mut [u8],
     ) -> Result<()> {
-        Err(Error::unsupported(format!("`{}` does not become {dtype} without loss", packed.scheme)))
+        Err(Error::unsupported(format!("`{}` cannot be repacked as {dtype} without loss", packed.scheme)))
     }
 }
 
@@ -71,7 +71,7 @@ pub fn of(packed: &PackedRows) -> Result<&'static dyn Layout> {
     let found = LAYOUTS.iter().find(|(name, _)| *name == packed.scheme);
     found
         .map(|(_, layout)| *layout)
-        .ok_or_else(|| Error::plugin(format!("there is no layout `{}`", packed.scheme)))
+        .ok_or_else(|| Error::plugin(format!("unknown layout `{}`", packed.scheme)))
 }
 
 /// What is said of a part that ends before its rows do.
@@ -91,6 +91,6 @@ pub fn index(number: u64) -> usize {
 pub fn numbers<const N: usize>(packed: &PackedRows) -> Result<[u64; N]> {
     let numbers = packed.numbers.as_slice().try_into();
     numbers.map_err(|_| {
-        Error::plugin(format!("`{}` has {} numbers and needs {N}", packed.scheme, packed.numbers.len()))
+        Error::plugin(format!("`{}` has {} numbers, expected {N}", packed.scheme, packed.numbers.len()))
     })
 }

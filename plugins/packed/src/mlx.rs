@@ -66,7 +66,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
         let Some(scales) = model.find(&format!("{name}.scales")).filter(|at| found.is_free(*at)) else {
             if config.is_some() {
-                let message = "its scales are missing: there is no `scales` beside it";
+                let message = "its scales are missing: expected `scales`";
                 return Err(Error::malformed(message).tensor(&codes.name));
             }
             continue;
@@ -76,8 +76,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             Some(config) => module.configured(config)?,
             None => {
                 found.note(format!(
-                    "no configuration says MLX: types and names do, and groups of {USUAL_GROUP} are assumed where shapes \
-                     leave it open"
+                    "no configuration states the packing scheme: MLX is assumed from types and names, with \
+                     groups of {USUAL_GROUP} where shapes are ambiguous"
                 ));
                 module.guessed()?
             }
@@ -87,7 +87,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     if config.is_some() {
         found.lost(model, &[".scales", ".biases"], ".weight")?;
         if let Some((_, scales, _)) = model.ending(".scales").find(|(number, ..)| found.is_free(*number)) {
-            let message = "its codes are missing: there is no `weight` of type U32 beside it";
+            let message = "its codes are missing: there is no `weight` of type U32";
             return Err(Error::malformed(message).tensor(&scales.name));
         }
     }
@@ -110,12 +110,13 @@ impl Module<'_> {
         let own = config.json.get(self.name).filter(|own| own.is_object()).unwrap_or(&config.json);
         let name = own.get("mode").and_then(serde_json::Value::as_str).unwrap_or("affine");
         let mode = Mode::ALL.into_iter().find(|mode| mode.facts().0 == name).ok_or_else(|| {
-            let message = format!("mode `{name}` of MLX is not known: affine, mxfp4, mxfp8 and nvfp4 are");
+            let message =
+                format!("mode `{name}` of MLX is not supported: expected affine, mxfp4, mxfp8 or nvfp4");
             Error::unsupported(message).tensor(&self.codes.name)
         })?;
         let (_, bits, group) = mode.facts();
         let number = |key: &str, usual: u64| match own.get(key).filter(|value| !value.is_null()) {
-            Some(value) => value.as_u64().ok_or_else(|| config.wrong(key, "is no whole number")),
+            Some(value) => value.as_u64().ok_or_else(|| config.wrong(key, "is not an integer")),
             None => Ok(usual),
         };
         Ok((mode, number("bits", bits)?, number("group_size", group)?))
@@ -124,7 +125,7 @@ impl Module<'_> {
     /// The same by types and shapes. Floats are told by what shares a scale; integers leave it open.
     fn guessed(&self) -> Result<(Mode, u64, u64)> {
         let wrong =
-            || Error::malformed("its scales do not fit it in any mode of MLX").tensor(&self.codes.name);
+            || Error::malformed("its scales do not match it in any mode of MLX").tensor(&self.codes.name);
         let (words, groups) = (self.codes.shape.last(), self.scales.shape.last());
         let bits = words.and_then(|words| words.checked_mul(32)).zip(groups.filter(|groups| **groups > 0));
         let (all, groups) = bits.ok_or_else(wrong)?;
@@ -149,7 +150,7 @@ impl Module<'_> {
         };
         if !is_known {
             return Err(wrong(format!(
-                "{bits} bits in groups of {group} do not exist in mode {}",
+                "mode {} does not have {bits} bits in groups of {group}",
                 mode.facts().0
             )));
         }
@@ -158,7 +159,7 @@ impl Module<'_> {
         let row_len = row_bits / bits;
         if row_len * bits != row_bits || !row_len.is_multiple_of(group) {
             let message =
-                format!("rows of {words} words do not hold codes of {bits} bits in groups of {group}");
+                format!("rows of {words} words cannot hold codes of {bits} bits in groups of {group}");
             return Err(wrong(message));
         }
         let mut shape = codes.shape.clone();
@@ -174,7 +175,7 @@ impl Module<'_> {
                 return Ok(());
             }
             let message = format!(
-                "it is {:?} of {}, and {of_scales:?} is needed for {bits} bits in groups of {group}",
+                "it is {:?} of {}, expected {of_scales:?} for {bits} bits in groups of {group}",
                 part.shape, part.dtype
             );
             Err(Error::malformed(message).tensor(&part.name))
@@ -184,8 +185,8 @@ impl Module<'_> {
         let (packed, exact, about) = if mode == Mode::Affine {
             fits(scales, &FLOATS)?;
             let biases = self.model.find(&format!("{}.biases", self.name));
-            let biases = biases
-                .ok_or_else(|| wrong("its biases are missing: there is no `biases` beside it".to_owned()))?;
+            let biases =
+                biases.ok_or_else(|| wrong("its biases are missing: expected `biases`".to_owned()))?;
             let tensor = self.model.tensor(biases);
             fits(tensor, &FLOATS)?;
             parts.push((biases, "biases".to_owned()));

@@ -46,7 +46,7 @@ impl Config<'_> {
         match u64::try_from(size) {
             Ok(size) if size > 0 => Ok(Some(size)),
             _ if size == -1 => Ok(None),
-            _ => Err(self.wrong(key, &format!("is {size}, and neither a number of columns nor -1 for all"))),
+            _ => Err(self.wrong(key, &format!("is {size}, expected a number of columns or -1 for all"))),
         }
     }
 
@@ -95,7 +95,7 @@ impl<'a> Model<'a> {
             let text =
                 strict_json::text(announced.json.as_bytes()).map_err(|e| e.in_file(&announced.file))?;
             let json = serde_json::from_str(text).map_err(|error| {
-                Error::malformed(format!("what it says about packed weights is no JSON: {error}"))
+                Error::malformed(format!("its description of packed weights is not valid JSON: {error}"))
                     .in_file(&announced.file)
             })?;
             Ok(Config { file: &announced.file, key: &announced.key, json })
@@ -223,7 +223,7 @@ impl Found {
     fn push(&mut self, model: &Model<'_>, weight: PackedTensor) -> Result<()> {
         let is_part = |number: usize| weight.parts.iter().any(|(part, _)| *part == number);
         if model.find(&weight.name).is_some_and(|number| !is_part(number)) {
-            let message = "the model has this weight twice: packed, and as it is";
+            let message = "the model has this weight twice: packed and unpacked";
             return Err(Error::malformed(message).tensor(weight.name));
         }
         self.understood.packed.push(weight);
@@ -272,7 +272,7 @@ impl Found {
 
     fn take(&mut self, model: &Model<'_>, number: usize, what: &str) -> Result<()> {
         let Some(owner) = self.owners.get_mut(number) else {
-            return Err(Error::plugin("a tensor that there is not"));
+            return Err(Error::plugin("a tensor that does not exist"));
         };
         if let Some(owner) = owner.replace(self.scheme) {
             let message = match owner == self.scheme {
@@ -313,7 +313,7 @@ impl Found {
         match model.tensors().find(is_lost) {
             Some((_, tensor)) => {
                 let message =
-                    "its scales belong to no weight: codes are missing, or not of a type or shape that fits";
+                    "its scales belong to no weight: the codes are missing, or have the wrong type or shape";
                 Err(Error::malformed(message).tensor(&tensor.name))
             }
             None => Ok(()),
@@ -338,7 +338,7 @@ impl Found {
             let name = endings.iter().find_map(|ending| tensor.name.strip_suffix(ending));
             // With its codes beside it, it is for another scheme.
             if let Some(name) = name.filter(|name| model.find(&format!("{name}{codes}")).is_none()) {
-                let message = format!("its codes are missing: there is no `{name}{codes}` beside it");
+                let message = format!("its codes are missing: expected `{name}{codes}`");
                 return Err(Error::malformed(message).tensor(&model.tensor(number).name));
             }
         }

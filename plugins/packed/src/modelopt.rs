@@ -100,7 +100,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let second = beside("weight_scale_2");
         let Some(number) = number else {
             if config.is_some() && found.is_free(at) {
-                let message = format!("its codes are missing: there is no `{base}weight` beside it");
+                let message = format!("its codes are missing: expected `{base}weight`");
                 return Err(Error::malformed(message).tensor(&scales.name));
             }
             continue;
@@ -119,8 +119,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
         let is_svd = config.as_ref().is_some_and(|config| config.algorithm(name) == Some(LOW_RANK));
         if let Some(part) = beside("svdquant_lora_a").or_else(|| is_svd.then_some(number)) {
-            let message =
-                format!("weights of modelopt with a part of low rank beside them ({LOW_RANK}) are not known");
+            let message = format!("modelopt weights with a low-rank part ({LOW_RANK}) are not supported");
             return Err(Error::unsupported(message).tensor(&model.tensor(part).name));
         }
         let columns = beside("pre_quant_scale");
@@ -143,7 +142,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             let is_weight = name != codes.name || codes.shape.len() > 2;
             let is_left = of_bytes(codes.dtype) && codes.shape.len() > 1 && found.is_free(number);
             if is_left && is_weight && !config.is_excluded(name) {
-                let message = "its scales are missing: there is no `weight_scale` beside it";
+                let message = "its scales are missing: expected `weight_scale`";
                 return Err(Error::malformed(message).tensor(&codes.name));
             }
         }
@@ -157,7 +156,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             }
         }
         if config.is_none() {
-            found.note("no configuration says NVFP4: `weight_scale_2` and the types beside it do");
+            found.note(
+                "no configuration states the packing scheme: NVFP4 is assumed from `weight_scale_2` \
+                 and types",
+            );
         }
     }
     Ok(())
@@ -203,7 +205,7 @@ impl Stated<'_> {
         }
         let algorithm: String = algorithm.chars().take(80).collect();
         let message = format!(
-            "weights of modelopt packed by `{}` (`quant_algo`) are not known",
+            "modelopt weights packed by `{}` (`quant_algo`) are not supported",
             algorithm.escape_debug()
         );
         Err(Error::unsupported(message))
@@ -278,7 +280,7 @@ impl Module<'_> {
     fn misfit(&self) -> Error {
         let (scales, codes) = (self.scales, self.codes);
         let message = format!(
-            "its shape {:?} and type {} do not fit {:?} of {}, which is `{}`",
+            "its shape {:?} and type {} do not match {:?} of {}, the type of `{}`",
             scales.shape, scales.dtype, codes.shape, codes.dtype, codes.name
         );
         Error::malformed(message).tensor(&scales.name)
@@ -320,8 +322,7 @@ impl Module<'_> {
         let Some(at) = self.columns else { return Ok(None) };
         let tensor = self.model.tensor(at);
         if tensor.shape != [row_len] || !FLOATS.contains(&tensor.dtype) {
-            let message =
-                format!("it is {:?} of {}, and {row_len} floats are needed", tensor.shape, tensor.dtype);
+            let message = format!("it is {:?} of {}, expected {row_len} floats", tensor.shape, tensor.dtype);
             return Err(Error::malformed(message).tensor(&tensor.name));
         }
         parts.push((at, "factors of columns".to_owned()));
@@ -333,10 +334,13 @@ impl Module<'_> {
     fn stated(&self, stated: Option<&Json>, group: u64) -> Result<()> {
         let Some(stated) = stated.filter(|stated| stated.as_u64() != Some(group)) else { return Ok(()) };
         let message = match stated.as_u64() {
-            Some(1..) => format!("its scales are for groups of {group}, and the configuration says {stated}"),
+            Some(1..) => {
+                format!("its scales are for groups of {group}, but the configuration states {stated}")
+            }
             _ => {
                 format!(
-                    "the configuration's `group_size` is {stated}, which is no number of columns: the scales are for {group}"
+                    "the configuration's `group_size` is {stated}, which is not a number of columns: the \
+                     scales are for {group}"
                 )
             }
         };
@@ -369,15 +373,17 @@ impl Module<'_> {
             grid.arranged = Arranged::Columns;
         }
         if group == 16 {
-            let missing =
-                || Error::malformed("its second scale is missing: `weight_scale_2`").tensor(&self.codes.name);
+            let missing = || {
+                Error::malformed("its second scale is missing: expected `weight_scale_2`")
+                    .tensor(&self.codes.name)
+            };
             let second = self.second.ok_or_else(missing)?;
             let tensor = self.model.tensor(second);
             let n = tensor.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
             let n = n.filter(|n| (*n == 1 || *n == stacked) && FLOATS.contains(&tensor.dtype)).ok_or_else(
                 || {
                     let message = format!(
-                        "it is {:?} of {}, and one float is needed, or {stacked}",
+                        "it is {:?} of {}, expected one float or {stacked}",
                         tensor.shape, tensor.dtype
                     );
                     Error::malformed(message).tensor(&tensor.name)

@@ -46,7 +46,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             };
             found.add(model, weight(model, (number, codes), scales, (name, is_transposed))?)?;
             if !is_announced {
-                found.note("no configuration says MXFP4: names and types of blocks and scales do");
+                found.note(
+                    "no configuration states the packing scheme: MXFP4 is assumed from names and \
+                     types of blocks and scales",
+                );
             }
         }
         // Scales whose blocks are missing.
@@ -77,7 +80,7 @@ fn weight(
     };
     if scales.shape[..] != codes.shape[..codes.shape.len() - 1] {
         let message =
-            format!("its shape {:?} does not fit {:?} of `{}`", scales.shape, codes.shape, codes.name);
+            format!("its shape {:?} does not match {:?} of `{}`", scales.shape, codes.shape, codes.name);
         return Err(Error::malformed(message).tensor(&scales.name));
     }
     let too_large = || Error::malformed("its shape is too large").tensor(&codes.name);

@@ -79,8 +79,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for config in &model.configs {
         let is_turned = |key: &&str| config.json.get(key).is_some_and(turns);
         if let Some(key) = TURNED.iter().find(|key| is_turned(key)) {
-            let message =
-                format!("weights with a `{key}` cannot be unpacked: they are turned while the model runs");
+            let message = format!("weights with a `{key}` cannot be unpacked: they are rotated at run time");
             return Err(Error::unsupported(message).in_file(config.file));
         }
     }
@@ -100,11 +99,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let tensor = signs.map(|(_, tensor, _)| tensor);
         let tensor = tensor.or_else(|| if is_announced { codes().map(|(_, tensor)| tensor) } else { None });
         if let Some(tensor) = tensor {
-            let message = format!(
-                "the weights are packed by {}, which is recognised and cannot be unpacked",
-                refused.name
-            );
-            let hint = "convert the model that it was made from, or another quantization of it";
+            let message = format!("weights packed by {} cannot be unpacked", refused.name);
+            let hint = "convert the model from which it was made, or another quantization of it";
             return Err(Error::unsupported(message).tensor(&tensor.name).hint(hint));
         }
     }
@@ -163,7 +159,7 @@ mod tests {
                 let count = if beside.is_empty() { 1 } else { 2 };
                 let message = refusal("", &tensors[..count]).unwrap_or_default();
                 assert!(
-                    message.contains(&format!("packed by {},", refused.name)),
+                    message.contains(&format!("packed by {} cannot", refused.name)),
                     "{ending} {beside}: {message}"
                 );
             }

@@ -70,7 +70,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
                 strides: Vec::new(),
                 dtype: model.dtype(DType::F32),
                 about: format!(
-                    "{} rows, a scale each",
+                    "{} rows, one scale each",
                     if codes.dtype == DType::I8 { "int8" } else { "int4" }
                 ),
                 exact: spread.exact(),

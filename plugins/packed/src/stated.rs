@@ -34,17 +34,17 @@ impl Stated {
             let of = if schemes.len() > before { &mut known } else { &mut unknown };
             of.get_or_insert(config);
         }
-        let mut by = known.map(|config| format!("the configuration says {}", config.method()));
+        let mut by = known.map(|config| format!("the configuration states {}", config.method()));
         for scheme in SCHEMES.iter().filter(|scheme| scheme.states.is_marked(model)) {
             schemes.push(scheme.name);
-            by.get_or_insert_with(|| format!("tensors say {}", scheme.name));
+            by.get_or_insert_with(|| format!("the tensors are marked as {}", scheme.name));
         }
         match (by, unknown) {
             (None, None) => Ok(Stated::Nothing),
             (None, Some(_)) => Ok(Stated::Unknown),
             (Some(by), None) => Ok(Stated::Schemes { schemes, by }),
             (Some(by), Some(config)) => {
-                let message = format!("{} is not known as a way to pack weights, and {by}", config.method());
+                let message = format!("{} is not a known packing scheme, and {by}", config.method());
                 Err(Error::unsupported(message).in_file(config.file))
             }
         }
@@ -59,7 +59,7 @@ impl Stated {
         let is_own = matches!(scheme.states, States::Itself) || schemes.contains(&scheme.name);
         let first = found.own().first().filter(|_| !is_own);
         let Some((number, _)) = first.and_then(|weight| weight.parts.first()) else { return Ok(()) };
-        let message = format!("it looks like a weight of {}, and {by}", scheme.name);
+        let message = format!("it looks like a weight of {}, but {by}", scheme.name);
         Err(Error::unsupported(message).tensor(&model.tensor(*number).name))
     }
 }

@@ -41,12 +41,14 @@ impl Holds {
             Some(State::Unseen) => {}
             Some(State::Open) => {
                 let error = Error::unsupported("a value of the pickle contains itself");
-                return Err(error.hint("save the tensors alone, such as a state_dict()"));
+                return Err(error.hint("save only the tensors, such as a state_dict()"));
             }
             state => return Ok(state == Some(&State::With)),
         }
         if depth > DEEPEST {
-            return Err(Error::limit(format!("the pickle's values are nested deeper than {DEEPEST}")));
+            return Err(Error::limit(format!(
+                "the pickle's values are nested more than {DEEPEST} levels deep"
+            )));
         }
         self.states[id as usize] = State::Open;
         let mut with = false;

@@ -35,10 +35,9 @@ impl Index {
     /// # Errors
     /// Malformed.
     pub fn parse(text: &str) -> Result<Index> {
-        let json = strict_json::parse(text).map_err(|(what, at)| {
-            Error::malformed(format!("the index is not what JSON allows: {what}")).at(at)
-        })?;
-        let wrong = |what: &str| Error::malformed(format!("the index has no `{what}` that is a map")).at(0);
+        let json = strict_json::parse(text)
+            .map_err(|(what, at)| Error::malformed(format!("the index is not valid JSON: {what}")).at(at))?;
+        let wrong = |what: &str| Error::malformed(format!("the index has no map `{what}`")).at(0);
         let map = json.get("weight_map").and_then(Json::as_object).ok_or_else(|| wrong("weight_map"))?;
         let mut index = Index::default();
         if let Some(members) = json.get("metadata") {
@@ -49,7 +48,7 @@ impl Index {
         for (name, file) in map {
             let file = file.as_str().filter(|file| !file.is_empty());
             let file = file.ok_or_else(|| {
-                Error::malformed("the index maps it to something that is not a file name").at(0).tensor(name)
+                Error::malformed("the index maps it to an invalid file name").at(0).tensor(name)
             })?;
             entries.push((name, file));
         }
@@ -101,9 +100,11 @@ impl IndexFile {
     ) -> Result<IndexFile> {
         let mut cursor = Cursor::new(source, file, 0, limits)?;
         if cursor.left() > LONGEST {
-            return Err(
-                Error::limit(format!("an index of {} bytes, the limit is {LONGEST}", cursor.left())).at(0)
-            );
+            return Err(Error::limit(format!(
+                "an index of {} bytes, more than the limit of {LONGEST}",
+                cursor.left()
+            ))
+            .at(0));
         }
         let mut bytes = Vec::new();
         while cursor.left() > 0 {
@@ -152,7 +153,7 @@ impl OpenModel for IndexFile {
         if self.prefix.is_none() {
             for (name, file) in &self.index.map {
                 let part =
-                    u32::try_from(*file).map_err(|_| Error::limit("the index names too many files"))?;
+                    u32::try_from(*file).map_err(|_| Error::limit("the index refers to too many files"))?;
                 sink.mapped(part, name)?;
             }
         }

@@ -42,7 +42,7 @@ pub fn of_file(source: &dyn Source, file: FileId, model: &Model, limits: &Limits
         // The writer tells of tensors with the very same bytes.
         let mut seen = HashSet::new();
         let is_tied = extents.iter().any(|extent| !seen.insert((extent.offset, extent.len)));
-        return Ok(if is_tied { Kept::Own } else { Kept::Not("see parts of the same bytes") });
+        return Ok(if is_tied { Kept::Own } else { Kept::Not("share bytes") });
     };
     if is_own(model, &skeleton)? {
         return Ok(Kept::Own);
@@ -63,7 +63,7 @@ fn unlike(model: &Model) -> &'static str {
     } else if model.tensors.iter().any(is_swapped) {
         "are big-endian"
     } else {
-        "are views of storages in another order"
+        "are views of storages in a different order"
     }
 }
 

@@ -131,13 +131,13 @@ pub const OTHER_STORAGES: [(&str, &str); 1] = [("ComplexHalfStorage", "complex32
 #[cold]
 pub fn not_carried(name: &str) -> Error {
     let (why, hint) = if name.starts_with('q') {
-        ("apr has no quantized type like it", "save it dequantized: `tensor.dequantize()`")
+        ("apr has no such quantized type", "save it dequantized: `tensor.dequantize()`")
     } else if name.starts_with('c') || name.starts_with("bcomplex") {
-        ("apr has no complex type of so few bits", "save it as `tensor.to(torch.complex64)`")
+        ("apr has no complex type of that size", "save it as `tensor.to(torch.complex64)`")
     } else {
-        ("apr has no type that packs its bits so", "save its bytes: `tensor.view(torch.uint8)`")
+        ("apr has no type with that packing", "save its bytes: `tensor.view(torch.uint8)`")
     };
-    Error::unsupported(format!("a tensor of type `torch.{name}`, which is not carried: {why}")).hint(hint)
+    Error::unsupported(format!("tensors of type `torch.{name}` are not supported: {why}")).hint(hint)
 }
 
 /// The quantization schemes.

@@ -48,7 +48,7 @@ pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkp
         let key = arena.str(storage.key);
         let Some(extent) = places.get(key) else {
             let message =
-                format!("the pickle names the storage `{}`, which the stream lacks", escape(key, 80));
+                format!("the pickle refers to the storage `{}`, which is not in the stream", escape(key, 80));
             return Err(cursor.error_at(storage.at, message));
         };
         limits.budget.charge(64)?;
@@ -56,7 +56,7 @@ pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkp
     }
     let notes = match cursor.left() {
         0 => Vec::new(),
-        left => vec![format!("{left} bytes behind the last storage are left out")],
+        left => vec![format!("{left} bytes after the last storage are left out")],
     };
     Ok(Checkpoint { file, at: object_at, arena, root, located, endian, layout: Layout::Stream, notes })
 }
@@ -69,7 +69,7 @@ fn byte_order(arena: &Arena, info: Id) -> Result<Endian> {
     match little.map(|(_, value)| arena.node(*value)) {
         Some(Node::Bool(true)) => Ok(Endian::Little),
         Some(Node::Bool(false)) => Ok(Endian::Big),
-        _ => Err(Error::malformed("the system information does not say the byte order")),
+        _ => Err(Error::malformed("the system information does not state the byte order")),
     }
 }
 
@@ -92,14 +92,15 @@ fn walk(
     for &key in keys {
         let text = arena.text_of(key).unwrap_or_default();
         let storage = named.get(text).and_then(|&n| arena.storages.get(n)).ok_or_else(|| {
-            cursor.error_at(at, format!("storage `{}` is listed, no tensor names it", escape(text, 80)))
+            cursor
+                .error_at(at, format!("storage `{}` is listed, but no tensor refers to it", escape(text, 80)))
         })?;
         let (count_at, limits) = (cursor.position(), cursor.limits());
         let mut raw = [0; 8];
         let wrong = |cursor: &Cursor<'_>, message: String| cursor.error_at(count_at, message);
         if cursor.left() < 8 {
             return Err(wrong(cursor, format!("storage `{}` is missing", escape(text, 80)))
-                .hint("get the file again: it is cut off"));
+                .hint("get the file again: it is truncated"));
         }
         // Not through the cursor, which would read the payload behind it.
         source.read_at(file, count_at, &mut raw).map_err(|e| cursor.place(e, count_at))?;
@@ -113,7 +114,7 @@ fn walk(
             let text = escape(text, 80);
             return Err(wrong(
                 cursor,
-                format!("storage `{text}` has {count} elements, the pickle says {}", storage.numel),
+                format!("storage `{text}` has {count} elements, but the pickle states {}", storage.numel),
             ));
         }
         let len = count.checked_mul(width).filter(|&len| len <= cursor.left() - 8);
@@ -122,16 +123,16 @@ fn walk(
             wrong(
                 cursor,
                 format!(
-                    "storage `{}` of {count} elements of {width} bytes, {left} are left",
+                    "storage `{}` has {count} elements of {width} bytes, but only {left} bytes are left",
                     escape(text, 80)
                 ),
             )
-            .hint("get the file again: it is cut off")
+            .hint("get the file again: it is truncated")
         })?;
         limits.budget.charge(128 + text.len() as u64)?;
         cursor.skip(8 + len)?;
         if places.insert(text.to_owned(), Extent::new(file, count_at + 8, len)).is_some() {
-            return Err(wrong(cursor, format!("storage `{}` is listed twice", escape(text, 80))));
+            return Err(wrong(cursor, format!("duplicate storage `{}`", escape(text, 80))));
         }
     }
     Ok(places)

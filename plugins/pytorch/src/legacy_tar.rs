@@ -106,18 +106,19 @@ pub fn members(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec
         let wrong = |message: &str| Error::malformed(message).at(at).in_file(source.name(file));
         // Links and headers that rename what follows: torch wrote plain files, each once.
         if !matches!(header[TYPE], 0 | b'0') {
-            return Err(wrong("a tar member that is not a plain file"));
+            return Err(wrong("a tar member is not a regular file"));
         }
         if found.len() >= MOST_MEMBERS || !names.insert(name_of(&header).to_owned()) {
-            return Err(wrong("a tar with two members of one name, or with too many"));
+            return Err(wrong("the tar has duplicate or too many members"));
         }
         let digits = std::str::from_utf8(&header[SIZE]).unwrap_or_default();
         let digits = digits.trim_matches(['\0', ' ']);
-        let size = u64::from_str_radix(digits, 8).map_err(|_| wrong("a tar member without a size"))?;
+        let size = u64::from_str_radix(digits, 8).map_err(|_| wrong("a tar member has no size"))?;
         let start = at + BLOCK;
         let end = start.checked_add(size).filter(|&end| end <= len);
-        let end =
-            end.ok_or_else(|| wrong("a tar member that ends past the file").hint("get the file again"))?;
+        let end = end.ok_or_else(|| {
+            wrong("a tar member extends past the end of the file").hint("get the file again")
+        })?;
         limits.budget.charge(256)?;
         found.push((name_of(&header).to_owned(), start, end));
         at = end.checked_next_multiple_of(BLOCK).unwrap_or(len);
@@ -130,7 +131,7 @@ fn count(cursor: &mut Cursor<'_>, arena: &mut Arena, what: &str) -> Result<usize
     let plain = Rules { script: false, persistent: Persistent::None };
     let value = run(cursor, arena, plain)?;
     let number = arena.int_of(value).and_then(|n| u64::try_from(n).ok());
-    let number = number.ok_or_else(|| cursor.error_at(at, format!("{what} that is not a count")))?;
+    let number = number.ok_or_else(|| cursor.error_at(at, format!("{what} is not a valid count")))?;
     cursor.count(what, at, number, cursor.limits().tensors, MIN_RECORD)
 }
 
@@ -141,13 +142,13 @@ fn record(cursor: &mut Cursor<'_>, arena: &mut Arena) -> Result<(i64, Id, Id)> {
     let value = run(cursor, arena, plain)?;
     match arena.items_of(value) {
         Some(&[key, second, class]) => Ok((number(cursor, arena, key, at)?, second, class)),
-        _ => Err(cursor.error_at(at, "a record that is not a tuple of three")),
+        _ => Err(cursor.error_at(at, "a record is not a tuple of three")),
     }
 }
 
 fn number(cursor: &Cursor<'_>, arena: &Arena, id: Id, at: u64) -> Result<i64> {
     let number = arena.int_of(id).or_else(|| arena.text_of(id)?.parse().ok());
-    number.ok_or_else(|| cursor.error_at(at, "a key that is not a number"))
+    number.ok_or_else(|| cursor.error_at(at, "a key is not a number"))
 }
 
 /// The storages and the views of them, by key.
@@ -163,12 +164,12 @@ fn storages(
         let at = cursor.position();
         let (key, _, class) = record(cursor, arena)?;
         let Node::Global(Global::Storage(class)) = *arena.node(class) else {
-            return Err(cursor.error_at(at, "a storage without a class"));
+            return Err(cursor.error_at(at, "a storage has no class"));
         };
         let count_at = cursor.position();
         let mut raw = [0; 8];
         if cursor.left() < 8 {
-            return Err(cursor.error_at(count_at, "a storage without its size"));
+            return Err(cursor.error_at(count_at, "a storage has no size"));
         }
         // Not through the cursor, which would read the payload behind it.
         source.read_at(file, count_at, &mut raw).map_err(|e| cursor.place(e, count_at))?;
@@ -178,9 +179,11 @@ fn storages(
             class.dtype.map_or(Ok(1), |dtype| dtype.require().map(|row| u64::from(row.block_bytes)))?;
         let len = numel.checked_mul(width).filter(|&len| len <= cursor.left());
         let len = len.ok_or_else(|| {
-            let message =
-                format!("a storage of {numel} elements of {width} bytes, {} are left", cursor.left());
-            cursor.error_at(count_at, message).hint("get the file again: it is cut off")
+            let message = format!(
+                "a storage has {numel} elements of {width} bytes, but only {} bytes are left",
+                cursor.left()
+            );
+            cursor.error_at(count_at, message).hint("get the file again: it is truncated")
         })?;
         let extent = Extent::new(file, cursor.position(), len);
         cursor.skip(len)?;
@@ -189,7 +192,7 @@ fn storages(
         arena.storages.push(Storage { key: Default::default(), dtype: class.dtype, numel, start: 0, at });
         located.push(Located::Raw(extent));
         if keys.insert(key, number).is_some() {
-            return Err(cursor.error_at(at, format!("storage {key} occurs twice")));
+            return Err(cursor.error_at(at, format!("duplicate storage {key}")));
         }
     }
     views(cursor, arena, located, &mut keys)?;
@@ -208,7 +211,7 @@ fn views(
     let list = run(cursor, arena, plain)?;
     let list = arena.items_of(list).ok_or_else(|| cursor.error_at(at, "the views are not a list"))?.to_vec();
     for view in list {
-        let wrong = || cursor.error_at(at, "a view that reaches past its storage, or is none");
+        let wrong = || cursor.error_at(at, "a view is invalid or extends past its storage");
         let items = arena.items_of(view).unwrap_or_default().to_vec();
         let numbers: Option<Vec<i64>> = items.iter().map(|&item| arena.int_of(item)).collect();
         let [key, root, offset, numel] = numbers.unwrap_or_default()[..] else { return Err(wrong()) };
@@ -240,15 +243,16 @@ fn tensors(
         let (key, storage, _) = record(cursor, arena)?;
         let storage = number(cursor, arena, storage, at)?;
         let storage = *storages.get(&storage).ok_or_else(|| {
-            cursor.error_at(at, format!("a tensor of storage {storage}, which is not there"))
+            cursor.error_at(at, format!("a tensor refers to storage {storage}, which does not exist"))
         })?;
         let dtype = arena.storages[storage as usize].dtype;
-        let dtype = dtype.ok_or_else(|| cursor.error_at(at, "a tensor of a storage without a type"))?;
+        let dtype =
+            dtype.ok_or_else(|| cursor.error_at(at, "a tensor refers to a storage without a type"))?;
         let ndim_at = cursor.position();
         let ndim = cursor.u32()?;
         cursor.skip(4)?;
         if ndim as usize > cursor.limits().dims {
-            let message = format!("{ndim} dimensions, the limit is {}", cursor.limits().dims);
+            let message = format!("{ndim} dimensions, more than the limit of {}", cursor.limits().dims);
             return Err(cursor.place(Error::unsupported(message), ndim_at));
         }
         let numbers = (0..2 * ndim).map(|_| cursor.u64()).collect::<Result<Vec<u64>>>()?;
@@ -269,7 +273,7 @@ fn tensors(
             at,
         });
         if keys.insert(key, number).is_some() {
-            return Err(cursor.error_at(at, format!("tensor {key} occurs twice")));
+            return Err(cursor.error_at(at, format!("duplicate tensor {key}")));
         }
     }
     Ok(keys)

@@ -83,8 +83,8 @@ pub fn walk(arena: &mut Arena, root: Id, prefix: Option<&str>, limits: &Limits) 
     found.notes.extend(quantized(&found));
     let mut names = HashSet::new();
     if let Some((name, _)) = found.tensors.iter().find(|(name, _)| !names.insert(name.as_str())) {
-        let error = Error::unsupported("the paths of two tensors of the checkpoint make the same name");
-        return Err(error.tensor(name.clone()).hint("save it again with another key for one of them"));
+        let error = Error::unsupported("two tensors of the checkpoint have paths that give the same name");
+        return Err(error.tensor(name.clone()).hint("save it again with a different key for one of them"));
     }
     Ok(found)
 }
@@ -101,7 +101,7 @@ fn quantized(found: &Walked) -> Option<String> {
     };
     let first = escape(&first, 80);
     Some(format!(
-        "quantized by torch, stored as integers with scales and zero points beside them: `{first}`{others}"
+        "quantized by torch, stored as integers with separate scales and zero points: `{first}`{others}"
     ))
 }
 
@@ -109,7 +109,7 @@ fn quantized(found: &Walked) -> Option<String> {
 fn simplified(arena: &Arena) -> Option<String> {
     let count = |((module, name), n): (&(&str, &str), &u64)| format!("{module}.{name} ({n})");
     let all: Vec<_> = arena.simplified.iter().map(count).collect();
-    (!all.is_empty()).then(|| format!("taken as plain values, without their classes: {}", all.join(", ")))
+    (!all.is_empty()).then(|| format!("read as plain values, without their classes: {}", all.join(", ")))
 }
 
 /// What is said of values that are left out.
@@ -122,7 +122,7 @@ fn left_out(all: &[LeftOut]) -> Option<String> {
     let more = counts.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" and {more} more classes") } else { String::new() };
     (!all.is_empty())
-        .then(|| format!("left out, since no plain value stands for them: {}{more}", shown.join(", ")))
+        .then(|| format!("left out, because they cannot be read as plain values: {}{more}", shown.join(", ")))
 }
 
 /// Keeps what lies below a path, and strips it. The path may begin below the key that is taken off names otherwise: that is
@@ -139,13 +139,15 @@ fn below(found: &mut Walked, prefix: &str, usual: Option<&str>) -> Result<()> {
     found.left_out.retain(|value| value.path.starts_with(&start));
     for name in found.with_state.iter().filter_map(strip) {
         let name = escape(&name, 80);
-        found.notes.push(format!("what was set on the object of `{name}` is left out, with the nesting"));
+        found
+            .notes
+            .push(format!("attributes of the object of `{name}` are left out, together with the nesting"));
     }
     if !found.tensors.is_empty() {
         return Ok(());
     }
     let message =
-        format!("no tensor lies below `{}`; the first are `{}`", escape(prefix, 80), before.join("`, `"));
+        format!("no tensors below `{}`; the first are `{}`", escape(prefix, 80), before.join("`, `"));
     Err(Error::invalid_argument(message).hint("run `apr inspect --report list-keys FILE` to list the paths"))
 }
 
@@ -167,14 +169,19 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn node(&mut self, id: Id, depth: usize) -> Result<Tree> {
         self.visits = self.visits.checked_sub(1).ok_or_else(|| {
-            Error::limit("the pickle's values refer to one another so often that they unfold without measure")
+            Error::limit("the pickle's values refer to each other too often to be expanded")
         })?;
         if depth > DEEPEST {
-            return Err(Error::limit(format!("the pickle's values are nested deeper than {DEEPEST}")));
+            return Err(Error::limit(format!(
+                "the pickle's values are nested more than {DEEPEST} levels deep"
+            )));
         }
         if self.path.len() as u64 > self.limits.name_bytes {
-            let message =
-                format!("a path of {} bytes, the limit is {}", self.path.len(), self.limits.name_bytes);
+            let message = format!(
+                "a path of {} bytes, more than the limit of {}",
+                self.path.len(),
+                self.limits.name_bytes
+            );
             return Err(Error::limit(message));
         }
         self.limits.budget.charge(PLACE_COST)?;
@@ -266,7 +273,7 @@ impl Walk<'_> {
                     let own = self.arena.tensors.get(number as usize);
                     if own.is_some_and(|own| own.parameter || own.requires_grad || own.state.is_some()) {
                         let shown = escape(&extra, 80);
-                        self.found.notes.push(format!("what was set on the object of `{shown}` is left out"));
+                        self.found.notes.push(format!("attributes of the object of `{shown}` are left out"));
                     }
                     self.found.tensors.push((extra, number));
                 }

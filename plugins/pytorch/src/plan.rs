@@ -60,7 +60,9 @@ impl<'m> Plan<'m> {
         let had = tree.is_some();
         let tree = tree.filter(fits);
         if had && tree.is_none() {
-            sink.note("the checkpoint's own nesting is left out: it names other tensors than are written");
+            sink.note(
+                "the checkpoint's own nesting is left out: it refers to different tensors than those written",
+            );
         }
         let used: HashSet<String> = match &tree {
             Some(tree) => tree.keys().into_iter().map(str::to_owned).chain([TREE.to_owned()]).collect(),

@@ -58,11 +58,13 @@ impl Reader for PyTorch {
         }
         match choose(&source.entries()?) {
             Choice::File(name) => open_file(source, source.sibling(&name)?, part, prefix, limits),
-            Choice::None => Err(Error::not_found("the folder holds no checkpoint and no index of some")),
+            Choice::None => {
+                Err(Error::not_found("the folder contains no checkpoint and no index of checkpoints"))
+            }
             Choice::Several(names) => {
                 let list: Vec<_> = names.iter().map(|name| format!("`{}`", escape(name, 120))).collect();
-                let message = format!("the folder holds several models: {}", list.join(", "));
-                Err(Error::invalid_argument(message).hint("name the one to open"))
+                let message = format!("the folder contains several models: {}", list.join(", "));
+                Err(Error::invalid_argument(message).hint("specify the one to open"))
             }
         }
     }
@@ -71,7 +73,9 @@ impl Reader for PyTorch {
         let file = match source.is_folder().then(|| source.entries()).transpose()?.map(|all| choose(&all)) {
             None => 0,
             Some(Choice::File(name)) => source.sibling(&name)?,
-            Some(_) => return Err(Error::invalid_argument("the folder holds no single model; name a file")),
+            Some(_) => {
+                return Err(Error::invalid_argument("the folder contains several models; specify a file"));
+            }
         };
         match id {
             "scan" if index_file::is_name(&source.name(file)) => {
@@ -145,8 +149,8 @@ pub fn open_checkpoint(source: &dyn Source, file: FileId, limits: &Limits) -> Re
     } else if legacy_tar::is_tar(&head) {
         legacy_tar::open(source, file, limits)
     } else if head.first().is_some_and(u8::is_ascii_graphic) && head.first() == Some(&b'<') {
-        let error = Error::malformed("a page of text, not a checkpoint").at(0);
-        Err(error.hint("get the file itself: the download returned a web page"))
+        let error = Error::malformed("a text page, not a checkpoint").at(0);
+        Err(error.hint("get the file itself: the download is a web page"))
     } else {
         legacy_stream::open(source, file, limits)
     }
@@ -158,14 +162,15 @@ fn tensor_inside(value: &LeftOut) -> Error {
     let (path, name) = (escape(&value.path, 120), escape(&value.name, 120));
     let which = if path.is_empty() { "what was saved".to_owned() } else { format!("`{path}`") };
     let message = format!(
-        "{which} is made by `{name}`, which is unknown here, and holds tensors: nothing was executed"
+        "{which} is created by `{name}`, which is unknown, and contains tensors: nothing was executed"
     );
     let in_python =
-        "load the file in Python and save its tensors alone: `torch.save(model.state_dict(), OUT)`";
+        "load the file in Python and save only its tensors: `torch.save(model.state_dict(), OUT)`";
     let hint = match path.is_empty() {
         true => {
             format!(
-                "run `apr scan FILE` to list all that it would import and call; if you trust it, {in_python}"
+                "run `apr scan FILE` to list everything it would import and call; if you trust it, \
+                 {in_python}"
             )
         }
         false => format!(
@@ -303,10 +308,12 @@ impl File {
             sink.fact(Fact::Derived(derived.to_json().as_bytes().into()))?;
         }
         if let Some(root) = &self.walked.root {
-            sink.fact(Fact::Note(&format!("names are those below `{root}`")))?;
+            sink.fact(Fact::Note(&format!(
+                "only tensors below `{root}` are read, and their names are relative to it"
+            )))?;
         }
         if self.walked.tensors.is_empty() {
-            sink.fact(Fact::Note("the checkpoint holds no tensor, only other values"))?;
+            sink.fact(Fact::Note("the checkpoint contains no tensors, only other values"))?;
         }
         for note in self.checkpoint.notes.iter().chain(&self.walked.notes) {
             sink.fact(Fact::Note(note))?;
@@ -335,7 +342,7 @@ impl File {
                 Kept::Not(why) => self
                     .walked
                     .notes
-                    .push(format!("tensors {why}: written again they are equal, the file is another one")),
+                    .push(format!("tensors {why}: rewriting the file keeps their values, but not its bytes")),
             },
             Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),
             // What is wrong is said when it is described to the host.

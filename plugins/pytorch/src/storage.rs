@@ -67,7 +67,7 @@ impl Claims {
     /// together claim out of proportion; Unsupported for what only a stored record can hold.
     pub fn place(&mut self, arena: &Arena, tensor: &Tensor, at: &Located, endian: Endian) -> Result<Placed> {
         let storage = arena.storages.get(tensor.storage as usize);
-        let storage = storage.ok_or_else(|| Error::malformed("its storage is not there"))?;
+        let storage = storage.ok_or_else(|| Error::malformed("its storage is missing"))?;
         let width = u64::from(tensor.dtype.require()?.block_bytes);
         let numel = check_storage(storage, at, width)?;
         let len = checked_payload_len(tensor.dtype, &tensor.size)?;
@@ -86,12 +86,12 @@ impl Claims {
         let last = last_element(tensor).filter(|&last| last < numel);
         let last = last.ok_or_else(|| {
             Error::malformed(format!(
-                "sizes {:?} and strides {:?} from element {} reach past its storage of {numel} elements",
+                "sizes {:?} and strides {:?} from element {} extend past its storage of {numel} elements",
                 tensor.size, tensor.stride, tensor.offset
             ))
         })?;
         let first = storage.start.checked_add(tensor.offset);
-        let first = first.ok_or_else(|| Error::malformed("its first element lies past 2^64"))?;
+        let first = first.ok_or_else(|| Error::malformed("its first element is past 2^64"))?;
         let plain = is_contiguous(tensor);
         let seen = extent(first, last - tensor.offset + 1);
         let swapped = endian == Endian::Big && !tensor.dtype.require()?.swap.is_empty();
@@ -113,10 +113,10 @@ impl Claims {
                 inside: Some((entry.clone(), seen.offset)),
                 seen: None,
             }),
-            Located::Deflated(_) => Err(Error::unsupported(
-                "its storage is deflated, and it is a strided or big-endian view of it",
-            )
-            .hint("store the archive's records without compression (`zip -0`)")),
+            Located::Deflated(_) => {
+                Err(Error::unsupported("it is a strided or big-endian view of a deflated storage")
+                    .hint("store the archive's records without compression (`zip -0`)"))
+            }
         }
     }
 }
@@ -125,12 +125,12 @@ impl Claims {
 /// may be longer, for torch counts whole bytes for each row.
 fn place_packed(tensor: &Tensor, storage: &Storage, at: &Located, len: u64, held: u64) -> Result<Placed> {
     if !is_contiguous(tensor) || tensor.offset != 0 || storage.start != 0 {
-        let message = "its codes share bytes, and it is a view of some of them, or in another order";
+        let message = "its codes share bytes, but it is a view of some of them, or in a different order";
         return Err(Error::unsupported(message).hint("save it dequantized: `tensor.dequantize()`"));
     }
     if len > held {
-        let message = format!("its codes fill {len} bytes, and its storage has {held}");
-        return Err(Error::malformed(message).hint("get the file again: it is cut off or damaged"));
+        let message = format!("its codes require {len} bytes, but its storage has {held}");
+        return Err(Error::malformed(message).hint("get the file again: it is truncated or corrupt"));
     }
     Ok(match at {
         Located::Raw(whole) => {
@@ -188,11 +188,11 @@ fn check_storage(storage: &Storage, at: &Located, width: u64) -> Result<u64> {
         Some(need) if need <= at.len() => {}
         _ => {
             return Err(Error::malformed(format!(
-                "its storage has {} elements of {each} bytes, the record has {} bytes",
+                "its storage has {} elements of {each} bytes, but the record has {} bytes",
                 storage.numel,
                 at.len()
             ))
-            .hint("get the file again: it is cut off or damaged"));
+            .hint("get the file again: it is truncated or corrupt"));
         }
     }
     Ok(need.unwrap_or(0) / width - storage.start.min(need.unwrap_or(0) / width))

@@ -202,7 +202,7 @@ impl Tree {
 }
 
 fn wrong() -> Error {
-    Error::malformed("the recorded nesting is not what apr writes")
+    Error::malformed("the recorded nesting was not written by apr")
 }
 
 fn from_json(json: &Json, depth: usize) -> Result<Tree> {

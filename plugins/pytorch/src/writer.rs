@@ -46,7 +46,10 @@ impl Writer for PyTorch {
                 }
             }
             if typed.iter().any(|(key, _)| key == TIED) {
-                sink.note("tensors that share bytes are each stored: written again they are equal, the file is another one");
+                sink.note(
+                    "tensors that share bytes are stored separately: this keeps their values, but not \
+                     the file's bytes",
+                );
             }
             let plan = Plan::new(model, &output.tensors, typed, carried, sink)?;
             write_file(model, &plan, &mut zip, sink)?;

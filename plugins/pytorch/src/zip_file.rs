@@ -35,7 +35,8 @@ pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkp
     for storage in &arena.storages {
         let key = arena.str(storage.key);
         let entry = record(&format!("{DATA}{key}")).ok_or_else(|| {
-            let message = format!("the pickle names the storage `{}`, which has no record", escape(key, 80));
+            let message =
+                format!("the pickle refers to the storage `{}`, which has no record", escape(key, 80));
             Error::malformed(message).at(storage.at).in_file(source.name(file))
         })?;
         // 128 bytes: a place, and the name that a deflated one keeps.
@@ -45,7 +46,7 @@ pub fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Checkp
     let mut notes = Vec::new();
     if script {
         notes.push(
-            "a TorchScript archive: its parameters and attributes are taken, its code is not".to_owned(),
+            "a TorchScript archive: its parameters and attributes are read, but not its code".to_owned(),
         );
     }
     let at = data.data.offset;
@@ -100,7 +101,7 @@ fn byte_order(text: &[u8]) -> Result<Endian> {
         b"big" => Ok(Endian::Big),
         other => {
             let shown = escape(&String::from_utf8_lossy(other), 40);
-            Err(Error::malformed(format!("the byte order is `{shown}`, neither `little` nor `big`")))
+            Err(Error::malformed(format!("the byte order is `{shown}`, expected `little` or `big`")))
         }
     }
 }

@@ -108,7 +108,7 @@ fn values_of_unknown_classes_are_left_out_and_told() {
 fn a_tensor_in_such_a_value_is_not_lost() {
     let error = open(&bytes("module.ckpt")).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    for word in ["`hyper_parameters.settings.net`", "`torch.nn.modules.linear.Linear`", "holds tensors"] {
+    for word in ["`hyper_parameters.settings.net`", "`torch.nn.modules.linear.Linear`", "contains tensors"] {
         assert!(error.message().contains(word), "{word} is not in: {error}");
     }
     assert!(error.message().contains("nothing was executed") && error.offset().is_some(), "{error}");
@@ -129,7 +129,7 @@ fn a_tensor_in_such_a_value_is_not_lost() {
         call("a.b", "C", &[storage("FloatStorage", 4)]),
     ] {
         let error = open(&checkpoint(&pickle(&entry(hidden.clone())), 16)).map(drop).unwrap_err();
-        assert!(error.message().contains("`x` is made by `a.b."), "{error}");
+        assert!(error.message().contains("`x` is created by `a.b."), "{error}");
         assert!(open(&checkpoint(&pickle(&hidden), 16)).is_err());
     }
     assert!(open(&checkpoint(&pickle(&entry(made())), 16)).is_ok());

@@ -26,7 +26,7 @@ fn a_key_twice_in_an_index_is_refused() {
     ] {
         let error = index(text);
         assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
-        assert!(error.message().contains("the key `k` occurs twice"), "{error}");
+        assert!(error.message().contains("duplicate key `k`"), "{error}");
         assert!(error.offset().is_some_and(|at| at > 0), "{error}");
     }
 }
@@ -34,7 +34,7 @@ fn a_key_twice_in_an_index_is_refused() {
 #[test]
 fn a_checkpoint_without_a_tensor_says_so() {
     let (_, model, _) = open(&bytes("no_tensors.pt")).unwrap();
-    assert!(model.notes.iter().any(|note| note.contains("holds no tensor")), "{:?}", model.notes);
+    assert!(model.notes.iter().any(|note| note.contains("contains no tensors")), "{:?}", model.notes);
     let (_, model, _) = open(&bytes("tensor.pt")).unwrap();
     assert_eq!(model.notes, [""; 0]);
 }
@@ -48,7 +48,7 @@ fn scan_calls_nothing_safe_that_does_not_open() {
     let short = named(&tensor(storage("FloatStorage", 5), 0, &[5], &[1]));
     for (object, why) in [
         (b"\x80\x02]q\0h\0a.".to_vec(), "contains itself"),
-        ([b"\x80\x02]q\0", &doubling[..], b"."].concat(), "unfold without measure"),
+        ([b"\x80\x02]q\0", &doubling[..], b"."].concat(), "too often to be expanded"),
         (b"\x80\x04\x95\xff\xff\0\0\0\0\0\0}.".to_vec(), "a frame of 65535 bytes"),
         (sparse, "a sparse tensor"),
         (short, "the record has 16 bytes"),
@@ -59,7 +59,7 @@ fn scan_calls_nothing_safe_that_does_not_open() {
         assert!(!report.passed && json["verdict"] == "does not load", "{}", report.text);
         assert!(json["refused"].as_str().unwrap().contains(why), "{json}");
         let last = report.text.lines().last().unwrap();
-        assert!(last.starts_with("verdict: does not load: it imports nothing but"), "{last}");
+        assert!(last.starts_with("verdict: does not load: it only imports"), "{last}");
         assert!(last.contains(why), "{last}");
     }
 }
@@ -130,7 +130,7 @@ fn codes_that_share_bytes_are_read_whole_and_in_order() {
         opened(class, bytes, 0, &size, &[size[1], 1]).unwrap();
         let errors = [
             (opened(class, bytes, 1, &[2], &[1]), ErrorKind::Unsupported, "a view of some of them"),
-            (opened(class, bytes, 0, &[2, 3], &[1, 2]), ErrorKind::Unsupported, "in another order"),
+            (opened(class, bytes, 0, &[2, 3], &[1, 2]), ErrorKind::Unsupported, "in a different order"),
             (opened(class, 2, 0, &[3, 3], &[3, 1]), ErrorKind::Malformed, "its storage has 2"),
         ];
         for (error, kind, word) in errors {

@@ -75,7 +75,7 @@ fn prefix_takes_what_lies_below_it() {
     assert_eq!(names(&prefix("ema").unwrap().1), ["0", "1.x", "1.5"]);
     assert_eq!(names(&prefix("ema.1.").unwrap().1), ["x", "5"]);
     let error = prefix("none").map(|_| ()).unwrap_err();
-    assert!(error.message().contains("no tensor lies below `none`; the first are `model.a`"), "{error}");
+    assert!(error.message().contains("no tensors below `none`; the first are `model.a`"), "{error}");
     // Without it, a root of which there are several keeps its name.
     assert_eq!(names(&open(&bytes("nested.pt")).unwrap().1)[0], "model.a");
 }

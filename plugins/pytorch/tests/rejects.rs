@@ -91,10 +91,7 @@ fn odd_spellings_of_the_same() {
     hostile(b"\x80\x02ccollections\nOrderedDict \n)R.", "`collections.OrderedDict `");
     hostile(b"\x80\x02c\xff\nx\n)R.", "`\u{fffd}.x`");
     hostile(b"\x80\x02c\n\n)R.", "`.`");
-    hostile(
-        &pickle(&[int(1), text("x"), b"\x93".to_vec()].concat()),
-        "STACK_GLOBAL of a whole number and text",
-    );
+    hostile(&pickle(&[int(1), text("x"), b"\x93".to_vec()].concat()), "STACK_GLOBAL of an integer and text");
     // What follows the call makes no difference, nor that the call's result is thrown away.
     hostile(
         &[b"\x80\x02", &call("os", "system", &[text("id")])[..], b"0}.", b"garbage"].concat(),
@@ -116,10 +113,10 @@ fn calls_that_make_no_tensor() {
     hostile(&pickle(b"\x97"), "NEXT_BUFFER");
     hostile(&pickle(b"Pos\n"), "PERSID");
     hostile(&pickle(&[text("os"), b")R".to_vec()].concat()), "it calls text");
-    hostile(&pickle(&call("torch", "device", &[int(1)])), "Device does not take (a whole number)");
+    hostile(&pickle(&call("torch", "device", &[int(1)])), "Device does not take (an integer)");
     hostile(&pickle(&call("torch", "FloatStorage", &[int(1 << 40)])), "does not take");
     hostile(&pickle(&call("torch", "Tensor", &[int(1)])), "does not take");
-    hostile(&pickle(&call("collections", "OrderedDict", &[int(1)])), "not a list of pairs");
+    hostile(&pickle(&call("collections", "OrderedDict", &[int(1)])), "something other than a list of pairs");
     hostile(&pickle(&call("collections", "defaultdict", &[text("os")])), "not a plain class");
     hostile(&pickle(&call("_codecs", "encode", &[text("x"), text("zlib")])), "Latin-1");
     hostile(&pickle(&call("_codecs", "encode", &[text("漢"), text("latin1")])), "not Latin-1");
@@ -148,9 +145,9 @@ fn tensors_with_wrong_arguments() {
         hostile(&pickle(&call("torch._utils", "_rebuild_tensor_v2", &items)), what);
     }
     for (value, what) in [
-        (tensor(ok(), -1, &[2], &[1]), "an offset that is not a count"),
-        (tensor(ok(), 0, &[-2], &[1]), "sizes that are not counts, or below 0"),
-        (tensor(ok(), 0, &[2], &[-1]), "strides that are not counts, or below 0"),
+        (tensor(ok(), -1, &[2], &[1]), "an offset that is not a valid count"),
+        (tensor(ok(), 0, &[-2], &[1]), "sizes that are negative or not valid counts"),
+        (tensor(ok(), 0, &[2], &[-1]), "strides that are negative or not valid counts"),
         (tensor(ok(), 0, &[2, 2], &[1]), "2 sizes and 1 strides"),
         (tensor(storage("UntypedStorage", 16), 0, &[2], &[1]), "without a type"),
     ] {
@@ -178,15 +175,23 @@ fn tensors_with_wrong_arguments() {
 #[test]
 fn tensors_past_their_storage() {
     for (value, len, what) in [
-        (tensor(storage("FloatStorage", 4), 0, &[5], &[1]), 16, "reach past its storage of 4 elements"),
-        (tensor(storage("FloatStorage", 4), 1, &[4], &[1]), 16, "reach past its storage of 4 elements"),
-        (tensor(storage("FloatStorage", 4), 0, &[2, 2], &[3, 1]), 16, "reach past its storage of 4 elements"),
-        (tensor(storage("FloatStorage", 4), i64::MAX, &[2], &[1]), 16, "reach past its storage"),
-        (tensor(storage("FloatStorage", 4), 0, &[2, 2], &[i64::MAX, i64::MAX]), 16, "reach past its storage"),
+        (tensor(storage("FloatStorage", 4), 0, &[5], &[1]), 16, "extend past its storage of 4 elements"),
+        (tensor(storage("FloatStorage", 4), 1, &[4], &[1]), 16, "extend past its storage of 4 elements"),
+        (
+            tensor(storage("FloatStorage", 4), 0, &[2, 2], &[3, 1]),
+            16,
+            "extend past its storage of 4 elements",
+        ),
+        (tensor(storage("FloatStorage", 4), i64::MAX, &[2], &[1]), 16, "extend past its storage"),
+        (
+            tensor(storage("FloatStorage", 4), 0, &[2, 2], &[i64::MAX, i64::MAX]),
+            16,
+            "extend past its storage",
+        ),
         (
             tensor(storage("FloatStorage", 4), 0, &[4], &[1]),
             15,
-            "4 elements of 4 bytes, the record has 15 bytes",
+            "4 elements of 4 bytes, but the record has 15 bytes",
         ),
         (tensor(storage("FloatStorage", 1 << 40), 0, &[4], &[1]), 16, "1099511627776 elements"),
         (tensor(storage("FloatStorage", 4), 0, &[1 << 40], &[0]), 16, "out of proportion"),
@@ -212,14 +217,14 @@ fn tensors_past_their_storage() {
 fn persistent_ids_that_name_no_storage() {
     let class = || global("torch", "FloatStorage");
     for (items, what) in [
-        (vec![], "a persistent id of 0 values, 5 are wanted"),
+        (vec![], "a persistent id of 0 values, expected 5"),
         (vec![text("storage"), class(), text("0"), text("cpu")], "a persistent id of 4 values"),
         (vec![text("storage"), class(), text("0"), text("cpu"), int(4), int(1), int(1)], "7 values"),
-        (vec![text("module"), class(), text("0"), text("cpu"), int(4)], "names no storage"),
+        (vec![text("module"), class(), text("0"), text("cpu"), int(4)], "does not refer to a storage"),
         (vec![text("storage"), text("FloatStorage"), text("0"), text("cpu"), int(4)], "whose class is text"),
         (vec![text("storage"), class(), int(0), text("cpu"), int(4)], "key or location is not text"),
-        (vec![text("storage"), class(), text("0"), text("cpu"), int(-4)], "size is not a count"),
-        (vec![text("storage"), class(), text("0"), text("cpu"), text("4")], "size is not a count"),
+        (vec![text("storage"), class(), text("0"), text("cpu"), int(-4)], "size is not a valid count"),
+        (vec![text("storage"), class(), text("0"), text("cpu"), text("4")], "size is not a valid count"),
     ] {
         let error = refuse(&checkpoint(&named(&[tuple(&items), b"Q".to_vec()].concat()), 16));
         assert!(error.message().contains(what) && error.message().contains(NOTHING), "{error}");
@@ -234,7 +239,7 @@ fn states_that_are_no_dict() {
     let ordered = [global("collections", "OrderedDict"), b")R".to_vec()].concat();
     hostile(
         &pickle(&[ordered.clone(), text("x"), b"b".to_vec()].concat()),
-        "the state of a dict is text, not a dict",
+        "the state of a dict is text, expected a dict",
     );
     hostile(&pickle(&[b"]}b".to_vec()].concat()), "it sets the state of a list");
     hostile(&pickle(&[global("torch", "device"), b"}b".to_vec()].concat()), "it sets the state of a name");
@@ -245,9 +250,9 @@ fn pickles_that_are_broken() {
     for (object, what) in [
         (&b"\x80\x06N."[..], "pickle protocol 6"),
         (b"\x80\x02\xff.", "byte 0xff is not a pickle opcode"),
-        (b"\x80\x02R.", "finds too little on the stack"),
-        (b"\x80\x02.", "finds too little on the stack"),
-        (b"\x80\x02(0.", "finds too little on the stack"),
+        (b"\x80\x02R.", "stack underflow"),
+        (b"\x80\x02.", "stack underflow"),
+        (b"\x80\x02(0.", "stack underflow"),
         (b"\x80\x021.", "POP_MARK without a mark"),
         (b"\x80\x02u.", "SETITEMS without a mark"),
         (b"\x80\x02}(Nu.", "a key without a value"),
@@ -267,7 +272,7 @@ fn pickles_that_are_broken() {
         (b"\x80\x02\x8b\xff\xff\xff\xff.", "LONG4 of -1 bytes"),
         (b"\x80\x02\x8b\xff\xff\xff\x7f.", "LONG4 of 2147483647 bytes"),
         (b"\x80\x04\x95\xff\xff\xff\xff\0\0\0\0N.", "a frame of 4294967295 bytes"),
-        (b"\x80\x02cos", "a text line of 2 bytes or more without its end"),
+        (b"\x80\x02cos", "an unterminated text line of 2 bytes or more"),
         (b"\x80\x02N", "are left"),
     ] {
         let error = refuse(&zip(&[("m/data.pkl", object)]));
@@ -284,16 +289,16 @@ fn nesting_and_references_without_measure() {
     let lists = pickle(&[b"]".repeat(100_000), b"a".repeat(99_999)].concat());
     for object in [tuples, lists, deep("(", "t", 1000)] {
         let error = refuse(&checkpoint(&object, 0));
-        assert!(error.message().contains("nested deeper than 64"), "{error}");
+        assert!(error.message().contains("nested more than 64 levels deep"), "{error}");
     }
     let marks = pickle(&b"(".repeat(1_000_000));
     assert_eq!(
         refuse(&zip(&[("m/data.pkl", &marks)])).message(),
-        "STOP finds too little on the stack: nothing was executed"
+        "stack underflow in STOP: nothing was executed"
     );
     for object in [&b"\x80\x02]q\0h\0a."[..], b"\x80\x02}q\0Kx h\0s.", b"\x80\x02]q\0(h\0tq\x010h\x01a."] {
         let error = refuse(&checkpoint(object, 0));
-        let expected = ["contains itself", "not a pickle opcode", "finds too little"];
+        let expected = ["contains itself", "not a pickle opcode", "stack underflow"];
         assert!(expected.iter().any(|what| error.message().contains(what)), "{error}");
     }
     // Ten references to ten references to ...: twenty levels.
@@ -303,7 +308,7 @@ fn nesting_and_references_without_measure() {
     }
     object.push(b'.');
     let error = refuse(&checkpoint(&object, 0));
-    assert!(error.message().contains("unfold without measure"), "{error}");
+    assert!(error.message().contains("too often to be expanded"), "{error}");
     let dup = pickle(&[b"]".to_vec(), b"2".repeat(1 << 20)].concat());
     let (limits, source) = (Limits::default(), MemorySource::new("m.pt", checkpoint(&dup, 0)));
     let opened = apr_testkit::read_limited(&*reader(), FORMAT, &source, &Options::new(), &limits);
@@ -329,7 +334,7 @@ fn archives_that_are_no_checkpoint() {
         assert!(error.message().contains(what), "{error}");
     }
     let page = refuse(b"<!DOCTYPE html><html>");
-    assert!(page.message().contains("a page of text"), "{page}");
+    assert!(page.message().contains("a text page"), "{page}");
 }
 
 #[test]
@@ -343,14 +348,17 @@ fn streams_whose_storages_do_not_fit() {
     let whole = [head, &list("0"), &4u64.to_le_bytes(), &[0; 16]].concat();
     assert_eq!(open(&whole).unwrap().1.tensors.len(), 1);
     for (rest, what) in [
-        (b"\x80\x02].".to_vec(), "names the storage `0`, which the stream lacks"),
+        (b"\x80\x02].".to_vec(), "refers to the storage `0`, which is not in the stream"),
         (b"\x80\x02}.".to_vec(), "the list of storages is not a list"),
-        (list("1"), "storage `1` is listed, no tensor names it"),
+        (list("1"), "storage `1` is listed, but no tensor refers to it"),
         (list("0"), "storage `0` is missing"),
-        ([list("0"), 5u64.to_le_bytes().to_vec(), vec![0; 20]].concat(), "has 5 elements, the pickle says 4"),
+        (
+            [list("0"), 5u64.to_le_bytes().to_vec(), vec![0; 20]].concat(),
+            "has 5 elements, but the pickle states 4",
+        ),
         (
             [list("0"), 4u64.to_le_bytes().to_vec(), vec![0; 15]].concat(),
-            "of 4 elements of 4 bytes, 15 are left",
+            "has 4 elements of 4 bytes, but only 15 bytes are left",
         ),
     ] {
         let error = refuse(&[head, &rest].concat());
@@ -378,13 +386,13 @@ fn modules_saved_as_a_whole_are_named_in_streams_too() {
     };
     let error = refuse(&whole(&object));
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.message().contains("what was saved is made by `models.resnet.ResNet`"), "{error}");
+    assert!(error.message().contains("what was saved is created by `models.resnet.ResNet`"), "{error}");
     assert!(error.message().contains(NOTHING), "{error}");
     assert!(error.hint_text().unwrap().contains("torch.save(model.state_dict(), OUT)"), "{error:?}");
     // What stands for nothing known is still no storage.
     let other = [text("modules"), global("models.resnet", "ResNet"), text("resnet.py"), text("")];
     let error = refuse(&stream(&named(&[tuple(&other), b"Q".to_vec()].concat())));
-    assert!(error.message().contains("a persistent id of 4 values, 6 are wanted"), "{error}");
+    assert!(error.message().contains("a persistent id of 4 values, expected 6"), "{error}");
 }
 
 #[test]

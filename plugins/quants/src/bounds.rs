@@ -23,11 +23,11 @@ pub fn check(dtype: DType, importance: &[f32], rows: &[f32], row_len: usize) -> 
         let widest = f64::from(row.iter().fold(0.0f32, |most, value| most.max(value.abs())));
         if widest.is_finite() && most * widest * widest.max(1.0) > limit {
             let message = format!(
-                "importance of up to {most:e} and values of up to {widest:e} are too large for {dtype}: in row {number} \
-                 of these, sums weighted by them would overflow F32"
+                "importance up to {most:e} and values up to {widest:e} are too large for {dtype}: the \
+                 weighted sums in row {number} would overflow F32"
             );
             return Err(Error::failed(message).hint(
-                "scale the importance matrix down, or make it again: only the ratios of its values count",
+                "scale the importance matrix down, or make it again: only the ratios of its values matter",
             ));
         }
     }

@@ -34,7 +34,7 @@ impl Quantizer for Quants {
         let block_type = block_type(dtype)?;
         if importance.is_some_and(|importance| importance.len() != row_len) {
             return Err(Error::invalid_argument(format!(
-                "importance needs {row_len} values, one for each column of a row"
+                "importance requires {row_len} values, one for each column"
             )));
         }
         if let Some(importance) = importance {
@@ -42,13 +42,14 @@ impl Quantizer for Quants {
         }
         if importance.is_none() && block_type.needs_importance {
             let message = format!("{dtype} cannot be written without an importance matrix");
-            return Err(Error::invalid_argument(message).hint("give one with --imatrix FILE"));
+            return Err(Error::invalid_argument(message).hint("pass one with --imatrix FILE"));
         }
         if !rounding::is_usual() {
-            let message =
-                "this thread rounds floats in another way than usual: blocks would differ from ggml's";
+            let message = "this thread uses a non-default floating-point rounding mode: blocks would differ \
+                           from ggml's";
             return Err(Error::failed(message).hint(
-                "avoid libraries built with -ffast-math: they change how the thread that loads them rounds",
+                "avoid libraries built with -ffast-math: they change the rounding mode of the thread that \
+                 loads them",
             ));
         }
         (block_type.encode)(&Rows { values: rows, row_len, importance, level: Level::best() }, out)
@@ -93,7 +94,7 @@ fn check(dtype: DType, elements: usize, row_len: u64, bytes: usize) -> Result<us
     let whole = row > 0 && row.is_multiple_of(of_block) && elements.is_multiple_of(row);
     if !whole || elements / of_block * bytes_of_block != bytes {
         return Err(Error::invalid_argument(format!(
-            "{elements} elements in rows of {row_len} are not {bytes} bytes of {dtype}"
+            "{elements} elements in rows of {row_len} do not match {bytes} bytes of {dtype}"
         )));
     }
     Ok(row)

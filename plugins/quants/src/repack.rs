@@ -26,7 +26,7 @@ const EIGHT: (usize, usize) = (32, 34);
 /// Unsupported for types that are no pair; Failed for a block whose values the other type does not hold.
 pub fn repack(from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {
     if !PAIRS.contains(&(from, to)) {
-        return Err(Error::unsupported(format!("{from} does not become {to} without loss")));
+        return Err(Error::unsupported(format!("{from} cannot be repacked as {to} without loss")));
     }
     let (before, after) = (from.require()?, to.require()?);
     let elements = (before.block_elements as usize).max(after.block_elements as usize);
@@ -47,7 +47,7 @@ pub fn repack(from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<(
         }
         (block_type(to)?.decode)(Level::Scalar, out, &mut again);
         if values != again {
-            return Err(Error::failed(format!("a block of {from} has values that {to} does not hold")));
+            return Err(Error::failed(format!("a block of {from} has values that {to} cannot represent")));
         }
     }
     Ok(())

@@ -344,7 +344,7 @@ fn another_type_is_explained() {
     assert_eq!(assigned[at].dtype, Some(DType::Q5_0));
     assert_eq!(
         assigned[at].note.as_deref(),
-        Some("Q5_0 instead of Q4_K: rows of 288 are not whole blocks of 256")
+        Some("Q5_0 instead of Q4_K: rows of 288 are not a multiple of the block size 256")
     );
     let norm = tensors.iter().position(|tensor| tensor.name == "model.output_norm.weight").unwrap();
     assert_eq!(assigned[norm], apr_sdk::Assignment::KEEP);
@@ -397,29 +397,29 @@ fn a_wrong_option_is_named() {
         ("Q8_0", "output-tensor-type", "Q4_X", "--output-tensor-type: no tensor can be written in `Q4_X`"),
         ("Q8_0", "output-tensor-type", "Q8_K", "--output-tensor-type: no tensor can be written in `Q8_K`"),
         ("Q8_0", "token-embedding-type", "", "--token-embedding-type: no tensor can be written in ``"),
-        ("Q8_0", "tensor-type", "attn_v", "--tensor-type: `attn_v` is not PATTERN=TYPE"),
-        ("Q8_0", "tensor-type", "=Q8_0", "--tensor-type: `=Q8_0` is not PATTERN=TYPE"),
+        ("Q8_0", "tensor-type", "attn_v", "--tensor-type: expected PATTERN=TYPE, found `attn_v`"),
+        ("Q8_0", "tensor-type", "=Q8_0", "--tensor-type: expected PATTERN=TYPE, found `=Q8_0`"),
         ("Q8_0", "tensor-type", "attn_v=Q8", "--tensor-type: no tensor can be written in `Q8`"),
         (
             "Q8_0",
             "tensor-type",
             "a(=Q8_0",
-            "--tensor-type: the pattern of `a(=Q8_0` is not a regular expression",
+            "--tensor-type: the pattern of `a(=Q8_0` is not a valid regular expression",
         ),
-        ("Q8_0", "tensor-type", "a(?!b)=Q8_0", "is not a regular expression"),
-        ("Q8_0", "shout", "true", "recipes have no option `shout`"),
+        ("Q8_0", "tensor-type", "a(?!b)=Q8_0", "is not a valid regular expression"),
+        ("Q8_0", "shout", "true", "unknown recipe option `shout`"),
         ("F16", "tensor-type", "a=Q8_0", "--tensor-type has no effect with F16"),
         (
             "Q8_0",
             "token-embedding-type",
             "Q4_K",
-            "--token-embedding-type: rows of 200 are not whole blocks of Q4_K",
+            "--token-embedding-type: rows of 200 are not a multiple of the block size of Q4_K",
         ),
         (
             "Q8_0",
             "output-tensor-type",
             "Q8_0",
-            "--output-tensor-type: rows of 200 are not whole blocks of Q8_0",
+            "--output-tensor-type: rows of 200 are not a multiple of the block size of Q8_0",
         ),
     ];
     for (recipe, name, value, message) in wrong {

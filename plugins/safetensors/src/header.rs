@@ -42,13 +42,13 @@ impl Header {
     pub fn parse(bytes: Vec<u8>, limits: &Limits) -> Result<Header> {
         let text = String::from_utf8(bytes).map_err(|e| {
             let bad = e.utf8_error().valid_up_to() as u64;
-            Error::malformed("the header is not UTF-8").at(PREFIX_LEN + bad)
+            Error::malformed("the header is not valid UTF-8").at(PREFIX_LEN + bad)
         })?;
         match text.chars().next() {
             Some('{') => {}
             Some(first) => {
                 let shown = escape(&first.to_string(), 1);
-                let message = format!("the header begins with `{shown}`, not with `{{`");
+                let message = format!("the header starts with `{shown}`, expected `{{`");
                 return Err(Error::malformed(message).at(PREFIX_LEN));
             }
             None => return Err(Error::malformed("the header is empty").at(0)),
@@ -115,9 +115,9 @@ impl Header {
             let last = self.entry(last);
             if last.end > data_len {
                 let message =
-                    format!("its data ends at byte {} of the data area, which has {data_len}", last.end);
+                    format!("its data ends at byte {} of the data area, which has only {data_len}", last.end);
                 let error = Error::malformed(message).tensor(last.name);
-                return Err(place(error.hint("get the file again: it is cut off"), last.begin));
+                return Err(place(error.hint("get the file again: it is truncated"), last.begin));
             }
         }
         let mut before: Option<Entry<'_>> = None;
@@ -135,7 +135,7 @@ impl Header {
         }
         let after =
             before.map_or("the header".to_owned(), |b| format!("the last tensor `{}`", escape(b.name, 120)));
-        let message = format!("{} bytes follow {after}, which belong to no tensor", data_len - end);
+        let message = format!("{} bytes after {after} belong to no tensor", data_len - end);
         Err(place(Error::malformed(message), end))
     }
 }
@@ -145,15 +145,17 @@ fn gap_or_overlap(before: Option<Entry<'_>>, entry: Entry<'_>, at: u64) -> Error
     let begin = entry.begin;
     Error::malformed(match before {
         None => {
-            format!("its data begins at byte {begin} of the data area, no tensor holds the bytes before it")
+            format!(
+                "its data starts at byte {begin} of the data area, but no tensor covers the bytes before it"
+            )
         }
         Some(before) if begin > at => format!(
-            "its data begins at byte {begin} of the data area, `{}` before it ends at {at}: no tensor holds the \
-             bytes between them",
+            "its data starts at byte {begin} of the data area, but `{}` before it ends at {at}: no tensor \
+             covers the bytes between them",
             escape(before.name, 120)
         ),
         Some(before) => format!(
-            "its data begins at byte {begin} of the data area, inside `{}` ({} to {at})",
+            "its data starts at byte {begin} of the data area, inside `{}` ({} to {at})",
             escape(before.name, 120),
             before.begin
         ),

@@ -141,14 +141,15 @@ impl Walk<'_, '_> {
         let dims = found.dims.ok_or_else(|| missing("shape"))?;
         let (begin, end) = found.offsets.ok_or_else(|| missing("data_offsets"))?;
         let len = end.checked_sub(begin).ok_or_else(|| {
-            Error::malformed(format!("its data_offsets end at {end}, before they begin at {begin}"))
+            Error::malformed(format!("its data_offsets end at {end}, before they start at {begin}"))
         })?;
         let shape = &self.out.dims[dims.clone()];
         let (spelled, dtype) = DTYPES[rank];
         let need = payload_len(dtype, shape)?;
         if len != need {
             return Err(Error::malformed(format!(
-                "{spelled} {shape:?} needs {need} bytes, its data_offsets [{begin}, {end}] give it {len}"
+                "{spelled} {shape:?} requires {need} bytes, but its data_offsets [{begin}, {end}] give it \
+                 {len}"
             )));
         }
         Ok(Record { name, name_escaped, rank, dims, begin, end })
@@ -170,14 +171,15 @@ impl<'de> Visitor<'de> for Metadata<'_, 'de, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("`__metadata__` as a map of strings to strings")
+        f.write_str("`__metadata__` as a map from strings to strings")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let (mut seen, mut entries) = (HashSet::new(), Vec::new());
         while let Some(key) = map.next_key_seed(Text("a metadata key"))? {
             first_time(&mut seen, key.clone())?;
-            let value = map.next_value_seed(Text("a string, as all values of `__metadata__` are"))?;
+            let value =
+                map.next_value_seed(Text("a string, as required for all values of `__metadata__`"))?;
             let room = self.0.limits.budget.charge(2 * (key.len() + value.len()) as u64 + RECORD_COST);
             self.0.keep(room)?;
             entries.push((key.into_owned(), value.into_owned()));
@@ -217,13 +219,13 @@ impl<'de> Visitor<'de> for Fields<'_, 'de, '_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Found, A::Error> {
         let mut others = HashSet::new();
-        let twice = |field: &str| de::Error::custom(format!("the key `{field}` occurs twice"));
+        let twice = |field: &str| de::Error::custom(format!("duplicate key `{field}`"));
         while let Some(key) = map.next_key_seed(Text("a field"))? {
             match &*key {
                 "dtype" => {
                     let name = map.next_value_seed(Text("a dtype's name"))?;
                     let rank = rank_of_name(&name).ok_or_else(|| {
-                        let message = format!("its dtype `{}` is unknown to this version", escape(&name, 40));
+                        let message = format!("its dtype `{}` is not supported", escape(&name, 40));
                         Error::unsupported(message)
                     });
                     let rank = self.walk.keep(rank)?;
@@ -269,7 +271,7 @@ impl<'de> Visitor<'de> for Numbers<'_, 'de, '_> {
     type Value = Range<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of whole numbers")
+        f.write_str("a list of integers")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Range<usize>, A::Error> {
@@ -298,7 +300,7 @@ impl<'de> Visitor<'de> for Offsets {
     type Value = (u64, u64);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("exactly two whole numbers, begin and end")
+        f.write_str("exactly two integers, begin and end")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(u64, u64), A::Error> {

@@ -232,7 +232,7 @@ impl<'de> Visitor<'de> for WeightMap<'_, '_> {
             let problem = if entries.len() as u64 >= limits.tensors {
                 Some(Error::limit(format!("the index has more than {} tensors", limits.tensors)))
             } else if file.is_empty() {
-                Some(Error::malformed("the index maps it to a file without a name"))
+                Some(Error::malformed("the index maps it to an empty file name"))
             } else {
                 limits.budget.charge(2 * (name.len() + file.len()) as u64 + RECORD_COST).err()
             };

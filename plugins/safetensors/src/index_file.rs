@@ -29,7 +29,7 @@ impl IndexFile {
     pub fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<IndexFile> {
         let mut cursor = Cursor::new(source, file, 0, limits)?;
         if cursor.left() > MAX_LEN {
-            let message = format!("an index of {} bytes, the limit is {MAX_LEN}", cursor.left());
+            let message = format!("an index of {} bytes, more than the limit of {MAX_LEN}", cursor.left());
             return Err(Error::limit(message).at(0));
         }
         let len = cursor.left();
@@ -112,7 +112,8 @@ impl OpenModel for IndexFile {
             sink.part(PartDecl { file, range: None, format: FORMAT, options: Options::new() })?;
         }
         for (name, file) in &self.index.map {
-            let part = u32::try_from(*file).map_err(|_| Error::limit("the index names too many files"))?;
+            let part =
+                u32::try_from(*file).map_err(|_| Error::limit("the index refers to too many files"))?;
             sink.mapped(part, name)?;
         }
         self.carried.as_ref().map_or(Ok(()), |carried| carried.describe(sink))

@@ -48,7 +48,7 @@ impl Visitor<'_> for Whole {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number from 0 to 2^64 - 1")
+        f.write_str("an integer from 0 to 2^64 - 1")
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
@@ -117,7 +117,7 @@ impl<'de> Visitor<'de> for Forgotten {
 pub fn first_time<'de, E: de::Error>(seen: &mut HashSet<Cow<'de, str>>, key: Cow<'de, str>) -> Result<(), E> {
     match seen.replace(key) {
         None => Ok(()),
-        Some(key) => Err(E::custom(format!("the key `{}` occurs twice", escape(&key, 120)))),
+        Some(key) => Err(E::custom(format!("duplicate key `{}`", escape(&key, 120)))),
     }
 }
 

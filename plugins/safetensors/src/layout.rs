@@ -68,7 +68,8 @@ pub fn payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
         let filled = u128::from(elements) * u128::from(info.block_bytes);
         if filled % u128::from(info.block_elements) != 0 {
             let bits = filled * 8 / u128::from(info.block_elements);
-            let message = format!("{} {shape:?} has {bits} bits, which are not whole bytes", info.name);
+            let message =
+                format!("{} {shape:?} has {bits} bits, which is not a whole number of bytes", info.name);
             return Err(Error::malformed(message));
         }
     }
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(payload_len(DType::F6_E2M3, &[4]).unwrap(), 3);
         assert_eq!(payload_len(DType::F6_E2M3, &[0]).unwrap(), 0);
         let error = payload_len(DType::F6_E2M3, &[2]).unwrap_err();
-        assert_eq!(error.message(), "F6_E2M3 [2] has 12 bits, which are not whole bytes");
+        assert_eq!(error.message(), "F6_E2M3 [2] has 12 bits, which is not a whole number of bytes");
         assert!(payload_len(DType::F4_E2M1, &[]).is_err());
     }
 

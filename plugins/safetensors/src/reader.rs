@@ -44,7 +44,7 @@ impl Reader for Safetensors {
         if !source.is_folder() {
             let part = options.is_part();
             if part && is_index(source, 0)? {
-                let error = Error::malformed("it is an index of a sharded model, where a shard is wanted");
+                let error = Error::malformed("it is an index of a sharded model, expected a shard");
                 return Err(error.at(0).in_file(source.name(0)));
             }
             return open_file(source, 0, if part { source.name(0) } else { String::new() }, limits);
@@ -52,12 +52,12 @@ impl Reader for Safetensors {
         match choose(&source.entries()?) {
             Choice::File(name) => open_file(source, source.sibling(&name)?, String::new(), limits),
             Choice::None => {
-                Err(Error::not_found("the folder holds no .safetensors file and no index of some"))
+                Err(Error::not_found("the folder contains no .safetensors file and no index of such files"))
             }
             Choice::Several(names) => {
                 let list: Vec<_> = names.iter().map(|name| format!("`{}`", escape(name, 120))).collect();
-                let message = format!("the folder holds several models: {}", list.join(", "));
-                Err(Error::invalid_argument(message).hint("name the one to open"))
+                let message = format!("the folder contains several models: {}", list.join(", "));
+                Err(Error::invalid_argument(message).hint("specify the one to open"))
             }
         }
     }
@@ -125,12 +125,13 @@ impl File {
         let header_len = cursor.u64()?;
         if header_len > MAX_HEADER_LEN {
             let message =
-                format!("a header of {header_len} bytes is above the format's limit of {MAX_HEADER_LEN}");
+                format!("a header of {header_len} bytes exceeds the format's limit of {MAX_HEADER_LEN}");
             return Err(Error::malformed(message).at(0));
         }
         let data_len = cursor.left().checked_sub(header_len).ok_or_else(|| {
-            let message = format!("a header of {header_len} bytes, {} are left in the file", cursor.left());
-            Error::malformed(message).at(0).hint("get the file again: it is cut off")
+            let message =
+                format!("a header of {header_len} bytes, but only {} are left in the file", cursor.left());
+            Error::malformed(message).at(0).hint("get the file again: it is truncated")
         })?;
         let header = Header::parse(read_text(&mut cursor, header_len)?, limits)?;
         let by_offset = header.by_offset();

@@ -149,7 +149,7 @@ impl<'m> Shards<'m> {
             for &tensor in &shard.tensors {
                 let tensor = &model.tensors[tensor];
                 total = total.checked_add(tensor.payload_len()?).ok_or_else(|| {
-                    Error::unsupported("the payload has more than 2^64 bytes").tensor(&tensor.name)
+                    Error::unsupported("the payload exceeds 2^64 bytes").tensor(&tensor.name)
                 })?;
                 index.map.push((tensor.name.clone(), n));
             }
@@ -239,7 +239,7 @@ impl Metadata {
                 if all.values[first].1 != value {
                     let (key, name) = (escape(&key, 120), escape(&record.name, 120));
                     sink.note(&format!(
-                        "metadata key `{key}` of `{name}` is left out: a file before it has another value"
+                        "metadata key `{key}` of `{name}` is left out: an earlier file has a different value"
                     ));
                 }
             }

@@ -61,7 +61,8 @@ fn write_file(
         None => regenerate(&mut planned, metadata)?,
     };
     if text.len() as u64 > MAX_HEADER_LEN {
-        let message = format!("the header has {} bytes, the format's limit is {MAX_HEADER_LEN}", text.len());
+        let message =
+            format!("the header has {} bytes, more than the format's limit of {MAX_HEADER_LEN}", text.len());
         return Err(Error::unsupported(message).hint("use --max-shard-size, or --foreign drop"));
     }
     sink.file(&shard.name)?;
@@ -87,7 +88,7 @@ fn plan<'m>(model: &'m Model, tensors: &[usize]) -> Result<Vec<Planned<'m>>> {
     for &number in tensors {
         let tensor = &model.tensors[number];
         if tensor.name == METADATA {
-            let message = "the format reserves this name, no tensor can have it";
+            let message = "the format reserves this name, so no tensor can have it";
             return Err(Error::unsupported(message).tensor(METADATA));
         }
         let rank = rank_of(tensor.dtype).ok_or_else(|| {

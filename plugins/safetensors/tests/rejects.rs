@@ -32,25 +32,31 @@ const GOOD: &str = r#""dtype":"U8","shape":[2],"data_offsets":[0,2]"#;
 
 #[test]
 fn lengths_of_the_header() {
-    refuse(&[], ErrorKind::Malformed, 0, None, "8 bytes are wanted, 0 are left");
-    refuse(&[1; 7], ErrorKind::Malformed, 0, None, "8 bytes are wanted, 7 are left");
-    refuse(&[0xff; 20], ErrorKind::Malformed, 0, None, "above the format's limit of 100000000");
+    refuse(&[], ErrorKind::Malformed, 0, None, "expected 8 bytes, only 0 are left");
+    refuse(&[1; 7], ErrorKind::Malformed, 0, None, "expected 8 bytes, only 7 are left");
+    refuse(&[0xff; 20], ErrorKind::Malformed, 0, None, "exceeds the format's limit of 100000000");
     let long = [&100_000_001u64.to_le_bytes()[..], b"{}"].concat();
-    refuse(&long, ErrorKind::Malformed, 0, None, "a header of 100000001 bytes is above");
+    refuse(&long, ErrorKind::Malformed, 0, None, "a header of 100000001 bytes exceeds");
     let cut = [&100_000_000u64.to_le_bytes()[..], b"{}"].concat();
-    refuse(&cut, ErrorKind::Malformed, 0, None, "a header of 100000000 bytes, 2 are left in the file");
+    refuse(
+        &cut,
+        ErrorKind::Malformed,
+        0,
+        None,
+        "a header of 100000000 bytes, but only 2 are left in the file",
+    );
 }
 
 #[test]
 fn text_that_is_no_header() {
     malformed("", &[], 0, None, "the header is empty");
-    malformed(" {}", &[], 8, None, "the header begins with ` `");
-    malformed("[]", &[], 8, None, "the header begins with `[`");
+    malformed(" {}", &[], 8, None, "the header starts with ` `");
+    malformed("[]", &[], 8, None, "the header starts with `[`");
     malformed("{", &[], 8, None, "EOF while parsing an object");
     malformed("{}{}", &[], 10, None, "trailing characters");
     malformed("{}\0\0", &[], 10, None, "trailing characters");
     let bad = [&4u64.to_le_bytes()[..], b"{\"\xff\""].concat();
-    refuse(&bad, ErrorKind::Malformed, 10, None, "the header is not UTF-8");
+    refuse(&bad, ErrorKind::Malformed, 10, None, "the header is not valid UTF-8");
     malformed("{\"\\ud800\":1}", &[], 16, None, "unexpected end of hex escape");
     malformed("{\"a\nb\":1}", &[], 12, None, "control character");
 }
@@ -59,30 +65,24 @@ fn text_that_is_no_header() {
 fn entries_that_are_none() {
     malformed("{\"a\":1}", &[], 13, Some("a"), "expected a map of `dtype`, `shape` and `data_offsets`");
     malformed(&entry(&GOOD.replace("\"U8\"", "8")), &[0; 2], 22, Some("a"), "expected a dtype's name");
-    malformed(&entry(&GOOD.replace("[2]", "2")), &[0; 2], 35, Some("a"), "expected a list of whole numbers");
-    malformed(
-        &entry(&GOOD.replace("[2]", "[2.0]")),
-        &[0; 2],
-        38,
-        Some("a"),
-        "expected a whole number from 0",
-    );
-    malformed(&entry(&GOOD.replace("[2]", "[-2]")), &[0; 2], 37, Some("a"), "expected a whole number from 0");
+    malformed(&entry(&GOOD.replace("[2]", "2")), &[0; 2], 35, Some("a"), "expected a list of integers");
+    malformed(&entry(&GOOD.replace("[2]", "[2.0]")), &[0; 2], 38, Some("a"), "expected an integer from 0");
+    malformed(&entry(&GOOD.replace("[2]", "[-2]")), &[0; 2], 37, Some("a"), "expected an integer from 0");
     malformed(
         &entry(&GOOD.replace("[2]", "[18446744073709551616]")),
         &[0; 2],
         55,
         Some("a"),
-        "expected a whole number from 0 to 2^64 - 1",
+        "expected an integer from 0 to 2^64 - 1",
     );
     for offsets in ["[]", "[0]", "[0,2,2]"] {
         let bytes = file(&entry(&GOOD.replace("[0,2]", offsets)), &[0; 2]);
         let error = open(&bytes).map(|_| ()).unwrap_err();
-        assert!(error.message().contains("exactly two whole numbers, begin and end"), "{error}");
+        assert!(error.message().contains("exactly two integers, begin and end"), "{error}");
         assert_eq!(error.tensor_name(), Some("a"));
     }
     let unknown = file(&entry(&GOOD.replace("U8", "F12")), &[0; 2]);
-    refuse(&unknown, ErrorKind::Unsupported, 26, Some("a"), "its dtype `F12` is unknown to this version");
+    refuse(&unknown, ErrorKind::Unsupported, 26, Some("a"), "its dtype `F12` is not supported");
     for field in ["dtype", "shape", "data_offsets"] {
         let bytes = file(&entry(&GOOD.replace(field, "other")), &[0; 2]);
         let error = open(&bytes).map(|_| ()).unwrap_err();
@@ -97,9 +97,9 @@ fn entries_that_are_none() {
 #[test]
 fn a_key_twice() {
     let two = format!("{{\"a\":{{{GOOD}}},\"a\":{{{GOOD}}}}}");
-    malformed(&two, &[0; 2], 63, Some("a"), "the key `a` occurs twice");
+    malformed(&two, &[0; 2], 63, Some("a"), "duplicate key `a`");
     let escaped = format!("{{\"a\":{{{GOOD}}},\"\\u0061\":{{{GOOD}}}}}");
-    malformed(&escaped, &[0; 2], 68, Some("a"), "the key `a` occurs twice");
+    malformed(&escaped, &[0; 2], 68, Some("a"), "duplicate key `a`");
     for field in [
         "\"dtype\":\"U8\"",
         "\"shape\":[2]",
@@ -109,21 +109,24 @@ fn a_key_twice() {
     ] {
         let bytes = file(&entry(&format!("{GOOD},{field}")), &[0; 2]);
         let error = open(&bytes).map(|_| ()).unwrap_err();
-        assert!(error.message().contains("occurs twice"), "{error}");
+        assert!(error.message().contains("duplicate key"), "{error}");
         assert_eq!(error.tensor_name(), Some("a"));
     }
-    malformed("{\"__metadata__\":{},\"__metadata__\":{}}", &[], 40, None, "`__metadata__` occurs twice");
-    malformed("{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}", &[], 34, None, "the key `k` occurs twice");
+    malformed("{\"__metadata__\":{},\"__metadata__\":{}}", &[], 40, None, "duplicate key `__metadata__`");
+    malformed("{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}", &[], 34, None, "duplicate key `k`");
 }
 
 #[test]
 fn metadata_other_than_strings() {
-    malformed("{\"__metadata__\":[]}", &[], 23, None, "`__metadata__` as a map of strings to strings");
-    malformed("{\"__metadata__\":null}", &[], 27, None, "`__metadata__` as a map of strings to strings");
+    malformed("{\"__metadata__\":[]}", &[], 23, None, "`__metadata__` as a map from strings to strings");
+    malformed("{\"__metadata__\":null}", &[], 27, None, "`__metadata__` as a map from strings to strings");
     for value in ["1", "null", "{}", "[\"a\"]", "true"] {
         let bytes = file(&format!("{{\"__metadata__\":{{\"k\":{value}}}}}"), &[]);
         let error = open(&bytes).map(|_| ()).unwrap_err();
-        assert!(error.message().contains("a string, as all values of `__metadata__` are"), "{error}");
+        assert!(
+            error.message().contains("a string, as required for all values of `__metadata__`"),
+            "{error}"
+        );
     }
 }
 
@@ -134,10 +137,13 @@ fn sizes_that_disagree() {
     };
     let at = |header: &str| 8 + header.len() as u64 - 1;
     for (header, message) in [
-        (sized("F32", "[2,3]", 0, 20), "F32 [2, 3] needs 24 bytes, its data_offsets [0, 20] give it 20"),
-        (sized("U8", "[2]", 2, 0), "its data_offsets end at 0, before they begin at 2"),
-        (sized("F4", "[3]", 0, 2), "F4_E2M1 [3] has 12 bits, which are not whole bytes"),
-        (sized("F6_E3M2", "[]", 0, 1), "F6_E3M2 [] has 6 bits, which are not whole bytes"),
+        (
+            sized("F32", "[2,3]", 0, 20),
+            "F32 [2, 3] requires 24 bytes, but its data_offsets [0, 20] give it 20",
+        ),
+        (sized("U8", "[2]", 2, 0), "its data_offsets end at 0, before they start at 2"),
+        (sized("F4", "[3]", 0, 2), "F4_E2M1 [3] has 12 bits, which is not a whole number of bytes"),
+        (sized("F6_E3M2", "[]", 0, 1), "F6_E3M2 [] has 6 bits, which is not a whole number of bytes"),
         (sized("U8", "[9223372036854775808,2]", 0, 0), "has more than 2^63 elements"),
         (sized("F64", "[2305843009213693952]", 0, 0), "more than 2^63 bytes"),
     ] {
@@ -160,10 +166,10 @@ fn data_that_is_not_tiled() {
     let start = |text: &str| 8 + text.len() as u64;
     let hole = header((0, 2), (3, 5));
     let message =
-        "its data begins at byte 3 of the data area, `a` before it ends at 2: no tensor holds the bytes";
+        "its data starts at byte 3 of the data area, but `a` before it ends at 2: no tensor covers the bytes";
     malformed(&hole, &[0; 5], start(&hole) + 2, Some("b"), message);
     let overlap = header((0, 3), (2, 5));
-    let message = "its data begins at byte 2 of the data area, inside `a` (0 to 3)";
+    let message = "its data starts at byte 2 of the data area, inside `a` (0 to 3)";
     malformed(&overlap, &[0; 5], start(&overlap) + 2, Some("b"), message);
     let same = header((0, 3), (0, 3));
     malformed(
@@ -171,24 +177,18 @@ fn data_that_is_not_tiled() {
         &[0; 3],
         start(&same),
         Some("b"),
-        "begins at byte 0 of the data area, inside `a` (0 to 3)",
+        "starts at byte 0 of the data area, inside `a` (0 to 3)",
     );
     let late = header((1, 3), (3, 5));
-    let message = "its data begins at byte 1 of the data area, no tensor holds the bytes before it";
+    let message = "its data starts at byte 1 of the data area, but no tensor covers the bytes before it";
     malformed(&late, &[0; 5], start(&late), Some("a"), message);
     let good = header((0, 3), (3, 5));
-    malformed(
-        &good,
-        &[0; 7],
-        start(&good) + 5,
-        None,
-        "2 bytes follow the last tensor `b`, which belong to no",
-    );
-    let message = "its data ends at byte 5 of the data area, which has 4";
+    malformed(&good, &[0; 7], start(&good) + 5, None, "2 bytes after the last tensor `b` belong to no");
+    let message = "its data ends at byte 5 of the data area, which has only 4";
     malformed(&good, &[0; 4], start(&good) + 3, Some("b"), message);
-    malformed("{}      ", &[0; 3], 16, None, "3 bytes follow the header, which belong to no tensor");
+    malformed("{}      ", &[0; 3], 16, None, "3 bytes after the header belong to no tensor");
     let far = header((0, 2), (u64::MAX - 1, u64::MAX));
-    malformed(&far, &[0; 2], u64::MAX, Some("b"), "of the data area, which has 2");
+    malformed(&far, &[0; 2], u64::MAX, Some("b"), "of the data area, which has only 2");
 }
 
 #[test]
@@ -225,10 +225,10 @@ fn indexes() {
     bad("{\"metadata\":{}}", 0, None, "the index has no `weight_map`");
     bad("{\"weight_map\":[]}", 13, None, "`weight_map` as a map from tensor names to file names");
     bad("{\"weight_map\":{\"a\":1}}", 19, None, "expected a file name");
-    bad("{\"weight_map\":{\"a\":\"\"}}", 21, Some("a"), "maps it to a file without a name");
-    bad("{\"weight_map\":{\"a\":\"x\",\"a\":\"y\"}}", 25, None, "the key `a` occurs twice");
-    bad("{\"weight_map\":{},\"weight_map\":{}}", 28, None, "the key `weight_map` occurs twice");
-    bad("{\"metadata\":{\"a\":1,\"a\":2},\"weight_map\":{}}", 21, None, "the key `a` occurs twice");
+    bad("{\"weight_map\":{\"a\":\"\"}}", 21, Some("a"), "maps it to an empty file name");
+    bad("{\"weight_map\":{\"a\":\"x\",\"a\":\"y\"}}", 25, None, "duplicate key `a`");
+    bad("{\"weight_map\":{},\"weight_map\":{}}", 28, None, "duplicate key `weight_map`");
+    bad("{\"metadata\":{\"a\":1,\"a\":2},\"weight_map\":{}}", 21, None, "duplicate key `a`");
     bad("{\"metadata\":[],\"weight_map\":{}}", 13, None, "`metadata` is not a map");
     bad("{\"weight_map\":{}} x", 18, None, "trailing characters");
     bad("{\"weight_map\":{\"\\ud800\":\"x\"}}", 22, None, "unexpected end of hex escape");
@@ -262,7 +262,7 @@ fn folders_with_several_models_or_none() {
     };
     let (score, error) = open(&["a.safetensors", "b.safetensors", "c.txt"]);
     assert_eq!(score, Score::STRUCTURE);
-    assert_eq!(error.message(), "the folder holds several models: `a.safetensors`, `b.safetensors`");
+    assert_eq!(error.message(), "the folder contains several models: `a.safetensors`, `b.safetensors`");
     let (_, error) = open(&["a.safetensors.index.json", "a.safetensors", "a.safetensors.index.fp16.json"]);
     assert!(
         error.message().ends_with("`a.safetensors.index.fp16.json`, `a.safetensors.index.json`"),

@@ -50,14 +50,14 @@ extern "C" fn construct<P: Export>() -> RResult<PrefixRef<ErasedPrefix>, RootMod
 }
 
 extern "C" fn new_reader<P: Export>(format: RStr<'_>) -> R<ReaderObject> {
-    guard::plugin_wire("making its reader", || {
+    guard::plugin_wire("creating its reader", || {
         let reader = (P::decl().reader)(format.as_str()).ok_or_else(|| lacks("reader", format.as_str()))?;
         Ok(ReaderObject::from_value(ToWireReader::new(reader), TD_Opaque))
     })
 }
 
 extern "C" fn new_writer<P: Export>(format: RStr<'_>) -> R<WriterObject> {
-    guard::plugin_wire("making its writer", || {
+    guard::plugin_wire("creating its writer", || {
         let format = format.as_str();
         let writer = (P::decl().writer)(format).ok_or_else(|| lacks("writer", format))?;
         let mut formats = Manifest::parse(P::decl().manifest)?.formats.into_iter();
@@ -67,21 +67,21 @@ extern "C" fn new_writer<P: Export>(format: RStr<'_>) -> R<WriterObject> {
 }
 
 extern "C" fn new_quantizer<P: Export>() -> R<QuantizerObject> {
-    guard::plugin_wire("making its quantizer", || {
+    guard::plugin_wire("creating its quantizer", || {
         let quantizer = (P::decl().quantizer)().ok_or_else(lacks_quantizer)?;
         Ok(QuantizerObject::from_value(ToWireQuantizer::new(quantizer), TD_Opaque))
     })
 }
 
 extern "C" fn new_kernel<P: Export>() -> R<KernelObject> {
-    guard::plugin_wire("making its compute backend", || {
+    guard::plugin_wire("creating its compute backend", || {
         let kernel = (P::decl().kernel)().ok_or_else(lacks_kernel)?;
         Ok(KernelObject::from_value(ToWireKernel::new(kernel), TD_Opaque))
     })
 }
 
 extern "C" fn architecture<P: Export>(id: RStr<'_>) -> R<RString> {
-    guard::plugin_wire("giving an architecture table", || {
+    guard::plugin_wire("providing an architecture table", || {
         let tables = (P::decl().name_mapper)().ok_or_else(|| lacks("table", id.as_str()))?;
         tables.table(id.as_str()).map(RString::from)
     })
@@ -94,17 +94,17 @@ extern "C" fn take_faults() -> RVec<RString> {
 
 /// The error if the plugin has no object for a role that its manifest declares.
 pub fn lacks(role: &str, format: &str) -> Error {
-    Error::plugin(format!("has no {role} of `{format}`, though its manifest says so"))
+    Error::plugin(format!("has no {role} for `{format}`, although its manifest declares one"))
 }
 
 /// The error if the plugin has no quantizer although its manifest declares one.
 pub fn lacks_quantizer() -> Error {
-    Error::plugin("has no quantizer, though its manifest says so")
+    Error::plugin("has no quantizer, although its manifest declares one")
 }
 
 /// The error if the plugin has no compute backend although its manifest declares one.
 pub fn lacks_kernel() -> Error {
-    Error::plugin("has no compute backend, though its manifest says so")
+    Error::plugin("has no compute backend, although its manifest declares one")
 }
 
 /// Exports a plugin's binary interface; called by `apr_sdk::export_plugin!`.

@@ -131,7 +131,7 @@ pub fn plugin<T>(doing: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
 pub fn panicked(doing: &str, panic: &str) -> Error {
     Error::plugin(format!("panicked while {doing}: \"{}\"", apr_sdk::escape(panic, 600)))
         .code("E_PLUGIN")
-        .hint("report it to the author of the plugin: this is a bug in it")
+        .hint("report it to the author of the plugin: this is a bug in the plugin")
 }
 
 /// [`plugin`], with its result in wire form.

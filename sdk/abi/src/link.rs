@@ -39,15 +39,15 @@ impl Module {
     pub unsafe fn from_header(address: *const u8) -> Result<Module> {
         crate::guard::install_hook();
         if address.is_null() || !address.cast::<LibHeader>().is_aligned() {
-            return Err(refused("E_NOT_A_PLUGIN", "its header symbol has no sound address".to_owned()));
+            return Err(refused("E_NOT_A_PLUGIN", "its header symbol has an invalid address".to_owned()));
         }
         // SAFETY: `AbiHeaderRef` is a transparent reference; the caller guarantees that a header stays at the
         // address forever. `upgrade` reads the part that no version changes before it reads the rest.
         let header = unsafe { std::mem::transmute::<*const u8, AbiHeaderRef>(address) };
         let header: &'static LibHeader = header.upgrade().map_err(|error| {
             let (code, message) = match error {
-                LibraryError::InvalidCAbi { .. } => ("E_TARGET", "it calls functions in another way"),
-                _ => ("E_ABI_MAJOR", "its header is of another version of abi_stable"),
+                LibraryError::InvalidCAbi { .. } => ("E_TARGET", "it uses a different calling convention"),
+                _ => ("E_ABI_MAJOR", "its header is from a different version of abi_stable"),
             };
             refused(code, message.to_owned()).cause(error.to_string())
         })?;
@@ -62,7 +62,8 @@ impl Module {
         checked
             .map_err(|panic| refused("E_LAYOUT", "its layout cannot be checked".to_owned()).cause(panic))?
             .map_err(|errors| {
-                let message = format!("its interface does not fit this apr: {}", in_one_line(&errors));
+                let message =
+                    format!("its interface is incompatible with this apr: {}", in_one_line(&errors));
                 refused("E_LAYOUT", message).cause(errors.to_string())
             })?;
         // SAFETY: the layout was just checked.

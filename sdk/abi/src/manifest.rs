@@ -156,7 +156,7 @@ fn wrong(what: &str) -> Error {
 pub fn parse(section: &[u8], big_endian: bool) -> Result<(Head, usize)> {
     let fixed = section.get(..HEAD_LEN).ok_or_else(|| wrong("is too short"))?;
     if fixed[..8] != MAGIC {
-        return Err(wrong("does not begin with the magic"));
+        return Err(wrong("does not start with the magic"));
     }
     let number = |at: usize| -> u32 {
         let bytes = [fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]];
@@ -165,13 +165,13 @@ pub fn parse(section: &[u8], big_endian: bool) -> Result<(Head, usize)> {
     let head_len = number(8);
     let text_len = number(12);
     if text_len > TEXT_LIMIT {
-        return Err(wrong("has a text that is too long"));
+        return Err(wrong("has text that is too long"));
     }
     let start = usize::try_from(head_len).ok().filter(|n| *n >= HEAD_LEN);
     let end = head_len.checked_add(text_len).and_then(|end| usize::try_from(end).ok());
     let text = start.zip(end).and_then(|(start, end)| section.get(start..end));
-    let (text, end) = text.zip(end).ok_or_else(|| wrong("is shorter than its head says"))?;
-    let text = std::str::from_utf8(text).map_err(|_| wrong("has a text that is not UTF-8"))?;
+    let (text, end) = text.zip(end).ok_or_else(|| wrong("is shorter than its header states"))?;
+    let text = std::str::from_utf8(text).map_err(|_| wrong("has text that is not valid UTF-8"))?;
     let flags = number(24);
     let head = Head {
         abi: (number(16), number(20)),
@@ -189,7 +189,7 @@ pub fn parse(section: &[u8], big_endian: bool) -> Result<(Head, usize)> {
 /// A text that zeros may follow.
 fn word(bytes: &[u8]) -> Result<String> {
     let word = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    std::str::from_utf8(word).map(str::to_owned).map_err(|_| wrong("has a head that is not UTF-8"))
+    std::str::from_utf8(word).map(str::to_owned).map_err(|_| wrong("has a header that is not valid UTF-8"))
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ fn check_values(values: &[ValueSpec]) -> Result<()> {
     for (number, value) in values.iter().enumerate() {
         if ![RowsOf::BATCH, RowsOf::OUTPUTS].contains(&value.rows) {
             let rows = value.rows.name();
-            return Err(Error::unsupported(format!("value {number} has rows of `{rows}`, unknown here")));
+            return Err(Error::unsupported(format!("value {number} has unknown rows `{rows}`")));
         }
         if value.width == 0 {
             return Err(Error::invalid_argument(format!("value {number} has no elements")));
@@ -126,7 +126,8 @@ fn check_values(values: &[ValueSpec]) -> Result<()> {
         elements = elements.saturating_add(index(value.width));
         if elements > MOST_ELEMENTS {
             return Err(Error::limit(format!(
-                "a row of values 0 to {number} has {elements} elements in total; the limit is {MOST_ELEMENTS}"
+                "the values 0 to {number} have {elements} elements per row in total, more than the limit of \
+                 {MOST_ELEMENTS}"
             )));
         }
     }
@@ -138,17 +139,17 @@ fn paged(states: Vec<State>) -> Result<Vec<PagedState>> {
     for (number, state) in states.into_iter().enumerate() {
         let State::Paged(state) = state else {
             return Err(Error::unsupported(format!(
-                "state {number}: a state of this kind is kept by no operation here"
+                "state {number}: no supported operation uses a state of this kind"
             )));
         };
         if state.heads == 0 || state.key == 0 || state.value == 0 {
             return Err(Error::invalid_argument(format!(
-                "state {number}: a cache needs heads, keys and values of at least one element"
+                "state {number}: a cache requires heads, keys and values of at least one element"
             )));
         }
         if ![DType::F32, DType::F16, DType::Q8_0].contains(&state.dtype) {
             return Err(Error::unsupported(format!(
-                "state {number}: a cache cannot keep {}, only F32, F16 or Q8_0",
+                "state {number}: a cache cannot hold {}, only F32, F16 or Q8_0",
                 state.dtype
             )));
         }

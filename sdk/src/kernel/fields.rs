@@ -14,7 +14,7 @@ pub(super) trait Field: Sized {
 
 /// The error for a record that ends too early.
 fn cut() -> Error {
-    Error::invalid_argument("a program's record ends within a field")
+    Error::invalid_argument("a program's record is truncated")
 }
 
 /// The next `N` bytes.
@@ -49,9 +49,9 @@ impl Field for bool {
         match u8::take(rest)? {
             0 => Ok(false),
             1 => Ok(true),
-            other => {
-                Err(Error::invalid_argument(format!("a program's record has {other} for a truth value")))
-            }
+            other => Err(Error::invalid_argument(format!(
+                "a program's record has {other} instead of true or false"
+            ))),
         }
     }
 }

@@ -46,7 +46,7 @@ impl MatrixSpec {
         let block = u64::from(info.block_elements);
         if columns % block != 0 {
             return Err(Error::invalid_argument(format!(
-                "{matrix}: a row is not a whole number of blocks of {block}"
+                "{matrix}: a row is not a multiple of the block size {block}"
             )));
         }
         let row_bytes = checked_payload_len(dtype, &[columns])?;

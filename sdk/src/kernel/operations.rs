@@ -62,14 +62,14 @@ macro_rules! operations {
                     $((OpCode::$code, $version) => Operation::$name(Field::take(rest)?),)*
                     _ => {
                         return Err(Error::unsupported(format!(
-                            "version {version} of the operation `{}` is unknown here",
+                            "unknown version {version} of the operation `{}`",
                             escape(&code.name(), 40)
                         )));
                     }
                 };
                 if !rest.is_empty() {
                     let left = rest.len();
-                    return Err(Error::invalid_argument(format!("`{}` has {left} bytes too many", code.name())));
+                    return Err(Error::invalid_argument(format!("`{}` has {left} extra bytes", code.name())));
                 }
                 Ok(operation)
             }

@@ -84,7 +84,7 @@ impl Field for State {
                 window: Field::take(rest)?,
             })),
             StateCode::FIXED => Ok(State::Fixed(FixedState { shape: Field::take(rest)? })),
-            other => Err(Error::unsupported(format!("a state of {} is unknown here", other.name()))),
+            other => Err(Error::unsupported(format!("unknown state {}", other.name()))),
         }
     }
 }
@@ -133,7 +133,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> Result<Record<'a>> {
     let length = usize::try_from(u32::take(rest)?).unwrap_or(usize::MAX);
     let (fields, after) = rest
         .split_at_checked(length)
-        .ok_or_else(|| Error::invalid_argument(format!("the record `{}` is cut off", code.name())))?;
+        .ok_or_else(|| Error::invalid_argument(format!("the record `{}` is truncated", code.name())))?;
     *rest = after;
     Ok((code, version, fields))
 }
@@ -179,7 +179,7 @@ impl Program {
             // Those of a second one would silently take the place of the first's.
             if declared.contains(&code) || !program.operations.is_empty() {
                 let why = if declared.contains(&code) {
-                    "is declared twice"
+                    "is declared more than once"
                 } else {
                     "is declared after an operation"
                 };
@@ -187,7 +187,7 @@ impl Program {
             }
             declared.push(code);
             if !fields.is_empty() {
-                return Err(Error::invalid_argument(format!("`{}` has bytes left over", code.name())));
+                return Err(Error::invalid_argument(format!("`{}` has extra bytes", code.name())));
             }
         }
         Ok(program)
@@ -285,7 +285,7 @@ mod tests {
         let whole = program().to_bytes().unwrap();
         let declared = Program { operations: Vec::new(), ..program() }.to_bytes().unwrap();
         let twice = [&declared[..], &whole].concat();
-        assert_eq!(Program::from_bytes(&twice).unwrap_err().message(), "`values` is declared twice");
+        assert_eq!(Program::from_bytes(&twice).unwrap_err().message(), "`values` is declared more than once");
         let late = [&whole[declared.len()..], &declared].concat();
         assert_eq!(
             Program::from_bytes(&late).unwrap_err().message(),

@@ -56,10 +56,9 @@ impl Sampler {
         let length = u32::take(rest)?;
         match (code, version, length) {
             (SamplerCode::GREEDY, 1, 0) if rest.is_empty() => Ok(Sampler::Greedy),
-            _ => Err(Error::unsupported(format!(
-                "version {version} of the sampler `{}` is unknown here",
-                code.name()
-            ))),
+            _ => {
+                Err(Error::unsupported(format!("unknown version {version} of the sampler `{}`", code.name())))
+            }
         }
     }
 }
@@ -89,13 +88,15 @@ impl<'a> Batch<'a> {
         let count = ids.len();
         if count == 0 || positions.len() != count || sequences.len() != count {
             return Err(Error::invalid_argument(
-                "a batch needs an id, a position and a sequence for each row",
+                "a batch requires an id, a position and a sequence for each row",
             ));
         }
         let outside =
             outputs.last().is_some_and(|last| usize::try_from(*last).map_or(true, |last| last >= count));
         if outside || !outputs.is_sorted_by(|a, b| a < b) {
-            return Err(Error::invalid_argument("a batch's outputs are not ascending rows of it"));
+            return Err(Error::invalid_argument(
+                "the outputs of a batch must be ascending rows of the batch",
+            ));
         }
         Ok(Batch { ids, rows: None, positions, sequences, outputs, sampler: None })
     }

@@ -23,7 +23,7 @@ fn sizes(parts: &mut Parts) -> Result<()> {
     let n = parts.tokens.len();
     let size = parts.vocab_size as usize;
     if n > MAX_TOKENS || size > MAX_TOKENS {
-        return Err(Error::limit(format!("{} tokens, the limit is {MAX_TOKENS}", n.max(size))));
+        return Err(Error::limit(format!("{} tokens, more than the limit of {MAX_TOKENS}", n.max(size))));
     }
     if parts.vocab_size == 0 {
         parts.vocab_size = u32::try_from(n).unwrap_or(u32::MAX);
@@ -34,7 +34,7 @@ fn sizes(parts: &mut Parts) -> Result<()> {
     }
     let holes = size - parts.tokens.iter().flatten().count();
     if holes > MAX_HOLES {
-        return Err(Error::limit(format!("{holes} ids have no token, the limit is {MAX_HOLES}")));
+        return Err(Error::limit(format!("{holes} ids have no token, more than the limit of {MAX_HOLES}")));
     }
     if parts.types.len() != n {
         return Err(Error::malformed(format!("{n} tokens, but {} types", parts.types.len())));
@@ -44,9 +44,9 @@ fn sizes(parts: &mut Parts) -> Result<()> {
             Err(Error::malformed(format!("{n} tokens, but {} scores", scores.len())))
         }
         Some(scores) if scores.iter().any(|score| !score.is_finite()) => {
-            Err(Error::malformed("a score that is not finite"))
+            Err(Error::malformed("a score is not finite"))
         }
-        None if parts.kind == Kind::Unigram => Err(Error::malformed("a unigram model without scores")),
+        None if parts.kind == Kind::Unigram => Err(Error::malformed("a Unigram model without scores")),
         _ => Ok(()),
     }
 }
@@ -58,9 +58,9 @@ fn texts(parts: &Parts) -> Result<HashMap<&str, u32>> {
         match text {
             None if *kind == TokenType::None => {}
             Some(_) if *kind == TokenType::None => {
-                return Err(Error::malformed(format!("token {n} has a text and no type")));
+                return Err(Error::malformed(format!("token {n} has a text but no type")));
             }
-            None => return Err(Error::malformed(format!("token {n} has a type and no text"))),
+            None => return Err(Error::malformed(format!("token {n} has a type but no text"))),
             Some(text) => {
                 let id = u32::try_from(n).unwrap_or(u32::MAX);
                 if let Some(other) = ids.insert(text.as_str(), id) {
@@ -78,24 +78,26 @@ fn merges(parts: &Parts, ids: &HashMap<&str, u32>) -> Result<()> {
         return Ok(());
     }
     if parts.kind != Kind::Bpe {
-        return Err(Error::malformed("merges in a tokenizer that does not merge"));
+        return Err(Error::malformed("merges in a tokenizer that does not use merges"));
     }
     if parts.merges.len() > 4 * MAX_TOKENS {
         let n = parts.merges.len();
-        return Err(Error::limit(format!("{n} merges, the limit is {}", 4 * MAX_TOKENS)));
+        return Err(Error::limit(format!("{n} merges, more than the limit of {}", 4 * MAX_TOKENS)));
     }
     let prefix = parts.continuing_prefix.as_deref().unwrap_or("");
     let mut joined = String::new();
     for (n, &(left, right)) in parts.merges.iter().enumerate() {
         let (Some(a), Some(b)) = (parts.token(left), parts.token(right)) else {
-            return Err(Error::malformed(format!("merge {n} is of ids {left} and {right}: no such tokens")));
+            return Err(Error::malformed(format!(
+                "merge {n} refers to ids {left} and {right}, which do not exist"
+            )));
         };
         joined.clear();
         joined.push_str(a);
         joined.push_str(b.strip_prefix(prefix).unwrap_or(b));
         if !ids.contains_key(joined.as_str()) {
             let [a, b] = [a, b].map(|text| escape(text, 40));
-            return Err(Error::malformed(format!("merge {n} of `{a}` and `{b}` gives no token")));
+            return Err(Error::malformed(format!("merge {n} of `{a}` and `{b}` does not produce a token")));
         }
     }
     Ok(())
@@ -108,23 +110,28 @@ fn named_ids(parts: &Parts) -> Result<()> {
             return Err(Error::malformed(format!("added token {} has no text", added.id)));
         }
         if !seen.insert(added.id) {
-            return Err(Error::malformed(format!("token {} is added twice", added.id)));
+            return Err(Error::malformed(format!("duplicate added token {}", added.id)));
         }
     }
     if let Some(unk) = parts.unk
         && parts.token(unk).is_none()
     {
-        return Err(Error::malformed(format!("the unknown token is {unk}: no such token")));
+        return Err(Error::malformed(format!("the unknown token {unk} does not exist")));
     }
     if parts.ends.len() > MAX_NAMES {
-        return Err(Error::limit(format!("{} ends, the limit is {MAX_NAMES}", parts.ends.len())));
+        return Err(Error::limit(format!(
+            "{} end tokens, more than the limit of {MAX_NAMES}",
+            parts.ends.len()
+        )));
     }
     let ends = parts.ends.iter().map(|id| ("end", id));
     for (name, id) in parts.special.iter().map(|(name, id)| (name.as_str(), id)).chain(ends) {
         if *id >= parts.vocab_size {
             let name = escape(name, 40);
             let size = parts.vocab_size;
-            return Err(Error::malformed(format!("the token `{name}` is {id}, the vocabulary has {size}")));
+            return Err(Error::malformed(format!(
+                "the token `{name}` is {id}, but the vocabulary has only {size} tokens"
+            )));
         }
     }
     Ok(())
@@ -135,7 +142,7 @@ const MAX_NAMES: usize = 4096;
 
 fn names<T>(list: &[(String, T)]) -> Result<Vec<&str>> {
     if list.len() > MAX_NAMES {
-        return Err(Error::limit(format!("{} names, the limit is {MAX_NAMES}", list.len())));
+        return Err(Error::limit(format!("{} names, more than the limit of {MAX_NAMES}", list.len())));
     }
     Ok(list.iter().map(|(name, _)| name.as_str()).collect())
 }
@@ -143,7 +150,7 @@ fn names<T>(list: &[(String, T)]) -> Result<Vec<&str>> {
 fn once(names: &[&str]) -> Result<()> {
     let mut seen = HashSet::new();
     match names.iter().find(|name| !seen.insert(**name)) {
-        Some(name) => Err(Error::malformed(format!("`{}` is said twice", escape(name, 60)))),
+        Some(name) => Err(Error::malformed(format!("duplicate `{}`", escape(name, 60)))),
         None => Ok(()),
     }
 }
@@ -171,15 +178,15 @@ mod tests {
             ("not finite", |p| p.scores = Some(vec![f64::NAN; 4])),
             ("without scores", |p| p.kind = Kind::Unigram),
             ("both `a`", |p| p.tokens[1] = Some("a".into())),
-            ("a type and no text", |p| p.tokens[1] = None),
-            ("no such tokens", |p| p.merges = vec![(0, 9)]),
-            ("gives no token", |p| p.merges = vec![(1, 0)]),
-            ("does not merge", |p| p.kind = Kind::WordPiece),
+            ("a type but no text", |p| p.tokens[1] = None),
+            ("do not exist", |p| p.merges = vec![(0, 9)]),
+            ("does not produce a token", |p| p.merges = vec![(1, 0)]),
+            ("does not use merges", |p| p.kind = Kind::WordPiece),
             ("added token 7", |p| p.added[0].id = 7),
-            ("added twice", |p| p.added.push(p.added[0])),
-            ("unknown token is 4", |p| p.unk = Some(4)),
-            ("vocabulary has 4", |p| p.special = vec![("bos".into(), 4)]),
-            ("said twice", |p| p.add = vec![("bos".into(), true), ("bos".into(), false)]),
+            ("duplicate added token", |p| p.added.push(p.added[0])),
+            ("unknown token 4", |p| p.unk = Some(4)),
+            ("vocabulary has only 4", |p| p.special = vec![("bos".into(), 4)]),
+            ("duplicate `bos`", |p| p.add = vec![("bos".into(), true), ("bos".into(), false)]),
         ];
         for (message, break_it) in breaks {
             let mut parts = good();

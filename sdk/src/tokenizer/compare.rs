@@ -224,21 +224,21 @@ mod tests {
     fn each_field_has_a_written_value_that_is_found() {
         type Break = (&'static str, fn(&mut Parts));
         let breaks: [Break; 13] = [
-            ("its spelling is Plain, SentencePiece was planned", |p| p.spelling = Spelling::Plain),
-            ("its number of tokens is 6, 5 was planned", |p| p.vocab_size = 6),
-            ("its text of token 2 is `ba`, `ab` was planned", |p| p.tokens[2] = Some("ba".into())),
-            ("its type of token 2 `ab` is Byte, Normal was planned", |p| p.types[2] = TokenType::Byte),
+            ("its spelling is Plain, expected SentencePiece", |p| p.spelling = Spelling::Plain),
+            ("its number of tokens is 6, expected 5", |p| p.vocab_size = 6),
+            ("its text of token 2 is `ba`, expected `ab`", |p| p.tokens[2] = Some("ba".into())),
+            ("its type of token 2 `ab` is Byte, expected Normal", |p| p.types[2] = TokenType::Byte),
             ("its type of token 1 `<s>` is UserDefined, Control", |p| p.types[1] = TokenType::UserDefined),
-            ("its type of token 0 `<unk>` is Control, Unknown was planned", |p| {
+            ("its type of token 0 `<unk>` is Control, expected Unknown", |p| {
                 (p.types[0], p.unk) = (TokenType::Control, None);
             }),
-            ("its score of token 4 `b` is -3, -2 was planned", |p| p.scores.as_mut().unwrap()[4] = -3.0),
-            ("its special id `bos` is 0, 1 was planned", |p| p.special[0].1 = 0),
-            ("its special id `bos` is none, 1 was planned", |p| drop(p.special.remove(0))),
-            ("its special id `mask` is 0, none was planned", |p| p.special.push(("mask".into(), 0))),
-            ("its add flag `bos` is false, true was planned", |p| p.add[0].1 = false),
-            ("its add flag `eos` is true, false was planned", |p| p.add.push(("eos".into(), true))),
-            ("its chat template `default` is `y`, `x` was planned", |p| p.chat_templates[0].1 = "y".into()),
+            ("its score of token 4 `b` is -3, expected -2", |p| p.scores.as_mut().unwrap()[4] = -3.0),
+            ("its special id `bos` is 0, expected 1", |p| p.special[0].1 = 0),
+            ("its special id `bos` is none, expected 1", |p| drop(p.special.remove(0))),
+            ("its special id `mask` is 0, expected none", |p| p.special.push(("mask".into(), 0))),
+            ("its add flag `bos` is false, expected true", |p| p.add[0].1 = false),
+            ("its add flag `eos` is true, expected false", |p| p.add.push(("eos".into(), true))),
+            ("its chat template `default` is `y`, expected `x`", |p| p.chat_templates[0].1 = "y".into()),
         ];
         assert_eq!(between(&scored(), &scored()), None);
         for (message, break_it) in breaks {
@@ -251,7 +251,7 @@ mod tests {
         let planned = unigram.clone();
         unigram.charsmap = Some(vec![1, 3]);
         assert!(between(&planned, &unigram).unwrap().contains("from byte 1 on"));
-        assert!(between(&planned, &scored()).unwrap().starts_with("its kind is Bpe, Unigram was planned"));
+        assert!(between(&planned, &scored()).unwrap().starts_with("its kind is Bpe, expected Unigram"));
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(between(&scored(), &folder), None);
         let twice = Parts { merges: vec![(3, 4), (3, 4)], ..scored() };
         let found = between(&scored(), &twice).unwrap();
-        assert_eq!(found, "its merge 1 is `a` + `b` (3, 4), none was planned");
+        assert_eq!(found, "its merge 1 is `a` + `b` (3, 4), expected none");
         assert_eq!(between(&folder, &scored()), None);
         assert_eq!(between(&Parts { scores: None, ..folder.clone() }, &scored()), None);
         // Scores of tokens that are never merged do not matter, and a folder calls the unknown token special.
@@ -281,7 +281,7 @@ mod tests {
         let silent = Parts { add: Vec::new(), special: vec![("unk".into(), 0)], ..scored() };
         assert_eq!(between(&silent, &scored()), None);
         let bare = Parts { post_processor: None, ..silent };
-        assert_eq!(between(&bare, &scored()).unwrap(), "its add flag `bos` is true, false was planned");
+        assert_eq!(between(&bare, &scored()).unwrap(), "its add flag `bos` is true, expected false");
     }
 
     #[test]
@@ -297,7 +297,7 @@ mod tests {
         };
         let other = Parts { merges: vec![(1, 0), (0, 1)], ..parts.clone() };
         let found = between(&parts, &other).unwrap();
-        assert_eq!(found, "its merge 0 is `b` + `a` (1, 0), `a` + `b` (0, 1) was planned");
+        assert_eq!(found, "its merge 0 is `b` + `a` (1, 0), expected `a` + `b` (0, 1)");
         let fewer = Parts { merges: vec![(0, 1)], ..parts.clone() };
         assert!(between(&parts, &fewer).unwrap().starts_with("its merge 1 is none"));
         assert_eq!(between(&parts, &parts), None);

@@ -29,7 +29,7 @@ impl Difference {
 
 impl Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "its {} is {}, {} was planned", self.place(), self.written, self.planned)
+        write!(f, "its {} is {}, expected {}", self.place(), self.written, self.planned)
     }
 }
 

@@ -106,14 +106,16 @@ fn added_to_json(added: &AddedToken) -> Json {
 /// Malformed; Unsupported for a newer schema.
 pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
     let json: Json = serde_json::from_slice(text)
-        .map_err(|e| Error::malformed(format!("the tokenizer is not JSON: {e}")))?;
-    let Json::Object(map) = json else { return Err(Error::malformed("the tokenizer is no JSON object")) };
+        .map_err(|e| Error::malformed(format!("the tokenizer is not valid JSON: {e}")))?;
+    let Json::Object(map) = json else { return Err(Error::malformed("the tokenizer is not a JSON object")) };
     let mut keys = Keys(map);
     match keys.take("schema").as_ref().and_then(Json::as_u64) {
         Some(SCHEMA) => {}
         Some(newer) if newer > SCHEMA => {
-            return Err(Error::unsupported(format!("the tokenizer's schema is {newer}, {SCHEMA} is known"))
-                .hint("the file is newer than this program"));
+            return Err(Error::unsupported(format!(
+                "the tokenizer's schema is {newer}, but only {SCHEMA} is supported"
+            ))
+            .hint("the file is newer than this program"));
         }
         _ => return Err(wrong("schema")),
     }
@@ -201,7 +203,7 @@ impl Keys {
                 .enumerate()
                 .map(|(n, item)| {
                     read(item).ok_or_else(|| {
-                        Error::malformed(format!("the tokenizer's `{key}` holds something else at {n}"))
+                        Error::malformed(format!("the tokenizer's `{key}` has an invalid item at {n}"))
                     })
                 })
                 .collect::<Result<_>>()
@@ -255,7 +257,7 @@ fn name_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str 
 }
 
 fn wrong(key: &str) -> Error {
-    Error::malformed(format!("the tokenizer's `{key}` is missing or of another type"))
+    Error::malformed(format!("the tokenizer's `{key}` is missing or has the wrong type"))
 }
 
 #[cfg(test)]
@@ -285,12 +287,12 @@ mod tests {
     fn what_is_not_a_tokenizer_is_refused() {
         for (text, message) in [
             ("[", "not JSON"),
-            ("[]", "no JSON object"),
+            ("[]", "not a JSON object"),
             ("{}", "`schema`"),
             (r#"{"schema":2}"#, "schema is 2"),
             (r#"{"schema":1,"kind":"x"}"#, "`kind`"),
             (r#"{"schema":1,"kind":"bpe"}"#, "`tokens`"),
-            (r#"{"schema":1,"kind":"bpe","tokens":[1],"types":[1]}"#, "`tokens` holds something else at 0"),
+            (r#"{"schema":1,"kind":"bpe","tokens":[1],"types":[1]}"#, "`tokens` has an invalid item at 0"),
             (r#"{"schema":1,"kind":"bpe","tokens":["a"],"types":[9]}"#, "`types`"),
             (r#"{"schema":1,"kind":"bpe","tokens":["a"],"types":[1],"merges":[0]}"#, "`merges`"),
             (r#"{"schema":1,"kind":"bpe","tokens":["a"],"types":[1],"special":{"bos":-1}}"#, "`special`"),

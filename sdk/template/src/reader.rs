@@ -23,7 +23,7 @@ impl Reader for Toy {
     fn open(&self, source: &dyn Source, limits: &Limits, _: &Options) -> Result<Box<dyn OpenModel>> {
         let mut cursor = Cursor::new(source, 0, 0, limits)?;
         if cursor.bytes(4)? != layout::MAGIC {
-            return Err(cursor.error_at(0, "the file does not begin with `TOY1`"));
+            return Err(cursor.error_at(0, "the file does not start with `TOY1`"));
         }
         let len = cursor.u32()?;
         let header = cursor.text("header", u64::from(len))?;
@@ -36,7 +36,7 @@ impl OpenModel for Opened {
         let mut line_off = 8;
         for line in self.header.split_terminator('\n') {
             let fields = fields(line, self.start)
-                .ok_or_else(|| Error::malformed("this line is not `DTYPE [DIM,DIM] OFFSET NAME`"));
+                .ok_or_else(|| Error::malformed("expected a line `DTYPE [DIM,DIM] OFFSET NAME`"));
             let (name, dtype, shape, start) = fields.map_err(|e| e.at(line_off).in_file(source.name(0)))?;
             let len =
                 checked_payload_len(dtype, &shape).map_err(|e| e.at(line_off).in_file(source.name(0)))?;

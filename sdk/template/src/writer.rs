@@ -16,7 +16,7 @@ impl Writer for Toy {
             header += &format!("{} [{}] {offset} {}\n", tensor.dtype, dims.join(","), tensor.name);
             offset += tensor.payload_len()?;
         }
-        let len = u32::try_from(header.len()).map_err(|_| Error::unsupported("a header above 4 GiB"))?;
+        let len = u32::try_from(header.len()).map_err(|_| Error::unsupported("the header exceeds 4 GiB"))?;
         sink.file(&if request.folder { format!("{}.toy", request.stem) } else { request.file_name.clone() })?;
         sink.inline(&[&layout::MAGIC[..], &len.to_le_bytes(), header.as_bytes()].concat())?;
         sink.pad_to(layout::ALIGN)?;

@@ -125,9 +125,9 @@ impl<'a> Assembly<'a> {
             let mut out = vec![0; bound];
             let len = self.writer.encode(codec, BlockAt { tensor, block }, piece, &mut out)?;
             let encoded = out.get(..len);
-            stored.extend_from_slice(
-                encoded.ok_or_else(|| breach(format!("`encode` gives {len} bytes, its bound is {bound}")))?,
-            );
+            stored.extend_from_slice(encoded.ok_or_else(|| {
+                breach(format!("`encode` returned {len} bytes, more than its bound of {bound}"))
+            })?);
             lengths.push(len as u64);
         }
         Ok((stored, lengths))
@@ -153,7 +153,7 @@ impl LayoutSink for Assembly<'_> {
         let shown = escape(name, 120);
         let leaves = name.starts_with('/') || name.contains(['\\', '\0']);
         if leaves || name.split('/').any(|piece| matches!(piece, "" | "." | "..")) {
-            return Err(breach(format!("file name `{shown}` leaves the output folder")));
+            return Err(breach(format!("file name `{shown}` points outside the output folder")));
         }
         if self.files.iter().any(|file| file.name == name) {
             return Err(breach(format!("two files named `{shown}`")));
@@ -183,10 +183,10 @@ impl LayoutSink for Assembly<'_> {
         let file = self.number()?;
         let index = usize::try_from(tensor).ok().filter(|&n| n < self.tensors.len());
         let index =
-            index.ok_or_else(|| breach(format!("a payload of tensor {tensor}, which is not there")))?;
+            index.ok_or_else(|| breach(format!("a payload of tensor {tensor}, which does not exist")))?;
         let facts = &self.model.tensors[index];
         if !align.is_power_of_two() {
-            return Err(breach(format!("alignment {align} is no power of two")).tensor(&facts.name));
+            return Err(breach(format!("the alignment {align} is not a power of two")).tensor(&facts.name));
         }
         if self.tensors[index].is_some() {
             return Err(breach("the layout places it twice").tensor(&facts.name));
@@ -195,7 +195,7 @@ impl LayoutSink for Assembly<'_> {
         let raw_len = raw.len() as u64;
         let need = facts.payload_len()?;
         if raw_len != need {
-            let message = format!("its payload has {raw_len} bytes, {need} are needed");
+            let message = format!("its payload has {raw_len} bytes, expected {need}");
             return Err(Error::invalid_argument(message).tensor(&facts.name));
         }
         let crc32 = crc32fast::hash(&raw);
@@ -229,7 +229,7 @@ impl LayoutSink for Assembly<'_> {
     fn hole(&mut self, id: u32, len: u64) -> Result<()> {
         let file = self.number()?;
         if self.holes.iter().any(|hole| hole.id == id) {
-            return Err(breach(format!("two holes numbered {id}")));
+            return Err(breach(format!("two holes with the number {id}")));
         }
         let current = self.current()?;
         let offset = current.bytes.len() as u64;

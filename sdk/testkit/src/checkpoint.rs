@@ -42,8 +42,12 @@ impl Checkpoint {
         let described: Value = serde_json::from_slice(&read(&folder.join("tensors.json"))?)
             .map_err(|e| Error::malformed(format!("{}/tensors.json: {e}", folder.display())))?;
         let goldens = folder.parent().unwrap_or(folder);
-        let wrong =
-            || Error::malformed(format!("{}/tensors.json is no description of a model", folder.display()));
+        let wrong = || {
+            Error::malformed(format!(
+                "{}/tensors.json is not a valid description of a model",
+                folder.display()
+            ))
+        };
         let mut companions = Vec::new();
         for (name, path) in described["companions"].as_object().ok_or_else(wrong)? {
             companions.push((name.clone(), read(&goldens.join(path.as_str().ok_or_else(wrong)?))?));

@@ -64,8 +64,8 @@ impl Fixture {
         }
         if fixtures.is_empty() {
             let known = manifest.extensions.join("`, `.");
-            let message = format!("{}: no fixture with an extension of `.{known}`", folder.display());
-            return Err(Error::not_found(message).hint("add a small file that another program wrote"));
+            let message = format!("{}: no fixture with the extension `.{known}`", folder.display());
+            return Err(Error::not_found(message).hint("add a small file written by another program"));
         }
         Ok(fixtures)
     }

@@ -47,7 +47,7 @@ impl Random {
 pub fn tensor_bytes(dtype: DType, shape: &[u64], seed: u64) -> Result<Vec<u8>> {
     let len = checked_payload_len(dtype, shape)?;
     let info = dtype.require()?;
-    let len = usize::try_from(len).map_err(|_| apr_sdk::Error::limit("a tensor that does not fit memory"))?;
+    let len = usize::try_from(len).map_err(|_| apr_sdk::Error::limit("a tensor does not fit in memory"))?;
     let mut bytes = Random::new(seed).bytes(len);
     if info.kind == DTypeKind::Bool {
         bytes.iter_mut().for_each(|b| *b &= 1);

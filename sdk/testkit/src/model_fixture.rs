@@ -106,7 +106,7 @@ impl ModelFixture {
         let tensor = self.tensors.get(index);
         tensor
             .map(|t| t.3.clone())
-            .ok_or_else(|| Error::invalid_argument(format!("no tensor number {index}")))
+            .ok_or_else(|| Error::invalid_argument(format!("tensor {index} does not exist")))
     }
 
     /// The files that `writer` makes of it, entry file first.

@@ -43,7 +43,7 @@ impl Opened {
             }
             local -= here;
         }
-        Err(Error::invalid_argument(format!("the model has no tensor number {index}")))
+        Err(Error::invalid_argument(format!("tensor {index} does not exist")))
     }
 
     /// The places of the payloads, as sorted runs (file, start, end) that do not touch. Streams are nowhere.
@@ -107,7 +107,7 @@ pub fn read_with_parts(
         let inside = PartSource { inner: source, part: &part };
         let (open, model) = read_open(reader, format, &inside, &options)?;
         if !model.parts.is_empty() {
-            return Err(Error::plugin("the reader gave parts inside a part").in_file(source.name(part.file)));
+            return Err(Error::plugin("the reader returned nested parts").in_file(source.name(part.file)));
         }
         if mapped {
             check_names(&part, &model).map_err(|e| e.in_file(source.name(part.file)))?;
@@ -127,7 +127,9 @@ fn check_names(part: &Part, model: &Model) -> Result<()> {
     let there: HashSet<_> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let expected: HashSet<_> = part.expected.iter().flatten().map(String::as_str).collect();
     if let Some(name) = expected.iter().find(|name| !there.contains(**name)) {
-        return Err(Error::malformed("the index maps it to this file, which lacks it").tensor(*name));
+        return Err(
+            Error::malformed("the index maps it to this file, which does not contain it").tensor(*name)
+        );
     }
     match there.iter().find(|name| !expected.contains(**name)) {
         Some(name) => Err(Error::malformed("the index does not map it").tensor(*name)),
@@ -211,7 +213,7 @@ impl PartSource<'_> {
         if extent.end().is_some_and(|end| end <= len) {
             return Ok(outward(self.part, extent));
         }
-        let message = format!("{} bytes are wanted, the part ends at {len}", extent.len);
+        let message = format!("expected at least {} bytes, but the part ends at {len}", extent.len);
         Err(Error::malformed(message).at(extent.offset).in_file(self.name(extent.file)))
     }
 }

@@ -47,7 +47,7 @@ impl<'a> Patches<'a> {
         let inside = self.files.get_mut(hole.file as usize).zip(usize::try_from(hole.offset).ok());
         let inside = inside.and_then(|(file, start)| file.get_mut(start..)?.get_mut(..bytes.len()));
         inside
-            .ok_or_else(|| breach(format!("hole {} lies outside its file", hole.id)))?
+            .ok_or_else(|| breach(format!("hole {} extends past the end of its file", hole.id)))?
             .copy_from_slice(bytes);
         Ok(())
     }
@@ -61,11 +61,11 @@ impl PatchSink for Patches<'_> {
 
     fn fill_digest(&mut self, id: u32, file: u32, start: u64, end: u64, sum: Sum) -> Result<()> {
         let number = file as usize;
-        let len = self.files.get(number).ok_or_else(|| breach(format!("there is no file {file}")))?.len();
+        let len = self.files.get(number).ok_or_else(|| breach(format!("file {file} does not exist")))?.len();
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let range = range.filter(|&(start, end)| start <= end && end <= len);
         let (start, end) = range.ok_or_else(|| {
-            breach(format!("a checksum of bytes {start} to {end} of file {file}, which has {len}"))
+            breach(format!("a checksum of bytes {start} to {end} of file {file}, which has only {len}"))
         })?;
         let hole = self.claim(id, sum.of_crc32(0)?.len() as u64)?;
         self.sums.push((hole, number, start..end, sum));
@@ -74,7 +74,7 @@ impl PatchSink for Patches<'_> {
 
     fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
         let there = self.files.get_mut(file as usize);
-        there.ok_or_else(|| breach(format!("there is no file {file}")))?.extend_from_slice(bytes);
+        there.ok_or_else(|| breach(format!("file {file} does not exist")))?.extend_from_slice(bytes);
         Ok(())
     }
 }

@@ -19,10 +19,10 @@ pub fn payload(open: &dyn OpenModel, model: &Model, index: usize, source: &dyn S
     let tensor = model
         .tensors
         .get(index)
-        .ok_or_else(|| Error::invalid_argument(format!("the model has no tensor number {index}")))?;
+        .ok_or_else(|| Error::invalid_argument(format!("tensor {index} does not exist")))?;
     let len = tensor.payload_len()?;
     if len > LONGEST {
-        return Err(Error::limit(format!("a payload of {len} bytes, at most {LONGEST} are read here"))
+        return Err(Error::limit(format!("a payload of {len} bytes, more than the limit of {LONGEST} here"))
             .tensor(&tensor.name));
     }
     let read = match &tensor.payload {
@@ -38,7 +38,7 @@ pub fn payload(open: &dyn OpenModel, model: &Model, index: usize, source: &dyn S
 pub(crate) fn read_extent(extent: Extent, source: &dyn Source) -> Result<Vec<u8>> {
     let len = source.len(extent.file)?;
     if extent.end().is_none_or(|end| end > len) {
-        let message = format!("{} bytes are wanted, the file ends at {len}", extent.len);
+        let message = format!("expected at least {} bytes, but the file ends at {len}", extent.len);
         return Err(Error::malformed(message).at(extent.offset).in_file(source.name(extent.file)));
     }
     let mut bytes = vec![0; size(extent.len)?];
@@ -68,7 +68,7 @@ pub(crate) fn stored_extents(
 }
 
 fn size(len: u64) -> Result<usize> {
-    usize::try_from(len).map_err(|_| Error::limit(format!("{len} bytes do not fit this machine's memory")))
+    usize::try_from(len).map_err(|_| Error::limit(format!("{len} bytes do not fit in this machine's memory")))
 }
 
 fn from_extent(
@@ -92,11 +92,14 @@ fn exact(bytes: Vec<u8>, len: u64) -> Result<Vec<u8>> {
     if bytes.len() as u64 == len {
         return Ok(bytes);
     }
-    Err(Error::malformed(format!("the payload has {} bytes, dtype and shape need {len}", bytes.len())))
+    Err(Error::malformed(format!(
+        "the payload has {} bytes, but its dtype and shape require {len}",
+        bytes.len()
+    )))
 }
 
 fn outside(stored: &[u8]) -> Error {
-    Error::malformed(format!("a view reaches past its {} bytes", stored.len()))
+    Error::malformed(format!("a view extends past its {} bytes", stored.len()))
 }
 
 /// Collects the elements of a strided view in row-major order.
@@ -148,9 +151,8 @@ impl BlockSink for Blocks<'_> {
     fn block(&mut self, stored: Extent, raw_len: u64) -> Result<()> {
         let file = self.source.len(stored.file)?;
         if stored.end().is_none_or(|end| end > file) {
-            return Err(
-                Error::malformed(format!("a block ends past the file's {file} bytes")).at(stored.offset)
-            );
+            return Err(Error::malformed(format!("a block extends past the end of the file ({file} bytes)"))
+                .at(stored.offset));
         }
         let raw = self.raw.checked_add(raw_len).filter(|&n| n <= self.len && raw_len > 0);
         let Some(raw) = raw else {
@@ -189,9 +191,9 @@ fn from_stream(open: &dyn OpenModel, tensor: u64, len: u64, source: &dyn Source)
     let mut piece = [0; 4099];
     loop {
         let n = stream.read(source, &mut piece)?;
-        let bytes = piece
-            .get(..n)
-            .ok_or_else(|| Error::plugin(format!("a stream says it read {n} bytes into {}", piece.len())))?;
+        let bytes = piece.get(..n).ok_or_else(|| {
+            Error::plugin(format!("a stream returned {n} bytes for a buffer of {}", piece.len()))
+        })?;
         out.extend_from_slice(bytes);
         if n == 0 || out.len() as u64 > len {
             return exact(out, len);

@@ -23,7 +23,9 @@ pub fn same_index(a: &Model, b: &Model) -> Result<()> {
         ("notes", a.notes == b.notes),
     ];
     match differs.iter().find(|(_, same)| !same) {
-        Some((what, _)) => Err(Error::failed(format!("the same bytes give other {what} the second time"))),
+        Some((what, _)) => {
+            Err(Error::failed(format!("the same bytes give different {what} the second time")))
+        }
         None => Ok(()),
     }
 }
@@ -44,7 +46,8 @@ pub(crate) fn same_tensors(wanted: &Content<'_>, found: &Content<'_>) -> Result<
     }
     for (index, tensor) in wanted.model.tensors.iter().enumerate() {
         let there = found.model.tensors.iter().position(|t| t.name == tensor.name);
-        let there = there.ok_or_else(|| Error::failed("it is not in the result").tensor(&tensor.name))?;
+        let there =
+            there.ok_or_else(|| Error::failed("it is missing from the result").tensor(&tensor.name))?;
         let [a, b] = [tensor, &found.model.tensors[there]].map(|t| format!("{} {:?}", t.dtype, t.shape));
         if a != b {
             return Err(Error::failed(format!("{a} became {b}")).tensor(&tensor.name));
@@ -102,7 +105,8 @@ pub(crate) fn has_metadata(wanted: &Content<'_>, found: &Content<'_>, format: &s
         if !there.contains(&entry) {
             let kind = entry.1.name().unwrap_or("?");
             let at = there.iter().find(|(key, ..)| *key == entry.0);
-            let what = at.map_or("is lost".to_owned(), |at| format!("became {}", at.1.name().unwrap_or("?")));
+            let what =
+                at.map_or("is missing".to_owned(), |at| format!("became {}", at.1.name().unwrap_or("?")));
             return Err(Error::failed(format!(
                 "metadata `{}` ({kind}) of `{format}` {what}, or its value differs",
                 entry.0
@@ -118,7 +122,7 @@ pub(crate) fn has_assets(wanted: &Content<'_>, found: &Content<'_>) -> Result<()
         let there = found.model.assets.iter().find(|there| there.name == asset.name);
         let wanted = fetch(&asset.bytes, wanted.source)?;
         let Some(there) = there else {
-            return Err(Error::failed(format!("asset `{}` is lost", escape(&asset.name, 80))));
+            return Err(Error::failed(format!("asset `{}` is missing", escape(&asset.name, 80))));
         };
         if wanted != fetch(&there.bytes, found.source)? {
             return Err(Error::failed(format!("asset `{}` differs", escape(&asset.name, 80))));

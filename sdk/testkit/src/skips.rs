@@ -9,6 +9,6 @@ pub fn skipped(why: &str) {
     if let Some(log) = std::env::var_os("APR_SKIPPED") {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
         let written = file.and_then(|mut file| file.write_all(format!("{why}\n").as_bytes()));
-        assert!(written.is_ok(), "the list of what was skipped cannot be written: {written:?}");
+        assert!(written.is_ok(), "cannot write the list of skipped tests: {written:?}");
     }
 }

@@ -96,7 +96,7 @@ impl<'a> Subject<'a> {
         };
         let models = self.models()?;
         if models.is_empty() {
-            return Ok(Err(Verdict::Skipped("no file to read, and no writer to make one".to_owned())));
+            return Ok(Err(Verdict::Skipped("no file to read, and no writer to create one".to_owned())));
         }
         Ok(Ok((reader, models)))
     }
@@ -137,7 +137,7 @@ impl<'a> Subject<'a> {
         });
         let took = start.elapsed();
         if took > LONGEST {
-            return Err(Error::failed(format!("one opening took {} s", took.as_secs())));
+            return Err(Error::failed(format!("opening a file took {} s", took.as_secs())));
         }
         outcome
     }

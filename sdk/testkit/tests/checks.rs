@@ -62,7 +62,7 @@ fn checks_that_have_nothing_to_try_say_so() {
 
 #[test]
 fn manifest_must_agree_with_itself_and_the_objects() {
-    fails("manifest", Fault::None, &[("toy.roles=read write", "toy.roles=read")], "does not say so");
+    fails("manifest", Fault::None, &[("toy.roles=read write", "toy.roles=read")], "does not list it");
     fails("manifest", Fault::None, &[("toy.roles=read write", "toy.roles=")], "is empty");
     fails("manifest", Fault::None, &[("toy.extensions=toy", "toy.extensions=.toy")], "without the dot");
     fails("manifest", Fault::None, &[("toy.extensions=toy", "toy.extensions=")], "cannot choose");
@@ -75,7 +75,7 @@ fn manifest_must_agree_with_itself_and_the_objects() {
 
 #[test]
 fn probe_must_know_its_own_and_leave_strangers() {
-    fails("probe", Fault::ProbesEverything, &[], "below 50 is right");
+    fails("probe", Fault::ProbesEverything, &[], "must be below 50");
     fails("probe", Fault::ProbesNothing, &[], "its own file scores 20");
     fails("probe", Fault::ProbePanicsOnShortFile, &[], "the plugin panicked");
     fails("probe", Fault::None, &[("toy.magic=0:544f5931", "toy.magic=0:00")], "does not match it");
@@ -83,7 +83,7 @@ fn probe_must_know_its_own_and_leave_strangers() {
 
 #[test]
 fn probe_must_know_whatever_the_writer_writes() {
-    let unknown = "does not recognise what its own writer wrote";
+    let unknown = "does not recognize the output of its own writer";
     let fails = |fault, replace: &[(&str, &str)], which: &str| {
         let found = run("probe", fault, replace).expect_err("a known-bad probe passes");
         assert!(found.contains(unknown) && found.contains(which) && found.contains("scores 20"), "{found}");
@@ -100,7 +100,7 @@ fn probe_must_know_whatever_the_writer_writes() {
 
 #[test]
 fn limits_must_be_those_that_were_given() {
-    fails("limits", Fault::OwnLimits, &[], "the budget was not touched");
+    fails("limits", Fault::OwnLimits, &[], "without charging the budget");
     fails("limits", Fault::IgnoresSink, &[], "it opens");
 }
 
@@ -113,7 +113,7 @@ fn damaged_files_must_not_break_a_reader() {
 
 #[test]
 fn the_same_twice() {
-    fails("determinism", Fault::CountsOpenings, &[], "other notes the second time");
+    fails("determinism", Fault::CountsOpenings, &[], "different notes the second time");
     fails("determinism", Fault::CountsWritings, &[], "written twice");
 }
 
@@ -124,11 +124,16 @@ fn claims_must_be_kept() {
     fails("carries", Fault::SwapsPayload, &[], "the manifest claims");
     fails("carries", Fault::PanicsOnDType, &[], "the manifest claims dtype");
     let claims = |line: &'static str| [("toy.dtypes=*", line)];
-    fails("carries", Fault::None, &claims("toy.metadata=str"), "metadata `kit.str` (str) of `toy` is lost");
-    fails("carries", Fault::None, &claims("toy.metadata=str"), "or say so in a note");
+    fails(
+        "carries",
+        Fault::None,
+        &claims("toy.metadata=str"),
+        "metadata `kit.str` (str) of `toy` is missing",
+    );
+    fails("carries", Fault::None, &claims("toy.metadata=str"), "or mention it in a note");
     fails("carries", Fault::RefusesMetadata, &claims("toy.metadata=str"), "refuses all of it");
     let keys = claims("toy.metadata=str\ntoy.keys=note:str");
-    fails("carries", Fault::RefusesMetadata, &keys, "`toy.keys` names them");
+    fails("carries", Fault::RefusesMetadata, &keys, "list them in `toy.keys`");
     assert!(run("carries", Fault::TakesOneKey, &keys).is_ok());
     fails(
         "carries",
@@ -136,9 +141,9 @@ fn claims_must_be_kept() {
         &claims("toy.metadata=str\ntoy.keys=other:str"),
         "refuses all of it",
     );
-    fails("carries", Fault::None, &claims("toy.foreign=all"), "of `kit_other` is lost");
-    fails("carries", Fault::None, &claims("toy.tokenizer=yes"), "the tokenizer is lost");
-    fails("carries", Fault::None, &claims("toy.assets=yes"), "asset `README.md` is lost");
+    fails("carries", Fault::None, &claims("toy.foreign=all"), "of `kit_other` is missing");
+    fails("carries", Fault::None, &claims("toy.tokenizer=yes"), "the tokenizer is missing");
+    fails("carries", Fault::None, &claims("toy.assets=yes"), "asset `README.md` is missing");
     fails(
         "carries",
         Fault::None,
@@ -153,15 +158,15 @@ fn what_is_not_claimed_must_be_refused() {
         "refuses",
         Fault::None,
         &[("toy.dtypes=*", "toy.dtypes=F64")],
-        "carries none of the format's own files",
+        "does not carry any of the format's own files",
     );
     fails("refuses", Fault::PanicsOnMetadata, &[], "the plugin panicked: only tensors");
 }
 
 #[test]
 fn errors_of_the_machine_must_come_through() {
-    fails("source_errors", Fault::SwallowsErrors, &[], "was swallowed");
-    fails("source_errors", Fault::RenamesErrors, &[], "another sort of error");
+    fails("source_errors", Fault::SwallowsErrors, &[], "was ignored");
+    fails("source_errors", Fault::RenamesErrors, &[], "a different kind of error");
     fails("source_errors", Fault::PanicsOnCutFile, &[], "the plugin panicked");
 }
 
@@ -177,7 +182,7 @@ fn round_trips_must_keep_everything() {
     assert!(check(&subject).is_ok());
     let sound = Broken::new(Fault::None);
     subject.writer = Some(&sound);
-    assert!(check(&subject).unwrap_err().message().contains("take it off the list"));
+    assert!(check(&subject).unwrap_err().message().contains("remove it from the list"));
 }
 
 #[test]

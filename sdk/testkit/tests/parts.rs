@@ -87,8 +87,8 @@ fn merges_tensors_files_and_extents() {
 fn rejects_names_that_are_twice_missing_or_unmapped() {
     let message = |index: &str| open(index).map(|_| ()).unwrap_err().message().to_owned();
     assert!(message("one - - a\none - - -").contains("does not map"));
-    assert!(message("one - - -\none - - -").contains("second tensor"));
-    assert!(message("one - - q\ntwo 2 2 b").contains("lacks it"));
+    assert!(message("one - - -\none - - -").contains("duplicate tensor name"));
+    assert!(message("one - - q\ntwo 2 2 b").contains("does not contain it"));
     assert!(message("gone - - a").contains("no file"));
 }
 

@@ -149,11 +149,11 @@ fn refuses_every_breach_of_the_layout() {
         ("before the first `file`", |sink| sink.payload(0, 1, Encoding::Raw)),
         ("before the first `file`", |sink| sink.hole(0, 1)),
         ("before the first `file`", |sink| sink.entry()),
-        ("leaves the output folder", |sink| sink.file("../x")),
-        ("leaves the output folder", |sink| sink.file("/x")),
-        ("leaves the output folder", |sink| sink.file("")),
+        ("points outside the output folder", |sink| sink.file("../x")),
+        ("points outside the output folder", |sink| sink.file("/x")),
+        ("points outside the output folder", |sink| sink.file("")),
         ("two files", |sink| sink.file("x").and_then(|()| sink.file("x"))),
-        ("not there", |sink| sink.file("x").and_then(|()| sink.payload(2, 1, Encoding::Raw))),
+        ("does not exist", |sink| sink.file("x").and_then(|()| sink.payload(2, 1, Encoding::Raw))),
         ("power of two", |sink| sink.file("x").and_then(|()| sink.payload(0, 3, Encoding::Raw))),
         ("power of two", |sink| sink.file("x").and_then(|()| sink.payload(0, 0, Encoding::Raw))),
         ("twice", |sink| sink.file("x").and_then(|()| place(sink)).and_then(|()| place(sink))),
@@ -167,7 +167,7 @@ fn refuses_every_breach_of_the_layout() {
                 sink.payload(0, 1, Encoding::Encoded { codec: 0.into(), block_size: 0, lengths: false })
             })
         }),
-        ("its bound is", |sink| {
+        ("its bound of", |sink| {
             sink.file("x").and_then(|()| {
                 sink.payload(0, 1, Encoding::Encoded { codec: 66.into(), block_size: 4, lengths: false })
             })

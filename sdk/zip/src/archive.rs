@@ -95,7 +95,7 @@ impl Archive {
         let mut entries = Vec::with_capacity(listed.len());
         for (listed, central_at) in &listed {
             if !names.insert(listed.name.as_str()) {
-                let error = Error::malformed("a second entry has this name");
+                let error = Error::malformed("duplicate entry name");
                 return Err(named(&listed.name, error.at(*central_at)));
             }
             if source.cancelled() {
@@ -197,7 +197,7 @@ fn read_entry(source: &dyn Source, entry: &Entry, limits: &Limits) -> Result<Vec
         let piece = (entry.raw_len - done).min(PIECE);
         limits.budget.charge(piece)?;
         let len = usize::try_from(done + piece).map_err(|_| {
-            Error::limit(format!("entry `{}` is too long for memory", escape(&entry.name, 120)))
+            Error::limit(format!("entry `{}` does not fit in memory", escape(&entry.name, 120)))
         })?;
         let piece_at = out.len();
         out.resize(len, 0);
@@ -248,8 +248,8 @@ impl Listed {
             CompressionMethod::Stored => (Method::Stored, 0),
             CompressionMethod::DEFLATE => (Method::Deflated, 8),
             other => {
-                let message = format!("its data is stored by a method that is not read here ({other})");
-                return Err(Error::unsupported(message).hint("store it anew, without compression"));
+                let message = format!("its data uses an unsupported compression method ({other})");
+                return Err(Error::unsupported(message).hint("write the archive again without compression"));
             }
         };
         if self.encrypted {
@@ -261,7 +261,7 @@ impl Listed {
         };
         if !possible {
             return Err(Error::malformed(format!(
-                "{} stored bytes cannot be {} raw ones",
+                "{} stored bytes cannot decompress to {}",
                 self.stored_len, self.raw_len
             )));
         }
@@ -299,9 +299,9 @@ fn list(window: &mut Window<'_>, count: usize, limits: &Limits) -> Result<Vec<(L
     let config = Config { archive_offset: ArchiveOffset::Known(0) };
     let archive = ZipArchive::with_config(config, window).map_err(refused)?;
     if archive.has_duplicate_names() {
-        let message = format!("the central directory has {count} entries, but {} names", archive.len());
+        let message = format!("the central directory has {count} entries, but only {} names", archive.len());
         return Err(Error::malformed(message)
-            .hint("write the archive again: entries share a name, and nothing tells which one is meant"));
+            .hint("write the archive again: entries share a name, so it is ambiguous"));
     }
     let mut listed = Vec::new();
     for n in 0..archive.len() {

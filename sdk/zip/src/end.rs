@@ -37,13 +37,12 @@ impl End {
             if locator.starts_with(&LOCATOR) {
                 limit = u64_at(&locator, 8);
                 if limit.checked_add(END64_LEN).is_none_or(|end| end > locator_at) {
-                    let message =
-                        format!("the ZIP64 end record is said to begin at {limit}, past its locator");
+                    let message = format!("the ZIP64 end record starts at {limit}, past its locator");
                     return Err(Error::malformed(message).at(locator_at));
                 }
                 let record = read(source, file, limit, END64_LEN, limits)?;
                 if !record.starts_with(&END64) {
-                    let message = "the locator points here, but there is no ZIP64 end record";
+                    let message = "the locator points to this offset, but there is no ZIP64 end record";
                     return Err(Error::malformed(message).at(limit));
                 }
                 let here = u64_at(&record, 24);
@@ -54,7 +53,7 @@ impl End {
                     || !agrees(end.start, long.start, 0xffff_ffff)
                     || !agrees(end.size, long.size, 0xffff_ffff)
                 {
-                    let message = "the end record and its ZIP64 form disagree";
+                    let message = "the end record and the ZIP64 end record do not match";
                     return Err(Error::malformed(message).at(limit));
                 }
                 end = long;
@@ -62,15 +61,14 @@ impl End {
             }
         }
         if disks != [0; 3] {
-            return Err(Error::unsupported("the archive is split over several disks").at(at));
+            return Err(Error::unsupported("the archive is split across several disks").at(at));
         }
         match end.start.checked_add(end.size) {
             Some(directory_end) if directory_end <= limit => Ok(end),
             _ => {
                 let End { start, size, .. } = end;
-                let message = format!(
-                    "a central directory of {size} bytes at {start} does not end before its end record"
-                );
+                let message =
+                    format!("a central directory of {size} bytes at {start} extends past its end record");
                 Err(Error::malformed(message).at(limit))
             }
         }
@@ -144,13 +142,13 @@ fn find_record(source: &dyn Source, file: FileId, len: u64, limits: &Limits) -> 
                 return Ok((at, record.to_vec()));
             }
             let left = record.len() as u64 - END_LEN;
-            let message = format!("the end record says that {comment} bytes follow it, {left} do");
+            let message = format!("the end record states that {comment} bytes follow it, but {left} do");
             let error = Error::malformed(message).at(at);
-            return Err(error.hint("get the file again: it is cut off, or more was written behind it"));
+            return Err(error.hint("get the file again: it is truncated, or has extra data at its end"));
         }
     }
-    let error = Error::malformed("the file ends without the end record of a ZIP archive").at(len);
-    Err(error.hint("get the file again: it is cut off, or more was written behind it"))
+    let error = Error::malformed("the file does not end with the end record of a ZIP archive").at(len);
+    Err(error.hint("get the file again: it is truncated, or has extra data at its end"))
 }
 
 pub(crate) fn read(source: &dyn Source, file: FileId, at: u64, len: u64, limits: &Limits) -> Result<Vec<u8>> {

@@ -80,7 +80,7 @@ impl Inflate {
     /// As [`Stream::read`]; Malformed if the data ends early.
     pub fn fill(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<()> {
         if out.len() as u64 > self.left() {
-            let message = format!("{} bytes are wanted, {} are left", out.len(), self.left());
+            let message = format!("expected {} bytes, only {} are left", out.len(), self.left());
             return Err(self.wrong(&message).in_file(source.name(self.data.file)));
         }
         let mut done = 0;
@@ -116,7 +116,7 @@ impl Inflate {
             let status = self
                 .state
                 .decompress(&self.input[self.input_at..], out, FlushDecompress::None)
-                .map_err(|_| self.wrong("the deflated data is damaged"))?;
+                .map_err(|_| self.wrong("the deflated data is corrupt"))?;
             let used = usize::try_from(self.state.total_in() - in_before).unwrap_or_default();
             let filled = usize::try_from(self.state.total_out() - out_before).unwrap_or_default();
             self.input_at += used;
@@ -125,10 +125,10 @@ impl Inflate {
                 return Ok((filled, ended));
             }
             if self.input_at == self.input.len() && self.taken == self.data.len {
-                return Err(self.wrong("the deflated data ends too early"));
+                return Err(self.wrong("unexpected end of the deflated data"));
             }
             if used == 0 && self.input_at < self.input.len() {
-                return Err(self.wrong("the deflated data is damaged"));
+                return Err(self.wrong("the deflated data is corrupt"));
             }
         }
     }
@@ -149,11 +149,11 @@ impl Inflate {
         }
         if ended {
             if self.made < self.raw_len {
-                let message = format!("it inflates to {} bytes, not to {}", self.made, self.raw_len);
+                let message = format!("it inflates to {} bytes, expected {}", self.made, self.raw_len);
                 return Err(self.wrong(&message));
             }
             if self.taken - (self.input.len() - self.input_at) as u64 != self.data.len {
-                return Err(self.wrong("bytes follow the deflated data"));
+                return Err(self.wrong("extra bytes after the deflated data"));
             }
             check(&self.name, self.expected, self.crc.clone().finalize())
                 .map_err(|e| e.at(self.data.offset))?;
@@ -202,8 +202,8 @@ pub(crate) fn check_crc(entry: &Entry, found: u32) -> Result<()> {
 fn check(name: &str, expected: Option<u32>, found: u32) -> Result<()> {
     let Some(expected) = expected.filter(|expected| *expected != found) else { return Ok(()) };
     let message = format!(
-        "entry `{}`: the CRC-32 of its data is {found:08x}, its header says {expected:08x}",
+        "entry `{}`: the CRC-32 of its data is {found:08x}, but its header states {expected:08x}",
         escape(name, 120)
     );
-    Err(Error::failed(message).hint("get the file again: it is damaged").code("E004"))
+    Err(Error::failed(message).hint("get the file again: it is corrupt").code("E004"))
 }

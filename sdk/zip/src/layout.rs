@@ -164,7 +164,7 @@ impl ZipLayout {
         align: u64,
     ) -> Result<()> {
         if name.len() > usize::from(u16::MAX) {
-            return Err(about(name, "the name is longer than the 65535 bytes that ZIP can hold"));
+            return Err(about(name, "the name is longer than the ZIP limit of 65535 bytes"));
         }
         if !self.names.insert(name.to_owned()) {
             return Err(about(name, "two entries would have this name"));
@@ -259,7 +259,7 @@ pub fn patch(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
             continue;
         }
         let Some([Some((file, start)), Some((_, end))]) = places.get(&(number / PER_ENTRY)) else {
-            return Err(Error::plugin(format!("hole {} has no data that it is the CRC-32 of", hole.id)));
+            return Err(Error::plugin(format!("hole {} has no data to compute its CRC-32 from", hole.id)));
         };
         sink.fill_digest(hole.id, *file, *start, *end, Sum::CRC32)?;
     }
@@ -271,7 +271,7 @@ fn pad(extra: &mut Vec<u8>, before: u64, align: u64) -> std::result::Result<(), 
     let mut padding = match before.checked_rem(align) {
         Some(0) => return Ok(()),
         Some(past) => align - past,
-        None => return Err("its data cannot begin at a multiple of 0"),
+        None => return Err("its data cannot be aligned to a multiple of 0"),
     };
     // Room for the field's own header.
     while padding < 4 {
@@ -280,7 +280,7 @@ fn pad(extra: &mut Vec<u8>, before: u64, align: u64) -> std::result::Result<(), 
     let zeros = usize::try_from(padding - 4).unwrap_or(usize::MAX);
     let len = extra.len().saturating_add(4).saturating_add(zeros);
     let (Ok(size), true) = (u16::try_from(zeros), len <= usize::from(u16::MAX)) else {
-        return Err("its data cannot be aligned so far: an extra field holds 65535 bytes");
+        return Err("its alignment is too large: an extra field holds at most 65535 bytes");
     };
     extra.extend_from_slice(&[PADDING, size].map(u16::to_le_bytes).concat());
     extra.resize(len, 0);

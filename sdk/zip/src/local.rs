@@ -42,12 +42,12 @@ pub(crate) fn data_start(
     let room = limit
         .checked_sub(at)
         .filter(|&room| room >= LOCAL_LEN as u64)
-        .ok_or_else(|| Error::malformed("no local header fits before the central directory").at(at))?;
+        .ok_or_else(|| Error::malformed("no room for a local header before the central directory").at(at))?;
     // A local name of another length is another name, so this is the header's size without extra fields.
     let fixed = LOCAL_LEN as u64 + central.name.len() as u64;
     let header = read(source, file, at, fixed.min(room), limits)?;
     if !header.starts_with(&LOCAL) {
-        let message = "the central directory points here, but there is no local header";
+        let message = "the central directory points to this offset, but there is no local header";
         return Err(Error::malformed(message).at(at));
     }
     let flags = u16_at(&header, 6);
@@ -58,12 +58,14 @@ pub(crate) fn data_start(
     }
     if usize::from(u16_at(&header, 26)) != central.name.len() || header.get(LOCAL_LEN..) != Some(central.name)
     {
-        return Err(Error::malformed("the local header has another name than the central directory").at(at));
+        return Err(
+            Error::malformed("the name in the local header does not match the central directory").at(at)
+        );
     }
     let method = u16_at(&header, 8);
     if method != central.method {
         return Err(Error::malformed(format!(
-            "the local header says method {method}, the central directory {}",
+            "the local header has method {method}, but the central directory {}",
             central.method
         ))
         .at(at));
@@ -74,7 +76,7 @@ pub(crate) fn data_start(
         Some(end) if end <= room => {}
         _ => {
             return Err(Error::malformed(format!(
-                "the entry takes {start} and {} bytes, {room} are left before the central directory",
+                "the entry has {start} + {} bytes, but only {room} are left before the central directory",
                 central.stored_len
             ))
             .at(at));
@@ -103,7 +105,8 @@ pub(crate) fn data_start(
         return Ok(at + start);
     }
     Err(Error::malformed(format!(
-        "the local header says CRC-32 {sum:08x}, {stored_len} bytes stored, {raw_len} raw; the central directory {:08x}, {}, {}",
+        "the local header has CRC-32 {sum:08x}, {stored_len} bytes stored, {raw_len} uncompressed, but the \
+         central directory {:08x}, {}, {}",
         central.crc32, central.stored_len, central.raw_len
     ))
     .at(at))

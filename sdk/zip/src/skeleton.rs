@@ -248,7 +248,12 @@ impl Source for Skeleton {
     fn read_at(&self, _: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(out.len() as u64).filter(|&end| end <= self.len);
         let end = end.ok_or_else(|| {
-            Error::malformed(format!("{} bytes are wanted, the file has {}", out.len(), self.len)).at(offset)
+            Error::malformed(format!(
+                "expected at least {} bytes, but the file has only {}",
+                out.len(),
+                self.len
+            ))
+            .at(offset)
         })?;
         out.fill(0);
         self.held(offset, end, |at, bytes| {
@@ -261,11 +266,11 @@ impl Source for Skeleton {
     }
 
     fn view(&self, _: Extent) -> Result<&[u8]> {
-        Err(Error::unsupported("a kept form has no views"))
+        Err(Error::unsupported("a kept form cannot have views"))
     }
 
     fn sibling(&self, path: &str) -> Result<FileId> {
-        Err(Error::not_found(format!("no file `{path}`")))
+        Err(Error::not_found(format!("file `{path}` does not exist")))
     }
 
     fn entries(&self) -> Result<Vec<String>> {
@@ -345,7 +350,7 @@ impl LayoutSink for Laid {
     fn payload(&mut self, tensor: u64, align: u64, _: Encoding) -> Result<()> {
         self.pad_to(align)?;
         let len = usize::try_from(tensor).ok().and_then(|n| self.lens.get(n).copied());
-        let len = len.ok_or_else(|| Error::plugin(format!("there is no tensor number {tensor}")))?;
+        let len = len.ok_or_else(|| Error::plugin(format!("tensor {tensor} does not exist")))?;
         let laid = self.current()?;
         laid.payloads.push((laid.len, len));
         laid.len = laid.len.saturating_add(len);

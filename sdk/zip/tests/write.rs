@@ -154,9 +154,9 @@ fn rejects_what_zip_cannot_say() {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     };
     unsupported(vec![inline("a", b"", 1), payload("a", b"", 1)], "two entries would have this name");
-    unsupported(vec![inline(&"n".repeat(65_536), b"", 1)], "longer than the 65535 bytes");
+    unsupported(vec![inline(&"n".repeat(65_536), b"", 1)], "longer than the ZIP limit of 65535 bytes");
     unsupported(vec![inline("a", b"", 0)], "a multiple of 0");
-    unsupported(vec![inline("a", b"", 1 << 20)], "cannot be aligned so far");
+    unsupported(vec![inline("a", b"", 1 << 20)], "its alignment is too large");
 }
 
 #[test]

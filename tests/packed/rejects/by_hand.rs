@@ -59,7 +59,7 @@ fn mxfp4_of_experts() {
     let changes: [Change<'_>; 4] = [
         (&remove("e.up_scales"), "e.up_blocks", "scales are missing"),
         (&remove("e.up_blocks"), "e.up_scales", "codes are missing"),
-        (&shape("e.up_scales", &[2, 4, 3]), "e.up_scales", "does not fit"),
+        (&shape("e.up_scales", &[2, 4, 3]), "e.up_scales", "does not match"),
         (&shape("e.up_blocks", &[2, 4, 2, 8]), "e.up_blocks", "blocks of 16 bytes"),
     ];
     refuses("quantization_config", r#"{"quant_method": "mxfp4"}"#, &parts, &changes);
@@ -99,16 +99,16 @@ fn four_bits_of_bitsandbytes() {
     const STATE: &str = "a.weight.quant_state.bitsandbytes__nf4";
     let json = |text: &str| content(STATE, text.as_bytes().to_vec());
     let changes: [Change<'_>; 12] = [
-        (&remove(STATE), "a.weight.absmax", "no state"),
+        (&remove(STATE), "a.weight.absmax", "its state is missing"),
         (&remove("a.weight"), STATE, "is missing"),
         (&remove("a.weight.absmax"), "a.weight", "`.absmax` is missing"),
         (&remove("a.weight.quant_map"), "a.weight", "`.quant_map` is missing"),
         (&remove("a.weight.nested_absmax"), "a.weight", "`.nested_absmax` is missing"),
-        (&shape("a.weight", &[76, 1]), "a.weight", "does not hold"),
-        (&shape("a.weight.absmax", &[2]), "a.weight.absmax", "needs 3"),
-        (&shape("a.weight.quant_map", &[8]), "a.weight.quant_map", "needs 16"),
-        (&shape("a.weight.nested_quant_map", &[16]), "a.weight.nested_quant_map", "needs 256"),
-        (&json("{"), STATE, "no JSON"),
+        (&shape("a.weight", &[76, 1]), "a.weight", "cannot hold"),
+        (&shape("a.weight.absmax", &[2]), "a.weight.absmax", "requires 3"),
+        (&shape("a.weight.quant_map", &[8]), "a.weight.quant_map", "requires 16"),
+        (&shape("a.weight.nested_quant_map", &[16]), "a.weight.nested_quant_map", "requires 256"),
+        (&json("{"), STATE, "not valid JSON"),
         (&json(r#"{"blocksize": 0, "shape": [5, 30]}"#), STATE, "`blocksize`"),
         (&json(r#"{"blocksize": 64, "shape": [4294967296, 4294967296]}"#), STATE, "`shape`"),
     ];
@@ -124,7 +124,7 @@ fn eight_bits_of_bitsandbytes() {
     ];
     parts[2].3 = vec![0];
     let changes: [Change<'_>; 2] = [
-        (&shape("a.SCB", &[5]), "a.SCB", "does not fit"),
+        (&shape("a.SCB", &[5]), "a.SCB", "does not match"),
         (&remove("a.weight"), "a.SCB", "codes are missing"),
     ];
     refuses("quantization_config", r#"{"quant_method": "bitsandbytes"}"#, &parts, &changes);
@@ -147,9 +147,9 @@ fn modelopt() {
     let changes: [Change<'_>; 6] = [
         (&remove("a.weight_scale_2"), "a.weight", "second scale is missing"),
         (&remove("a.weight_scale"), "a.weight", "scales are missing"),
-        (&shape("a.weight_scale", &[4, 5]), "a.weight_scale", "do not fit"),
-        (&shape("a.weight_scale_2", &[3]), "a.weight_scale_2", "one float"),
-        (&shape("b.weight_scale", &[8, 2]), "b.weight_scale", "the configuration says 64"),
+        (&shape("a.weight_scale", &[4, 5]), "a.weight_scale", "do not match"),
+        (&shape("a.weight_scale_2", &[3]), "a.weight_scale_2", "expected one float"),
+        (&shape("b.weight_scale", &[8, 2]), "b.weight_scale", "the configuration states 64"),
         (&shape("b.pre_quant_scale", &[63]), "b.pre_quant_scale", "64 floats"),
     ];
     let json = r#"{"quantization": {"quant_algo": "MIXED_PRECISION", "exclude_modules": ["lm_*"],
@@ -165,7 +165,7 @@ fn factors_beside_blocks() {
         part("a.input_scale", DType::F32, &[2]),
     ];
     let changes: [Change<'_>; 2] = [
-        (&shape("a.scale", &[3]), "a.scale", "one F32 is needed, or 2"),
+        (&shape("a.scale", &[3]), "a.scale", "expected one F32 or 2"),
         (&shape("a.weight", &[4]), "a.weight", "not that of a matrix"),
     ];
     refuses("", "", &parts, &changes);
@@ -187,7 +187,7 @@ fn mlx() {
         (&remove("a.scales"), "a.weight", "scales are missing"),
         (&remove("a.biases"), "a.weight", "biases are missing"),
         (&remove("a.weight"), "a.scales", "codes are missing"),
-        (&shape("a.scales", &[4, 2]), "a.scales", "[4, 1] is needed"),
+        (&shape("a.scales", &[4, 2]), "a.scales", "expected [4, 1]"),
         (&shape("a.weight", &[4, 9]), "a.weight", "groups of 64"),
     ];
     refuses("quantization", r#"{"group_size": 64, "bits": 4}"#, &parts, &changes);
@@ -216,10 +216,10 @@ fn hqq() {
         (&remove("a.scale"), "a.W_q", "`scale` is missing"),
         (&remove("a.zero"), "a.W_q", "`zero` is missing"),
         (&remove("a.shape"), "a.W_q", "`shape` is missing"),
-        (&shape("a.zero", &[9]), "a.zero", "8 values are needed"),
-        (&shape("a.W_q", &[5, 64]), "a.W_q", "does not hold"),
-        (&content("a.shape", huge), "a.W_q", "is not that of"),
-        (&content("a.shape", vec![]), "a.W_q", "is not that of"),
+        (&shape("a.zero", &[9]), "a.zero", "expected 8 values"),
+        (&shape("a.W_q", &[5, 64]), "a.W_q", "cannot hold"),
+        (&content("a.shape", huge), "a.W_q", "does not match"),
+        (&content("a.shape", vec![]), "a.W_q", "does not match"),
     ];
     let json = r#"{"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64, "axis": 1}}}"#;
     refuses("quantization_config", json, &parts, &changes);
@@ -239,7 +239,7 @@ fn bitnet() {
     let parts = [part("a.weight", DType::U8, &[2, 256]), part("a.weight_scale", DType::BF16, &[1])];
     let changes: [Change<'_>; 3] = [
         (&remove("a.weight_scale"), "a.weight", "scale is missing"),
-        (&shape("a.weight_scale", &[2]), "a.weight_scale", "one scale"),
+        (&shape("a.weight_scale", &[2]), "a.weight_scale", "expected a single float"),
         (&shape("a.weight", &[2]), "a.weight", "not that of a matrix"),
     ];
     refuses("quantization_config", r#"{"quant_method": "bitnet"}"#, &parts, &changes);
@@ -249,17 +249,17 @@ fn bitnet() {
 fn pairs_and_scales_of_deepseek() {
     let parts = [part("a.weight", DType::I8, &[4, 32]), part("a.scale", DType::F8_E8M0, &[4, 2])];
     let changes: [Change<'_>; 4] = [
-        (&remove("a.scale"), "a.weight", "it has no scales"),
+        (&remove("a.scale"), "a.weight", "scales are missing"),
         (&remove("a.weight"), "a.scale", "belong to no weight"),
-        (&shape("a.weight", &[8, 32]), "a.scale", "does not fit"),
+        (&shape("a.weight", &[8, 32]), "a.scale", "does not match"),
         (&shape("a.weight", &[128]), "a.scale", "belong to no weight"),
     ];
     let json = r#"{"quant_method": "fp8", "weight_block_size": [128, 128]}"#;
     refuses("quantization_config", json, &parts, &changes);
     let rows = [part("a.weight", DType::F8_E4M3, &[24, 96]), part("a.weight_scale", DType::F32, &[24, 1])];
     let changes: [Change<'_>; 2] = [
-        (&shape("a.weight", &[96, 24]), "a.weight_scale", "does not fit"),
-        (&shape("a.weight", &[48, 96]), "a.weight_scale", "does not fit"),
+        (&shape("a.weight", &[96, 24]), "a.weight_scale", "does not match"),
+        (&shape("a.weight", &[48, 96]), "a.weight_scale", "does not match"),
     ];
     refuses("quantization_config", r#"{"quant_method": "fp8"}"#, &rows, &changes);
 }
@@ -291,7 +291,7 @@ fn torchao() {
     let changes: [Change<'_>; 3] = [
         (&remove("a._weight_scale"), "a._weight_qdata", "scales are missing"),
         (&remove("a._weight_zero_point"), "a._weight_qdata", "zero points are missing"),
-        (&shape("a._weight_zero_point", &[4, 4]), "a._weight_zero_point", "does not fit"),
+        (&shape("a._weight_zero_point", &[4, 4]), "a._weight_zero_point", "does not match"),
     ];
     let json = r#"{"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}}"#;
     refuses("quantization_config", json, &parts, &changes);

@@ -31,12 +31,12 @@ fn add(folder: &mut Folder, name: &str, dtype: DType, shape: &[u64], bytes: Vec<
 #[test]
 fn marks_that_are_not_known_or_not_understood_are_refused_by_name() {
     for (fixture, json, kind, words) in [
-        ("comfy-nvfp4", r#"{"format":"foo4"}"#, ErrorKind::Unsupported, "format `foo4` are not known"),
+        ("comfy-nvfp4", r#"{"format":"foo4"}"#, ErrorKind::Unsupported, "format `foo4` is not supported"),
         (
             "comfy-nvfp4",
             r#"{"format":"convrot_w4a4"}"#,
             ErrorKind::Unsupported,
-            "`convrot_w4a4` are not known",
+            "`convrot_w4a4` is not supported",
         ),
         ("comfy-int8", r#"{"format":"asym_w4a8_int8"}"#, ErrorKind::Unsupported, "`asym_w4a8_int8`"),
         ("comfy-int8", r#"{"format":"awq_w4a16"}"#, ErrorKind::Unsupported, "`awq_w4a16`"),
@@ -48,17 +48,12 @@ fn marks_that_are_not_known_or_not_understood_are_refused_by_name() {
             ErrorKind::Unsupported,
             "`convrot`",
         ),
-        ("comfy-nvfp4", r#"{"format":"nvfp4","group_size":32}"#, ErrorKind::Malformed, "stated as 32"),
+        ("comfy-nvfp4", r#"{"format":"nvfp4","group_size":32}"#, ErrorKind::Malformed, "`group_size` is 32"),
         ("comfy-nvfp4", r#"{"group_size":16}"#, ErrorKind::Malformed, "states no `format`"),
-        ("comfy-nvfp4", r#"{"format":"mxfp8"}"#, ErrorKind::Malformed, "whose codes are of type F8_E4M3"),
-        (
-            "comfy-mxfp8",
-            r#"{"format":"float8_e5m2"}"#,
-            ErrorKind::Malformed,
-            "whose codes are of type F8_E5M2",
-        ),
-        ("comfy-mxfp8", r#"{"format":"float8_e4m3fn"}"#, ErrorKind::Malformed, "does not fit [128, 256]"),
-        ("comfy-nvfp4", "{", ErrorKind::Malformed, "it should hold JSON"),
+        ("comfy-nvfp4", r#"{"format":"mxfp8"}"#, ErrorKind::Malformed, "with codes of type F8_E4M3"),
+        ("comfy-mxfp8", r#"{"format":"float8_e5m2"}"#, ErrorKind::Malformed, "with codes of type F8_E5M2"),
+        ("comfy-mxfp8", r#"{"format":"float8_e4m3fn"}"#, ErrorKind::Malformed, "does not match [128, 256]"),
+        ("comfy-nvfp4", "{", ErrorKind::Malformed, "it must contain JSON"),
     ] {
         says(&changed(fixture, |folder| mark(folder, json)), kind, words);
     }
@@ -67,15 +62,19 @@ fn marks_that_are_not_known_or_not_understood_are_refused_by_name() {
 #[test]
 fn parts_that_are_missing_or_of_another_layout_are_refused() {
     for (fixture, ending, words) in [
-        ("comfy-nvfp4", ".weight", "there is no `model.diffusion_model.blocks.0.mlp.up.weight` beside it"),
-        ("comfy-nvfp4", ".weight_scale", "there is no `model.diffusion_model.blocks.0.mlp.up.weight_scale`"),
-        ("comfy-nvfp4", ".weight_scale_2", "up.weight_scale_2` beside it"),
-        ("comfy-mxfp8", ".weight_scale", "up.weight_scale` beside it"),
-        ("comfy-fp8", ".weight_scale", "up.weight_scale` beside it"),
+        (
+            "comfy-nvfp4",
+            ".weight",
+            "codes are missing: expected `model.diffusion_model.blocks.0.mlp.up.weight`",
+        ),
+        ("comfy-nvfp4", ".weight_scale", "expected `model.diffusion_model.blocks.0.mlp.up.weight_scale`"),
+        ("comfy-nvfp4", ".weight_scale_2", "up.weight_scale_2`"),
+        ("comfy-mxfp8", ".weight_scale", "up.weight_scale`"),
+        ("comfy-fp8", ".weight_scale", "up.weight_scale`"),
         (
             "comfy-scaled-fp8",
             ".weight",
-            "there is no `model.diffusion_model.blocks.0.mlp.up.weight` beside it",
+            "codes are missing: expected `model.diffusion_model.blocks.0.mlp.up.weight`",
         ),
     ] {
         says(&changed(fixture, |folder| remove(folder, ending)), ErrorKind::Malformed, words);
@@ -86,13 +85,13 @@ fn parts_that_are_missing_or_of_another_layout_are_refused() {
         folder.model.tensors[at].shape = vec![48, 6];
         folder.bytes[at].truncate(48 * 6);
     });
-    says(&rows, ErrorKind::Malformed, "it is [48, 6] of F8_E4M3, and does not fit [48, 48]");
+    says(&rows, ErrorKind::Malformed, "it is [48, 6] of F8_E4M3, which does not match [48, 48]");
     let filled = changed("comfy-nvfp4", |folder| {
         let at = at(folder, ".bias");
         folder.model.tensors[at].shape = vec![250];
         folder.bytes[at].truncate(500);
     });
-    says(&filled, ErrorKind::Unsupported, "256 rows, filled up from the 250 of");
+    says(&filled, ErrorKind::Unsupported, "256 rows, padded from the 250 of");
     let scaled = changed("comfy-scaled-fp8", |folder| {
         let at = at(folder, ".norm.scale_weight");
         folder.bytes[at] = 0.5f32.to_le_bytes().to_vec();
@@ -103,12 +102,12 @@ fn parts_that_are_missing_or_of_another_layout_are_refused() {
 #[test]
 fn layers_of_which_nothing_is_stated_are_refused_where_others_are_stated() {
     let unstated = changed("comfy-fp8", |folder| remove(folder, ".comfy_quant"));
-    says(&unstated, ErrorKind::Unsupported, "of which nothing says how it is packed");
+    says(&unstated, ErrorKind::Unsupported, "whose packing is not described");
     let twice = changed("comfy-nvfp4-metadata", |folder| {
         let json = br#"{"format":"nvfp4","group_size":32}"#.to_vec();
         add(folder, &format!("{MODULE}.comfy_quant"), DType::U8, &[json.len() as u64], json);
     });
-    says(&twice, ErrorKind::Malformed, "and `_quantization_metadata` of the file");
+    says(&twice, ErrorKind::Malformed, "but `_quantization_metadata` of the file");
     let same = changed("comfy-nvfp4-metadata", |folder| {
         let json = br#"{"group_size":16,"format":"nvfp4"}"#.to_vec();
         add(folder, &format!("{MODULE}.comfy_quant"), DType::U8, &[json.len() as u64], json);

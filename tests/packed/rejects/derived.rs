@@ -60,7 +60,7 @@ fn derived_weights_that_do_not_fit() {
     let changes: [Change; 14] = [
         (|case| case.weight.codes = "p".into(), "its codes are missing: `p`"),
         (|case| case.weight.scales = DerivedNumbers::Tensor("p".into()), "its scales are missing: `p`"),
-        (|case| case.weight.scales = DerivedNumbers::Values(vec![]), "has 0 scales, and its codes need 4"),
+        (|case| case.weight.scales = DerivedNumbers::Values(vec![]), "has 0 scales, but its codes require 4"),
         (|case| case.weight.scales = DerivedNumbers::Values(vec![1.0; 5]), "has 5 scales"),
         (|case| case.weight.zeros = Some(DerivedNumbers::Tensor("p".into())), "zero points are missing: `p`"),
         (|case| case.weight.zeros = Some(DerivedNumbers::Values(vec![0.0; 3])), "has 3 zero points"),
@@ -73,7 +73,7 @@ fn derived_weights_that_do_not_fit() {
         (|case| case.weight.scales = DerivedNumbers::Values(vec![1.0, f64::NAN, 1.0, 1.0]), "a scale is NaN"),
         (
             |case| case.weight.zeros = Some(DerivedNumbers::Values(vec![0.0, 0.0, 128.0, 0.0])),
-            "a zero point is 128, which is no code of type I8",
+            "a zero point is 128, which is out of range for I8",
         ),
     ];
     for (change, word) in changes {
@@ -91,7 +91,7 @@ fn numbers_of_derived_weights_that_mean_nothing() {
     let contents: [(usize, Vec<u8>, &str); 3] = [
         (1, f32::NAN.to_le_bytes().to_vec(), "a scale is NaN"),
         (1, f32::INFINITY.to_le_bytes().to_vec(), "a scale is inf"),
-        (2, (-129i64).to_le_bytes().to_vec(), "a zero point is -129, which is no code of type I8"),
+        (2, (-129i64).to_le_bytes().to_vec(), "a zero point is -129, which is out of range for I8"),
     ];
     for (part, bytes, word) in contents {
         let mut case = case();
@@ -153,25 +153,25 @@ fn packed_codes_that_do_not_fit() {
     }
     let (malformed, unsupported) = (ErrorKind::Malformed, ErrorKind::Unsupported);
     let changes: [Change; 14] = [
-        (|case| packing(case).stored = 30, malformed, "which does not hold [2, 20] in rows of 30"),
-        (|case| packing(case).stored = u64::MAX, malformed, "which does not hold"),
-        (|case| packing(case).shape = vec![2, 33], malformed, "which does not hold [2, 33]"),
-        (|case| packing(case).shape = vec![3, 20], malformed, "which does not hold [3, 20]"),
-        (|case| packing(case).shape = vec![], malformed, "which does not hold []"),
-        (|case| packing(case).shape = vec![64], malformed, "which does not hold [64]"),
-        (|case| packing(case).codes = DType::U2, malformed, "which does not hold"),
+        (|case| packing(case).stored = 30, malformed, "which cannot hold [2, 20] in rows of 30"),
+        (|case| packing(case).stored = u64::MAX, malformed, "which cannot hold"),
+        (|case| packing(case).shape = vec![2, 33], malformed, "which cannot hold [2, 33]"),
+        (|case| packing(case).shape = vec![3, 20], malformed, "which cannot hold [3, 20]"),
+        (|case| packing(case).shape = vec![], malformed, "which cannot hold []"),
+        (|case| packing(case).shape = vec![64], malformed, "which cannot hold [64]"),
+        (|case| packing(case).codes = DType::U2, malformed, "which cannot hold"),
         (
             |case| packing(case).codes = DType::I4,
             unsupported,
-            "codes of type I4 do not lie in a tensor of type U8",
+            "codes of type I4 cannot be stored in a tensor of type U8",
         ),
-        (|case| case.tensors[0].1 = DType::I32, unsupported, "do not lie in a tensor of type I32"),
-        (|case| case.weight.axis = Some(0), malformed, "which does not hold"),
-        (|case| case.weight.block = None, malformed, "which does not hold"),
+        (|case| case.tensors[0].1 = DType::I32, unsupported, "cannot be stored in a tensor of type I32"),
+        (|case| case.weight.axis = Some(0), malformed, "which cannot hold"),
+        (|case| case.weight.block = None, malformed, "which cannot hold"),
         (
             |case| case.weight.block = Some(8),
             malformed,
-            "the shape of its scales, `s`, is [2, 2], and the codes `q` need [2, 3]",
+            "the shape of its scales, `s`, is [2, 2], but the codes `q` require [2, 3]",
         ),
         (|case| case.tensors[1].2 = vec![4, 2], malformed, "the shape of its scales, `s`, is [4, 2]"),
         (|case| case.tensors[2].2 = vec![2, 2], malformed, "the shape of its zero points, `z`, is [2, 2]"),
@@ -195,5 +195,5 @@ fn codes_whose_values_are_unknown_are_refused() {
     model.announced.push(Announced { file: String::new(), key: DERIVED.to_owned(), json });
     let error = schemes().understand(&model).unwrap_err();
     assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::Unsupported, Some("q")), "{error}");
-    assert!(error.message().contains("the test reads it as codes, and nothing is known"), "{error}");
+    assert!(error.message().contains("the test uses it as codes, and nothing is known"), "{error}");
 }

@@ -17,102 +17,130 @@ const CASES: [(&str, Change, &str); 44] = [
     (
         "ct-int8-tensor",
         Said("\"type\":\"int\"", "\"type\":\"float\""),
-        "says `type` float, and its codes are of `int`",
+        "states `type` float, but its codes are `int`",
     ),
     (
         "ct-pack-int4",
         Said("\"type\":\"int\"", "\"type\":\"float\""),
-        "says `type` float, and its codes are of `int`",
+        "states `type` float, but its codes are `int`",
     ),
     (
         "ct-float-channel",
         Said("\"type\":\"float\"", "\"type\":\"int\""),
-        "says `type` int, and its codes are of `float`",
+        "states `type` int, but its codes are `float`",
     ),
     (
         "ct-nvfp4",
         Said("\"type\":\"float\"", "\"type\":\"int\""),
-        "says `type` int, and its codes are of `float`",
+        "states `type` int, but its codes are `float`",
     ),
     (
         "ct-nvfp4",
         Said("nvfp4-pack", "mxfp4-pack"),
-        "says `mxfp4-pack-quantized`, and its codes are those of `nvfp4-pack-quantized`",
+        "states `mxfp4-pack-quantized`, but its codes are those of `nvfp4-pack-quantized`",
     ),
     (
         "ct-mxfp4",
         Said("mxfp4-pack", "nvfp4-pack"),
-        "says `nvfp4-pack-quantized`, and its codes are those of `mxfp4-pack-quantized`",
+        "states `nvfp4-pack-quantized`, but its codes are those of `mxfp4-pack-quantized`",
     ),
     (
         "ct-int8-channel",
         Said("int-quantized", "float-quantized"),
-        "says `float-quantized`, and its codes are those of `int-quantized`",
+        "states `float-quantized`, but its codes are those of `int-quantized`",
     ),
     (
         "ct-pack-int4-asym",
         Said("\"symmetric\":false", "\"symmetric\":true"),
-        "says `symmetric`, which is without zero points",
+        "states `symmetric`, which has no zero points",
     ),
     (
         "ct-pack-int4",
         Said("\"ignore\":[\"lm_head\"]", "\"ignore\":[\"model.layers.0.mlp.up_proj\"]"),
-        "`ignore` has `model.layers.0.mlp.up_proj`",
+        "`ignore` lists `model.layers.0.mlp.up_proj`",
     ),
     (
         "ct-int8-tensor",
         Said("\"ignore\":[\"lm_head\"]", "\"ignore\":[\"re:.*up_proj\"]"),
-        "`ignore` has `.*up_proj`",
+        "`ignore` lists `.*up_proj`",
     ),
-    ("fp8-block", Said("\"fmt\":\"e4m3\"", "\"fmt\":\"e5m2\""), "says `fmt` e5m2, and its codes are F8_E4M3"),
-    ("fp8-block", Said("\"fmt\":\"e4m3\"", "\"fmt\":\"foo\""), "says `fmt` foo, and its codes are F8_E4M3"),
+    (
+        "fp8-block",
+        Said("\"fmt\":\"e4m3\"", "\"fmt\":\"e5m2\""),
+        "states `fmt` e5m2, but its codes are F8_E4M3",
+    ),
+    ("fp8-block", Said("\"fmt\":\"e4m3\"", "\"fmt\":\"foo\""), "states `fmt` foo, but its codes are F8_E4M3"),
     (
         "ct-nvfp4",
         Said("\"group_size\":16", "\"group_size\":32"),
-        "the configuration says 4 bits in groups of 32",
+        "the configuration states 4 bits in groups of 32",
     ),
-    ("ct-nvfp4", Said("\"num_bits\":4", "\"num_bits\":8"), "its codes are of 4 bits in groups of 16"),
-    ("ct-mxfp4", Said("\"group_size\":32", "\"group_size\":16"), "its codes are of 4 bits in groups of 32"),
-    ("ct-mxfp6", Said("\"num_bits\":6", "\"num_bits\":4"), "its codes are of 6 bits in groups of 32"),
-    ("ct-pack-int4", Said("\"group_size\":32", "\"group_size\":0"), "group_size` is 0, and neither"),
-    ("ct-pack-int4", Said("\"group_size\":32", "\"group_size\":-3"), "group_size` is -3, and neither"),
+    ("ct-nvfp4", Said("\"num_bits\":4", "\"num_bits\":8"), "its codes have 4 bits in groups of 16"),
+    ("ct-mxfp4", Said("\"group_size\":32", "\"group_size\":16"), "its codes have 4 bits in groups of 32"),
+    ("ct-mxfp6", Said("\"num_bits\":6", "\"num_bits\":4"), "its codes have 6 bits in groups of 32"),
+    (
+        "ct-pack-int4",
+        Said("\"group_size\":32", "\"group_size\":0"),
+        "group_size` is 0, expected a number of columns",
+    ),
+    (
+        "ct-pack-int4",
+        Said("\"group_size\":32", "\"group_size\":-3"),
+        "group_size` is -3, expected a number of columns",
+    ),
     ("ct-pack-int4-experts", Said("\"group_size\":32", "\"group_size\":48"), "20 rows of 96 in groups of 48"),
-    ("gptq-4-asym", Said("\"group_size\":64", "\"group_size\":0"), "group_size` is 0, and neither"),
-    ("gptq-4-asym", Said("\"group_size\":64", "\"group_size\":-2"), "group_size` is -2, and neither"),
+    (
+        "gptq-4-asym",
+        Said("\"group_size\":64", "\"group_size\":0"),
+        "group_size` is 0, expected a number of columns",
+    ),
+    (
+        "gptq-4-asym",
+        Said("\"group_size\":64", "\"group_size\":-2"),
+        "group_size` is -2, expected a number of columns",
+    ),
     ("gptq-4-asym", Said("\"group_size\":64", "\"group_size\":-1"), "64 rows of 128 in groups of 128"),
     ("gptq-4-actorder", Said("\"group_size\":32", "\"group_size\":64"), "64 rows of 128 in groups of 64"),
-    ("awq-gemm", Said("\"group_size\":32", "\"group_size\":0"), "group_size` is 0, and neither"),
-    ("awq-gemm", Said("\"group_size\":32", "\"group_size\":-3"), "group_size` is -3, and neither"),
-    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":32"), "the configuration says 32"),
+    (
+        "awq-gemm",
+        Said("\"group_size\":32", "\"group_size\":0"),
+        "group_size` is 0, expected a number of columns",
+    ),
+    (
+        "awq-gemm",
+        Said("\"group_size\":32", "\"group_size\":-3"),
+        "group_size` is -3, expected a number of columns",
+    ),
+    ("modelopt-nvfp4", Said("\"group_size\":16", "\"group_size\":32"), "the configuration states 32"),
     (
         "modelopt-nvfp4-experts-turned",
         Said("\"group_size\":16", "\"group_size\":32"),
-        "the configuration says 32",
+        "the configuration states 32",
     ),
     (
         "modelopt-nvfp4",
         Said("\"group_size\":16", "\"group_size\":0"),
-        "`group_size` is 0, which is no number",
+        "`group_size` is 0, which is not a number",
     ),
     (
         "modelopt-nvfp4",
         Said("\"group_size\":16", "\"group_size\":-16"),
-        "`group_size` is -16, which is no number",
+        "`group_size` is -16, which is not a number",
     ),
     (
         "modelopt-nvfp4",
         Said("\"group_size\":16", "\"group_size\":\"all\""),
-        "`group_size` is \"all\", which is no number",
+        "`group_size` is \"all\", which is not a number",
     ),
     (
         "modelopt-int4-awq",
         Said("\"group_size\":64", "\"group_size\":0"),
-        "`group_size` is 0, which is no number",
+        "`group_size` is 0, which is not a number",
     ),
     (
         "modelopt-int4-awq",
         Said("\"group_size\":64", "\"group_size\":-1"),
-        "`group_size` is -1, which is no number",
+        "`group_size` is -1, which is not a number",
     ),
     (
         "modelopt-int4-awq",
@@ -120,23 +148,27 @@ const CASES: [(&str, Change, &str); 44] = [
             "\"group_size\":64",
             "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":{\"group_size\":32}}}",
         ),
-        "the configuration says 32",
+        "the configuration states 32",
     ),
     (
         "modelopt-int4-awq",
         Said("\"group_size\":64", "\"quantized_layers\":{\"model.layers.0.mlp\":{\"group_size\":0}}"),
-        "`group_size` is 0, which is no number",
+        "`group_size` is 0, which is not a number",
     ),
-    ("mlx-nvfp4", Said("\"group_size\":16", "\"group_size\":32"), "do not exist in mode nvfp4"),
-    ("gptq-4-sym", Gone(".qweight"), "there is no `model.layers.0.mlp.up_proj.qweight` beside it"),
-    ("awq-gemm", Gone(".qweight"), "there is no `model.layers.0.mlp.up_proj.qweight` beside it"),
-    ("awq-gemv-fast", Gone(".qweight"), "there is no `model.layers.0.mlp.up_proj.qweight` beside it"),
-    ("mlx-4", Gone("up_proj.weight"), "there is no `model.layers.0.mlp.up_proj.weight` beside it"),
-    ("mlx-nvfp4", Gone("up_proj.weight"), "there is no `model.layers.0.mlp.up_proj.weight` beside it"),
-    ("hqq-4-axis1", Gone(".W_q"), "there is no `model.layers.0.mlp.up_proj.W_q` beside it"),
-    ("hqq-4-axis1", Gone(".scale"), "its `scale` is missing beside it"),
-    ("hqq-4-axis0", Gone(".zero"), "its `zero` is missing beside it"),
-    ("modelopt-int4-awq", Gone("up_proj.weight"), "`model.layers.0.mlp.up_proj.weight` beside it"),
+    ("mlx-nvfp4", Said("\"group_size\":16", "\"group_size\":32"), "mode nvfp4 does not have"),
+    ("gptq-4-sym", Gone(".qweight"), "codes are missing: expected `model.layers.0.mlp.up_proj.qweight`"),
+    ("awq-gemm", Gone(".qweight"), "codes are missing: expected `model.layers.0.mlp.up_proj.qweight`"),
+    ("awq-gemv-fast", Gone(".qweight"), "codes are missing: expected `model.layers.0.mlp.up_proj.qweight`"),
+    ("mlx-4", Gone("up_proj.weight"), "codes are missing"),
+    ("mlx-nvfp4", Gone("up_proj.weight"), "codes are missing"),
+    ("hqq-4-axis1", Gone(".W_q"), "codes are missing: expected `model.layers.0.mlp.up_proj.W_q`"),
+    ("hqq-4-axis1", Gone(".scale"), "its `scale` is missing"),
+    ("hqq-4-axis0", Gone(".zero"), "its `zero` is missing"),
+    (
+        "modelopt-int4-awq",
+        Gone("up_proj.weight"),
+        "codes are missing: expected `model.layers.0.mlp.up_proj.weight`",
+    ),
 ];
 
 #[test]
@@ -189,7 +221,7 @@ fn parts_of_hqq_without_codes_are_missed_and_other_scales_are_none() {
         says(
             &left(kept, true),
             ErrorKind::Malformed,
-            "there is no `model.layers.0.mlp.up_proj.W_q` beside it",
+            "codes are missing: expected `model.layers.0.mlp.up_proj.W_q`",
         );
         says(&left(kept, true), ErrorKind::Malformed, &format!("up_proj.{part}`"));
         // What nothing announces may be anything.
@@ -218,7 +250,7 @@ fn what_weights_of_hqq_say_themselves_counts_with_a_note() {
         (
             "\"nbits\":4",
             "\"nbits\":8",
-            "`nbits` is 4 beside 1 weight of HQQ, such as `model.layers.0.mlp.up_proj`, and 8",
+            "`nbits` is 4 for 1 weight of HQQ, such as `model.layers.0.mlp.up_proj`, but 8",
         ),
         ("\"nbits\":4", "\"nbits\":1.58", "`nbits` is 4"),
         ("\"group_size\":64", "\"group_size\":32", "`group_size` is 64"),
@@ -240,7 +272,7 @@ fn a_part_of_low_rank_beside_a_weight_of_modelopt_is_not_left_out() {
     });
     says(&beside, ErrorKind::Unsupported, "up_proj.svdquant_lora_a");
     let lost = changed("modelopt-nvfp4", |folder| configured(folder, "\"NVFP4\"", "\"NVFP4_SVD\""));
-    says(&lost, ErrorKind::Unsupported, "a part of low rank");
+    says(&lost, ErrorKind::Unsupported, "a low-rank part");
 }
 
 #[test]
@@ -251,7 +283,7 @@ fn zero_points_of_symmetric_codes_count_for_nothing_where_they_are_zero() {
         });
         match is_right {
             true => assert!(folder.understood().is_ok()),
-            false => says(&folder, ErrorKind::Malformed, "says `symmetric`, which is without zero points"),
+            false => says(&folder, ErrorKind::Malformed, "states `symmetric`, which has no zero points"),
         }
     }
 }

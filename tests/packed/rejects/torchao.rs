@@ -44,11 +44,11 @@ fn a_part_that_is_listed_and_gone_is_missed() {
         ("torchao-float8", "qdata", false),
     ] {
         let folder = changed(fixture, |folder| remove(folder, &format!("_weight_{part}")));
-        says(&folder, ErrorKind::Malformed, &format!("its part `{part}` is missing"));
+        says(&folder, ErrorKind::Malformed, &format!("lists `{part}`"));
         says(
             &folder,
             ErrorKind::Malformed,
-            &format!("there is no `model.layers.0.mlp.up_proj._weight_{part}`"),
+            &format!("its part `model.layers.0.mlp.up_proj._weight_{part}` is missing"),
         );
         says(&folder, ErrorKind::Malformed, WEIGHT);
         assert_eq!(
@@ -58,7 +58,11 @@ fn a_part_that_is_listed_and_gone_is_missed() {
         );
     }
     let codes = undescribed("torchao-int8", "_weight_qdata");
-    says(&codes, ErrorKind::Malformed, "there is no `model.layers.0.mlp.up_proj._weight_qdata` beside it");
+    says(
+        &codes,
+        ErrorKind::Malformed,
+        "codes are missing: expected `model.layers.0.mlp.up_proj._weight_qdata`",
+    );
 }
 
 #[test]
@@ -69,17 +73,21 @@ fn a_part_that_is_not_listed_is_refused() {
             folder.model.tensors.push(StoredTensor { name, dtype: DType::F32, shape: vec![32, 1] });
             folder.bytes.push(vec![0; 128]);
         });
-        says(&folder, ErrorKind::Malformed, "metadata lists: qdata, scale");
+        says(&folder, ErrorKind::Malformed, "listed in the file's metadata: qdata, scale");
         says(&folder, ErrorKind::Malformed, &format!("up_proj._weight_{part}"));
     }
-    says(&said("torchao-int8", "\"zero_point\", ", ""), ErrorKind::Malformed, "metadata lists: qdata, scale");
+    says(
+        &said("torchao-int8", "\"zero_point\", ", ""),
+        ErrorKind::Malformed,
+        "listed in the file's metadata: qdata, scale",
+    );
 }
 
 #[test]
 fn statements_that_parts_contradict_are_refused() {
     for (fixture, from, to, words) in [
-        ("torchao-int8", "[1, 96]", "[1, 32]", "`block_size` [1,32], and its parts are for 1 by 96"),
-        ("torchao-intx4", "[1, 32]", "[32, 1]", "`block_size` [32,1], and its parts are for 1 by 32"),
+        ("torchao-int8", "[1, 96]", "[1, 32]", "`block_size` [1,32], but its parts are for 1 by 96"),
+        ("torchao-intx4", "[1, 32]", "[32, 1]", "`block_size` [32,1], but its parts are for 1 by 32"),
         ("torchao-float8", "[1, 96]", "[96]", "`block_size` [96]"),
         ("torchao-mxfp4", "\"block_size\": 32", "\"block_size\": 16", "`block_size` 16"),
         ("torchao-nvfp4", "\"block_size\": 16", "\"block_size\": \"16\"", "`block_size` \"16\""),
@@ -87,29 +95,24 @@ fn statements_that_parts_contradict_are_refused() {
             "torchao-nvfp4",
             "scales\": false",
             "scales\": true",
-            "`is_swizzled_scales` true, and its parts are in rows",
+            "`is_swizzled_scales` true, but its parts are in rows",
         ),
         (
             "torchao-mxfp8-tiled",
             "scales\": true",
             "scales\": false",
-            "`is_swizzled_scales` false, and its parts are in tiles",
+            "`is_swizzled_scales` false, but its parts are in tiles",
         ),
         (
             "torchao-mxfp8",
             "float8_e4m3fn",
             "float8_e5m2",
-            "`elem_dtype` \"float8_e5m2\", and its parts are of F8_E4M3",
+            "`elem_dtype` \"float8_e5m2\", but its parts are of F8_E4M3",
         ),
-        (
-            "torchao-int8",
-            "Int8Tensor",
-            "Float8Tensor",
-            "its class is `Float8Tensor`, which has no codes of I8",
-        ),
-        ("torchao-mxfp4", "MXTensor", "NVFP4Tensor", "its class is `NVFP4Tensor`, which has no codes of U8"),
-        ("torchao-nvfp4", "NVFP4Tensor", "Int4Tensor", "its class is `Int4Tensor`, which has no codes"),
-        ("torchao-int8", "Int8Tensor", "Int4Tensor", "do not fit"),
+        ("torchao-int8", "Int8Tensor", "Float8Tensor", "the class `Float8Tensor`, which has no codes of I8"),
+        ("torchao-mxfp4", "MXTensor", "NVFP4Tensor", "the class `NVFP4Tensor`, which has no codes of U8"),
+        ("torchao-nvfp4", "NVFP4Tensor", "Int4Tensor", "the class `Int4Tensor`, which has no codes"),
+        ("torchao-int8", "Int8Tensor", "Int4Tensor", "do not match"),
         (
             "torchao-int8",
             "[\"zero_point\", \"qdata\", \"scale\"]",
@@ -120,13 +123,18 @@ fn statements_that_parts_contradict_are_refused() {
         says(&said(fixture, from, to), ErrorKind::Malformed, words);
     }
     for (fixture, from, to, words) in [
-        ("torchao-int8", "Int8Tensor", "Int4PlainInt32Tensor", "class `Int4PlainInt32Tensor` are not known"),
-        ("torchao-mxfp4", "float4_e2m1fn_x2", "fp6_e2m3", "elements of `fp6_e2m3` is not known"),
+        (
+            "torchao-int8",
+            "Int8Tensor",
+            "Int4PlainInt32Tensor",
+            "class `Int4PlainInt32Tensor` are not supported",
+        ),
+        ("torchao-mxfp4", "float4_e2m1fn_x2", "fp6_e2m3", "elements of `fp6_e2m3` is not supported"),
     ] {
         says(&said(fixture, from, to), ErrorKind::Unsupported, words);
     }
     let listed = described("torchao-int8", |stated| stated[0].json.clear());
-    says(&listed, ErrorKind::Malformed, "lists it and does not describe it");
+    says(&listed, ErrorKind::Malformed, "lists it, but does not describe it");
 }
 
 #[test]
@@ -163,7 +171,7 @@ fn a_square_weight_is_of_the_class_that_is_stated_whatever_the_configuration_say
     let neither = r#"{"quant_method": "torchao"}"#;
     for json in [both, neither] {
         let error = of_columns(128, json, "").unwrap_err();
-        assert!(error.message().contains("fits an Int4Tensor and an Int8Tensor"), "{error}");
+        assert!(error.message().contains("could be an Int4Tensor or an Int8Tensor"), "{error}");
         assert_eq!(of_columns(128, json, "Int4Tensor").unwrap(), "torchao int4, groups of 32");
         assert_eq!(of_columns(128, json, "Int8Tensor").unwrap(), "torchao I8, scales of 1 by 16");
         assert_eq!(of_columns(32, json, "").unwrap(), "torchao int4, groups of 8");
@@ -192,7 +200,7 @@ fn shards_repeat_each_other_or_are_refused() {
     });
     let notes = shard.understood().unwrap().notes;
     assert!(
-        notes.iter().any(|note| note.ends_with("are not here: 1, the first `elsewhere.weight`")),
+        notes.iter().any(|note| note.ends_with("are missing: 1, the first `elsewhere.weight`")),
         "{notes:?}"
     );
 }

@@ -48,8 +48,10 @@ impl Source for Lent<'_> {
     fn sibling(&self, path: &str) -> Result<FileId> {
         let outside = path.is_empty() || path.contains(['\0', '\\']);
         if outside || path.split('/').any(|piece| matches!(piece, "" | "." | "..")) {
-            let error =
-                Error::malformed(format!("the file name `{}` leaves the model's folder", escape(path, 200)));
+            let error = Error::malformed(format!(
+                "the file name `{}` points outside the model's folder",
+                escape(path, 200)
+            ));
             return Err(error.hint("only files inside the folder of the model are read"));
         }
         self.files.sibling(path)

@@ -232,7 +232,7 @@ fn check_exact(input: &Input, weight: &PackedTensor, (dtype, evidence): (DType, 
         match schemes().holds(&weight.rows, &HeldRows { rows: rows.clone(), parts: &parts }, dtype) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return check_refusal("judging a type", &error),
+            Err(error) => return check_refusal("checking a type", &error),
         }
     }
     let what = &weight.about;

@@ -167,7 +167,7 @@ fn same_files(what: &str, wanted: &Arrangement, found: &Arrangement) {
         let at = a.iter().zip(b).take_while(|(a, b)| a == b).count();
         assert!(
             a == b,
-            "{what}: {name} has {} bytes for {}, the first difference is at {at}",
+            "{what}: {name} has {} bytes, expected {}; the first difference is at {at}",
             b.len(),
             a.len()
         );

@@ -12,8 +12,8 @@ pub fn refuse_adapter(model: &Model, registry: &Registry) -> Result<()> {
         return Ok(());
     };
     let mark = escape(&mark, 120);
-    let message = format!("`{mark}` says that this is an adapter of a model, and adapters are not applied");
-    let hint = "merge it into its model first (`merge_and_unload` of PEFT), or take that model without it";
+    let message = format!("`{mark}` marks this as an adapter, and apr does not apply adapters");
+    let hint = "merge it into its base model first (`merge_and_unload` of PEFT), or use the base model alone";
     Err(Error::unsupported(message).hint(hint))
 }
 

@@ -28,13 +28,13 @@ pub struct Findings {
 pub fn check(table: &Table) -> Findings {
     let mut found = Findings::default();
     if table.sources.is_empty() {
-        found.warnings.push("`sources` does not say where its facts come from".to_owned());
+        found.warnings.push("`sources` does not cite any source for the table".to_owned());
     }
     for dialect in &table.dialects {
         if dialect.detect.is_empty() && !table.is_base {
             let id = &dialect.id;
             found.warnings.push(format!(
-                "dialect `{id}` has no `detect`: a model in it is only found by --arch {}",
+                "dialect `{id}` has no `detect`: models in it are only found with --arch {}",
                 table.id
             ));
         }
@@ -47,12 +47,12 @@ pub fn check(table: &Table) -> Findings {
         for key in &dialect.keys {
             for (name, _) in key.sets.iter().filter(|(name, _)| table.entry(name).is_none()) {
                 found.errors.push(format!(
-                    "key `{}` sets `{name}`, which is not a name of the configuration",
+                    "key `{}` sets `{name}`, which is not a configuration name",
                     key.key
                 ));
             }
             if key.when.is_none() && !seen.insert(&key.key) {
-                found.errors.push(format!("key `{}` is written twice", key.key));
+                found.errors.push(format!("key `{}` is written more than once", key.key));
             }
         }
     }
@@ -60,7 +60,7 @@ pub fn check(table: &Table) -> Findings {
         table.rules.iter().flat_map(|rule| &rule.sides).filter_map(|(_, side)| side.generated.as_ref());
     for (name, _) in generators.flat_map(Generator::sets) {
         if table.entry(name).is_none() {
-            found.errors.push(format!("`generate` sets `{name}`, which is not a name of the configuration"));
+            found.errors.push(format!("`generate` sets `{name}`, which is not a configuration name"));
         }
     }
     found
@@ -161,12 +161,13 @@ fn circles(table: &Table, found: &mut Findings) {
             };
             *gone += 1;
             if next == name {
-                found.errors.push(format!("the default of `{name}` follows from itself"));
+                found.errors.push(format!("the default of `{name}` depends on itself"));
             } else if done.contains(next) || !defaults.contains_key(next) {
                 continue;
             } else if way.iter().any(|(on_way, _)| *on_way == next) {
                 found.warnings.push(format!(
-                    "the defaults of `{next}` and `{name}` follow from each other: a model that states neither is refused"
+                    "the defaults of `{next}` and `{name}` depend on each other: a model that states \
+                     neither is refused"
                 ));
             } else {
                 way.push((next, 0));
@@ -183,7 +184,7 @@ fn circles(table: &Table, found: &mut Findings) {
 pub fn unused(table: &Table, text: &str) -> Result<Vec<String>> {
     let toml: toml::Table = text
         .parse()
-        .map_err(|e| Error::invalid_argument(format!("an architecture table is not TOML: {e}")))?;
+        .map_err(|e| Error::invalid_argument(format!("the architecture table is not valid TOML: {e}")))?;
     let own = toml.get("config").and_then(toml::Value::as_table);
     let mut used: HashSet<String> = HashSet::new();
     for (_, expression, _) in expressions(table) {
@@ -198,7 +199,8 @@ pub fn unused(table: &Table, text: &str) -> Result<Vec<String>> {
     Ok(unused
         .map(|entry| {
             format!(
-                "nothing uses `{}` of the configuration: say what it does (`covers`, `effect`), or list it under `ignore`",
+                "configuration name `{}` is never used: describe it with `covers` or `effect`, or list it \
+                 under `ignore`",
                 entry.name
             )
         })
@@ -212,7 +214,7 @@ fn names_of_expressions(table: &Table, found: &mut Findings) {
             let is_known = name == "none" || table.entry(&name).is_some() || others.contains(&name.as_str());
             if !is_known {
                 found.errors.push(format!(
-                    "{at}: `{expression}` asks for `{}`, which is not a name of the configuration",
+                    "{at}: `{expression}` refers to `{}`, which is not a configuration name",
                     escape(&name, 80)
                 ));
             }
@@ -233,9 +235,9 @@ fn names_of_tensors(table: &Table, found: &mut Findings) {
                     seen.insert(pattern.text(), (own, in_some)).filter(|(_, other)| !(*other && in_some))
                 {
                     let name = pattern.text();
-                    found.errors.push(format!(
-                        "in dialect `{dialect}`, `{name}` is the name of both `{other}` and `{own}`"
-                    ));
+                    found
+                        .errors
+                        .push(format!("in dialect `{dialect}`, `{name}` names both `{other}` and `{own}`"));
                 }
             }
         }
@@ -247,14 +249,13 @@ fn names_of_tensors(table: &Table, found: &mut Findings) {
         }
         let others = table.dialects.iter().filter(|dialect| !dialect.same_names);
         for dialect in others.filter(|dialect| rule.side(&dialect.id).is_none()) {
-            found.warnings.push(format!("tensor `{name}` keeps this name in `{}`", dialect.id));
+            found.warnings.push(format!("tensor `{name}` keeps its name in `{}`", dialect.id));
         }
         if rule.shapes.is_empty() {
-            found.warnings.push(format!("tensor `{name}` has no shape: none is checked"));
+            found.warnings.push(format!("tensor `{name}` has no `shape`, so its shape is not checked"));
         }
         for place in rule.members.iter().flat_map(|pattern| pattern.places()) {
-            let said =
-                format!("`[places]` does not say how many `{place}` there are: as many as a model has");
+            let said = format!("`[places]` gives no count for `{place}`: any number is accepted");
             if !table.places.iter().any(|(p, _)| p == place) && !found.warnings.contains(&said) {
                 found.warnings.push(said);
             }
@@ -332,13 +333,13 @@ fn compare(tensors: &[Tensor], there: &Way, back: &Way, from: &str, to: &str) ->
     let returned: HashMap<&str, &Tensor> = back.tensors.iter().map(|t| (t.name.as_str(), t)).collect();
     for tensor in tensors {
         let what = match returned.get(tensor.name.as_str()) {
-            None if !there.dropped.contains(&tensor.name) => "is lost",
+            None if !there.dropped.contains(&tensor.name) => "is missing",
             Some(other) if other.shape != tensor.shape || other.dtype != tensor.dtype => {
-                "has another shape or type"
+                "has a different shape or type"
             }
             _ => continue,
         };
-        let message = format!("from `{from}` to `{to}` and back, it {what}");
+        let message = format!("after converting from `{from}` to `{to}` and back, it {what}");
         return Err(Error::failed(message).tensor(&tensor.name));
     }
     Ok(())

@@ -61,7 +61,7 @@ fn choose_table<'t>(
 pub(super) fn unknown_dialect(table: &Table, dialect: &str) -> Error {
     let id = &table.id;
     let dialect = escape(dialect, 80);
-    Error::unsupported(format!("the table of architecture `{id}` says nothing of the dialect `{dialect}`"))
+    Error::unsupported(format!("the table of architecture `{id}` does not cover the dialect `{dialect}`"))
 }
 
 /// The record in which a model states its configuration: that of its own format, or, of a model that came into another format

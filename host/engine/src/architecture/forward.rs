@@ -60,12 +60,13 @@ impl<'e> Known<'e> {
         let model = &opened.model;
         let found = find_table(engine, model, arch)?;
         let (table, from) = found.ok_or_else(|| {
-            let message = format!("no table knows its architecture in the dialect `{}`", model.dialect);
-            Error::unsupported(message).hint("name the architecture with --arch ID (`apr arch list`)")
+            let message =
+                format!("no architecture table covers this model in the dialect `{}`", model.dialect);
+            Error::unsupported(message).hint("specify the architecture with --arch ID (see `apr arch list`)")
         })?;
         if !table.knows(to) || !table.knows(&from) {
             let message =
-                format!("the table of architecture `{}` does not lead to the dialect `{to}`", table.id);
+                format!("the table of architecture `{}` cannot translate to the dialect `{to}`", table.id);
             return Err(Error::unsupported(message));
         }
         let stored = Stored { source: opened, selected: None, look: false };
@@ -101,7 +102,7 @@ impl<'e> Known<'e> {
             0 => String::new(),
             n => format!(", and {n} more"),
         };
-        let message = format!("architecture `{}` has no tensor of this name{more}", self.table.id);
+        let message = format!("architecture `{}` has no tensor with this name{more}", self.table.id);
         Err(Error::unsupported(message).tensor(&first.name))
     }
 

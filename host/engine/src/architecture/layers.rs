@@ -41,9 +41,9 @@ pub fn prune_layers(
     layers: &BTreeSet<u64>,
 ) -> Result<PrunedLayers> {
     let Some(known) = needed(engine, model, arch)? else {
-        let message = "no table knows the model's architecture, which says what tensors a layer has";
+        let message = "no architecture table covers this model, so the tensors of each layer are unknown";
         return Err(
-            Error::unsupported(message).hint("name the architecture with --arch ID (`apr arch list`)")
+            Error::unsupported(message).hint("specify the architecture with --arch ID (see `apr arch list`)")
         );
     };
     let table = known.table;
@@ -51,19 +51,20 @@ pub fn prune_layers(
     let count = match known.config.get(name) {
         Some(Scalar::Int(count)) => u64::try_from(*count).unwrap_or(0),
         _ => {
-            let message = format!("the model does not state `{name}`, the number of its layers");
-            return Err(Error::unsupported(message).hint("state it with --set"));
+            let message = format!("the model does not state `{name}`, the number of layers");
+            return Err(Error::unsupported(message).hint("set it with --set"));
         }
     };
     if let Some(layer) = layers.iter().find(|layer| **layer >= count) {
-        let message = format!("--prune-layers: there is no layer {layer}");
+        let message = format!("--prune-layers: layer {layer} does not exist");
         let hint =
             format!("give numbers below {count}: the model has {}, counted from 0", n_of_layers(count));
         return Err(Error::invalid_argument(message).hint(hint));
     }
     if layers.len() as u64 == count {
-        let message = format!("--prune-layers: no layer is left of {}", n_of_layers(count));
-        return Err(Error::invalid_argument(message).hint("leave at least one layer"));
+        let message =
+            format!("--prune-layers: no layers would be left: the model has only {}", n_of_layers(count));
+        return Err(Error::invalid_argument(message).hint("keep at least one layer"));
     }
     let pruning = Pruning { table, dialect: &known.dialect, count_name: name, count, layers };
     let names = model
@@ -81,16 +82,16 @@ fn n_of_layers(count: u64) -> String {
 fn count_of_layers(table: &Table) -> Result<&str> {
     let stacks = table.places.iter().any(|(place, _)| place != LAYER && place.ends_with(LAYER));
     let what = match table.count(LAYER).and_then(Expression::name) {
-        _ if stacks => "it has several stacks of them",
-        _ if depends_on_number(table) => "what a layer is depends on its number",
-        Some(name) if is_computed(table, name) => "its files do not state their number as it is",
-        Some(name) if follows(table, name) => "what its files state follows from their number",
+        _ if stacks => "it has more than one stack of layers",
+        _ if depends_on_number(table) => "the kind of a layer depends on its number",
+        Some(name) if is_computed(table, name) => "its files do not state the number of layers directly",
+        Some(name) if follows(table, name) => "other values in its files depend on the number of layers",
         Some(name) => return Ok(name),
-        None => "its table does not say how many there are",
+        None => "its table does not define the number of layers",
     };
-    let message = format!("layers of architecture `{}` cannot be left out: {what}", table.id);
+    let message = format!("layers of architecture `{}` cannot be pruned: {what}", table.id);
     Err(Error::unsupported(message)
-        .hint("choose the tensors with --drop and --rename, and the keys with --set"))
+        .hint("select tensors with --drop and --rename, and edit the keys with --set"))
 }
 
 /// Returns whether layers take turns, or have tensors by their numbers.
@@ -150,11 +151,11 @@ impl Pruning<'_> {
         let found = patterns.find_map(|pattern| Some((pattern, pattern.numbers(&own)?)));
         let Some((pattern, mut numbers)) = found else {
             let message = format!(
-                "architecture `{}` has no tensor of this name: it may be of any layer",
+                "architecture `{}` has no tensor with this name, so its layer is unknown",
                 self.table.id
             );
             return Err(Error::unsupported(message)
-                .hint("leave it out with --drop, or name another architecture with --arch"));
+                .hint("exclude it with --drop, or specify another architecture with --arch"));
         };
         let Some(place) = pattern.places().iter().position(|place| place == LAYER) else {
             return Ok(Some(name.to_owned()));
@@ -190,7 +191,7 @@ impl Pruning<'_> {
                 return Ok(other);
             }
         }
-        Err(Error::unsupported("its name does not say which layer it is of"))
+        Err(Error::unsupported("its layer cannot be determined from its name"))
     }
 
     /// The keys that count or list layers, wherever the model states them, with what they say then.
@@ -212,7 +213,7 @@ impl Pruning<'_> {
                     let items = self.without(value.items());
                     let items = items.iter().map(from_value).collect::<Option<Vec<Scalar>>>();
                     let items = items.ok_or_else(|| {
-                        Error::unsupported(format!("`{}` lists what apr cannot list anew", escape(key, 120)))
+                        Error::unsupported(format!("`{}` is a list whose items apr cannot rewrite", escape(key, 120)))
                     })?;
                     keys.push((path, to_json(&Scalar::List(items))?.to_string()));
                 }

@@ -45,6 +45,6 @@ impl Finding {
     /// The finding as an error.
     pub fn error(&self) -> Error {
         let error = Error::failed(self.message.clone()).code(self.code).tensor(&self.tensor);
-        error.hint("pass --relaxed to record it and go on")
+        error.hint("pass --relaxed to record it and continue")
     }
 }

@@ -37,7 +37,7 @@ pub fn judge_tensor(
 /// The finding for a tensor that had non-zero values, all of which became zero in its new type; `l2` is the
 /// norm it had.
 pub fn judge_vanished(tensor: &Tensor, spec: &TensorSpec, l2: f64, quality: Quality) -> Finding {
-    let what = format!("its L2 norm was {l2:.3e}, and as {} all its values are 0", tensor.dtype);
+    let what = format!("its L2 norm was {l2:.3e}, but as {} all its values are 0", tensor.dtype);
     let broken = Broken { code: DISTRIBUTION, what };
     Finding::new(&tensor.name, spec, broken, quality.severity(true, false))
 }
@@ -67,7 +67,8 @@ pub fn judge_nonfinite(
 ) -> Finding {
     let dtype = tensor.dtype;
     let what = format!(
-        "as {dtype}, {became} of its {values} values were too large to stay finite, and {were} were not finite before, expected none"
+        "as {dtype}, {became} of its {values} values overflowed and {were} were already not finite, \
+         expected none"
     );
     let severity = quality.severity(true, quality.allow_nonfinite);
     Finding::new(&tensor.name, spec, Broken { code: FINITE, what }, severity)
@@ -88,7 +89,7 @@ fn outside(expected: &Expected, statistics: &Statistics) -> Vec<Broken> {
         let source = &expected.source;
         broken.push(Broken {
             code: RANGE,
-            what: format!("its {name} is {value:.4}, outside of {low} to {high} ({source})"),
+            what: format!("its {name} is {value:.4}, outside the range {low} to {high} ({source})"),
         });
     }
     broken
@@ -105,7 +106,7 @@ pub fn judge_layout(
     for (number, tensor) in model.tensors.iter().enumerate() {
         let spec = specs.of(number);
         if let Some(want) = spec.shape.as_ref().filter(|want| **want != tensor.shape) {
-            let what = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
+            let what = format!("its shape is {:?}, but the configuration implies {want:?}", tensor.shape);
             let code = shape_rule(spec.role.as_deref(), want.len());
             findings.push(Finding::new(
                 &tensor.name,
@@ -128,6 +129,9 @@ fn wrong_size(tensor: &Tensor, have: Option<u64>) -> Option<Broken> {
     if have == want {
         return None;
     }
-    let what = format!("it takes {have} bytes, {want} are {} values of {:?}", tensor.dtype, tensor.shape);
+    let what = format!(
+        "it has {have} bytes, but {want} are needed for {} values of {:?}",
+        tensor.dtype, tensor.shape
+    );
     Some(Broken { code: BYTES, what })
 }

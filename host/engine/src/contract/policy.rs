@@ -50,8 +50,8 @@ pub fn summary(findings: &[Finding]) -> Vec<String> {
         let same = findings.iter().filter(|other| (other.code, other.severity) == group).count();
         let more = match same {
             1 => String::new(),
-            2 => "; one more tensor likewise".to_owned(),
-            n => format!("; {} more tensors likewise", n - 1),
+            2 => "; and one more tensor".to_owned(),
+            n => format!("; and {} more tensors", n - 1),
         };
         let passed = if finding.severity == Severity::PassedOver { "ignored: " } else { "" };
         let name = escape(&finding.tensor, 120);
@@ -92,6 +92,6 @@ mod tests {
             severity: Severity::Warning,
             message: "m".to_owned(),
         });
-        assert_eq!(summary(&findings), ["`a`: m [X]; 2 more tensors likewise", "`b`: m [Y]"]);
+        assert_eq!(summary(&findings), ["`a`: m [X]; and 2 more tensors", "`b`: m [Y]"]);
     }
 }

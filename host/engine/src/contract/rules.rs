@@ -89,8 +89,10 @@ pub fn judge(kind: Kind, statistics: &Statistics) -> Vec<Broken> {
         }
         if !rows.dead_spots.is_empty() {
             let spots: Vec<String> = rows.dead_spots.iter().map(u64::to_string).collect();
-            let message =
-                format!("of the rows at 10, 50 and 90 %, number {} is zero, expected none", spots.join(", "));
+            let message = format!(
+                "of the rows at 10, 50 and 90 %, row {} is all zeros, expected none",
+                spots.join(", ")
+            );
             say(SPOT, message);
         }
     }

@@ -166,8 +166,8 @@ pub fn by_scales(dtype: DType) -> Option<bool> {
 /// The reason why a type is not examined.
 pub fn refusal(dtype: DType) -> Error {
     let why = match dtype.info().map(|info| info.kind) {
-        Some(DTypeKind::Block | DTypeKind::Float) => "is not looked at: its scales do not lie in whole bytes",
-        _ => "has no floats",
+        Some(DTypeKind::Block | DTypeKind::Float) => "is not checked: its scales are not whole bytes",
+        _ => "contains no floats",
     };
     Error::unsupported(format!("{dtype} {why}"))
 }
@@ -224,7 +224,7 @@ impl StatisticsBuilder {
     pub fn build(&self) -> Result<Statistics> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         if sums.seen != self.len {
-            return Err(Error::failed(format!("{} of its {} bytes were looked at", sums.seen, self.len)));
+            return Err(Error::failed(format!("{} of its {} bytes were checked", sums.seen, self.len)));
         }
         Ok(sums.statistics(self.by_scales()))
     }

@@ -205,8 +205,8 @@ fn check_shape(tensor: &Tensor, role: Option<&str>, want: &[u64]) -> Result<()> 
         return Ok(());
     }
     let message = match want.contains(&0) {
-        true => format!("its shape must have elements, {want:?} has none"),
-        false => format!("its shape is {:?}, {want:?} must be", tensor.shape),
+        true => format!("its shape has no elements, expected {want:?}"),
+        false => format!("its shape is {:?}, expected {want:?}", tensor.shape),
     };
     Err(Error::failed(message).code(shape_rule(role, want.len())).tensor(&tensor.name))
 }

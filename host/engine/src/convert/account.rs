@@ -81,11 +81,11 @@ pub fn account(
             (_, true) if ledger.is_some() => tensors.mapped.push(tensor.name.clone()),
             (_, true) => tensors.carried.push(tensor.name.clone()),
             // Callers that rebuild a model without a table answer for it.
-            (None, false) if ledger.is_none() => tensors.drop_by(&tensor.name, "it was not asked for"),
+            (None, false) if ledger.is_none() => tensors.drop_by(&tensor.name, "it was not requested"),
             (None, false) => {
                 let message = "the output does not use it, and no rule drops it";
-                let hint = "pass --drop NAME to leave it out, or --arch none to keep every tensor: this is a fault of the \
-                            architecture's table";
+                let hint = "this is a bug in the architecture table: pass --drop NAME to leave the tensor \
+                            out, or --arch none to keep every tensor";
                 return Err(Error::failed(message).tensor(&tensor.name).hint(hint));
             }
         }
@@ -116,9 +116,10 @@ fn keys(
                     _ if kept.contains(key.as_str()) => keys.carried.push(name),
                     _ if restates(&foreign.format, &file.name, key) => keys.restated.push(name),
                     Some(ledger) => keys.drop_by(&name, &ledger.rule_of_key(first, key)),
-                    None => {
-                        keys.drop_by(&name, &format!("metadata of {}, which is not carried", foreign.format))
-                    }
+                    None => keys.drop_by(
+                        &name,
+                        &format!("metadata of {}, which is not carried over", foreign.format),
+                    ),
                 }
             }
         }

@@ -74,11 +74,12 @@ struct Digesting(Sha256);
 
 impl Digesting {
     fn add(&mut self, part: &impl Serialize) -> Result<()> {
-        serde_json::to_writer(self, part).map_err(|e| Error::plugin(format!("the plan is not JSON: {e}")))
+        serde_json::to_writer(self, part)
+            .map_err(|e| Error::plugin(format!("the plan is not valid JSON: {e}")))
     }
 
     fn add_text(&mut self, text: fmt::Arguments<'_>) -> Result<()> {
-        fmt::write(self, text).map_err(|_| Error::plugin("the plan cannot be put into words"))
+        fmt::write(self, text).map_err(|_| Error::plugin("the plan cannot be serialized"))
     }
 }
 

@@ -199,6 +199,7 @@ fn check_companions(layout: &Layout, file_name: &str) -> Result<()> {
     if layout.files[layout.entry].name == file_name && is_of_one {
         return Ok(());
     }
-    let message = format!("the output is {} files, and its name is that of one", layout.files.len());
-    Err(Error::invalid_argument(message).hint("give a folder: apr convert IN OUT/ --to FORMAT"))
+    let message =
+        format!("the output has {} files, but its name is that of a single file", layout.files.len());
+    Err(Error::invalid_argument(message).hint("specify a folder: apr convert IN OUT/ --to FORMAT"))
 }

@@ -58,8 +58,8 @@ pub fn format<'e>(engine: &'e Engine, to: Option<&str>, path: Option<&Path>) -> 
         (Some(id), _) => engine.registry.format(id)?,
         (None, Some(path)) => by_extension(engine, path)?,
         (None, None) => {
-            let error = Error::invalid_argument("there is no output");
-            return Err(error.hint("give it a name: apr convert IN OUT, or a format: --to FORMAT"));
+            let error = Error::invalid_argument("no output was specified");
+            return Err(error.hint("specify its name (apr convert IN OUT) or its format (--to FORMAT)"));
         }
     };
     writable(format)
@@ -72,14 +72,15 @@ pub fn format<'e>(engine: &'e Engine, to: Option<&str>, path: Option<&Path>) -> 
 pub fn writable(format: &Format) -> Result<&Format> {
     match format.manifest.writes {
         true => Ok(format),
-        false => Err(Error::unsupported(format!("`{}` can only be read", format.id()))),
+        false => Err(Error::unsupported(format!("the format `{}` can only be read", format.id()))),
     }
 }
 
 fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
     let shown = path.display().to_string();
     let Some(extension) = path.extension().map(|e| e.to_string_lossy().to_lowercase()) else {
-        let error = Error::invalid_argument("the output's name says no format").in_file(shown);
+        let error =
+            Error::invalid_argument("the format cannot be derived from the output's name").in_file(shown);
         return Err(error.hint(present(engine)));
     };
     let formats: Vec<_> =
@@ -87,15 +88,16 @@ fn by_extension<'a>(engine: &'a Engine, path: &Path) -> Result<&'a Format> {
     match formats[..] {
         [format] => Ok(format),
         [] => {
-            let message = format!("no present format is written as `.{}`", apr_sdk::escape(&extension, 40));
+            let message =
+                format!("no available format has the extension `.{}`", apr_sdk::escape(&extension, 40));
             Err(Error::invalid_argument(message).in_file(shown).hint(present(engine)))
         }
         _ => {
             let ids: Vec<_> = formats.iter().map(|f| f.id()).collect();
-            let message = format!("`.{extension}` is written by {}", ids.join(" and "));
+            let message = format!("the extension `.{extension}` is ambiguous: {}", ids.join(" and "));
             Err(Error::invalid_argument(message)
                 .in_file(shown)
-                .hint(format!("choose one: --to {}", ids.join(" or --to "))))
+                .hint(format!("specify the format: --to {}", ids.join(" or --to "))))
         }
     }
 }
@@ -109,7 +111,7 @@ fn present(engine: &Engine) -> String {
         };
         list.push(format!("{} ({shape})", format.id()));
     }
-    format!("pass --to FORMAT; present are {}", list.join(", "))
+    format!("pass --to FORMAT; the available formats are {}", list.join(", "))
 }
 
 /// The stem of a path's file name: without extension, part number and index suffix.

@@ -56,7 +56,7 @@ pub struct OutputWork<'w, 'e> {
 /// Any error from reading, quantizers and the sink; Failed for a finding that is an error; Cancelled.
 pub fn write(engine: &Engine, work: OutputWork<'_, '_>) -> Result<WrittenPayload> {
     let written = write_all(engine, vec![work]).pop();
-    written.unwrap_or_else(|| Err(Error::plugin("an output has no end")))
+    written.unwrap_or_else(|| Err(Error::plugin("an output was not finished")))
 }
 
 /// Like [`write()`], for several outputs of one source, which is read once. Returns the result of each; one

@@ -220,8 +220,8 @@ fn without_layers(
     request: &Request,
 ) -> Result<(Vec<Fate>, KeyChanges)> {
     if request.quantization.importance.is_some() {
-        let message = "--imatrix and --prune-layers cannot be used together: the matrix counts all layers";
-        let hint = "prune first, make the importance matrix of the result, and quantize with that";
+        let message = "--imatrix and --prune-layers cannot be used together: the matrix covers all layers";
+        let hint = "prune first, then make an importance matrix of the result and quantize with that";
         return Err(Error::invalid_argument(message).hint(hint));
     }
     let pruned = prune_layers(engine, model, arch, &request.prune_layers)?;

@@ -72,12 +72,14 @@ impl<'a> Translated<'a> {
                 return Err(context.of_source(error.hint("pass --arch none to write the tensors alone")));
             }
             let message = error.message();
-            context.warnings.push(format!("not carried: the tokenizer, which is not understood: {message}"));
+            context
+                .warnings
+                .push(format!("not carried over: the tokenizer, which is not supported: {message}"));
         }
         // Such keys belong to an architecture's.
         let untranslated = target.manifest.carries.tokenizer_core && !is_translated;
         if untranslated && model.tokenizer.take().is_some() && model.foreign_of(target.id()).is_none() {
-            context.notes.push("not carried: the tokenizer, since names are not translated".to_owned());
+            context.notes.push("not carried over: the tokenizer, since names are not translated".to_owned());
         }
         let tensors = match (translation.tensors, make) {
             (Some(mut tensors), _) => {

@@ -45,7 +45,7 @@ impl WrittenOutput {
         if unmeasured > 0 {
             let tiles = n_of(unmeasured, "tile");
             notes.push(format!(
-                "what quantization lost is of this run alone: {tiles} of earlier ones not measured"
+                "quantization errors cover only this run: {tiles} of earlier runs were not measured"
             ));
         }
         if !self.dropped.is_empty() {
@@ -155,7 +155,8 @@ fn compare_inputs(
 }
 
 fn fill_hole(layout: &Layout, sink: &dyn TileSink, id: u32, bytes: &[u8]) -> Result<()> {
-    let (file, offset, _) = layout.hole(id).ok_or_else(|| Error::plugin(format!("there is no hole {id}")))?;
+    let (file, offset, _) =
+        layout.hole(id).ok_or_else(|| Error::plugin(format!("hole {id} does not exist")))?;
     sink.write_at(file, offset, bytes)
 }
 

@@ -290,8 +290,9 @@ impl Pass<'_> {
 pub fn check_in_order(side: &Side<'_>, number: usize) -> Result<usize> {
     side.in_order(number).ok_or_else(|| {
         let message =
-            "the other model's payload of it only comes in order, and this one's rows lie in another";
-        let hint = "convert the other model to one that is not compressed, and compare that";
+            "its payload in the other model can only be read sequentially, and its rows are in a different \
+             order";
+        let hint = "convert the other model to an uncompressed file and compare that";
         Error::unsupported(message).tensor(side.own_name(number)).hint(hint)
     })
 }

@@ -135,7 +135,7 @@ impl Facts<'_> {
             }
         }
         for (field, n) in tokenizers.more {
-            self.add(FactKind::Tokenizer, &format!("{field}: {n} more differ"), [None, None], true);
+            self.add(FactKind::Tokenizer, &format!("{field}: {n} more differences"), [None, None], true);
         }
         Ok(())
     }

@@ -329,12 +329,12 @@ fn missing(a: DType, b: DType, comparison: &Comparison) -> Option<String> {
         Some((differing, all)) => format!("{differing} of {all} blocks differ; {}", unknown(a)),
         None if a.is_block() => unknown(a),
         None if b.is_block() => unknown(b),
-        None => format!("{a} and {b} have no common measure"),
+        None => format!("{a} and {b} cannot be compared"),
     })
 }
 
 fn unknown(dtype: DType) -> String {
-    format!("no quantizer plugin knows the values of {dtype}")
+    format!("no quantizer plugin can decode {dtype}")
 }
 
 impl Counts {

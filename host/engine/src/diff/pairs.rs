@@ -76,7 +76,7 @@ fn numbers<'s>(side: &'s Side<'_>) -> HashMap<&'s str, usize> {
 
 fn find(opened: &OpenedModel, numbers: &HashMap<&str, usize>, name: &str) -> Result<usize> {
     numbers.get(name).copied().ok_or_else(|| {
-        Error::invalid_argument("the tensor mapping names a tensor that the model lacks")
+        Error::invalid_argument("the tensor mapping refers to a tensor that is not in the model")
             .in_file(opened.path.display().to_string())
             .tensor(name)
             .hint(format!("run `apr tensors {} -q` to list the names", opened.path.display()))

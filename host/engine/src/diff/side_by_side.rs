@@ -30,7 +30,7 @@ pub fn side_by_side(
         match (of_a.next(sizes[0])?, of_b.next(sizes[1])?) {
             (Some(a), Some(b)) => each(number, a, b)?,
             (None, None) => return Ok(()),
-            _ => return Err(Error::malformed("one payload ends before the other")),
+            _ => return Err(Error::malformed("one payload is shorter than the other")),
         }
         number += 1;
     }

@@ -93,7 +93,8 @@ impl<'a> Sides<'a> {
             let word = if of_b { "b" } else { "a" };
             let [own, other] = [from, to].map(|of| &of.model.dialect);
             sides.notes.push(format!(
-                "{word} is in the dialect `{own}`: its names, rows and values are compared as `{other}` has them"
+                "{word} is in the dialect `{own}`: its names, rows and values are compared in the dialect \
+                 `{other}`"
             ));
             sides.notes.extend(left_out(word, &done.dropped));
             return Ok(sides);
@@ -102,7 +103,7 @@ impl<'a> Sides<'a> {
             let [one, two] = [a, b].map(|of| &of.model.dialect);
             let tensor = error.tensor_name().map(|name| format!(" ({})", escape(name, 120)));
             sides.notes.push(format!(
-                "names are in the dialects `{one}` and `{two}`, and compared as they are: {}{}",
+                "names are in the dialects `{one}` and `{two}` and are compared without translation: {}{}",
                 error.message(),
                 tensor.unwrap_or_default()
             ));
@@ -224,9 +225,9 @@ impl<'a> Side<'a> {
         match self.in_order(number) {
             Some(_) => Ok(None),
             None => {
-                let message =
-                    "its payload only comes in order, and its rows lie in another in the other model";
-                let hint = "convert this model to one that is not compressed, and compare that";
+                let message = "its payload can only be read sequentially, and its rows are in a different \
+                               order in the other model";
+                let hint = "convert this model to an uncompressed file and compare that";
                 Err(Error::unsupported(message).tensor(self.own_name(number)).hint(hint))
             }
         }

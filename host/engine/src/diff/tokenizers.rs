@@ -141,7 +141,7 @@ impl Side {
                 };
                 Some(format!("{kind}, {}", n_of(tokenizer.tokens.len(), "token")))
             }
-            Side::Unknown(why) => Some(format!("not understood: {why}")),
+            Side::Unknown(why) => Some(format!("not supported: {why}")),
         }
     }
 }

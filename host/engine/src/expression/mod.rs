@@ -100,7 +100,7 @@ impl Expression {
             Payload::Blocks { codec } => (tensor.payload_len()?, Storage::Blocks(Box::new(codec.clone()))),
             Payload::Sequential => (tensor.payload_len()?, Storage::Sequential),
             Payload::Packed(weight) => return unpack::of(number, weight, tensor.dtype),
-            _ => return Err(Error::unsupported("payload of a kind that this program does not know")),
+            _ => return Err(Error::unsupported("unknown kind of payload")),
         };
         let source = Expression::Source(Source { tensor: Some(number), dtype: tensor.dtype, len, storage });
         match &tensor.payload {
@@ -316,18 +316,18 @@ impl Expression {
         for part in self.parts() {
             let own = part.stored_dtype();
             if own != stored {
-                return Err(mismatch(planned, format!("it is made of {stored} and of {own}")));
+                return Err(mismatch(planned, format!("it is made of both {stored} and {own}")));
             }
             let have = part.dtype();
             let want = planned.dtype;
             if have != want {
-                return Err(mismatch(planned, format!("it is made of {have}, and planned as {want}")));
+                return Err(mismatch(planned, format!("it is made of {have}, but planned as {want}")));
             }
             if !part.is_leaf() {
                 let granule = Granule::of(part)?;
                 part.check_ways(registry)?;
                 if granule.is_row && !part.leaf().byte_len()?.is_multiple_of(granule.before.max(1)) {
-                    let message = "it is made of parts of rows, which cannot be quantized at once";
+                    let message = "it is made of parts of rows, which cannot be quantized in the same step";
                     return Err(
                         Error::unsupported(message).hint("convert it first, then quantize the result")
                     );
@@ -337,7 +337,7 @@ impl Expression {
         }
         let want = checked_payload_len(planned.dtype, &planned.shape)?;
         if made != want {
-            let message = format!("it is made of {made} bytes of {}, and needs {want}", planned.dtype);
+            let message = format!("it is made of {made} bytes of {}, but needs {want}", planned.dtype);
             return Err(mismatch(planned, message));
         }
         Ok(())

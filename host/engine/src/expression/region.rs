@@ -100,7 +100,7 @@ impl Expression {
     pub fn boxed(number: usize, tensor: &Tensor, start: u64, dims: &[(u64, u64)]) -> Result<Expression> {
         let units = units(tensor.payload_len()?, tensor.dtype)?;
         if !fits(start, dims, units) {
-            return Err(Error::plugin(format!("its box reaches past the end of `{}`", tensor.name)));
+            return Err(Error::plugin(format!("its region extends past the end of `{}`", tensor.name)));
         }
         Expression::of(number, tensor)?.region(start, dims)
     }
@@ -114,7 +114,7 @@ impl Expression {
         let units = units(self.byte_len()?, self.dtype())?;
         let dims = merged(dims);
         if !fits(start, &dims, units) {
-            return Err(Error::plugin(format!("the box reaches past the {units} units there are")));
+            return Err(Error::plugin(format!("the region extends past the end ({units} units)")));
         }
         if start == 0 && merged(&[(units, 1)]) == dims {
             return Ok(self);

@@ -26,7 +26,9 @@ pub(super) fn bits(dtype: DType) -> u32 {
 pub(super) fn whole_bytes(row_len: u64, dtype: DType) -> Result<()> {
     match row_len.is_multiple_of(u64::from(dtype.require()?.block_elements)) {
         true => Ok(()),
-        false => Err(Error::unsupported(format!("rows of {row_len} are not whole bytes of {dtype}"))),
+        false => {
+            Err(Error::unsupported(format!("rows of {row_len} elements are not whole bytes of {dtype}")))
+        }
     }
 }
 

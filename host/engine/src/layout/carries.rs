@@ -29,7 +29,7 @@ pub fn checked(model: Model, target: &Format, others: &[Format], casting: Castin
             Obstacle::Count(_) => Some(several(target, others)),
             Obstacle::DType(dtype) => Some(ways_out(dtype, target, casting)),
             Obstacle::NameBytes { .. } | Obstacle::NameControls => {
-                Some("give it another name with --rename OLD=NEW, or leave it out with --drop".to_owned())
+                Some("rename it with --rename OLD=NEW, or leave it out with --drop".to_owned())
             }
             _ => None,
         };
@@ -43,8 +43,8 @@ fn several(target: &Format, others: &[Format]) -> String {
     let more = others.iter().filter(|f| f.plugin == target.plugin && f.manifest.writes);
     let more: Vec<_> = more.filter(|f| !f.manifest.carries.one_tensor).map(Format::id).collect();
     match &more[..] {
-        [] => "write a format that holds several".to_owned(),
-        ids => format!("--to {} holds several", ids.join(" or --to ")),
+        [] => "use a format that can hold several".to_owned(),
+        ids => format!("use --to {}, which can hold several", ids.join(" or --to ")),
     }
 }
 
@@ -57,12 +57,12 @@ pub fn name_after(model: &mut Model, target: &Format, file: &str) -> Option<Stri
     let before = std::mem::replace(&mut tensor.name, name.to_owned());
     let [was, is] = [&before, name].map(|name| escape(name, 120));
     (before != name)
-        .then(|| format!("not carried: the name `{was}`; the tensor is called after its file, `{is}`"))
+        .then(|| format!("not carried over: the name `{was}`; the tensor is named after its file, `{is}`"))
 }
 
 /// Advice about a type that the target lacks, in types that it has.
 fn ways_out(dtype: DType, target: &Format, casting: Casting) -> String {
-    const ANOTHER: &str = "write a format that has this type";
+    const ANOTHER: &str = "use a format that supports this type";
     let kind = dtype.info().map(|row| row.kind);
     let held = [DType::F32, DType::F16, DType::BF16].map(|to| (to, target.manifest.carries.dtype(to.name())));
     let held: Vec<String> =
@@ -73,10 +73,10 @@ fn ways_out(dtype: DType, target: &Format, casting: Casting) -> String {
         (_, Casting::No) => ANOTHER.to_owned(),
         (Some(DTypeKind::Block), _) => {
             let to = if held.iter().any(|to| to == "f16") { "f16" } else { first };
-            format!("{ANOTHER}, or make it {} with --dequantize {to}", to.to_uppercase())
+            format!("{ANOTHER}, or convert it to {} with --dequantize {to}", to.to_uppercase())
         }
         (Some(DTypeKind::Float), Casting::Plain) => {
-            format!("{ANOTHER}, or change it with --precision {all}")
+            format!("{ANOTHER}, or convert it with --precision {all}")
         }
         (Some(DTypeKind::Float), Casting::Beside) => format!("{ANOTHER}, or add --precision {all}"),
         (Some(DTypeKind::Float), Casting::WithValues) => {
@@ -98,11 +98,13 @@ fn overlong_names(model: &mut Model) -> Vec<String> {
         let longest = asset.name.split('/').map(str::len).max().unwrap_or(0);
         let len = asset.name.len();
         let why = match (longest > LONGEST_NAME, len > LONGEST_PATH) {
-            (true, _) => format!("its name has {longest} bytes, and a file's {LONGEST_NAME} at most"),
-            (_, true) => format!("its path has {len} bytes, the limit is {LONGEST_PATH}"),
+            (true, _) => {
+                format!("its name has {longest} bytes, more than the limit of {LONGEST_NAME} for a file name")
+            }
+            (_, true) => format!("its path has {len} bytes, more than the limit of {LONGEST_PATH}"),
             _ => return true,
         };
-        lost.push(format!("not carried: the companion file `{}`: {why}", escape(&asset.name, 60)));
+        lost.push(format!("not carried over: the companion file `{}`: {why}", escape(&asset.name, 60)));
         false
     });
     lost
@@ -138,11 +140,11 @@ pub fn prune(
         if !keep && n_keys > 0 {
             let way = match (policy, carries.foreign) {
                 (ForeignPolicy::Drop, _) => "",
-                (_, ForeignCarrier::Keep) => "; --foreign keep carries that",
+                (_, ForeignCarrier::Keep) => "; pass --foreign keep to preserve metadata",
                 _ => "",
             };
             let keys = n_of(n_keys, "metadata key");
-            lost.push(format!("not carried: {keys} of {}{way}", foreign.format));
+            lost.push(format!("not carried over: {keys} of {}{way}", foreign.format));
         }
         keep
     });
@@ -158,14 +160,14 @@ pub fn prune(
             }
         }
         if !names.is_empty() {
-            lost.push(format!("not carried: the companion files {}", names.join(", ")));
+            lost.push(format!("not carried over: the companion files {}", names.join(", ")));
         }
     }
     if target.manifest.folder {
         lost.extend(overlong_names(model));
     }
     if !carries.tokenizer && !carries.tokenizer_core && model.tokenizer.take().is_some() {
-        lost.push("not carried: the tokenizer".to_owned());
+        lost.push("not carried over: the tokenizer".to_owned());
     }
     lost
 }

@@ -109,7 +109,7 @@ impl<'a> Collector<'a> {
             return Err(Error::plugin(message).tensor(&self.model.tensors[at].name));
         }
         if self.layout.files.is_empty() {
-            return Err(Error::plugin("the writer made no file"));
+            return Err(Error::plugin("the writer created no file"));
         }
         self.layout.entry = self.entry.or(self.own.files.first().copied()).unwrap_or(0);
         let entry = self.layout.entry;
@@ -123,18 +123,18 @@ impl<'a> Collector<'a> {
     /// source, and may be anything.
     fn take_name(&mut self, name: &str) -> Result<()> {
         let refuse = |what: String| {
-            let hint = "rename the companion file or part of the source that has this name";
+            let hint = "rename the companion file or part of the source with this name";
             Err(Error::unsupported(what).hint(hint))
         };
         let shown = escape(name, 120);
         // Staging uses such names beside the files.
         if name.starts_with('.') && name.split('/').next().is_some_and(|first| first.contains(".apr-")) {
             return refuse(format!(
-                "a file of the output cannot be called `{shown}`: apr uses such names itself"
+                "the output cannot have a file named `{shown}`: the name is reserved for apr"
             ));
         }
         if self.names.contains(name) {
-            return refuse(format!("the output would have two files called `{shown}`"));
+            return refuse(format!("the output would have two files named `{shown}`"));
         }
         let folders: Vec<&str> = name.match_indices('/').map(|(at, _)| &name[..at]).collect();
         // Folders are stored with a trailing slash.
@@ -143,7 +143,7 @@ impl<'a> Collector<'a> {
             folders.iter().find(|path| self.names.contains(**path)).copied().or(is_folder.then_some(name))
         {
             let file = escape(file, 120);
-            return refuse(format!("`{file}` would be a file of the output, and a folder of others"));
+            return refuse(format!("`{file}` would be both a file and a folder in the output"));
         }
         self.names.extend(folders.iter().map(|path| format!("{path}/")));
         self.names.insert(name.to_owned());
@@ -171,7 +171,7 @@ impl<'a> Collector<'a> {
         }
         let offset = file.len;
         file.len =
-            offset.checked_add(len).ok_or_else(|| Error::unsupported("an output file passes 2^64 bytes"))?;
+            offset.checked_add(len).ok_or_else(|| Error::unsupported("an output file exceeds 2^64 bytes"))?;
         if let (Segment::Inline(more), Some(Placed { len: last_len, segment: Segment::Inline(last), .. })) =
             (&segment, file.segments.last_mut())
             && last.len() < JOINED
@@ -196,8 +196,8 @@ impl LayoutSink for Collector<'_> {
         }
         let limit = Limits::default().files as usize;
         if self.layout.files.len() >= limit {
-            return Err(Error::unsupported(format!("the output would be more than {limit} files"))
-                .hint("choose a larger --max-shard-size"));
+            return Err(Error::unsupported(format!("the output would have more than {limit} files"))
+                .hint("increase --max-shard-size"));
         }
         self.take_name(name)?;
         self.own.files.push(self.layout.files.len());
@@ -225,10 +225,11 @@ impl LayoutSink for Collector<'_> {
 
     fn payload(&mut self, tensor: u64, align: u64, encoding: Encoding) -> Result<()> {
         let number = usize::try_from(tensor).ok().filter(|&n| n < self.model.tensors.len());
-        let number =
-            number.ok_or_else(|| Error::plugin(format!("the writer placed tensor number {tensor}")))?;
+        let number = number.ok_or_else(|| {
+            Error::plugin(format!("the writer placed tensor {tensor}, which does not exist"))
+        })?;
         if !align.is_power_of_two() {
-            return Err(Error::plugin(format!("the writer asked for an alignment of {align}")));
+            return Err(Error::plugin(format!("the writer requested an alignment of {align}")));
         }
         let raw_len = self.model.tensors[number].payload_len()?;
         let encoded = match encoding {
@@ -238,7 +239,7 @@ impl LayoutSink for Collector<'_> {
                 let encoded = encoded.map_err(|e| e.tensor(&self.model.tensors[number].name))?;
                 Some(Box::new(encoded))
             }
-            _ => return Err(Error::unsupported("this program does not know such an encoding")),
+            _ => return Err(Error::unsupported("unknown encoding")),
         };
         self.pad_to(align)?;
         let len = encoded.as_ref().map_or(raw_len, |encoded| encoded.bound);
@@ -248,7 +249,7 @@ impl LayoutSink for Collector<'_> {
     fn pad_to(&mut self, n: u64) -> Result<()> {
         let at = self.current()?.len;
         if n == 0 {
-            return Err(Error::plugin("the writer asked for padding to a multiple of 0"));
+            return Err(Error::plugin("the writer requested padding to a multiple of 0"));
         }
         // Any offset is a multiple of 1.
         if n == 1 { Ok(()) } else { self.push((n - at % n) % n, Segment::Pad { to: n }) }
@@ -257,12 +258,12 @@ impl LayoutSink for Collector<'_> {
     fn hole(&mut self, id: u32, len: u64) -> Result<()> {
         let number = self.layout.next_hole;
         if self.own.holes.contains_key(&id) {
-            return Err(Error::plugin(format!("the writer made hole {id} twice")));
+            return Err(Error::plugin(format!("the writer created hole {id} twice")));
         }
         self.push(len, Segment::Hole { id: number })?;
         self.own.holes.insert(id, number);
         self.layout.next_hole =
-            number.checked_add(1).ok_or_else(|| Error::plugin("the writer made 2^32 holes"))?;
+            number.checked_add(1).ok_or_else(|| Error::plugin("the writer created 2^32 holes"))?;
         let file = self.layout.files.len() - 1;
         self.layout.holes.insert(number, (file, self.layout.files[file].len - len, len));
         Ok(())

@@ -44,13 +44,13 @@ impl Encoded {
         lengths: bool,
     ) -> Result<Encoded> {
         if !(1..=LARGEST).contains(&block_size) {
-            return Err(Error::plugin(format!("the writer asked for blocks of {block_size} bytes")));
+            return Err(Error::plugin(format!("the writer requested blocks of {block_size} bytes")));
         }
         let n_full = raw_len / block_size;
         let full = if n_full > 0 { bound_of(writer, &codec, block_size)? } else { 0 };
         let bounds = (full, bound_of(writer, &codec, raw_len % block_size)?);
         let bound = full.checked_mul(n_full).and_then(|all| all.checked_add(bounds.1));
-        let bound = bound.ok_or_else(|| Error::unsupported("an encoded payload may pass 2^64 bytes"))?;
+        let bound = bound.ok_or_else(|| Error::unsupported("an encoded payload may exceed 2^64 bytes"))?;
         Ok(Encoded { codec, own, raw_len, block_size, lengths, bound, bounds })
     }
 
@@ -81,7 +81,7 @@ fn bound_of(writer: &dyn Writer, codec: &Codec, len: u64) -> Result<u64> {
     if (1..=most).contains(&bound) {
         return Ok(bound);
     }
-    Err(Error::plugin(format!("the writer says that {len} bytes may become {bound} when encoded")))
+    Err(Error::plugin(format!("the writer gives a bound of {bound} bytes for encoding {len} bytes")))
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(of(8, 1, 4).unwrap().bound, 10);
         assert_eq!(of(3, 1, 4).unwrap().bound, 4);
         assert_eq!(of(0, 8, 4).unwrap().bound, 0);
-        assert_eq!(of(u64::MAX, 1, 4).unwrap_err().message(), "an encoded payload may pass 2^64 bytes");
+        assert_eq!(of(u64::MAX, 1, 4).unwrap_err().message(), "an encoded payload may exceed 2^64 bytes");
     }
 
     #[test]

@@ -16,11 +16,11 @@ impl Collector<'_> {
     pub fn lay_out_part(&mut self, part: &PartRequest<'_>) -> Result<()> {
         let id = part.format;
         if self.is_part {
-            return Err(Error::plugin(format!("the writer of a part asked for a `{id}` part inside it")));
+            return Err(Error::plugin(format!("the writer of a part requested a `{id}` part inside it")));
         }
         let registry = self.registry;
         let format = registry.format(id).map_err(|e| {
-            Error::unsupported(format!("writing this needs the format `{id}`: {}", e.message()))
+            Error::unsupported(format!("writing this requires the format `{id}`: {}", e.message()))
         })?;
         let writer = format.writer()?;
         let numbers = numbers(part, self.model)?;
@@ -43,7 +43,7 @@ impl Collector<'_> {
             let declared = format.manifest.options.iter().find(|spec| spec.write && spec.name == name);
             if !declared.is_some_and(|spec| spec.accepts(value)) {
                 let message =
-                    format!("the writer asked for `{}.{name}={value}`, which it does not take", format.id());
+                    format!("the writer requested the unknown option `{}.{name}={value}`", format.id());
                 return Err(Error::plugin(message));
             }
             // The user's options take precedence.
@@ -108,7 +108,7 @@ fn numbers(part: &PartRequest<'_>, model: &Model) -> Result<Vec<usize>> {
             Some(_) => " twice",
             None => "",
         };
-        return Err(Error::plugin(format!("the writer put tensor number {number} into a part{times}")));
+        return Err(Error::plugin(format!("the writer put tensor {number} into a part{times}")));
     }
     Ok(numbers)
 }
@@ -129,7 +129,7 @@ fn check_dialect(model: &Model, format: &Format, any: bool) -> Result<()> {
             let name = &format.manifest.name;
             let have = &model.dialect;
             Err(Error::unsupported(format!(
-                "{name} needs names of the dialect `{want}`, the model has `{have}`"
+                "{name} requires names in the dialect `{want}`, but the model has `{have}`"
             )))
         }
         _ => Ok(()),

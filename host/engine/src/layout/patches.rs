@@ -56,7 +56,7 @@ impl<'a> PatchCollector<'a> {
     /// Plugin, with the hole's id.
     pub fn finish(self) -> Result<Vec<Patch>> {
         match self.scope.holes.keys().filter(|id| !self.filled.contains(id)).min() {
-            Some(id) => Err(Error::plugin(format!("the writer left hole {id} open"))),
+            Some(id) => Err(Error::plugin(format!("the writer did not fill hole {id}"))),
             None => Ok(self.patches),
         }
     }
@@ -67,10 +67,10 @@ impl<'a> PatchCollector<'a> {
         let hole = number.and_then(|number| Some((number, self.layout.hole(number)?.2)));
         match hole {
             Some((number, hole)) if hole == len && self.filled.insert(id) => Ok(number),
-            Some((_, hole)) => {
-                Err(Error::plugin(format!("the writer fills hole {id} of {hole} bytes with {len}, or twice")))
-            }
-            None => Err(Error::plugin(format!("the writer fills hole {id}, which it never made"))),
+            Some((_, hole)) => Err(Error::plugin(format!(
+                "the writer filled hole {id} of {hole} bytes with {len} bytes, or more than once"
+            ))),
+            None => Err(Error::plugin(format!("the writer filled hole {id}, which it did not create"))),
         }
     }
 
@@ -92,7 +92,7 @@ impl PatchSink for PatchCollector<'_> {
         let number = self.file(file);
         let Some(file) = number.filter(|&file| start <= end && end <= self.layout.files[file].len) else {
             return Err(Error::plugin(format!(
-                "the writer asks for the {sum} of {start}..{end} of file {file}"
+                "the writer requested the {sum} of {start}..{end} of file {file}"
             )));
         };
         self.patches.push(Patch::Crc32 { id, file, start, end, sum });
@@ -101,7 +101,9 @@ impl PatchSink for PatchCollector<'_> {
 
     fn append(&mut self, file: u32, bytes: &[u8]) -> Result<()> {
         let Some(file) = self.file(file) else {
-            return Err(Error::plugin(format!("the writer appends to file {file}, which it never made")));
+            return Err(Error::plugin(format!(
+                "the writer appended to file {file}, which it did not create"
+            )));
         };
         self.patches.push(Patch::Append { file, bytes: bytes.to_vec() });
         Ok(())

@@ -36,7 +36,7 @@ impl BlockList {
         let mut taker = Taker { list, at: 0, origin, budget: &limits.budget };
         origin.open.blocks(&source, number, &mut taker)?;
         if taker.at != len {
-            return Err(Error::malformed(format!("its blocks end {} bytes too early", len - taker.at)));
+            return Err(Error::malformed(format!("its blocks are {} bytes too short", len - taker.at)));
         }
         Ok(taker.list)
     }
@@ -65,9 +65,12 @@ struct Taker<'a> {
 impl BlockSink for Taker<'_> {
     fn block(&mut self, stored: Extent, raw_len: u64) -> Result<()> {
         let end = self.at.checked_add(raw_len).filter(|end| *end <= self.list.len);
-        let end = end.ok_or_else(|| Error::malformed("its blocks are longer than it is"))?;
+        let end = end.ok_or_else(|| Error::malformed("its blocks are longer than its payload"))?;
         if raw_len == 0 || raw_len > LARGEST || stored.len > LARGEST {
-            return Err(Error::limit(format!("a block of {} bytes, {raw_len} raw", stored.len)));
+            return Err(Error::limit(format!(
+                "a block of {} bytes ({raw_len} uncompressed) is empty or too large",
+                stored.len
+            )));
         }
         self.budget.charge(size_of::<(Extent, u64)>() as u64)?;
         self.list.small &= raw_len.max(stored.len) <= SHARED;
@@ -142,7 +145,7 @@ impl Decoder {
         let placed = |e: Error| e.at(extent.offset).in_file(file.name.clone());
         // The extent is checked against the file before memory is allocated for it.
         if extent.end().is_none_or(|end| end > file.len) {
-            return Err(placed(Error::malformed("a block lies outside its file")));
+            return Err(placed(Error::malformed("a block extends past the end of its file")));
         }
         self.stored.resize(usize::try_from(extent.len).unwrap_or(0), 0);
         opened.files.read_at(extent.file, extent.offset, &mut self.stored)?;
@@ -153,5 +156,5 @@ impl Decoder {
 
 /// A count of bytes that fits the memory's addresses.
 fn in_memory(n: u64) -> Result<usize> {
-    usize::try_from(n).map_err(|_| Error::limit("a block does not fit memory"))
+    usize::try_from(n).map_err(|_| Error::limit("a block does not fit in memory"))
 }

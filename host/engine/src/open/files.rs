@@ -51,8 +51,8 @@ impl ModelFile {
             return Err(Error::io("this is a folder, not a file"));
         };
         if offset.checked_add(want).is_none_or(|end| end > self.len) {
-            let message = format!("{want} bytes are needed, the file has {} in all", self.len);
-            return Err(Error::malformed(message).hint("get the file again: it is cut off or damaged"));
+            let message = format!("expected at least {want} bytes, found {}", self.len);
+            return Err(Error::malformed(message).hint("get the file again: it is truncated or corrupt"));
         }
         backing.read_at(offset, out)
     }
@@ -114,8 +114,8 @@ impl Files {
         let mut files = self.all().into_iter();
         match files.find(|file| file.backing.as_ref().is_some_and(|b| b.is_replaced())) {
             Some(file) => {
-                let error = Error::io("the file was replaced while the model was opened");
-                Err(error.in_file(file.name.clone()).hint("run it again"))
+                let error = Error::io("the file was replaced while the model was being opened");
+                Err(error.in_file(file.name.clone()).hint("run the command again"))
             }
             None => Ok(()),
         }
@@ -129,8 +129,8 @@ impl Files {
     pub fn refuse_changed(&self) -> Result<()> {
         match self.all().iter().find(|file| file.changed() != Change::None) {
             Some(file) => {
-                let error = Error::io("the file changed while it was read").in_file(file.shown.clone());
-                Err(error.hint("run it again, and leave the file alone until apr is done"))
+                let error = Error::io("the file changed while it was being read").in_file(file.shown.clone());
+                Err(error.hint("run the command again, and do not modify the file while apr is running"))
             }
             None => Ok(()),
         }
@@ -143,7 +143,7 @@ impl Files {
     pub fn get(&self, file: FileId) -> Result<Arc<ModelFile>> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let known = table.get(file as usize).cloned();
-        known.ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
+        known.ok_or_else(|| Error::invalid_argument(format!("file {file} does not exist")))
     }
 
     /// Every file that was opened, ordered by number.
@@ -214,7 +214,7 @@ impl Files {
             _ => e,
         })?;
         let Found::File(backing) = found else {
-            return Err(Error::malformed(format!("`{}` is a folder, a file is wanted", escape(path, 200))));
+            return Err(Error::malformed(format!("`{}` is a folder, expected a file", escape(path, 200))));
         };
         let file = ModelFile::new(self.place.show(path), path.to_owned(), Some(backing));
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);

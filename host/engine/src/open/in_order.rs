@@ -40,14 +40,14 @@ impl<'a> InOrder<'a> {
             let n = self.read(rest)?;
             if n == 0 {
                 let message =
-                    format!("its stream ends after {} bytes, its shape needs {}", self.done, self.len);
+                    format!("its stream ends after {} bytes, but its shape requires {}", self.done, self.len);
                 return Err(Error::malformed(message));
             }
             rest = &mut rest[n..];
             self.done += n as u64;
         }
         if self.done == self.len && self.read(&mut [0; 1024])? > 0 {
-            let message = format!("its stream goes on after the {} bytes of its shape", self.len);
+            let message = format!("its stream continues after the {} bytes required by its shape", self.len);
             return Err(Error::malformed(message));
         }
         Ok(())
@@ -60,7 +60,7 @@ impl<'a> InOrder<'a> {
         let source = CallSource::new(files, root, &self.limits.budget, self.engine.progress.as_ref());
         let n = self.stream.read(&source, out)?;
         if n > out.len() {
-            return Err(Error::plugin(format!("a stream says it read {n} bytes into {}", out.len())));
+            return Err(Error::plugin(format!("a stream returned {n} bytes for a buffer of {}", out.len())));
         }
         Ok(n)
     }

@@ -30,13 +30,14 @@ pub fn check(engine: &Engine, source: &OpenedModel, model: &Model) -> Result<()>
 fn walk(engine: &Engine, source: &OpenedModel, extent: Extent, kind: ValueType) -> Result<()> {
     let limits = Limits::default();
     let call = CallSource::new(&source.files, Root::WHOLE, &limits.budget, engine.progress.as_ref());
-    let end = extent.end().ok_or_else(|| Error::malformed("its data ends past 2^64").at(extent.offset))?;
+    let end =
+        extent.end().ok_or_else(|| Error::malformed("its data extends past 2^64 bytes").at(extent.offset))?;
     let mut cursor = Cursor::with_end(&call, extent.file, extent.offset, end, &limits)?;
     step(&mut cursor, kind, 0)?;
     match cursor.left() {
         0 => Ok(()),
         left => {
-            Err(cursor.error_at(cursor.position(), format!("{left} bytes follow it, which its type has not")))
+            Err(cursor.error_at(cursor.position(), format!("{left} bytes are left over after the value")))
         }
     }
 }
@@ -45,7 +46,7 @@ fn walk(engine: &Engine, source: &OpenedModel, extent: Extent, kind: ValueType) 
 fn step(cursor: &mut Cursor<'_>, kind: ValueType, depth: u32) -> Result<()> {
     let at = cursor.position();
     if depth > cursor.limits().nesting {
-        let message = format!("arrays are nested deeper than {}", cursor.limits().nesting);
+        let message = format!("arrays are nested more than {} levels deep", cursor.limits().nesting);
         return Err(cursor.place(Error::limit(message), at));
     }
     match kind {
@@ -61,7 +62,7 @@ fn step(cursor: &mut Cursor<'_>, kind: ValueType, depth: u32) -> Result<()> {
                 return cursor.skip(len).map_err(|_| too_long(cursor, at, len));
             }
             if item.name().is_none() {
-                return Err(cursor.error_at(at, format!("an array of the unknown type {}", item.0)));
+                return Err(cursor.error_at(at, format!("unknown array type {}", item.0)));
             }
             // Every item takes up at least its minimum length, so the count cannot outlast the bytes.
             cursor.count("the array's length", at, count, u64::MAX, item.min_len())?;
@@ -69,11 +70,11 @@ fn step(cursor: &mut Cursor<'_>, kind: ValueType, depth: u32) -> Result<()> {
         }
         other => match other.scalar_len() {
             Some(len) => cursor.skip(len),
-            None => Err(cursor.error_at(at, format!("the unknown type {}", other.0))),
+            None => Err(cursor.error_at(at, format!("unknown type {}", other.0))),
         },
     }
 }
 
 fn too_long(cursor: &Cursor<'_>, at: u64, len: u64) -> Error {
-    cursor.error_at(at, format!("it claims {len} bytes, {} are left", cursor.left()))
+    cursor.error_at(at, format!("its length is {len} bytes, but only {} are left", cursor.left()))
 }

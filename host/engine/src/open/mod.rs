@@ -180,7 +180,7 @@ impl OpenedModel {
     pub fn fetch(&self, bytes: &Bytes) -> Result<Bytes> {
         let Bytes::Extent(extent) = bytes else { return Ok(bytes.clone()) };
         let len = usize::try_from(extent.len)
-            .map_err(|_| Error::limit("a value does not fit this machine's memory"))?;
+            .map_err(|_| Error::limit("a value does not fit in this machine's memory"))?;
         let mut held = vec![0; len];
         self.files.read_at(extent.file, extent.offset, &mut held).map_err(|e| self.files.show(e))?;
         Ok(Bytes::from(held))
@@ -260,7 +260,7 @@ impl<'e> Probed<'e> {
             model.notes.insert(
                 0,
                 format!(
-                    "`{}` is opened as the {whole} that it lies in; --bare takes the file alone",
+                    "`{}` is opened as the {whole} that contains it; pass --bare to open the file alone",
                     escape(&name, 120)
                 ),
             );
@@ -297,10 +297,10 @@ pub fn open_entry(engine: &Engine, entry: &Entry, path: &Path, options: &OpenOpt
 pub(crate) fn way_out(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Malformed => {
-            error.hint("compare the file's size and SHA-256 with its source's, or get it again")
+            error.hint("compare the file's size and SHA-256 with those of the original, or get it again")
         }
         ErrorKind::LimitExceeded => {
-            error.hint("get the file again from a source you trust: no real model needs as much")
+            error.hint("get the file again from a trusted source: no real model needs as much")
         }
         _ => error,
     }

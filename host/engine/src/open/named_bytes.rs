@@ -18,7 +18,7 @@ impl Backing for Held {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let begin = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = self.0.get(begin..begin.saturating_add(out.len()));
-        out.copy_from_slice(bytes.ok_or_else(|| Error::io("the bytes end before"))?);
+        out.copy_from_slice(bytes.ok_or_else(|| Error::io("unexpected end of file"))?);
         Ok(())
     }
 
@@ -123,7 +123,8 @@ impl Places for Listed {
         let name = named(path);
         match self.open(&name)? {
             Found::File(bytes) => {
-                let len = usize::try_from(bytes.len()).map_err(|_| Error::limit("it does not fit memory"))?;
+                let len =
+                    usize::try_from(bytes.len()).map_err(|_| Error::limit("it does not fit in memory"))?;
                 let mut out = vec![0; len];
                 bytes.read_at(0, &mut out).map_err(|e| e.in_file(name))?;
                 Ok(out)

@@ -29,7 +29,7 @@ pub fn option_values(
             if spec.kind == OptionKind::Refuse && value == "true" {
                 let name = &format.manifest.name;
                 let error = Error::unsupported(format!("this is {name}, which --{} refuses", spec.name));
-                return Err(error.hint(format!("leave --{} out to open it anyway", spec.name)));
+                return Err(error.hint(format!("remove --{} to open it anyway", spec.name)));
             }
             values.set(name, value);
         }
@@ -75,12 +75,13 @@ pub fn check_options<'a>(
         let mut seen = HashSet::new();
         known.retain(|option| seen.insert(option.clone()));
         let hint = if known.is_empty() {
-            "leave it out: these formats have no options".to_owned()
+            "remove it: these formats have no options".to_owned()
         } else {
-            format!("choose one of {}", known.join(", "))
+            format!("use one of {}", known.join(", "))
         };
         let full = of.as_ref().map_or(name.clone(), |of| format!("{of}.{name}"));
-        return Err(Error::invalid_argument(format!("no format involved has an option `{full}`")).hint(hint));
+        return Err(Error::invalid_argument(format!("none of the formats involved has an option `{full}`"))
+            .hint(hint));
     }
     Ok(())
 }

@@ -100,8 +100,8 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
         }
         _ => {
             let ids: Vec<_> = winners.iter().map(|f| f.id()).collect();
-            let message = format!("{} are equally sure that this is theirs", ids.join(" and "));
-            Err(Error::unsupported(message).hint(format!("choose one: --from {}", ids.join(" or --from "))))
+            let message = format!("the file matches several formats equally well: {}", ids.join(" and "));
+            Err(Error::unsupported(message).hint(format!("specify one: --from {}", ids.join(" or --from "))))
         }
     }
 }
@@ -153,7 +153,11 @@ struct Claim<'a> {
 
 impl Claim<'_> {
     fn warning(&self) -> String {
-        format!("`{}` is not read: it is not that of a {}", escape(self.file, 120), self.by.manifest.name)
+        format!(
+            "`{}` is not read: it does not describe a {} model",
+            escape(self.file, 120),
+            self.by.manifest.name
+        )
     }
 }
 
@@ -194,7 +198,7 @@ fn extension_warning(engine: &Engine, format: &Format, data: &LookData) -> Vec<S
     }
     match engine.registry.by_extension(&extension).first() {
         Some(other) => vec![format!(
-            "this is {}, not {}: rename it; read as {}",
+            "this is {}, not {}: rename it; reading it as {}",
             format.manifest.name,
             other.manifest.name,
             format.id()
@@ -211,18 +215,19 @@ fn unknown(engine: &Engine, files: &Files, data: &LookData) -> Error {
         engine.registry.formats().iter().filter(|f| f.manifest.reads).map(|f| f.id()).collect();
     if known.is_empty() {
         let error = Error::plugin("no format plugin is loaded, so nothing can be read");
-        return error
-            .hint("see `apr plugins list` for why, and `apr plugins path` for where they are looked for");
+        return error.hint(
+            "run `apr plugins list` to see why, and `apr plugins path` to see where apr looks for them",
+        );
     }
     let holding = folders_with_models(engine, files, data);
     if !holding.is_empty() {
         let folders: Vec<String> = holding.iter().take(8).map(|folder| format!("`{folder}`")).collect();
         let more = if holding.len() > folders.len() { ", ..." } else { "" };
         let message = format!(
-            "no present format recognises this folder, but folders in it hold models: {}{more}",
+            "no available format recognizes this folder, but it has subfolders with models: {}{more}",
             folders.join(", ")
         );
-        return Error::malformed(message).code("E001").hint("give one of them: it is a model by itself");
+        return Error::malformed(message).code("E001").hint("specify one of them: each is a separate model");
     }
     let what = if data.is_folder { "folder" } else { "file" };
     let named = data
@@ -231,14 +236,15 @@ fn unknown(engine: &Engine, files: &Files, data: &LookData) -> Error {
     let known = known.join(", ");
     let (message, hint) = match named {
         Some(name) => (
-            format!("the name says {name}, but the contents are not"),
+            format!("the extension is that of {name}, but the contents are not"),
             format!(
-                "get the file again if it may be cut off or damaged; pass --from FORMAT to read it as one of {known}"
+                "get the file again if it may be truncated or corrupt, or pass --from FORMAT to read it as \
+                 one of {known}"
             ),
         ),
         None => (
-            format!("no present format recognises this {what}"),
-            format!("pass --from FORMAT to read it as one of the formats present: {known}"),
+            format!("no available format recognizes this {what}"),
+            format!("pass --from FORMAT to read it as one of the available formats: {known}"),
         ),
     };
     let hint = engine.registry.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));
@@ -271,7 +277,7 @@ fn not_a_model(data: &LookData) -> Option<(String, &'static str)> {
         return data
             .entries
             .is_empty()
-            .then(|| ("an empty folder".to_owned(), "give a folder with a model in it"));
+            .then(|| ("an empty folder".to_owned(), "specify a folder that contains a model"));
     }
     if data.len == 0 {
         return Some(("an empty file".to_owned(), again));
@@ -282,19 +288,16 @@ fn not_a_model(data: &LookData) -> Option<(String, &'static str)> {
     let start = data.head.trim_ascii_start();
     let heads = ["<!doctype html", "<html", "<?xml"].map(|mark| (start.get(..mark.len()), mark.as_bytes()));
     if heads.iter().any(|(head, mark)| head.is_some_and(|head| head.eq_ignore_ascii_case(mark))) {
-        return Some((
-            "a web page, probably an error message saved under the model's name".to_owned(),
-            again,
-        ));
+        return Some(("a web page, probably an error page saved under the model's name".to_owned(), again));
     }
     if data.head.iter().all(|&b| b == 0) {
-        return Some(("zeros at its beginning: the download never filled it".to_owned(), again));
+        return Some(("a file that starts with zeros: the download did not finish".to_owned(), again));
     }
     let text = std::str::from_utf8(&data.head);
     let valid = text.map_or_else(|e| e.valid_up_to() + 4 >= data.head.len(), |_| true);
     let printable = data.head.iter().all(|&b| b >= 0x20 || matches!(b, b'\n' | b'\r' | b'\t'));
     if valid && printable && !start.starts_with(b"{") {
-        return Some(("plain text".to_owned(), "give the model's own file"));
+        return Some(("plain text".to_owned(), "specify the model file itself"));
     }
     None
 }

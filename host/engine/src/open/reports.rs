@@ -121,8 +121,8 @@ fn none_such(format: &Format, id: &str) -> Error {
     let known: Vec<_> = format.manifest.reports.iter().map(|(name, _)| name.as_str()).collect();
     let message = format!("{} has no report `{}`", format.manifest.name, escape(id, 80));
     let hint = match known[..] {
-        [] => "run `apr inspect` to see what the file states: its format declares no reports".to_owned(),
-        _ => format!("choose one of {}", known.join(", ")),
+        [] => "run `apr inspect` to see the file's metadata: its format has no reports".to_owned(),
+        _ => format!("use one of {}", known.join(", ")),
     };
     Error::unsupported(message).hint(hint)
 }

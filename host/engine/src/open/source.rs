@@ -60,12 +60,14 @@ impl<'a> CallSource<'a> {
         }
         let end = offset.checked_add(len);
         if self.root.len.is_some_and(|whole| end.is_none_or(|end| end > whole)) {
-            let message =
-                format!("{len} bytes are wanted, the part has {} in all", self.root.len.unwrap_or(0));
+            let message = format!(
+                "expected at least {len} bytes, but the part has only {}",
+                self.root.len.unwrap_or(0)
+            );
             return Err(Error::malformed(message).at(offset).in_file(self.name(0)));
         }
         let at =
-            self.root.offset.checked_add(offset).ok_or_else(|| Error::malformed("an offset passes 2^64"))?;
+            self.root.offset.checked_add(offset).ok_or_else(|| Error::malformed("an offset exceeds 2^64"))?;
         Ok((self.root.file, at))
     }
 }
@@ -112,12 +114,12 @@ impl Source for CallSource<'_> {
     fn view(&self, extent: Extent) -> Result<&[u8]> {
         // Checked against the file before allocating memory.
         if extent.end().is_none_or(|end| self.len(extent.file).is_ok_and(|len| end > len)) {
-            let message = format!("{} bytes are wanted, the file ends before", extent.len);
+            let message = format!("unexpected end of file: expected {} bytes", extent.len);
             return Err(Error::malformed(message).at(extent.offset).in_file(self.name(extent.file)));
         }
         self.budget.charge(extent.len)?;
         let len = usize::try_from(extent.len)
-            .map_err(|_| Error::limit("a view does not fit this machine's memory"))?;
+            .map_err(|_| Error::limit("a view does not fit in this machine's memory"))?;
         let mut bytes = vec![0; len];
         self.read_at(extent.file, extent.offset, &mut bytes)?;
         self.budget.earn(extent.len);
@@ -128,7 +130,7 @@ impl Source for CallSource<'_> {
         match self.files.sibling(path)? {
             // In this call, the part is file 0.
             0 if self.root.file != 0 => {
-                Err(Error::unsupported("a part names the file that the model was opened by"))
+                Err(Error::unsupported("a part refers to the file from which the model was opened"))
             }
             file => Ok(file),
         }
@@ -170,7 +172,7 @@ impl Views {
     pub(crate) fn keep(&self, bytes: Box<[u8]>) -> Result<&[u8]> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let shelf_number = number.ilog2() as usize;
-        let too_many = || Error::limit("one call asked for more than 2^24 views");
+        let too_many = || Error::limit("one call requested more than 2^24 views");
         let shelf = self.shelves.get(shelf_number).ok_or_else(too_many)?;
         let shelf = shelf.get_or_init(|| (0..1usize << shelf_number).map(|_| OnceLock::new()).collect());
         let place = shelf.get(number - (1 << shelf_number)).ok_or_else(too_many)?;

@@ -28,7 +28,7 @@ fn sum_of(engine: &Engine, origin: &Origin, own: u64, source: &CallSource<'_>) -
             return Ok(all.finalize());
         }
         let filled = buffer.get(..n);
-        all.update(filled.ok_or_else(|| Error::plugin("a stream says it read more than it could"))?);
+        all.update(filled.ok_or_else(|| Error::plugin("a stream returned more bytes than requested"))?);
     }
 }
 
@@ -40,7 +40,7 @@ pub fn refuse_uncomputed(opened: &OpenedModel) -> Result<()> {
     for checksum in &opened.model.checksums {
         if let Err(error) = checksum.sum.of_crc32(0) {
             let name = opened.files.get(checksum.covers.file)?.name.clone();
-            let hint = "pass `--verify off` to convert it without comparing its checksums";
+            let hint = "pass `--verify off` to convert it without checking its checksums";
             return Err(opened.files.show(error.in_file(name).hint(hint)));
         }
     }
@@ -64,7 +64,7 @@ impl StoredSum {
     /// number.
     pub fn new(opened: &OpenedModel, number: usize, computed: u32) -> Result<StoredSum> {
         let checksum = opened.model.checksums.get(number);
-        let checksum = checksum.ok_or_else(|| Error::plugin(format!("there is no checksum {number}")))?;
+        let checksum = checksum.ok_or_else(|| Error::plugin(format!("checksum {number} does not exist")))?;
         let stored = opened.fetch(&checksum.stored)?;
         let stored = checksum.sum.crc32(stored.inline().unwrap_or_default())?;
         let file = opened.files.get(checksum.covers.file)?.name.clone();
@@ -84,9 +84,13 @@ impl StoredSum {
         let of = if self.is_decoded { "the data decoded from bytes" } else { "bytes" };
         let found = format!("CRC-32 of {of} {start} to {end} is {:08x}", self.computed);
         match self.stored {
-            Some(stored) if stored == self.computed => format!("{found} as stored"),
-            Some(stored) => format!("{found}, the file says {stored:08x}: it changed after it was written"),
-            None => format!("{found}, the file says no number: it changed after it was written"),
+            Some(stored) if stored == self.computed => format!("{found}, which matches the stored checksum"),
+            Some(stored) => format!(
+                "{found}, but the stored checksum is {stored:08x}: the file changed after it was written"
+            ),
+            None => format!(
+                "{found}, but the stored checksum is not a number: the file changed after it was written"
+            ),
         }
     }
 
@@ -106,8 +110,9 @@ impl StoredSum {
             _ => false,
         });
         let error = Error::failed(self.found()).code("E004").in_file(self.file.clone());
-        let error =
-            error.hint("get the file again, or pass `--verify off` to convert it as it is, damage included");
+        let error = error.hint(
+            "get the file again, or pass `--verify off` to convert it as it is, including any corruption",
+        );
         let error = match (covered.next(), covered.next()) {
             (Some(only), None) => error.tensor(&only.name),
             _ => error,

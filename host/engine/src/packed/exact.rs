@@ -77,7 +77,7 @@ pub fn choose(
     if let Some((name, about, _)) = refused.first() {
         let bytes: u64 = refused.iter().map(|(.., bytes)| bytes).sum();
         let message = format!(
-            "{} of {all} packed weights have values that no type of {} holds exactly ({})",
+            "{} of {all} packed weights have values that no type in {} can represent exactly ({})",
             refused.len(),
             target.manifest.name,
             escape(about, 160)
@@ -126,7 +126,8 @@ impl Chosen {
         let many = if *n == 1 { "becomes" } else { "become" };
         let n = n_of(*n, "weight");
         format!(
-            "{n} of {about} {many} {dtype}, which holds every value exactly: {before} bytes become {after}"
+            "{n} of {about} {many} {dtype}, which represents every value exactly: {before} bytes become \
+             {after}"
         )
     }
 }
@@ -296,7 +297,7 @@ impl Judge<'_> {
             let ranges = schemes.ranges(&weight.tensor.rows, rows.clone())?;
             for &number in evidence {
                 let Some((range, part)) = ranges.get(number).zip(weight.parts.get(number)) else {
-                    return Err(Error::plugin("says where rows lie in too few parts"));
+                    return Err(Error::plugin("returned the positions of rows in too few parts"));
                 };
                 let held = &mut parts[number];
                 let bytes = part_bytes(&|at, out| files.read_at(at.file, at.offset, out), part, range, held);

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 const PREFIX: &str = "prefix";
 
 /// Description of 8-bit floats if the rest of the file cannot be opened.
-const OUTSIDE: &str = "floats of 8 bits, whose scales may lie outside of the prefix";
+const OUTSIDE: &str = "8-bit floats whose scales may be outside the prefix";
 
 /// The evidence in the whole file about the opened tensors, if they are not all of them.
 pub fn look(probed: &Probed<'_>, options: &OpenOptions, source: &OpenedModel) -> Option<Packed> {

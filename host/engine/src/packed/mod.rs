@@ -91,7 +91,7 @@ impl Packed {
         ];
         if let Some((_, flag)) = asked.iter().find(|(is_asked, _)| *is_asked) {
             let why = format!("{flag} would change the stored codes, not the weights");
-            let otherwise = format!("leave out {flag} to copy them as they are");
+            let otherwise = format!("remove {flag} to copy them as they are");
             // Beside `--dequantize`, a cast is for the tensors that are not packed.
             return Some(Need {
                 why,
@@ -102,7 +102,7 @@ impl Packed {
         let mut codes = model.tensors.iter().filter(|tensor| scales::is_code(tensor));
         if let Some(tensor) = codes.find(|tensor| !registry.holds(target, tensor.dtype)) {
             let why = format!("{} cannot hold {}", target.manifest.name, tensor.dtype);
-            let otherwise = "or write a format that has this type".to_owned();
+            let otherwise = "or use a format that supports this type".to_owned();
             return Some(Need { why, otherwise, cast: None });
         }
         let by_name = request.arch.as_deref().filter(|arch| *arch != "none");
@@ -117,7 +117,7 @@ impl Packed {
             return None;
         }
         let whose = &target.manifest.name;
-        let why = format!("{whose} needs the true weights, under the names and in the rows of `{want}`");
+        let why = format!("{whose} requires the true weights, with the names and row order of `{want}`");
         let otherwise = "or copy them to a format that keeps names and types".to_owned();
         Some(Need { why, otherwise, cast: None })
     }
@@ -129,14 +129,14 @@ impl Packed {
     pub fn refuse_cast(&self, need: &Need) -> Result<()> {
         let Some(dtype) = need.cast else { return Ok(()) };
         let to = dtype.name().to_lowercase();
-        let message = format!("{}, and --precision is for weights that are floats", self.what());
+        let message = format!("{}, but --precision applies only to weights stored as floats", self.what());
         let hint = format!("add --dequantize {to} for the true values, or {}", need.otherwise);
         Err(Error::unsupported(message).hint(hint))
     }
 
     /// A warning that no plugin knows the scheme.
     pub fn unknown(&self) -> String {
-        format!("{}, which no plugin can unpack: they are shown as they are stored", self.what())
+        format!("{}, which no plugin can unpack: they are shown as stored", self.what())
     }
 
     /// The error where true values are needed, and no plugin knows the scheme.
@@ -150,14 +150,15 @@ impl Packed {
         let lost = gone(&self.announced, written);
         let is_lost = !lost.is_empty() && lost.len() == self.announced.len();
         let shown = lost.iter().take(MOST_SHOWN).map(|place| match place.is_own {
-            true => "what the model itself says of its tensors".to_owned(),
+            true => "the description of its tensors in the model file".to_owned(),
             false => place.shown(),
         });
         let more = lost.len().saturating_sub(MOST_SHOWN);
         let more = (more > 0).then(|| format!("{more} more"));
         let lost: Vec<String> = shown.chain(more).collect();
-        let warning = is_lost
-            .then(|| format!("not carried: {}, which says how the weights are packed", lost.join(" and ")));
+        let warning = is_lost.then(|| {
+            format!("not carried over: {}, which describes how the weights are packed", lost.join(" and "))
+        });
         (note, warning)
     }
 
@@ -182,7 +183,7 @@ impl Packed {
     }
 
     fn refused(&self, why: &str, other: &str) -> Error {
-        let error = Error::unsupported(format!("{}, which apr cannot unpack yet: {why}", self.what()));
+        let error = Error::unsupported(format!("{}, which apr cannot unpack: {why}", self.what()));
         let error = match &self.signed {
             Some(signed) => error.tensor(&signed.tensor),
             None => error,
@@ -196,14 +197,14 @@ impl Packed {
                 Some(key) => format!("`{}` from {file}", escape(key, 120)),
                 None => file.to_string(),
             };
-            return error.hint(format!("if its weights are plain floats already, remove {what}"));
+            return error.hint(format!("if the weights are already plain floats, remove {what}"));
         }
-        error.hint(format!("convert the model that they were packed from; {other}"))
+        error.hint(format!("convert the model from which they were packed; {other}"))
     }
 }
 
 /// Description of 8-bit floats if the model's other parts are missing.
-const IN_OTHER_PARTS: &str = "floats of 8 bits, whose scales may lie in the missing parts";
+const IN_OTHER_PARTS: &str = "8-bit floats whose scales may be in the missing parts";
 
 /// The first matrix of floats of 8 bits or fewer, which may be codes if not all tensors are visible.
 fn unseen(tensors: &[Tensor], scheme: &'static str) -> Option<Signed> {
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(
             warning.as_deref(),
             Some(
-                "not carried: `part_0.quantization_config` in config.json and `part_1.quantization_config` in config.json and \
+                "not carried over: `part_0.quantization_config` in config.json and `part_1.quantization_config` in config.json and \
                  `part_2.quantization_config` in config.json and 2 more, which says how the weights are packed"
             )
         );

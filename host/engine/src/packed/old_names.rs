@@ -33,6 +33,7 @@ pub fn forget_old_names(
         announcements::remove(&own, rest);
         true
     });
-    let what = "not carried: what the metadata says of each packed weight: it calls them by their old names";
+    let what =
+        "not carried over: the description of each packed weight in the metadata, which uses the old names";
     any.then(|| what.to_owned())
 }

@@ -65,7 +65,10 @@ impl Coverage {
         let more = names.len().saturating_sub(SHOWN);
         let more = if more > 0 { format!(", and {more} more (-v lists them)") } else { String::new() };
         let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-        Some(format!("not carried: {} beside the configuration: {shown}{more}", n_of(names.len(), "key")))
+        Some(format!(
+            "not carried over: {} outside the configuration: {shown}{more}",
+            n_of(names.len(), "key")
+        ))
     }
 
     /// Everything that was dropped and why, one line each.

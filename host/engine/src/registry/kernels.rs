@@ -84,8 +84,8 @@ impl Registry {
             let Some(spec) = slot.options.iter().find(|spec| spec.name == name) else {
                 let names: Vec<_> = slot.options.iter().map(|spec| spec.name.as_str()).collect();
                 let hint = match names[..] {
-                    [] => "leave it out: this backend has no options".to_owned(),
-                    _ => format!("choose from: {}", names.join(", ")),
+                    [] => "remove it: this backend has no options".to_owned(),
+                    _ => format!("use one of {}", names.join(", ")),
                 };
                 let message =
                     format!("the backend `{}` has no option `{}`", escape(id, 80), escape(name, 80));
@@ -101,7 +101,7 @@ impl Registry {
         let known: Vec<_> = self.kernel_ids().collect();
         let hint = match known[..] {
             [] => "run `apr plugins list`: no plugin with a compute backend is loaded".to_owned(),
-            _ => format!("choose one of the backends present: {}", known.join(", ")),
+            _ => format!("use one of the available backends: {}", known.join(", ")),
         };
         let hint = self.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));
         Error::invalid_argument(format!("no plugin provides a compute backend `{}`", escape(id, 80)))
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(given("note", "x=y").unwrap().get("note"), Some("x=y"));
         let error = given("sped", "high").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(error.hint_text(), Some("choose from: speed, note"));
+        assert_eq!(error.hint_text(), Some("use one of speed, note"));
         let error = given("speed", "middle").unwrap_err();
         assert_eq!(error.message(), "option `plain.speed` cannot be `middle`");
         assert_eq!(error.hint_text(), Some("pass low or high: How fast"));

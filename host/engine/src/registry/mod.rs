@@ -158,7 +158,7 @@ impl Format {
     /// Unsupported if the plugin only writes the format; Plugin if creating the reader failed.
     pub fn reader(&self) -> Result<Arc<dyn Reader>> {
         if !self.manifest.reads {
-            return Err(Error::unsupported(format!("`{}` can only be written", self.id())));
+            return Err(Error::unsupported(format!("the format `{}` can only be written", self.id())));
         }
         self.reader.get_or_init(|| self.provider.reader(self.id()).map(Arc::from)).clone()
     }
@@ -169,7 +169,7 @@ impl Format {
     /// Unsupported if the plugin only reads the format; Plugin if creating the writer failed.
     pub fn writer(&self) -> Result<Arc<dyn Writer>> {
         if !self.manifest.writes {
-            return Err(Error::unsupported(format!("`{}` can only be read", self.id())));
+            return Err(Error::unsupported(format!("the format `{}` can only be read", self.id())));
         }
         self.writer.get_or_init(|| self.provider.writer(self.id()).map(Arc::from)).clone()
     }
@@ -290,7 +290,7 @@ impl Registry {
             let known: Vec<_> = self.formats.iter().map(Format::id).collect();
             let hint = match known[..] {
                 [] => "run `apr plugins list`: no format plugin is loaded".to_owned(),
-                _ => format!("choose one of the formats present: {}", known.join(", ")),
+                _ => format!("use one of the available formats: {}", known.join(", ")),
             };
             let hint = self.absent().map_or(hint.clone(), |absent| format!("{hint}; {absent}"));
             Error::invalid_argument(format!("no plugin provides a format `{id}`")).hint(hint)
@@ -382,7 +382,7 @@ impl Registry {
     /// Unsupported if there is none.
     pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
         self.find_quantizer(dtype).ok_or_else(|| {
-            Error::unsupported(format!("no quantizer plugin knows {dtype}"))
+            Error::unsupported(format!("no quantizer plugin supports {dtype}"))
                 .hint(self.quantizer_hint("run `apr plugins list` to see what is available"))
         })
     }
@@ -443,15 +443,17 @@ impl Registry {
         let refused = self.plugins.iter().filter(|plugin| !plugin.gives_way()).filter_map(|plugin| {
             let error = plugin.state.as_ref().err()?;
             let code = error.stable_code().map(|code| format!(" ({code})")).unwrap_or_default();
-            Some(format!("{} is refused{code}", shown_name(plugin.path.as_deref()?)))
+            Some(format!("{} was refused{code}", shown_name(plugin.path.as_deref()?)))
         });
-        let skipped =
-            self.skipped.iter().map(|path| format!("{} is not named as plugins are", shown_name(path)));
+        let skipped = self
+            .skipped
+            .iter()
+            .map(|path| format!("{} does not have the name of a plugin", shown_name(path)));
         let mut all: Vec<String> = refused.chain(skipped).collect();
         let n_more = all.len().saturating_sub(SHOWN);
         all.truncate(SHOWN);
-        let more = if n_more > 0 { format!("; {n_more} more likewise") } else { String::new() };
-        (!all.is_empty()).then(|| format!("{}{more}: see `apr plugins list`", all.join("; ")))
+        let more = if n_more > 0 { format!("; and {n_more} more") } else { String::new() };
+        (!all.is_empty()).then(|| format!("{}{more}: run `apr plugins list` for details", all.join("; ")))
     }
 
     fn loaded(&self) -> impl Iterator<Item = &Manifest> {
@@ -461,8 +463,8 @@ impl Registry {
 
 fn no_table<'i>(id: &str, ids: impl Iterator<Item = &'i str>) -> Error {
     let near = nearest(&id.to_lowercase(), ids).map(|near| format!("did you mean `{near}`? "));
-    Error::invalid_argument(format!("no plugin has a table `{}`", apr_sdk::escape(id, 80)))
-        .hint(format!("{}run `apr arch list` to see the ids", near.unwrap_or_default()))
+    Error::invalid_argument(format!("no plugin provides a table `{}`", apr_sdk::escape(id, 80)))
+        .hint(format!("{}run `apr arch list` to list the ids", near.unwrap_or_default()))
 }
 
 /// The name of a library, for messages.

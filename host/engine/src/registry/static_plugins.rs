@@ -17,11 +17,13 @@ impl Provider for Linked {
     }
 
     fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
-        (self.0.quantizer)().ok_or_else(|| Error::plugin("has no quantizer, though its manifest says so"))
+        (self.0.quantizer)()
+            .ok_or_else(|| Error::plugin("has no quantizer, although its manifest declares one"))
     }
 
     fn kernel(&self) -> Result<Box<dyn Kernel>> {
-        (self.0.kernel)().ok_or_else(|| Error::plugin("has no compute backend, though its manifest says so"))
+        (self.0.kernel)()
+            .ok_or_else(|| Error::plugin("has no compute backend, although its manifest declares one"))
     }
 
     fn architecture(&self, id: &str) -> Result<String> {
@@ -30,5 +32,5 @@ impl Provider for Linked {
 }
 
 fn lacks(role: &str, id: &str) -> Error {
-    Error::plugin(format!("has no {role} of `{}`, though its manifest says so", escape(id, 80)))
+    Error::plugin(format!("has no {role} for `{}`, although its manifest declares one", escape(id, 80)))
 }

@@ -86,14 +86,18 @@ pub fn compare(
     let mut comparison = Comparison { notes: sides.notes.clone(), ..Comparison::default() };
     let [n, m] = [&sides.a, &sides.b].map(|side| side.n_tensors());
     if n != m {
-        comparison.find("ROSETTA-COUNT-001", None, format!("the source has {n} tensors, the result {m}"));
+        comparison.find(
+            "ROSETTA-COUNT-001",
+            None,
+            format!("expected {n} tensors as in the source, found {m}"),
+        );
     }
     let there: HashMap<&str, usize> =
         sides.b.tensors().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
     for (number, tensor) in sides.a.tensors().enumerate() {
         let name = &sides.a.own_name(number).to_owned();
         let Some(&at) = there.get(tensor.name.as_str()) else {
-            let message = "the result does not have it".to_owned();
+            let message = "it is missing from the result".to_owned();
             comparison.find("ROSETTA-COUNT-001", Some(name), message);
             continue;
         };
@@ -109,14 +113,14 @@ pub fn compare(
     }
     for (name, was, is) in &sides.differing {
         let known = FACTS.iter().find(|fact| fact.is_called(name));
-        let message = format!("`{}` was {was}, the result says {is}", escape(name, 120));
+        let message = format!("`{}` was {was}, but is {is} in the result", escape(name, 120));
         comparison.find(known.map_or("ROSETTA-ARCH-001", |fact| fact.code), None, message);
     }
     if !sides.translated && source.model.dialect == result.model.dialect {
         // The other facts are compared below, whatever their keys.
         for (name, was, is) in differing(engine, &source.model, &result.model)? {
             if !FACTS.iter().any(|fact| fact.is_called(&name)) {
-                let message = format!("`{}` was {was}, the result says {is}", escape(&name, 120));
+                let message = format!("`{}` was {was}, but is {is} in the result", escape(&name, 120));
                 comparison.find("ROSETTA-ARCH-001", None, message);
             }
         }
@@ -169,9 +173,10 @@ fn in_rows(
     let registry = &engine.registry;
     let [Some(of_a), Some(of_b)] = [a.0.random(a.1, registry)?, b.0.random(b.1, registry)?] else {
         let (Some(one), Some(two)) = (a.0.in_order(a.1), b.0.in_order(b.1)) else {
-            let message = "its payload only comes in order, and its rows lie in another in the other model";
+            let message = "its payload can only be read sequentially, and its rows are in a different order \
+                           in the other model";
             let error = Error::unsupported(message).tensor(a.0.own_name(a.1));
-            return Err(error.hint("convert both to files that are not compressed, and verify those"));
+            return Err(error.hint("convert both to uncompressed files and verify those"));
         };
         return side_by_side(engine, (a.0.opened, one), (b.0.opened, two), sizes, &mut |_, a, b| each(a, b));
     };
@@ -212,7 +217,7 @@ impl Comparison {
         let readable = pair.values.is_some();
         if from != to && !readable {
             let message =
-                format!("values of {from} and {to} cannot be compared: no quantizer plugin knows both");
+                format!("cannot compare values of {from} and {to}: no quantizer plugin can decode both");
             return Err(Error::unsupported(message).tensor(name));
         }
         if pair.max_abs_diff > self.max_abs_diff {
@@ -220,17 +225,12 @@ impl Comparison {
             self.worst = Some(name.clone());
         }
         if pair.new_nans > 0 {
-            let message = format!(
-                "{} values are NaN that were not, first at element {}",
-                pair.new_nans, pair.first_nan
-            );
+            let message = format!("{} values became NaN, first at element {}", pair.new_nans, pair.first_nan);
             self.find("ROSETTA-NAN-001", Some(name), message);
         }
         if pair.new_infs > 0 {
-            let message = format!(
-                "{} values are infinite that were not, first at element {}",
-                pair.new_infs, pair.first_inf
-            );
+            let message =
+                format!("{} values became infinite, first at element {}", pair.new_infs, pair.first_inf);
             self.find("ROSETTA-INF-001", Some(name), message);
         }
         let rounded = pair.rounding.as_ref().is_some_and(|rounding| rounding.holds().is_some());
@@ -238,16 +238,15 @@ impl Comparison {
         self.rounded += usize::from(rounded && pair.max_abs_diff > 0.0);
         if from == to && (tolerance.is_none() || !readable) {
             let [a, b] = [&pair.source_crc, &pair.result_crc].map(|crc| crc.clone().finalize());
-            let what = if readable {
-                String::new()
-            } else {
-                format!("; no quantizer plugin knows the values of {from}")
-            };
+            let what =
+                if readable { String::new() } else { format!("; no quantizer plugin can decode {from}") };
             self.find("ROSETTA-CRC-001", Some(name), format!("CRC-32 {a:08x} became {b:08x}{what}"));
         } else if lossy {
             let most = tolerance.unwrap_or(0.0);
-            let message =
-                format!("values differ by up to {:e}, at most {most:e} is allowed", pair.max_abs_diff);
+            let message = format!(
+                "values differ by up to {:e}, more than the tolerance of {most:e}",
+                pair.max_abs_diff
+            );
             self.find("ROSETTA-QUANT-001", Some(name), message);
         }
         Ok(())
@@ -257,14 +256,14 @@ impl Comparison {
         for difference in &tokenizers.counted {
             let place = difference.place();
             let Difference { planned: was, written: is, .. } = difference;
-            let message = format!("the tokenizer's {place} was {was}, the result says {is}");
+            let message = format!("the tokenizer's {place} was {was}, but is {is} in the result");
             self.find("ROSETTA-VOCAB-001", None, message);
         }
         for (field, n) in &tokenizers.more {
-            self.find("ROSETTA-VOCAB-001", None, format!("the tokenizer's {field}: {n} more differ"));
+            self.find("ROSETTA-VOCAB-001", None, format!("the tokenizer's {field}: {n} more differences"));
         }
         if let ([Some(source), Some(result)], true) = (&tokenizers.words, tokenizers.is_open) {
-            let message = format!("the source's tokenizer is {source}; the result's is {result}");
+            let message = format!("the source's tokenizer is {source}, but the result's is {result}");
             match tokenizers.is_open_twice {
                 true => self.notes.push(format!("tokenizers are not compared: {message}")),
                 false => self.find("ROSETTA-VOCAB-001", None, message),
@@ -282,7 +281,7 @@ impl Comparison {
             {
                 let [was, is] =
                     [a, b].map(|fact| format!("{} ({})", escape(&fact.value, 80), escape(&fact.key, 120)));
-                let message = format!("the {} was {was}, the result says {is}", fact.name);
+                let message = format!("the {} was {was}, but is {is} in the result", fact.name);
                 self.find(fact.code, None, message);
             }
             if a.is_some() || b.is_some() {

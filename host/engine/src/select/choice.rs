@@ -50,7 +50,7 @@ impl Choice {
                             "--include '{include}' and {rule} both match it"
                         ));
                         let hint =
-                            "narrow one of the two, or pass --exclude to leave out some of what is included";
+                            "narrow one of the two, or pass --exclude to leave out part of what is included";
                         return Err(error.tensor(&tensors[number].name).hint(hint));
                     }
                     removed[number].get_or_insert_with(|| Arc::clone(&rule));
@@ -59,7 +59,7 @@ impl Choice {
         }
         if !removed.is_empty() && removed.iter().all(Option::is_some) {
             let what = n_of(tensors.len(), "tensor");
-            let message = format!("no tensor is left: the model has {what}, and all are left out");
+            let message = format!("no tensors are left ({what} left out)");
             let hint = if self.drop.is_empty() { "narrow --exclude" } else { "narrow --drop, or --exclude" };
             return Err(Error::invalid_argument(message).hint(hint));
         }
@@ -81,7 +81,7 @@ fn together(tensors: &[Tensor], removed: &[Option<Arc<str>>]) -> Result<()> {
         let message = format!("it would be left out ({rule}), but {}", relation(&tensors[a], &tensors[b]));
         return Err(Error::invalid_argument(message)
             .tensor(&tensors[gone].name)
-            .hint("take both of them, or neither"));
+            .hint("include both or neither"));
     }
     Ok(())
 }
@@ -143,9 +143,9 @@ mod tests {
         for (include, exclude, drop, word) in [
             (&["b*"][..], &[][..], &[][..], "--include 'b*' matches no tensor"),
             (&[], &["a.*", "z"], &[], "--exclude 'z' matches no tensor"),
-            (&[], &[], &["a.[0"], "is no pattern"),
+            (&[], &[], &["a.[0"], "is not a valid pattern"),
             (&["a.*"], &[], &["a.1*"], "--include 'a.*' and --drop 'a.1*' both match it"),
-            (&[], &["*"], &[], "no tensor is left"),
+            (&[], &["*"], &[], "no tensors are left"),
             (&["q*"], &["q"], &["a*", "q.*"], "both match it"),
             (&[], &["*scale"], &[], "`q.scale` scales the codes of `q`"),
             (&["q"], &[], &[], "`q.scale` scales the codes of `q`"),

@@ -36,8 +36,8 @@ pub fn matches<'n>(flag: &str, pattern: &str, names: &[&'n str]) -> Result<Vec<M
         return Ok(whole);
     }
     let regex = compile(pattern).map_err(|what| {
-        let message = format!("{flag} '{}' is no pattern: {what}", escape(pattern, 200));
-        Error::invalid_argument(message).hint("put a backslash before a character that stands for itself")
+        let message = format!("{flag} '{}' is not a valid pattern: {what}", escape(pattern, 200));
+        Error::invalid_argument(message).hint("escape special characters with a backslash")
     })?;
     // Most names start differently and are ruled out at once.
     let start = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
@@ -67,7 +67,7 @@ fn compile(pattern: &str) -> std::result::Result<Regex, String> {
             '*' => regex.push_str("(.*?)"),
             '?' => regex.push('.'),
             '[' => regex.push_str(&set(&mut letters)?),
-            '{' if is_inside => return Err("it has braces inside braces".to_owned()),
+            '{' if is_inside => return Err("nested braces are not supported".to_owned()),
             '{' => {
                 check_alternatives(letters.clone())?;
                 is_inside = true;
@@ -79,7 +79,7 @@ fn compile(pattern: &str) -> std::result::Result<Regex, String> {
                 regex.push(')');
             }
             '\\' => {
-                let letter = letters.next().ok_or("it ends in a backslash")?;
+                let letter = letters.next().ok_or("it ends with a backslash")?;
                 regex.push_str(&regex_lite::escape(letter.encode_utf8(&mut [0; 4])));
             }
             letter => regex.push_str(&regex_lite::escape(letter.encode_utf8(&mut [0; 4]))),
@@ -94,11 +94,11 @@ fn check_alternatives(mut inside: Peekable<Chars<'_>>) -> std::result::Result<()
     let mut has_comma = false;
     loop {
         match inside.next() {
-            None => return Err("it has a `{` that does not close".to_owned()),
+            None => return Err("it has an unclosed `{`".to_owned()),
             Some('\\') => drop(inside.next()),
             Some(',') => has_comma = true,
             Some('}') if has_comma => return Ok(()),
-            Some('}') => return Err("braces hold several texts, as in {up,down}".to_owned()),
+            Some('}') => return Err("braces require alternatives, as in {up,down}".to_owned()),
             Some(_) => {}
         }
     }
@@ -106,7 +106,7 @@ fn check_alternatives(mut inside: Peekable<Chars<'_>>) -> std::result::Result<()
 
 /// Parses the rest of a set of characters into a regular expression.
 fn set(letters: &mut Peekable<Chars<'_>>) -> std::result::Result<String, String> {
-    const OPEN: &str = "it has a `[` that does not close";
+    const OPEN: &str = "it has an unclosed `[`";
     let mut regex = String::from("[");
     if letters.next_if(|letter| ['!', '^'].contains(letter)).is_some() {
         regex.push('^');
@@ -148,8 +148,8 @@ fn unmatched(flag: &str, pattern: &str, names: &[&str]) -> Error {
     near.sort_by_key(|(distance, _)| *distance);
     let near: Vec<String> = near.iter().take(NEAREST).map(|(_, name)| escape(name, 120)).collect();
     match &near[..] {
-        [] => error.hint("leave it out: the model has no tensors"),
-        near => error.hint(format!("correct it; the nearest names are {}", near.join(", "))),
+        [] => error.hint("remove it: the model has no tensors"),
+        near => error.hint(format!("correct it; the most similar names are {}", near.join(", "))),
     }
 }
 
@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn what_is_no_pattern_or_matches_nothing_is_refused() {
         for (pattern, word) in [
-            ("a[", "`[` that does not close"),
-            ("a[b", "`[` that does not close"),
-            ("a[]", "`[` that does not close"),
+            ("a[", "an unclosed `[`"),
+            ("a[b", "an unclosed `[`"),
+            ("a[]", "an unclosed `[`"),
             ("a[z-a]", "`z-a` is empty"),
-            ("a{b", "`{` that does not close"),
-            ("a{b}", "several texts"),
-            ("a{b,{c,d}}", "braces inside braces"),
-            (r"a\", "ends in a backslash"),
+            ("a{b", "an unclosed `{`"),
+            ("a{b}", "require alternatives"),
+            ("a{b,{c,d}}", "nested braces"),
+            (r"a\", "ends with a backslash"),
             ("", "matches no tensor"),
             ("b", "matches no tensor"),
             ("A.w", "matches no tensor"),

@@ -30,8 +30,8 @@ pub fn rename(planned: &mut PlannedModel, renames: &[(String, String)]) -> Resul
         let lone = if renamed.contains_key(&a) { b } else { a };
         let rule = renamed.get(&a).or(renamed.get(&b)).map_or("", |tensor| tensor.rule.as_str());
         let what = relation(&before[a], &before[b]);
-        let message = format!("{rule} would part it from what it belongs to: {what}");
-        let hint = "rename both alike, as with --rename 'OLD*=NEW*'";
+        let message = format!("{rule} would separate related tensors: {what}");
+        let hint = "rename them in the same way, as with --rename 'OLD*=NEW*'";
         return Err(Error::invalid_argument(message).tensor(&before[lone].name).hint(hint));
     }
     let mut renamed: Vec<Renamed> = renamed.into_values().collect();
@@ -56,8 +56,9 @@ fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap
         let have = pieces.len() - 1;
         let want = n_stars(old);
         if have != want {
-            let message = format!("{rule}: the new name has {have} of `*`, the pattern {want}");
-            let hint = "write as many `*` on both sides: each stands for what it matched, in this order";
+            let message = format!("{rule}: the new name has {have} `*`, but the pattern has {want}");
+            let hint = "use the same number of `*` on both sides: each stands for the text matched by the \
+                        `*` in the same position";
             return Err(Error::invalid_argument(message).hint(hint));
         }
         for Match { number, stars } in matched {
@@ -74,8 +75,10 @@ fn new_names(tensors: &[Tensor], renames: &[(String, String)]) -> Result<HashMap
                 .flat_map(|(piece, star)| [piece, star])
                 .collect();
             if to.is_empty() {
-                let message = format!("{rule} leaves it without a name");
-                return Err(Error::invalid_argument(message).tensor(&name).hint("give it a name"));
+                let message = format!("{rule} leaves it with an empty name");
+                return Err(Error::invalid_argument(message)
+                    .tensor(&name)
+                    .hint("choose a new name that is not empty"));
             }
             renamed.insert(number, Renamed { name, to, rule: rule.clone(), number });
         }
@@ -96,10 +99,11 @@ fn pieces(new: &str) -> std::result::Result<Vec<String>, &'static str> {
             }
             '?' => {
                 return Err(
-                    "a new name cannot have `?`; `*` stands for what a `*` matched, `\\?` for itself",
+                    "a new name cannot contain `?`; use `*` for the text matched by a `*`, `\\?` for a \
+                     literal question mark",
                 );
             }
-            '\\' => letters.next().ok_or("the new name ends in a backslash")?,
+            '\\' => letters.next().ok_or("the new name ends with a backslash")?,
             letter => letter,
         };
         if let Some(last) = pieces.last_mut() {
@@ -128,10 +132,11 @@ fn refuse_same_names(before: &[Tensor], after: &[Tensor], renamed: &HashMap<usiz
         let [first, second] = if renamed.contains_key(&other) { [other, number] } else { [number, other] };
         let stays = if renamed.contains_key(&second) { "" } else { ", which keeps its name" };
         let [first, second] = [first, second].map(|number| escape(&before[number].name, 120));
-        let message = format!("{} gives one name to two tensors: `{first}` and `{second}`{stays}", one.rule);
+        let message =
+            format!("{} gives two tensors the same name: `{first}` and `{second}`{stays}", one.rule);
         return Err(Error::invalid_argument(message)
             .tensor(&tensor.name)
-            .hint("give each a name of its own"));
+            .hint("choose a different name for each"));
     }
     Ok(())
 }
@@ -198,19 +203,19 @@ mod tests {
         assert_eq!(renamed(&[("q", "r")]).unwrap()[2..], ["r", "r.scale"]);
         assert_eq!(renamed(&[("q*", "r*")]).unwrap()[2..], ["r", "r.scale"]);
         let error = renamed(&[("q.scale", "s")]).unwrap_err();
-        assert!(error.message().contains("would part it"), "{}", error.message());
+        assert!(error.message().contains("would separate related tensors"), "{}", error.message());
     }
 
     #[test]
     fn names_that_cannot_be_are_refused() {
         for (renames, word) in [
             (&[("b", "x")][..], "--rename 'b' matches no tensor"),
-            (&[("blk.*.a.w", "x")], "the new name has 0 of `*`, the pattern 1"),
-            (&[("q", "x*")], "the new name has 1 of `*`, the pattern 0"),
-            (&[("q", "x?")], "cannot have `?`"),
-            (&[("q", r"x\")], "ends in a backslash"),
-            (&[("q", "")], "leaves it without a name"),
-            (&[("{blk.*,none}", "x")], "gives one name to two tensors: `blk.0.a.w` and `blk.1.a.w`"),
+            (&[("blk.*.a.w", "x")], "the new name has 0 `*`, but the pattern has 1"),
+            (&[("q", "x*")], "the new name has 1 `*`, but the pattern has 0"),
+            (&[("q", "x?")], "cannot contain `?`"),
+            (&[("q", r"x\")], "ends with a backslash"),
+            (&[("q", "")], "leaves it with an empty name"),
+            (&[("{blk.*,none}", "x")], "gives two tensors the same name: `blk.0.a.w` and `blk.1.a.w`"),
             (&[("blk.1*", "blk.0*")], "`blk.1.a.w` and `blk.0.a.w`, which keeps its name"),
             (&[("blk.1*", "x*"), ("*.w", "y*")], "--rename 'blk.1*=x*' and --rename '*.w=y*' both match it"),
         ] {

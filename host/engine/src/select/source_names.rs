@@ -40,7 +40,7 @@ pub fn take(
     {
         return Ok(None);
     }
-    let outside: Arc<str> = "it does not lie below the path that was asked for".into();
+    let outside: Arc<str> = "it is not below the requested path".into();
     let fates = vec![Fate::Left(outside); model.tensors.len()];
     let mut below: Vec<usize> = (0..model.tensors.len()).collect();
     if let Some(prefix) = &renaming.prefix {
@@ -127,9 +127,9 @@ fn take_below(model: &mut Model, prefix: &str) -> Result<Vec<usize>> {
     }
     let shown: Vec<String> = left.iter().take(3).map(|name| escape(name, 120).to_string()).collect();
     if tensors.is_empty() {
-        let message = format!("no tensor lies below `{}`", escape(prefix, 120));
+        let message = format!("no tensors below `{}`", escape(prefix, 120));
         return Err(Error::invalid_argument(message)
-            .hint(format!("give a path that exists: the first tensors are {}", shown.join(", "))));
+            .hint(format!("specify an existing path: the first tensors are {}", shown.join(", "))));
     }
     if !left.is_empty() {
         let more = if left.len() > shown.len() { ", ..." } else { "" };
@@ -158,7 +158,10 @@ pub fn expand(mapping: &[(String, String)], names: &[&str]) -> Result<Vec<(usize
                 let from = Pattern::parse(from)?;
                 let to = Pattern::parse(to)?;
                 if let Some(place) = to.places().iter().find(|place| !from.places().contains(place)) {
-                    let message = format!("the tensor mapping takes `{{{place}}}` from nowhere");
+                    let message = format!(
+                        "the placeholder `{{{place}}}` in the tensor mapping does not occur in the source \
+                         name"
+                    );
                     return Err(Error::invalid_argument(message).tensor(to.text()));
                 }
                 for (number, name) in names.iter().enumerate() {
@@ -173,14 +176,17 @@ pub fn expand(mapping: &[(String, String)], names: &[&str]) -> Result<Vec<(usize
             None => {}
         }
         if pairs.len() == before {
-            return Err(Error::invalid_argument("the tensor mapping names a tensor that the model lacks")
-                .tensor(from)
-                .hint("run `apr tensors FILE -q` to list the names"));
+            return Err(Error::invalid_argument(
+                "the tensor mapping refers to a tensor that is not in the model",
+            )
+            .tensor(from)
+            .hint("run `apr tensors FILE -q` to list the names"));
         }
     }
     match pairs.iter().find(|(number, _)| !seen.insert(*number)) {
         Some((number, _)) => {
-            Err(Error::invalid_argument("the tensor mapping has this tensor twice").tensor(names[*number]))
+            Err(Error::invalid_argument("the tensor mapping has a duplicate entry for this tensor")
+                .tensor(names[*number]))
         }
         None => Ok(pairs),
     }
@@ -206,11 +212,11 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let names = ["h.0.a", "z"];
         for (mapping, word) in [
-            (vec![("y", "x")], "lacks"),
-            (vec![("h.{l}.b", "x.{l}")], "lacks"),
-            (vec![("h.{l}.a", "x.{m}")], "from nowhere"),
-            (vec![("h.{l}.a", "x.{l}"), ("h.0.a", "x")], "twice"),
-            (vec![("h.{.a", "x")], "does not close"),
+            (vec![("y", "x")], "not in the model"),
+            (vec![("h.{l}.b", "x.{l}")], "not in the model"),
+            (vec![("h.{l}.a", "x.{m}")], "does not occur in the source name"),
+            (vec![("h.{l}.a", "x.{l}"), ("h.0.a", "x")], "duplicate"),
+            (vec![("h.{.a", "x")], "unclosed"),
         ] {
             let error = expanded(&mapping, &names).unwrap_err();
             assert!(error.message().contains(word), "{mapping:?}: {}", error.message());

@@ -96,7 +96,7 @@ fn judged(
     side: &SurveyedSide,
 ) -> Vec<Finding> {
     let Some(statistics) = &side.statistics else {
-        let message = format!("no quantizer plugin knows the values of {}: they were not read", side.dtype);
+        let message = format!("no quantizer plugin can decode {}, so its values were not read", side.dtype);
         return vec![Finding::new(Some(model), message).of(name)];
     };
     let judged = judge_tensor(name, kind, spec, false, statistics, Quality::default());
@@ -122,13 +122,13 @@ fn between(tensor: &SurveyedTensor) -> Vec<Finding> {
         }
         Some(Status::NotCompared) => {
             let [a, b] = sides.map(|side| side.map_or("", |side| side.dtype));
-            messages.push(format!("its values, {a} in a and {b} in b, were not compared"));
+            messages.push(format!("its values ({a} in a, {b} in b) were not compared"));
         }
         _ => {}
     }
     if let Some(error) = tensor.error.as_ref().filter(|error| error.mismatched > 0) {
         let n = usize::try_from(error.mismatched).unwrap_or(usize::MAX);
-        messages.push(format!("NaN or infinity, and not the same in both: {}", n_of(n, "value")));
+        messages.push(format!("NaN or infinity at different positions: {}", n_of(n, "value")));
     }
     messages.into_iter().map(|message| Finding::new(None, message).of(&tensor.name)).collect()
 }
@@ -148,9 +148,9 @@ fn compared(tensors: &[SurveyedTensor]) -> Option<Finding> {
             most = Some((&tensor.name, relative));
         }
     }
-    let mut message = format!("{differing} of {} that were compared differ in value", n_of(n, "tensor"));
+    let mut message = format!("{differing} of {} compared differ in value", n_of(n, "tensor"));
     if let Some((name, relative)) = most {
-        message += &format!(", {} the most: by {:.2} % of its norm", escape(name, 300), relative * 100.0);
+        message += &format!("; {} differs most: by {:.2} % of its norm", escape(name, 300), relative * 100.0);
     }
     Some(Finding { severity: Severity::Ok, ..Finding::new(None, message) })
 }

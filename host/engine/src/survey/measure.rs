@@ -118,7 +118,7 @@ impl Work {
         let registry = &engine.registry;
         let tensors = [0, 1].map(|side| of[side].map(|number| sides[side].tensor(number)));
         let Some(one) = tensors[0].or(tensors[1]) else {
-            return Err(Error::invalid_argument("nothing is to be read"));
+            return Err(Error::invalid_argument("nothing to read"));
         };
         let [a, b] = tensors.map(|tensor| tensor.unwrap_or(one));
         let infos = [a.dtype.require()?, b.dtype.require()?];

@@ -74,9 +74,9 @@ impl Memory {
     pub fn new<'n>(files: impl IntoIterator<Item = (&'n str, u64)>) -> Result<Memory> {
         let mut memory = Vec::new();
         for (name, len) in files {
-            let len = usize::try_from(len).map_err(|_| Error::limit("the output does not fit memory"))?;
+            let len = usize::try_from(len).map_err(|_| Error::limit("the output does not fit in memory"))?;
             let mut bytes = Vec::new();
-            bytes.try_reserve_exact(len).map_err(|_| Error::limit("the output does not fit memory"))?;
+            bytes.try_reserve_exact(len).map_err(|_| Error::limit("the output does not fit in memory"))?;
             bytes.resize(len, 0);
             memory.push(Arc::new(MemoryFile { name: name.to_owned(), bytes: Mutex::new(bytes) }));
         }
@@ -93,7 +93,7 @@ impl Memory {
     }
 
     fn file(&self, file: usize) -> Result<&Arc<MemoryFile>> {
-        self.files.get(file).ok_or_else(|| Error::io(format!("there is no file {file}")))
+        self.files.get(file).ok_or_else(|| Error::io(format!("file {file} does not exist")))
     }
 }
 
@@ -103,7 +103,7 @@ impl TileSink for Memory {
         let begin = usize::try_from(offset).ok();
         let range = begin.and_then(|begin| Some(begin..begin.checked_add(bytes.len())?));
         let Some(range) = range else {
-            return Err(Error::limit("the output does not fit memory").in_file(file.name.clone()));
+            return Err(Error::limit("the output does not fit in memory").in_file(file.name.clone()));
         };
         let mut held = file.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         if held.len() < range.end {
@@ -115,7 +115,7 @@ impl TileSink for Memory {
 
     fn set_len(&self, file: usize, len: u64) -> Result<()> {
         let file = self.file(file)?;
-        let len = usize::try_from(len).map_err(|_| Error::limit("the output does not fit memory"))?;
+        let len = usize::try_from(len).map_err(|_| Error::limit("the output does not fit in memory"))?;
         file.bytes.lock().unwrap_or_else(PoisonError::into_inner).resize(len, 0);
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Backing for MemoryFile {
         let held = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = held.get(begin..begin.saturating_add(out.len()));
-        out.copy_from_slice(bytes.ok_or_else(|| Error::io("the bytes end before"))?);
+        out.copy_from_slice(bytes.ok_or_else(|| Error::io("unexpected end of file"))?);
         Ok(())
     }
 

@@ -218,7 +218,7 @@ impl Tiles {
                         let made = spot.offset - placed.offset;
                         let want = encoded.as_ref().map_or(placed.len, |encoded| encoded.raw_len);
                         if made != want {
-                            let error = Error::plugin(format!("{made} bytes are made, its place has {want}"));
+                            let error = Error::plugin(format!("computed {made} bytes, expected {want}"));
                             return Err(error.tensor(&model.tensors[*tensor].name));
                         }
                         tiles.of_tensor[*tensor] = first..tiles.runs.len();

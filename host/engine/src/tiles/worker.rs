@@ -361,7 +361,7 @@ fn tiles_in(run: &Run, at: u64, len: u64) -> impl Iterator<Item = (usize, u64, u
 
 /// The first `len` bytes of a buffer, which grows if necessary.
 fn room(buffer: &mut Vec<u8>, len: u64) -> Result<&mut [u8]> {
-    let len = usize::try_from(len).map_err(|_| Error::limit("a tile does not fit memory"))?;
+    let len = usize::try_from(len).map_err(|_| Error::limit("a tile does not fit in memory"))?;
     if buffer.len() < len {
         buffer.resize(len, 0);
     }

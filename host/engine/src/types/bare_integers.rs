@@ -32,7 +32,7 @@ pub fn warning(planned: &PlannedModel, target: &Format) -> Option<String> {
             )
         }
     };
-    Some(format!("{what}, and readers of {} may take the codes for weights", target.manifest.name))
+    Some(format!("{what}, and readers of {} may mistake the codes for weights", target.manifest.name))
 }
 
 /// Returns whether a tensor may be the codes of a weight, by its type and its name.

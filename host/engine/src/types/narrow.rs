@@ -56,7 +56,7 @@ pub fn apply(
         let narrowed = of_kind.clone().filter(|(.., exact)| *exact).count();
         if narrowed > 0 {
             notes.push(format!(
-                "{} of {from} written as {to}, which holds every value exactly",
+                "{} of {from} written as {to}, which represents every value exactly",
                 n_of(narrowed, "tensor")
             ));
         }
@@ -72,7 +72,7 @@ pub fn apply(
             let shown = kept[..kept.len().min(SHOWN)].join(", ");
             let tensors = n_of(kept.len(), "tensor");
             notes.push(format!(
-                "{tensors} stay {from}, since {to} does not hold every value exactly: {shown}{more}"
+                "{tensors} kept as {from}, since {to} cannot represent every value exactly: {shown}{more}"
             ));
         }
     }

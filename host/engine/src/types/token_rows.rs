@@ -47,7 +47,7 @@ pub fn fit(
         .collect();
     let warning = dropped.first().map(|first| {
         format!(
-            "the tokenizer has {} tokens and the embedding {rows} rows: {} left out, {} the first",
+            "the tokenizer has {} tokens, but the embedding only {rows} rows: {} left out, starting with {}",
             tokenizer.vocab_size,
             match dropped.len() {
                 1 => "1 token is".to_owned(),
@@ -76,7 +76,7 @@ fn refuse(
     rows: u32,
     target: &Format,
 ) -> Result<()> {
-    const HINT: &str = "remove the tokens beyond from the tokenizer's files, or give the embedding more rows \
+    const HINT: &str = "remove the extra tokens from the tokenizer's files, or add rows to the embedding \
                         (resize_token_embeddings)";
     match obstacle(tokenizer, beyond, rows, target) {
         Some(message) => Err(Error::unsupported(message).tensor(&embedding.name).hint(HINT)),
@@ -88,10 +88,11 @@ fn refuse(
 fn obstacle(tokenizer: &Tokenizer, beyond: &[(u32, &str)], rows: u32, target: &Format) -> Option<String> {
     if tokenizer.spelling != Spelling::SentencePiece {
         let first = beyond.first().map_or_else(String::new, |(_, text)| {
-            format!(", `{}` the first of those beyond", escape(text, 60))
+            format!(" (the first without a row is `{}`)", escape(text, 60))
         });
         return Some(format!(
-            "the tokenizer has {} tokens{first}, and the model's embedding {rows} rows: {} needs a row for each",
+            "the tokenizer has {} tokens{first}, but the model's embedding only {rows} rows: {} requires a \
+             row for each",
             tokenizer.vocab_size, target.manifest.name
         ));
     }
@@ -102,13 +103,13 @@ fn obstacle(tokenizer: &Tokenizer, beyond: &[(u32, &str)], rows: u32, target: &F
         let name = escape(name, 40);
         let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
         return Some(format!(
-            "the tokenizer's `{name}` is token {id} `{text}`, and the model's embedding has {rows} rows"
+            "the tokenizer's `{name}` is token {id} `{text}`, but the model's embedding has only {rows} rows"
         ));
     }
     let texts: HashSet<&str> = beyond.iter().map(|(_, text)| *text).collect();
     let text = mentioned(tokenizer.post_processor.as_ref()?, &texts)?;
     Some(format!(
-        "the tokenizer puts `{}` around every text, and the model's embedding of {rows} rows has none for it",
+        "the tokenizer adds `{}` to every text, but the model's embedding of {rows} rows has none for it",
         escape(text, 60)
     ))
 }

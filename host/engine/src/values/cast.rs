@@ -85,7 +85,7 @@ impl CastKernel {
         let row = row.filter(|_| add.is_none() || from != DType::F64);
         let Some((.., convert)) = row else {
             let what = if add.is_some() { "an addition and a cast" } else { "a cast" };
-            return Err(Error::unsupported(format!("there is no way from {from} to {to} by {what}")));
+            return Err(Error::unsupported(format!("cannot convert from {from} to {to} by {what}")));
         };
         let widths = [u64::from(from.require()?.block_bytes), u64::from(to.require()?.block_bytes)];
         Ok(Some(CastKernel { from, to, add, widths, convert: *convert }))
@@ -122,7 +122,7 @@ impl CastKernel {
             }
             let value = f64::from_le_bytes(out);
             let how = if value.is_finite() {
-                format!("more than {} can hold", self.to)
+                format!("out of range for {}", self.to)
             } else {
                 "not finite".to_owned()
             };

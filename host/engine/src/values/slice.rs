@@ -45,7 +45,7 @@ impl Slice {
             let have = shape.len();
             let want = self.axes.len();
             let message =
-                format!("the slice has {want} dimensions, and the tensor {have}: its shape is {shape:?}");
+                format!("the slice has {want} dimensions, but the tensor has {have}: its shape is {shape:?}");
             return Err(Error::invalid_argument(message).hint(HOW));
         }
         let whole = Axis::Range(None, None);
@@ -60,7 +60,7 @@ const HOW: &str = "write a slice as in Python: 'NAME[0:4, :8]', 'NAME[-1]'";
 impl Axis {
     fn parse(text: &str) -> Result<Axis> {
         Axis::read(text).map_err(|what| {
-            let message = format!("`{}` is not a slice: {what}", escape(text, 40));
+            let message = format!("`{}` is not a valid slice: {what}", escape(text, 40));
             Error::invalid_argument(message).hint(HOW)
         })
     }
@@ -71,14 +71,14 @@ impl Axis {
             match end.parse::<i64>() {
                 Ok(number) => ends.push(Some(number)),
                 Err(_) if end.is_empty() => ends.push(None),
-                Err(_) => return Err("expected whole numbers"),
+                Err(_) => return Err("expected integers"),
             }
         }
         match ends[..] {
             [Some(index)] => Ok(Axis::Index(index)),
             [start, stop] | [start, stop, None | Some(1)] => Ok(Axis::Range(start, stop)),
             [_, _, Some(_)] => Err("steps are not supported"),
-            [None] => Err("it names nothing"),
+            [None] => Err("it is empty"),
             _ => Err("expected START:STOP"),
         }
     }
@@ -86,7 +86,7 @@ impl Axis {
     fn of(self, size: u64, number: usize, shape: &[u64]) -> Result<Picked> {
         self.within(size).map_err(|what| {
             let message = format!("{what}: dimension {number} has size {size}, the shape is {shape:?}");
-            Error::invalid_argument(message).hint("give indices that the tensor has")
+            Error::invalid_argument(message).hint("use indices within the tensor's shape")
         })
     }
 
@@ -94,7 +94,7 @@ impl Axis {
         match self {
             Axis::Index(index) => match from_start(index, size).filter(|at| *at < size) {
                 Some(at) => Ok(Picked { range: at..at + 1, is_index: true }),
-                None => Err(format!("index {index} is outside")),
+                None => Err(format!("index {index} is out of range")),
             },
             Axis::Range(start, stop) => {
                 let begin = from_start(start.unwrap_or(0), size).filter(|at| *at <= size);
@@ -105,8 +105,8 @@ impl Axis {
                     (Some(begin), Some(end)) if begin <= end => {
                         Ok(Picked { range: begin..end, is_index: false })
                     }
-                    (Some(_), Some(_)) => Err(format!("{shown} ends before it begins")),
-                    _ => Err(format!("{shown} reaches outside")),
+                    (Some(_), Some(_)) => Err(format!("{shown} ends before it starts")),
+                    _ => Err(format!("{shown} is out of range")),
                 }
             }
         }

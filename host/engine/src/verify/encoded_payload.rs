@@ -74,7 +74,7 @@ pub fn compare(
     }
     let behind = match n_units - n_encoded {
         0 => String::new(),
-        n => format!(", {} of {n} behind them re-read", n_seen - n_decoded),
+        n => format!(", {} of {n} after them re-read", n_seen - n_decoded),
     };
     Ok(Some(format!("{n_decoded} of {} decoded{behind}", n_of(n_encoded, "encoded unit"))))
 }
@@ -104,7 +104,7 @@ fn sampled(committed: &CommittedFile, units: &[usize]) -> Vec<usize> {
 }
 
 fn unreadable(error: Error) -> Error {
-    failed("what was encoded cannot be read back", error)
+    failed("the encoded data cannot be read back", error)
 }
 
 /// An encoded payload of the output.
@@ -140,7 +140,8 @@ impl Encoded<'_> {
             });
             if !is_there {
                 let message = format!(
-                    "a block was written at {at} ({len} bytes, {raw_len} raw), the reader has it otherwise"
+                    "a block was written at {at} ({len} bytes, {raw_len} uncompressed), but the reader \
+                     found it elsewhere"
                 );
                 return Err(not_as_planned(message));
             }
@@ -148,7 +149,7 @@ impl Encoded<'_> {
             raw_at += raw_len;
         }
         if blocks.next().is_some() {
-            return Err(not_as_planned("the reader has more blocks than were written".to_owned()));
+            return Err(not_as_planned("the reader found more blocks than were written".to_owned()));
         }
         let Payload::Blocks { codec } = &self.written.model.tensors[self.tensor].payload else {
             return Ok(0);
@@ -163,7 +164,8 @@ impl Encoded<'_> {
             let decoded = decoder.fill(self.written, self.tensor, codec, &list, begin, &mut raw);
             decoded.map_err(unreadable)?;
             if crc32fast::hash(&raw) != units[number].raw {
-                let error = not_as_planned("what was encoded decodes to other bytes".to_owned());
+                let error =
+                    not_as_planned("the encoded data does not decode to the original bytes".to_owned());
                 return Err(error.at(units[number].offset).code("ROSETTA-CRC-001"));
             }
             count += 1;

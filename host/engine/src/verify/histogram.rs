@@ -41,7 +41,7 @@ pub struct Bin {
 pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result<Histogram> {
     let decl = &opened.model.tensors[tensor];
     let Some(numbers) = Numbers::with(decl.dtype, &engine.registry) else {
-        let message = format!("no quantizer plugin knows the values of {}", decl.dtype);
+        let message = format!("no quantizer plugin can decode {}", decl.dtype);
         return Err(opened.files.show(Error::unsupported(message).tensor(&decl.name)));
     };
     let mut range: Option<(f64, f64)> = None;

@@ -55,7 +55,10 @@ pub fn verify(
         return Ok(Verdict { proved: vec!["nothing (--verify off)".to_owned()], dropped: Vec::new() });
     }
     if !format.manifest.reads {
-        let error = Error::unsupported(format!("`{}` has no reader to verify with", format.id()));
+        let error = Error::unsupported(format!(
+            "the format `{}` has no reader to verify the output with",
+            format.id()
+        ));
         return Err(error.hint("pass --verify off to write it unverified"));
     }
     let entry = &summer.layout.files[entry].name;
@@ -63,7 +66,7 @@ pub fn verify(
     let written = staged(summer)?
         .entry(entry)
         .and_then(|there| open_entry(engine, &there, Path::new(entry), &options))
-        .map_err(|e| failed("what was written cannot be read back", e))?;
+        .map_err(|e| failed("the output cannot be read back", e))?;
     let whole = format.manifest.carries.foreign == ForeignCarrier::All;
     let places = places(&written, summer);
     compare_tensors(planned, &written, summer.layout, &places)?;
@@ -75,7 +78,7 @@ pub fn verify(
     let n_tiles = reread(summer, mode)?;
     let decoded = encoded_payload::compare(engine, planned, &written, summer, &places, mode)?;
     let mut proved =
-        vec![format!("{}: names, dtypes, shapes, places", n_of(planned.tensors.len(), "tensor"))];
+        vec![format!("{}: names, dtypes, shapes, offsets", n_of(planned.tensors.len(), "tensor"))];
     if n_checksums > 0 {
         proved.push(n_of(n_checksums, "stored checksum"));
     }
@@ -100,7 +103,7 @@ fn failed(what: &str, error: Error) -> Error {
             let same = error.stable_code().into_iter().fold(same, |same, code| same.code(code));
             same.hint(match kind {
                 ErrorKind::Io => "check the disk; the output was not published",
-                _ => "the output was not published; --verify off writes it without reading it back",
+                _ => "the output was not published; pass --verify off to skip reading it back",
             })
         }
         _ => not_as_planned(format!("{what}: {}", error.message())),
@@ -149,7 +152,7 @@ pub fn compare_tensors(
 ) -> Result<()> {
     let tensors = &written.model.tensors;
     if tensors.len() != planned.tensors.len() {
-        let message = format!("{} tensors were planned, {} are there", planned.tensors.len(), tensors.len());
+        let message = format!("expected {} tensors, found {}", planned.tensors.len(), tensors.len());
         return Err(not_as_planned(message).code("ROSETTA-COUNT-001"));
     }
     // Most formats keep the planned order.
@@ -166,14 +169,12 @@ pub fn compare_tensors(
             false => there.get(want.name.as_str()).copied(),
         };
         let Some(number) = number else {
-            return Err(wrong("it is not in the output".to_owned()).code("ROSETTA-COUNT-001"));
+            return Err(wrong("it is missing from the output".to_owned()).code("ROSETTA-COUNT-001"));
         };
         let have = &tensors[number];
         if (have.dtype, &have.shape) != (want.dtype, &want.shape) {
-            let message = format!(
-                "{} {:?} was planned, {} {:?} is there",
-                want.dtype, want.shape, have.dtype, have.shape
-            );
+            let message =
+                format!("expected {} {:?}, found {} {:?}", want.dtype, want.shape, have.dtype, have.shape);
             return Err(wrong(message).code("ROSETTA-DIM-001"));
         }
         if let Segment::Payload { encoded: Some(encoded), .. } = &placed.segment {
@@ -182,17 +183,17 @@ pub fn compare_tensors(
             match &have.payload {
                 Payload::Blocks { .. } => continue,
                 _ if is_empty => continue,
-                _ => return Err(wrong("its payload does not lie in blocks in the output".to_owned())),
+                _ => return Err(wrong("its payload is not stored in blocks in the output".to_owned())),
             }
         }
         let Payload::Extent { extent, view: None } = &have.payload else {
-            return Err(wrong("its payload does not lie raw in the output".to_owned()));
+            return Err(wrong("its payload is not stored uncompressed in the output".to_owned()));
         };
         let place = places.get(extent.file as usize).copied().flatten();
         // An empty payload may be anywhere.
         if placed.len > 0 && (place, extent.offset, extent.len) != (Some(file), placed.offset, placed.len) {
             let message = format!(
-                "it was written at {} ({} bytes), the header says {} ({} bytes)",
+                "it was written at {} ({} bytes), but the header has {} ({} bytes)",
                 placed.offset, placed.len, extent.offset, extent.len
             );
             return Err(wrong(message));
@@ -206,7 +207,7 @@ fn compare_order(planned: &Model, written: &Model) -> Result<()> {
     let pairs = planned.tensors.iter().zip(&written.tensors).enumerate();
     match pairs.into_iter().find(|(_, (want, have))| want.name != have.name) {
         Some((n, (want, _))) => {
-            Err(not_as_planned(format!("it is not number {n} in the output")).tensor(&want.name))
+            Err(not_as_planned(format!("it is not tensor {n} in the output")).tensor(&want.name))
         }
         None => Ok(()),
     }
@@ -224,7 +225,7 @@ fn compare_rest(
     let same = |what: &str, want: &Bytes, have: Option<&Bytes>| match have {
         Some(have) if same_bytes(&source.files, want, &written.files, have)? => Ok(()),
         Some(_) => Err(not_as_planned(format!("{what} is not as planned"))),
-        None => Err(not_as_planned(format!("{what} is not in the output"))),
+        None => Err(not_as_planned(format!("{what} is missing from the output"))),
     };
     if carries.assets {
         let there: HashMap<&str, &Bytes> =
@@ -244,7 +245,7 @@ fn compare_rest(
     if carries.foreign == ForeignCarrier::All {
         if planned.dialect != written.model.dialect {
             return Err(not_as_planned(format!(
-                "the dialect is `{}`, not `{}`",
+                "the dialect is `{}`, expected `{}`",
                 written.model.dialect, planned.dialect
             )));
         }
@@ -277,7 +278,7 @@ fn compare_tokenizers(
     written: &OpenedModel,
 ) -> Result<()> {
     let have = written.tokenizer(engine)?;
-    let have = have.ok_or_else(|| not_as_planned("the tokenizer is not in the output".to_owned()))?;
+    let have = have.ok_or_else(|| not_as_planned("the tokenizer is missing from the output".to_owned()))?;
     match tokenizer_of(source, want)?.difference(&tokenizer_of(written, &have)?) {
         None => Ok(()),
         Some(difference) => Err(not_as_planned(format!("the tokenizer is not as planned: {difference}"))),
@@ -413,7 +414,7 @@ fn compare_checksums(
         };
         let stored = written.fetch(&checksum.stored)?;
         if checksum.sum.crc32(stored.inline().unwrap_or_default())? != Some(computed) {
-            let message = format!("the stored checksum is not the computed {computed:08x}");
+            let message = format!("the stored checksum does not match the computed one, {computed:08x}");
             return Err(not_as_planned(message).in_file(name).code("ROSETTA-CRC-001"));
         }
     }
@@ -431,7 +432,7 @@ fn sample(of: Range<usize>, crc32: impl Fn(usize) -> u32) -> Vec<usize> {
 
 /// The error for bytes that differ from those written.
 fn damaged(summer: &Summer<'_>, file: usize, offset: u64) -> Error {
-    let error = Error::failed("the disk returned other bytes than were written").code("ROSETTA-CRC-001");
+    let error = Error::failed("the disk returned different bytes than were written").code("ROSETTA-CRC-001");
     let error = error.at(offset).in_file(summer.sink.show(file));
     error.hint("check the disk; the output was not published")
 }
@@ -472,7 +473,7 @@ mod tests {
     use super::*;
 
     fn unread(error: Error) -> Error {
-        failed("what was written cannot be read back", error.at(7))
+        failed("the output cannot be read back", error.at(7))
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Summer<'_> {
                     Some(bytes) => bytes.get(begin..end).map(crc32fast::hash),
                     None => {
                         return Err(Error::plugin(format!(
-                            "a checksum covers hole {id} before it is filled"
+                            "a checksum covers hole {id}, which is not filled yet"
                         )));
                     }
                 },

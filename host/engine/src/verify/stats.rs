@@ -213,8 +213,7 @@ pub fn each_row_of(
         for tensor in batch.iter().map(|&number| &opened.model.tensors[number]) {
             let Read { sha256, stats } = read.next().unwrap_or_default();
             let unknown = options.stats && stats.is_none();
-            let missing =
-                unknown.then(|| format!("no quantizer plugin knows the values of {}", tensor.dtype));
+            let missing = unknown.then(|| format!("no quantizer plugin can decode {}", tensor.dtype));
             let extent = contiguous(tensor);
             let file = extent.and_then(|extent| names.get(usize::try_from(extent.file).ok()?).cloned());
             give(TensorRow {

@@ -61,16 +61,17 @@ fn read(
     let tensor = &opened.model.tensors[number];
     let info = tensor.dtype.require()?;
     let Some(numbers) = Numbers::with(tensor.dtype, &engine.registry) else {
-        let message = format!("no quantizer plugin knows the values of {}", tensor.dtype);
-        return Err(Error::unsupported(message).hint("run `apr plugins list` to see which plugins are there"));
+        let message = format!("no quantizer plugin can decode {}", tensor.dtype);
+        return Err(Error::unsupported(message).hint("run `apr plugins list` to see the available plugins"));
     };
     let count = axes.iter().map(|axis| len_of(axis)).fold(1u64, u64::saturating_mul);
     // An empty dimension may be beside any others.
     let brackets = axes.iter().map(|axis| len_of(axis).max(1)).fold(1u64, u64::saturating_mul);
     if brackets > MOST_VALUES {
         let what = if count == 0 { "empty arrays" } else { "values" };
-        let message = format!("these are {brackets} {what}, at most {MOST_VALUES} are given at once");
-        let hint = "give a slice of it, as in 'NAME[0:16]'; for all of it, convert the model to a format that your program reads";
+        let message = format!("these are {brackets} {what}, more than the limit of {MOST_VALUES}");
+        let hint = "use a slice, as in 'NAME[0:16]'; to get all values, convert the model to a format that \
+                    your program can read";
         return Err(Error::invalid_argument(message).hint(hint));
     }
     let mut values = Vec::new();
@@ -135,8 +136,7 @@ impl Elements<'_> {
             let offset = at / each * bytes;
             // Packed bits need not fill their last block.
             let len = ((end - at) / each * bytes).min(self.len - offset);
-            let len =
-                usize::try_from(len).map_err(|_| Error::limit("a run of values does not fit memory"))?;
+            let len = usize::try_from(len).map_err(|_| Error::limit("the values do not fit in memory"))?;
             self.bytes.resize(len, 0);
             self.payload.read_at(offset, &mut self.bytes)?;
             let wanted = run.start.max(at)..run.end.min(end);

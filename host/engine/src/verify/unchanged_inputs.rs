@@ -42,9 +42,9 @@ impl FirstRead<'_> {
                 Change::Status(_) => self.is_the_same(number, &input)?,
             };
             if !same {
-                let error = Error::io("the input changed while it was read");
+                let error = Error::io("the input changed while it was being read");
                 let shown = input.shown.clone();
-                let hint = format!("leave `{shown}` alone until apr is done; nothing was published");
+                let hint = format!("do not modify `{shown}` while apr is running; nothing was published");
                 return Err(error.in_file(shown).hint(hint));
             }
         }

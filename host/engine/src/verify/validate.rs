@@ -62,7 +62,7 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
         severity: Severity::Ok,
         code: None,
         message: format!(
-            "structure: {}, every payload inside its file and of the size its shape needs",
+            "structure: {}, every payload inside its file and of the size required by its shape",
             n_of(n, "tensor")
         ),
     }];
@@ -137,7 +137,7 @@ fn beyond_rows(tokenizer: &Tokenizer, embedding: &str, rows: u64) -> Option<Stri
     };
     let embedding = escape(embedding, 120);
     Some(format!(
-        "the embedding `{embedding}` has {} and none for {beyond}",
+        "the embedding `{embedding}` has {}, but none for {beyond}",
         n_of(usize::try_from(rows).unwrap_or(usize::MAX), "row")
     ))
 }
@@ -217,10 +217,10 @@ fn values(engine: &Engine, opened: &OpenedModel, findings: &mut Vec<Finding>) ->
     })?;
     let mut message = format!("values: {} tensors read", n_tensors - unread);
     if unread > 0 {
-        message += &format!(", {unread} are of types that no quantizer plugin knows and were not");
+        message += &format!(", {unread} not read: no quantizer plugin can decode their types");
     }
     if nonfinite > 0 {
-        message += &format!(", {} of them finite throughout", n_tensors - unread - nonfinite);
+        message += &format!(", {} of them without NaN or infinity", n_tensors - unread - nonfinite);
     }
     findings.push(Finding { severity: Severity::Ok, code: None, message });
     Ok(())

@@ -96,12 +96,15 @@ pub fn notes(changed: &[ChangedTensor]) -> Vec<String> {
         let values: u64 = not_undone.iter().map(|tensor| tensor.values).sum();
         let first = escape(&first.name, 120);
         let tensors = n_of(not_undone.len(), "tensor");
-        notes.push(format!("a conversion back would not restore {n} of {values} values to the bit, in {tensors}, first in `{first}`"));
+        notes.push(format!(
+            "converting back would not restore {n} of {values} values exactly, in {tensors}, \
+             first in `{first}`"
+        ));
     }
     for ChangedTensor { name, values, changes, .. } in changed {
         let name = escape(name, 120);
         let nonfinite = (changes.nonfinite, "were not finite in the source");
-        let overflowed = (changes.overflowed, "were too large to stay finite");
+        let overflowed = (changes.overflowed, "overflowed");
         for (n, what) in [nonfinite, overflowed].into_iter().filter(|(n, _)| *n > 0) {
             notes.push(format!("`{name}`: {n} of {values} values {what}"));
         }

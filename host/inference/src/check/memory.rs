@@ -30,7 +30,7 @@ impl ImageSink for Heap {
     fn memory(&mut self, bytes: u64) -> Result<Box<dyn ImageMemory>> {
         match Memory::allocate(bytes) {
             Some(memory) => Ok(Box::new(memory)),
-            None => Err(Error::io(format!("there is no memory for an image of {bytes} bytes"))),
+            None => Err(Error::io(format!("cannot allocate an image of {bytes} bytes"))),
         }
     }
 }

@@ -106,7 +106,7 @@ impl Rows for Matrix {
     fn read(&self, first: u64, out: &mut [u8]) -> Result<()> {
         let start = usize::try_from(first.saturating_mul(self.spec.row_bytes())).unwrap_or(usize::MAX);
         let some = start.checked_add(out.len()).and_then(|end| self.bytes.get(start..end));
-        let some = some.ok_or_else(|| Error::invalid_argument("there are no such rows"))?;
+        let some = some.ok_or_else(|| Error::invalid_argument("rows out of range"))?;
         out.copy_from_slice(some);
         Ok(())
     }
@@ -122,7 +122,7 @@ impl StepSink for Logits {
     }
 
     fn token(&mut self, _: u32, _: u32) -> Result<()> {
-        Err(Error::plugin("chose a token that was not asked for"))
+        Err(Error::plugin("returned a token that was not requested"))
     }
 }
 
@@ -166,7 +166,7 @@ fn judge(case: &Case, computed: &[f32]) -> Result<Verdict> {
     let have = computed.len();
     let want = case.expected.len();
     if have != want {
-        return Err(Error::plugin(format!("gave {have} values instead of {want}")));
+        return Err(Error::plugin(format!("returned {have} values, expected {want}")));
     }
     // The first is worse than none.
     let mut verdict = Verdict { worst: -1.0, error: 0.0, bound: 0.0, expected: 0.0 };

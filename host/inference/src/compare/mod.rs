@@ -76,7 +76,7 @@ pub fn compare(
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<Found>> {
     if ids.len() < 2 {
-        return Err(Error::invalid_argument("a comparison needs two tokens or more"));
+        return Err(Error::invalid_argument("a comparison requires at least two tokens"));
     }
     if sides[0].built.program != sides[1].built.program {
         return Err(Error::plugin("the two devices were given different programs"));

@@ -118,7 +118,7 @@ impl Held {
         self.value = None;
         let specs = &sides[0].built.program.values;
         let spec = usize::try_from(value).ok().and_then(|number| specs.get(number));
-        let spec = spec.ok_or_else(|| Error::plugin("a program writes a value that it does not have"))?;
+        let spec = spec.ok_or_else(|| Error::plugin("a program writes a value that does not exist"))?;
         self.width = usize::try_from(spec.width).unwrap_or(usize::MAX);
         for (side, held) in sides.iter_mut().zip(&mut self.rows) {
             held.resize(rows.saturating_mul(self.width), 0.0);

@@ -281,11 +281,11 @@ impl Draft {
 /// Refuses a prompt that cannot be continued.
 fn check_prompt(tokens: usize, context: u32) -> Result<()> {
     if tokens == 0 {
-        return Err(Error::invalid_argument("the prompt has no tokens").hint("give a text to continue"));
+        return Err(Error::invalid_argument("the prompt has no tokens").hint("specify a text to continue"));
     }
     if tokens > usize_of(context) {
-        let message = format!("the prompt has {tokens} tokens, the context has room for {context}");
-        return Err(Error::invalid_argument(message).hint("shorten the prompt, or raise `--context`"));
+        let message = format!("the prompt has {tokens} tokens, but the context has room for only {context}");
+        return Err(Error::invalid_argument(message).hint("shorten the prompt, or increase `--context`"));
     }
     Ok(())
 }

@@ -29,15 +29,15 @@ impl<'s> Stops<'s> {
     pub fn new(stops: &'s [String]) -> Result<Stops<'s>> {
         if stops.iter().any(String::is_empty) {
             return Err(
-                Error::invalid_argument("a stop string is empty").hint("give a text, or leave it out")
+                Error::invalid_argument("a stop string is empty").hint("specify a text, or remove it")
             );
         }
         let bytes: usize = stops.iter().map(String::len).sum();
         if bytes > MAX_BYTES {
             return Err(Error::limit(format!(
-                "the stop strings have {bytes} bytes, the limit is {MAX_BYTES}"
+                "the stop strings have {bytes} bytes, more than the limit of {MAX_BYTES}"
             ))
-            .hint("give fewer or shorter ones"));
+            .hint("use fewer or shorter ones"));
         }
         Ok(Stops { stops, held: String::new() })
     }

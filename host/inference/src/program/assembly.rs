@@ -59,7 +59,7 @@ fn input(builder: &mut Builder<'_>, decoder: &Decoder) -> Result<Slice> {
         let table = builder.needs(roles, role, &[positions, width])?;
         if builder.request.context > positions {
             return Err(Error::limit(format!(
-                "{} positions are wanted, but the model has {positions}",
+                "{} positions are required, but the model has only {positions}",
                 builder.request.context
             ))
             .hint(format!("pass --context {positions} or less")));

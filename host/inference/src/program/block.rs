@@ -98,8 +98,8 @@ fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Sli
     if attention.within > 0 && builder.request.context > attention.within {
         let within = attention.within;
         let message =
-            format!("apr does not compute what this model does to tokens beyond the first {within}");
-        return Err(Error::unsupported(message).hint(format!("pass --context {within}, or less")));
+            format!("this model treats tokens after the first {within} in a way that apr does not support");
+        return Err(Error::unsupported(message).hint(format!("pass --context {within} or less")));
     }
     let queries = product(attention.heads, attention.key)?;
     let keys = product(attention.key_heads, attention.key)?;
@@ -273,6 +273,6 @@ fn factors(builder: &mut Builder<'_>, name: &str, shape: &[u64], count: usize) -
             return Ok(factors);
         }
     }
-    let message = format!("it has to hold {count} positive factors");
+    let message = format!("expected {count} positive factors");
     Err(Error::malformed(message).tensor(name))
 }

@@ -128,7 +128,7 @@ impl<'a> Builder<'a> {
         if !tensor.shape[ones..].iter().copied().eq(shape[wanted_ones..].iter().map(|size| u64::from(*size)))
         {
             return Err(Error::malformed(format!(
-                "it has the shape {:?}, but the model's configuration wants {shape:?}",
+                "its shape is {:?}, but the model's configuration implies {shape:?}",
                 tensor.shape
             ))
             .tensor(name));
@@ -145,7 +145,8 @@ impl<'a> Builder<'a> {
         weight.ok_or_else(|| match roles.name(role) {
             Some(name) => Error::malformed("the model has no such tensor").tensor(name),
             None => Error::invalid_argument(format!(
-                "the architecture's table has no tensor of the role `{}` with a name of its own, which its [decoder] needs",
+                "the [decoder] section of the architecture's table requires the role `{}`, but no tensor \
+                 with its own name has it",
                 escape(role, 80)
             )),
         })
@@ -181,7 +182,7 @@ impl<'a> Builder<'a> {
     pub(super) fn vector(&mut self, name: &str, columns: u32) -> Result<u32> {
         let values = (self.request.floats)(name)?;
         if u32::try_from(values.len()) != Ok(columns) {
-            let message = format!("it has {} elements, but {columns} are needed", values.len());
+            let message = format!("expected {columns} elements, found {}", values.len());
             return Err(Error::malformed(message).tensor(name));
         }
         let at = number(self.weights.len())?;
@@ -208,7 +209,7 @@ impl<'a> Builder<'a> {
                 }
                 Some(_) if !self.used.contains(name) => {
                     return Err(Error::unsupported(format!(
-                        "the architecture's [decoder] does not say what becomes of the role `{}`",
+                        "the [decoder] section of the architecture's table does not use the role `{}`",
                         escape(role, 80)
                     ))
                     .tensor(name));

@@ -70,11 +70,11 @@ impl Settings {
         } else if !(0.0..=1.0).contains(&self.min_p) {
             ("min-p", self.min_p, "a number from 0 to 1")
         } else if !(self.repeat_penalty > 0.0 && self.repeat_penalty <= 1000.0) {
-            ("the repeat penalty", self.repeat_penalty, "a number above 0, at most 1000")
+            ("the repeat penalty", self.repeat_penalty, "a number greater than 0, at most 1000")
         } else {
             return Ok(());
         };
-        Err(Error::invalid_argument(format!("{name} is {value}, which is not {takes}")))
+        Err(Error::invalid_argument(format!("{name} is {value}, expected {takes}")))
     }
 }
 
@@ -268,7 +268,7 @@ fn check(logits: &[f32]) -> Result<()> {
     if let Some((at, logit)) = logits.iter().enumerate().find(|(_, l)| l.is_nan() || **l == f32::INFINITY) {
         let what = if logit.is_nan() { "not a number (NaN)" } else { "infinite" };
         let n = logits.len();
-        return Err(Error::failed(format!("the model's output is {what}: logit {at} of {n} is the first")));
+        return Err(Error::failed(format!("the model's output is {what}: first at logit {at} of {n}")));
     }
     if logits.iter().all(|logit| *logit == f32::NEG_INFINITY) {
         return Err(none_left());
@@ -277,7 +277,7 @@ fn check(logits: &[f32]) -> Result<()> {
 }
 
 fn none_allowed() -> Error {
-    Error::failed("the model's own settings rule out every token, such as those of its `bad_words_ids`")
+    Error::failed("the model's settings, such as its `bad_words_ids`, rule out every token")
 }
 
 fn none_left() -> Error {

@@ -65,7 +65,7 @@ impl Processors {
         match all.copied().find(|id| *id >= vocabulary) {
             None => Ok(()),
             Some(id) => Err(Error::invalid_argument(format!(
-                "they name token {id}, the model knows {vocabulary} tokens"
+                "they contain token {id}, but the model's vocabulary is {vocabulary}"
             ))),
         }
     }

@@ -40,7 +40,7 @@ impl Refusal {
     }
 
     fn wrapped(self) -> minijinja::Error {
-        minijinja::Error::new(ErrorKind::InvalidOperation, "the template ended the rendering")
+        minijinja::Error::new(ErrorKind::InvalidOperation, "the template raised an exception")
             .with_source(self)
     }
 
@@ -50,10 +50,16 @@ impl Refusal {
             Refusal::Raised(message) => {
                 let message = escape(message, 300);
                 Error::invalid_argument(format!("the chat template refuses these messages: {message}"))
-                    .hint("change the messages as the template asks")
+                    .hint("change the messages as the template requires")
             }
-            Refusal::NoDate => Error::invalid_argument("the chat template asks for today's date, which would make every day another text")
-                .hint("set SOURCE_DATE_EPOCH to the seconds since 1970 that stand for today: SOURCE_DATE_EPOCH=$(date +%s)"),
+            Refusal::NoDate => Error::invalid_argument(
+                "the chat template uses today's date, so the text \
+                 would differ from day to day",
+            )
+            .hint(
+                "set SOURCE_DATE_EPOCH to a date in seconds since 1970, for example the current one: \
+                 SOURCE_DATE_EPOCH=$(date +%s)",
+            ),
         }
     }
 }
@@ -100,6 +106,8 @@ fn flag(kwargs: &Kwargs, key: &str) -> Result<bool, minijinja::Error> {
 fn text(pair: &Value, n: usize) -> Result<String, minijinja::Error> {
     match pair.get_item_by_index(n)?.as_str() {
         Some(text) => Ok(text.to_owned()),
-        None => Err(minijinja::Error::new(ErrorKind::InvalidOperation, "separators are two texts")),
+        None => {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, "separators must be a pair of strings"))
+        }
     }
 }

@@ -84,7 +84,7 @@ impl Writer<'_> {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
         self.pay()?;
         if depth > MAX_DEPTH {
-            return Err(Error::new(ErrorKind::InvalidOperation, "JSON is nested too deep"));
+            return Err(Error::new(ErrorKind::InvalidOperation, "JSON is nested too deeply"));
         }
         if let Some(float) = Float::of(value) {
             self.out.push_str(&number(&Value::from(float)));
@@ -97,7 +97,7 @@ impl Writer<'_> {
         if is_none_of_json {
             return Err(Error::new(
                 ErrorKind::InvalidOperation,
-                "an object of the template cannot be put into JSON",
+                "an object of the template cannot be serialized as JSON",
             ));
         }
         match value.kind() {
@@ -108,7 +108,7 @@ impl Writer<'_> {
             ValueKind::Seq | ValueKind::Iterable => self.list(value, depth)?,
             ValueKind::Map => self.map(value, depth)?,
             kind => {
-                let message = format!("{kind} cannot be put into JSON");
+                let message = format!("{kind} cannot be serialized as JSON");
                 return Err(Error::new(ErrorKind::InvalidOperation, message));
             }
         }

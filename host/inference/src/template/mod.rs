@@ -77,21 +77,22 @@ pub fn choose<'t>(tokenizer: &'t Parts, name: Option<&str>, tools: bool) -> Resu
     let find = |name: &str| all.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str());
     if all.is_empty() {
         return Err(Error::unsupported("the model has no chat template")
-            .hint("give the text itself with `--encode`, or use a model that was trained to chat"));
+            .hint("pass the text itself with `--encode`, or use a model trained to chat"));
     }
     match name {
         Some(name) => find(name).ok_or_else(|| {
             let message = format!("the model has no chat template `{}`", escape(name, 60));
-            Error::invalid_argument(message).hint(format!("choose one of {}", names(all)))
+            Error::invalid_argument(message).hint(format!("use one of {}", names(all)))
         }),
         None => {
             let usual = tools.then(|| find("tool_use")).flatten().or_else(|| find("default"));
             usual.ok_or_else(|| {
                 let message = match all.len() {
-                    1 => "the model's only chat template is not called `default`",
-                    _ => "the model has several chat templates, and none is called `default`",
+                    1 => "the model's only chat template is not named `default`",
+                    _ => "the model has several chat templates, but none is named `default`",
                 };
-                Error::invalid_argument(message).hint(format!("choose one with `--template`: {}", names(all)))
+                Error::invalid_argument(message)
+                    .hint(format!("specify one with `--template`: {}", names(all)))
             })
         }
     }
@@ -110,8 +111,10 @@ fn names(templates: &[(String, String)]) -> String {
 pub fn render(template: &str, tokenizer: &Parts, conversation: &Conversation) -> Result<String> {
     if template.len() > MAX_TEMPLATE {
         let n = template.len();
-        return Err(Error::limit(format!("the chat template has {n} bytes, the limit is {MAX_TEMPLATE}"))
-            .hint("get the model from a source you trust: no real template is as long"));
+        return Err(Error::limit(format!(
+            "the chat template has {n} bytes, more than the limit of {MAX_TEMPLATE}"
+        ))
+        .hint("get the model from a trusted source: no real template is this long"));
     }
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     let mut environment = Environment::new();
@@ -143,18 +146,19 @@ fn shown(error: &minijinja::Error) -> Error {
         .map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
     let what = format!("{line}{}", escape(&what, 300));
     match error.kind() {
-        ErrorKind::OutOfFuel | ErrorKind::InvalidOperation | ErrorKind::SyntaxError if is_too_much(error) => Error::limit(format!("the chat template does too much: {what}"))
-            .hint("shorten the messages, or look at the template: it may loop or repeat a text without end"),
+        ErrorKind::OutOfFuel | ErrorKind::InvalidOperation | ErrorKind::SyntaxError if is_too_much(error) => Error::limit(format!("the chat template exceeds a limit: {what}"))
+            .hint("shorten the messages, or check the template: it may loop or repeat a text endlessly"),
         ErrorKind::SyntaxError => Error::malformed(format!("the chat template is not valid Jinja: {what}"))
             .hint("replace the model's template, or render it with transformers and encode the result with `--encode`"),
         ErrorKind::TemplateNotFound
         | ErrorKind::BadInclude
         | ErrorKind::UnknownFilter | ErrorKind::UnknownFunction | ErrorKind::UnknownMethod | ErrorKind::UnknownTest => {
-            Error::unsupported(format!("the chat template uses what apr does not have: {what}"))
-                .hint("render it with transformers, and encode the result with `--encode`")
+            Error::unsupported(format!("the chat template uses a feature that apr does not support: {what}"))
+                .hint("render it with transformers and encode the result with `--encode`")
         }
         _ => Error::invalid_argument(format!("the chat template fails on these messages: {what}"))
-            .hint("give each message a `role` and a `content`, and what else the template asks for"),
+            .hint("give each message a `role` and a `content`, and any other fields that the template \
+                   requires"),
     }
 }
 

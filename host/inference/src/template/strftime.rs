@@ -31,7 +31,10 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
         return Err(format!("the date {seconds} is not between the years 1970 and 9999"));
     }
     if format.len() > MAX_FORMAT {
-        return Err(format!("a format of a date has {} bytes, the limit is {MAX_FORMAT}", format.len()));
+        return Err(format!(
+            "the date format has {} bytes, more than the limit of {MAX_FORMAT}",
+            format.len()
+        ));
     }
     let day = seconds.div_euclid(86_400);
     let of_day = seconds.rem_euclid(86_400);
@@ -95,12 +98,9 @@ pub fn strftime(seconds: i64, format: &str) -> Result<String, String> {
             Some('Z') => out.push_str("UTC"),
             Some('%') => out.push('%'),
             Some(other) => {
-                return Err(format!(
-                    "the date's format has `%{}`, which is not known",
-                    other.escape_default()
-                ));
+                return Err(format!("unknown directive `%{}` in the date format", other.escape_default()));
             }
-            None => return Err("the date's format ends in `%`".to_owned()),
+            None => return Err("the date format ends with `%`".to_owned()),
         }
     }
     Ok(out)

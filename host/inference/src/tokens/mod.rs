@@ -55,8 +55,10 @@ impl Tokens {
         let loaded = guarded(|| library::load(&parts, &frame))?;
         let library = loaded.map_err(|error| {
             let why = escape(&error.to_string(), 300);
-            Error::unsupported(format!("the tokenizer has a definition that is not understood: {why}"))
-                .hint("look at the model's normalizer, pre-tokenizer, decoder and post-processor: one of them is wrong, or newer than this program")
+            Error::unsupported(format!("the tokenizer has an unsupported definition: {why}")).hint(
+                "check the model's normalizer, pre-tokenizer, decoder and post-processor: one of them \
+                 is invalid, or newer than this program",
+            )
         })?;
         Ok(Tokens { parts, library, patterns })
     }
@@ -95,7 +97,7 @@ impl Tokens {
     fn each(&mut self, text: &str, how: Encoding, put: &mut dyn FnMut(Placed)) -> Result<()> {
         if text.len() > MAX_TEXT {
             let n = text.len();
-            return Err(Error::limit(format!("the text has {n} bytes, the limit is {MAX_TEXT}"))
+            return Err(Error::limit(format!("the text has {n} bytes, more than the limit of {MAX_TEXT}"))
                 .hint("split it into several parts"));
         }
         self.library.set_encode_special_tokens(how.plain || self.parts.split_special_tokens);
@@ -107,8 +109,8 @@ impl Tokens {
         self.patterns.check(text)?;
         let encoding = guarded(|| self.library.encode(text, add_special))?.map_err(|error| {
             let why = escape(&error.to_string(), 300);
-            Error::unsupported(format!("the tokenizer cannot read the text: {why}")).hint(
-                "check that the tokenizer has an unknown token, or bytes, for what its vocabulary lacks",
+            Error::unsupported(format!("the tokenizer cannot encode the text: {why}")).hint(
+                "check that the tokenizer has an unknown token or byte tokens for text outside its vocabulary",
             )
         })?;
         let places = encoding.get_ids().iter().zip(encoding.get_offsets());
@@ -131,7 +133,7 @@ impl Tokens {
         }
         let text = guarded(|| self.library.decode(ids, skip_special))?.map_err(|error| {
             let why = escape(&error.to_string(), 300);
-            Error::unsupported(format!("the tokenizer cannot make text of these ids: {why}"))
+            Error::unsupported(format!("the tokenizer cannot decode these ids: {why}"))
         })?;
         // Of what is merged, transformers leaves the spaces where they are: it would spoil the text.
         let cleans = self.parts.clean_up_spaces == Some(true) && self.parts.kind != Kind::Bpe;
@@ -142,11 +144,15 @@ impl Tokens {
     fn no_token(&self, id: u32) -> Error {
         let size = self.parts.vocab_size;
         let why: Cow<'_, str> = match id < size {
-            true => "the model has a row for it, and the tokenizer no token".into(),
-            false => format!("the vocabulary has {size} ids, the last is {}", size.saturating_sub(1)).into(),
+            true => "it has a row in the model, but no token in the tokenizer".into(),
+            false => format!(
+                "it is out of range for the vocabulary of {size}, whose last id is {}",
+                size.saturating_sub(1)
+            )
+            .into(),
         };
-        Error::invalid_argument(format!("no token has the id {id}: {why}"))
-            .hint("check that the ids come from this model's tokenizer")
+        Error::invalid_argument(format!("no token has id {id}: {why}"))
+            .hint("check that the ids are from this model's tokenizer")
     }
 }
 
@@ -173,7 +179,7 @@ fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
         let said = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let said = said.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
         Error::unsupported(format!(
-            "the tokenizer's definitions made the library fail: {}",
+            "the tokenizers library failed on the tokenizer's definitions: {}",
             escape(&said, 200)
         ))
         .hint("report this with the model's tokenizer files")

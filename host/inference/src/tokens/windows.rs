@@ -107,17 +107,15 @@ fn join(
         if shared > LONGEST / 4 {
             let from = left.end - left.end.min(shared);
             let to = left.end;
-            return Err(Error::limit(format!(
-                "the text has no place between bytes {from} and {to} at which it can be cut"
-            ))
-            .hint("give the text in several parts, or one without such long words"));
+            return Err(Error::limit(format!("the text cannot be split between bytes {from} and {to}"))
+                .hint("split the text into several parts, or avoid such long words"));
         }
         // The left window needs the same amount of context, and its reported tokens must stay the same.
         let grown = Window::of(tokens, text, left.start, left.end - left.start + shared)?;
         let same = left.tokens.get(..*told) == grown.tokens.get(..*told);
         if !same {
-            return Err(Error::limit("the tokens of a long text depend on what follows far behind")
-                .hint("give the text in several parts"));
+            return Err(Error::limit("tokens of a long text depend on text too far ahead")
+                .hint("split the text into several parts"));
         }
         left = grown;
         if left.end == text.len() {

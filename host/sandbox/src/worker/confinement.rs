@@ -31,7 +31,7 @@ fn bound(resource: Resource, most: u64) {
 fn without_files() -> Result<(), String> {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
     fn failed(error: impl std::fmt::Display) -> String {
-        format!("the kernel does not restrict its system calls: {error}")
+        format!("the kernel cannot restrict its system calls: {error}")
     }
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
     let rules = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
@@ -43,7 +43,7 @@ fn without_files() -> Result<(), String> {
 
 #[cfg(not(target_os = "linux"))]
 fn without_files() -> Result<(), String> {
-    Err("this system does not restrict its system calls".to_owned())
+    Err("this system cannot restrict its system calls".to_owned())
 }
 
 /// All that a worker does: read and write what is open, memory, its own limits and clock, and to end.

@@ -134,5 +134,6 @@ fn facts(tokenizer: &Tokenizer) -> Facts {
 }
 
 fn json_of(value: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| Error::failed(format!("an answer cannot be written: {error}")))
+    serde_json::to_vec(value)
+        .map_err(|error| Error::failed(format!("cannot serialize the response: {error}")))
 }

@@ -39,7 +39,7 @@ pub struct Globals {
 /// A number of threads; more than any machine has is a mistake.
 fn parse_threads(text: &str) -> Result<usize, String> {
     let threads = text.parse().ok().filter(|threads| *threads <= 4096);
-    threads.ok_or_else(|| format!("`{text}` is not a number of threads from 0 to 4096"))
+    threads.ok_or_else(|| format!("invalid number of threads `{text}`: expected an integer from 0 to 4096"))
 }
 
 /// When to use colors.

@@ -38,7 +38,7 @@ fn parse_override(text: &str) -> Result<(String, String), String> {
         Some((format!("{key}:{kind}"), value.to_owned()))
     });
     let typed = typed.filter(|(key, _)| !key.starts_with(':'));
-    typed.ok_or_else(|| format!("`{text}` is not KEY=TYPE:VALUE with int, float, bool or str"))
+    typed.ok_or_else(|| format!("expected KEY=TYPE:VALUE with type int, float, bool or str, found `{text}`"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ pub fn read_mapping(path: &Path) -> Result<Vec<(String, String)>> {
     let text = read_text(path)?;
     pairs(&text).map_err(|message| {
         Error::invalid_argument(message).in_file(shown).hint(
-            "write lines such as \"one name\" = \"other name\"; both may have placeholders: \"h.{layer}.w\"",
+            "write lines such as \"one name\" = \"other name\"; both may contain placeholders: \
+             \"h.{layer}.w\"",
         )
     })
 }
@@ -41,7 +42,7 @@ fn flatten(
             toml::Value::Table(inner) => flatten(&name, inner, pairs)?,
             other => {
                 return Err(format!(
-                    "`{}` is mapped to a {}, not to a name",
+                    "`{}` is mapped to a value of type {}, expected a name",
                     escape(&name, 200),
                     other.type_str()
                 ));

@@ -57,12 +57,12 @@ impl OpenArgs {
             Ok(false) => opened.warnings.extend(Packed::of(&opened).map(|packed| packed.unknown())),
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 let of = error.tensor_name().map(|name| format!(" (`{}`)", escape(name, 120)));
-                let message = format!("packed weights are shown as they are stored: {}", error.message());
+                let message = format!("packed weights are shown as stored: {}", error.message());
                 opened.warnings.push(message + &of.unwrap_or_default());
             }
             Err(error) => {
                 let error = error.with_file(path.display().to_string());
-                return Err(error.hint("pass --raw to see what is stored"));
+                return Err(error.hint("pass --raw to show them as stored"));
             }
         }
         Ok(opened)
@@ -83,7 +83,7 @@ pub fn only_a_path(path: &Path) -> Result<()> {
     };
     Err(Error::unsupported(format!("{planned} is not implemented yet"))
         .in_file(text)
-        .hint("give a file or a folder"))
+        .hint("specify a file or a folder"))
 }
 
 /// `[FORMAT.]NAME=VALUE`; a name alone is a flag that is on.
@@ -109,7 +109,7 @@ pub fn parse_option(text: &str) -> std::result::Result<GivenOption, String> {
 pub fn parse_pair(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!("`{text}` is not KEY=VALUE, as in general.name=Phi")),
+        _ => Err(format!("expected KEY=VALUE, as in general.name=Phi, found `{text}`")),
     }
 }
 

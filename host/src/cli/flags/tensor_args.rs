@@ -31,7 +31,7 @@ pub struct TensorArgs {
     /// matched; may be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, conflicts_with = "analyze_source")]
     pub rename: Vec<(String, String)>,
-    /// Rename input tensors as this TOML or JSON file says: "name in IN" = "new name"
+    /// Rename input tensors according to this TOML or JSON file: "name in IN" = "new name"
     #[arg(long, value_name = "FILE")]
     pub tensor_mapping: Option<PathBuf>,
 }
@@ -70,7 +70,7 @@ pub fn parse_rename(text: &str) -> std::result::Result<(String, String), String>
     });
     match cut.map(|(at, _)| (&text[..at], &text[at + 1..])) {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
-        _ => Err(format!("`{text}` is not OLD=NEW with both names")),
+        _ => Err(format!("expected OLD=NEW with two names, found `{text}`")),
     }
 }
 
@@ -79,7 +79,7 @@ pub fn parse_rename(text: &str) -> std::result::Result<(String, String), String>
 /// # Errors
 /// A sentence saying what it must be.
 fn parse_layer(text: &str) -> std::result::Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("`{text}` is not a layer number, as in 0,1,5"))
+    text.trim().parse().map_err(|_| format!("expected layer numbers, as in 0,1,5, found `{text}`"))
 }
 
 #[cfg(test)]

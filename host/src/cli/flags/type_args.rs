@@ -166,26 +166,26 @@ fn recipe(text: &str) -> std::result::Result<Quantization, String> {
             "base" => wishes.recipe = Some(string(key, value)?.to_owned()),
             "output-tensor-type" | "token-embedding-type" => wishes.options.set(key, string(key, value)?),
             "pure" => {
-                let pure = value.as_bool().ok_or("`pure` is not true or false")?;
+                let pure = value.as_bool().ok_or("`pure` must be true or false")?;
                 wishes.options.set("pure", pure.to_string());
             }
             "tensor" => {
-                let rules = value.as_array().ok_or("`tensor` is not a list of tables")?;
+                let rules = value.as_array().ok_or("`tensor` must be a list of tables")?;
                 let rules: Vec<String> =
                     rules.iter().map(tensor_rule).collect::<std::result::Result<_, _>>()?;
                 wishes.options.set("tensor-type", rules.join("\n"));
             }
-            other => return Err(format!("`{}` is not known", escape(other, 80))),
+            other => return Err(format!("unknown key `{}`", escape(other, 80))),
         }
     }
     match wishes.recipe {
         Some(_) => Ok(wishes),
-        None => Err("`base` is missing: the recipe to start from".to_owned()),
+        None => Err("missing key `base`, the recipe to start from".to_owned()),
     }
 }
 
 fn string<'v>(key: &str, value: &'v toml::Value) -> std::result::Result<&'v str, String> {
-    value.as_str().ok_or_else(|| format!("`{key}` is not a string"))
+    value.as_str().ok_or_else(|| format!("`{key}` must be a string"))
 }
 
 fn tensor_rule(rule: &toml::Value) -> std::result::Result<String, String> {
@@ -195,7 +195,7 @@ fn tensor_rule(rule: &toml::Value) -> std::result::Result<String, String> {
         ["pattern", "type"].map(|key| known.and_then(|table| table.get(key)).and_then(toml::Value::as_str));
     match (pattern, dtype) {
         (Some(pattern), Some(dtype)) => parse_tensor_type(&format!("{pattern}={dtype}")),
-        _ => Err("a [[tensor]] table has only `pattern` and `type`".to_owned()),
+        _ => Err("a [[tensor]] table must have exactly `pattern` and `type`".to_owned()),
     }
 }
 
@@ -239,7 +239,7 @@ fn parse_outtype(text: &str) -> std::result::Result<OutType, String> {
 
 fn parse_bits(text: &str) -> std::result::Result<f64, String> {
     let bits = text.parse::<f64>().ok().filter(|bits| bits.is_finite() && *bits > 0.0);
-    bits.ok_or_else(|| "expected a number above 0, such as 4.5".to_owned())
+    bits.ok_or_else(|| "expected a number greater than 0, such as 4.5".to_owned())
 }
 
 #[cfg(test)]

@@ -141,8 +141,8 @@ fn head(opened: &OpenedModel, value: &Value) -> Result<Option<(ValueType, u64)>>
 
 fn not_read(value: &Value, items: Option<u64>) -> String {
     match items {
-        Some(items) => format!("{items} items, {} bytes (--full shows them)", value.bytes.len()),
-        None => format!("{} bytes (--full shows them)", value.bytes.len()),
+        Some(items) => format!("{items} items, {} bytes (pass --full to show them)", value.bytes.len()),
+        None => format!("{} bytes (pass --full to show them)", value.bytes.len()),
     }
 }
 

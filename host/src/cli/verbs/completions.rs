@@ -43,7 +43,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Script> {
     let all = declared_flags::find(context.globals.clone());
     let mut command = face(&parser::command_with(&all), &Values::of(&context.host()));
     clap_complete::generate(args.shell, &mut command, "apr", &mut bytes);
-    let script = String::from_utf8(bytes).map_err(|_| Error::io("the completion script is not UTF-8"))?;
+    let script =
+        String::from_utf8(bytes).map_err(|_| Error::io("the completion script is not valid UTF-8"))?;
     Ok(Script { shell: args.shell.to_string(), script })
 }
 
@@ -76,7 +77,7 @@ impl Values {
             written: written.map(|manifest| value(&manifest.id, &manifest.name)).collect(),
             architectures: tables
                 .map(|table| value(&table.id, &table.name))
-                .chain([value("none", "names, rows and metadata as they lie")])
+                .chain([value("none", "names, rows and metadata as stored")])
                 .collect(),
             types: types.map(|dtype| PossibleValue::new(dtype.name().to_owned())).collect(),
         }

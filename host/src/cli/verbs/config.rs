@@ -28,7 +28,7 @@ pub struct Args {
 enum Action {
     /// Show every setting with its value
     Show {
-        /// Say where each value came from
+        /// Show where each value came from
         #[arg(long)]
         origin: bool,
     },

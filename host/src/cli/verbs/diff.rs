@@ -52,7 +52,7 @@ pub struct Args {
     /// Compare only values, and ignore differences up to ABS
     #[arg(long, value_name = "ABS", value_parser = parse_tolerance, allow_negative_numbers = true)]
     tolerance: Option<f64>,
-    /// Pair tensors as this TOML file says: "name in A" = "name in B"
+    /// Pair tensors according to this TOML file: "name in A" = "name in B"
     #[arg(long, value_name = "FILE")]
     tensor_mapping: Option<PathBuf>,
     /// Show at most N differences of each kind, largest first
@@ -69,7 +69,7 @@ pub struct Args {
 fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("expected a tolerance: a number of at least 0".to_owned()),
+        _ => Err("expected a tolerance: a number that is not negative".to_owned()),
     }
 }
 

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 /// Change a model's metadata
 ///
 /// The model is rewritten next to the old one, in the same format and with the
-/// same weights, verified, and only then moved into place. Whatever interrupts
-/// apr, either the old model or the new one is complete; for a folder of several
-/// files, an error says how to finish. This needs disk space for a copy.
+/// same weights, verified, and only then moved into place. If apr is interrupted,
+/// either the old model or the new one is complete; for a folder of several
+/// files, an error explains how to finish. This requires disk space for a copy.
 ///
 /// Keys and values are as in `apr convert`: a key keeps its type, and a new one is
 /// added as KEY:TYPE=VALUE. `apr inspect FILE --metadata` lists the keys.
@@ -61,7 +61,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     let unset = args.keys.unset.clone();
     if set.is_empty() && unset.is_empty() {
         let hint = format!("run `apr edit {shown} --set KEY=VALUE`, or use --unset KEY");
-        return Err(Error::invalid_argument("nothing to change: give --set or --unset").hint(hint));
+        return Err(
+            Error::invalid_argument("nothing to change: neither --set nor --unset was given").hint(hint)
+        );
     }
     only_a_path(&args.file)?;
     args.output.as_deref().map_or(Ok(()), only_a_path)?;

@@ -16,15 +16,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Measure what a quantized or packed model lost against its original
+/// Measure the quantization loss of a quantized or packed model
 ///
 /// Tensors are paired by name, across dialects too, and their values compared:
-/// blocks are decoded and packed weights unpacked, to F32. Shown are bits per
-/// weight in B, the root of the mean squared error (RMSE), the greatest error,
+/// blocks are decoded and packed weights unpacked, to F32. The result has bits
+/// per weight in B, the root of the mean squared error (RMSE), the largest error,
 /// the signal-to-noise ratio (SNR, in dB: larger is better) and the cosine of
-/// the angle between both; the tensors that lost most come first. A value that
-/// is NaN or infinite in one of them alone has no error: such values are counted,
-/// and make the answer no (exit 5).
+/// the angle between both; the tensors with the largest loss come first. A value
+/// that is NaN or infinite in only one of them has no error: such values are
+/// counted, and result in exit code 5.
 ///
 /// Examples:
 ///   apr quality model-bf16/ model-fp8/
@@ -180,7 +180,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
     let counts = &differences.counts;
     let equal = usize::try_from(counts.identical + counts.equal + counts.rounded).unwrap_or(usize::MAX);
     if rows.is_empty() && equal == 0 {
-        let what = "no tensor of the one model is in the other, with the same shape";
+        let what = "the models have no tensor with the same name and shape in common";
         let warnings = [&a, &b].into_iter().filter(|model| Packed::of(model).is_some());
         if let Some(warning) = warnings.flat_map(|model| &model.warnings).next() {
             return Err(Error::unsupported(format!("{what}; {warning}")));
@@ -227,7 +227,7 @@ impl Report for Measured {
         let values = show_number_of(usize::try_from(self.total.mismatched).unwrap_or(usize::MAX), "value");
         let tensors = show_number_of(lost.count(), "tensor");
         let message =
-            format!("{values} of {tensors} NaN or infinite in one model and not the same in the other");
+            format!("{values} of {tensors} are NaN or infinite in one model but not equal in the other");
         let error = Error::failed(message).in_file(self.b.clone()).tensor(&first.name);
         Err(error.hint("run `apr tensors FILE --stats` on both models to see which one has them"))
     }
@@ -259,7 +259,7 @@ impl fmt::Display for Figures {
         }
         write!(
             f,
-            "  {} of {} values NaN or infinite in A or B, {} of them not the same in both",
+            "  {} of {} values NaN or infinite in A or B, {} of them different in the two",
             self.not_finite, self.values, self.mismatched
         )
     }
@@ -280,7 +280,7 @@ impl fmt::Display for Measured {
         if self.tensors.is_empty() {
             writeln!(f, "no value differs")?;
         } else {
-            writeln!(f, "{n} with other values: {}", self.total)?;
+            writeln!(f, "{n} with different values: {}", self.total)?;
         }
         if self.equal > 0 {
             writeln!(

@@ -36,7 +36,7 @@ pub struct Args {
     /// The model: a file, any part of it, its index, or its folder
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// A model to compare with it
+    /// Second model to compare with
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
     /// Write the page here, `-` for stdout; else to NAME.report.html, or with --json nowhere
@@ -80,8 +80,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Reported> {
         None if json => None,
         None => Some(default_output(&args.a)),
         Some(path) if path.as_os_str() == "-" && json => {
-            let error = Error::invalid_argument("--json and `-o -` both print on stdout");
-            return Err(error.hint("leave one of them out, or name a file for the page"));
+            let error = Error::invalid_argument("--json and `-o -` both write to stdout");
+            return Err(error.hint("remove one of them, or specify a file for the page"));
         }
         Some(path) => Some(path.clone()),
     };

@@ -77,7 +77,7 @@ impl fmt::Display for Found {
             let name = escape(&file.file, 400);
             let format = &file.format;
             match &file.text {
-                None => writeln!(f, "{name} ({format}): contains no code: nothing to scan")?,
+                None => writeln!(f, "{name} ({format}): contains no code, nothing to scan")?,
                 Some(text) => {
                     writeln!(f, "{name} ({format}):")?;
                     // The plugin escaped what it quotes of the file; what it let through is escaped here.
@@ -88,7 +88,7 @@ impl fmt::Display for Found {
         if !self.0.others.is_empty() {
             let shown: Vec<_> = self.0.others.iter().take(8).map(|name| escape(name, 80)).collect();
             let more = if self.0.others.len() > shown.len() { ", ..." } else { "" };
-            writeln!(f, "not scanned, not models: {}{more}", shown.join(", "))?;
+            writeln!(f, "not models, not scanned: {}{more}", shown.join(", "))?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ impl Kernel for Owned<dyn Kernel> {
     }
 
     fn supports(&self, device: u32, op: &OpSpec<'_>) -> Result<Support> {
-        self.owner.call("judging an operation", || self.object.supports(device, op))
+        self.owner.call("checking support for an operation", || self.object.supports(device, op))
     }
 
     fn open(&self, device: u32, options: &Options) -> Result<Box<dyn Device>> {
@@ -28,7 +28,7 @@ impl Device for Owned<dyn Device> {
     }
 
     fn image(&self, matrix: &MatrixSpec) -> Result<ImageSpec> {
-        self.owner.call("measuring an image", || self.object.image(matrix))
+        self.owner.call("preparing a matrix", || self.object.image(matrix))
     }
 
     fn prepare(&self, matrix: &MatrixSpec, rows: &dyn Rows, image: &mut dyn ImageSink) -> Result<Weight> {
@@ -40,7 +40,7 @@ impl Device for Owned<dyn Device> {
     }
 
     fn export(&self, weight: Weight, out: &mut dyn RowsSink) -> Result<()> {
-        self.owner.call("giving back a matrix", || self.object.export(weight, out))
+        self.owner.call("releasing a matrix", || self.object.export(weight, out))
     }
 
     fn compile(
@@ -69,11 +69,11 @@ impl Session for Owned<dyn Session> {
 
     fn read(&mut self, value: u32, out: &mut [f32]) -> Result<()> {
         let object = &mut self.object;
-        self.owner.call("giving a value", || object.read(value, out))
+        self.owner.call("reading a value", || object.read(value, out))
     }
 
     fn timings(&self, sink: &mut dyn TimingSink) -> Result<()> {
-        self.owner.call("giving times", || self.object.timings(sink))
+        self.owner.call("reading times", || self.object.timings(sink))
     }
 }
 

@@ -38,7 +38,7 @@ impl Owner {
         if filled <= room {
             return Ok(filled);
         }
-        let message = format!("claims to have filled {filled} bytes of {room}");
+        let message = format!("claims to have written {filled} bytes to a buffer of {room}");
         Err(self.name(Error::plugin(message).code("E_PLUGIN")))
     }
 
@@ -99,27 +99,27 @@ impl<P: Provider> Named<P> {
 
 impl<P: Provider> Provider for Named<P> {
     fn reader(&self, format: &str) -> Result<Box<dyn Reader>> {
-        let reader = self.owner.call("making its reader", || self.provider.reader(format))?;
+        let reader = self.owner.call("creating its reader", || self.provider.reader(format))?;
         Ok(Box::new(Owned::new(reader, "dropping its reader", &self.owner)))
     }
 
     fn writer(&self, format: &str) -> Result<Box<dyn Writer>> {
-        let writer = self.owner.call("making its writer", || self.provider.writer(format))?;
+        let writer = self.owner.call("creating its writer", || self.provider.writer(format))?;
         Ok(Box::new(Owned::new(writer, "dropping its writer", &self.owner)))
     }
 
     fn quantizer(&self) -> Result<Box<dyn Quantizer>> {
-        let quantizer = self.owner.call("making its quantizer", || self.provider.quantizer())?;
+        let quantizer = self.owner.call("creating its quantizer", || self.provider.quantizer())?;
         Ok(Box::new(Owned::new(quantizer, "dropping its quantizer", &self.owner)))
     }
 
     fn kernel(&self) -> Result<Box<dyn Kernel>> {
-        let kernel = self.owner.call("making its compute backend", || self.provider.kernel())?;
+        let kernel = self.owner.call("creating its compute backend", || self.provider.kernel())?;
         Ok(Box::new(Owned::new(kernel, "dropping its compute backend", &self.owner)))
     }
 
     fn architecture(&self, id: &str) -> Result<String> {
-        self.owner.call("giving an architecture table", || self.provider.architecture(id))
+        self.owner.call("providing an architecture table", || self.provider.architecture(id))
     }
 
     fn load(&self) -> Result<()> {
@@ -148,7 +148,7 @@ impl Reader for Owned<dyn Reader> {
     }
 
     fn report(&self, id: &str, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Report> {
-        self.owner.call("making a report", || self.object.report(id, source, limits, options))
+        self.owner.call("creating a report", || self.object.report(id, source, limits, options))
     }
 }
 
@@ -171,7 +171,7 @@ impl OpenModel for Owned<dyn OpenModel> {
     }
 
     fn tokenizer(&self, source: &dyn Source) -> Result<Option<Vec<u8>>> {
-        self.owner.call("understanding a tokenizer", || self.object.tokenizer(source))
+        self.owner.call("parsing a tokenizer", || self.object.tokenizer(source))
     }
 
     fn covered(&self, checksum: u64) -> Result<Box<dyn Stream>> {
@@ -239,7 +239,7 @@ impl Quantizer for Owned<dyn Quantizer> {
     }
 
     fn repacks(&self) -> Result<Vec<(DType, DType)>> {
-        self.owner.call("listing its repacks", || self.object.repacks())
+        self.owner.call("listing its repackings", || self.object.repacks())
     }
 
     fn repack(&self, from: DType, to: DType, blocks: &[u8], out: &mut [u8]) -> Result<()> {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 impl Owned<dyn Quantizer> {
     fn schemes_of(&self) -> Result<&dyn Schemes> {
-        self.object.schemes().ok_or_else(|| Error::plugin("knows no schemes of packed weights"))
+        self.object.schemes().ok_or_else(|| Error::plugin("does not support packed weights"))
     }
 }
 
@@ -32,7 +32,7 @@ impl Schemes for Owned<dyn Quantizer> {
     }
 
     fn column_unit(&self, packed: &PackedRows) -> Result<u64> {
-        self.owner.call("asking for pieces of rows", || self.schemes_of()?.column_unit(packed))
+        self.owner.call("listing row parts", || self.schemes_of()?.column_unit(packed))
     }
 
     fn unpack_columns(
@@ -48,7 +48,7 @@ impl Schemes for Owned<dyn Quantizer> {
     }
 
     fn holds(&self, packed: &PackedRows, held: &HeldRows<'_>, dtype: DType) -> Result<bool> {
-        self.owner.call("judging a type", || self.schemes_of()?.holds(packed, held, dtype))
+        self.owner.call("checking a type", || self.schemes_of()?.holds(packed, held, dtype))
     }
 
     fn repack(

@@ -51,7 +51,7 @@ impl Journal {
     /// InvalidArgument if there is none, or if it belongs to other work, saying what changed.
     pub fn records(path: &Path, work: &serde_json::Value) -> Result<(Vec<u8>, u64)> {
         let shown = path.display().to_string();
-        let begin = "run it without --resume to start over";
+        let begin = "run the command without --resume to start over";
         let mut bytes = Vec::new();
         // A link with the journal's name may lead to any file, chosen by someone else.
         let opened =
@@ -69,7 +69,7 @@ impl Journal {
                 .filter(|k| old.get(k) != work.get(k))
                 .collect();
             let message =
-                format!("this conversion differs from the interrupted one: changed {}", changed.join(", "));
+                format!("this conversion differs from the interrupted one in: {}", changed.join(", "));
             return Err(Error::invalid_argument(message).in_file(shown).hint(begin));
         }
         let records = bytes.split_off(bytes.len().min(end + 1));

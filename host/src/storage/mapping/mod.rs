@@ -54,7 +54,7 @@ impl Mapping {
     pub fn file(file: &File, len: u64, writable: bool) -> Result<Mapping> {
         let has = file.metadata().map_err(|error| Error::io(format!("its size is unknown: {error}")))?.len();
         if has < len {
-            return Err(Error::io(format!("it has {has} bytes, {len} are needed")));
+            return Err(Error::io(format!("expected {len} bytes, found {has}")));
         }
         let mut options = MmapOptions::new();
         options.len(size(len)?);
@@ -83,11 +83,11 @@ impl Mapping {
         let mut end = 0;
         for range in ranges {
             if range.start < end || range.end < range.start || range.start % ALIGNMENT != 0 {
-                return Err(Error::invalid_argument("regions of a mapping overlap, or are not aligned"));
+                return Err(Error::invalid_argument("regions of a mapping overlap or are misaligned"));
             }
             end = range.end;
             if end > mapping.map.len() as u64 {
-                return Err(Error::invalid_argument("a region reaches beyond the end of its mapping"));
+                return Err(Error::invalid_argument("a region extends past the end of its mapping"));
             }
             let start = size_of(range.start)?;
             let len = size_of(range.end - range.start)?;
@@ -126,7 +126,7 @@ impl ImageMemory for Region {
 
     fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         if !self.mapping.writable {
-            return Err(Error::invalid_argument("an image that was kept in a file is only read"));
+            return Err(Error::invalid_argument("an image kept in a file is read-only"));
         }
         // SAFETY: as in `bytes`; the region is borrowed mutably, and the mapping may be written.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.mapping.map.as_mut_ptr().add(self.start), self.len) })
@@ -146,8 +146,8 @@ impl Watch {
         if !self.0.is_cut() {
             return Ok(());
         }
-        Err(Error::io("the file of prepared weights was cut while it was in use")
-            .hint("run the command again: the file is made anew"))
+        Err(Error::io("the file of prepared weights was truncated while in use")
+            .hint("run the command again: the file will be created anew"))
     }
 
     /// Writes changed pages of a mapped file to the disk.
@@ -164,11 +164,11 @@ fn size(len: u64) -> Result<usize> {
 }
 
 fn size_of(len: u64) -> Result<usize> {
-    usize::try_from(len).map_err(|_| Error::limit("a mapping does not fit the address space"))
+    usize::try_from(len).map_err(|_| Error::limit("the mapping does not fit in the address space"))
 }
 
 fn no_memory(len: usize, error: &std::io::Error) -> Error {
-    Error::io(format!("there is no memory for {len} bytes: {error}"))
+    Error::io(format!("cannot allocate {len} bytes of memory: {error}"))
         .hint("close other programs, or use a smaller model or type")
 }
 

@@ -142,7 +142,7 @@ impl Folder {
         });
         let file: File = opened.map_err(|errno| self.wrong(errno, "write", relative))?.into();
         if !file.metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1) {
-            return Err(Error::io("cannot write: the file with the temporary name is not apr's"));
+            return Err(Error::io("cannot write: the file with the temporary name was not created by apr"));
         }
         Ok(file)
     }
@@ -185,7 +185,7 @@ impl Folder {
         });
         renamed.map_err(|errno| match errno {
             Errno::EXIST => {
-                let error = Error::io("a file of this name appeared while apr was writing").code("E007");
+                let error = Error::io("a file with this name appeared while apr was writing").code("E007");
                 error.in_file(self.show(to)).hint("move it elsewhere, or choose another folder")
             }
             errno => self.wrong(errno, "move it", to),
@@ -270,7 +270,7 @@ fn durable(folder: &File) -> std::io::Result<()> {
 pub fn sync_folder(path: &Path, steps: &dyn Steps) -> Result<()> {
     let synced = steps.before(Step::Sync, path).and_then(|()| durable(&File::open(path)?));
     synced.map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::new(ErrorKind::Io, "the folder is gone"),
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::Io, "the folder no longer exists"),
         _ => path_error(&e, "make durable", path),
     })
 }

@@ -72,7 +72,8 @@ pub fn refuse_unfinished(path: &Path, shown: &str) -> Result<()> {
         Found::None => return Ok(()),
         Found::Busy => ("another apr process is writing to this folder", "wait for it to finish".to_owned()),
         Found::Stopped(_) => (
-            "apr was interrupted while it moved files into this folder: it holds part of the old model and part of the new one",
+            "apr was interrupted while moving files into this folder: it contains part of the old model and \
+             part of the new one",
             format!("run `{}` to finish", command(shown)),
         ),
     };

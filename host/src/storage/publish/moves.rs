@@ -46,7 +46,7 @@ fn check(folder: &Folder, record: &Record) -> Result<()> {
         let staged = folder.stat(&record.staged(&file.name))?;
         let there = folder.stat(&file.name)?;
         if !file.is(staged.as_ref()) && !file.is(there.as_ref()) {
-            let error = Error::io("the temporary file for this name is gone or was changed");
+            let error = Error::io("the temporary file for this name is missing or was changed");
             return Err(error.in_file(folder.show(&file.name)));
         }
     }
@@ -94,7 +94,7 @@ fn undo(folder: &Folder, record: &Record, error: Error) -> Error {
             out = out.in_file(error.file().unwrap_or_default());
             match error.hint_text() {
                 Some(hint) => out.hint(hint),
-                None => out.hint("make sure the files there can be replaced, or choose another folder"),
+                None => out.hint("make sure the files in it can be replaced, or choose another folder"),
             }
         }
         Err(second) => {
@@ -120,7 +120,7 @@ fn back(folder: &Folder, record: &Record) -> Result<()> {
         if file.is(kept.as_ref()) {
             folder.rename(&record.kept(&file.name), &file.name)?;
         } else if !file.is(folder.stat(&file.name)?.as_ref()) {
-            let error = Error::io("the previous file is gone or was changed");
+            let error = Error::io("the previous file is missing or was changed");
             return Err(error.in_file(folder.show(&file.name)));
         }
     }
@@ -134,6 +134,6 @@ fn back(folder: &Folder, record: &Record) -> Result<()> {
 pub fn is_movable(folder: &Folder, name: &str, stat: &Stat) -> Result<()> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::Symlink => Ok(()),
-        _ => Err(Error::io("this is not a file, so it is not replaced").in_file(folder.show(name))),
+        _ => Err(Error::io("this is not a file and will not be replaced").in_file(folder.show(name))),
     }
 }

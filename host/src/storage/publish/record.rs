@@ -122,12 +122,12 @@ impl Record {
             return Ok(None);
         }
         if version != VERSION {
-            return Err(odd(format!("the version {} is not known", escape(version, 20))));
+            return Err(odd(format!("unknown version {}", escape(version, 20))));
         }
         let record: Record =
-            serde_json::from_slice(body).map_err(|e| odd(format!("{} is not understood", e.line())))?;
+            serde_json::from_slice(body).map_err(|e| odd(format!("invalid line {}", e.line())))?;
         match record.odd_name() {
-            Some(name) => Err(odd(format!("the name `{}` is not allowed", escape(&name, 120)))),
+            Some(name) => Err(odd(format!("invalid name `{}`", escape(&name, 120)))),
             None => Ok(Some(record)),
         }
     }

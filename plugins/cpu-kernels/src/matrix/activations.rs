@@ -72,12 +72,15 @@ impl Activations {
     /// Io if there is no memory left.
     pub fn new(rounding: Rounding, columns: usize, tokens: usize) -> Result<Activations> {
         let (block, record) = rounding.block();
-        assert!(columns.is_multiple_of(block), "{columns} columns are not whole blocks of {block}");
+        assert!(
+            columns.is_multiple_of(block),
+            "{columns} columns are not a multiple of the block size {block}"
+        );
         let lines = (columns + columns / block * record).div_ceil(LINE) | 1;
         let mut cells = Vec::new();
         cells.try_reserve_exact(lines.saturating_mul(tokens)).map_err(|_| {
             let bytes = lines.saturating_mul(tokens).saturating_mul(LINE);
-            Error::io(format!("no memory left for {bytes} bytes")).hint("ask for fewer rows in a step")
+            Error::io(format!("cannot allocate {bytes} bytes of memory")).hint("use fewer rows in a step")
         })?;
         cells.resize_with(lines * tokens, || UnsafeCell::new(Line([0; LINE])));
         Ok(Activations { rounding, columns, tokens, lines, cells: cells.into_boxed_slice() })
@@ -103,7 +106,7 @@ impl Activations {
     /// # Safety
     /// Meanwhile, no other thread fills the same token, and none multiplies with it.
     pub unsafe fn fill(&self, level: Level, token: usize, values: &[f32]) {
-        assert_eq!(values.len(), self.columns, "a row of activations has another length");
+        assert_eq!(values.len(), self.columns, "a row of activations has the wrong length");
         // SAFETY: the caller sees to it that nothing else reads or writes the token meanwhile.
         let bytes = unsafe { &mut *self.token(token) };
         match self.rounding {

@@ -42,7 +42,12 @@ impl Shape {
     fn of(spec: &MatrixSpec) -> Result<Shape> {
         let number = |number: u64| {
             usize::try_from(number).ok().filter(|number| number.checked_mul(2 * ROWS).is_some()).ok_or_else(
-                || Error::limit(format!("a matrix of {} bytes does not fit this machine", spec.bytes())),
+                || {
+                    Error::limit(format!(
+                        "a matrix of {} bytes does not fit in this machine's memory",
+                        spec.bytes()
+                    ))
+                },
             )
         };
         number(spec.bytes())?;
@@ -126,7 +131,7 @@ impl Matrix {
         let (is, expected) = (image.bytes().len(), shape.image_bytes());
         if is != expected {
             return Err(Error::invalid_argument(format!(
-                "the image of a matrix of {} x {} in {} has {is} bytes instead of {expected}",
+                "the image of a matrix of {} x {} in {} has {is} bytes, expected {expected}",
                 shape.rows,
                 shape.columns,
                 spec.dtype()
@@ -165,7 +170,7 @@ impl Matrix {
 
     /// Decodes a row.
     pub fn row(&self, row: usize, out: &mut [f32]) {
-        assert!(row < self.shape.rows && out.len() == self.shape.columns, "a matrix has no such row");
+        assert!(row < self.shape.rows && out.len() == self.shape.columns, "matrix row out of range");
         let mut plain = vec![0; self.shape.row_bytes];
         self.plain_row(row, &mut plain);
         let layout = &self.of.layout;
@@ -200,18 +205,18 @@ impl Matrix {
         let shape = self.shape;
         assert!(
             rows.end <= shape.rows && tokens.end <= x.tokens(),
-            "a product beyond a matrix or its activations"
+            "a product is out of range of a matrix or its activations"
         );
         assert!(
             x.columns() == shape.columns && x.rounding() == self.of.rounding,
-            "activations of another matrix"
+            "the activations belong to a different matrix"
         );
         if rows.is_empty() || tokens.is_empty() {
             return;
         }
         let mut alone: Vec<u8>;
         let mut image = self.image.bytes();
-        assert_eq!(image.len(), shape.image_bytes(), "an image has changed its length");
+        assert_eq!(image.len(), shape.image_bytes(), "the length of an image has changed");
         if shape.rows == 1 {
             // Vectors are seldom multiplied: a tile is made for the occasion.
             alone = vec![0; ROWS * shape.row_bytes];

@@ -208,7 +208,7 @@ impl Attention {
             if memory.len() < len {
                 memory
                     .try_reserve_exact(len - memory.len())
-                    .map_err(|_| Error::io("no memory left for attention"))?;
+                    .map_err(|_| Error::io("not enough memory for attention"))?;
                 memory.resize(len, 0.0);
             }
         }

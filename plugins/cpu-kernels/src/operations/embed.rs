@@ -34,7 +34,7 @@ impl Task for Embed {
             && Some(given.len()) != self.out.width.checked_mul(step.count(RowsOf::BATCH))
         {
             return Err(Error::invalid_argument(format!(
-                "the batch brings {} elements instead of {} rows of {}",
+                "the batch has {} elements, expected {} rows of {}",
                 given.len(),
                 step.count(RowsOf::BATCH),
                 self.out.width
@@ -56,7 +56,7 @@ impl Task for Embed {
             if wanted >= rows {
                 let of = self.index.name();
                 return Err(Error::invalid_argument(format!(
-                    "the {of} of batch row {row} needs row {wanted} of a table of {rows} rows"
+                    "the {of} of batch row {row} refers to row {wanted} of a table of {rows} rows"
                 )));
             }
             self.table.row(wanted, out);

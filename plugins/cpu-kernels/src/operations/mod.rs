@@ -44,7 +44,7 @@ pub(crate) fn compile(operation: &Operation, compiler: &mut Compiler<'_>) -> Res
         Operation::Sample(operation) => sample::compile(operation, compiler),
         _ => {
             let name = operation.code().0.name();
-            return Err(Error::unsupported(format!("the operation `{name}` is not known here")));
+            return Err(Error::unsupported(format!("unknown operation `{name}`")));
         }
     }
     Ok(())

@@ -25,7 +25,7 @@ pub(super) fn compile(operation: &apr_sdk::Route, compiler: &mut Compiler<'_>) -
     let (scores, out) = (compiler.columns(&operation.scores), compiler.columns(&operation.out));
     if scores.width > MOST {
         let experts = scores.width;
-        return Err(Error::unsupported(format!("{experts} experts: at most {MOST} can be told apart")));
+        return Err(Error::unsupported(format!("{experts} experts, more than the limit of {MOST}")));
     }
     let (groups, groups_used) = (index(operation.groups), index(operation.groups_used));
     let bias = operation.bias.map(|bias| compiler.floats(bias));

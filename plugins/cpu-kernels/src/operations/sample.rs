@@ -18,8 +18,8 @@ pub(crate) fn greedy(level: Level, logits: &[f32]) -> Result<u32> {
     let chosen = logits.iter().position(|logit| *logit == most);
     match chosen.map(u32::try_from) {
         Some(Ok(id)) if !vector::has_nan(level, logits) => Ok(id),
-        _ => Err(Error::failed("the logits are not numbers, so that no token can be chosen")
-            .hint("check the model's weights for values that are not finite")),
+        _ => Err(Error::failed("no token can be chosen: the logits are NaN")
+            .hint("check the model's weights for non-finite values")),
     }
 }
 

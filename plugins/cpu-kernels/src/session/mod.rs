@@ -71,7 +71,9 @@ impl Session {
             [("rows", limits.rows), ("sequences", limits.sequences), ("positions", limits.positions)]
         {
             if limit == 0 {
-                return Err(Error::invalid_argument(format!("a session without {what} can do nothing")));
+                return Err(Error::invalid_argument(format!(
+                    "the number of {what} in a session must be at least 1"
+                )));
             }
         }
         if limits.sequences > MOST_SEQUENCES {
@@ -181,7 +183,7 @@ impl Session {
             match batch.sampler() {
                 None => out.logits(output, logits)?,
                 Some(Sampler::Greedy) => out.token(output, sample::greedy(self.level, logits)?)?,
-                Some(_) => return Err(Error::unsupported("this way to choose tokens is not known here")),
+                Some(_) => return Err(Error::unsupported("unknown way of choosing tokens")),
             }
         }
         Ok(())
@@ -193,7 +195,7 @@ impl Session {
         if number >= self.lengths.len() {
             let room = self.lengths.len();
             return Err(Error::invalid_argument(format!(
-                "there is no sequence {sequence}: the session has room for {room} sequences"
+                "sequence {sequence} does not exist: the session has room for {room} sequences"
             )));
         }
         Ok(number)
@@ -224,10 +226,10 @@ impl apr_sdk::Session for Session {
         let count = batch.ids().len();
         if count > self.most_rows {
             return Err(Error::invalid_argument(format!(
-                "the batch has {count} rows, but the session has room for {}",
+                "the batch has {count} rows, but the session has room for only {}",
                 self.most_rows
             ))
-            .hint("bring them in several steps"));
+            .hint("split them into several steps"));
         }
         self.rows.set(batch, &self.lengths, self.most_positions, self.plan.cached)?;
         let outputs = if self.plan.pooled { self.rows.sequences.len() } else { batch.outputs().len() };
@@ -279,13 +281,13 @@ impl apr_sdk::Session for Session {
             }
             StateVerb::RESTORE => {
                 let kept = self.snapshots.get(&command.target).cloned().ok_or_else(|| {
-                    Error::invalid_argument(format!("nothing was kept under number {}", command.target))
+                    Error::invalid_argument(format!("no saved state has number {}", command.target))
                 })?;
                 self.put_back(sequence, kept);
             }
             other => {
                 let name = other.name();
-                return Err(Error::unsupported(format!("the command `{name}` is not known here")));
+                return Err(Error::unsupported(format!("unknown command `{name}`")));
             }
         }
         Ok(())
@@ -294,12 +296,12 @@ impl apr_sdk::Session for Session {
     fn read(&mut self, value: u32, out: &mut [f32]) -> Result<()> {
         let number = index(value);
         let Some((width, rows)) = self.values.shape(number) else {
-            return Err(Error::invalid_argument(format!("there is no value {value}")));
+            return Err(Error::invalid_argument(format!("value {value} does not exist")));
         };
         let count = if rows == RowsOf::OUTPUTS { self.last.1 } else { self.last.0 };
         if out.len() != count * width {
             return Err(Error::invalid_argument(format!(
-                "value {value} has {count} rows of {width} elements, which are not {}",
+                "value {value} has {count} rows of {width} elements, expected {} elements",
                 out.len()
             )));
         }

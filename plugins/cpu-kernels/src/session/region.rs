@@ -36,7 +36,7 @@ impl Region {
             return Err(Error::limit(format!(
                 "a step can have at most {MOST_WORKERS} workers, not {workers}"
             ))
-            .hint("lend as many as the processor has cores"));
+            .hint("use as many as the processor has cores"));
         }
         Ok(Region {
             begun: (0..workers).map(|_| AtomicBool::new(false)).collect(),
@@ -62,7 +62,7 @@ impl Region {
             )));
         };
         if begun.swap(true, Ordering::Relaxed) {
-            return Err(Error::failed(format!("worker {worker} began the same step twice")));
+            return Err(Error::failed(format!("worker {worker} started the same step twice")));
         }
         part(&mut Gate { region: self, barrier, expected: 0 })?;
         self.ended.fetch_add(1, Ordering::Release);
@@ -78,7 +78,7 @@ impl Region {
         if ended == workers {
             return Ok(());
         }
-        Err(Error::failed(format!("only {ended} of {workers} workers did their part of the step")))
+        Err(Error::failed(format!("only {ended} of {workers} workers completed their part of the step")))
     }
 }
 
@@ -94,7 +94,7 @@ impl Gate<'_> {
         // No worker comes to the next barrier before it has seen all at this one, so that the number is reached only when
         // all have come. Each arrival carries on what those before it released, hence they all happened before this load.
         if self.region.arrivals.load(Ordering::Acquire) < self.expected {
-            return Err(Error::failed("a barrier let a worker pass before all workers had come to it"));
+            return Err(Error::failed("a barrier let a worker pass before all workers had reached it"));
         }
         Ok(())
     }

@@ -20,8 +20,8 @@ impl<T: Copy + Default> Shared<T> {
     pub(crate) fn zeroed(len: usize) -> Result<Shared<T>> {
         let mut cells = Vec::new();
         cells.try_reserve_exact(len).map_err(|_| {
-            Error::io(format!("no memory left for {} bytes", len.saturating_mul(size_of::<T>())))
-                .hint("ask for a shorter context or fewer rows in a step")
+            Error::io(format!("cannot allocate {} bytes of memory", len.saturating_mul(size_of::<T>())))
+                .hint("use a shorter context or fewer rows in a step")
         })?;
         cells.resize_with(len, || UnsafeCell::new(T::default()));
         Ok(Shared(cells.into_boxed_slice()))

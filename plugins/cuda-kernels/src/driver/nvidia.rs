@@ -82,13 +82,13 @@ impl Context {
             modules.insert(launch.module, Module { module, functions: HashMap::new() });
         }
         let Some(module) = modules.get_mut(launch.module) else {
-            return Err(Error::plugin(format!("module {} got lost", launch.module)));
+            return Err(Error::plugin(format!("module {} is missing", launch.module)));
         };
         if let Some(function) = module.functions.get(launch.kernel) {
             return Ok(*function);
         }
         let name = CString::new(format!("apr_{}", launch.kernel))
-            .map_err(|_| Error::plugin("a kernel's name has a zero in it"))?;
+            .map_err(|_| Error::plugin("a kernel's name contains NUL"))?;
         let mut function = null_mut();
         // SAFETY: the module is loaded, and the name ends with a zero.
         let result = unsafe { sys::cuModuleGetFunction(&raw mut function, module.module, name.as_ptr()) };
@@ -99,8 +99,8 @@ impl Context {
 
     fn load(&self, name: &str) -> Result<sys::CUmodule> {
         let text = embedded_ptx::ptx(name, self.capability)
-            .ok_or_else(|| Error::plugin(format!("there is no module {name} for this device")))?;
-        let text = CString::new(text).map_err(|_| Error::plugin("a module has a zero in it"))?;
+            .ok_or_else(|| Error::plugin(format!("no module {name} for this device")))?;
+        let text = CString::new(text).map_err(|_| Error::plugin("a module contains NUL"))?;
         let mut log = vec![0u8; 4096];
         let mut options = [
             sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER,
@@ -135,7 +135,7 @@ impl Context {
         self.enter()?;
         // SAFETY: the context is this thread's.
         let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
-        check(result, "the device does not say its memory")?;
+        check(result, "the device does not report its memory")?;
         Ok(Memory { total: total as u64, free: free as u64 })
     }
 }
@@ -170,9 +170,9 @@ impl Driver for Nvidia {
         if result == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             let free = self.0.memory().map_or(0, |memory| memory.free);
             return Err(Error::io(format!(
-                "the device is out of memory: {bytes} bytes are needed, and {free} are free"
+                "the device is out of memory: {bytes} bytes are needed, but only {free} are free"
             ))
-            .hint("use a smaller type, a shorter context, or the processor (--backend cpu)"));
+            .hint("use a smaller type, a shorter context, or the CPU (--backend cpu)"));
         }
         check(result, &format!("{bytes} bytes of the device's memory"))?;
         Ok(at)
@@ -209,7 +209,7 @@ impl Driver for Nvidia {
         let mut stream = null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: the context is this thread's.
-        check(unsafe { sys::cuStreamCreate(&raw mut stream, flags) }, "the device has no queue left")?;
+        check(unsafe { sys::cuStreamCreate(&raw mut stream, flags) }, "the device has no free stream")?;
         let mut queue = Stream { context: Arc::clone(&self.0), stream, staging: null_mut(), room: 0 };
         queue.stage(1 << 16)?;
         Ok(Box::new(queue))
@@ -238,7 +238,7 @@ impl Stream {
         self.wait()?;
         let mut memory = null_mut();
         // SAFETY: the context is this thread's.
-        check(unsafe { sys::cuMemAllocHost_v2(&raw mut memory, bytes) }, "memory of the host for copies")?;
+        check(unsafe { sys::cuMemAllocHost_v2(&raw mut memory, bytes) }, "host memory for copies")?;
         if !self.staging.is_null() {
             // SAFETY: it came from the same function, and the queue has come by all copies from it.
             unsafe { sys::cuMemFreeHost(self.staging) };
@@ -400,7 +400,7 @@ impl Queue for Stream {
     fn wait(&mut self) -> Result<()> {
         self.context.enter()?;
         // SAFETY: the stream is this queue's.
-        check(unsafe { sys::cuStreamSynchronize(self.stream) }, "the device failed while it computed")
+        check(unsafe { sys::cuStreamSynchronize(self.stream) }, "the device failed during the computation")
     }
 }
 

@@ -51,11 +51,12 @@ fn start() -> std::result::Result<Option<String>, String> {
             }
             // SAFETY: the library is there; the call needs nothing.
             let result = unsafe { sys::cuInit(0) };
-            check(result, "the NVIDIA driver does not start").map_err(|error| error.message().to_owned())?;
+            check(result, "the NVIDIA driver cannot be initialized")
+                .map_err(|error| error.message().to_owned())?;
             if let Some(version) = version().filter(|version| *version < 12000) {
                 let (major, minor) = (version / 1000, version % 1000 / 10);
                 return Ok(Some(format!(
-                    "the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.0 is needed"
+                    "the NVIDIA driver is too old: it supports CUDA {major}.{minor}, but 12.0 is required"
                 )));
             }
             Ok(None)
@@ -90,7 +91,7 @@ fn attribute(device: sys::CUdevice, attribute: sys::CUdevice_attribute) -> Resul
     let mut value: c_int = 0;
     // SAFETY: the driver has started, and gave the device.
     let result = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) };
-    check(result, "the device does not answer")?;
+    check(result, "the device does not respond")?;
     Ok(value)
 }
 
@@ -106,7 +107,7 @@ fn name(device: sys::CUdevice) -> Result<String> {
     let mut name = [0i8; 256];
     // SAFETY: the driver has started, and gave the device; it writes at most as many bytes, the last of them zero.
     let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), 256, device) };
-    check(result, "the device does not say its name")?;
+    check(result, "the device does not report its name")?;
     // SAFETY: the driver ends its text with a zero, and the array was zero.
     let text = unsafe { CStr::from_ptr(name.as_ptr().cast()) };
     Ok(escape(&text.to_string_lossy(), 200).to_string())
@@ -125,7 +126,7 @@ pub(crate) fn devices() -> Vec<DeviceInfo> {
         Err(reason) => return none(reason),
     };
     match count() {
-        Ok(0) => none("the NVIDIA driver finds no device".to_owned()),
+        Ok(0) => none("the NVIDIA driver found no devices".to_owned()),
         Err(error) => none(error.message().to_owned()),
         Ok(count) => (0..count)
             .map(|number| {
@@ -147,7 +148,7 @@ fn info(number: i32) -> DeviceInfo {
         let mut bytes = 0usize;
         // SAFETY: the driver has started, and gave the device.
         let result = unsafe { sys::cuDeviceTotalMem_v2(&raw mut bytes, device) };
-        check(result, "the device does not say its memory")?;
+        check(result, "the device does not report its memory")?;
         info.memory = bytes as u64;
         info.features = format!("compute capability {}.{}", capability.0, capability.1);
         Ok(capability)
@@ -155,7 +156,7 @@ fn info(number: i32) -> DeviceInfo {
     info.unusable = match asked {
         Err(error) => Some(error.message().to_owned()),
         Ok(capability) if capability < OLDEST => Some(format!(
-            "its compute capability {}.{} is below {}.{}, the lowest that there are kernels for",
+            "its compute capability {}.{} is below {}.{}, the lowest one supported",
             capability.0, capability.1, OLDEST.0, OLDEST.1
         )),
         Ok(_) => None,

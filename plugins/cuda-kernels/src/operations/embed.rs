@@ -56,7 +56,7 @@ impl Node for Embed {
                 return Ok(());
             }
             return Err(Error::invalid_argument(format!(
-                "the batch brings {} elements instead of {count} rows of {}",
+                "the batch has {} elements, expected {count} rows of {}",
                 given.len(),
                 self.out.width
             )));
@@ -72,7 +72,7 @@ impl Node for Embed {
             if wanted >= rows {
                 let of = self.index.name();
                 return Err(Error::invalid_argument(format!(
-                    "the {of} of batch row {row} needs row {wanted} of a table of {rows} rows"
+                    "the {of} of batch row {row} refers to row {wanted} of a table of {rows} rows"
                 )));
             }
         }

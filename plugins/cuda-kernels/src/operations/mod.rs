@@ -48,7 +48,7 @@ pub(crate) fn compile(operation: &Operation, compiler: &mut Compiler<'_>) -> Res
         Operation::Sample(operation) => sample::compile(operation, compiler),
         _ => {
             let name = operation.code().0.name();
-            return Err(Error::unsupported(format!("the operation `{name}` is not known here")));
+            return Err(Error::unsupported(format!("unknown operation `{name}`")));
         }
     }
     Ok(())
@@ -65,8 +65,7 @@ fn launchable(count: u32, what: &str) -> Result<()> {
     if crate::session::step::index(count) <= MOST_LAUNCHED {
         return Ok(());
     }
-    let message =
-        format!("{count} {what} are more than the {MOST_LAUNCHED} that this device takes at a time");
+    let message = format!("{count} {what} exceed the limit of {MOST_LAUNCHED} for this device");
     Err(Error::limit(message))
 }
 
@@ -79,5 +78,5 @@ fn held(width: usize) -> Result<()> {
     if width <= most {
         return Ok(());
     }
-    Err(Error::unsupported(format!("a head of {width} elements is larger than {most}")))
+    Err(Error::unsupported(format!("a head of {width} elements exceeds the limit of {most}")))
 }

@@ -81,6 +81,6 @@ pub(crate) fn checked(id: u32) -> Result<u32> {
     if id != NOT_A_NUMBER {
         return Ok(id);
     }
-    Err(Error::failed("the logits are not numbers, so that no token can be chosen")
-        .hint("check the model's weights for values that are not finite"))
+    Err(Error::failed("no token can be chosen: the logits are NaN")
+        .hint("check the model's weights for non-finite values"))
 }

@@ -161,7 +161,7 @@ impl Cache {
         let (heads, key, value) = (index(state.heads), index(state.key), index(state.value));
         if key > MOST_HEAD || value > MOST_HEAD {
             return Err(Error::unsupported(format!(
-                "keys of {key} and values of {value} elements are more than {MOST_HEAD}"
+                "keys of {key} and values of {value} elements exceed the limit of {MOST_HEAD}"
             )));
         }
         let (number, cells, bytes): (u32, &'static str, fn(usize) -> usize) = if state.dtype == DType::F32 {
@@ -176,7 +176,8 @@ impl Cache {
         let keys = *page_bytes;
         let whole = |row: usize| heads.checked_mul(PAGE * row).filter(|bytes| *bytes <= 1 << 40);
         let room = whole(row(key)).zip(whole(row(value)));
-        let (of_keys, of_values) = room.ok_or_else(|| Error::limit("a cache is larger than any device"))?;
+        let (of_keys, of_values) =
+            room.ok_or_else(|| Error::limit("a cache is larger than the memory of any device"))?;
         *page_bytes = page_bytes.saturating_add(of_keys).saturating_add(of_values);
         let parameters = parameters::Cache {
             keys: keys as u64,

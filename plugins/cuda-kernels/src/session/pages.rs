@@ -53,9 +53,9 @@ impl Store {
         let table = sequences.saturating_mul(most).saturating_mul(8);
         if bytes > 0 && table > MOST {
             return Err(Error::limit(format!(
-                "{sequences} sequences of {positions} positions are more than this device keeps account of"
+                "{sequences} sequences of {positions} positions exceed the limit of this device"
             ))
-            .hint("open several sessions, or a shorter context"));
+            .hint("open several sessions, or use a shorter context"));
         }
         Ok(Store {
             bytes,
@@ -85,7 +85,7 @@ impl Store {
             free.extend((0..count).rev().map(|page| slab.at() + (page * self.bytes) as u64));
             self.slabs.push(slab);
         }
-        let at = free.pop().ok_or_else(|| Error::io("no page is left"))?;
+        let at = free.pop().ok_or_else(|| Error::io("no free page is left"))?;
         drop(free);
         Ok(Arc::new(Page { at, free: Arc::clone(&self.free) }))
     }

@@ -105,9 +105,9 @@ impl Rows {
             }
             if cached && position != *length {
                 return Err(Error::invalid_argument(format!(
-                    "row {row} has position {position}, but sequence {sequence} goes on at {length}"
+                    "row {row} has position {position}, but sequence {sequence} continues at {length}"
                 ))
-                .hint("trim the sequence to go back, and bring its rows without gaps"));
+                .hint("trim the sequence to go back, and pass its rows without gaps"));
             }
             *length = position + 1;
             if places[sequence] == usize::MAX {

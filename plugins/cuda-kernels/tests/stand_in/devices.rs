@@ -84,10 +84,10 @@ fn in_a_process_of_its_own() {
 fn a_driver_that_cannot_be_used_is_a_device_with_the_reason() {
     let Some(library) = path() else { return };
     for (line, wanted) in [
-        ("version=11080", "the NVIDIA driver is too old: it supports CUDA 11.8, and 12.0 is needed"),
+        ("version=11080", "the NVIDIA driver is too old: it supports CUDA 11.8, but 12.0 is required"),
         ("init=100", "does not start: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)"),
         ("init=804", "does not start: CUDA error 804"),
-        ("devices=", "the NVIDIA driver finds no device"),
+        ("devices=", "the NVIDIA driver found no devices"),
         ("version=12000", "usable"),
     ] {
         let output = Command::new(std::env::current_exe().unwrap())

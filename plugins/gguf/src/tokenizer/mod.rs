@@ -19,7 +19,10 @@ use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 pub fn note_beyond_scores(tokenizer: &Tokenizer, sink: &mut dyn LayoutSink) {
     if let Some(id) = beyond_scores(tokenizer) {
         let text = escape(tokenizer.token(id).unwrap_or_default(), 60);
-        sink.note(&format!("no merge of the scores gives token {id} `{text}`: llama.cpp may split text that contains it differently"));
+        sink.note(&format!(
+            "the scores give no merge for token {id} `{text}`: llama.cpp may tokenize text \
+             that contains it differently"
+        ));
     }
 }
 
@@ -33,11 +36,11 @@ pub fn refuse_other_ids(tokenizer: &Tokenizer, given: &[(String, Value)]) -> Res
         let own = tokenizer.special_id(name).filter(|own| stated.as_unsigned() != Some(u64::from(*own)));
         if let (Some(own), Some(stated)) = (own, stated.as_unsigned()) {
             let message = format!(
-                "token `{name}` is {own} by the tokenizer's files and {stated} by the model's configuration or its architecture, \
-                 and a file has one key for both, `{key}`"
+                "token `{name}` is {own} in the tokenizer's files but {stated} in the model's configuration \
+                 or architecture, and GGUF has only one key for both, `{key}`"
             );
             let hint =
-                format!("make both agree: `{name}_token_id` in config.json, and the tokenizer's files");
+                format!("make them agree: edit `{name}_token_id` in config.json, or the tokenizer's files");
             return Err(Error::unsupported(message).hint(hint));
         }
     }

@@ -67,8 +67,8 @@ fn known(asked: &str) -> Result<&str> {
         return Ok(asked);
     }
     let asked = escape(asked, 60);
-    Err(Error::invalid_argument(format!("there is no pre-tokenizer `{asked}`"))
-        .hint(format!("choose one that llama.cpp knows: {}", names.join(", "))))
+    Err(Error::invalid_argument(format!("unknown pre-tokenizer `{asked}`"))
+        .hint(format!("use one that llama.cpp supports: {}", names.join(", "))))
 }
 
 fn unnamed(tokenizer: &Tokenizer) -> Error {
@@ -78,7 +78,7 @@ fn unnamed(tokenizer: &Tokenizer) -> Error {
         "llama.cpp has no name for this pre-tokenizer: {}{merges}",
         escape(&definition, 2000)
     ))
-    .hint("pass `--pre NAME` to choose one of its splitters, which will then split the text")
+    .hint("pass `--pre NAME` to choose one of its pre-tokenizers, which then splits the text")
 }
 
 /// The best name: matching `ignore_merges` counts more than the architecture, that more than the normalizer that a
@@ -130,8 +130,8 @@ pub fn splitter(name: &str) -> Result<Splitter> {
             sep: ["jina-v1-en", "jina-v2-code", "roberta-bpe"].contains(&name),
         });
     }
-    Err(Error::unsupported(format!("the pre-tokenizer `{}` is not known", escape(name, 60)))
-        .hint("install a newer apr, or get the file again: it may be damaged"))
+    Err(Error::unsupported(format!("unknown pre-tokenizer `{}`", escape(name, 60)))
+        .hint("install a newer apr, or get the file again: it may be corrupt"))
 }
 
 fn definitions(entry: &Json) -> impl Iterator<Item = &Json> {

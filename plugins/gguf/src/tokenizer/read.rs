@@ -31,7 +31,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         other => {
             let other = escape(other, 40);
             return Err(Error::unsupported(format!("a tokenizer of the kind `{other}` cannot be converted"))
-                .hint("pass `--arch none` to convert tensors and metadata as they are"));
+                .hint("pass `--arch none` to convert tensors and metadata unchanged"));
         }
     };
     let mut parts = Parts { kind, spelling, ..Parts::default() };
@@ -83,7 +83,9 @@ fn tokens(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
     for (key, list) in [(TOKEN_TYPE, &numbers), (SCORES, &scores)] {
         if let Some(list) = list.as_ref().filter(|list| list.len() < texts.len()) {
             let (n, tokens) = (list.len(), texts.len());
-            return Err(Error::malformed(format!("metadata key `{key}` has {n} items for {tokens} tokens")));
+            return Err(Error::malformed(format!(
+                "metadata key `{key}` has {n} items, expected one for each of {tokens} tokens"
+            )));
         }
     }
     parts.vocab_size = u32::try_from(texts.len()).map_err(|_| Error::limit("more than 2^32 tokens"))?;
@@ -93,7 +95,8 @@ fn tokens(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
         if kind == Some(TokenType::None) {
             kind = Some(TokenType::Normal);
         }
-        let kind = kind.ok_or_else(|| Error::malformed(format!("token {n} has the type {number}")))?;
+        let kind =
+            kind.ok_or_else(|| Error::malformed(format!("token {n} has the unknown type {number}")))?;
         let text = unwritten(text, kind, parts, n);
         parts.types.push(if text.is_none() { TokenType::None } else { kind });
         parts.tokens.push(text);
@@ -147,7 +150,7 @@ fn flags(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
                 Some(id) => {
                     let (key, size) = (&key.name, parts.vocab_size);
                     parts.notes.push(format!(
-                        "metadata key `{key}` is {id}, and the vocabulary has {size} ids: no token has that one"
+                        "metadata key `{key}` is {id}, but the vocabulary has only {size} ids"
                     ));
                 }
                 None => {}
@@ -213,13 +216,13 @@ fn merges(scan: &Scan<'_>, parts: &mut Parts) -> Result<()> {
         let id = |part: &str| {
             ids.get(part).copied().ok_or_else(|| {
                 let (text, part) = (escape(text, 80), escape(part, 40));
-                Error::malformed(format!("merge {n} is `{text}`, but no token is `{part}`"))
+                Error::malformed(format!("merge {n} is `{text}`, but `{part}` is not a token"))
             })
         };
         // A part may begin with a space, but must not be empty.
         let cut = text.char_indices().skip(1).find(|(_, c)| *c == ' ');
         let Some((at, _)) = cut else {
-            return Err(Error::malformed(format!("merge {n} is `{}`: no pair", escape(text, 80))));
+            return Err(Error::malformed(format!("merge {n} is `{}`, expected a pair", escape(text, 80))));
         };
         merges.push((id(&text[..at])?, id(&text[at + 1..])?));
     }

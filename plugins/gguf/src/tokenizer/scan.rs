@@ -58,8 +58,9 @@ impl Scan<'_> {
         let mut texts = Vec::new();
         for n in 0..count {
             let item = take(&mut rest).ok_or_else(|| odd(key, "whole"))?;
-            let text = std::str::from_utf8(item)
-                .map_err(|_| Error::malformed(format!("metadata key `{key}`: item {n} is not UTF-8")))?;
+            let text = std::str::from_utf8(item).map_err(|_| {
+                Error::malformed(format!("metadata key `{key}`: item {n} is not valid UTF-8"))
+            })?;
             texts.push(text.to_owned());
         }
         Ok(Some(texts))
@@ -76,7 +77,7 @@ impl Scan<'_> {
             ValueType::F32 => Ok(Some(words.map(|w| f64::from(f32::from_le_bytes(*w))).collect())),
             ValueType::I32 => Ok(Some(words.map(|w| f64::from(i32::from_le_bytes(*w))).collect())),
             ValueType::U32 => Ok(Some(words.map(|w| f64::from(u32::from_le_bytes(*w))).collect())),
-            _ => Err(odd(key, "an array of numbers of 32 bits")),
+            _ => Err(odd(key, "an array of 32-bit numbers")),
         }
     }
 

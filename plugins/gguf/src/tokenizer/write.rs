@@ -25,13 +25,14 @@ pub fn keys(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<Ve
         let spaced = |id: &u32| tokenizer.token(*id).is_some_and(|text| text.contains(' '));
         if tokenizer.merges.is_empty() {
             return Err(Error::malformed(
-                "the tokenizer has no merges, which models of this architecture need",
+                "the tokenizer has no merges, which models of this architecture require",
             ));
         }
         if let Some((id, _)) = tokenizer.merges.iter().find(|(left, right)| spaced(left) || spaced(right)) {
             let text = escape(tokenizer.token(*id).unwrap_or_default(), 60);
             return Err(Error::unsupported(format!(
-                "a merge of token {id} `{text}` has a space, which the format takes for the end of a piece"
+                "a merge of token {id} `{text}` contains a space, which separates the parts of a merge in \
+                 this format"
             )));
         }
     }
@@ -83,9 +84,10 @@ fn model_name(tokenizer: &Tokenizer) -> Result<&'static str> {
         (Kind::Unigram, _) => Ok("t5"),
         (Kind::WordPiece, _) => Ok("bert"),
         (Kind::Bpe, Spelling::Plain) => Err(Error::unsupported(
-            "the tokenizer merges characters, neither bytes nor SentencePiece's pieces, which the format cannot express",
+            "the tokenizer merges characters rather than bytes or SentencePiece pieces, which the format \
+             cannot express",
         )
-        .hint("convert to a format that holds tokenizers whole")),
+        .hint("convert to a format that preserves the whole tokenizer")),
     }
 }
 
@@ -98,18 +100,20 @@ fn refuse(tokenizer: &Tokenizer) -> Result<()> {
         return Ok(());
     }
     let what = if let Some(prefix) = other {
-        format!("marks what lies inside a word by {} (`continuing_subword_prefix`)", quoted(prefix))
+        format!("marks pieces inside a word with {} (`continuing_subword_prefix`)", quoted(prefix))
     } else if let Some(suffix) = tokenizer.word_suffix.as_deref().filter(|text| !text.is_empty()) {
-        format!("marks the ends of words by {} (`end_of_word_suffix`)", quoted(suffix))
+        format!("marks the ends of words with {} (`end_of_word_suffix`)", quoted(suffix))
     } else if let Some(prefix) = tokenizer.continuing_prefix.as_deref().filter(|text| !text.is_empty()) {
-        format!("marks what lies inside a word by {} (`continuing_subword_prefix`)", quoted(prefix))
+        format!("marks pieces inside a word with {} (`continuing_subword_prefix`)", quoted(prefix))
     } else if tokenizer.spelling == Spelling::Bytes && !has_all_bytes(tokenizer) {
         match (tokenizer.byte_fallback, tokenizer.fuse_unk && tokenizer.unk.is_some()) {
             (true, _) => {
-                "lacks some of its 256 bytes and has other tokens for them (`byte_fallback`)".to_owned()
+                "lacks some of the 256 byte tokens and uses other tokens for those bytes (`byte_fallback`)"
+                    .to_owned()
             }
             (_, true) => {
-                "lacks some of its 256 bytes and makes one unknown token of several (`fuse_unk`)".to_owned()
+                "lacks some of the 256 byte tokens and fuses several into one unknown token (`fuse_unk`)"
+                    .to_owned()
             }
             _ => return Ok(()),
         }
@@ -117,7 +121,7 @@ fn refuse(tokenizer: &Tokenizer) -> Result<()> {
         return Ok(());
     };
     Err(Error::unsupported(format!("the tokenizer {what}, which the format cannot express"))
-        .hint("convert to a format that holds tokenizers whole"))
+        .hint("convert to a format that preserves the whole tokenizer"))
 }
 
 /// Whether each of GPT-2's byte characters is a token.
@@ -154,7 +158,7 @@ fn texts(tokenizer: &Tokenizer, merged: bool) -> Result<Value> {
             return Err(Error::unsupported(format!(
                 "tokens {other} and {id} are both written as `{text}`, which llama.cpp refuses to load"
             ))
-            .hint("convert to a format that holds tokenizers whole"));
+            .hint("convert to a format that preserves the whole tokenizer"));
         }
     }
     Ok(strings(all.iter().map(String::as_str)))

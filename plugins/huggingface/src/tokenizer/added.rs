@@ -78,7 +78,8 @@ pub fn listed(parts: &mut Parts, more: &Map<String, Json>, said: &Map<String, Js
         if let Some(known) = known.filter(|known| *known != id) {
             let text = escape(text, 60);
             parts.notes.push(format!(
-                "`{text}` has the id {id} in added_tokens.json and {known} in the vocabulary, which counts"
+                "`{text}` has id {id} in added_tokens.json, but {known} in the vocabulary, which takes \
+                 precedence"
             ));
             continue;
         }
@@ -119,13 +120,15 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
             && let Some(other) = parts.token(id).filter(|other| *other != text)
         {
             let other = escape(other, 60);
-            return wrong(format!("token {id} is `{shown}` there, and `{other}` in the vocabulary"));
+            return wrong(format!(
+                "token {id} is `{shown}` in `added_tokens_decoder`, but `{other}` in the vocabulary"
+            ));
         }
         let next = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
         match known {
             Some(known) if known != id => {
                 return wrong(format!(
-                    "token `{shown}` has the id {id} there, and {known} in the vocabulary"
+                    "token `{shown}` has id {id} in `added_tokens_decoder`, but {known} in the vocabulary"
                 ));
             }
             Some(_) => {}
@@ -136,7 +139,8 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
             }
             None if id != next => {
                 return wrong(format!(
-                    "token `{shown}` has the id {id} there, and the library would give it {next}, the first that is free"
+                    "token `{shown}` has id {id} in `added_tokens_decoder`, but the library would assign \
+                     the next free one, {next}"
                 ));
             }
             None => fast::place(parts, parts.tokens.len(), id, text)?,
@@ -176,7 +180,8 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
     if !by_five.is_empty() {
         let tokens = shown(&by_five);
         parts.notes.push(format!(
-            "tokenizer_config.json makes added tokens of {tokens}: by version 5 of transformers and this conversion, not by version 4"
+            "tokenizer_config.json defines the added tokens {tokens}: transformers 5 and this conversion \
+             use them, transformers 4 does not"
         ));
     }
     let n = parts.tokens.len();
@@ -193,7 +198,8 @@ fn note_beyond(parts: &mut Parts, beyond: &[(&str, &str)], rows: u32) {
     }
     let (tokens, are) = (shown(beyond), if beyond.len() == 1 { "it is" } else { "they are" });
     parts.notes.push(format!(
-        "the tokenizer's configuration adds {tokens} to the vocabulary, and the model has {rows} ids: {are} left out"
+        "the tokenizer's configuration adds {tokens} to the vocabulary, but the model has only {rows} ids: \
+         {are} left out"
     ));
 }
 
@@ -225,8 +231,8 @@ fn put(parts: &mut Parts, id: u32, token: &Json, special: bool, is_new: bool) {
     if was.is_some_and(|at| parts.added[at].normalized != made.normalized) && parts.normalizer.is_some() {
         let (shown, is, not) = (escape(&text, 60), made.normalized, !made.normalized);
         parts.notes.push(format!(
-            "the added token `{shown}` has `normalized` {is} in tokenizer_config.json and {not} in tokenizer.json: version 5 of \
-             transformers and this conversion go by the former, version 4 by the latter"
+            "the added token `{shown}` has `normalized` {is} in tokenizer_config.json, but {not} in \
+             tokenizer.json: transformers 5 and this conversion use the former, transformers 4 the latter"
         ));
     }
     let changes = was.is_none_or(|at| parts.added[at].special != special);

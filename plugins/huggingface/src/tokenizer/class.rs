@@ -48,8 +48,8 @@ pub fn apply(parts: &mut Parts, said: &Json, class: &str) {
             if is_other && is_own != is_lone && (is_own || space.is_some()) {
                 let (five, four) = if is_own { ("flag", "step") } else { ("step", "flag") };
                 parts.notes.push(format!(
-                    "`add_prefix_space` of tokenizer_config.json is {put}, that of tokenizer.json is {}: version 5 of transformers and \
-                     this conversion go by the {five} of the {}, version 4 by the {four}",
+                    "`add_prefix_space` is {put} in tokenizer_config.json, but {} in tokenizer.json: \
+                     transformers 5 and this conversion use the {five} of the {}, transformers 4 the {four}",
                     !put,
                     if is_own { "configuration" } else { "tokenizer" },
                 ));
@@ -116,8 +116,8 @@ fn words(parts: &mut Parts, said: &Json, class: &str) {
     if !others.is_empty() {
         let others = others.join(", ");
         parts.notes.push(format!(
-            "tokenizer.json has another {others} than the class `{class}` that tokenizer_config.json names: transformers 5 goes by \
-             the class, and so does this conversion, version 4 by tokenizer.json"
+            "tokenizer.json differs in {others} from the class `{class}` in tokenizer_config.json: \
+             transformers 5 and this conversion use the class, transformers 4 uses tokenizer.json"
         ));
     }
 }

@@ -96,7 +96,7 @@ fn vocabulary(parts: &mut Parts, model: &Map<String, Json>) -> Result<()> {
                 let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
                 let id = id.ok_or_else(|| {
                     Error::malformed(format!(
-                        "the id of token `{}` is not a whole number below 2^32",
+                        "the id of token `{}` is not an integer below 2^32",
                         escape(text, 60)
                     ))
                 })?;
@@ -126,7 +126,7 @@ pub fn place(parts: &mut Parts, count: usize, id: u32, text: &str) -> Result<()>
     let known = parts.tokens.len().max(count);
     if at >= MAX_TOKENS || at > known + MAX_HOLES {
         let text = escape(text, 60);
-        return Err(Error::limit(format!("token `{text}` has the id {id}, beside {known} tokens")));
+        return Err(Error::limit(format!("token `{text}` has id {id}, but there are only {known} tokens")));
     }
     if at >= parts.tokens.len() {
         parts.tokens.resize(at + 1, None);
@@ -135,7 +135,7 @@ pub fn place(parts: &mut Parts, count: usize, id: u32, text: &str) -> Result<()>
     match &parts.tokens[at] {
         Some(other) if other != text => {
             let (text, other) = (escape(text, 60), escape(other, 60));
-            Err(Error::malformed(format!("the id {id} is both `{other}` and `{text}`")))
+            Err(Error::malformed(format!("id {id} is assigned to both `{other}` and `{text}`")))
         }
         _ => {
             parts.tokens[at] = Some(text.to_owned());
@@ -204,7 +204,7 @@ fn added(parts: &mut Parts, json: &Json) -> Result<()> {
 fn merges(parts: &mut Parts, model: &Map<String, Json>) -> Result<()> {
     let list = model.get("merges").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     let texts = list.iter().enumerate().map(|(n, merge)| {
-        let odd = || Error::malformed(format!("merge {n} is not a pair of texts"));
+        let odd = || Error::malformed(format!("merge {n} is not a pair of strings"));
         match merge {
             Json::String(text) => text.split_once(' ').ok_or_else(odd),
             Json::Array(pair) if pair.len() == 2 => pair[0].as_str().zip(pair[1].as_str()).ok_or_else(odd),
@@ -226,7 +226,7 @@ pub fn ids_of_merges<'a>(
     let ids: HashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
     let id = |n: usize, text: &str| {
         ids.get(text).copied().ok_or_else(|| {
-            Error::malformed(format!("merge {n} has `{}`, which is not a token", escape(text, 60)))
+            Error::malformed(format!("merge {n} contains `{}`, which is not a token", escape(text, 60)))
         })
     };
     texts.enumerate().map(|(n, pair)| pair.and_then(|(a, b)| Ok((id(n, a)?, id(n, b)?)))).collect()
@@ -278,5 +278,5 @@ pub fn space_first(parts: &Parts) -> bool {
 }
 
 fn wrong(key: &str) -> Error {
-    Error::malformed(format!("`{key}` is missing or of another type"))
+    Error::malformed(format!("`{key}` is missing or has the wrong type"))
 }

@@ -143,7 +143,8 @@ fn refuse_shifted(said: Option<&Json>) -> Result<()> {
     match SHIFTED.iter().find(|shifted| class.trim_end_matches("Fast") == **shifted) {
         None => Ok(()),
         Some(class) => Err(Error::unsupported(format!(
-            "the ids of `{class}` are not those of SentencePiece's model, and there is no `tokenizer.json` that says them"
+            "the ids of `{class}` are not those of the SentencePiece model, and there is no \
+             `tokenizer.json` that states them"
         ))
         .hint("save the tokenizer with the library first, which writes tokenizer.json")),
     }
@@ -191,7 +192,8 @@ fn note_rows(parts: &mut Parts, config: Option<&Json>) {
     let n = u64::try_from(parts.tokens.len()).unwrap_or(u64::MAX);
     if let Some(size) = size.filter(|size| *size < n) {
         parts.notes.push(format!(
-            "the tokenizer has {n} tokens, and `vocab_size` of config.json is {size}: the model may have no rows for the last of them"
+            "the tokenizer has {n} tokens, but `vocab_size` in config.json is {size}: the model may have no \
+             rows for the last ones"
         ));
     }
 }
@@ -202,7 +204,8 @@ fn size(parts: &Parts, config: Option<&Json>) -> Result<u32> {
     let inside = |config: &Json| INSIDE.iter().find_map(|path| stated(config.pointer(path)?));
     let size = config.and_then(|config| stated(config).or_else(|| inside(config))).unwrap_or(0);
     let size = u32::try_from(size).map_err(|_| {
-        Error::limit(format!("a vocabulary of {size} ids, the limit is 2^24")).in_file("config.json")
+        Error::limit(format!("a vocabulary of {size} ids, more than the limit of 2^24"))
+            .in_file("config.json")
     })?;
     Ok(size.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX)))
 }
@@ -259,7 +262,7 @@ fn templates(files: &mut dyn Files, said: Option<&Json>) -> Result<Vec<(String, 
 fn template(files: &mut dyn Files, name: &str) -> Result<Option<String>> {
     let Some(bytes) = files.fetch(name)? else { return Ok(None) };
     let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| Error::malformed("it is not UTF-8").in_file(name))?;
+    let text = text.map_err(|_| Error::malformed("it is not valid UTF-8").in_file(name))?;
     Ok(Some(text.replace("\r\n", "\n").replace('\r', "\n")))
 }
 

@@ -92,14 +92,14 @@ pub fn parse(bytes: &[u8]) -> Result<Model> {
     }
     if model.pieces.len() > MAX_TOKENS {
         let n = model.pieces.len();
-        return Err(Error::limit(format!("{n} pieces, the limit is {MAX_TOKENS}")));
+        return Err(Error::limit(format!("{n} pieces, more than the limit of {MAX_TOKENS}")));
     }
     let is_empty = |piece: &Piece| piece.piece.as_ref().is_none_or(String::is_empty);
     if let Some(id) = model.pieces.iter().position(is_empty) {
         return Err(Error::malformed(format!(
-            "piece {id} of the SentencePiece model is empty, and SentencePiece loads no such model"
+            "piece {id} of the SentencePiece model is empty, which SentencePiece does not allow"
         ))
-        .hint("get the file again: it may be damaged"));
+        .hint("get the file again: it may be corrupt"));
     }
     Ok(model)
 }
@@ -120,8 +120,8 @@ impl Model {
         let suffix = self.trainer.as_ref().and_then(|trainer| trainer.treat_whitespace_as_suffix);
         let escapes = self.normalizer.as_ref().and_then(|normalizer| normalizer.escape_whitespaces);
         let what = match (suffix, escapes) {
-            (Some(true), _) => "that puts spaces at the ends of words (`treat_whitespace_as_suffix`)",
-            (_, Some(false)) => "that leaves spaces as they are (`escape_whitespaces` is false)",
+            (Some(true), _) => "with spaces at the ends of words (`treat_whitespace_as_suffix`)",
+            (_, Some(false)) => "with unescaped spaces (`escape_whitespaces` is false)",
             _ => return Ok(()),
         };
         Err(Error::unsupported(format!("a SentencePiece model {what}")))
@@ -219,7 +219,7 @@ pub fn overlay(
     let n = model.pieces.len();
     if parts.tokens.len() < n {
         return Err(Error::malformed(format!(
-            "SentencePiece's model has {n} pieces, `tokenizer.json` has {} tokens",
+            "the SentencePiece model has {n} pieces, but `tokenizer.json` has {} tokens",
             parts.tokens.len()
         )));
     }
@@ -258,7 +258,7 @@ pub fn overlay(
     for (text, id) in added.and_then(Json::as_object).into_iter().flatten() {
         let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
         let id =
-            id.ok_or_else(|| Error::malformed("an id is not a whole number").in_file("added_tokens.json"))?;
+            id.ok_or_else(|| Error::malformed("an id is not an integer").in_file("added_tokens.json"))?;
         if is_left_out(parts, id) {
             continue;
         }

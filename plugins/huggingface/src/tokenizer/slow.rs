@@ -31,9 +31,10 @@ fn merged(files: &mut dyn Files, vocabulary: &Json) -> Result<Parts> {
         parts.added.iter_mut().for_each(|added| added.outside_model = added.id >= n_known);
     }
     let name = "merges.txt";
-    let missing = || Error::malformed("`vocab.json` needs the merges of `merges.txt`, which is not there");
+    let missing = || Error::malformed("`vocab.json` requires the merges in `merges.txt`, which is missing");
     let bytes = files.fetch(name)?.ok_or_else(missing)?;
-    let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not UTF-8").in_file(name))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Error::malformed("it is not valid UTF-8").in_file(name))?;
     let lines =
         text.lines().enumerate().filter(|(n, line)| !(line.trim().is_empty() || *n == 0 && is_version(line)));
     let pairs = lines.map(|(n, line)| {
@@ -62,10 +63,7 @@ fn put(parts: &mut Parts, vocabulary: &Json) -> Result<()> {
     let map = vocabulary.as_object().ok_or_else(|| Error::malformed("it is not a JSON object"))?;
     for (text, id) in map {
         let id = id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| {
-            Error::malformed(format!(
-                "the id of token `{}` is not a whole number below 2^32",
-                escape(text, 60)
-            ))
+            Error::malformed(format!("the id of token `{}` is not an integer below 2^32", escape(text, 60)))
         })?;
         fast::place(parts, map.len(), id, text)?;
     }
@@ -97,7 +95,7 @@ pub fn redefine(parts: &mut Parts, said: &Json) {
 }
 
 fn words(bytes: Vec<u8>) -> Result<Parts> {
-    let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not valid UTF-8"))?;
     let mut parts = Parts { kind: Kind::WordPiece, ..Parts::default() };
     for line in text.lines() {
         let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].contains(&line);

@@ -40,7 +40,7 @@ pub fn read(parts: &mut Parts, is_fast: bool, said: Option<&Json>, config: Optio
         let inner = || super::INSIDE.iter().find_map(|path| number(config?.pointer(path)?, name));
         let id = config.and_then(|config| number(config, name)).or_else(inner);
         if let Some(id) = id.filter(|id| *id >= u64::from(parts.vocab_size)) {
-            note_beyond(parts, &format!("`{name}_token_id` of config.json"), id);
+            note_beyond(parts, &format!("`{name}_token_id` in config.json"), id);
         }
         set(parts, name, id.and_then(|id| u32::try_from(id).ok()));
     }
@@ -56,7 +56,7 @@ pub fn read(parts: &mut Parts, is_fast: bool, said: Option<&Json>, config: Optio
 /// Notes an id that no token has.
 fn note_beyond(parts: &mut Parts, what: &str, id: u64) {
     let size = parts.vocab_size;
-    parts.notes.push(format!("{what} is {id}, and the vocabulary has {size} ids: no token has that one"));
+    parts.notes.push(format!("{what} is {id}, but the vocabulary has only {size} ids"));
 }
 
 /// Fills in `ends` of `parts`: what the files list as the end, or state beside the tokenizer's.
@@ -71,7 +71,7 @@ pub fn ends(parts: &mut Parts, files: [Option<&Json>; 2]) {
         for id in listed.iter().filter_map(Json::as_u64).filter_map(|id| u32::try_from(id).ok()) {
             let new = parts.special_id("eos") != Some(id) && !parts.ends.contains(&id);
             if id >= parts.vocab_size && listed.len() > 1 {
-                note_beyond(parts, "an end of a text among `eos_token_id`", u64::from(id));
+                note_beyond(parts, "an end token in `eos_token_id`", u64::from(id));
             }
             if new && id < parts.vocab_size {
                 parts.ends.push(id);

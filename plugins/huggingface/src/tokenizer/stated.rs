@@ -100,7 +100,7 @@ pub fn note(parts: &mut Parts, said: &Json, config: Option<&Json>, class: &str) 
         };
         let by_flags = [("bos", usual[0]), ("eos", usual[1])].map(|(name, usual)| {
             let is_added = flag(&format!("add_{name}_token")).unwrap_or(usual);
-            is_added.then(|| text(name).unwrap_or("a token that the vocabulary lacks"))
+            is_added.then(|| text(name).unwrap_or("a token that is not in the vocabulary"))
         });
         let puts = puts(parts.post_processor.as_ref());
         if puts.each_ref().map(Option::as_deref) != by_flags {
@@ -108,12 +108,13 @@ pub fn note(parts: &mut Parts, said: &Json, config: Option<&Json>, class: &str) 
                 [None, None] => "nothing".to_owned(),
                 [Some(first), Some(last)] => format!("`{}` and `{}`", escape(first, 40), escape(last, 40)),
                 [Some(first), None] => format!("`{}` before", escape(first, 40)),
-                [None, Some(last)] => format!("`{}` behind", escape(last, 40)),
+                [None, Some(last)] => format!("`{}` after", escape(last, 40)),
             };
             let (own, other) = (shown(puts.each_ref().map(Option::as_deref)), shown(by_flags));
             parts.notes.push(format!(
-                "tokenizer.json puts {own} around a text, the class `{class}` with the flags of tokenizer_config.json {other}: version 4 \
-                 of transformers goes by the flags, version 5 and this conversion by tokenizer.json"
+                "around a text, tokenizer.json adds {own}, but the class `{class}` with the flags of \
+                 tokenizer_config.json adds {other}: transformers 4 uses the flags, transformers 5 and this \
+                 conversion use tokenizer.json"
             ));
         }
     }
@@ -141,8 +142,8 @@ pub fn note(parts: &mut Parts, said: &Json, config: Option<&Json>, class: &str) 
     if !others.is_empty() {
         let others = others.join(" and ");
         parts.notes.push(format!(
-            "tokenizer.json has another {others} than the class `{class}`: version 5 of transformers goes by the class, version 4 and \
-             this conversion by tokenizer.json"
+            "tokenizer.json differs in {others} from the class `{class}`: transformers 5 uses the class, \
+             transformers 4 and this conversion use tokenizer.json"
         ));
     }
 }
@@ -211,8 +212,9 @@ pub fn around(parts: &mut Parts, class: &str) {
         && BY_FLAGS.iter().any(|(name, _)| *name == class)
     {
         parts.notes.push(format!(
-            "nothing says whether a token is put before a text: version 4 of transformers, llama.cpp and this conversion put one for the \
-             class `{class}`, version 5 of transformers none where there is no tokenizer.json"
+            "the files do not state whether a token is added before a text: transformers 4, llama.cpp and \
+             this conversion add one for the class `{class}`, transformers 5 adds none without a \
+             tokenizer.json"
         ));
     }
     parts.post_processor = post_processor(parts, around);

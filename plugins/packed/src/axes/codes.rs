@@ -64,7 +64,7 @@ pub fn check_zero(codes: DType, zero: f64) -> Result<()> {
     if is_inside {
         return Ok(());
     }
-    Err(Error::malformed(format!("a zero point is {zero}, which is no code of type {codes}")))
+    Err(Error::malformed(format!("a zero point is {zero}, which is out of range for {codes}")))
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "values are computed in F32, and scales rounded to it")]
@@ -138,7 +138,7 @@ pub(super) fn codes(dtype: DType, bytes: &[u8], first: usize, out: &mut [f32]) -
             Ok(())
         }
         _ => {
-            let table = of_bytes(dtype).ok_or_else(|| Error::plugin(format!("{dtype} holds no codes")))?;
+            let table = of_bytes(dtype).ok_or_else(|| Error::plugin(format!("{dtype} cannot hold codes")))?;
             let bytes = bytes.get(first..first + out.len()).ok_or_else(too_short)?;
             out.iter_mut().zip(bytes).for_each(|(out, code)| *out = table[usize::from(*code)]);
             Ok(())

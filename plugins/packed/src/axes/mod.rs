@@ -110,7 +110,7 @@ impl Spread {
     }
 
     fn of(packed: &PackedRows) -> Result<Spread> {
-        let wrong = || Error::plugin(format!("the numbers of `{NAME}` are none"));
+        let wrong = || Error::plugin(format!("the numbers of `{NAME}` are invalid"));
         let (head, values) = packed.numbers.split_first_chunk::<10>().ok_or_else(wrong)?;
         let [codes, of_scales, of_zeros, kind, block, len, inner, stored, stored_zeros, n] = *head;
         let short = |number: u64| u32::try_from(number).map_err(|_| wrong());
@@ -254,7 +254,7 @@ impl Spread {
         };
         let scales = take(&self.scales, 0)?;
         if let Some(bad) = scales.iter().find(|scale| !to_f32(**scale).is_finite()) {
-            return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
+            return Err(Error::malformed(format!("a scale is {bad}, expected a finite number")));
         }
         let Some(side) = &self.zeros else {
             return Ok(Numbers { first, zeros: vec![0.0; scales.len()], scales });
@@ -448,7 +448,7 @@ impl Layout for Axes {
                     }
                     _ => {
                         return Err(Error::unsupported(format!(
-                            "such codes do not become {dtype} without loss"
+                            "these codes cannot be repacked as {dtype} without loss"
                         )));
                     }
                 }

@@ -50,23 +50,23 @@ impl Layer<'_> {
     /// Unsupported for formats that are not known; Malformed for parts that do not fit the format.
     pub fn add_to(&self, found: &mut Found) -> Result<()> {
         let name = self.said.get("format").and_then(Json::as_str).ok_or_else(|| {
-            Error::malformed(format!("what is said of its packing states no `format`: {}", self.said))
+            Error::malformed(format!("its packing states no `format`: {}", self.said))
                 .tensor(&self.codes.name)
         })?;
         let format = FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
             let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
             let message =
-                format!("weights in ComfyUI's format `{name}` are not known: {} are", known.join(", "));
+                format!("ComfyUI format `{name}` is not supported: expected one of {}", known.join(", "));
             Error::unsupported(message).tensor(&self.codes.name)
         })?;
         let is_turned = |key: &&str| self.said.pointer(key).and_then(Json::as_bool).unwrap_or(false);
         if TURNED.iter().any(is_turned) {
-            let message = format!("weights in ComfyUI's format `{name}` with `convrot` cannot be unpacked");
+            let message = format!("ComfyUI format `{name}` with `convrot` cannot be unpacked");
             return Err(Error::unsupported(message).tensor(&self.codes.name));
         }
         if self.codes.dtype != format.codes {
             let message = format!(
-                "its format is stated as `{name}`, whose codes are of type {}, and it is of type {}",
+                "its format is stated as `{name}`, with codes of type {}, but its type is {}",
                 format.codes, self.codes.dtype
             );
             return Err(Error::malformed(message).tensor(&self.codes.name));
@@ -88,7 +88,7 @@ impl Layer<'_> {
 
     fn needed(&self, part: &str) -> Result<(usize, &StoredTensor)> {
         let at = self.beside(part).ok_or_else(|| {
-            let message = format!("its scales are missing: there is no `{}.{part}` beside it", self.name);
+            let message = format!("its scales are missing: expected `{}.{part}`", self.name);
             Error::malformed(message).tensor(&self.codes.name)
         })?;
         Ok((at, self.model.tensor(at)))
@@ -97,7 +97,7 @@ impl Layer<'_> {
     fn misfit(&self, part: &StoredTensor) -> Error {
         let Layer { codes, said, .. } = self;
         let message = format!(
-            "it is {:?} of {}, and does not fit {:?} of {}, which is `{}` ({said})",
+            "it is {:?} of {}, which does not match {:?} of {}, the type of `{}` ({said})",
             part.shape, part.dtype, codes.shape, codes.dtype, codes.name
         );
         Error::malformed(message).tensor(&part.name)
@@ -109,7 +109,8 @@ impl Layer<'_> {
         match (&bias.shape[..], self.codes.shape.first()) {
             ([own], Some(rows)) if own < rows => {
                 let message = format!(
-                    "its codes have {rows} rows, filled up from the {own} of `{}`: weights that are filled up cannot be unpacked",
+                    "its codes have {rows} rows, padded from the {own} of `{}`: padded weights cannot be \
+                     unpacked",
                     bias.name
                 );
                 Err(Error::unsupported(message).tensor(&self.codes.name))
@@ -162,8 +163,7 @@ impl Layer<'_> {
         }
         let stated = GROUPS.iter().find_map(|key| self.said.pointer(key)).filter(|size| !size.is_null());
         if let Some(size) = stated.filter(|size| size.as_u64() != Some(group)) {
-            let message =
-                format!("its scales are for groups of {group}, and `group_size` is stated as {size}");
+            let message = format!("its scales are for groups of {group}, but `group_size` is {size}");
             return Err(Error::malformed(message).tensor(&self.codes.name));
         }
         let kind = if is_pairs { DType::F4_E2M1 } else { format.codes };

@@ -66,7 +66,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for (name, stated) in &layers {
         let Some(number) = model.find(&format!("{name}.weight")) else {
             if let Some(mark) = stated.mark {
-                let message = format!("its codes are missing: there is no `{name}.weight` beside it");
+                let message = format!("its codes are missing: expected `{name}.weight`");
                 return Err(Error::malformed(message).tensor(&model.tensor(mark).name));
             }
             continue;
@@ -93,14 +93,12 @@ fn layers(model: &Model<'_>, found: &mut Found) -> Result<Option<BTreeMap<String
     let mut layers: BTreeMap<String, Stated> = BTreeMap::new();
     for config in model.configs.iter().filter(|config| is_ours(config)) {
         let of = config.json.get("layers").and_then(Json::as_object);
-        let of = of.ok_or_else(|| config.wrong("layers", "is missing, or no object"))?;
+        let of = of.ok_or_else(|| config.wrong("layers", "is missing or not an object"))?;
         for (name, json) in of {
             // Shards may each describe the whole model.
             let before = layers.insert(name.clone(), Stated { mark: None, json: json.clone() });
             if before.is_some_and(|before| before.json != *json) {
-                return Err(
-                    config.wrong(&format!("layers.{name}"), "differs from what another file says of it")
-                );
+                return Err(config.wrong(&format!("layers.{name}"), "differs between files"));
             }
         }
     }
@@ -114,10 +112,11 @@ fn layers(model: &Model<'_>, found: &mut Found) -> Result<Option<BTreeMap<String
             DType::U8 => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
             other => Err(format!("its type is {other}")),
         }
-        .map_err(|what| Error::malformed(format!("it should hold JSON: {what}")).tensor(&tensor.name))?;
+        .map_err(|what| Error::malformed(format!("it must contain JSON: {what}")).tensor(&tensor.name))?;
         match layers.get_mut(name) {
             Some(stated) if stated.json != json => {
-                let message = format!("it says {json}, and `{METADATA}` of the file {}", stated.json);
+                let message =
+                    format!("it states {json}, but `{METADATA}` of the file states {}", stated.json);
                 return Err(Error::malformed(message).tensor(&tensor.name));
             }
             Some(stated) => stated.mark = Some(number),
@@ -133,7 +132,8 @@ fn refuse_unstated(model: &Model<'_>, found: &Found, is_stated: bool) -> Result<
         let codes = model.find(&format!("{name}.weight")).filter(|codes| found.is_free(*codes));
         if found.is_free(number) && codes.is_some() {
             let message = format!(
-                "it scales `{name}.weight`, of which nothing says how it is packed, as `comfy_quant` or `{METADATA}` does of others"
+                "it scales `{name}.weight`, whose packing is not described, although `comfy_quant` or \
+                 `{METADATA}` describes that of others"
             );
             return Err(Error::unsupported(message).tensor(&scales.name));
         }

@@ -28,12 +28,12 @@ pub(super) fn understand(model: &Model<'_>, found: &mut Found) -> Result<bool> {
     for (at, scale, name) in model.ending(SCALE) {
         let number = model.find(&format!("{name}.weight")).filter(|number| found.is_free(*number));
         let Some(number) = number else {
-            let message = format!("its codes are missing: there is no `{name}.weight` beside it");
+            let message = format!("its codes are missing: expected `{name}.weight`");
             return Err(Error::malformed(message).tensor(&scale.name));
         };
         let codes = model.tensor(number);
         if scale.dtype != DType::F32 || scale.shape.iter().any(|size| *size != 1) {
-            let message = format!("it is {:?} of {}, and one F32 is needed", scale.shape, scale.dtype);
+            let message = format!("it is {:?} of {}, expected one F32", scale.shape, scale.dtype);
             return Err(Error::malformed(message).tensor(&scale.name));
         }
         match CODES.contains(&codes.dtype) {
@@ -43,7 +43,7 @@ pub(super) fn understand(model: &Model<'_>, found: &mut Found) -> Result<bool> {
                 Some(bytes) if bytes == 1.0f32.to_le_bytes() => found.unused(model, at, "a scale of 1")?,
                 Some(_) => {
                     let message = format!(
-                        "it scales `{}`, which is of type {}: such weights are not known",
+                        "it scales `{}`, which is of type {}: such weights are not supported",
                         codes.name, codes.dtype
                     );
                     return Err(Error::unsupported(message).tensor(&scale.name));

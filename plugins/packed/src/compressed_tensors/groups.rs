@@ -107,7 +107,7 @@ pub fn groups(config: &Config<'_>) -> Result<Groups> {
             <[u64; 2]>::try_from(sides)
         });
         let key = format!("config_groups.{name}.weights.block_structure");
-        let block = block.transpose().map_err(|_| config.wrong(&key, "is not a pair of whole numbers"))?;
+        let block = block.transpose().map_err(|_| config.wrong(&key, "is not a pair of integers"))?;
         let targets = of.get("targets").and_then(Json::as_array).into_iter().flatten();
         let weights = Weights {
             bits,
@@ -178,10 +178,10 @@ pub fn of<'g>(
     }
     Err(Error::unsupported(match unread {
         Some((_, pattern)) => format!(
-            "which group of the configuration it belongs to hangs on the pattern `{pattern}`, which cannot be read here, or takes too long"
+            "the pattern `{pattern}`, which decides its group in the configuration, is not supported or \
+             takes too long"
         ),
-        None => "several groups of the configuration may be about it, by classes that names do not tell"
-            .to_owned(),
+        None => "it may belong to several groups of the configuration, which select by class".to_owned(),
     }))
 }
 

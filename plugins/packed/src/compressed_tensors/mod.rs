@@ -60,7 +60,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let formats = [config.text("format"), sparse].into_iter().flatten().chain(of_groups);
         let refused = formats.into_iter().find(|of| !FORMATS.contains(of));
         if let Some(format) = refused {
-            let message = format!("compressed-tensors in the format `{format}` cannot be unpacked");
+            let message = format!("compressed-tensors format `{format}` cannot be unpacked");
             return Err(Error::unsupported(message).in_file(config.file));
         }
     }
@@ -70,7 +70,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let weight = match codes.dtype {
             DType::I32 => in_words(model, found, (number, module), &groups, config)?,
             DType::U8 | DType::I8 => small_floats(model, (number, module), &groups)?,
-            other => return Err(wrong(model, number, &format!("codes of type {other} are not known"))),
+            other => return Err(wrong(model, number, &format!("codes of type {other} are not supported"))),
         };
         let Some(weight) = weight else { continue };
         let input = model.find(&format!("{module}.input_global_scale")).map(|number| (number, true));
@@ -108,7 +108,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             }
         }
         if config.is_none() {
-            found.note("no configuration says how weights are packed: the names and shapes of tensors do");
+            found.note(
+                "no configuration states the packing scheme: it is assumed from the names and shapes \
+                 of tensors",
+            );
         }
     }
     Ok(())
@@ -125,7 +128,7 @@ fn part(model: &Model<'_>, module: &str, ending: &str) -> Option<usize> {
 
 fn needed(model: &Model<'_>, (number, module): (usize, &str), ending: &str) -> Result<usize> {
     part(model, module, ending)
-        .ok_or_else(|| wrong(model, number, &format!("`{module}.{ending}` is missing beside it")))
+        .ok_or_else(|| wrong(model, number, &format!("`{module}.{ending}` is missing")))
 }
 
 /// What the configuration says about a module, of which its tensors may tell which group `fits`.
@@ -179,7 +182,7 @@ fn in_words(
             return Err(wrong(
                 model,
                 shape_at,
-                "it is not the shape of a matrix with as many rows as its codes",
+                "it is not the shape of a matrix with the same number of rows as its codes",
             ));
         }
     };
@@ -197,19 +200,19 @@ fn in_words(
     let bits = match group {
         Some(group) => group.bits,
         None if config.is_some() => {
-            return Err(wrong(model, number, "no group of the configuration is about it"));
+            return Err(wrong(model, number, "no group of the configuration applies to it"));
         }
         // Without it: the bits that make so many words.
         None => (1..=8).find(|bits| row_len.saturating_mul(*bits).div_ceil(32) == words).unwrap_or(4),
     };
-    let too_long = || wrong(model, shape_at, "it is too long a row");
+    let too_long = || wrong(model, shape_at, "its rows are too long");
     let dense = row_len.checked_mul(bits).ok_or_else(too_long)?.div_ceil(32);
     let codes = match words {
         _ if words == dense => Codes::Rows,
         _ if words == row_len.div_ceil(32 / bits) => Codes::PaddedRows,
         _ => {
             let message =
-                format!("its rows have {words} words, and {row_len} codes of {bits} bits need {dense}");
+                format!("its rows have {words} words, but {row_len} codes of {bits} bits require {dense}");
             return Err(wrong(model, number, &message));
         }
     };
@@ -219,7 +222,7 @@ fn in_words(
         || !group.is_none_or(|group| fits_strategy(group, is_one, n_groups))
     {
         let message = format!(
-            "its shape {:?} does not fit {matrix_rows} rows of {row_len} in groups of {size}",
+            "its shape {:?} does not match {matrix_rows} rows of {row_len} in groups of {size}",
             scales.shape
         );
         return Err(wrong(model, at, &message));
@@ -242,22 +245,22 @@ fn in_words(
                 DType::I32 if is_packed_down(tensor, (stacked, matrix_rows, n_groups), bits) && !is_one => {
                     Zeros::Down
                 }
-                _ => return Err(wrong(model, zeros, "its type or shape does not fit the scales")),
+                _ => return Err(wrong(model, zeros, "its type or shape does not match the scales")),
             }
         }
         None if group.is_some_and(|group| group.symmetric == Some(false)) => {
-            return Err(wrong(model, number, "its zero points are missing: `weight_zero_point`"));
+            return Err(wrong(model, number, "its zero points are missing: expected `weight_zero_point`"));
         }
         None => Zeros::All(1 << (bits - 1)),
     };
     let index = part(model, module, "weight_g_idx");
     if index.is_none() && n_groups > 1 && group.is_some_and(|group| group.is_ordered) {
-        let message = "`actorder` says that columns are in an order of their own, and `weight_g_idx` is missing beside it";
+        let message = "`actorder` states that columns are reordered, but `weight_g_idx` is missing";
         return Err(wrong(model, number, message));
     }
     if let Some(index) = index {
         if model.tensor(index).shape != [row_len] || model.tensor(index).dtype != DType::I32 {
-            return Err(wrong(model, index, "it is not the group of each column"));
+            return Err(wrong(model, index, "expected the group of each column"));
         }
         parts.push((index, "groups of columns".to_owned()));
     }
@@ -315,18 +318,18 @@ fn small_floats(
         || matrices(scales)? != (stacked, rows, columns)
     {
         let message = format!(
-            "its type {} and shape {:?} fit no scales of 16 or 32 columns",
+            "its type {} and shape {:?} do not match scales of 16 or 32 columns",
             scales.dtype, scales.shape
         );
         return Err(wrong(model, at, &message));
     }
     // Bytes are exponents for 32 columns; for 16 they would be floats of another kind.
     if scales.dtype == DType::F8_E4M3 && width != 16 {
-        let message = format!("floats of E4M3 scale 16 columns, and here {width}");
+        let message = format!("E4M3 scales must cover 16 columns, not {width}");
         return Err(wrong(model, at, &message));
     }
     if scales.dtype != DType::F8_E4M3 && width != 32 {
-        let message = format!("scales of type {} for {width} columns are not known", scales.dtype);
+        let message = format!("scales of type {} for {width} columns are not supported", scales.dtype);
         return Err(Error::unsupported(message).tensor(&scales.name));
     }
     // Types and shapes say it all: a group whose modules names do not tell is no hindrance.
@@ -338,7 +341,7 @@ fn small_floats(
     {
         let size = group.size.map_or(String::new(), |size| format!(" in groups of {size}"));
         let message = format!(
-            "its codes are of {bits} bits in groups of {width}, and the configuration says {} bits{size}",
+            "its codes have {bits} bits in groups of {width}, but the configuration states {} bits{size}",
             group.bits
         );
         return Err(wrong(model, number, &message));
@@ -349,12 +352,12 @@ fn small_floats(
     if let Some(global) = part(model, module, "weight_global_scale") {
         let tensor = model.tensor(global);
         if tensor.shape.iter().any(|size| *size != 1) {
-            return Err(wrong(model, global, "it is not one scale"));
+            return Err(wrong(model, global, "expected one scale"));
         }
         grid.global = (Global::Over, tensor.dtype);
         parts.push((global, "global scale".to_owned()));
     } else if of == DType::F8_E4M3 {
-        return Err(wrong(model, number, &format!("`{module}.weight_global_scale` is missing beside it")));
+        return Err(wrong(model, number, &format!("`{module}.weight_global_scale` is missing")));
     }
     let mut shape = model.tensor(number).shape.clone();
     shape.pop();
@@ -390,11 +393,11 @@ fn has_no_order(model: &Model<'_>, found: &mut Found, module: &str) -> Result<bo
     if is_small {
         let Some(bytes) = found.contents(model, index) else { return Ok(false) };
         if bytes.iter().all(|byte| *byte == 0xff) {
-            found.unused(model, index, "an index of groups that was never filled")?;
+            found.unused(model, index, "an index of groups that was never filled in")?;
             return Ok(true);
         }
     }
-    let message = "codes of whole bytes in the order of activations cannot be unpacked";
+    let message = "codes of whole bytes in activation order cannot be unpacked";
     Err(Error::unsupported(message).tensor(&tensor.name))
 }
 
@@ -434,7 +437,7 @@ fn whole_bytes(
     };
     let of_scale = by_group().or_else(by_shape).filter(fits).ok_or_else(|| {
         let message =
-            format!("its shape {:?} does not fit that of the codes, {:?}", scales.shape, codes.shape);
+            format!("its shape {:?} does not match that of the codes, {:?}", scales.shape, codes.shape);
         wrong(model, at, &message)
     })?;
     let mut grid = Grid::new(codes.dtype, of, of_scale, (rows, stacked * rows, row_len));
@@ -450,7 +453,7 @@ fn whole_bytes(
     if let Some(zeros) = at_zeros.filter(|_| counts == Some(Some(true))) {
         let tensor = model.tensor(zeros);
         if tensor.shape != scales.shape || !(tensor.dtype == DType::I8 || tensor.dtype == codes.dtype) {
-            return Err(wrong(model, zeros, "its type or shape does not fit the scales"));
+            return Err(wrong(model, zeros, "its type or shape does not match the scales"));
         }
         grid.zeros = Some(tensor.dtype);
         parts.push((zeros, "zero points".to_owned()));

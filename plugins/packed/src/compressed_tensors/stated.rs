@@ -50,13 +50,13 @@ pub fn check(
     codes: Codes,
 ) -> Result<()> {
     if let Some(ignored) = groups.ignores(module) {
-        let message = format!("it is packed, and the configuration's `ignore` has `{ignored}`");
+        let message = format!("it is packed, but the configuration's `ignore` lists `{ignored}`");
         return Err(wrong(model, number, &message));
     }
     let Some(group) = group else { return Ok(()) };
     let (kind, own) = (group.kind.as_deref(), if codes.are_floats() { "float" } else { "int" });
     if let Some(kind) = kind.filter(|kind| *kind != own) {
-        let message = format!("the configuration says `type` {kind}, and its codes are of `{own}`");
+        let message = format!("the configuration states `type` {kind}, but its codes are `{own}`");
         return Err(wrong(model, number, &message));
     }
     let formats = codes.formats();
@@ -65,7 +65,7 @@ pub fn check(
         group.format.as_deref().filter(|format| !formats.contains(format) && !others.contains(format));
     if let Some(format) = format {
         let message =
-            format!("the configuration says `{format}`, and its codes are those of `{}`", formats[0]);
+            format!("the configuration states `{format}`, but its codes are those of `{}`", formats[0]);
         return Err(wrong(model, number, &message));
     }
     Ok(())
@@ -94,5 +94,5 @@ pub fn has_zeros(
             return Ok(Some(false));
         }
     }
-    Err(wrong(model, zeros, "the configuration says `symmetric`, which is without zero points"))
+    Err(wrong(model, zeros, "the configuration states `symmetric`, which has no zero points"))
 }

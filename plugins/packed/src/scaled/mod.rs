@@ -275,7 +275,7 @@ impl Grid {
                 return Err(too_short());
             }
             if let Some(bad) = columns.iter().find(|column| !column.is_finite()) {
-                return Err(Error::malformed(format!("a factor of a column is {bad}, not a finite number")));
+                return Err(Error::malformed(format!("a column factor is {bad}, expected a finite number")));
             }
         }
         Ok(columns)
@@ -320,10 +320,10 @@ impl Grid {
             }
         }
         if let Some(bad) = scales.iter().find(|scale| !scale.is_finite()) {
-            return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
+            return Err(Error::malformed(format!("a scale is {bad}, expected a finite number")));
         }
         if let Some(bad) = zeros.iter().find(|zero| !zero.is_finite()) {
-            return Err(Error::malformed(format!("a zero point is {bad}, not a finite number")));
+            return Err(Error::malformed(format!("a zero point is {bad}, expected a finite number")));
         }
         Ok((scales, zeros))
     }
@@ -380,7 +380,7 @@ impl Layout for Scaled {
     ) -> Result<()> {
         let grid = Grid::of(packed)?;
         if columns.end > grid.row_len || columns.start > columns.end {
-            return Err(Error::plugin("columns that there are not"));
+            return Err(Error::plugin("columns out of range"));
         }
         let of_scales = index(columns.start / grid.of_scale.1)..index(columns.end.div_ceil(grid.of_scale.1));
         let (scales, zeros) = grid.scales(held, &rows, &of_scales)?;
@@ -521,7 +521,11 @@ impl Layout for Scaled {
                     }
                 }
             }
-            _ => return Err(Error::unsupported(format!("such codes do not become {dtype} without loss"))),
+            _ => {
+                return Err(Error::unsupported(format!(
+                    "these codes cannot be repacked as {dtype} without loss"
+                )));
+            }
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ impl<'a> Held<'a> {
         if out.iter().fold(true, |all, value| all & value.is_finite()) {
             return Ok(());
         }
-        Err(Error::malformed("a scale or zero point is infinite or no number"))
+        Err(Error::malformed("a scale or zero point is infinite or NaN"))
     }
 
     /// Scales and zeros of a row; zeros are as many, or none.
@@ -108,7 +108,7 @@ impl<'a> Held<'a> {
             self.scales((2, dtype), row, zeros)?;
         }
         if self.slices.is_divisor && scales.contains(&0.0) {
-            return Err(Error::malformed("a scale that divides is 0"));
+            return Err(Error::malformed("a scale used as a divisor is 0"));
         }
         Ok(())
     }

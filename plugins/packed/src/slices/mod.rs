@@ -93,7 +93,7 @@ impl Slices {
             zeros,
             columns,
         ] = numbers(packed)?;
-        let wrong = || Error::plugin("there are no such slices");
+        let wrong = || Error::plugin("slices out of range");
         let short = |number: u64| u32::try_from(number).map_err(|_| wrong());
         let byte = |number: u64| u8::try_from(number).map_err(|_| wrong());
         let dtype = |number: u64| short(number).map(|number| (number != u32::MAX).then_some(DType(number)));
@@ -238,7 +238,7 @@ impl Layout for Sliced {
         if let Some(dtype) = slices.columns {
             values(dtype, held.part(2 + usize::from(slices.zeros.is_some())), &mut columns)?;
             if let Some(bad) = columns.iter().find(|column| !column.is_finite()) {
-                return Err(Error::malformed(format!("a factor of a column is {bad}, not a finite number")));
+                return Err(Error::malformed(format!("a column factor is {bad}, expected a finite number")));
             }
         }
         let (mut codes, mut scales, mut zeros) = (vec![0u8; row_len], Vec::new(), Vec::new());
@@ -300,7 +300,11 @@ impl Layout for Sliced {
             DType::Q4_0 => (32, blocks::Q4_0_BYTES),
             DType::Q4_1 => (32, blocks::Q4_1_BYTES),
             DType::Q8_0 => (32, blocks::Q8_0_BYTES),
-            _ => return Err(Error::unsupported(format!("such codes do not become {dtype} without loss"))),
+            _ => {
+                return Err(Error::unsupported(format!(
+                    "these codes cannot be repacked as {dtype} without loss"
+                )));
+            }
         };
         let (row_len, group) = (held.slices.row_len, held.slices.group);
         let (mut codes, mut scales, mut zeros) = (vec![0u8; index(row_len)], Vec::new(), Vec::new());

@@ -57,7 +57,7 @@ fn check_type(model: &Model<'_>, config: &Config<'_>) -> Result<()> {
         return Ok(());
     }
     let said: String = said.chars().take(80).collect();
-    let message = format!("torchao's `quant_type` {} is not known", said.escape_debug());
+    let message = format!("torchao's `quant_type` {} is not supported", said.escape_debug());
     Err(Error::unsupported(message).tensor(&model.tensor(number).name))
 }
 
@@ -88,11 +88,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         let name = if module.is_empty() { weight.to_owned() } else { format!("{module}.{weight}") };
         let find = |ending: &str| model.find(&format!("{base}_{ending}"));
         if let Some(part) = ARRANGED.iter().find_map(|ending| find(ending)) {
-            let message = "codes of torchao that are arranged for a kernel are not known";
+            let message = "torchao codes arranged for a kernel are not supported";
             return Err(Error::unsupported(message).tensor(&model.tensor(part).name));
         }
-        let missing =
-            || Error::malformed("its scales are missing: there is no `_scale` beside it").tensor(&codes.name);
+        let missing = || Error::malformed("its scales are missing: expected `_scale`").tensor(&codes.name);
         let at = find("scale").ok_or_else(missing)?;
         let parts = Parts {
             model,
@@ -114,7 +113,7 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         };
         let is_intx = class.map_or(says_intx, |class| class == Class::Intx);
         if is_intx && codes.dtype == DType::I8 && parts.zeros.is_none() {
-            let message = "its zero points are missing: there is no `_zero_point` beside it";
+            let message = "its zero points are missing: expected `_zero_point`";
             return Err(Error::malformed(message).tensor(&codes.name));
         }
         let is_said = class.is_some() || config.is_some();
@@ -123,10 +122,16 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             found.unused(model, at, "a scale of activations")?;
         }
         if !is_said {
-            found.note("no configuration says torchao: the names of codes and scales do");
+            found.note(
+                "no configuration states the packing scheme: torchao is assumed from the names of \
+                 codes and scales",
+            );
         }
         if class.is_none() && !stated.is_empty() {
-            found.note("the files' metadata describes only some weights of torchao: types and shapes tell of the others");
+            found.note(
+                "the files' metadata describes only some torchao weights: the others are identified \
+                 by types and shapes",
+            );
         }
     }
     if config.is_some() || !stated.is_empty() {
@@ -154,7 +159,7 @@ impl Parts<'_> {
     fn misfit(&self) -> Error {
         let (scales, codes) = (self.scales, self.codes);
         let message = format!(
-            "its shape {:?} and type {} do not fit {:?} of {}, which is `{}`",
+            "its shape {:?} and type {} do not match {:?} of {}, the type of `{}`",
             scales.shape, scales.dtype, codes.shape, codes.dtype, codes.name
         );
         Error::malformed(message).tensor(&scales.name)
@@ -194,8 +199,7 @@ impl Parts<'_> {
             }
             return match (self.int4(), self.grid(DType::I8)) {
                 (Ok(_), Ok(_)) => {
-                    let message =
-                        "it fits an Int4Tensor and an Int8Tensor, and nothing says which of them it is";
+                    let message = "it could be an Int4Tensor or an Int8Tensor, and its class is not stated";
                     let hint = "download the model again with its configuration: torchao describes each weight in the file's metadata";
                     Err(Error::unsupported(message).tensor(&self.codes.name).hint(hint))
                 }
@@ -213,7 +217,7 @@ impl Parts<'_> {
             }
             _ => {
                 let message =
-                    format!("codes of {codes} with scales of {scales}, as torchao has them, are not known");
+                    format!("codes of {codes} with scales of {scales} are not supported for torchao");
                 Err(Error::unsupported(message).tensor(&self.codes.name))
             }
         }
@@ -287,7 +291,7 @@ impl Parts<'_> {
             let fits = is_number && tensor.shape == self.scales.shape && of_bytes(codes).is_some();
             if !fits {
                 let message =
-                    format!("it is {:?} of {}, and does not fit its scales", tensor.shape, tensor.dtype);
+                    format!("it is {:?} of {}, which does not match its scales", tensor.shape, tensor.dtype);
                 return Err(Error::malformed(message).tensor(&tensor.name));
             }
             grid.zeros = Some(tensor.dtype);
@@ -298,8 +302,7 @@ impl Parts<'_> {
             let n = tensor.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
             let n = n.filter(|n| (*n == 1 || *n == stacked) && FLOATS.contains(&tensor.dtype)).ok_or_else(
                 || {
-                    let message =
-                        format!("it is {:?} of {}, and one float is needed", tensor.shape, tensor.dtype);
+                    let message = format!("it is {:?} of {}, expected one float", tensor.shape, tensor.dtype);
                     Error::malformed(message).tensor(&tensor.name)
                 },
             )?;
@@ -311,7 +314,7 @@ impl Parts<'_> {
             let n = tensor.shape.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
             if n != Some(row_len) || !FLOATS.contains(&tensor.dtype) {
                 let message =
-                    format!("it is {:?} of {}, and {row_len} floats are needed", tensor.shape, tensor.dtype);
+                    format!("it is {:?} of {}, expected {row_len} floats", tensor.shape, tensor.dtype);
                 return Err(Error::malformed(message).tensor(&tensor.name));
             }
             grid.columns = Some(tensor.dtype);
@@ -324,11 +327,11 @@ impl Parts<'_> {
     /// Integers of four bits in pairs.
     fn int4(&self) -> Result<PackedTensor> {
         let ([out, half], [groups, columns]) = (&self.codes.shape[..], &self.scales.shape[..]) else {
-            let message = "int4 of torchao is known for single matrices";
+            let message = "torchao int4 is only supported for single matrices";
             return Err(Error::unsupported(message).tensor(&self.codes.name));
         };
         if let Some(columns) = self.columns {
-            let message = "int4 of torchao with factors of activations is not known";
+            let message = "torchao int4 with activation factors is not supported";
             return Err(Error::unsupported(message).tensor(&self.model.tensor(columns).name));
         }
         let row_len =
@@ -338,13 +341,14 @@ impl Parts<'_> {
         if group == 0 || !group.is_multiple_of(8) {
             return Err(self.misfit());
         }
-        let missing =
-            || Error::malformed("its zero points are missing: `_zero_point`").tensor(&self.codes.name);
+        let missing = || {
+            Error::malformed("its zero points are missing: expected `_zero_point`").tensor(&self.codes.name)
+        };
         let zeros = self.zeros.ok_or_else(missing)?;
         let tensor = self.model.tensor(zeros);
         if tensor.shape != self.scales.shape || !FLOATS.contains(&tensor.dtype) {
             let message =
-                format!("it is {:?} of {}, and does not fit its scales", tensor.shape, tensor.dtype);
+                format!("it is {:?} of {}, which does not match its scales", tensor.shape, tensor.dtype);
             return Err(Error::malformed(message).tensor(&tensor.name));
         }
         let scales = (self.scales.dtype, tensor.dtype);
@@ -476,7 +480,7 @@ mod tests {
             ])
         };
         let error = square(DType::BF16, &[8, 8]).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(error.contains("Int4Tensor and an Int8Tensor"), "{error}");
+        assert!(error.contains("Int4Tensor or an Int8Tensor"), "{error}");
         // Zero points of an Int4Tensor are floats.
         let about = square(DType::I8, &[8, 8]).map(|found| found[0].about.clone());
         assert_eq!(about.ok().as_deref(), Some("torchao I8, scales of 1 by 16"));

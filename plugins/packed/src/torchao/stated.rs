@@ -115,16 +115,15 @@ pub fn check_parts(
             continue;
         }
         if let Some(part) = parts.iter().find(|part| !is_there(part)) {
-            let message = format!(
-                "its part `{part}` is missing: the file's metadata lists it, and there is no `{base}_{part}`"
-            );
+            let message =
+                format!("its part `{base}_{part}` is missing, although the file's metadata lists `{part}`");
             let hint = "download the model again, or quantize it again";
             return Err(Error::malformed(message).tensor(&stated.name).hint(hint));
         }
         let is_extra = |ending: &&&str| is_there(ending) && !parts.iter().any(|part| part == **ending);
         if let Some(part) = endings.iter().find(is_extra) {
             let message = format!(
-                "it is not among the parts of `{}` that the file's metadata lists: {}",
+                "it is not among the parts of `{}` listed in the file's metadata: {}",
                 stated.name,
                 parts.join(", ")
             );
@@ -134,7 +133,7 @@ pub fn check_parts(
     if let Some(first) = absent.first() {
         let (n, first) = (absent.len(), escape(first, 120));
         found.note(format!(
-            "the file's metadata describes weights that are not here: {n}, the first `{first}`"
+            "the file's metadata describes weights that are missing: {n}, the first `{first}`"
         ));
     }
     Ok(())
@@ -144,17 +143,17 @@ impl Stated {
     fn parse(name: &str, json: &Json) -> Result<Stated> {
         let wrong = |what: String| Error::malformed(what).tensor(name);
         let class = json.get("_type").and_then(Json::as_str);
-        let class =
-            class.ok_or_else(|| wrong("the file's metadata lists it and does not describe it".to_owned()))?;
+        let class = class
+            .ok_or_else(|| wrong("the file's metadata lists it, but does not describe it".to_owned()))?;
         let Some((_, class)) = CLASSES.iter().find(|(known, _)| *known == class) else {
-            let message = format!("weights of torchao's class `{class}` are not known");
+            let message = format!("weights of torchao's class `{class}` are not supported");
             return Err(Error::unsupported(message).tensor(name));
         };
         let text = |part: &Json| part.as_str().map(str::to_owned);
         let parts = json.get("_tensor_data_names").map(|list| {
             let list = list.as_array().and_then(|list| list.iter().map(text).collect::<Option<Vec<_>>>());
             list.ok_or_else(|| {
-                wrong("`_tensor_data_names` in the file's metadata is no list of names".to_owned())
+                wrong("`_tensor_data_names` in the file's metadata is not a list of names".to_owned())
             })
         });
         let data = json.get("_data").cloned().unwrap_or_default();
@@ -172,7 +171,7 @@ impl Stated {
     }
 
     fn contradicted(&self, key: &str, says: &Json, have: &str) -> Error {
-        let message = format!("the file's metadata says `{key}` {says}, and its parts are {have}");
+        let message = format!("the file's metadata states `{key}` {says}, but its parts are {have}");
         Error::malformed(message).tensor(&self.name)
     }
 
@@ -200,7 +199,8 @@ impl Stated {
         if !fits {
             let (class, _) = CLASSES.iter().find(|(_, class)| *class == self.class).unwrap_or(&CLASSES[0]);
             let message = format!(
-                "the file's metadata says that its class is `{class}`, which has no codes of {codes} with scales of {scales}"
+                "the file's metadata states the class `{class}`, which has no codes of {codes} with scales \
+                 of {scales}"
             );
             return Err(Error::malformed(message).tensor(&self.name));
         }
@@ -211,7 +211,7 @@ impl Stated {
     fn check_elements(&self, codes: DType) -> Result<()> {
         let Some(said) = self.dtype("elem_dtype") else { return Ok(()) };
         let Some((_, dtype)) = DTYPES.iter().find(|(name, _)| *name == said) else {
-            let message = format!("an MXTensor with elements of `{said}` is not known");
+            let message = format!("an MXTensor with elements of `{said}` is not supported");
             return Err(Error::unsupported(message).tensor(&self.name));
         };
         let stored = if *dtype == DType::F4_E2M1 { DType::U8 } else { *dtype };

@@ -334,7 +334,11 @@ impl Layout for Words {
             DType::Q4_0 => (32, blocks::Q4_0_BYTES),
             DType::Q5_0 => (32, blocks::Q5_0_BYTES),
             DType::Q8_0 => (32, blocks::Q8_0_BYTES),
-            _ => return Err(Error::unsupported(format!("such codes do not become {dtype} without loss"))),
+            _ => {
+                return Err(Error::unsupported(format!(
+                    "these codes cannot be repacked as {dtype} without loss"
+                )));
+            }
         };
         let row_len = index(of.grid.row_len);
         let group = index(of.grid.group);

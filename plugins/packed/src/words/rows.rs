@@ -63,7 +63,7 @@ impl<'a> Rows<'a> {
         let part = |at: usize| held.parts.get(at).copied().unwrap_or_default();
         let whole = grid.whole(&held.rows);
         if wanted.start < held.rows.start || wanted.end > held.rows.end {
-            return Err(Error::plugin("rows are wanted that are not held"));
+            return Err(Error::plugin("rows out of range"));
         }
         let groups = index(grid.groups);
         let first = index(wanted.start - held.rows.start);
@@ -71,7 +71,7 @@ impl<'a> Rows<'a> {
         let of_rows = |bytes: &[u8]| grid.of_rows(bytes, (first, n), of_held);
         let scales = of_rows(part(1))?;
         if let Some(bad) = scales.iter().find(|scale| !scale.is_finite()) {
-            return Err(Error::malformed(format!("a scale is {bad}, not a finite number")));
+            return Err(Error::malformed(format!("a scale is {bad}, expected a finite number")));
         }
         let zeros = match grid.zeros {
             Zeros::All(zero) => vec![f32::from(u16::try_from(zero).unwrap_or(u16::MAX)); n * groups],
@@ -231,7 +231,7 @@ impl Grid {
             if (-middle..middle).contains(&zero) {
                 return Ok(f32::from(zero + middle));
             }
-            let message = format!("a zero point is {zero}, which is beyond {} bits", self.bits);
+            let message = format!("a zero point is {zero}, which is out of range for {} bits", self.bits);
             Err(Error::malformed(message))
         };
         bytes.iter().map(zero).collect()
@@ -256,7 +256,7 @@ impl Grid {
         for number in numbers {
             let group = u32::try_from(number).ok().filter(|group| u64::from(*group) < self.groups);
             let group = group.ok_or_else(|| {
-                let message = format!("`g_idx` names group {number}, and there are {}", self.groups);
+                let message = format!("`g_idx` has group {number}, but there are only {}", self.groups);
                 Error::malformed(message)
             })?;
             filled[index(group.into())] += 1;
@@ -264,7 +264,7 @@ impl Grid {
         }
         if let Some(group) = filled.iter().position(|count| *count > self.group) {
             let (n, of) = (filled[group], self.group);
-            let message = format!("`g_idx` puts {n} columns into group {group}, and groups have {of}");
+            let message = format!("`g_idx` assigns {n} columns to group {group}, but groups have {of}");
             return Err(Error::malformed(message));
         }
         Ok(Some(groups))

@@ -77,11 +77,11 @@ pub enum Rebuild {
 /// Functions of `torch._utils` whose tensors are not carried, and why.
 static NOT_CARRIED: [(&str, &str); 6] = [
     ("_rebuild_sparse_tensor", "a sparse tensor; save it dense (`tensor.to_dense()`)"),
-    ("_rebuild_nested_tensor", "a nested tensor; save its pieces as tensors of their own"),
+    ("_rebuild_nested_tensor", "a nested tensor; save its pieces as separate tensors"),
     ("_rebuild_meta_tensor_no_storage", "a meta tensor, which has no data; save the model on a real device"),
-    ("_rebuild_device_tensor_from_numpy", "a tensor that is stored as a NumPy array; save it on the CPU"),
-    ("_rebuild_xla_tensor", "a tensor that is stored as a NumPy array; save it on the CPU"),
-    ("_rebuild_wrapper_subclass", "a tensor subclass without data of its own; save plain tensors"),
+    ("_rebuild_device_tensor_from_numpy", "a tensor stored as a NumPy array; save it on the CPU"),
+    ("_rebuild_xla_tensor", "a tensor stored as a NumPy array; save it on the CPU"),
+    ("_rebuild_wrapper_subclass", "a tensor subclass without its own data; save plain tensors"),
 ];
 
 /// What `module.name` stands for; `None` for everything else there is.

@@ -121,16 +121,16 @@ impl<'c, 's> Decoder<'c, 's> {
             _ => self.cursor.u64()?,
         };
         i64::try_from(number).map_err(|_| {
-            let message = format!("a length of {number} bytes, {} are left", self.cursor.left());
+            let message = format!("a length of {number} bytes, but only {} are left", self.cursor.left());
             self.cursor.error_at(at, message)
         })
     }
 
     fn counted(&mut self, opcode: &Opcode, at: u64, len: u64) -> Result<()> {
         if len > self.cursor.left() {
-            let message = format!("{} of {len} bytes, {} are left", opcode.name, self.cursor.left());
+            let message = format!("{} of {len} bytes, but only {} are left", opcode.name, self.cursor.left());
             let error = self.cursor.error_at(at, message);
-            return Err(error.hint("get the file again: it is cut off or damaged"));
+            return Err(error.hint("get the file again: it is truncated or corrupt"));
         }
         self.bytes.clear();
         let mut left = len;
@@ -149,7 +149,7 @@ impl<'c, 's> Decoder<'c, 's> {
         self.bytes.clear();
         loop {
             if self.cursor.left() == 0 || self.bytes.len() as u64 > LONGEST_LINE {
-                let message = format!("a text line of {} bytes or more without its end", self.bytes.len());
+                let message = format!("an unterminated text line of {} bytes or more", self.bytes.len());
                 return Err(self.cursor.error_at(at, message));
             }
             match self.cursor.u8()? {

@@ -133,7 +133,9 @@ impl Machine<'_, '_, '_> {
             }
             0x80 => match step.number {
                 0..=5 => Ok(()),
-                other => Err(Error::unsupported(format!("pickle protocol {other}, 0 to 5 are known"))),
+                other => {
+                    Err(Error::unsupported(format!("pickle protocol {other} is not supported, only 0 to 5")))
+                }
             },
             0x95 => {
                 let left = self.decoder.cursor().left();
@@ -141,7 +143,7 @@ impl Machine<'_, '_, '_> {
                 if len <= left {
                     return Ok(());
                 }
-                Err(Error::malformed(format!("a frame of {len} bytes, {left} are left")))
+                Err(Error::malformed(format!("a frame of {len} bytes, but only {left} are left")))
             }
             _ => self.operate(step),
         }
@@ -174,7 +176,7 @@ impl Machine<'_, '_, '_> {
 
     pub(super) fn push_text(&mut self, bytes: &[u8]) -> Result<()> {
         if std::str::from_utf8(bytes).is_err() {
-            return Err(Error::malformed("the pickle's text is not UTF-8"));
+            return Err(Error::malformed("a string in the pickle is not valid UTF-8"));
         }
         let span = self.store(bytes)?;
         self.push_node(Node::Text(span))
@@ -191,7 +193,7 @@ impl Machine<'_, '_, '_> {
     /// What is refused for want of operands.
     #[cold]
     fn empty(&self, step: &Step) -> Error {
-        Error::malformed(format!("{} finds too little on the stack: {NOTHING}", step.opcode.name)).at(step.at)
+        Error::malformed(format!("stack underflow in {}: {NOTHING}", step.opcode.name)).at(step.at)
     }
 
     /// The lowest place of the stack that belongs to the innermost mark.
@@ -241,7 +243,7 @@ impl Machine<'_, '_, '_> {
 
     fn put(&mut self, step: &Step, number: i64) -> Result<()> {
         let id = self.top(step)?;
-        let place = usize::try_from(number).map_err(|_| Error::malformed("a memo index below 0"))?;
+        let place = usize::try_from(number).map_err(|_| Error::malformed("negative memo index"))?;
         if let Some(slot) = self.dense.get_mut(place) {
             *slot = id;
         } else if place == self.dense.len() && !self.sparse.contains_key(&number) {
@@ -311,7 +313,8 @@ impl Machine<'_, '_, '_> {
         let (name, module) = (self.pop(step)?, self.pop(step)?);
         let (Some(module), Some(name)) = (self.arena.text_of(module), self.arena.text_of(name)) else {
             let what = (self.arena.what(module), self.arena.what(name));
-            let message = format!("STACK_GLOBAL of {} and {}, not of two texts: {NOTHING}", what.0, what.1);
+            let message =
+                format!("STACK_GLOBAL of {} and {}, expected two strings: {NOTHING}", what.0, what.1);
             return Err(Error::malformed(message));
         };
         let (module, name) = (module.to_owned(), name.to_owned());
@@ -348,11 +351,12 @@ impl Machine<'_, '_, '_> {
 pub fn refused(step: &Step, module: &str, name: &str) -> Error {
     let (module, name) = (escape(module, 120), escape(name, 120));
     let message = format!(
-        "the pickle names `{module}.{name}` ({}), which makes neither a tensor nor a plain value: {NOTHING}",
+        "the pickle refers to `{module}.{name}` ({}), which creates neither a tensor nor a plain value: \
+         {NOTHING}",
         step.opcode.name
     );
     Error::unsupported(message).hint(
-        "run `apr scan FILE` to list all that it would import and call; if you trust it, load it in Python and save its tensors \
-         alone: `torch.save(model.state_dict(), OUT)`",
+        "run `apr scan FILE` to list everything it would import and call; if you trust it, load it in \
+         Python and save only its tensors: `torch.save(model.state_dict(), OUT)`",
     )
 }

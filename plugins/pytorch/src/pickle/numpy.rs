@@ -63,12 +63,12 @@ impl Machine<'_, '_, '_> {
     /// `(version, shape, type, is_fortran, bytes)`: the state of an array. It becomes a map of them.
     pub(super) fn set_numpy_array(&mut self, step: &Step, to: Id, state: Id) -> Result<()> {
         let Some(&[_, shape, dtype, fortran, data]) = self.arena.items_of(state) else {
-            return Err(self.wrong(step, "an array whose state is not of five values"));
+            return Err(self.wrong(step, "the state of an array does not have five values"));
         };
         let (Node::NumpyType(dtype), &Node::Bool(fortran)) =
             (self.arena.node(dtype), self.arena.node(fortran))
         else {
-            return Err(self.wrong(step, "an array without a type or an order"));
+            return Err(self.wrong(step, "an array has no type or order"));
         };
         let (code, width) = (dtype.code(), dtype.bytes());
         let sizes = self.arena.items_of(shape).unwrap_or_default();
@@ -79,10 +79,10 @@ impl Machine<'_, '_, '_> {
         let held = self.raw(data).map(<[u8]>::len);
         let (Some(len), Some(held)) = (len, held) else {
             let what = self.arena.what(data);
-            return Err(self.wrong(step, format!("an array of {what}, which is not its bytes")));
+            return Err(self.wrong(step, format!("an array of {what}, expected bytes")));
         };
         if len != held {
-            return Err(self.wrong(step, format!("an array of {len} bytes, with {held}")));
+            return Err(self.wrong(step, format!("an array of {len} bytes, but it has {held}")));
         }
         if len > LONGEST_ARRAY {
             let what = format!("a NumPy array of {len} bytes, which is not a plain value");
@@ -101,7 +101,7 @@ impl Machine<'_, '_, '_> {
                 dict.entries = entries;
                 Ok(())
             }
-            _ => Err(self.wrong(step, "an array that is filled twice")),
+            _ => Err(self.wrong(step, "an array is filled twice")),
         }
     }
 
@@ -111,7 +111,7 @@ impl Machine<'_, '_, '_> {
             return Err(self.wrong(step, "a NumPy scalar without a plain type"));
         };
         let bytes = self.raw(bytes).filter(|bytes| Some(bytes.len()) == dtype.bytes());
-        let bytes = bytes.ok_or_else(|| self.wrong(step, "a NumPy scalar that is not its bytes"))?.to_vec();
+        let bytes = bytes.ok_or_else(|| self.wrong(step, "a NumPy scalar without its bytes"))?.to_vec();
         self.charge(bytes.len() as u64)?;
         let part = |at: usize, len: usize| {
             let mut raw = [0; 8];
@@ -147,7 +147,7 @@ impl Machine<'_, '_, '_> {
             (b'U', len) => {
                 let codes = (0..len).map(|n| u32::try_from(part(4 * n, 4)).unwrap_or(u32::MAX));
                 let text: Option<String> = codes.map(char::from_u32).collect();
-                let text = text.ok_or_else(|| self.wrong(step, "a NumPy text that is none"))?;
+                let text = text.ok_or_else(|| self.wrong(step, "an invalid NumPy string"))?;
                 self.text_node(text.trim_end_matches('\0'))?
             }
             (b'S', _) => Node::Bytes(self.store(&bytes)?),

@@ -74,15 +74,17 @@ impl Machine<'_, '_, '_> {
             b'o' => {
                 let items = self.pop_mark(step)?;
                 let class = items.first().map_or("nothing", |&class| self.arena.what(class));
-                Err(self.call_refused(step, &format!("it makes an object of {class}")))
+                Err(self.call_refused(step, &format!("it creates an object of {class}")))
             }
-            b'P' => Err(self.call_refused(step, "it names a thing outside the pickle in text")),
+            b'P' => Err(self.call_refused(step, "it refers to something outside the pickle in text")),
             0x82..=0x84 => {
-                let why =
-                    format!("it names entry {} of a registry that this program does not have", step.number);
+                let why = format!(
+                    "it refers to entry {} of an extension registry, which is not available",
+                    step.number
+                );
                 Err(self.call_refused(step, &why))
             }
-            0x97 | 0x98 => Err(self.call_refused(step, "it wants a buffer from outside the pickle")),
+            0x97 | 0x98 => Err(self.call_refused(step, "it requires a buffer from outside the pickle")),
             _ => Err(self.call_refused(step, "no writer of tensors uses it")),
         }
     }
@@ -91,7 +93,7 @@ impl Machine<'_, '_, '_> {
     #[cold]
     pub(super) fn call_refused(&self, step: &Step, why: &str) -> Error {
         Error::unsupported(format!("the pickle uses {}: {why}: {NOTHING}", step.opcode.name))
-            .hint("run `apr scan FILE` to list all that it would import and call")
+            .hint("run `apr scan FILE` to list everything it would import and call")
     }
 
     /// What is said of a call with arguments that it cannot have.
@@ -158,7 +160,7 @@ impl Machine<'_, '_, '_> {
             }
             _ => {
                 let what = (self.arena.what(class), self.arena.what(arguments));
-                Err(self.call_refused(step, &format!("it makes an object of {} with {}", what.0, what.1)))
+                Err(self.call_refused(step, &format!("it creates an object of {} with {}", what.0, what.1)))
             }
         }
     }
@@ -176,7 +178,7 @@ impl Machine<'_, '_, '_> {
         }
         let Node::Dict(state_dict) = self.arena.node(state) else {
             let what = (self.arena.what(to), self.arena.what(state));
-            return Err(self.wrong(step, format!("the state of {} is {}, not a dict", what.0, what.1)));
+            return Err(self.wrong(step, format!("the state of {} is {}, expected a dict", what.0, what.1)));
         };
         let entries = state_dict.entries.clone();
         self.charge(8 * entries.len() as u64)?;
@@ -242,14 +244,14 @@ impl Machine<'_, '_, '_> {
                     self.charge(4 * items.len() as u64)?;
                     Node::Set(items.to_vec())
                 }
-                None => return Err(self.wrong(step, "a set of something that is not a list")),
+                None => return Err(self.wrong(step, "a set from something other than a list")),
             },
             (Global::Complex, [real, imaginary]) => {
                 match (self.arena.node(*real), self.arena.node(*imaginary)) {
                     (Node::Float(real), Node::Float(imaginary)) => {
                         Node::Complex(Box::new((*real, *imaginary)))
                     }
-                    _ => return Err(self.wrong(step, "a complex number of something that is not a number")),
+                    _ => return Err(self.wrong(step, "a complex number from something other than numbers")),
                 }
             }
             (Global::Size, [sizes]) => match self.arena.items_of(*sizes) {
@@ -257,7 +259,7 @@ impl Machine<'_, '_, '_> {
                     self.charge(4 * items.len() as u64)?;
                     Node::Tuple(items.into())
                 }
-                _ => return Err(self.wrong(step, "a size of something that is not a list of numbers")),
+                _ => return Err(self.wrong(step, "a size from something other than a list of numbers")),
             },
             (Global::Device, [kind, rest @ ..]) if rest.len() <= 1 && self.arena.is_text(*kind) => {
                 return Ok(*kind);
@@ -285,11 +287,11 @@ impl Machine<'_, '_, '_> {
         } else {
             let items = self.arena.items_of(pairs);
             let items =
-                items.ok_or_else(|| self.wrong(step, "a dict of something that is not a list of pairs"))?;
+                items.ok_or_else(|| self.wrong(step, "a dict from something other than a list of pairs"))?;
             for &pair in items {
                 match self.arena.items_of(pair) {
                     Some(&[key, value]) => entries.push((key, value)),
-                    _ => return Err(self.wrong(step, "a dict of something that is not a list of pairs")),
+                    _ => return Err(self.wrong(step, "a dict from something other than a list of pairs")),
                 }
             }
         }
@@ -306,7 +308,7 @@ impl Machine<'_, '_, '_> {
         let (Some(text), Some("latin1" | "latin-1")) =
             (self.arena.text_of(text), self.arena.text_of(encoding))
         else {
-            return Err(self.wrong(step, "`_codecs.encode` of something else than text as Latin-1"));
+            return Err(self.wrong(step, "`_codecs.encode` of something other than Latin-1 text"));
         };
         let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
         let bytes = bytes.ok_or_else(|| self.wrong(step, "text that is not Latin-1"))?;

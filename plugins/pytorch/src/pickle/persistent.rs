@@ -30,7 +30,7 @@ impl Machine<'_, '_, '_> {
                 let number = self.arena.int_of(id).or_else(|| self.arena.text_of(id)?.parse().ok());
                 match number.and_then(|number| tensors.get(&number)) {
                     Some(&tensor) => Ok(Node::Tensor(tensor)),
-                    None => Err(self.wrong(step, "a persistent id that no tensor has")),
+                    None => Err(self.wrong(step, "a persistent id that does not belong to a tensor")),
                 }
             }
             Persistent::Zip => self.storage(step, id, 5),
@@ -55,11 +55,11 @@ impl Machine<'_, '_, '_> {
             _ => return Err(self.wrong(step, format!("a persistent id that is {}", self.arena.what(id)))),
         };
         if items.len() != arity {
-            let message = format!("a persistent id of {} values, {arity} are wanted", items.len());
+            let message = format!("a persistent id of {} values, expected {arity}", items.len());
             return Err(self.wrong(step, message));
         }
         if !self.arena.is(items[0], "storage") {
-            return Err(self.wrong(step, "a persistent id that names no storage"));
+            return Err(self.wrong(step, "a persistent id that does not refer to a storage"));
         }
         let class = match *self.arena.node(items[1]) {
             Node::Global(Global::Storage(class)) => class,
@@ -74,7 +74,7 @@ impl Machine<'_, '_, '_> {
             return Err(self.wrong(step, "a storage whose key or location is not text"));
         };
         let numel = self.arena.int_of(items[4]).and_then(|n| u64::try_from(n).ok());
-        let numel = numel.ok_or_else(|| self.wrong(step, "a storage whose size is not a count"))?;
+        let numel = numel.ok_or_else(|| self.wrong(step, "a storage whose size is not a valid count"))?;
         let mut storage = Storage { key, dtype: class.dtype, numel, start: 0, at: step.at };
         if let Some(&view) = items.get(5) {
             self.view(step, view, &mut storage)?;
@@ -82,7 +82,7 @@ impl Machine<'_, '_, '_> {
         // 64 bytes: a storage's record with the room a vector keeps free.
         self.charge(64)?;
         let number = u32::try_from(self.arena.storages.len());
-        let number = number.map_err(|_| Error::limit("a pickle of more than 2^32 storages"))?;
+        let number = number.map_err(|_| Error::limit("a pickle with more than 2^32 storages"))?;
         self.arena.storages.push(storage);
         Ok(Node::Storage(number))
     }
@@ -95,10 +95,12 @@ impl Machine<'_, '_, '_> {
         };
         let count = |id: Id| self.arena.int_of(id).and_then(|n| u64::try_from(n).ok());
         let &[key, offset, size] = items else {
-            return Err(self.wrong(step, format!("a view of {} values, 3 are wanted", items.len())));
+            return Err(self.wrong(step, format!("a view of {} values, expected 3", items.len())));
         };
         let (true, Some(offset), Some(size)) = (self.arena.is_text(key), count(offset), count(size)) else {
-            return Err(self.wrong(step, "a view whose key is not text, or whose offset is not a count"));
+            return Err(
+                self.wrong(step, "a view whose key is not text, or whose offset is not a valid count")
+            );
         };
         if offset.checked_add(size).is_none_or(|end| end > storage.numel) {
             let message =

@@ -123,7 +123,7 @@ impl Machine<'_, '_, '_> {
                     self.charge(4 * items.len() as u64)?;
                     Node::List(items.to_vec())
                 }
-                None => return Err(self.wrong(step, "a deque of something that is not a list")),
+                None => return Err(self.wrong(step, "a deque from something other than a list")),
             },
             (Shape::Tuple, [_] | [_, _] | [_, _, _]) if items.iter().all(|&n| self.is_bound(n)) => {
                 Node::Tuple(items.into())
@@ -141,7 +141,7 @@ impl Machine<'_, '_, '_> {
                         let [days, seconds, micros] = [days, seconds, micros].map(|count| count as f64);
                         Node::Float(days * 86_400.0 + seconds + micros / 1e6)
                     }
-                    _ => return Err(self.wrong(step, "a time span of something that is not a number")),
+                    _ => return Err(self.wrong(step, "a time span from something other than a number")),
                 }
             }
             (Shape::Zone, &[offset] | &[offset, _]) => self.zone(step, offset)?,
@@ -184,7 +184,7 @@ impl Machine<'_, '_, '_> {
         let mut path = String::new();
         for &part in parts {
             let text = self.arena.text_of(part);
-            let text = text.ok_or_else(|| self.wrong(step, "a path of something that is not a string"))?;
+            let text = text.ok_or_else(|| self.wrong(step, "a path from something other than a string"))?;
             self.charge(2 * text.len() as u64)?;
             if !path.is_empty() && !path.ends_with(between) {
                 path.push(between);
@@ -206,7 +206,7 @@ impl Machine<'_, '_, '_> {
     fn moment(&mut self, step: &Step, len: usize, bytes: Id, zone: Option<Id>) -> Result<Node> {
         let bytes = self.raw(bytes).filter(|bytes| bytes.len() == len);
         let bytes =
-            bytes.ok_or_else(|| self.wrong(step, "a date or time of something else than its bytes"))?;
+            bytes.ok_or_else(|| self.wrong(step, "a date or time from something other than bytes"))?;
         let (date, time) = bytes.split_at(if len == 6 { 0 } else { 4 });
         let mut text = String::new();
         if let [high, low, month, day] = *date {
@@ -223,14 +223,14 @@ impl Machine<'_, '_, '_> {
         }
         if let Some(zone) = zone {
             let zone = self.arena.short_text_of(zone);
-            text += zone.ok_or_else(|| self.wrong(step, "a time zone that is none"))?;
+            text += zone.ok_or_else(|| self.wrong(step, "an invalid time zone"))?;
         }
         self.text_node(&text)
     }
 
     fn zone(&mut self, step: &Step, offset: Id) -> Result<Node> {
         let Node::Float(offset) = *self.arena.node(offset) else {
-            return Err(self.wrong(step, "a time zone of something that is not a time span"));
+            return Err(self.wrong(step, "a time zone from something other than a time span"));
         };
         if offset.abs() >= 86_400.0 {
             return Err(self.wrong(step, "a time zone of a day or more"));

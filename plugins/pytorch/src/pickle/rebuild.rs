@@ -12,7 +12,7 @@ impl Machine<'_, '_, '_> {
     pub(super) fn rebuild(&mut self, step: &Step, rebuild: Rebuild, items: &[Id]) -> Result<Node> {
         match (rebuild, items) {
             (Rebuild::NotCarried((name, why)), _) => {
-                Err(Error::unsupported(format!("`torch._utils.{name}` makes {why}: {NOTHING}")))
+                Err(Error::unsupported(format!("`torch._utils.{name}` creates {why}: {NOTHING}")))
             }
             (Rebuild::V1, &[storage, offset, size, stride]) => {
                 self.tensor(step, [storage, offset, size, stride], None, None)
@@ -52,7 +52,7 @@ impl Machine<'_, '_, '_> {
             (Rebuild::FromType, &[function, class, arguments, state]) => {
                 let parameter = match self.arena.node(class) {
                     Node::Global(Global::TensorClass { parameter }) => *parameter,
-                    _ => return Err(self.wrong(step, "a class that is not that of a tensor")),
+                    _ => return Err(self.wrong(step, "a class other than that of a tensor")),
                 };
                 match *self.arena.node(function) {
                     Node::Global(Global::Rebuild(inner)) if inner != Rebuild::FromType => {
@@ -104,7 +104,7 @@ impl Machine<'_, '_, '_> {
             if on {
                 let key = apr_sdk::escape(self.arena.text_of(key).unwrap_or("?"), 40);
                 return Err(Error::unsupported(format!(
-                    "a tensor is stored with `{key}` pending: its bytes are not its values: {NOTHING}"
+                    "a tensor is stored with `{key}` pending, so its bytes are not its values: {NOTHING}"
                 ))
                 .hint("save it with `tensor.resolve_conj().resolve_neg()`"));
             }
@@ -122,17 +122,16 @@ impl Machine<'_, '_, '_> {
     ) -> Result<Node> {
         let Node::Storage(number) = *self.arena.node(storage) else {
             let what = self.arena.what(storage);
-            return Err(self.wrong(step, format!("a tensor of {what}, not of a storage")));
+            return Err(self.wrong(step, format!("a tensor of {what}, expected a storage")));
         };
         let class = self.arena.storages.get(number as usize).and_then(|storage| storage.dtype);
         let dtype = match dtype {
             Some(dtype) => self.dtype(step, dtype)?,
-            None => {
-                class.ok_or_else(|| self.wrong(step, "a tensor without a type, of a storage without one"))?
-            }
+            None => class
+                .ok_or_else(|| self.wrong(step, "a tensor without a type, of a storage without a type"))?,
         };
         let offset = self.arena.int_of(offset).and_then(|n| u64::try_from(n).ok());
-        let offset = offset.ok_or_else(|| self.wrong(step, "an offset that is not a count"))?;
+        let offset = offset.ok_or_else(|| self.wrong(step, "an offset that is not a valid count"))?;
         let (size, stride) = (self.counts(step, "sizes", size)?, self.counts(step, "strides", stride)?);
         if size.len() != stride.len() {
             let message = format!("{} sizes and {} strides", size.len(), stride.len());
@@ -180,11 +179,14 @@ impl Machine<'_, '_, '_> {
             items.ok_or_else(|| self.wrong(step, format!("{what} that are {}", self.arena.what(id))))?;
         let limit = self.decoder.limits().dims;
         if items.len() > limit {
-            return Err(Error::unsupported(format!("{} dimensions, the limit is {limit}", items.len())));
+            return Err(Error::unsupported(format!(
+                "{} dimensions, more than the limit of {limit}",
+                items.len()
+            )));
         }
         let count = |&item: &Id| self.arena.int_of(item).and_then(|n| u64::try_from(n).ok());
         let counts: Option<Box<[u64]>> = items.iter().map(count).collect();
-        counts.ok_or_else(|| self.wrong(step, format!("{what} that are not counts, or below 0")))
+        counts.ok_or_else(|| self.wrong(step, format!("{what} that are negative or not valid counts")))
     }
 
     /// A tensor as a parameter.
@@ -194,7 +196,7 @@ impl Machine<'_, '_, '_> {
             return Err(self.wrong(step, format!("a parameter of {} and {}", what.0, what.1)));
         };
         let tensor = self.arena.tensors.get(*number as usize).cloned();
-        let tensor = tensor.ok_or_else(|| self.wrong(step, "a parameter of no tensor"))?;
+        let tensor = tensor.ok_or_else(|| self.wrong(step, "a parameter without a tensor"))?;
         let requires_grad = *grad;
         // What was set on the data is not set on the parameter.
         self.record(Tensor { parameter: true, requires_grad, state: None, at: step.at, ..tensor })
@@ -208,13 +210,13 @@ impl Machine<'_, '_, '_> {
             Node::Tuple(two) if two.len() == 2 => {}
             _ => {
                 let what = self.arena.what(state);
-                return Err(self.wrong(step, format!("the state of a tensor is {what}, not a dict")));
+                return Err(self.wrong(step, format!("the state of a tensor is {what}, expected a dict")));
             }
         }
-        let Node::Tensor(number) = *tensor else { return Err(self.wrong(step, "a state of no tensor")) };
+        let Node::Tensor(number) = *tensor else { return Err(self.wrong(step, "a state without a tensor")) };
         match self.arena.tensors.get_mut(number as usize) {
             Some(tensor) if tensor.state.is_none() => tensor.state = Some(state),
-            _ => return Err(self.wrong(step, "a tensor whose state is set twice")),
+            _ => return Err(self.wrong(step, "the state of a tensor is set twice")),
         }
         Ok(())
     }
@@ -241,7 +243,7 @@ impl Machine<'_, '_, '_> {
                 let (Node::Tensor(scales), Node::Tensor(zero_points), Some(axis)) =
                     (self.arena.node(scales), self.arena.node(zero_points), self.arena.int_of(axis))
                 else {
-                    return Err(self.wrong(step, "scales, zero points or an axis that are none"));
+                    return Err(self.wrong(step, "invalid scales, zero points or axis"));
                 };
                 Ok(Quantizer::PerChannel { scheme, scales: *scales, zero_points: *zero_points, axis })
             }

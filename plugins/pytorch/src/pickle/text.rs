@@ -9,7 +9,7 @@ use apr_sdk::{Error, Result, escape};
 pub fn ascii(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).ok().filter(|text| text.is_ascii()).ok_or_else(|| {
         let shown = String::from_utf8_lossy(bytes);
-        Error::malformed(format!("`{}` where a number is wanted", escape(&shown, 40)))
+        Error::malformed(format!("`{}`, expected a number", escape(&shown, 40)))
     })
 }
 
@@ -18,7 +18,7 @@ pub fn ascii(bytes: &[u8]) -> Result<&str> {
 /// # Errors
 /// Malformed for an escape that names no character.
 pub fn raw_unicode_escape(bytes: &[u8]) -> Result<String> {
-    let odd = || Error::malformed("an escape in the pickle's text names no character");
+    let odd = || Error::malformed("an invalid escape in the pickle's text");
     let mut out = String::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some((&byte, after)) = rest.split_first() {
@@ -44,7 +44,7 @@ pub fn raw_unicode_escape(bytes: &[u8]) -> Result<String> {
 /// # Errors
 /// Malformed without quotes around it, or for an escape that is none.
 pub fn quoted(bytes: &[u8]) -> Result<Vec<u8>> {
-    let odd = || Error::malformed("a STRING that is not quoted as Python quotes it");
+    let odd = || Error::malformed("a STRING that is not quoted as in Python");
     let line = bytes.trim_ascii();
     let quote = *line.first().filter(|b| **b == b'\'' || **b == b'"').ok_or_else(odd)?;
     let inner = line.get(1..).and_then(|l| l.strip_suffix(&[quote])).ok_or_else(odd)?;
@@ -87,7 +87,10 @@ pub fn long_number(digits: &str) -> Result<Vec<u8>> {
         return Err(Error::malformed(format!("`{}` is not a number", escape(digits, 40))));
     }
     if digits.len() > MOST_DIGITS {
-        return Err(Error::limit(format!("a number of {} digits, the limit is {MOST_DIGITS}", digits.len())));
+        return Err(Error::limit(format!(
+            "a number of {} digits, more than the limit of {MOST_DIGITS}",
+            digits.len()
+        )));
     }
     let mut bytes: Vec<u8> = Vec::new();
     for digit in digits.bytes() {

@@ -178,7 +178,7 @@ impl Arena {
     pub fn push(&mut self, node: Node, budget: &Budget) -> Result<Id> {
         budget.charge(NODE_COST)?;
         let id = Id::try_from(self.nodes.len())
-            .map_err(|_| apr_sdk::Error::limit("a pickle of more than 2^32 values"))?;
+            .map_err(|_| apr_sdk::Error::limit("a pickle with more than 2^32 values"))?;
         self.nodes.push(node);
         Ok(id)
     }
@@ -189,7 +189,7 @@ impl Arena {
     /// LimitExceeded above 4 GiB or if the budget does not allow it.
     pub fn store(&mut self, bytes: &[u8], budget: &Budget) -> Result<Span> {
         budget.charge(2 * bytes.len() as u64)?;
-        let far = || apr_sdk::Error::limit("a pickle of more than 4 GiB of text");
+        let far = || apr_sdk::Error::limit("a pickle with more than 4 GiB of text");
         let start = u32::try_from(self.text.len()).map_err(|_| far())?;
         let len = u32::try_from(bytes.len()).map_err(|_| far())?;
         start.checked_add(len).ok_or_else(far)?;
@@ -262,7 +262,7 @@ impl Arena {
         match self.node(id) {
             Node::None => "None",
             Node::Bool(_) => "a truth value",
-            Node::Int(_) | Node::Big(_) => "a whole number",
+            Node::Int(_) | Node::Big(_) => "an integer",
             Node::Float(_) | Node::Complex(_) => "a floating-point number",
             Node::Text(_) => "text",
             Node::Bytes(_) => "bytes",

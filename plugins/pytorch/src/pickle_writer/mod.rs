@@ -143,7 +143,7 @@ impl PickleWriter<'_> {
     }
 
     fn count(&mut self, number: u64) -> Result<()> {
-        let number = i64::try_from(number).map_err(|_| Error::unsupported("a size above 2^63"))?;
+        let number = i64::try_from(number).map_err(|_| Error::unsupported("a size exceeds 2^63"))?;
         self.int(number);
         Ok(())
     }

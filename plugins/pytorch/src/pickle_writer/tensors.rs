@@ -138,7 +138,7 @@ fn strides(shape: &[u64]) -> Vec<u64> {
 
 fn torch_name(dtype: DType) -> Result<String> {
     let name = dtype_name(dtype).map(|name| format!("torch\n{name}"));
-    name.ok_or_else(|| Error::unsupported(format!("torch has no type like {dtype}")))
+    name.ok_or_else(|| Error::unsupported(format!("torch has no type for {dtype}")))
 }
 
 #[cfg(test)]

@@ -57,13 +57,13 @@ pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<
         lines.extend(text(trace));
     }
     lines.push(match verdict {
-        "safe" => "verdict: safe: every name rebuilds tensors or plain values".to_owned(),
+        "safe" => "verdict: safe: it only refers to names that rebuild tensors or plain values".to_owned(),
         "does not load" => {
             let why = refused.as_deref().unwrap_or_default();
-            format!("verdict: does not load: it imports nothing but tensors and plain values, but: {why}")
+            format!("verdict: does not load: it only imports tensors and plain values, but: {why}")
         }
         "no pickle" => "verdict: no pickle was found".to_owned(),
-        "broken" => "verdict: broken: no bad name was found, but not everything could be read".to_owned(),
+        "broken" => "verdict: broken: no unsafe name was found, but not everything could be read".to_owned(),
         "unknown" => {
             "verdict: unknown: loading it elsewhere would import names that do not belong to tensors"
                 .to_owned()

@@ -108,7 +108,7 @@ fn record(
         }
         if entry.raw_len > INFLATED {
             let name = escape(&entry.name, 120);
-            found.problem = Some(format!("`{name}` is deflated and too long to look into"));
+            found.problem = Some(format!("`{name}` is deflated and too long to scan"));
             return Ok(());
         }
         let bytes = match archive.read(source, entry, limits) {
@@ -158,7 +158,7 @@ fn run_all(cursor: &mut Cursor<'_>, place: &str, certain: usize, found: &mut Fou
     let mut n = 0;
     while cursor.left() > 0 {
         if found.traces.len() >= MOST || found.left == 0 {
-            found.problem = Some("it holds more pickles than are looked at".to_owned());
+            found.problem = Some("it contains more pickles than are scanned".to_owned());
             return;
         }
         let trace = Trace::of(cursor, place, found.steps);
@@ -221,7 +221,7 @@ fn headers(source: &dyn Source, file: FileId, len: u64, limits: &Limits, found: 
         limits.budget.earn(size);
         for (n, _) in piece.windows(4).enumerate().filter(|(_, run)| *run == b"PK\x03\x04") {
             if found.left == 0 || found.traces.len() >= MOST {
-                found.problem = Some("it holds more pickles than are looked at".to_owned());
+                found.problem = Some("it contains more pickles than are scanned".to_owned());
                 return Ok(());
             }
             let header_at = at + n as u64;

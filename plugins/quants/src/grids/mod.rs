@@ -47,6 +47,6 @@ pub fn signed(value: f32, signs: u8, bit: usize) -> f32 {
 
 /// What is said where ggml ends the process: sums of this block's squares are no finite numbers.
 pub fn no_point() -> Error {
-    Error::failed("a block's weights are too large to be compared with the points of a codebook")
+    Error::failed("the weights of a block are too large for a codebook type")
         .hint("choose a type without a codebook for this tensor, for example Q4_K or Q8_0")
 }

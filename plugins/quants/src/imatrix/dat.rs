@@ -22,9 +22,10 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
     let plausible = usize::try_from(entries).ok().filter(|&n| n > 0 && n as u64 <= left / SMALLEST);
     let Some(entries) = plausible else {
         // There is no magic number: this word is all that there is to know the form by.
-        let message = "this is not an importance matrix: it begins neither with GGUF nor with a number of entries that it could hold";
+        let message = "this is not an importance matrix: it starts neither with GGUF nor with a plausible \
+                       number of entries";
         let error = cursor.place(Error::unsupported(message), 0);
-        return Err(error.hint("give what llama-imatrix wrote, whole"));
+        return Err(error.hint("use the complete output of llama-imatrix"));
     };
     let mut names = BTreeSet::new();
     for _ in 0..entries {
@@ -37,7 +38,9 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
         let count_at = cursor.position();
         let count = signed(cursor)?;
         let Some(count) = u64::try_from(count).ok().filter(|&n| n > 0) else {
-            return Err(cursor.error_at(count_at, format!("{count} is not a number of values")).tensor(name));
+            return Err(cursor
+                .error_at(count_at, format!("{count} is not a valid number of values"))
+                .tensor(name));
         };
         let values_at = cursor.position();
         let named = |error: Error| error.tensor(name.as_str());
@@ -59,10 +62,10 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
         }
     }
     if cursor.left() > 0 {
-        let message = format!("{} bytes follow the importance matrix", cursor.left());
+        let message = format!("{} extra bytes after the importance matrix", cursor.left());
         return Err(cursor
             .error_at(cursor.position(), message)
-            .hint("give what llama-imatrix wrote, and nothing else"));
+            .hint("use the unmodified output of llama-imatrix"));
     }
     Ok(origin)
 }

@@ -31,7 +31,8 @@ const DIMENSIONS: u64 = 4;
 pub fn read(source: &dyn Source, cursor: &mut Cursor<'_>, sink: &mut dyn ImportanceSink) -> Result<Origin> {
     let version = cursor.u32()?;
     if !(2..=3).contains(&version) {
-        let error = Error::unsupported(format!("GGUF version {version} is none of an importance matrix"));
+        let error =
+            Error::unsupported(format!("GGUF version {version} is not supported for importance matrices"));
         return Err(cursor.place(error, 4));
     }
     let tensors = cursor.u64()?;
@@ -47,12 +48,13 @@ pub fn read(source: &dyn Source, cursor: &mut Cursor<'_>, sink: &mut dyn Importa
     let data = cursor.position().next_multiple_of(alignment);
     let pairs = pairs(cursor, infos, data, alignment)?;
     let (Some(dataset), Some(chunks), true) = (keys.datasets, keys.chunks, keys.has_chunk_size) else {
-        let message = "an importance matrix has imatrix.datasets, imatrix.chunk_count and imatrix.chunk_size";
+        let message =
+            "an importance matrix must have imatrix.datasets, imatrix.chunk_count and imatrix.chunk_size";
         let error = cursor.place(Error::unsupported(message), 0);
-        return Err(error.hint("give what llama-imatrix wrote"));
+        return Err(error.hint("use the output of llama-imatrix"));
     };
     if pairs.is_empty() {
-        return Err(cursor.error_at(8, "there is no tensor in it"));
+        return Err(cursor.error_at(8, "it has no tensors"));
     }
     for (name, pair) in &pairs {
         hand_on_pair(source, cursor, sink, name, pair)?;
@@ -104,7 +106,7 @@ fn number(cursor: &mut Cursor<'_>, at: u64, kind: ValueType, name: &str) -> Resu
     if kind == ValueType::U32 {
         return cursor.u32();
     }
-    Err(cursor.error_at(at, format!("`{name}` is not a u32")))
+    Err(cursor.error_at(at, format!("`{name}` must be a u32")))
 }
 
 /// The first text of an array of texts; `None` where there is none. Other types are skipped, as llama-quantize does.
@@ -155,7 +157,7 @@ fn skip_items(cursor: &mut Cursor<'_>, at: u64, of: ValueType, count: u64) -> Re
     match (of, of.scalar_len()) {
         (_, Some(len)) => cursor.skip(len.saturating_mul(count)),
         (ValueType::STRING, _) => (0..count).try_for_each(|_| skip(cursor, at, of)),
-        _ => Err(cursor.error_at(at, format!("no value has the type {}, or an array of it", of.0))),
+        _ => Err(cursor.error_at(at, format!("unknown value type {}", of.0))),
     }
 }
 
@@ -197,13 +199,13 @@ impl Info {
             elements = elements.saturating_mul(cursor.u64()?);
         }
         if elements == 0 || elements > MOST_VALUES {
-            let error = Error::limit(format!("{elements} values are not 1 to {MOST_VALUES}"));
+            let error = Error::limit(format!("{elements} values, expected 1 to {MOST_VALUES}"));
             return Err(cursor.place(error, dims_at).tensor(name));
         }
         let kind_at = cursor.position();
         if cursor.u32()? != F32 {
             let error = cursor.place(Error::unsupported("its type is not F32"), kind_at);
-            return Err(error.tensor(name).hint("give an importance matrix, not a model"));
+            return Err(error.tensor(name).hint("use an importance matrix, not a model"));
         }
         let offset = cursor.u64()?;
         cursor.limits().budget.charge(size_of::<Info>() as u64 + name.len() as u64)?;
@@ -227,15 +229,15 @@ fn pairs(cursor: &Cursor<'_>, infos: Vec<Info>, data: u64, alignment: u64) -> Re
     for info in infos {
         let Info { at, name, elements, offset } = info;
         if offset != expected {
-            let message = format!("its data is said to begin at {offset}, not at {expected}");
+            let message = format!("its data starts at {offset}, expected {expected}");
             return Err(cursor.error_at(at, message).tensor(name));
         }
         // At most 2^22 tensors of 2^29 bytes.
         let end = data + expected + 4 * elements;
         if end > file {
-            let message = format!("its data ends at {end}, the file at {file}");
+            let message = format!("its data ends at {end}, but the file ends at {file}");
             let error = cursor.error_at(at, message).tensor(name);
-            return Err(error.hint("get the file again: it is cut off or damaged"));
+            return Err(error.hint("get the file again: it is truncated or corrupt"));
         }
         expected = (expected + 4 * elements).next_multiple_of(alignment);
         let found = Some((elements, data + offset));
@@ -264,10 +266,10 @@ fn hand_on_pair(
 ) -> Result<()> {
     let (Some((values, values_at)), Some((experts, counts_at))) = (pair.sums, pair.counts) else {
         let missing = if pair.sums.is_none() { "in_sum2" } else { "counts" };
-        return Err(cursor.error_at(pair.at, format!("there is no {missing} for it")).tensor(name));
+        return Err(cursor.error_at(pair.at, format!("its {missing} is missing")).tensor(name));
     };
     if values % experts != 0 {
-        let message = format!("{values} values cannot belong to {experts} counts");
+        let message = format!("{values} values do not match {experts} counts");
         return Err(cursor.error_at(pair.at, message).tensor(name));
     }
     let at = |start, count| {

@@ -101,5 +101,5 @@ fn hand_on(
 
 /// An error for a second entry of one name.
 fn twice(cursor: &Cursor<'_>, at: u64, name: &str) -> Error {
-    cursor.error_at(at, "there is an entry of this name before").tensor(name)
+    cursor.error_at(at, "duplicate entry name").tensor(name)
 }

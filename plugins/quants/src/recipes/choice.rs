@@ -143,8 +143,9 @@ impl<'a> Choice<'a> {
         }
         layer(name).filter(|layer| (0..self.model.layers).contains(layer)).ok_or_else(|| {
             let message =
-                format!("its name does not tell which of the {} layers it is in", self.model.layers);
-            Error::unsupported(message).hint("choose its type with --tensor-type, or all with --pure")
+                format!("its layer, one of {}, cannot be determined from its name", self.model.layers);
+            Error::unsupported(message)
+                .hint("set its type with --tensor-type, or the type of all tensors with --pure")
         })
     }
 
@@ -188,8 +189,9 @@ fn exactly(option: &str, wish: Option<DType>, columns: u64) -> Result<Chosen> {
         Some(dtype) if is_whole(dtype, columns) => Ok((dtype, None)),
         _ => {
             let name = wish.map_or("it", DType::name);
-            let message = format!("--{option}: rows of {columns} are not whole blocks of {name}");
-            Err(Error::invalid_argument(message).hint("choose a type of smaller blocks, such as F16"))
+            let message =
+                format!("--{option}: rows of {columns} are not a multiple of the block size of {name}");
+            Err(Error::invalid_argument(message).hint("choose a type with smaller blocks, such as F16"))
         }
     }
 }
@@ -207,14 +209,17 @@ fn fitting(meant: DType, columns: u64) -> Result<Chosen> {
         DType::Q5_K => DType::Q5_1,
         DType::Q6_K => DType::Q8_0,
         other if other.info().is_some_and(|info| info.block_elements > 32) => {
-            let message =
-                format!("rows of {columns} are not whole blocks of {other}, and no type stands for it");
-            return Err(Error::unsupported(message).hint("choose another for it, with --tensor-type"));
+            let message = format!(
+                "rows of {columns} are not a multiple of the block size of {other}, and there is no \
+                 substitute for it"
+            );
+            return Err(Error::unsupported(message).hint("set another type for it with --tensor-type"));
         }
         other => other,
     };
     let dtype = if is_whole(small, columns) { small } else { DType::F16 };
     let size = meant.info().map_or(1, |info| info.block_elements);
-    let note = format!("{dtype} instead of {meant}: rows of {columns} are not whole blocks of {size}");
+    let note =
+        format!("{dtype} instead of {meant}: rows of {columns} are not a multiple of the block size {size}");
     Ok((dtype, Some(note)))
 }

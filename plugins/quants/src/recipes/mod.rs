@@ -47,7 +47,8 @@ pub fn assign(
     let mixture = mixture(recipe)?;
     let wishes = Wishes::of(options)?;
     if !wishes.patterns.is_empty() && !mixture.base.is_block() {
-        let message = format!("--tensor-type has no effect with {}, which is one type for all", mixture.name);
+        let message =
+            format!("--tensor-type has no effect with {}, which uses one type for all tensors", mixture.name);
         return Err(Error::invalid_argument(message));
     }
     let model = Model::of(facts, tensors)?;
@@ -71,7 +72,7 @@ pub fn assign(
         assignments[n].needs_importance = is_made && needs_importance(name, dtype, mixture);
         if is_made && !tensor.has_importance && wants_importance(dtype) && assignments[n].note.is_none() {
             let note = format!(
-                "{dtype} is made for an importance matrix, and there is none: --imatrix FILE gives one"
+                "{dtype} is designed for use with an importance matrix: pass one with --imatrix FILE"
             );
             assignments[n].note = Some(note);
         }
@@ -90,8 +91,8 @@ fn mixture(recipe: &str) -> Result<&'static Mixture> {
     let name = alias.map_or(recipe, |(_, of)| *of);
     MIXTURES.iter().find(|mixture| mixture.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let names: Vec<_> = MIXTURES.iter().map(|mixture| mixture.name).collect();
-        Error::invalid_argument(format!("there is no recipe `{}`", escape(recipe, 80)))
-            .hint(format!("choose one of {}", names.join(", ")))
+        Error::invalid_argument(format!("unknown recipe `{}`", escape(recipe, 80)))
+            .hint(format!("use one of {}", names.join(", ")))
     })
 }
 

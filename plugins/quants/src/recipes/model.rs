@@ -32,7 +32,7 @@ impl Model {
         let config: Value = match facts.config.trim() {
             "" => Value::Null,
             text => serde_json::from_str(text).map_err(|e| {
-                Error::invalid_argument(format!("the model's configuration is not JSON: {e}"))
+                Error::invalid_argument(format!("the model's configuration is not valid JSON: {e}"))
             })?,
         };
         let keys = &config["gguf"];

@@ -141,32 +141,35 @@ const LOW_MIXED: Low = Low {
 
 /// Every mixture, from the smallest.
 pub static MIXTURES: &[Mixture] = &[
-    Mixture::of("Q1_0", "1.1 bits a weight: signs", DType::Q1_0),
-    Mixture::low("IQ1_S", "1.6 bits a weight, needs importance", DType::IQ1_S, &LOWEST),
+    Mixture::of("Q1_0", "1.1 bits per weight: signs", DType::Q1_0),
+    Mixture::low("IQ1_S", "1.6 bits per weight, requires an importance matrix", DType::IQ1_S, &LOWEST),
     Mixture {
         embedding: DType::Q4_K,
-        ..Mixture::of("TQ1_0", "1.7 bits a weight: three values", DType::TQ1_0)
+        ..Mixture::of("TQ1_0", "1.7 bits per weight: three values", DType::TQ1_0)
     },
-    Mixture::low("IQ1_M", "1.8 bits a weight, needs importance", DType::IQ1_M, &LOWEST),
+    Mixture::low("IQ1_M", "1.8 bits per weight, requires an importance matrix", DType::IQ1_M, &LOWEST),
     Mixture {
         embedding: DType::Q4_K,
-        ..Mixture::of("TQ2_0", "2.1 bits a weight: three values", DType::TQ2_0)
+        ..Mixture::of("TQ2_0", "2.1 bits per weight: three values", DType::TQ2_0)
     },
-    Mixture::low("IQ2_XXS", "2.1 bits a weight, needs importance", DType::IQ2_XXS, &LOW),
-    Mixture { embedding: DType::Q4_K, ..Mixture::of("Q2_0", "2.25 bits a weight: four values", DType::Q2_0) },
-    Mixture::low("IQ2_XS", "2.3 bits a weight, needs importance", DType::IQ2_XS, &LOW),
-    Mixture::low("IQ2_S", "2.5 bits a weight: IQ2_XS with parts of more", DType::IQ2_XS, &LOW_MIXED),
-    Mixture::low("IQ2_M", "2.7 bits a weight: IQ2_S with parts of more", DType::IQ2_S, &LOW_MIXED),
+    Mixture::low("IQ2_XXS", "2.1 bits per weight, requires an importance matrix", DType::IQ2_XXS, &LOW),
+    Mixture {
+        embedding: DType::Q4_K,
+        ..Mixture::of("Q2_0", "2.25 bits per weight: four values", DType::Q2_0)
+    },
+    Mixture::low("IQ2_XS", "2.3 bits per weight, requires an importance matrix", DType::IQ2_XS, &LOW),
+    Mixture::low("IQ2_S", "2.5 bits per weight: IQ2_XS with some larger tensors", DType::IQ2_XS, &LOW_MIXED),
+    Mixture::low("IQ2_M", "2.7 bits per weight: IQ2_S with some larger tensors", DType::IQ2_S, &LOW_MIXED),
     Mixture {
         value: &[(&[Shared], DType::Q4_K)],
         down: &[(&[Eighth], DType::Q4_K)],
-        ..Mixture::of("Q2_K_S", "2.6 bits a weight, needs importance", DType::Q2_K)
+        ..Mixture::of("Q2_K_S", "2.6 bits per weight, requires an importance matrix", DType::Q2_K)
     },
     Mixture {
         value: &[(&[Shared], DType::Q4_K), (&[], DType::Q3_K)],
         attention: &[MIXTRAL, (&[NotFalcon], DType::Q3_K)],
         down: &[(&[], DType::Q3_K)],
-        ..Mixture::of("Q2_K", "2.6 bits a weight, parts in Q3_K", DType::Q2_K)
+        ..Mixture::of("Q2_K", "2.6 bits per weight, some tensors in Q3_K", DType::Q2_K)
     },
     Mixture {
         output: DType::Q5_K,
@@ -176,7 +179,7 @@ pub static MIXTURES: &[Mixture] = &[
         query: &[(&[], DType::IQ2_S)],
         attention: &[MIXTRAL, (&[NotFalcon], DType::IQ3_S)],
         down: &[(&[NoImportance, Eighth], DType::Q4_K), (&[NoImportance], DType::Q3_K)],
-        ..Mixture::of("IQ3_XXS", "3.1 bits a weight, needs importance", DType::IQ3_XXS)
+        ..Mixture::of("IQ3_XXS", "3.1 bits per weight, requires an importance matrix", DType::IQ3_XXS)
     },
     Mixture {
         value: &[(&[Shared], DType::Q4_K)],
@@ -184,22 +187,22 @@ pub static MIXTURES: &[Mixture] = &[
         query: &[(&[], DType::IQ3_XXS)],
         attention: &[MIXTRAL],
         up: &[(&[Middle], DType::IQ3_XXS)],
-        ..Mixture::of("IQ3_XS", "3.3 bits a weight, needs importance", DType::IQ3_S)
+        ..Mixture::of("IQ3_XS", "3.3 bits per weight, requires an importance matrix", DType::IQ3_S)
     },
     Mixture {
         value: &[(&[Shared], DType::Q4_K)],
         attention: &[MIXTRAL],
-        ..Mixture::of("IQ3_S", "3.4 bits a weight", DType::IQ3_S)
+        ..Mixture::of("IQ3_S", "3.4 bits per weight", DType::IQ3_S)
     },
     Mixture {
         attention: &[MIXTRAL],
-        ..Mixture::of("Q3_K_S", "3.4 bits a weight, all but the ends in Q3_K", DType::Q3_K)
+        ..Mixture::of("Q3_K_S", "3.4 bits per weight, all but the ends in Q3_K", DType::Q3_K)
     },
     Mixture {
         value: &[(&[], DType::Q4_K)],
         attention: &[MIXTRAL, (&[NotFalcon], DType::Q4_K)],
         down: &[(&[Eighth], DType::Q4_K), (&[EightExperts, MoreBits], DType::Q4_K)],
-        ..Mixture::of("IQ3_M", "3.7 bits a weight: IQ3_S with parts of more", DType::IQ3_S)
+        ..Mixture::of("IQ3_M", "3.7 bits per weight: IQ3_S with some larger tensors", DType::IQ3_S)
     },
     Mixture {
         value: &[(&[First(2)], DType::Q5_K), (&[], DType::Q4_K)],
@@ -210,42 +213,42 @@ pub static MIXTURES: &[Mixture] = &[
             (&[MoreBits], DType::Q4_K),
             (&[], DType::Q3_K),
         ],
-        ..Mixture::of("Q3_K_M", "3.9 bits a weight: Q3_K with parts of more", DType::Q3_K)
+        ..Mixture::of("Q3_K_M", "3.9 bits per weight: Q3_K with some larger tensors", DType::Q3_K)
     },
     Mixture {
         value: &[(&[], DType::Q5_K)],
         attention: &[(&[Falcon], DType::Q4_K), (&[EightExperts], DType::Q3_K), (&[], DType::Q5_K)],
         down: &[(&[Falcon], DType::Q4_K), (&[], DType::Q5_K)],
-        ..Mixture::of("Q3_K_L", "4.3 bits a weight: Q3_K with more parts of more", DType::Q3_K)
+        ..Mixture::of("Q3_K_L", "4.3 bits per weight: Q3_K with more larger tensors", DType::Q3_K)
     },
     Mixture {
         value: &[(&[Shared], DType::Q5_K)],
         attention: &[MIXTRAL],
         down: &[(&[NoImportance, Eighth], DType::Q5_K)],
-        ..Mixture::of("IQ4_XS", "4.3 bits a weight", DType::IQ4_XS)
+        ..Mixture::of("IQ4_XS", "4.3 bits per weight", DType::IQ4_XS)
     },
-    Mixture::plain("MXFP4", "4.25 bits a weight, every matrix", DType::MXFP4),
+    Mixture::plain("MXFP4", "4.25 bits per weight, every matrix", DType::MXFP4),
     Mixture {
         family: Family::Experts,
         output: DType::Q8_0,
         ..Mixture::of("MXFP4_MOE", "expert matrices in MXFP4, all others in Q8_0", DType::MXFP4)
     },
-    Mixture::plain("NVFP4", "4.5 bits a weight, every matrix", DType::NVFP4),
+    Mixture::plain("NVFP4", "4.5 bits per weight, every matrix", DType::NVFP4),
     Mixture {
         value: &[(&[Shared], DType::Q5_K)],
         attention: &[MIXTRAL],
         down: &[(&[NoImportance, Eighth], DType::Q5_K)],
-        ..Mixture::of("IQ4_NL", "4.5 bits a weight, blocks of 32", DType::IQ4_NL)
+        ..Mixture::of("IQ4_NL", "4.5 bits per weight, blocks of 32", DType::IQ4_NL)
     },
     Mixture {
         down: &[(&[Importance, Eighth], DType::Q4_1)],
-        ..Mixture::of("Q4_0", "4.5 bits a weight, the plain one", DType::Q4_0)
+        ..Mixture::of("Q4_0", "4.5 bits per weight, plain", DType::Q4_0)
     },
     Mixture {
         value: &[(&[First(4)], DType::Q5_K)],
         attention: &[MIXTRAL],
         down: &[(&[NotFalcon, Eighth], DType::Q5_K)],
-        ..Mixture::of("Q4_K_S", "4.6 bits a weight: Q4_K with few parts of more", DType::Q4_K)
+        ..Mixture::of("Q4_K_S", "4.6 bits per weight: Q4_K with few larger tensors", DType::Q4_K)
     },
     Mixture {
         value: &[(&[MoreBits], DType::Q6_K)],
@@ -255,27 +258,27 @@ pub static MIXTURES: &[Mixture] = &[
             (&[Falcon, MoreBits], DType::Q5_K),
             (&[NotFalcon, MoreBits], DType::Q6_K),
         ],
-        ..Mixture::of("Q4_K_M", "4.8 bits a weight: Q4_K with parts in Q6_K", DType::Q4_K)
+        ..Mixture::of("Q4_K_M", "4.8 bits per weight: Q4_K with some tensors in Q6_K", DType::Q4_K)
     },
-    Mixture::of("Q4_1", "5 bits a weight, with a minimum per block", DType::Q4_1),
+    Mixture::of("Q4_1", "5 bits per weight, with a minimum per block", DType::Q4_1),
     Mixture {
         down: &[(&[Importance, Eighth], DType::Q5_1)],
-        ..Mixture::of("Q5_0", "5.5 bits a weight, the plain one", DType::Q5_0)
+        ..Mixture::of("Q5_0", "5.5 bits per weight, plain", DType::Q5_0)
     },
-    Mixture::of("Q5_K_S", "5.5 bits a weight, all but the ends in Q5_K", DType::Q5_K),
+    Mixture::of("Q5_K_S", "5.5 bits per weight, all but the ends in Q5_K", DType::Q5_K),
     Mixture {
         value: &[(&[MoreBits], DType::Q6_K)],
         down: &[(&[MoreBits], DType::Q6_K)],
-        ..Mixture::of("Q5_K_M", "5.7 bits a weight: Q5_K with parts in Q6_K", DType::Q5_K)
+        ..Mixture::of("Q5_K_M", "5.7 bits per weight: Q5_K with some tensors in Q6_K", DType::Q5_K)
     },
-    Mixture::of("Q5_1", "6 bits a weight, with a minimum per block", DType::Q5_1),
-    Mixture::of("Q6_K", "6.6 bits a weight", DType::Q6_K),
+    Mixture::of("Q5_1", "6 bits per weight, with a minimum per block", DType::Q5_1),
+    Mixture::of("Q6_K", "6.6 bits per weight", DType::Q6_K),
     Mixture {
         output: DType::Q8_0,
-        ..Mixture::of("Q8_0", "8.5 bits a weight, nearly without loss", DType::Q8_0)
+        ..Mixture::of("Q8_0", "8.5 bits per weight, nearly lossless", DType::Q8_0)
     },
-    Mixture::plain("int8", "8 bits a weight and a scale for each row; APR only", DType::I8),
-    Mixture::plain("int4", "4 bits a weight and a scale for each row; APR only", DType::I4),
+    Mixture::plain("int8", "8 bits per weight and a scale for each row; APR only", DType::I8),
+    Mixture::plain("int4", "4 bits per weight and a scale for each row; APR only", DType::I4),
     Mixture::plain("F16", "every matrix in F16", DType::F16),
     Mixture::plain("BF16", "every matrix in BF16", DType::BF16),
     Mixture::plain("F32", "every matrix in F32", DType::F32),

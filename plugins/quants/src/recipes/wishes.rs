@@ -35,9 +35,10 @@ impl Wishes {
                     wishes.patterns = lines.map(|line| pattern(name, line)).collect::<Result<_>>()?;
                 }
                 other => {
-                    let message = format!("recipes have no option `{}`", escape(other, 80));
+                    let message = format!("unknown recipe option `{}`", escape(other, 80));
                     return Err(Error::invalid_argument(message).hint(
-                        "choose one of pure, leave-output-tensor, output-tensor-type, token-embedding-type and tensor-type",
+                        "use one of pure, leave-output-tensor, output-tensor-type, token-embedding-type and \
+                         tensor-type",
                     ));
                 }
             }
@@ -55,13 +56,15 @@ impl Wishes {
 fn pattern(option: &str, line: &str) -> Result<(Regex, DType)> {
     let shown = escape(line, 200);
     let Some((pattern, dtype)) = line.split_once('=').filter(|(pattern, _)| !pattern.is_empty()) else {
-        return Err(Error::invalid_argument(format!("--{option}: `{shown}` is not PATTERN=TYPE")));
+        return Err(Error::invalid_argument(format!("--{option}: expected PATTERN=TYPE, found `{shown}`")));
     };
     let regex = Regex::new(&pattern.to_ascii_lowercase()).map_err(|e| {
         Error::invalid_argument(format!(
-            "--{option}: the pattern of `{shown}` is not a regular expression: {e}"
+            "--{option}: the pattern of `{shown}` is not a valid regular expression: {e}"
         ))
-        .hint("put a backslash before [ ( { . * + ? that stand for themselves; look-around and back references are not supported")
+        .hint(
+            "escape literal [ ( { . * + ? with a backslash; look-around and backreferences are not supported",
+        )
     })?;
     Ok((regex, named(option, dtype)?))
 }
@@ -72,6 +75,6 @@ fn named(option: &str, name: &str) -> Result<DType> {
     found.copied().ok_or_else(|| {
         let names: Vec<_> = WRITABLE.iter().map(|dtype| dtype.name()).collect();
         let message = format!("--{option}: no tensor can be written in `{}`", escape(name, 80));
-        Error::invalid_argument(message).hint(format!("choose one of {}", names.join(", ")))
+        Error::invalid_argument(message).hint(format!("use one of {}", names.join(", ")))
     })
 }

@@ -61,7 +61,7 @@ impl WireDevice for ToWireDevice {
     }
 
     fn export(&self, weight: u64, out: &mut RowsSinkMut<'_>) -> R<()> {
-        plugin_wire("giving back a matrix", || self.0.export(Weight(weight), &mut FromWireRowsSink(out)))
+        plugin_wire("releasing a matrix", || self.0.export(Weight(weight), &mut FromWireRowsSink(out)))
     }
 
     fn compile(

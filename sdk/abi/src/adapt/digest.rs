@@ -25,7 +25,7 @@ pub(crate) fn sum_to_wire(sum: Sum) -> Result<(DigestNumber, FormNumber)> {
 }
 
 fn lacks(sum: Sum) -> Error {
-    Error::unsupported(format!("{sum} cannot cross the interface"))
+    Error::unsupported(format!("{sum} cannot be passed through the plugin interface"))
 }
 
 /// Converts a digest and its form from the wire.
@@ -37,14 +37,14 @@ pub(crate) fn sum_from_wire(digest: DigestNumber, form: FormNumber) -> Result<Su
         DigestNumber::CRC32 => Digest::Crc32,
         DigestNumber::CRC32C => Digest::Crc32c,
         DigestNumber::SHA256 => Digest::Sha256,
-        other => return Err(Error::plugin(format!("names a digest of unknown number {}", other.0))),
+        other => return Err(Error::plugin(format!("uses an unknown digest, number {}", other.0))),
     };
     let form = match form {
         FormNumber::BYTES => DigestForm::Bytes,
         FormNumber::HEX => DigestForm::Hex,
         FormNumber::MASKED => DigestForm::Masked,
         other => {
-            return Err(Error::plugin(format!("names a form of a digest of unknown number {}", other.0)));
+            return Err(Error::plugin(format!("uses an unknown form of digest, number {}", other.0)));
         }
     };
     Ok(Sum::new(digest, form))

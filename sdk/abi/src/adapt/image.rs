@@ -69,7 +69,7 @@ pub(super) struct ToWireImageMemory(Guarded<dyn ImageMemory>);
 impl ToWireImageMemory {
     /// The object to give away. A panic in its drop, which no call reports, is recorded in `faults`.
     pub(super) fn object(memory: Box<dyn ImageMemory>, faults: &Arc<Faults>) -> ImageMemoryObject {
-        let memory = Guarded::new(memory, "giving back an image's memory", Some(Arc::clone(faults)));
+        let memory = Guarded::new(memory, "releasing an image's memory", Some(Arc::clone(faults)));
         ImageMemoryObject::from_value(ToWireImageMemory(memory), TD_Opaque)
     }
 }
@@ -80,7 +80,7 @@ impl WireImageMemory for ToWireImageMemory {
     }
 
     fn bytes_mut(&mut self) -> R<RSliceMut<'_, u8>> {
-        host_wire("giving an image's memory", || Ok(self.0.bytes_mut()?.into()))
+        host_wire("providing an image's memory", || Ok(self.0.bytes_mut()?.into()))
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) struct ToWireImageSink<'a> {
 
 impl WireImageSink for ToWireImageSink<'_> {
     fn memory(&mut self, bytes: u64) -> R<ImageMemoryObject> {
-        host_wire("making memory for an image", || {
+        host_wire("allocating memory for an image", || {
             Ok(ToWireImageMemory::object(self.sink.memory(bytes)?, &self.faults))
         })
     }

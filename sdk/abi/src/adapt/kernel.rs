@@ -30,7 +30,7 @@ impl WireKernel for ToWireKernel {
     }
 
     fn supports(&self, device: u32, op: &WireOp<'_>) -> R<WireSupport> {
-        plugin_wire("judging an operation", || {
+        plugin_wire("checking support for an operation", || {
             let code = OpCode(op.code);
             let weights: Vec<DType> = op.weights.iter().map(|dtype| DType(dtype.0)).collect();
             let support = match u16::try_from(op.version) {
@@ -38,11 +38,9 @@ impl WireKernel for ToWireKernel {
                     let fields = op.fields.as_slice();
                     self.0.supports(device, &OpSpec { code, version, fields, weights: &weights })?
                 }
-                Err(_) => Support::No(format!(
-                    "version {} of the operation `{}` is unknown here",
-                    op.version,
-                    code.name()
-                )),
+                Err(_) => {
+                    Support::No(format!("unknown version {} of the operation `{}`", op.version, code.name()))
+                }
             };
             Ok(match support {
                 Support::Yes => to_support(SupportNumber::YES, String::new()),

@@ -24,7 +24,7 @@ pub(crate) fn codec_from_wire(number: u32, options: &[u8]) -> Result<Codec> {
 }
 
 fn unknown<T>(what: &str, number: u32) -> Result<T> {
-    Err(Error::plugin(format!("asks for {what} of unknown number {number}")))
+    Err(Error::plugin(format!("requests an unknown {what}, number {number}")))
 }
 
 /// Puts the host's layout sink on the wire.
@@ -155,7 +155,7 @@ impl LayoutSink for FromWireLayoutSink<'_, '_> {
                 (wire.kind, wire.codec) = (EncodingNumber::ENCODED, codec.number);
                 (wire.block_size, wire.lengths) = (block_size, u32::from(lengths));
             }
-            _ => return Err(Error::unsupported("this encoding cannot cross to the host")),
+            _ => return Err(Error::unsupported("this encoding cannot be passed to the host")),
         }
         wire.options = options.as_slice().into();
         result(self.0.payload(tensor, align, wire))

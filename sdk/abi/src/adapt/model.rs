@@ -226,7 +226,7 @@ impl WireModelSink for Rebuild {
     fn mapped(&mut self, part: u32, name: RStr<'_>) -> R<()> {
         plugin_wire("taking a part", || {
             let part = usize::try_from(part).ok().and_then(|n| self.model.parts.get_mut(n));
-            let part = part.ok_or_else(|| Error::plugin("a tensor of a part that did not come"))?;
+            let part = part.ok_or_else(|| Error::plugin("a tensor belongs to a part that does not exist"))?;
             part.expected.get_or_insert_default().push(name.into());
             Ok(())
         })

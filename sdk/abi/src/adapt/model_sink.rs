@@ -88,7 +88,7 @@ pub(crate) fn tensor_to_wire<'a>(
         Payload::Blocks { codec } => (wire.payload, wire.codec) = (PayloadNumber::BLOCKS, codec.number),
         // Where payload lies is no concern of a writer.
         Payload::Sequential | Payload::Packed(_) => wire.payload = PayloadNumber::SEQUENTIAL,
-        _ => return Err(Error::unsupported("this kind of payload cannot cross to a plugin").tensor(name)),
+        _ => return Err(Error::unsupported("this kind of payload cannot be passed to a plugin").tensor(name)),
     }
     Ok(wire)
 }
@@ -105,7 +105,7 @@ pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'
                 ByteOrder::PLAIN => None,
                 ByteOrder::LITTLE => Some(Endian::Little),
                 ByteOrder::BIG => Some(Endian::Big),
-                _ => return Err(Error::plugin("gave a tensor an unknown byte order").tensor(name)),
+                _ => return Err(Error::plugin("returned a tensor with an unknown byte order").tensor(name)),
             };
             let view =
                 endian.map(|endian| View { strides: wire.strides.to_vec(), start: wire.start, endian });
@@ -113,7 +113,7 @@ pub(crate) fn tensor_from_wire<'a>(wire: &WireTensor<'a>) -> Result<TensorDecl<'
         }
         PayloadNumber::BLOCKS => Payload::Blocks { codec: codec_from_wire(wire.codec, &wire.options)? },
         PayloadNumber::SEQUENTIAL => Payload::Sequential,
-        _ => return Err(Error::plugin("gave a tensor an unknown kind of payload").tensor(name)),
+        _ => return Err(Error::plugin("returned a tensor with an unknown kind of payload").tensor(name)),
     };
     Ok(TensorDecl { name, dtype: DType(wire.dtype.0), shape: wire.shape.as_slice(), payload })
 }
@@ -129,7 +129,11 @@ pub(crate) fn push_checksum(sink: &mut ModelSinkMut<'_>, checksum: &Checksum) ->
         Coding::Raw => (CodingNumber::RAW, 0),
         Coding::Encoded => (CodingNumber::ENCODED, 0),
         Coding::Streamed(tensor) => (CodingNumber::STREAMED, tensor),
-        _ => return Err(Error::unsupported("a checksum of this kind cannot cross the interface")),
+        _ => {
+            return Err(Error::unsupported(
+                "this kind of checksum cannot be passed through the plugin interface",
+            ));
+        }
     };
     let stored = bytes_to_wire(&checksum.stored);
     let (digest, form) = sum_to_wire(checksum.sum)?;
@@ -152,7 +156,7 @@ pub(crate) fn checksum_from_wire(
         CodingNumber::RAW => Coding::Raw,
         CodingNumber::ENCODED => Coding::Encoded,
         CodingNumber::STREAMED => Coding::Streamed(tensor),
-        other => return Err(Error::plugin(format!("gave a checksum of unknown kind {}", other.0))),
+        other => return Err(Error::plugin(format!("returned a checksum of unknown kind {}", other.0))),
     };
     let covers = Extent::new(covers.file, covers.offset, covers.len);
     Ok(Checksum { covers, stored: bytes_from_wire(stored), sum: sum_from_wire(digest, form)?, coding })
@@ -227,7 +231,7 @@ impl WireModelSink for ToWireModelSink<'_> {
                 FactNumber::PROVENANCE => Fact::Provenance(bytes),
                 FactNumber::DERIVED => Fact::Derived(bytes),
                 FactNumber::NOTE => Fact::Note(text),
-                other => return Err(Error::plugin(format!("said a fact of unknown number {}", other.0))),
+                other => return Err(Error::plugin(format!("stated an unknown fact, number {}", other.0))),
             })
         })
     }
@@ -289,7 +293,7 @@ impl ModelSink for FromWireModelSink<'_, '_> {
             Fact::Derived(json) => (FactNumber::DERIVED, "", json),
             Fact::Note(note) => (FactNumber::NOTE, *note, &none),
             Fact::Checksum(checksum) => return push_checksum(self.0, checksum),
-            _ => return Err(Error::unsupported("this fact cannot cross to the host")),
+            _ => return Err(Error::unsupported("this fact cannot be passed to the host")),
         };
         result(self.0.fact(number, text.into(), bytes_to_wire(bytes)))
     }

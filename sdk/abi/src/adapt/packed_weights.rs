@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// A plugin's schemes.
 pub fn schemes(quantizer: &dyn Quantizer) -> Result<&dyn Schemes> {
-    quantizer.schemes().ok_or_else(|| Error::plugin("knows no schemes of packed weights"))
+    quantizer.schemes().ok_or_else(|| Error::plugin("does not support packed weights"))
 }
 
 /// Encodes a model's tensors as pairs.
@@ -230,20 +230,19 @@ fn push_number(out: &mut Vec<u8>, name: &str, number: u64) {
 }
 
 fn to_index(value: &[u8]) -> Result<usize> {
-    usize::try_from(number(value)?).map_err(|_| Error::plugin("a number of a tensor is too large"))
+    usize::try_from(number(value)?).map_err(|_| Error::plugin("a tensor number is too large"))
 }
 
 /// A tensor's number, and in the lowest bit whether it is a divisor.
 fn to_factor(value: &[u8]) -> Result<(usize, bool)> {
     let number = number(value)?;
-    let tensor =
-        usize::try_from(number >> 1).map_err(|_| Error::plugin("a number of a tensor is too large"))?;
+    let tensor = usize::try_from(number >> 1).map_err(|_| Error::plugin("a tensor number is too large"))?;
     Ok((tensor, number & 1 == 1))
 }
 
 fn to_dtype(value: &[u8]) -> Result<DType> {
     let number = u32::try_from(number(value)?);
-    number.map(DType).map_err(|_| Error::plugin("the number of a type is too large"))
+    number.map(DType).map_err(|_| Error::plugin("a type number is too large"))
 }
 
 /// Encodes where rows lie in each part; the form is that of `WireQuantizer::ranges`.
@@ -272,7 +271,8 @@ fn to_ranges(numbers: &[u64]) -> Result<Vec<PartRange>> {
             ranges.push(PartRange::Whole);
             continue;
         }
-        let mut next = || numbers.next().ok_or_else(|| Error::plugin("places of rows end too early"));
+        let mut next =
+            || numbers.next().ok_or_else(|| Error::plugin("the list of row positions is truncated"));
         let mut boxes = Vec::new();
         for _ in 1..count {
             let start = next()?;

@@ -59,7 +59,7 @@ impl WireQuantizer for ToWireQuantizer {
     }
 
     fn repacks(&self) -> R<RVec<DTypeNumber>> {
-        plugin_wire("listing its repacks", || {
+        plugin_wire("listing its repackings", || {
             let pairs = self.0.repacks()?.into_iter().flat_map(|(from, to)| [from, to]);
             Ok(pairs.map(|dtype| DTypeNumber(dtype.0)).collect())
         })
@@ -159,7 +159,7 @@ impl WireQuantizer for ToWireQuantizer {
     }
 
     fn holds(&self, rows: &WirePackedRows<'_>, held: &WireHeldRows<'_>, dtype: DTypeNumber) -> R<bool> {
-        plugin_wire("judging a type", || {
+        plugin_wire("checking a type", || {
             let schemes = packed_weights::schemes(&*self.0)?;
             packed_weights::with_held(held, |held, _| {
                 schemes.holds(&packed_weights::to_rows(rows), held, DType(dtype.0))
@@ -189,7 +189,7 @@ impl WireQuantizer for ToWireQuantizer {
     }
 
     fn column_unit(&self, rows: &WirePackedRows<'_>) -> R<u64> {
-        plugin_wire("asking for pieces of rows", || {
+        plugin_wire("listing row parts", || {
             packed_weights::schemes(&*self.0)?.column_unit(&packed_weights::to_rows(rows))
         })
     }
@@ -249,7 +249,7 @@ impl Quantizer for FromWireQuantizer {
         let numbers = result(self.object.repacks())?;
         let pairs = numbers.chunks(2).map(|pair| match pair {
             [from, to] => Ok((DType(from.0), DType(to.0))),
-            _ => Err(Error::plugin("gives a type to repack without the other")),
+            _ => Err(Error::plugin("states only one of the two types of a repacking")),
         });
         pairs.collect()
     }
@@ -310,7 +310,7 @@ impl Quantizer for FromWireQuantizer {
 }
 
 fn broken_record() -> Error {
-    Error::plugin("gives a record without a value or its kind")
+    Error::plugin("returned a record without its kind or value")
 }
 
 /// Puts the host's importance sink on the wire.

@@ -71,7 +71,7 @@ impl WireReader for ToWireReader {
         limits: &WireLimits<'_>,
         options: RSlice<'_, u8>,
     ) -> R<WireReport> {
-        plugin_wire("making a report", || {
+        plugin_wire("creating a report", || {
             let options = pairs::to_options(options.as_slice())?;
             let source = FromWireSource(source);
             let report = self.0.report(id.as_str(), &source, &limits_from_wire(limits), &options)?;
@@ -124,7 +124,7 @@ impl WireOpenModel for ToWireOpenModel {
     }
 
     fn tokenizer(&self, source: &SourceRef<'_>) -> R<RVec<u8>> {
-        plugin_wire("understanding a tokenizer", || {
+        plugin_wire("parsing a tokenizer", || {
             Ok(self.0.tokenizer(&FromWireSource(source))?.unwrap_or_default().into())
         })
     }
@@ -284,6 +284,6 @@ impl Stream for FromWireStream {
 /// Plugin if it does not fit.
 pub(crate) fn within(filled: u64, room: usize) -> Result<usize> {
     usize::try_from(filled).ok().filter(|filled| *filled <= room).ok_or_else(|| {
-        Error::plugin(format!("claims to have filled {filled} bytes of {room}")).code("E_PLUGIN")
+        Error::plugin(format!("claims to have written {filled} bytes to a buffer of {room}")).code("E_PLUGIN")
     })
 }

@@ -52,11 +52,11 @@ impl WireSession for ToWireSession {
     }
 
     fn read(&mut self, value: u32, mut out: RSliceMut<'_, f32>) -> R<()> {
-        plugin_wire("giving a value", || self.0.read(value, out.as_mut_slice()))
+        plugin_wire("reading a value", || self.0.read(value, out.as_mut_slice()))
     }
 
     fn timings(&self, sink: &mut TimingSinkMut<'_>) -> R<()> {
-        plugin_wire("giving times", || self.0.timings(&mut FromWireTimingSink(sink)))
+        plugin_wire("reading times", || self.0.timings(&mut FromWireTimingSink(sink)))
     }
 }
 

@@ -24,7 +24,7 @@ impl WireSource for ToWireSource<'_> {
     }
 
     fn len(&self, file: u32) -> R<u64> {
-        host_wire("telling a length", || self.0.len(file))
+        host_wire("reading a length", || self.0.len(file))
     }
 
     fn read_at(&self, file: u32, offset: u64, mut out: RSliceMut<'_, u8>) -> R<()> {

@@ -53,7 +53,7 @@ impl WireRegion for ToWireRegion<'_> {
     fn run(&self, worker: u64, barrier: &BarrierRef<'_>) -> R<()> {
         plugin_wire("computing a step", || {
             let worker = usize::try_from(worker)
-                .map_err(|_| Error::invalid_argument(format!("there is no worker {worker}")))?;
+                .map_err(|_| Error::invalid_argument(format!("worker {worker} does not exist")))?;
             (self.0)(worker, &FromWireBarrier(barrier))
         })
     }

@@ -20,7 +20,8 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(&str, &[u8])>> {
     let mut pairs = Vec::new();
     while !rest.is_empty() {
         let name = field(&mut rest)?;
-        let name = std::str::from_utf8(name).map_err(|_| Error::plugin("a name on the wire is not UTF-8"))?;
+        let name =
+            std::str::from_utf8(name).map_err(|_| Error::plugin("a name on the wire is not valid UTF-8"))?;
         pairs.push((name, field(&mut rest)?));
     }
     Ok(pairs)
@@ -35,7 +36,7 @@ fn field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
 }
 
 fn cut_off() -> Error {
-    Error::plugin("names and values on the wire end too early")
+    Error::plugin("names and values on the wire are truncated")
 }
 
 /// Decodes a value as text.
@@ -43,7 +44,7 @@ fn cut_off() -> Error {
 /// # Errors
 /// Plugin if it is not UTF-8.
 pub fn text(value: &[u8]) -> Result<&str> {
-    std::str::from_utf8(value).map_err(|_| Error::plugin("a text on the wire is not UTF-8"))
+    std::str::from_utf8(value).map_err(|_| Error::plugin("a string on the wire is not valid UTF-8"))
 }
 
 /// Decodes a value as a little-endian u64.
@@ -51,7 +52,7 @@ pub fn text(value: &[u8]) -> Result<&str> {
 /// # Errors
 /// Plugin if it is not 8 bytes long.
 pub fn number(value: &[u8]) -> Result<u64> {
-    let bytes = value.try_into().map_err(|_| Error::plugin("a number on the wire has not 8 bytes"))?;
+    let bytes = value.try_into().map_err(|_| Error::plugin("a number on the wire does not have 8 bytes"))?;
     Ok(u64::from_le_bytes(bytes))
 }
 

@@ -69,5 +69,5 @@ fn known<T: PartialEq>(number: T, all: &[T], name: &str) -> Result<()> {
     if all.contains(&number) {
         return Ok(());
     }
-    Err(Error::unsupported(format!("`{name}` is not known here")))
+    Err(Error::unsupported(format!("unknown `{name}`")))
 }

@@ -48,7 +48,7 @@ impl<'p> Checks<'p> {
     /// Checks the next operation.
     pub(super) fn operation(&mut self, operation: &Operation) -> Result<()> {
         if self.is_sampled {
-            return Err(Error::invalid_argument("nothing may follow the choice of tokens"));
+            return Err(Error::invalid_argument("the choice of tokens must be the last operation"));
         }
         operation.check_kinds()?;
         match operation {
@@ -73,12 +73,12 @@ impl<'p> Checks<'p> {
     fn columns(&self, slice: &Slice) -> Result<Columns> {
         let [value, first, width] = [slice.value, slice.first, slice.width].map(index);
         let Some(spec) = self.values.get(value) else {
-            return Err(Error::invalid_argument(format!("there is no value {value}")));
+            return Err(Error::invalid_argument(format!("value {value} does not exist")));
         };
         let whole = index(spec.width);
         if width == 0 || first.checked_add(width).is_none_or(|end| end > whole) {
             return Err(Error::invalid_argument(format!(
-                "elements {first} to {first} + {width} are not within value {value} of {whole} elements"
+                "elements {first} to {first} + {width} are out of range for value {value} of {whole} elements"
             )));
         }
         Ok(Columns { value, first, width, rows: spec.rows })
@@ -88,7 +88,7 @@ impl<'p> Checks<'p> {
         let columns = self.columns(slice)?;
         if columns.width != width {
             let is = columns.width;
-            return Err(Error::invalid_argument(format!("{what} has {is} elements instead of {width}")));
+            return Err(Error::invalid_argument(format!("{what} has {is} elements, expected {width}")));
         }
         Ok(columns)
     }
@@ -101,7 +101,7 @@ impl<'p> Checks<'p> {
         self.weights
             .get(index(weight))
             .copied()
-            .ok_or_else(|| Error::invalid_argument(format!("there is no weight {weight}")))
+            .ok_or_else(|| Error::invalid_argument(format!("weight {weight} does not exist")))
     }
 
     fn vector(&self, weight: Option<u32>, lengths: &[usize], what: &str) -> Result<()> {
@@ -112,7 +112,7 @@ impl<'p> Checks<'p> {
         }
         let wanted: Vec<String> = lengths.iter().map(ToString::to_string).collect();
         Err(Error::invalid_argument(format!(
-            "{what} is a matrix of {rows} x {columns} instead of a vector of {} elements",
+            "{what} is a matrix of {rows} x {columns}, expected a vector of {} elements",
             wanted.join(" or ")
         )))
     }
@@ -121,14 +121,14 @@ impl<'p> Checks<'p> {
         self.states
             .get(index(state))
             .copied()
-            .ok_or_else(|| Error::invalid_argument(format!("there is no state {state}")))
+            .ok_or_else(|| Error::invalid_argument(format!("state {state} does not exist")))
     }
 
     fn embed(&self, embed: &Embed) -> Result<()> {
         let table = self.weight(embed.table)?;
         let out = self.columns_of(&embed.out, table.columns, "the result")?;
         if out.rows != RowsOf::BATCH {
-            return Err(Error::invalid_argument("the result is not one row for each of the batch"));
+            return Err(Error::invalid_argument("the result must have one row for each row of the batch"));
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl<'p> Checks<'p> {
         if let Some(residual) = self.optional(linear.residual.as_ref(), first.width, "the residual")? {
             if outs.len() > 1 {
                 return Err(Error::invalid_argument(
-                    "a residual is only added to the result of a single matrix",
+                    "a residual can only be added to the result of a single matrix",
                 ));
             }
             same_rows(&[&x, &residual])?;
@@ -170,14 +170,14 @@ impl<'p> Checks<'p> {
         let WeightShape { rows, columns } = self.weight(part.weight)?;
         if columns != x.width {
             return Err(Error::invalid_argument(format!(
-                "a matrix of {rows} x {columns} is given an input of {} elements",
+                "a matrix of {rows} x {columns} has an input of {} elements",
                 x.width
             )));
         }
         let first = index(part.first_row);
         if first.checked_add(out.width).is_none_or(|end| end > rows) {
             return Err(Error::invalid_argument(format!(
-                "{} rows from {first} on are not within a matrix of {rows} rows",
+                "{} rows from row {first} are out of range for a matrix of {rows} rows",
                 out.width
             )));
         }
@@ -194,7 +194,7 @@ impl<'p> Checks<'p> {
         let WeightShape { rows, columns } = self.weight(linear.weight)?;
         if rows != out.width || columns != given {
             return Err(Error::invalid_argument(format!(
-                "the matrix has {rows} x {columns} elements instead of {} x {given}",
+                "the matrix has {rows} x {columns} elements, expected {} x {given}",
                 out.width
             )));
         }
@@ -204,14 +204,14 @@ impl<'p> Checks<'p> {
     fn activate(&self, activate: &Activate) -> Result<()> {
         let gate = self.columns(&activate.gate)?;
         let out = self.columns_of(&activate.out, gate.width, "the result")?;
-        let up = self.optional(activate.up.as_ref(), gate.width, "what is multiplied")?;
+        let up = self.optional(activate.up.as_ref(), gate.width, "the factor")?;
         same_rows(&[&gate, &out, up.as_ref().unwrap_or(&out)])?;
         same_or_apart(&out, &gate, "the argument")?;
         if let Some(up) = &up {
-            return same_or_apart(&out, up, "what is multiplied");
+            return same_or_apart(&out, up, "the factor");
         }
         if activate.kind == Activation::SWIGLU_CLAMPED {
-            return Err(Error::invalid_argument("a clamped SwiGLU needs something to multiply"));
+            return Err(Error::invalid_argument("a clamped SwiGLU requires a factor"));
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl<'p> Checks<'p> {
         let pairs = rope.frequencies.len();
         if pairs == 0 || first.checked_add(2 * pairs).is_none_or(|end| end > width) {
             return Err(Error::invalid_argument(format!(
-                "{pairs} pairs from element {first} on are not within a head of {width} elements"
+                "{pairs} pairs from element {first} are out of range for a head of {width} elements"
             )));
         }
         Ok(())
@@ -258,22 +258,24 @@ impl<'p> Checks<'p> {
         of_batch(&[&query, &out])?;
         apart(&out, &query, "the query")?;
         let Some(views) = self.views[index(attention.state)] else {
-            return Err(Error::invalid_argument("no operation before it stores the keys of its state"));
+            return Err(Error::invalid_argument("no earlier operation stores the keys of its state"));
         };
         let view = attention.value_first;
         if views && view.checked_add(state.value).is_none_or(|end| end > state.key) {
             return Err(Error::invalid_argument(format!(
-                "values of {} elements from {view} on are not within keys of {}",
+                "values of {} elements from element {view} are out of range for keys of {}",
                 state.value, state.key
             )));
         }
         let slopes = attention.slopes.len();
         if ![0, index(heads)].contains(&slopes) {
-            return Err(Error::invalid_argument(format!("there are {slopes} slopes for {heads} heads")));
+            return Err(Error::invalid_argument(format!(
+                "expected {heads} slopes, one per head, found {slopes}"
+            )));
         }
         if attention.window == 0 && [Mask::WINDOW, Mask::CHUNK].contains(&attention.mask) {
             let mask = attention.mask.name();
-            return Err(Error::invalid_argument(format!("the mask `{mask}` needs a window")));
+            return Err(Error::invalid_argument(format!("the mask `{mask}` requires a window")));
         }
         self.vector(attention.sinks, &[index(heads)], "the sinks")
     }
@@ -289,7 +291,7 @@ impl<'p> Checks<'p> {
         let reachable = if groups_used == 0 { scores.width } else { groups_used.min(groups) * size };
         if out.width % 2 != 0 || used == 0 || used > reachable || groups_used > groups {
             return Err(Error::invalid_argument(format!(
-                "a result of {} elements does not fit {} experts in {groups_used} of {groups} groups",
+                "a result of {} elements does not match {} experts in {groups_used} of {groups} groups",
                 out.width, scores.width
             )));
         }
@@ -325,15 +327,15 @@ impl<'p> Checks<'p> {
         if rows % experts != 0 || columns != given || first.checked_add(width).is_none_or(|end| end > stride)
         {
             return Err(Error::invalid_argument(format!(
-                "a matrix of {rows} x {columns} does not hold {width} rows from {first} on of {given} elements for \
-                 each of {experts} experts"
+                "a matrix of {rows} x {columns} does not contain {width} rows from row {first} of {given} \
+                 elements for each of {experts} experts"
             )));
         }
         let Some(bias) = part.bias else { return Ok(()) };
         let bias = self.weight(bias)?;
         if bias.rows != experts || bias.columns != width {
             return Err(Error::invalid_argument(format!(
-                "the bias has {} x {} elements instead of {experts} x {width}",
+                "the bias has {} x {} elements, expected {experts} x {width}",
                 bias.rows, bias.columns
             )));
         }
@@ -370,7 +372,7 @@ impl<'p> Checks<'p> {
         same_rows(&[&x, &out])?;
         same_or_apart(&out, &x, "the input")?;
         if unary.kind == UnaryKind::SOFT_CAP && (unary.a == 0.0 || unary.a.is_nan()) {
-            return Err(Error::invalid_argument(format!("{} is no bound for a soft cap", unary.a)));
+            return Err(Error::invalid_argument(format!("{} is not a valid bound for a soft cap", unary.a)));
         }
         Ok(())
     }
@@ -379,7 +381,7 @@ impl<'p> Checks<'p> {
         let x = self.columns(&pool.x)?;
         let out = self.columns_of(&pool.out, x.width, "the result")?;
         if x.rows != RowsOf::BATCH || out.rows != RowsOf::OUTPUTS {
-            return Err(Error::invalid_argument("it makes rows of outputs from rows of the batch alone"));
+            return Err(Error::invalid_argument("it can only make rows of outputs from rows of the batch"));
         }
         if pool.kind == Pooling::OUTPUTS {
             self.is_by_row = true;
@@ -387,7 +389,7 @@ impl<'p> Checks<'p> {
             self.is_pooled = true;
         }
         if self.is_by_row && self.is_pooled {
-            return Err(Error::unsupported("outputs by row and by sequence in one program"));
+            return Err(Error::unsupported("one program cannot have both outputs by row and by sequence"));
         }
         Ok(())
     }
@@ -408,7 +410,9 @@ fn heads_of(heads: u32, width: u32) -> usize {
 fn divided(width: usize, parts: u32, what: &str) -> Result<usize> {
     let count = index(parts);
     if count == 0 || width % count != 0 {
-        return Err(Error::invalid_argument(format!("{width} elements are not divided into {parts} {what}")));
+        return Err(Error::invalid_argument(format!(
+            "{width} elements cannot be divided evenly into {parts} {what}"
+        )));
     }
     Ok(width / count)
 }

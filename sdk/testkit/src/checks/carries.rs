@@ -28,7 +28,7 @@ impl Case {
 
 pub(super) fn carries(subject: &Subject<'_>) -> Result<Verdict> {
     let Some((reader, writer)) = subject.reader.zip(subject.writer) else {
-        return Verdict::skipped("the format is not both read and written");
+        return Verdict::skipped("the format is not both readable and writable");
     };
     let cases = cases(subject)?;
     let mut refused = 0;
@@ -47,11 +47,15 @@ pub(super) fn carries(subject: &Subject<'_>) -> Result<Verdict> {
         if !known.iter().any(|case| carried_back(subject, reader, writer, case).is_ok()) {
             let id = subject.id();
             return Err(Error::failed(format!(
-                "the manifest claims metadata, and the writer refuses all of it; where only certain keys are taken, `{id}.keys` names them"
+                "the manifest claims metadata, but the writer refuses all of it; if only certain keys are \
+                 accepted, list them in `{id}.keys`"
             )));
         }
     }
-    Verdict::passed(format!("{} claims, {refused} of them refused aloud in a model of one file", cases.len()))
+    Verdict::passed(format!(
+        "{} claims, {refused} of them explicitly refused in a model of one file",
+        cases.len()
+    ))
 }
 
 fn carried_back(subject: &Subject<'_>, reader: &dyn Reader, writer: &dyn Writer, case: &Case) -> Result<()> {
@@ -76,13 +80,13 @@ fn carried_back(subject: &Subject<'_>, reader: &dyn Reader, writer: &dyn Writer,
             has_metadata(&wanted, found, &foreign.format).map_err(|e| match noted {
                 true => Error::unsupported(e.message()),
                 false => {
-                    Error::failed(format!("{}; refuse it, or say so in a note with the key", e.message()))
+                    Error::failed(format!("{}; refuse it, or mention it in a note with the key", e.message()))
                 }
             })?;
         }
         has_assets(&wanted, found)?;
         match (&model.tokenizer, &found.model.tokenizer) {
-            (Some(_), None) => Err(Error::failed("the tokenizer is lost")),
+            (Some(_), None) => Err(Error::failed("the tokenizer is missing")),
             _ => Ok(()),
         }
     })

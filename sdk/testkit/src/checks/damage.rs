@@ -23,12 +23,12 @@ pub(super) fn truncation(subject: &Subject<'_>) -> Result<Verdict> {
             let near_end = (1..8).filter_map(|n| bytes.len().checked_sub(n));
             for cut in (0..64).map(|n| bytes.len() * n / 64).chain(near_end) {
                 let damaged = fixture.with_file(file, bytes[..cut].to_vec());
-                refused += attempt(subject, reader, &damaged, || format!("{name} cut to {cut} bytes"))?;
+                refused += attempt(subject, reader, &damaged, || format!("{name} truncated to {cut} bytes"))?;
                 cuts += 1;
             }
         }
     }
-    Verdict::passed(format!("{cuts} cuts, {refused} refused"))
+    Verdict::passed(format!("{cuts} truncations, {refused} refused"))
 }
 
 pub(super) fn flips(subject: &Subject<'_>) -> Result<Verdict> {

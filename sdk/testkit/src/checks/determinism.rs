@@ -27,7 +27,8 @@ pub(super) fn determinism(subject: &Subject<'_>) -> Result<Verdict> {
         if files != again {
             let odd = files.iter().zip(&again).find(|(a, b)| a != b).map_or("?", |(a, _)| a.0.as_str());
             let message = format!(
-                "written twice, `{odd}` differs: nothing may come from the clock, chance or a hash order"
+                "`{odd}` differs when written twice: the output must not depend on the clock, chance or a \
+                 hash order"
             );
             return about(fixture, || "determinism".into(), Err(Error::failed(message)));
         }

@@ -36,7 +36,7 @@ fn measure(subject: &Subject<'_>, reader: &dyn Reader, fixture: &Fixture) -> Res
         return Ok((read, total));
     }
     Err(Error::failed(format!(
-        "opening read {read} of {total} bytes, of which {payload} are payload: at most {allowed} are needed"
+        "opening read {read} of {total} bytes, of which {payload} are payload: at most {allowed} are allowed"
     )))
 }
 

@@ -22,7 +22,7 @@ pub(super) fn limits(subject: &Subject<'_>) -> Result<Verdict> {
             let kind = outcome.err().map(|e| e.kind());
             // A file's own rule may be stricter than the cap, so Unsupported will do; success will not.
             if !matches!(kind, Some(ErrorKind::LimitExceeded | ErrorKind::Unsupported)) {
-                let message = format!("one {what} fewer than it has is allowed, and it opens: {kind:?}");
+                let message = format!("it opens although the limit is one {what} too low: {kind:?}");
                 return about(fixture, || "limits".into(), Err(Error::failed(message)));
             }
             tried += 1;
@@ -62,7 +62,8 @@ fn draws_on_budget(subject: &Subject<'_>, reader: &dyn Reader, fixture: &Fixture
     let _open = guarded(|| reader.open(&metering, &limits, &subject.options(false)))??;
     if metering.bytes_positioned() > 0 && limits.budget.left() == Budget::BASE {
         return Err(Error::failed(format!(
-            "{} bytes were read and the budget was not touched: pass the given limits to `Cursor`, or charge them",
+            "{} bytes were read without charging the budget: pass the given limits to `Cursor`, or charge \
+             them",
             metering.bytes_positioned()
         )));
     }

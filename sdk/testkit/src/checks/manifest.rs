@@ -7,18 +7,18 @@ pub(super) fn manifest(subject: &Subject<'_>) -> Result<Verdict> {
     let format = subject.manifest;
     let id = &format.id;
     if !format.reads && !format.writes {
-        return wrong(format!("`{id}.roles` is empty: say `read`, `write` or both"));
+        return wrong(format!("`{id}.roles` is empty: use `read`, `write` or both"));
     }
     for (role, says, has) in
         [("read", format.reads, subject.reader.is_some()), ("write", format.writes, subject.writer.is_some())]
     {
         if says && !has {
             return wrong(format!(
-                "`{id}.roles` says `{role}`, but the plugin makes no such object for `{id}`"
+                "`{id}.roles` has `{role}`, but the plugin creates no such object for `{id}`"
             ));
         }
         if has && !says {
-            return wrong(format!("the plugin can `{role}` `{id}`, but `{id}.roles` does not say so"));
+            return wrong(format!("the plugin can `{role}` `{id}`, but `{id}.roles` does not list it"));
         }
     }
     if format.extensions.is_empty() && format.claims.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn manifest(subject: &Subject<'_>) -> Result<Verdict> {
     let none = carries.dtypes.as_ref().is_some_and(Vec::is_empty);
     if format.writes && (none || carries.max_dims == 0 || carries.max_name_bytes == 0) {
         return wrong(format!(
-            "`{id}` writes, but its dtypes, `max_dims` or `max_name_bytes` allow no tensor"
+            "`{id}` can be written, but its dtypes, `max_dims` or `max_name_bytes` allow no tensor"
         ));
     }
     if let Some(option) = format.options.iter().find(|option| option.help.is_empty()) {

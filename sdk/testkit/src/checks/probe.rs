@@ -20,7 +20,7 @@ const STRANGERS: &[(&str, &[u8])] = &[
     ("zeros", &[0; 4096]),
     ("ones", &[0xff; 4096]),
     ("an empty JSON object", b"{}"),
-    ("a JSON text of something else", b"{\"name\": \"left-pad\", \"version\": \"1.3.0\"}"),
+    ("some other JSON text", b"{\"name\": \"left-pad\", \"version\": \"1.3.0\"}"),
 ];
 
 /// An archive of nothing: nobody's, but for a format of which it is a model of nothing. Then it opens.
@@ -45,7 +45,8 @@ pub(super) fn probe(subject: &Subject<'_>) -> Result<Verdict> {
     for fixture in &models {
         let score = guarded(|| Ok(fixture.probe(reader)))??;
         if score < Score::STRUCTURE {
-            let message = format!("{}: its own file scores {}, at least 50 is needed", fixture.name, score.0);
+            let message =
+                format!("{}: its own file scores {}, at least 50 is required", fixture.name, score.0);
             return Err(Error::failed(message));
         }
         let (name, bytes) = &fixture.files[0];
@@ -53,14 +54,14 @@ pub(super) fn probe(subject: &Subject<'_>) -> Result<Verdict> {
         if score >= Score::MAGIC && !magic.is_empty() && !magic.iter().any(|m| m.matches(bytes)) {
             let id = subject.id();
             return Err(Error::failed(format!(
-                "{name}: the probe sees a magic, `{id}.magic` does not match it"
+                "{name}: the probe recognizes a magic, but `{id}.magic` does not match it"
             )));
         }
         looks += prefixes(reader, name, bytes)?;
     }
     let written = written::written(subject, reader)?;
     Verdict::passed(format!(
-        "{} own files, {written} written, {} strangers, {looks} cut looks",
+        "{} own files, {written} written, {} foreign files, {looks} truncated looks",
         models.len(),
         STRANGERS.len() + 17
     ))
@@ -71,7 +72,7 @@ fn stranger(reader: &dyn Reader, what: &str, name: &str, bytes: &[u8]) -> Result
     if score < Score::STRUCTURE {
         return Ok(());
     }
-    Err(Error::failed(format!("{what} named `{name}` scores {}, below 50 is right", score.0)))
+    Err(Error::failed(format!("{what} named `{name}` scores {}, must be below 50", score.0)))
 }
 
 /// Probes every prefix of the first 4 KiB, with the length it then has and with the length it had.
@@ -83,7 +84,7 @@ fn prefixes(reader: &dyn Reader, name: &str, bytes: &[u8]) -> Result<u64> {
             let look = Look { name, len, head: &bytes[..cut], tail, is_folder: false, entries: &[] };
             guarded(|| Ok(reader.probe(&look)))
                 .and_then(|score| score)
-                .map_err(|e| Error::failed(format!("{name} cut after {cut} bytes: {e}")))?;
+                .map_err(|e| Error::failed(format!("{name} truncated to {cut} bytes: {e}")))?;
             looks += 1;
         }
     }

@@ -14,14 +14,14 @@ pub(super) fn refuses(subject: &Subject<'_>) -> Result<Verdict> {
         let (model, _) = case.model.build()?;
         if carried(subject.manifest, &model).is_ok() {
             return Err(Error::failed(format!(
-                "the manifest does not claim {}, and is taken to carry it",
+                "the manifest does not claim {}, but it is carried",
                 case.what
             )));
         }
         let is_handed_over = subject.manifest.carries.check(&model).is_ok();
         if is_handed_over {
             survives(subject, writer, case)
-                .map_err(|e| Error::failed(format!("a writer that is handed {}: {e}", case.what)))?;
+                .map_err(|e| Error::failed(format!("a writer that is given {}: {e}", case.what)))?;
         }
     }
     let held = own_files(subject)?;
@@ -53,7 +53,7 @@ fn own_files(subject: &Subject<'_>) -> Result<String> {
     }
     match last {
         Some(error) if held == 0 => {
-            Err(Error::failed(format!("the manifest carries none of the format's own files: {error}")))
+            Err(Error::failed(format!("the manifest does not carry any of the format's own files: {error}")))
         }
         _ => Ok(format!("{held} of {} own files carried", models.len())),
     }

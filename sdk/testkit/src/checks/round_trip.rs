@@ -8,7 +8,7 @@ use apr_sdk::{Error, LayoutRequest, MemorySource, Reader, Result, Writer};
 
 pub(super) fn round_trip(subject: &Subject<'_>) -> Result<Verdict> {
     let Some((reader, writer)) = subject.reader.zip(subject.writer) else {
-        return Verdict::skipped("the format is not both read and written");
+        return Verdict::skipped("the format is not both readable and writable");
     };
     let mut done = 0;
     let mut skipped = 0;
@@ -50,7 +50,7 @@ fn promised(subject: &Subject<'_>, identical: &[String], different: &[(String, S
     }
     match identical.iter().find(|name| subject.except.contains(&name.as_str())) {
         Some(name) => Err(Error::failed(format!(
-            "{name} is byte-identical although it is excepted: take it off the list"
+            "{name} is byte-identical although it is listed as an exception: remove it from the list"
         ))),
         None => Ok(()),
     }
@@ -111,11 +111,12 @@ fn same_files(wanted: &Fixture, found: &Fixture) -> std::result::Result<(), Stri
     if let Some((entry, _)) =
         wanted.files.first().filter(|(entry, _)| found.files.iter().all(|(name, _)| name != entry))
     {
-        return Err(format!("`{entry}` is not written"));
+        return Err(format!("`{entry}` was not written"));
     }
     for (name, bytes) in &found.files {
         let there = wanted.files.iter().find(|(wanted, _)| wanted == name);
-        let (_, there) = there.ok_or_else(|| format!("`{name}` is written, the fixture has no such file"))?;
+        let (_, there) =
+            there.ok_or_else(|| format!("`{name}` was written, but the fixture has no such file"))?;
         same_bytes(name, there, bytes)?;
     }
     Ok(())
@@ -126,5 +127,9 @@ fn same_bytes(name: &str, wanted: &[u8], found: &[u8]) -> std::result::Result<()
         return Ok(());
     }
     let at = wanted.iter().zip(found).take_while(|(a, b)| a == b).count();
-    Err(format!("{name} has {} bytes for {}, the first difference is at {at}", found.len(), wanted.len()))
+    Err(format!(
+        "{name} has {} bytes, expected {}; the first difference is at {at}",
+        found.len(),
+        wanted.len()
+    ))
 }

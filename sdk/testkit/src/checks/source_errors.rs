@@ -40,10 +40,10 @@ fn fails(
     let outcome = read(subject, reader, &failing)?;
     match outcome {
         Ok(()) if fault == Fault::Short || !failing.failed() => Ok(()),
-        Ok(()) => Err(Error::failed("the model opened all the same: an error of the source was swallowed")),
+        Ok(()) => Err(Error::failed("the model opened nevertheless: an error of the source was ignored")),
         Err(error) if fault == Fault::Short || error.kind() == ErrorKind::Io => Ok(()),
         Err(error) => {
-            Err(Error::failed(format!("it became another sort of error ({:?}): {error}", error.kind())))
+            Err(Error::failed(format!("it became a different kind of error ({:?}): {error}", error.kind())))
         }
     }
 }

@@ -25,7 +25,8 @@ pub(super) fn written(subject: &Subject<'_>, reader: &dyn Reader) -> Result<u64>
             let id = subject.id();
             let what = &case.what;
             return Err(Error::failed(format!(
-                "`{id}` does not recognise what its own writer wrote: {what}, `{name}`, scores {}, at least 50 is needed",
+                "`{id}` does not recognize the output of its own writer: {what}, `{name}`, scores {}, at \
+                 least 50 is required",
                 score.0
             )));
         }

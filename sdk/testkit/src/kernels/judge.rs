@@ -135,7 +135,9 @@ fn compare(session: &mut dyn Session, wanted: &[Vec<f64>], bound: f64, bits: &mu
         let mut have = vec![0.0; want.len()];
         session.read(number as u32, &mut have)?;
         let difference = difference(&have, want);
-        ensure(difference <= bound, || format!("value {number} differs by {difference:e}, not {bound:e}"))?;
+        ensure(difference <= bound, || {
+            format!("value {number} differs by {difference:e}, the bound is {bound:e}")
+        })?;
         bits.extend(have.iter().map(|x| x.to_bits()));
     }
     Ok(())

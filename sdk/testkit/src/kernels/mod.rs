@@ -58,7 +58,7 @@ checks! {
 /// a subject without devices.
 pub fn check_kernel(name: &str, subject: Option<Subject>) -> Result<Verdict> {
     let (_, check) = find(name)?;
-    let Some(subject) = subject else { return Verdict::skipped("there is no such device here") };
+    let Some(subject) = subject else { return Verdict::skipped("there is no such device") };
     for (skipped, _) in &subject.skips {
         find(skipped)?;
     }
@@ -66,7 +66,7 @@ pub fn check_kernel(name: &str, subject: Option<Subject>) -> Result<Verdict> {
         return Verdict::skipped(why.clone());
     }
     if subject.devices.is_empty() || subject.workers.is_empty() {
-        return Err(Error::invalid_argument("a subject needs a device and a number of workers"));
+        return Err(Error::invalid_argument("a subject requires a device and a number of workers"));
     }
     check(&subject)?;
     Verdict::passed(format!("{} devices", subject.devices.len()))
@@ -74,7 +74,7 @@ pub fn check_kernel(name: &str, subject: Option<Subject>) -> Result<Verdict> {
 
 fn find(name: &str) -> Result<&'static (&'static str, Check)> {
     let check = CHECKS.iter().find(|(known, _)| *known == name);
-    check.ok_or_else(|| Error::not_found(format!("no check of backends is named `{name}`")))
+    check.ok_or_else(|| Error::not_found(format!("unknown check of backends `{name}`")))
 }
 
 /// Makes one `#[test]` for each check of [`kernels::CHECKS`](crate::kernels::CHECKS) of a compute backend.

@@ -174,12 +174,12 @@ pub fn a_decoder_computes_what_it_should(subject: &Subject) -> Result<()> {
                 interpreter.step(&batch)?;
                 let about = format!("{name}, a cache of {cache}, step {round}");
                 ensure(given.logits.len() == outputs.len(), || {
-                    format!("{about}: not as many logits as outputs")
+                    format!("{about}: the number of logits differs from the number of outputs")
                 })?;
                 for (have, want) in given.logits.iter().zip(&interpreter.logits) {
                     let difference = difference(have, want);
                     ensure(difference < bound, || {
-                        format!("{about}: logits differ by {difference:e}, not {bound:e}")
+                        format!("{about}: logits differ by {difference:e}, the bound is {bound:e}")
                     })?;
                 }
             }
@@ -224,7 +224,9 @@ pub fn neither_workers_nor_batches_change_the_result(subject: &Subject) -> Resul
         let logits = last.logits.concat();
         let first = first.get_or_insert_with(|| logits.iter().map(|x| f64::from(*x)).collect());
         let difference = difference(&logits, first);
-        ensure(difference < bound, || format!("{about}: logits differ by {difference:e}, not {bound:e}"))?;
+        ensure(difference < bound, || {
+            format!("{about}: logits differ by {difference:e}, the bound is {bound:e}")
+        })?;
         bits.judge((workers, pieces), last.bits())
             .map_err(|error| Error::failed(format!("{about}: {}", error.message())))?;
     }
@@ -274,7 +276,9 @@ pub fn states_are_copied_trimmed_kept_and_brought_back(subject: &Subject) -> Res
     let want: Vec<f64> = whole.logits.concat().iter().map(|x| f64::from(*x)).collect();
     let difference = difference(&end.logits.concat(), &want);
     let bound = bound(subject, cache);
-    ensure(difference < bound, || format!("after a trim, logits differ by {difference:e}, not {bound:e}"))?;
+    ensure(difference < bound, || {
+        format!("after a trim, logits differ by {difference:e}, the bound is {bound:e}")
+    })?;
     session.state(&command(StateVerb::TRIM, 0, 0, 40))?;
     same("after a second trim", &feed(session, workers, 0, 40, &ids[40..])?, &end)?;
     session.state(&command(StateVerb::RESTORE, 0, 9, 0))?;
@@ -283,14 +287,14 @@ pub fn states_are_copied_trimmed_kept_and_brought_back(subject: &Subject) -> Res
     same("of a cleared sequence", &feed(session, workers, 0, 0, &ids)?, &whole)?;
     let again = feed(session, workers, 0, 0, &ids).err().map(|error| error.kind());
     ensure(again == Some(ErrorKind::InvalidArgument), || {
-        "positions that are there already are taken".to_owned()
+        "positions that already exist were accepted".to_owned()
     })?;
     for refused in [
         command(StateVerb::RESTORE, 0, 3, 0),
         command(StateVerb::COPY, 0, 3, 0),
         command(StateVerb(77), 0, 3, 0),
     ] {
-        ensure(session.state(&refused).is_err(), || format!("{refused:?} is not refused"))?;
+        ensure(session.state(&refused).is_err(), || format!("{refused:?} was not refused"))?;
     }
     Ok(())
 }
@@ -301,7 +305,7 @@ struct Times(Vec<u64>);
 impl TimingSink for Times {
     fn timing(&mut self, operation: u32, nanoseconds: u64) -> Result<()> {
         ensure(operation as usize == self.0.len(), || {
-            format!("the time of operation {operation} out of order")
+            format!("the time of operation {operation} is out of order")
         })?;
         self.0.push(nanoseconds);
         Ok(())
@@ -320,10 +324,10 @@ pub fn tokens_values_and_times_are_given(subject: &Subject) -> Result<()> {
     let workers = subject.workers(1);
     let batch = Batch::new(&[3, 4, 5], &[0, 1, 2], &[0, 0, 0], &[0, 2])?;
     let logits = step(&mut *session, &batch, workers)?.logits;
-    ensure(logits.len() == 2, || format!("{} rows of logits instead of 2", logits.len()))?;
+    ensure(logits.len() == 2, || format!("expected 2 rows of logits, found {}", logits.len()))?;
     session.state(&StateCommand { verb: StateVerb::CLEAR, sequence: 0, target: 0, position: 0 })?;
     let tokens = step(&mut *session, &batch.with_sampler(Sampler::Greedy), workers)?.tokens;
-    ensure(tokens.len() == 2, || format!("{} tokens instead of 2", tokens.len()))?;
+    ensure(tokens.len() == 2, || format!("expected 2 tokens, found {}", tokens.len()))?;
     for (logits, token) in logits.iter().zip(&tokens) {
         let most = logits.get(*token as usize).copied().unwrap_or(f32::NAN);
         ensure(logits.iter().all(|logit| *logit <= most), || {
@@ -332,9 +336,11 @@ pub fn tokens_values_and_times_are_given(subject: &Subject) -> Result<()> {
     }
     let mut hidden = vec![0.0; 3 * HIDDEN as usize];
     session.read(0, &mut hidden)?;
-    ensure(hidden.iter().all(|x| x.is_finite() && *x != 0.0), || "value 0 has odd numbers".to_owned())?;
+    ensure(hidden.iter().all(|x| x.is_finite() && *x != 0.0), || {
+        "value 0 has unexpected numbers".to_owned()
+    })?;
     let refused = session.read(0, &mut hidden[1..]).is_err() && session.read(99, &mut hidden).is_err();
-    ensure(refused, || "values that are not there are read".to_owned())?;
+    ensure(refused, || "values that do not exist were read".to_owned())?;
     let mut read = vec![0.0; 2 * VOCABULARY as usize];
     session.read(6, &mut read)?;
     ensure(read == logits.concat(), || "value 6 is not the logits".to_owned())?;

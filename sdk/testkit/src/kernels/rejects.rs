@@ -32,12 +32,12 @@ fn program(widths: &[u32], operations: Vec<Operation>) -> Program {
 /// A finding unless a call was refused in one of these ways.
 fn refused<T>(what: &str, result: Result<T>, kinds: &[ErrorKind]) -> Result<()> {
     match result {
-        Ok(_) => Err(Error::failed(format!("{what}: it is not refused"))),
+        Ok(_) => Err(Error::failed(format!("{what}: not refused"))),
         Err(error) if kinds.contains(&error.kind()) => {
-            ensure(!error.message().is_empty(), || format!("{what}: it is refused without a word"))
+            ensure(!error.message().is_empty(), || format!("{what}: refused without a message"))
         }
         Err(error) => Err(Error::failed(format!(
-            "{what}: refused as {:?} instead of {kinds:?}: {}",
+            "{what}: refused as {:?}, expected {kinds:?}: {}",
             error.kind(),
             error.message()
         ))),
@@ -67,13 +67,13 @@ pub fn broken_programs() -> (Vec<Floats>, Vec<BrokenProgram>) {
         ("linear: a result beyond its value", |op| op.parts[1].out.first += 1000),
         ("linear: a result beyond all numbers", |op| op.parts[1].out.first = u32::MAX),
         ("linear: results that overlap", |op| op.parts[1].out.first -= 1),
-        ("linear: a weight that is not there", |op| op.parts[0].weight = 99),
+        ("linear: a weight that does not exist", |op| op.parts[0].weight = 99),
         ("linear: rows that the matrix lacks", |op| op.parts[0].first_row = 9),
         ("linear: a matrix as a bias", |op| op.parts[0].bias = Some(0)),
         ("linear: a narrower input", |op| op.x.width -= 1),
         ("linear: a residual of several matrices", |op| op.residual = Some(op.x)),
         ("linear: an input of other rows", |op| op.x = slice(5, 0, HIDDEN)),
-        ("linear: a value that is not there", |op| op.x = slice(9, 0, HIDDEN)),
+        ("linear: a value that does not exist", |op| op.x = slice(9, 0, HIDDEN)),
     ];
     for (what, change) in linear {
         let mut program = sound.clone();
@@ -86,7 +86,7 @@ pub fn broken_programs() -> (Vec<Floats>, Vec<BrokenProgram>) {
         ("a value without elements", InvalidArgument, |program| program.values[3].width = 0),
         ("rows of an unknown number", Unsupported, |program| program.values[3].rows = RowsOf(7)),
         ("attention without an append", InvalidArgument, |program| drop(program.operations.remove(5))),
-        ("a state that is not there", InvalidArgument, |program| drop(program.states.pop())),
+        ("a state that does not exist", InvalidArgument, |program| drop(program.states.pop())),
         ("a cache of blocks of weights", Unsupported, |program| {
             if let Some(State::Paged(state)) = program.states.get_mut(1) {
                 state.dtype = DType::Q4_K;
@@ -147,7 +147,7 @@ pub fn keys_of_another_shape_are_refused(subject: &Subject) -> Result<()> {
         ("keys of one head", slice(0, 0, 4), None),
         ("values of one head", slice(0, 0, 8), Some(slice(0, 8, 4))),
         ("keys beyond their value", slice(0, 9, 8), None),
-        ("keys of a value that is not there", slice(1, 0, 8), None),
+        ("keys of a value that does not exist", slice(1, 0, 8), None),
     ] {
         let append = Append { state: 0, key, value };
         let program = Program { states: vec![state.clone()], ..program(&[16], vec![append.into()]) };
@@ -288,7 +288,9 @@ pub fn rows_that_are_no_numbers_give_logits_that_are_none(subject: &Subject) -> 
             let batch = Batch::new(&[1, 2, 3], &[0, 1, 2], &[0, 0, 0], &[0, 1, 2])?.with_rows(&rows);
             let logits = step(&mut *session, &batch, subject.workers(1))?.logits;
             let about = format!("{name}, a cache of {cache}");
-            ensure(logits.len() == 3, || format!("{about}: {} rows of logits instead of 3", logits.len()))?;
+            ensure(logits.len() == 3, || {
+                format!("{about}: expected 3 rows of logits, found {}", logits.len())
+            })?;
             ensure(logits[0].iter().all(|x| x.is_finite()), || {
                 format!("{about}: the row before it sees it")
             })?;
@@ -371,7 +373,7 @@ fn three(subject: &Subject, session: &mut dyn Session, from: u32, sequence: u32)
     let sequences = [sequence; 3];
     let batch = Batch::new(&[5, 6, 7], &positions, &sequences, &[0, 1, 2])?;
     let given = step(session, &batch, subject.workers(1))?;
-    ensure(given.logits.len() == 3, || format!("{} rows of logits instead of 3", given.logits.len()))?;
+    ensure(given.logits.len() == 3, || format!("expected 3 rows of logits, found {}", given.logits.len()))?;
     Ok(given.bits())
 }
 
@@ -450,7 +452,7 @@ pub fn values_are_read_whole_or_not_at_all(subject: &Subject) -> Result<()> {
     refused("a token beyond the table", step(&mut *session, &batch, 1), &[ErrorKind::InvalidArgument])?;
     let mut after = vec![0.0; 3 * hidden];
     match session.read(0, &mut after) {
-        Ok(()) => ensure(after == before, || "a step that was refused has changed a value".to_owned()),
+        Ok(()) => ensure(after == before, || "a refused step has changed a value".to_owned()),
         not_read => refused("a value after a refused step", not_read, &[ErrorKind::InvalidArgument]),
     }
 }
@@ -523,9 +525,9 @@ pub fn what_is_supported_is_said_with_reasons(subject: &Subject) -> Result<()> {
     ensure(plain == Support::Yes, || format!("a matrix of F32: {plain:?}"))?;
     let bare = OpSpec { weights: &[], ..matrix };
     for (what, spec) in [
-        ("a type that nobody has", OpSpec { weights: &[DType(54321)], ..matrix }),
-        ("a version that nobody has", OpSpec { version: 999, ..bare }),
-        ("an operation that nobody has", OpSpec { code: OpCode(4321), fields: &[], ..bare }),
+        ("an unknown type", OpSpec { weights: &[DType(54321)], ..matrix }),
+        ("an unknown version", OpSpec { version: 999, ..bare }),
+        ("an unknown operation", OpSpec { code: OpCode(4321), fields: &[], ..bare }),
         ("an operation without its fields", OpSpec { fields: &[], ..bare }),
     ] {
         let answer = kernel.supports(0, &spec)?;
@@ -534,8 +536,8 @@ pub fn what_is_supported_is_said_with_reasons(subject: &Subject) -> Result<()> {
     }
     let far = u32::MAX;
     let invalid = &[ErrorKind::InvalidArgument];
-    refused("asking a device that is not there", kernel.supports(far, &bare), invalid)?;
-    refused("opening a device that is not there", kernel.open(far, &Options::new()), invalid)?;
+    refused("querying a device that does not exist", kernel.supports(far, &bare), invalid)?;
+    refused("opening a device that does not exist", kernel.open(far, &Options::new()), invalid)?;
     let mut names = Names(Vec::new());
     kernel.devices(&mut names)?;
     ensure(!names.0.is_empty() && names.0.iter().all(|info| !info.name.is_empty()), || {

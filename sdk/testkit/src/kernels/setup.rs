@@ -89,7 +89,7 @@ pub struct HeapSink;
 
 impl ImageSink for HeapSink {
     fn memory(&mut self, bytes: u64) -> Result<Box<dyn ImageMemory>> {
-        let bytes = usize::try_from(bytes).map_err(|_| Error::io("an image that does not fit memory"))?;
+        let bytes = usize::try_from(bytes).map_err(|_| Error::io("an image does not fit in memory"))?;
         let room = vec![0; bytes + ALIGNED];
         let first = room.as_ptr().align_offset(ALIGNED);
         Ok(Box::new(Heap { room, first, bytes }))
@@ -181,14 +181,16 @@ impl Given {
 
 impl StepSink for Given {
     fn logits(&mut self, output: u32, logits: &[f32]) -> Result<()> {
-        ensure(output as usize == self.logits.len(), || format!("logits of output {output} out of order"))?;
+        ensure(output as usize == self.logits.len(), || {
+            format!("the logits of output {output} are out of order")
+        })?;
         self.logits.push(logits.to_vec());
         Ok(())
     }
 
     fn token(&mut self, output: u32, id: u32) -> Result<()> {
         ensure(output as usize == self.tokens.len(), || {
-            format!("the token of output {output} out of order")
+            format!("the token of output {output} is out of order")
         })?;
         self.tokens.push(id);
         Ok(())

@@ -34,8 +34,9 @@ pub(in crate::architecture) fn refuse_contradictions(table: &Table, model: &Stat
     if found.is_empty() {
         return Ok(());
     }
-    let message = format!("the configuration contradicts itself: {}", found.join("; "));
-    Err(Error::malformed(message).hint("leave the right one in it: programs differ in which they take"))
+    let message = format!("the configuration is contradictory: {}", found.join("; "));
+    Err(Error::malformed(message)
+        .hint("keep only the correct value: programs disagree on which one takes precedence"))
 }
 
 /// Two keys of one name whose values differ, in words.
@@ -82,7 +83,7 @@ fn differing(table: &Table, model: &Stated<'_>, one: &str, other: &str) -> Resul
             let name = escape(&entry.name, 80);
             let value = in_words(value.as_ref());
             let differs = in_words(differs.as_ref());
-            found.push(format!("`{name}` is {value} by `{one}`, and {differs} by `{other}`"));
+            found.push(format!("`{name}` is {value} according to `{one}`, but {differs} according to `{other}`"));
         }
     }
     Ok(found)

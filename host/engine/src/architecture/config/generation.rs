@@ -31,7 +31,7 @@ fn number(scope: &dyn Scope, name: &str) -> Result<Option<f64>> {
 /// A number that the scaling of Llama 3 needs.
 fn needed(scope: &dyn Scope, name: &str) -> Result<f64> {
     number(scope, name)?.ok_or_else(|| {
-        Error::malformed(format!("Llama 3's rope scaling needs `{name}`, which is not stated"))
+        Error::malformed(format!("Llama 3 RoPE scaling requires `{name}`, which the model does not state"))
     })
 }
 
@@ -49,7 +49,7 @@ fn llama3_freqs(scope: &dyn Scope) -> Result<Option<Generated>> {
     let context = needed(scope, "rope_scaling_original_max_position_embeddings")?;
     let positive = [theta, factor, low, high, context].iter().all(|x| x.is_finite() && *x > 0.0);
     if !positive || low.total_cmp(&high).is_eq() || dim <= 0.0 || dim > 65_536.0 {
-        return Err(Error::malformed("Llama 3's rope scaling is stated with impossible numbers"));
+        return Err(Error::malformed("the parameters of Llama 3 RoPE scaling are out of range"));
     }
     // The converter uses F32 tensors, to which Python floats are converted.
     #[allow(clippy::cast_possible_truncation, reason = "as above")]
@@ -84,7 +84,9 @@ fn listed(values: &Expression, scalar: bool, scope: &dyn Scope) -> Result<Option
         let x = match item {
             Scalar::Int(n) => n.to_string().parse().unwrap_or(f64::NAN),
             Scalar::Float(x) => *x,
-            other => return Err(Error::invalid_argument(format!("a list of numbers holds {other}"))),
+            other => {
+                return Err(Error::invalid_argument(format!("expected a list of numbers, found {other}")));
+            }
         };
         #[allow(clippy::cast_possible_truncation, reason = "F32 is what is written")]
         bytes.extend_from_slice(&(x as f32).to_le_bytes());
@@ -93,7 +95,7 @@ fn listed(values: &Expression, scalar: bool, scope: &dyn Scope) -> Result<Option
         true if items.len() == 1 => Vec::new(),
         true => {
             return Err(Error::invalid_argument(format!(
-                "{} numbers cannot be one tensor without dimensions",
+                "expected 1 number for a scalar tensor, found {}",
                 items.len()
             )));
         }

@@ -94,7 +94,8 @@ impl Key {
         let Some(value) = value else { return Ok(None) };
         let items = self.list_kind.filter(|_| matches!(value, Scalar::List(_))).map(|items| (items, true));
         let typed = typed(&value, items.or(self.kind)).ok_or_else(|| {
-            let message = format!("`{}` would be {value}, which is not of its type", escape(&self.key, 120));
+            let message =
+                format!("`{}` would be {value}, which does not match its type", escape(&self.key, 120));
             Error::invalid_argument(message)
         })?;
         Ok(Some((path, typed)))

@@ -90,18 +90,18 @@ impl Scope for ConfigScope<'_> {
         let Some(default) = entry.and_then(|entry| entry.default.as_ref()) else { return Ok(None) };
         let depth = self.active.borrow().len();
         if depth > MOST_DEEP {
-            let message = format!("the default of `{name}` lies more than {MOST_DEEP} others deep");
+            let message = format!("the default of `{name}` is nested more than {MOST_DEEP} levels deep");
             return Err(Error::invalid_argument(message));
         }
         if self.active.borrow().iter().any(|active| active == name) {
             let active = self.active.borrow();
             let all = active.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            let message = format!("none of {all} is stated, and each follows from another of them");
+            let message = format!("none of {all} is stated, and their defaults depend on each other");
             return Err(Error::invalid_argument(message));
         }
         let steps = if depth == 0 { 1 } else { self.steps.get() + 1 };
         if steps > MOST_STEPS {
-            let message = format!("the default of `{name}` asks for more than {MOST_STEPS} others");
+            let message = format!("the default of `{name}` depends on more than {MOST_STEPS} others");
             return Err(Error::invalid_argument(message));
         }
         self.steps.set(steps);
@@ -124,7 +124,7 @@ impl Scope for ConfigScope<'_> {
         if self.items.get() <= MOST_ITEMS {
             return Ok(());
         }
-        Err(Error::limit(format!("its lists would have more than {MOST_ITEMS} items")))
+        Err(Error::limit(format!("the lists of the configuration would exceed {MOST_ITEMS} items")))
     }
 }
 
@@ -155,7 +155,7 @@ impl Config {
         let json: Map<String, Json> = match json {
             [] => Map::new(),
             _ => serde_json::from_slice(json).map_err(|e| {
-                Error::malformed(format!("the architecture's configuration is not JSON: {e}"))
+                Error::malformed(format!("the architecture's configuration is not valid JSON: {e}"))
             })?,
         };
         let mut config = Config::default();
@@ -305,9 +305,9 @@ fn told_alike(scope: &ConfigScope<'_>, lists: &[(&Key, Scalar)]) -> Result<()> {
         {
             let key = escape(&key.key, 120);
             return Err(Error::malformed(format!(
-                "`{key}` is {it}, which no configuration of this architecture says"
+                "`{key}` is {it}, which this architecture cannot represent"
             ))
-            .hint(format!("the nearest has {value}; pass --arch none to keep every name")));
+            .hint(format!("the nearest possible value is {value}; pass --arch none to keep every name")));
         }
     }
     Ok(())
@@ -385,7 +385,10 @@ fn of_kind(entry: &ConfigName, value: Scalar) -> Result<Scalar> {
         _ => false,
     };
     if !fits {
-        return Err(Error::invalid_argument(format!("`{}` is {value}, which is not its kind", entry.name)));
+        return Err(Error::invalid_argument(format!(
+            "`{}` is {value}, which has the wrong type",
+            entry.name
+        )));
     }
     Ok(match (value, entry.kind) {
         #[allow(clippy::cast_possible_truncation, reason = "the float is whole and below 2^53")]
@@ -420,7 +423,7 @@ pub(in crate::architecture) fn to_json(value: &Scalar) -> Result<Json> {
             serde_json::json!({INFINITE: if *x > 0.0 { "Infinity" } else { "-Infinity" }})
         }
         Scalar::Float(x) => serde_json::Number::from_f64(*x).map(Json::Number).ok_or_else(|| {
-            Error::unsupported(format!("the configuration holds {x}, which JSON cannot say"))
+            Error::unsupported(format!("the configuration contains {x}, which JSON cannot represent"))
         })?,
         Scalar::Bool(truth) => Json::Bool(*truth),
         Scalar::Text(text) => Json::String(text.clone()),

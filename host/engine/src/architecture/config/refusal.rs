@@ -115,7 +115,6 @@ pub fn not_covered(table: &Table, mut found: Vec<String>) -> Result<()> {
         table.id,
         found.join("; ")
     );
-    let hint =
-        "cover it in a table of your own (`apr arch draft IN`), or pass --arch none to keep every name";
+    let hint = "cover it in your own table (`apr arch draft IN`), or pass --arch none to keep every name";
     Err(Error::unsupported(message).hint(hint))
 }

@@ -45,6 +45,6 @@ impl Stated<'_> {
         let value = (self.lookup)(&key.key)
             .or_else(|| self.dialect.roots.of_class_at_root(&key.key, self.lookup).cloned())?;
         let value = from_value(&value).filter(|value| !same(value, own))?;
-        Some(format!("`{}` {value} (the table knows {own} alone)", escape(&key.key, 80)))
+        Some(format!("`{}` {value} (the table supports only {own})", escape(&key.key, 80)))
     }
 }

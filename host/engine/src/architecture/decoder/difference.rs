@@ -49,7 +49,7 @@ pub(in crate::architecture) fn refuse_differing(
     for name in named {
         let value = config.get(&name).map(|value| format!(" {value}")).unwrap_or_default();
         changes.push(format!(
-            "`{}`{value} (names and keys of the dialect `{whose}` cannot say it)",
+            "`{}`{value} (the dialect `{whose}` cannot represent it)",
             escape(&name, 80)
         ));
     }

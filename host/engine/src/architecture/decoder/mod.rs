@@ -258,16 +258,14 @@ pub fn decoder_rows(engine: &Engine, model: &Model, arch: Option<&str>) -> Resul
 }
 
 fn no_table() -> Error {
-    Error::unsupported(
-        "the model has no architecture that a table describes, so nothing says what it computes",
-    )
-    .hint("name its architecture with --arch ID; `apr arch list` shows which there are")
+    Error::unsupported("no architecture table covers this model, so apr cannot run it")
+        .hint("specify the architecture with --arch ID (see `apr arch list`)")
 }
 
 /// The reason why models of a table cannot be run; `None` if they can.
 pub fn not_run(table: &Table) -> Option<&str> {
     match &table.decoder {
-        None => Some("its table has no [decoder], which says what its models compute"),
+        None => Some("its table has no [decoder] section, which describes the computation"),
         Some(section) => section.refused.as_deref(),
     }
 }
@@ -279,8 +277,9 @@ fn section_of(table: &Table) -> Result<&Section> {
             let id = escape(&table.id, 80);
             let reason = reason.unwrap_or_default();
             let hint =
-                "convert it for a program that runs it, or add a [decoder] section to a table of your own";
-            Err(Error::unsupported(format!("models of `{id}` cannot be run: {reason}")).hint(hint))
+                "convert it for a program that can run it, or add a [decoder] section to your own table";
+            Err(Error::unsupported(format!("models of architecture `{id}` cannot be run: {reason}"))
+                .hint(hint))
         }
     }
 }

@@ -36,10 +36,10 @@ pub(super) fn resolve(
     let whole = Values { section, scope: &scope };
     let count = table
         .count("layer")
-        .ok_or_else(|| Error::invalid_argument("`[places]` does not say how many layers there are"))?;
+        .ok_or_else(|| Error::invalid_argument("`[places]` does not define the number of layers"))?;
     let count = count.size(&scope)?;
     if count == 0 || count > MOST_LAYERS {
-        return Err(Error::malformed(format!("the model states {count} layers")));
+        return Err(Error::malformed(format!("the model states {count} layers, which is out of range")));
     }
     // Those behind are for other uses.
     let count = count.min(whole.count("", "layers")?.into());
@@ -67,11 +67,15 @@ pub(super) fn resolve(
     // Both branches of a parallel block read what a norm before them makes.
     let is_after = matches!(place, NormPlace::AfterBranch | NormPlace::AfterSum);
     if is_after && layers.iter().any(|layer| layer.parallel) {
-        return Err(Error::unsupported("parallel blocks have their norms before attention and feed-forward"));
+        return Err(Error::unsupported(
+            "parallel blocks are only supported with norms before attention and feed-forward",
+        ));
     }
     // A norm behind a branch undoes what scales it.
     if place != NormPlace::Before && layers.iter().any(|layer| layer.branch_scale != 1.0) {
-        return Err(Error::unsupported("scaled branches have their norms before attention and feed-forward"));
+        return Err(Error::unsupported(
+            "scaled branches are only supported with norms before attention and feed-forward",
+        ));
     }
     Ok(Decoder {
         architecture: table.id.clone(),
@@ -170,10 +174,10 @@ fn attention(values: &Values<'_>, factors: Factors) -> Result<Attention> {
     let key = values.count("attention", "key")?;
     let value = values.count("attention", "value")?;
     if let Some(most) = [heads, key, value].into_iter().find(|size| *size > MOST_OF_HEADS) {
-        return Err(Error::limit(format!("the model states {most} heads, or heads of that width")));
+        return Err(Error::limit(format!("the number or width of the attention heads is too large: {most}")));
     }
     if heads % key_heads != 0 {
-        let message = format!("{heads} heads of queries cannot share {key_heads} heads of keys evenly");
+        let message = format!("{heads} query heads are not a multiple of {key_heads} key heads");
         return Err(Error::malformed(message));
     }
     let is_full = values.word("attention", "mask")? == "full";
@@ -182,7 +186,7 @@ fn attention(values: &Values<'_>, factors: Factors) -> Result<Attention> {
         window => size(window, "window")?,
     };
     if is_full && window > 0 {
-        return Err(Error::unsupported("attention looks both ways within a window"));
+        return Err(Error::unsupported("bidirectional attention with a sliding window is not supported"));
     }
     let alibi = values.number_or("attention", "alibi", 0.0)?;
     Ok(Attention {
@@ -223,12 +227,12 @@ fn rope(values: &Values<'_>, key: u32, factors: Factors) -> Result<Option<Rope>>
     let dimensions = values.count("rope", "dimensions")?;
     if dimensions % 2 != 0 || dimensions > key {
         return Err(Error::malformed(format!(
-            "{dimensions} elements of heads of {key} cannot rotate in pairs"
+            "the RoPE dimension {dimensions} is odd or larger than the head dimension {key}"
         )));
     }
     let theta = values.number("rope", "theta")?;
     if theta <= 1.0 {
-        return Err(Error::malformed(format!("the rotation's base is {theta}")));
+        return Err(Error::malformed(format!("the RoPE base {theta} is not greater than 1")));
     }
     let is_scaled = values.truth("rope", "scaled")?;
     let scaling = Scaling {
@@ -273,7 +277,10 @@ fn experts(values: &Values<'_>) -> Result<Experts> {
         shared,
     };
     if experts.used > experts.count {
-        let message = format!("a token uses {} of {} experts", experts.used, experts.count);
+        let message = format!(
+            "the number of experts per token, {}, exceeds the number of experts, {}",
+            experts.used, experts.count
+        );
         return Err(Error::malformed(message));
     }
     Ok(experts)
@@ -287,7 +294,7 @@ fn positive(value: f32) -> f32 {
 /// The number as a size; `what` is its key.
 fn size(number: f64, what: &str) -> Result<u32> {
     if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
-        return Err(Error::malformed(format!("`{what}` is {number}, which is no size")));
+        return Err(Error::malformed(format!("`{what}` is {number}, which is not a valid size")));
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
     Ok(number as u32)
@@ -325,7 +332,7 @@ impl Values<'_> {
             Some(Scalar::Int(n)) => Ok(Some(n as f64)),
             Some(Scalar::Float(x)) if x.is_finite() => Ok(Some(x)),
             Some(other) => {
-                Err(Error::invalid_argument(format!("{} is {other}, which is no number", at(section, name))))
+                Err(Error::invalid_argument(format!("{} is {other}, expected a number", at(section, name))))
             }
         }
     }
@@ -361,9 +368,10 @@ impl Values<'_> {
             Some(Scalar::Bool(truth)) => Ok(truth),
             Some(Scalar::Int(n)) => Ok(n != 0),
             None => Err(self.unstated(section, name)),
-            Some(other) => {
-                Err(Error::invalid_argument(format!("{} is {other}, which is neither", at(section, name))))
-            }
+            Some(other) => Err(Error::invalid_argument(format!(
+                "{} is {other}, expected true or false",
+                at(section, name)
+            ))),
         }
     }
 
@@ -377,7 +385,7 @@ impl Values<'_> {
         match value {
             Scalar::Text(word) if known.contains(&word.as_str()) => Ok(word),
             other => Err(Error::unsupported(format!(
-                "{} is {other}, which is not one of {}",
+                "{} is {other}, expected one of {}",
                 at(section, name),
                 known.join(", ")
             ))),
@@ -396,7 +404,7 @@ impl Values<'_> {
             Some(Stated::Expression(expression)) => escape(&expression.to_string(), 200).to_string(),
             _ => String::new(),
         };
-        Error::malformed(format!("{} is `{said}`, which the model does not state", at(section, name)))
+        Error::malformed(format!("{} requires `{said}`, which the model does not state", at(section, name)))
     }
 }
 

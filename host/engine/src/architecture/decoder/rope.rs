@@ -42,7 +42,7 @@ impl Scaling {
         value.filter(|value| value.is_finite() && *value > 0.0).ok_or_else(|| {
             let kind = &self.kind;
             Error::malformed(format!(
-                "the rotation is scaled by `{kind}`, but the model does not state {what}"
+                "the RoPE scaling `{kind}` requires {what}, which the model does not state"
             ))
         })
     }
@@ -62,9 +62,9 @@ pub(super) fn scaled(dimensions: u32, theta: f64, scaling: &Scaling) -> Result<(
     let frequencies = plain(dimensions, theta);
     if scaling.has_long_factors || ["longrope", "su"].contains(&scaling.kind.as_str()) {
         if !scaling.has_long_factors {
-            return Err(Error::malformed("the rotation is scaled by factors that the model does not have"));
+            return Err(Error::malformed("the RoPE scaling requires factors that the model does not have"));
         }
-        let original = scaling.needs(scaling.original, "the original context")?;
+        let original = scaling.needs(scaling.original, "the original context length")?;
         let stretched = scaling.context.unwrap_or(original) / original;
         let magnitude = match scaling.attention_factor {
             Some(stated) => stated,
@@ -78,14 +78,14 @@ pub(super) fn scaled(dimensions: u32, theta: f64, scaling: &Scaling) -> Result<(
         // The sections of a picture's rotation are one for text.
         "none" | "default" | "mrope" => Ok((frequencies, 1.0)),
         "llama3" if scaling.has_factors => Ok((frequencies, 1.0)),
-        "llama3" => Err(Error::malformed("the rotation is scaled by factors that the model does not have")),
+        "llama3" => Err(Error::malformed("the RoPE scaling requires factors that the model does not have")),
         "linear" => {
-            let factor = scaling.needs(scaling.factor, "the factor")?;
+            let factor = scaling.needs(scaling.factor, "the scaling factor")?;
             Ok((frequencies.iter().map(|frequency| frequency / factor).collect(), 1.0))
         }
         "yarn" => {
-            let factor = scaling.needs(scaling.factor, "the factor")?;
-            let original = scaling.needs(scaling.original.or(scaling.context), "the original context")?;
+            let factor = scaling.needs(scaling.factor, "the scaling factor")?;
+            let original = scaling.needs(scaling.original.or(scaling.context), "the original context length")?;
             let magnitude = match scaling.attention_factor {
                 Some(stated) => stated,
                 None if factor <= 1.0 => 1.0,
@@ -93,10 +93,10 @@ pub(super) fn scaled(dimensions: u32, theta: f64, scaling: &Scaling) -> Result<(
             };
             Ok((yarn(&frequencies, dimensions, theta, factor, original, scaling), magnitude))
         }
-        other => {
-            Err(Error::unsupported(format!("the rotation's scaling `{other}` depends on each text's length"))
-                .hint("set the scaling to `linear` or `yarn`, or leave it out, in the model's configuration"))
-        }
+        other => Err(Error::unsupported(format!(
+            "the RoPE scaling `{other}` depends on the length of the text, which is not supported"
+        ))
+        .hint("set the scaling to `linear` or `yarn` in the model's configuration, or remove it")),
     }
 }
 

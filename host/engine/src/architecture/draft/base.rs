@@ -15,23 +15,24 @@ impl Draft<'_> {
         let id = &near.table.id;
         let all = self.names.len();
         let known = near.known;
-        let _ = writeln!(out, "# The nearest: it knows {known} of {all} names.");
+        let _ = writeln!(out, "# The closest architecture: it has {known} of {all} names.");
         if near.table.decoder.is_some() {
             let _ = writeln!(
                 out,
-                "# ? its models compute as those of `{id}` do (`apr arch show {id}`: [decoder])"
+                "# ? models of this architecture compute the same as `{id}` (see [decoder] in `apr arch \
+                 show {id}`)"
             );
         }
         for (name, value) in self.defaults(near)? {
             let _ = writeln!(
                 out,
-                "# ? the model does not state `{name}`, or under another name: {value} as in `{id}`"
+                "# ? the model does not state `{name}`, or states it under another name: {value} as in `{id}`"
             );
         }
         let _ = writeln!(out, "base = {}", quoted(id));
         let _ = writeln!(
             out,
-            "# ? norm: pairs are neighbours (rows of Q and K are permuted); neox: halves; none\nrope = {}",
+            "# ? norm: adjacent pairs (rows of Q and K are permuted); neox: halves; none\nrope = {}",
             quoted(&near.table.rope)
         );
         let gone = missing(near.table, &self.dialect, &self.names);

@@ -58,7 +58,8 @@ impl Draft<'_> {
                 Some(effect) => {
                     let _ = writeln!(
                         entries,
-                        "# ? {effect}: a key of each dialect must say it\n{name} = {{ type = \"{kind}\", hf = [{}], covers = [] }}",
+                        "# ? {effect}: each dialect needs a key for it\n{name} = {{ type = \"{kind}\", hf = \
+                         [{}], covers = [] }}",
                         quoted(key)
                     );
                 }
@@ -68,7 +69,10 @@ impl Draft<'_> {
             }
         }
         if !entries.is_empty() {
-            out.push_str("\n# ? what of this a model needs; the rest goes to [[dialect.hf.ignore]] with a reason\n[config]\n");
+            out.push_str(
+                "\n# ? which of these the architecture needs; move the rest to \
+                 [[dialect.hf.ignore]] with a reason\n[config]\n",
+            );
             out.push_str(&entries);
         }
         Ok(sizes)

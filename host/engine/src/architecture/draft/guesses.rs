@@ -41,12 +41,12 @@ fn guess(lines: &[&str], at: usize, about: &str) -> Guess {
 pub fn taken_over(table: &Table, text: &str) -> Result<Vec<Guess>> {
     let toml: toml::Table = text
         .parse()
-        .map_err(|e| Error::invalid_argument(format!("an architecture table is not TOML: {e}")))?;
+        .map_err(|e| Error::invalid_argument(format!("the architecture table is not valid TOML: {e}")))?;
     let (Some(section), Some(base)) = (&table.decoder, toml.get("base").and_then(toml::Value::as_str)) else {
         return Ok(Vec::new());
     };
     let own = toml.get("decoder").and_then(toml::Value::as_table);
-    let about = format!("computes as `{base}` does");
+    let about = format!("computes the same as `{base}`");
     let parts = section.parts_without(own).into_iter();
     Ok(parts.map(|stated| Guess { line: None, about: about.clone(), stated }).collect())
 }
@@ -79,7 +79,8 @@ pub fn draft_warning(id: &str, path: Option<&Path>) -> String {
     let file = path.as_ref().map(|path| format!(" ({path})")).unwrap_or_default();
     let named = path.as_deref().unwrap_or(id);
     format!(
-        "the table of architecture `{id}`{file} is a draft with unchecked guesses: what is computed or written with it may be wrong; run `apr arch check {named} MODEL` to list the guesses, check each, then remove `draft = true`"
+        "the table of architecture `{id}`{file} is a draft with unchecked guesses, so results may be wrong; \
+         run `apr arch check {named} MODEL` to list the guesses, check each, then remove `draft = true`"
     )
 }
 

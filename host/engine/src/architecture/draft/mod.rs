@@ -50,12 +50,12 @@ pub fn draft(
     lookup: &dyn Fn(&str) -> Option<Value>,
 ) -> Result<String> {
     if model.tensors.is_empty() {
-        return Err(Error::invalid_argument("a model without tensors has no architecture"));
+        return Err(Error::invalid_argument("cannot draft a table for a model without tensors"));
     }
     let names: Vec<&str> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let kinds: BTreeSet<String> = names.iter().map(|name| patterned(name, &|_| true).0).collect();
     if kinds.len() > MOST_KINDS {
-        let message = format!("the tensors' names are of {} kinds, which no table could list", kinds.len());
+        let message = format!("the tensors have {} kinds of names, too many for a table", kinds.len());
         return Err(Error::unsupported(message).hint("pass --arch none to convert it as a bag of tensors"));
     }
     // With less in common, there is nothing to build on.
@@ -74,7 +74,7 @@ pub fn draft(
         Ok(_) => text,
         Err(error) => {
             let at = error.tensor_name().map(|name| format!(" ({name})")).unwrap_or_default();
-            format!("# ? It does not fit yet: {}{at}\n{text}", error.message())
+            format!("# ? This table does not fit yet: {}{at}\n{text}", error.message())
         }
     })
 }
@@ -108,7 +108,7 @@ impl Draft<'_> {
             Some(near) => self.base(&mut out, near)?,
             None => out.push_str("rope = \"none\"\n"),
         }
-        out.push_str("# ? the code that this follows\nsources = []\n");
+        out.push_str("# ? links to the code that this table follows\nsources = []\n");
         let kins = self.unknown();
         let mut entries = String::new();
         let sizes = self.configuration(&mut entries)?;
@@ -219,7 +219,8 @@ impl Draft<'_> {
             let id = quoted(id);
             let _ = writeln!(
                 out,
-                "\n# ? what it is called there\n[dialect.{dialect}]\narch = {id}\ndetect = [{{ {key} = {id} }}]"
+                "\n# ? the architecture's name in this dialect\n[dialect.{dialect}]\narch = {id}\ndetect = \
+                 [{{ {key} = {id} }}]"
             );
         }
     }
@@ -263,8 +264,11 @@ impl Draft<'_> {
                 item.insert("optional".to_owned(), Item::Boolean(true));
             }
             let whole = toml::Table::from_iter([("tensor".to_owned(), Item::Array(vec![Item::Table(item)]))]);
-            let _ =
-                writeln!(out, "\n# As in the nearest, but of another shape or not in every layer.\n{whole}");
+            let _ = writeln!(
+                out,
+                "\n# As in the closest architecture, but with a different shape or not in every \
+                 layer.\n{whole}"
+            );
         }
         Ok(())
     }
@@ -282,17 +286,21 @@ impl Draft<'_> {
     }
 
     fn tensor(&self, out: &mut String, kin: &Kin<'_>, everywhere: u64, sizes: &[(String, i64)]) {
-        let _ = writeln!(out, "\n[[tensor]]\n# ? what it is\n# role = \"\"\nname = {}", quoted(&kin.pattern));
+        let _ = writeln!(out, "\n[[tensor]]\n# ? its role\n# role = \"\"\nname = {}", quoted(&kin.pattern));
         let shape = &kin.tensors[0].shape;
         if kin.tensors.iter().all(|tensor| tensor.shape == *shape) {
             let words: Vec<String> = shape.iter().map(|size| quoted(&size_word(*size, sizes))).collect();
             let _ = writeln!(out, "shape = [{}]", words.join(", "));
         }
         if (kin.tensors.len() as u64) < everywhere {
-            out.push_str("# Not every layer has it.\noptional = true\n");
+            out.push_str("# Not present in every layer.\noptional = true\n");
         }
         for other in self.near.iter().flat_map(|near| &near.table.dialects).filter(|d| d.id != self.dialect) {
-            let _ = writeln!(out, "# ? its name there, and what is done to it\n# {} = \"\"", other.id);
+            let _ = writeln!(
+                out,
+                "# ? its name in this dialect, and the operations on it\n# {} = \"\"",
+                other.id
+            );
         }
     }
 }

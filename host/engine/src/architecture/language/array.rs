@@ -86,7 +86,9 @@ impl Array {
         let first = parts.first().and_then(|part| part.shape_without(axis));
         if first.is_none() || parts.iter().any(|part| part.shape_without(axis) != first) {
             let shapes: Vec<_> = parts.iter().map(Array::shape).collect();
-            return Err(Error::invalid_argument(format!("{shapes:?} cannot be joined along axis {axis}")));
+            return Err(Error::invalid_argument(format!(
+                "{shapes:?} cannot be concatenated along axis {axis}"
+            )));
         }
         Ok(match <[Array; 1]>::try_from(parts) {
             Ok([one]) => one,
@@ -146,7 +148,9 @@ impl Array {
     pub fn slice(&self, axis: usize, from: u64, to: u64) -> Result<Array> {
         let shape = self.shape();
         if axis >= shape.len() || from > to || to > shape[axis] {
-            return Err(Error::invalid_argument(format!("{from}..{to} is not in axis {axis} of {shape:?}")));
+            return Err(Error::invalid_argument(format!(
+                "{from}..{to} is out of range for axis {axis} of {shape:?}"
+            )));
         }
         if to - from == shape[axis] {
             return Ok(self.clone());
@@ -156,7 +160,7 @@ impl Array {
                 let mut axes = axes.clone();
                 let inner: u64 = axes[axis].iter().skip(1).map(|(size, _)| size).product();
                 if inner == 0 || !from.is_multiple_of(inner) || !to.is_multiple_of(inner) {
-                    let message = format!("{from}..{to} cuts rows of {inner} that belong together");
+                    let message = format!("{from}..{to} splits rows of {inner} that belong together");
                     return Err(Error::invalid_argument(message));
                 }
                 let Some(outer) = axes[axis].first_mut() else { return Ok(self.clone()) };
@@ -199,12 +203,12 @@ impl Array {
             return Ok(self.clone());
         }
         if product(have.iter().copied()) != product(shape.iter().copied()) {
-            return Err(Error::invalid_argument(format!("{have:?} cannot be seen as {shape:?}")));
+            return Err(Error::invalid_argument(format!("{have:?} cannot be reshaped to {shape:?}")));
         }
         match self {
             Array::Leaf { tensor, start, axes, change } => match regroup(axes, shape) {
                 Some(axes) => Ok(Array::Leaf { tensor: *tensor, start: *start, axes, change: *change }),
-                None => Err(Error::invalid_argument(format!("{have:?} cannot be seen as {shape:?}"))),
+                None => Err(Error::invalid_argument(format!("{have:?} cannot be reshaped to {shape:?}"))),
             },
             Array::Joined { axis, parts } => match joined_axis(&have, *axis, shape) {
                 Some((new_axis, rows)) => {
@@ -301,7 +305,7 @@ impl Array {
 }
 
 fn flat() -> Error {
-    Error::unsupported("the table goes on after a step that leaves no axes")
+    Error::unsupported("the table has more operations after one that removes all axes")
 }
 
 /// Adds a box; merges it with the previous one if they are consecutive in the source.
@@ -320,7 +324,7 @@ fn push(into: &mut Vec<Box_>, one: Box_) -> Result<()> {
         return Ok(());
     }
     if into.len() as u64 >= MOST_BOXES {
-        return Err(Error::limit(format!("a tensor would be made of more than {MOST_BOXES} pieces")));
+        return Err(Error::limit(format!("a tensor would consist of more than {MOST_BOXES} pieces")));
     }
     into.push(one);
     Ok(())

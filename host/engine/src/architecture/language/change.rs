@@ -36,7 +36,9 @@ impl Change {
         match (self.is_none(), next.map) {
             (true, _) => Ok(next),
             (false, None) => Ok(Change { add: self.add + next.add, ..self }),
-            (false, Some(_)) => Err(Error::unsupported("the table changes values twice by functions")),
+            (false, Some(_)) => {
+                Err(Error::unsupported("the table applies more than one function to the values"))
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ pub fn bad(what: &str, value: &Item) -> Error {
 pub fn only(toml: &Toml, known: &[&str], what: &str) -> Result<()> {
     let Some(key) = toml.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
     let known = known.join(", ");
-    Err(Error::invalid_argument(format!("`{}` is not a key of {what}: it has {known}", escape(key, 80))))
+    Err(Error::invalid_argument(format!("unknown key `{}` in {what}: expected {known}", escape(key, 80))))
 }
 
 /// A member as `read` gives it, which returns `None` for one of another kind.

@@ -28,16 +28,15 @@ impl Pattern {
         let mut places = Vec::new();
         let mut rest = open.unwrap_or(text);
         while let Some((before, after)) = rest.split_once('{') {
-            let (place, behind) =
-                after.split_once('}').ok_or_else(|| wrong("has a `{` that does not close"))?;
+            let (place, behind) = after.split_once('}').ok_or_else(|| wrong("has an unclosed `{`"))?;
             if place.is_empty() || !place.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
-                return Err(wrong("has a place without a name"));
+                return Err(wrong("has a placeholder without a name"));
             }
             if places.iter().any(|p| p == place) {
-                return Err(wrong("has a place twice"));
+                return Err(wrong("has a duplicate placeholder"));
             }
             if !places.is_empty() && before.is_empty() {
-                return Err(wrong("has two places with nothing between"));
+                return Err(wrong("has two adjacent placeholders"));
             }
             pieces.push(before.to_owned());
             places.push(place.to_owned());

@@ -19,8 +19,8 @@ pub fn refuse_codes(tensors: &[Made], sources: &[Tensor]) -> Result<()> {
             };
             if tensor.name != source.name || tensor.shape != source.shape || !is_whole {
                 let message =
-                    format!("it lies in {}, and nothing says what these codes stand for", source.dtype);
-                let hint = "take the model with its scales, or the one that it was quantized from";
+                    format!("it is stored as {}, and the meaning of these codes is unknown", source.dtype);
+                let hint = "convert the model together with its scales, or the model it was quantized from";
                 return Err(Error::unsupported(message).tensor(&source.name).hint(hint));
             }
         }

@@ -51,7 +51,7 @@ impl Journey<'_> {
         different.next().map(|(source, made)| match source.name == made.name {
             true => format!("the shape of `{}`", escape(&source.name, 120)),
             false => format!(
-                "the order of tensors: `{}` would stand where `{}` does",
+                "the order of tensors: `{}` would take the place of `{}`",
                 escape(&made.name, 120),
                 escape(&source.name, 120)
             ),

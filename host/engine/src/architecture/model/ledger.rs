@@ -90,7 +90,7 @@ impl Ledger {
 
     /// The reason for dropping something unknown.
     pub fn unknown(&self) -> String {
-        format!("the table of `{}` does not know it", self.table)
+        format!("it is not in the table of `{}`", self.table)
     }
 
     /// The reason for dropping a key that states nothing; `first` says that it is in the file with the configuration.

@@ -209,12 +209,13 @@ impl Journey<'_> {
         if let Some(loss) = self.loss(order, tensors, wishes, &mut notes)? {
             if wishes.may_keep_names() {
                 let note = format!(
-                    "names are kept in the dialect `{}`: a conversion back would not restore {loss} (--arch {} translates them all the same)",
+                    "names are kept in the dialect `{}`: converting back would not restore {loss} (pass \
+                     --arch {} to translate them anyway)",
                     self.from, self.table.id
                 );
                 return Ok(Translation { notes: vec![note], ..Translation::default() });
             }
-            notes.push(format!("a conversion back would not restore {loss}"));
+            notes.push(format!("converting back would not restore {loss}"));
         }
         self.say_what_is_left(model, from, &used, wishes.foreign, &mut notes);
         notes.extend(dropped);
@@ -243,7 +244,7 @@ impl Journey<'_> {
                     let names = names.join(", ");
                     let whose = &self.target.manifest.name;
                     translation.notes.push(format!(
-                        "not carried: {what} of the configuration that {whose} does not state: {names}"
+                        "not carried over: {what} of the configuration that {whose} does not store: {names}"
                     ));
                 }
             }
@@ -280,7 +281,7 @@ impl Journey<'_> {
         if !self.stored.look && wishes.may_keep_names() && !changed.is_empty() {
             let tensors = n_of(changed.len(), "tensor");
             notes.push(format!(
-                "names are kept if a conversion back would not restore every value of {tensors}"
+                "names are kept if converting back would not restore every value of {tensors}"
             ));
         }
         Ok(loss)
@@ -350,7 +351,7 @@ impl Journey<'_> {
         }
         if !left.is_empty() {
             notes.push(format!(
-                "not carried: {} that the table does not know: {}",
+                "not carried over: {} unknown to the table: {}",
                 n_of(left.len(), "key"),
                 left.join(", ")
             ));
@@ -369,7 +370,7 @@ impl Journey<'_> {
             source_of(first, model),
             source_of(second, model)
         );
-        let hint = format!("mend the table: `apr arch check {}` says what is wrong with it", self.table.id);
+        let hint = format!("fix the table: run `apr arch check {}` to list its errors", self.table.id);
         Err(Error::malformed(message).tensor(&second.name).hint(hint))
     }
 
@@ -411,7 +412,10 @@ impl Journey<'_> {
             let scalars = from_value(&have).zip(from_value(&value));
             let same = have == value || scalars.is_some_and(|(have, value)| same(&have, &value));
             if !same && let Some(file) = foreign.files.first_mut() {
-                notes.push(format!("the key `{}` follows the model's configuration", escape(&key, 120)));
+                notes.push(format!(
+                    "the key `{}` is derived from the model's configuration",
+                    escape(&key, 120)
+                ));
                 file.set(&key, value);
             }
         }
@@ -450,7 +454,7 @@ fn notes_of_dropped(translated: &Translated) -> Vec<String> {
         notes.push(format!("left out: {} ({reason}): {shown}", n_of(names.len(), "tensor")));
     }
     for name in &translated.padded {
-        notes.push(format!("rows that the source lacks are zeros: {}", escape(name, 120)));
+        notes.push(format!("rows missing from the source are filled with zeros: {}", escape(name, 120)));
     }
     notes
 }

@@ -27,7 +27,7 @@ pub fn no_table(
     }
     for (id, error) in tables.broken() {
         let id = escape(id, 80);
-        translation.notes.push(format!("the table of architecture `{id}` is left out: {}", error.message()));
+        translation.notes.push(format!("the table of architecture `{id}` was skipped: {}", error.message()));
     }
     if required {
         let keys = keys_of_architecture(tables, model);
@@ -35,17 +35,17 @@ pub fn no_table(
         let mut message = match (keys.is_empty(), have) {
             (false, _) => match untold(&nearly) {
                 Some(untold) => format!("{untold} ({})", keys.join(", ")),
-                None => format!("no table knows this architecture ({})", keys.join(", ")),
+                None => format!("no table covers this architecture ({})", keys.join(", ")),
             },
-            (true, "none") => "nothing states the model's architecture".to_owned(),
-            (true, _) => format!("no table translates names of the dialect `{have}`"),
+            (true, "none") => "the model does not state its architecture".to_owned(),
+            (true, _) => format!("no table translates names from the dialect `{have}`"),
         };
-        message += &format!(", and {what} needs names of the dialect `{want}`");
+        message += &format!(", and {what} requires names in the dialect `{want}`");
         let names = names_of(model);
         let mut hint = String::new();
         if !nearly.is_empty() {
             let ways: Vec<String> = nearly.iter().map(|(id, _)| format!("--arch {id}")).collect();
-            hint = format!("pass {} to say which it is; ", ways.join(" or "));
+            hint = format!("pass {} to specify it; ", ways.join(" or "));
         } else if let Some(near) = tables
             .nearest(&names, have, &|key| stated(model, key))
             .filter(|near| near.known * 2 >= names.len())
@@ -54,10 +54,11 @@ pub fn no_table(
             let known = near.known;
             let all = names.len();
             hint = format!(
-                "`{id}` knows {known} of its {all} names, which do not say what a model computes: pass --arch {id} only if this one computes the same; "
+                "`{id}` matches {known} of its {all} names, but names alone do not determine the \
+                 computation: pass --arch {id} only if this model computes the same; "
             );
         }
-        hint += "run `apr arch draft IN` to begin a table for it, or pass --arch none to keep every name";
+        hint += "run `apr arch draft IN` to start a table for it, or pass --arch none to keep every name";
         let error = Error::unsupported(message).hint(hint);
         return Err(translation.notes.into_iter().fold(error, Error::cause));
     }
@@ -76,7 +77,7 @@ fn untold(nearly: &[(&str, Vec<&str>)]) -> Option<String> {
     keys.dedup();
     let ids: Vec<&str> = nearly.iter().map(|(id, _)| *id).collect();
     Some(format!(
-        "the model could be of architecture {}, since {} {}",
+        "the model could be of architecture {}: {} {}",
         quoted(&ids, " or "),
         if keys.len() == 1 { "it states no" } else { "it does not state" },
         quoted(&keys, ", ")

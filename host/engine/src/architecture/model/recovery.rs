@@ -32,8 +32,8 @@ impl Journey<'_> {
                 false => None,
             };
             let Some(stated) = stated else {
-                let error = Error::unsupported("it says what no configuration of this architecture can");
-                let hint = "pass --arch none to keep every name, or leave the file in its own format";
+                let error = Error::unsupported("no configuration of this architecture can represent its contents");
+                let hint = "pass --arch none to keep every name, or keep the model in its own format";
                 return Err(error.tensor(&first.name).hint(hint));
             };
             for (name, value) in stated {

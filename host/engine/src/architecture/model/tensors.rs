@@ -60,7 +60,7 @@ impl Journey<'_> {
             if n > 0 {
                 let what = n_of(n, "tensor");
                 translation.notes.push(format!(
-                    "{what} of {from} written as {to}, as is usual for {}",
+                    "{what} written as {to} instead of {from}, as usual for {}",
                     self.target.manifest.name
                 ));
             }
@@ -134,6 +134,6 @@ fn expression_of(part: &Box_, dtype: DType, sources: &[Tensor]) -> Result<Expres
     let units = part.dims.iter().map(|(size, _)| size).product::<u64>();
     let bytes = units.saturating_mul(u64::from(dtype.require()?.block_bytes));
     let bytes = usize::try_from(bytes).ok().filter(|n| *n <= 1 << 26);
-    let bytes = bytes.ok_or_else(|| Error::limit("the table asks for too many rows of zeros"))?;
+    let bytes = bytes.ok_or_else(|| Error::limit("the table would add too many rows of zeros"))?;
     Ok(Expression::fill(dtype, &vec![0; bytes]))
 }

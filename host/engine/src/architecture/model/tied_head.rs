@@ -36,7 +36,8 @@ pub(in crate::architecture) fn tell_of_tied_head(
     let head = escape(&tensor.name, 120);
     let embedding = escape(&embedding.name, 120);
     engine.warn_once(&format!(
-        "`{key}` is {stated}, but `{head}` has other values than `{embedding}`: `{head}` counts here, as in version 5 of transformers; version 4 takes `{embedding}`"
+        "`{key}` is {stated}, but `{head}` and `{embedding}` have different values: `{head}` is used, as in \
+         transformers 5; transformers 4 uses `{embedding}`"
     ));
     Ok(())
 }

@@ -116,7 +116,7 @@ pub fn summary(engine: &Engine, opened: &OpenedModel, tokens: Option<u64>) -> Re
 /// The warning for a tokenizer that cannot be read.
 pub fn not_understood(error: &Error) -> String {
     let file = error.file().map(|file| format!(" ({})", escape(file, 400))).unwrap_or_default();
-    format!("the tokenizer is not understood: {}{file}", error.message())
+    format!("the tokenizer is not supported: {}{file}", error.message())
 }
 
 /// Summarizes a model with this tokenizer. `fetch` reads what is in its files, `tokens` is the capacity of

@@ -52,7 +52,7 @@ pub fn check_len(text: &str) -> Result<()> {
     }
     let has = text.len();
     let most = LONGEST;
-    Err(Error::limit(format!("an architecture table has {has} bytes, of which at most {most} are read")))
+    Err(Error::limit(format!("the architecture table has {has} bytes, more than the limit of {most}")))
 }
 
 /// The table's TOML merged with its base; `depth` counts the bases of bases.
@@ -62,12 +62,14 @@ pub fn check_len(text: &str) -> Result<()> {
 pub fn with_base<F: Fn(&str) -> Result<String>>(text: &str, bases: &Bases<F>, depth: u32) -> Result<Toml> {
     check_len(text)?;
     let mut toml: Toml = text.parse().map_err(|e: toml::de::Error| {
-        Error::invalid_argument(format!("an architecture table is not TOML: {e}"))
+        Error::invalid_argument(format!("the architecture table is not valid TOML: {e}"))
     })?;
     let Some(name) = toml.remove("base") else { return Ok(toml) };
     let name = name.as_str().unwrap_or_default();
     if depth > DEEPEST {
-        return Err(Error::invalid_argument(format!("architecture tables build on `{name}` in a circle")));
+        return Err(Error::invalid_argument(format!(
+            "the `base` of architecture table `{name}` is circular"
+        )));
     }
     let mut whole = bases.whole(name, depth + 1)?.as_ref().clone();
     for key in ["is_base", "sources", "judges"] {

@@ -77,7 +77,7 @@ pub fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<Conf
     let mut names = Vec::new();
     for key in inside.keys().filter(|key| !OWN.contains(&key.as_str())) {
         if !dialects.iter().any(|d| d.id == *key) {
-            return Err(Error::invalid_argument(format!("`{name}` speaks of the unknown dialect `{key}`")));
+            return Err(Error::invalid_argument(format!("`{name}` refers to the unknown dialect `{key}`")));
         }
         names.push((key.clone(), list(inside, key)?));
     }

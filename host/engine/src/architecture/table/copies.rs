@@ -25,7 +25,7 @@ impl Copies {
         let copies = Copies { of: start(toml, "of")?, to: start(toml, "as")?, offset };
         if copies.of.1 == copies.to.1 {
             return Err(Error::invalid_argument(format!(
-                "`copies` needs another place than `{}`",
+                "`copies` requires a placeholder other than `{}`",
                 escape(&copies.of.1, 80)
             )));
         }
@@ -109,7 +109,7 @@ impl Copies {
         let mut toml = match side {
             Item::String(name) => Toml::from_iter([("name".to_owned(), Item::String(name.clone()))]),
             Item::Table(toml) => toml.clone(),
-            other => return Err(bad("a dialect's side", other)),
+            other => return Err(bad("a dialect entry", other)),
         };
         let mut has = false;
         for key in ["name", "names"] {
@@ -137,7 +137,7 @@ impl Copies {
 
 fn wrong() -> Error {
     Error::invalid_argument(
-        "`copies` needs `of` and `as`, each the start of a name with one place, and an `offset`",
+        "`copies` requires `of` and `as`, each a name prefix with one placeholder, and an `offset`",
     )
 }
 

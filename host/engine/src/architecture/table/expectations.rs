@@ -46,13 +46,13 @@ impl Expected {
     /// InvalidArgument for an unknown key, an invalid range, and ranges without a source.
     pub fn parse(item: &Item) -> Result<Expected> {
         let wrong = |what: &str| Error::invalid_argument(format!("`expected` {what}"));
-        let toml: &Toml = item.as_table().ok_or_else(|| wrong("is a table"))?;
+        let toml: &Toml = item.as_table().ok_or_else(|| wrong("must be a table"))?;
         let mut expected = Expected { must: true, ..Expected::default() };
         for (key, item) in toml {
             let figure = [Figure::Mean, Figure::Std, Figure::Min, Figure::Max].into_iter();
             match (key.as_str(), figure.into_iter().find(|figure| figure.name() == key)) {
                 (_, Some(figure)) => {
-                    let range = range(item).ok_or_else(|| wrong("has a range that is not `[low, high]`"))?;
+                    let range = range(item).ok_or_else(|| wrong("has a range other than `[low, high]`"))?;
                     expected.ranges.push((figure, range));
                 }
                 ("must", _) => {
@@ -64,11 +64,13 @@ impl Expected {
                         .ok_or_else(|| wrong("has a `source` that is not a string"))?
                         .clone_into(&mut expected.source);
                 }
-                _ => return Err(wrong("has ranges for mean, std, min and max, `must` and `source`")),
+                _ => {
+                    return Err(wrong("accepts only ranges for mean, std, min and max, `must` and `source`"));
+                }
             }
         }
         if expected.source.is_empty() || expected.ranges.is_empty() {
-            return Err(wrong("needs a range and its `source`"));
+            return Err(wrong("requires a range and its `source`"));
         }
         Ok(expected)
     }

@@ -98,7 +98,7 @@ impl Table {
     ) -> Result<Table> {
         let toml = with_base(text, bases, 0)?;
         let id = words(&toml, "id")?
-            .ok_or_else(|| Error::invalid_argument("an architecture table has no `id`"))?;
+            .ok_or_else(|| Error::invalid_argument("the architecture table has no `id`"))?;
         read(&toml, &id).map_err(|e| {
             let line = line_of(text, e.message()).map(|line| format!(", line {line}")).unwrap_or_default();
             let message = format!("architecture table `{}`{line}: {}", escape(&id, 80), e.message());
@@ -272,7 +272,8 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
             if names.insert(name, in_some).is_some_and(|other| !(other && in_some)) {
                 let name = escape(name, 120);
                 return Err(Error::invalid_argument(format!(
-                    "tensor `{name}` occurs twice, in the table or in its base: `remove` takes the base's out"
+                    "tensor `{name}` is defined more than once, in the table or its base: list it under \
+                     `remove` to replace the base's"
                 )));
             }
         }
@@ -285,7 +286,7 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
             let reason = words(drop, "reason")?.unwrap_or_default();
             if !table.knows(&dialect) || reason.is_empty() {
                 return Err(Error::invalid_argument(format!(
-                    "the drop of `{name}` needs a dialect and a reason"
+                    "the `drop` of `{name}` requires a dialect and a reason"
                 )));
             }
             table.drops.push(Drop { dialect, pattern, when: expression(drop, "when")?, reason });

@@ -68,22 +68,22 @@ pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
         (Some(shape), None) => vec![read_shape(shape)?; members.len()],
         (None, Some(Item::Array(shapes))) => shapes.iter().map(read_shape).collect::<Result<_>>()?,
         (None, None) => Vec::new(),
-        _ => return Err(Error::invalid_argument("it needs `shape`, or `shapes` as a list")),
+        _ => return Err(Error::invalid_argument("it requires `shape`, or `shapes` as a list")),
     };
     if !shapes.is_empty() && shapes.len() != members.len() {
-        return Err(Error::invalid_argument("it has as many shapes as names"));
+        return Err(Error::invalid_argument("it must have one shape for each name"));
     }
     let known = ["name", "names", "shape", "shapes", "role", "optional", "when", "expected"];
     let mut sides = Vec::new();
     for (dialect, item) in toml.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
         if !dialects.iter().any(|d| d.id == *dialect) {
-            return Err(Error::invalid_argument(format!("it speaks of the unknown dialect `{dialect}`")));
+            return Err(Error::invalid_argument(format!("it refers to the unknown dialect `{dialect}`")));
         }
         sides.push((dialect.clone(), read_side(item)?));
     }
     let role = words(toml, "role")?;
     if role.as_ref().is_some_and(String::is_empty) {
-        return Err(Error::invalid_argument("its `role` is empty: say what it is, or leave it out"));
+        return Err(Error::invalid_argument("its `role` is empty: specify it or remove it"));
     }
     Ok(Rule {
         role,

@@ -104,12 +104,12 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
             return Ok(Side { images: vec![Pattern::parse(name)?], ..Side::default() });
         }
         Item::Table(toml) => toml,
-        other => return Err(bad("a dialect's side", other)),
+        other => return Err(bad("a dialect entry", other)),
     };
     only(
         toml,
         &["name", "names", "roles", "ops", "each", "drop", "generate", "offset", "type"],
-        "a dialect's side",
+        "a dialect entry",
     )?;
     let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
     let mut side = Side {
@@ -124,7 +124,9 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
             Some("usual") => Some(Precision::Usual),
             Some(other) => {
                 let other = escape(other, 40);
-                return Err(Error::invalid_argument(format!("`type` is `f32` or `usual`, not `{other}`")));
+                return Err(Error::invalid_argument(format!(
+                    "`type` must be `f32` or `usual`, not `{other}`"
+                )));
             }
         },
         ..Side::default()
@@ -137,7 +139,7 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
     for (place, _) in sub_table(toml, "offset")? {
         if !side.images.iter().all(|image| image.places().contains(place)) {
             return Err(Error::invalid_argument(format!(
-                "`offset` speaks of `{}`, a place that its names lack",
+                "`offset` refers to `{}`, which is not a placeholder of its names",
                 escape(place, 80)
             )));
         }
@@ -149,18 +151,19 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
             && side.images.iter().all(|image| !image.is_open() && image.places().len() < 2);
         if !has_one || !side.operations.is_empty() || !side.each.is_empty() || toml.contains_key("offset") {
             return Err(Error::invalid_argument(
-                "a side with `generate` has one name with one place at most, and no `ops`, `each` or `offset`",
+                "an entry with `generate` takes one name with at most one placeholder, and no `ops`, `each` \
+                 or `offset`",
             ));
         }
     }
     if side.images.is_empty() != side.dropped.is_some() {
         return Err(Error::invalid_argument(
-            "a dialect's side needs names, or a reason why it has none (`drop`)",
+            "a dialect entry requires names, or a reason for having none (`drop`)",
         ));
     }
     for (key, entries) in [("each", side.each.len()), ("roles", side.roles.len())] {
         if entries > 0 && entries != side.images.len() {
-            return Err(Error::invalid_argument(format!("`{key}` has as many entries as names")));
+            return Err(Error::invalid_argument(format!("`{key}` must have one entry for each name")));
         }
     }
     Ok(side)
@@ -175,7 +178,7 @@ fn read_generator(item: Option<&Item>) -> Result<Option<Generator>> {
     };
     only(toml, &["values", "sets", "scalar"], "`generate`")?;
     let values = expression(toml, "values")?.ok_or_else(|| {
-        Error::invalid_argument("`generate` needs `values`, the list that the tensor holds")
+        Error::invalid_argument("`generate` requires `values`, the list that the tensor holds")
     })?;
     let mut sets = Vec::new();
     let from = sub_table(toml, "sets")?;

@@ -89,7 +89,7 @@ impl Tables {
         self.all().find(|table| table.id == id).ok_or_else(|| {
             let known: Vec<&str> = self.all().map(|table| table.id.as_str()).collect();
             let message = format!("no table for architecture `{}`", escape(id, 80));
-            Error::invalid_argument(message).hint(format!("known are {}, and none", known.join(", ")))
+            Error::invalid_argument(message).hint(format!("use one of {}, or none", known.join(", ")))
         })
     }
 
@@ -112,14 +112,15 @@ impl Tables {
         let most = found.first().map_or(0, |(n, _)| *n);
         if let Some((_, error)) = broken.into_iter().filter(|(n, _)| *n > most).max_by_key(|(n, _)| *n) {
             return Err(
-                error.hint("run `apr arch check FILE.toml` on that table, or choose another: --arch ID")
+                error.hint("run `apr arch check FILE.toml` on that table, or specify another with --arch ID")
             );
         }
         match found[..] {
             [] => Ok(None),
             [(n, first), (m, second), ..] if n == m => {
-                let message = format!("the model could be of architecture `{}` or `{}`", first.id, second.id);
-                Err(Error::invalid_argument(message).hint("choose one: --arch ID"))
+                let message =
+                    format!("the model matches both architecture `{}` and `{}`", first.id, second.id);
+                Err(Error::invalid_argument(message).hint("specify one with --arch ID"))
             }
             [(_, first), ..] => Ok(Some(first)),
         }

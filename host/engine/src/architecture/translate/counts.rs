@@ -19,7 +19,7 @@ pub(super) fn check_counts(passage: &Passage<'_>) -> Result<()> {
     for (place, _) in &passage.table.places {
         if let Some(count) = count_of(passage, place)?.filter(|&n| n > longest.max(n_tensors as u64)) {
             let has = format!(
-                "the model has {} in all, and no dimension above {longest}",
+                "the model has only {}, and no dimension larger than {longest}",
                 n_of(n_tensors, "tensor")
             );
             return Err(too_many(passage, place, count, &has));
@@ -60,7 +60,7 @@ fn check_lists(passage: &Passage<'_>) -> Result<()> {
                     items.len(),
                     key_of(passage.table, passage.from, &counting)
                 ))
-                .hint("correct the configuration: it needs an entry for each layer"));
+                .hint("correct the configuration: it needs one entry for each layer"));
             }
         }
     }
@@ -79,12 +79,12 @@ pub(super) fn too_many(passage: &Passage<'_>, place: &str, count: u64, has: &str
     stated.dedup();
     let is_name = expression.is_some_and(|expression| expression.name().is_some());
     let message = match stated.len() {
-        0 => format!("there would be {count} of `{place}`, but {has}"),
+        0 => format!("the configuration implies {count} of `{place}`, but {has}"),
         1 if is_name => format!("{}, but {has}", stated[0]),
-        _ => format!("{}, which makes {count} of `{place}`, but {has}", stated.join(" and ")),
+        _ => format!("{}, which implies {count} of `{place}`, but {has}", stated.join(" and ")),
     };
     Error::malformed(message)
-        .hint("correct the configuration, or get the model again: tensors may be missing")
+        .hint("correct the configuration, or download the model again: tensors may be missing")
 }
 
 /// The number at a place, if the configuration states it.
@@ -113,10 +113,10 @@ pub(super) fn uncounted(passage: &Passage<'_>, place: &str, number: u64, tensor:
     }
     stated.dedup();
     let message = format!(
-        "{}, but the model has this tensor of {place} {number}, counted from 0",
+        "{}, but the model has this tensor for {place} {number}, counted from 0",
         stated.join(" and ")
     );
     Error::malformed(message)
         .tensor(tensor)
-        .hint("correct the configuration, or leave out the tensors that it does not count")
+        .hint("correct the configuration, or drop the extra tensors")
 }

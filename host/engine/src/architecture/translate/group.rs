@@ -58,12 +58,12 @@ impl GroupWork<'_> {
             let message = format!("its type is {}, but related tensors are {dtype}", tensor.dtype);
             return Err(Error::unsupported(message)
                 .tensor(&tensor.name)
-                .hint("give them one type first: --dequantize f32"));
+                .hint("convert them to one type first: --dequantize f32"));
         }
         let info = dtype.require()?;
         let block = u64::from(info.block_elements);
         if info.packing == Packing::Flat && block > 1 {
-            return Err(Error::unsupported(format!("rows of {dtype} cannot be moved")));
+            return Err(Error::unsupported(format!("rows of {dtype} cannot be rearranged")));
         }
         let view = View { scope: self.scope, block };
         let members = self.members(group, view)?;
@@ -86,7 +86,7 @@ impl GroupWork<'_> {
             }
         };
         if items.len() != patterns.len() {
-            let message = format!("the table gives {} names to {} tensors", patterns.len(), items.len());
+            let message = format!("the table has {} names for {} tensors", patterns.len(), items.len());
             return Err(Error::invalid_argument(message));
         }
         let canonical = members.iter().map(|m| self.member_name(m)).max().unwrap_or_default();
@@ -167,7 +167,7 @@ impl GroupWork<'_> {
                     let count = count_of(self.passage, inner)?.or(stacked).unwrap_or(0);
                     members.extend((0..count).map(|n| (pattern, vec![n])));
                 }
-                _ => return Err(Error::invalid_argument("the table stacks along more than one place")),
+                _ => return Err(Error::invalid_argument("the table stacks along more than one placeholder")),
             }
         }
         let mut shapes = Vec::new();
@@ -193,13 +193,13 @@ impl GroupWork<'_> {
             let blank = blank
                 .get(n)
                 .cloned()
-                .ok_or_else(|| Error::invalid_argument("the table names more tensors than it makes"))?;
+                .ok_or_else(|| Error::invalid_argument("the table has more names than tensors"))?;
             let (made, met) = forwards(operations, vec![blank], view)?;
             let want = made[0].shape();
             let have = item.shape();
             if want != have {
                 return Err(Error::malformed(format!(
-                    "its shape is {have:?}, the configuration says {want:?} (in units of its type)"
+                    "its shape is {have:?}, but the configuration implies {want:?} (in units of its type)"
                 ))
                 .code(shape_rule(self.rule.role.as_deref(), want.len())));
             }
@@ -208,7 +208,7 @@ impl GroupWork<'_> {
         let undone = backwards(&side.operations, undone, &met, view)?;
         if undone.len() != members.len() {
             return Err(Error::invalid_argument(format!(
-                "{} tensors come back as {}",
+                "expected {} tensors after inverting the operations, found {}",
                 members.len(),
                 undone.len()
             )));
@@ -246,8 +246,10 @@ impl GroupWork<'_> {
                 }
             }
             if have.len() as u64 > count {
-                let message =
-                    format!("there are {} tensors of this name, the configuration says {count}", have.len());
+                let message = format!(
+                    "found {} tensors with this name, but the configuration implies {count}",
+                    have.len()
+                );
                 return Err(Error::malformed(message));
             }
         }
@@ -272,7 +274,7 @@ impl GroupWork<'_> {
         if want == tensor.shape || !is_own && are_same_rows(&want, &tensor.shape) {
             return Ok(want);
         }
-        let message = format!("its shape is {:?}, the configuration says {want:?}", tensor.shape);
+        let message = format!("its shape is {:?}, but the configuration implies {want:?}", tensor.shape);
         Err(Error::malformed(message)
             .tensor(&tensor.name)
             .code(shape_rule(self.rule.role.as_deref(), tensor.shape.len())))

@@ -125,7 +125,7 @@ fn match_names(
         // Not a single match: this is a different kind of model.
         false if groups.is_empty() => {
             let tensors = n_of(passage.tensors.len(), "tensor");
-            let message = format!("architecture `{}` knows none of its {tensors}", passage.table.id);
+            let message = format!("architecture `{}` has none of its {tensors}", passage.table.id);
             Err(Error::unsupported(message).hint(OTHER_TABLE))
         }
         false => Err(unknown_names(passage, &unknown)),
@@ -134,7 +134,7 @@ fn match_names(
 
 /// Advice for a table that does not fit.
 pub(super) const OTHER_TABLE: &str =
-    "name the architecture with --arch ID (`apr arch list`), or pass --arch none to keep every name";
+    "specify the architecture with --arch ID (see `apr arch list`), or pass --arch none to keep every name";
 
 /// A tensor that is unchanged or dropped.
 fn other(
@@ -153,7 +153,9 @@ fn other(
             let message = format!("the table has no name for it in the dialect `{}`", passage.to);
             return Err(Error::unsupported(message).tensor(&tensor.name));
         }
-        translated.dropped.push((tensor.name.clone(), "is there under another name too".to_owned()));
+        translated
+            .dropped
+            .push((tensor.name.clone(), "is a duplicate of a tensor with another name".to_owned()));
     }
     Ok(None)
 }
@@ -172,9 +174,10 @@ fn unknown_names(passage: &Passage<'_>, unknown: &[&str]) -> Error {
         1 => String::new(),
         n => format!(", and {} more", n - 1),
     };
-    let message = format!("architecture `{}` has no tensor of this name{more}", passage.table.id);
+    let message = format!("architecture `{}` has no tensor with this name{more}", passage.table.id);
     let hint = format!(
-        "name another architecture with --arch ID, or pass --arch none to keep every name; --drop NAME leaves it out; the nearest names it knows are {}",
+        "specify another architecture with --arch ID, pass --arch none to keep every name, or drop the \
+         tensor with --drop NAME; the most similar names are {}",
         near.join(", ")
     );
     Error::unsupported(message).tensor(unknown[0]).hint(hint)
@@ -202,7 +205,7 @@ fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>)
             let count = count_of(passage, place)?.unwrap_or(most.map_or(1, |n| n + 1));
             let all = (wanted.len() as u64).saturating_mul(count);
             if count > n_tensors as u64 || all > MOST_GROUPS {
-                let has = format!("the model has {} in all", n_of(n_tensors, "tensor"));
+                let has = format!("the model has only {}", n_of(n_tensors, "tensor"));
                 return Err(too_many(passage, place, count, &has));
             }
             wanted = wanted
@@ -227,7 +230,7 @@ fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>)
     let Some(first) = missing.first() else { return Ok(()) };
     let more = if missing.len() > 1 { format!(", and {} more", missing.len() - 1) } else { String::new() };
     let message =
-        format!("this model lacks the tensor, which architecture `{}` requires{more}", passage.table.id);
+        format!("this tensor is missing, and architecture `{}` requires it{more}", passage.table.id);
     Err(Error::malformed(message).tensor(first))
 }
 
@@ -264,7 +267,7 @@ fn numbers_of(passage: &Passage<'_>, image: &Pattern) -> Result<Vec<Vec<(String,
     let [place] = image.places() else { return Ok(vec![Vec::new()]) };
     let count = count_of(passage, place)?.unwrap_or(0);
     if count > MOST_GROUPS {
-        return Err(too_many(passage, place, count, "that is more than can be computed"));
+        return Err(too_many(passage, place, count, "the count overflows"));
     }
     Ok((0..count).map(|n| vec![(place.clone(), n)]).collect())
 }
@@ -289,7 +292,7 @@ fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
             n_bytes += bytes.len();
             if n_bytes > MOST_MADE {
                 return Err(Error::limit(format!(
-                    "tensors of more than {MOST_MADE} bytes would follow from the configuration"
+                    "the configuration implies tensors of more than {MOST_MADE} bytes"
                 ))
                 .tensor(image.text()));
             }

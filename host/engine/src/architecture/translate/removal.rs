@@ -28,9 +28,9 @@ pub(super) fn incomplete(passage: &Passage<'_>, name: String) -> Error {
     let Some(removed) = passage.removed.iter().find(|removed| removed.tensor.name == name) else {
         return Error::malformed("missing, but related tensors are present").tensor(name);
     };
-    let message =
-        format!("{} leaves it out, but tensors that are joined with it are taken", rule_of(removed));
-    let hint = "take all that become one tensor, or none, or pass --arch none to keep every name";
+    let message = format!("{} leaves it out, but keeps tensors that are joined with it", rule_of(removed));
+    let hint = "keep either all or none of the tensors that are joined into one, or pass --arch none to \
+                keep every name";
     Error::invalid_argument(message).tensor(name).hint(hint)
 }
 

@@ -65,7 +65,7 @@ impl Edits {
                 _ => (key.as_str(), None),
             };
             if key.is_empty() {
-                return Err(Error::invalid_argument("--set needs a key before the `=`"));
+                return Err(Error::invalid_argument("--set requires a key before the `=`"));
             }
             let text = match text.strip_prefix('@') {
                 Some(path) => {
@@ -86,8 +86,8 @@ impl Edits {
     pub fn add(&mut self, flag: &str, key: &str, text: &str) -> Result<()> {
         let below = key.split_once('.').map_or(key, |(_, below)| below);
         if let Some(edit) = self.edits.iter().find(|edit| edit.key == key || edit.key == below) {
-            let message = format!("{flag} changes `{}` itself", escape(&edit.key, 120));
-            return Err(Error::invalid_argument(message).hint("leave it out of --set and --unset"));
+            let message = format!("{flag} sets `{}` itself", escape(&edit.key, 120));
+            return Err(Error::invalid_argument(message).hint("remove it from --set and --unset"));
         }
         let change = Change::Set { text: text.to_owned(), stated: None };
         self.edits.push(Edit::new(key, change));
@@ -200,8 +200,8 @@ impl Edits {
                     let key = escape(key, 120);
                     let id = target.id();
                     let message =
-                        format!("`{key}` is a key of {other} in the source, and of {id} in the output");
-                    let hint = format!("say which is meant: {other}.{key} or {id}.{key}");
+                        format!("`{key}` is a key of {other} in the source and of {id} in the output");
+                    let hint = format!("specify which one: {other}.{key} or {id}.{key}");
                     return Err(Error::invalid_argument(message).hint(hint));
                 }
                 (Some(_), _) => continue,
@@ -243,7 +243,7 @@ impl Edits {
             let wanted = model.foreign_of(target.id()).and_then(|foreign| foreign.get(key));
             if now.foreign.get(key) != wanted {
                 let message = format!("{} sets `{}` itself", target.manifest.name, escape(key, 120));
-                return Err(Error::unsupported(message).hint("leave it out of --set and --unset"));
+                return Err(Error::unsupported(message).hint("remove it from --set and --unset"));
             }
         }
         if model.tokenizer.is_some() {
@@ -271,16 +271,16 @@ impl Edits {
                 (None, [one]) => one.clone(),
                 (None, []) => {
                     let message =
-                        format!("`{}` has no metadata keys of its own, and the model has none", target.id());
+                        format!("`{}` has no metadata keys, and neither has the model", target.id());
                     return Err(Error::invalid_argument(message)
-                        .hint("set the keys when converting to a format that has them"));
+                        .hint("set the keys when converting to a format that supports them"));
                 }
                 _ if !edit.has_type() => return Err(unknown(edit, &[], &source.model.foreign)),
                 (None, several) => {
                     let message =
                         format!("the key is ambiguous: the model has metadata of {}", several.join(" and "));
                     return Err(
-                        Error::invalid_argument(message).hint("choose one: --set FORMAT.KEY:TYPE=VALUE")
+                        Error::invalid_argument(message).hint("specify one: --set FORMAT.KEY:TYPE=VALUE")
                     );
                 }
             };
@@ -425,12 +425,14 @@ fn apply_to_config(
             };
             let kind = word_of(old);
             if let Some(number) = beyond_64_bits(text).filter(|_| !value.is_string()) {
-                let message = format!("`{shown}` cannot be `{}`: `{number}` {BEYOND}", escape(text, 80));
+                let message =
+                    format!("`{shown}` cannot be set to `{}`: `{number}` {BEYOND}", escape(text, 80));
                 return Err(Error::invalid_argument(message));
             }
             // An integer is a number too.
             if word_of(&value) != kind {
-                let message = format!("`{shown}` cannot be `{}`: it is of type {kind}", escape(text, 80));
+                let message =
+                    format!("`{shown}` cannot be set to `{}`: it is not of type {kind}", escape(text, 80));
                 return Err(Error::invalid_argument(message));
             }
             config.insert(key.to_owned(), value);
@@ -442,7 +444,7 @@ fn apply_to_config(
 }
 
 fn not_text(path: &str, error: &std::str::Utf8Error) -> Error {
-    let message = format!("the file is not UTF-8 from byte {} on, and metadata is text", error.valid_up_to());
+    let message = format!("invalid UTF-8 at byte {}, but metadata must be text", error.valid_up_to());
     Error::invalid_argument(message).in_file(path).hint("save it as UTF-8")
 }
 
@@ -465,8 +467,10 @@ fn check_types(foreign: &Foreign, key: &str, target: &Format) -> Result<()> {
     let key = escape(key, 120);
     let kind = type_of(value);
     let holds = carries.metadata.as_deref().unwrap_or_default().join(", ");
-    let message = format!("`{key}` would be of type {kind}: metadata of `{}` is {holds}", target.id());
-    Err(Error::invalid_argument(message).hint("give one of these types with the key, as in --set KEY:i64=5"))
+    let message =
+        format!("`{key}` would be of type {kind}, but metadata of `{}` must be {holds}", target.id());
+    Err(Error::invalid_argument(message)
+        .hint("specify one of these types with the key, as in --set KEY:i64=5"))
 }
 
 /// The error for an unknown key, listing keys with the same ending.
@@ -481,14 +485,14 @@ fn unknown(edit: &Edit, target: &[&Foreign], source: &[Foreign]) -> Error {
     close.truncate(5);
     let near = match close.is_empty() {
         true => "run `apr inspect` to list the keys".to_owned(),
-        false => format!("give one of {}", escape(&close.join(", "), 400)),
+        false => format!("use one of {}", escape(&close.join(", "), 400)),
     };
     let error =
         Error::invalid_argument(format!("neither the source nor the output has a metadata key `{shown}`"));
     match edit.change {
         Change::Unset => error.hint(near),
         Change::Set { .. } => {
-            error.hint(format!("{near}; a new key needs its type: --set '{shown}:TYPE=VALUE'"))
+            error.hint(format!("{near}; to add a key, specify its type: --set '{shown}:TYPE=VALUE'"))
         }
     }
 }

@@ -87,13 +87,13 @@ impl Lent<'_> {
             (file, _) => usize::try_from(file - 1).ok(),
         };
         let found = number.and_then(|number| self.layout.files.get(number));
-        found.ok_or_else(|| Error::invalid_argument(format!("no file has the number {file}")))
+        found.ok_or_else(|| Error::invalid_argument(format!("file {file} does not exist")))
     }
 
     /// Reads the bytes into memory.
     fn held(&self, bytes: &Bytes) -> Result<Bytes> {
         let Bytes::Extent(extent) = bytes else { return Ok(bytes.clone()) };
-        let len = usize::try_from(extent.len).map_err(|_| Error::limit("a value does not fit memory"))?;
+        let len = usize::try_from(extent.len).map_err(|_| Error::limit("a value does not fit in memory"))?;
         let mut held = vec![0; len];
         self.read_at(extent.file, extent.offset, &mut held)?;
         Ok(Bytes::from(held))
@@ -128,8 +128,9 @@ impl Source for Lent<'_> {
     fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
         let file = self.file(file)?;
         let end = offset.checked_add(out.len() as u64).filter(|end| *end <= file.len);
-        let end =
-            end.ok_or_else(|| Error::malformed("the layout ends before").at(offset).in_file(&*file.name))?;
+        let end = end.ok_or_else(|| {
+            Error::malformed("unexpected end of the layout").at(offset).in_file(&*file.name)
+        })?;
         out.fill(0);
         let first = file.segments.partition_point(|placed| placed.offset + placed.len <= offset);
         for placed in file.segments[first..].iter().take_while(|placed| placed.offset < end) {
@@ -155,7 +156,9 @@ impl Source for Lent<'_> {
     fn view(&self, extent: Extent) -> Result<&[u8]> {
         let file = self.file(extent.file)?;
         if extent.end().is_none_or(|end| end > file.len) {
-            return Err(Error::malformed("the layout ends before").at(extent.offset).in_file(&*file.name));
+            return Err(Error::malformed("unexpected end of the layout")
+                .at(extent.offset)
+                .in_file(&*file.name));
         }
         self.budget.charge(extent.len)?;
         let held = self.held(&Bytes::Extent(extent))?;
@@ -166,7 +169,8 @@ impl Source for Lent<'_> {
     fn sibling(&self, path: &str) -> Result<FileId> {
         let found = self.layout.files.iter().position(|file| file.name == path);
         let number = found.and_then(|at| FileId::try_from(at + 1).ok());
-        number.ok_or_else(|| Error::not_found(format!("no file `{}`", apr_sdk::escape(path, 200))))
+        number
+            .ok_or_else(|| Error::not_found(format!("file `{}` does not exist", apr_sdk::escape(path, 200))))
     }
 
     fn entries(&self) -> Result<Vec<String>> {

@@ -24,23 +24,24 @@ pub fn known_type(kind: &str) -> bool {
 /// InvalidArgument for text that is not a value of that type.
 pub fn typed(key: &str, kind: &str, text: &str) -> Result<Value> {
     let wrong = |why: String| {
-        let message = format!("`{}` cannot be `{}`: {why}", escape(key, 120), escape(text, 80));
+        let message = format!("`{}` cannot be set to `{}`: {why}", escape(key, 120), escape(text, 80));
         Error::invalid_argument(message)
-            .hint("give the type with the key, as in --set KEY:u32=5 or --set 'KEY:[str]=[\"a\"]'")
+            .hint("specify the type with the key, as in --set KEY:u32=5 or --set 'KEY:[str]=[\"a\"]'")
     };
     let Some(item) = kind.strip_prefix('[').and_then(|k| k.strip_suffix(']')) else {
-        return scalar(kind, text).ok_or_else(|| wrong(format!("it is {}", why_not(kind, text, "of type"))));
+        return scalar(kind, text).ok_or_else(|| wrong(format!("it is {}", why_not(kind, text))));
     };
-    let json: serde_json::Value = serde_json::from_str(text).map_err(|e| wrong(format!("not JSON: {e}")))?;
+    let json: serde_json::Value =
+        serde_json::from_str(text).map_err(|e| wrong(format!("invalid JSON: {e}")))?;
     if let Some(number) = beyond_64_bits(text) {
         return Err(wrong(format!("`{number}` {BEYOND}")));
     }
-    let items = json.as_array().ok_or_else(|| wrong("it is an array, written as JSON".to_owned()))?;
+    let items = json.as_array().ok_or_else(|| wrong("expected a JSON array".to_owned()))?;
     let mut bytes = Vec::new();
     for json in items {
         let text = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
-        let value = scalar(item, &text)
-            .ok_or_else(|| wrong(format!("`{text}` is {}", why_not(item, &text, "not of type"))))?;
+        let value =
+            scalar(item, &text).ok_or_else(|| wrong(format!("`{text}` is {}", why_not(item, &text))))?;
         bytes.extend_from_slice(value.bytes.inline().unwrap_or_default());
     }
     let item = ValueType::from_name(item).unwrap_or(ValueType::STRING);
@@ -48,7 +49,8 @@ pub fn typed(key: &str, kind: &str, text: &str) -> Result<Value> {
 }
 
 /// The reason for refusing a number beyond 64 bits, as the end of a sentence.
-pub const BEYOND: &str = "is a whole number of more than 64 bits, which would be rounded: write it with a point or an exponent for that";
+pub const BEYOND: &str = "is an integer of more than 64 bits, which would be rounded: write it with a \
+                          decimal point or an exponent to allow that";
 
 /// The first whole number outside of JSON's strings that neither an i64 nor a u64 holds: a parser would round it.
 pub fn beyond_64_bits(json: &str) -> Option<&str> {
@@ -80,14 +82,16 @@ fn is_whole(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The reason why a text is not of this type, to follow `it is`; `otherwise` comes before the type's name.
-fn why_not(kind: &str, text: &str, otherwise: &str) -> String {
+/// The reason why a text is not of this type, to follow `it is`.
+fn why_not(kind: &str, text: &str) -> String {
     match (is_too_large(kind, text), is_rounded(kind, text)) {
-        (true, _) => format!("out of the range of {kind}"),
+        (true, _) => format!("out of range for {kind}"),
         (_, true) => {
-            format!("a whole number that {kind} does not hold exactly: write it with a point to round it")
+            format!(
+                "an integer that {kind} cannot represent exactly: write it with a decimal point to round it"
+            )
         }
-        _ => format!("{otherwise} {kind}"),
+        _ => format!("not of type {kind}"),
     }
 }
 
@@ -156,7 +160,7 @@ mod tests {
         assert!(typed("k", "bool", "yes").is_err());
         for (kind, text) in [("f32", "1e40"), ("f32", "-1e40"), ("f64", "1e400"), ("[f32]", "[1, 1e40]")] {
             let error = typed("k", kind, text).unwrap_err();
-            assert!(error.message().contains("out of the range of f"), "{kind} {text}: {error}");
+            assert!(error.message().contains("out of range for f"), "{kind} {text}: {error}");
         }
         assert_eq!(typed("k", "f32", "inf").unwrap(), Value::from_f32(f32::INFINITY));
         assert_eq!(typed("k", "f64", "-Infinity").unwrap(), Value::from_f64(f64::NEG_INFINITY));

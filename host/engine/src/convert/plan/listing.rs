@@ -45,10 +45,10 @@ impl Plan {
         self.payload_memory = memory;
         if spools.len > 0 {
             let why = match self.is_bound {
-                false => "they can be read only in order",
+                false => "they can only be read sequentially",
                 true => "they cannot be read in the order in which they are written",
             };
-            self.notes.push(format!("{} bytes are spooled beside the output: {why}", spools.len));
+            self.notes.push(format!("{} bytes are spooled next to the output: {why}", spools.len));
         }
         self.notes.extend(layout.notes.iter().cloned());
         self.warnings.extend(layout.warnings.iter().cloned());

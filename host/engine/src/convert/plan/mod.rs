@@ -131,13 +131,13 @@ impl fmt::Display for Plan {
         if let Some(summary) = &self.summary
             && let Some(bits) = summary.bits_per_weight
         {
-            write!(f, "the output has {} parameters, {bits:.2} bits each", summary.parameters)?;
+            write!(f, "the output has {} parameters, {bits:.2} bits per parameter", summary.parameters)?;
             match (&summary.kv_cache, summary.memory_bytes) {
                 (Some(kv), Some(bytes)) => {
                     let tokens = kv.tokens;
                     writeln!(
                         f,
-                        "; with a KV cache for {tokens} tokens it takes {bytes} bytes of memory to run"
+                        "; running it with a KV cache for {tokens} tokens takes {bytes} bytes of memory"
                     )?;
                 }
                 _ => writeln!(f)?,
@@ -145,7 +145,7 @@ impl fmt::Display for Plan {
         }
         write!(
             f,
-            "{} tensors, {}{} bytes to write, {} bytes of payload memory",
+            "{} tensors, {}{} bytes to write, {} bytes of memory for payload",
             self.tensors.len(),
             at_most(self.is_bound),
             self.bytes,

@@ -56,7 +56,7 @@ impl Expression {
                     let units = source.len / u64::from(unit(dtype)?.block_bytes);
                     Ok(Access::Unpack(Box::new(Unpack { of, dtype, start: 0, dims: vec![(units, 1)] })))
                 }
-                _ => Err(Error::plugin("compressed payload without a tensor")),
+                _ => Err(Error::plugin("compressed payload does not belong to a tensor")),
             },
             Expression::Region(region) => {
                 if let Expression::Source(Source { dtype, storage: Storage::Packed(of), .. }) = &region.of {
@@ -94,7 +94,7 @@ impl Expression {
             Expression::Spool(spool) => {
                 Ok((Extent::new(SPOOL, spool.at, spool.of.byte_len()?), Endian::Little))
             }
-            _ => Err(Error::plugin("a region needs a source that lies in one extent")),
+            _ => Err(Error::plugin("a region requires a source in a single extent")),
         }
     }
 }
@@ -195,11 +195,11 @@ impl Access<'_> {
             Access::Unpack(unpack) => unpack.fill(read, at, out, &mut Panel::default()).map(|()| None),
             Access::Held(bytes) => {
                 let held = usize::try_from(at).ok().and_then(|at| bytes.get(at..at + out.len()));
-                out.copy_from_slice(held.ok_or_else(|| Error::plugin("the computed bytes are too short"))?);
+                out.copy_from_slice(held.ok_or_else(|| Error::plugin("not enough bytes were computed"))?);
                 Ok(None)
             }
             Access::Decode { .. } | Access::Stream { .. } => {
-                Err(Error::unsupported("this payload lies in no extent of a file"))
+                Err(Error::unsupported("this payload is not stored in an extent of a file"))
             }
         }
     }

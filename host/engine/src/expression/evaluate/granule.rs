@@ -45,7 +45,7 @@ impl Granule {
         let granule = Granule { before, after, elements, is_row: true };
         if granule.widest() > MOST_ROW {
             let message = format!(
-                "rows of {elements} elements are too long to be evaluated: each would take {}",
+                "rows of {elements} elements are too long to evaluate: each would take {}",
                 granule.widest()
             );
             return Err(Error::limit(message + " bytes of memory"));

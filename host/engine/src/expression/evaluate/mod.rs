@@ -81,7 +81,7 @@ impl<'a> Evaluation<'a> {
     pub fn new(granule: Granule, registry: &'a Registry, leaf: &'a [u8], at: u64) -> Result<Evaluation<'a>> {
         let elements = (leaf.len() as u64 / granule.before.max(1)).checked_mul(granule.elements);
         let elements = elements.and_then(|n| usize::try_from(n).ok());
-        let elements = elements.ok_or_else(|| Error::limit("a row does not fit memory"))?;
+        let elements = elements.ok_or_else(|| Error::limit("a row does not fit in memory"))?;
         let row = if granule.is_row { at / granule.after.max(1) } else { 0 };
         let row_len = granule.elements;
         Ok(Evaluation { registry, leaf, row, row_len, elements, counts_undone: false })
@@ -144,7 +144,7 @@ impl Expression {
                 bytemuck::cast_slice_mut(&mut buffers.values).copy_from_slice(of.leaf);
                 Ok((Changes::default(), false))
             }
-            other => Err(Error::plugin(format!("values of {} are taken for F32", other.dtype()))),
+            other => Err(Error::plugin(format!("values of {} are treated as F32", other.dtype()))),
         }
     }
 
@@ -198,7 +198,7 @@ impl Expression {
                 let pairs = (0u64..).zip(buffers.values.iter().zip(&buffers.again));
                 let mut lost = pairs.filter(|(_, (_, after))| !after.is_finite());
                 lost.next()
-                    .map(|(number, (value, _))| (number, format!("{value:e}, more than its block can hold")))
+                    .map(|(number, (value, _))| (number, format!("{value:e}, too large for its block")))
             }
         }
     }

@@ -23,7 +23,10 @@ fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> 
         let mut buffers = Buffers::default();
         return Ok(Box::new(move |at, out| {
             let before = granule.before(out.len() as u64);
-            held.resize(usize::try_from(before).map_err(|_| Error::limit("a row does not fit memory"))?, 0);
+            held.resize(
+                usize::try_from(before).map_err(|_| Error::limit("a row does not fit in memory"))?,
+                0,
+            );
             match leaf.access()? {
                 Access::Unpack(unpack) => unpack.fill(&read, granule.before(at), &mut held, &mut panel)?,
                 other => drop(other.fill(&read, granule.before(at), &mut held)?),
@@ -91,7 +94,7 @@ impl<'a> Windows<'a> {
         }
         self.engine.check_cancelled()?;
         let n = (self.len - self.at).min(self.window);
-        self.buffer.resize(usize::try_from(n).map_err(|_| Error::limit("a tile does not fit memory"))?, 0);
+        self.buffer.resize(usize::try_from(n).map_err(|_| Error::limit("a tile does not fit in memory"))?, 0);
         (self.fill)(self.at, &mut self.buffer)?;
         self.at += n;
         Ok(true)
@@ -133,7 +136,7 @@ impl<'a> Ascending<'a> {
             (self.fill)(*begin, held)?;
         }
         let skipped = at.checked_sub(*begin).and_then(|n| usize::try_from(n).ok());
-        let skipped = skipped.ok_or_else(|| Error::plugin("a stream is asked for bytes that are gone"))?;
+        let skipped = skipped.ok_or_else(|| Error::plugin("cannot read a stream backwards"))?;
         held.drain(..skipped);
         *begin = at;
         if held.len() < out.len() {

@@ -92,7 +92,7 @@ impl Spools {
         }
         let at = self.len;
         let Some(end) = at.checked_add(of.byte_len()?) else {
-            return Err(Error::unsupported("what must be spooled passes 2^64 bytes"));
+            return Err(Error::unsupported("the data to spool exceeds 2^64 bytes"));
         };
         for part in of.parts() {
             if let Access::Gather(gather) = part.access()? {

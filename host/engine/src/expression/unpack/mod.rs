@@ -21,7 +21,7 @@ use transposition::Transposed;
 pub(super) fn of(number: usize, weight: &Arc<PackedWeight>, dtype: DType) -> Result<Expression> {
     let tensor = &weight.tensor;
     let elements = tensor.rows.rows.checked_mul(tensor.rows.row_len).and_then(|n| n.checked_mul(4));
-    let len = elements.ok_or_else(|| Error::limit("it has more elements than can be counted"))?;
+    let len = elements.ok_or_else(|| Error::limit("its element count overflows"))?;
     let unit = weight.schemes()?.column_unit(&tensor.rows);
     let column_unit = unit.map_err(|error| error.tensor(&tensor.name))?;
     let weight = Arc::clone(weight);
@@ -189,7 +189,9 @@ impl Unpack<'_> {
         let mut whole = vec![0; usize_of((rows.end - rows.start) * of_row * each)];
         self.rows(read, rows.clone(), &mut whole, panel)?;
         let from = usize_of((begin - rows.start * of_row) * each);
-        let part = whole.get(from..from + out.len()).ok_or_else(|| Error::plugin("rows are too short"))?;
+        let part = whole
+            .get(from..from + out.len())
+            .ok_or_else(|| Error::plugin("the buffer for the rows is too short"))?;
         out.copy_from_slice(part);
         Ok(())
     }
@@ -284,11 +286,11 @@ impl Unpack<'_> {
         if let Some(at) = first_difference(values, again) {
             let row = rows.start + at as u64 / packed.row_len.max(1);
             let message = format!(
-                "row {row} does not become {} without loss: {:e} would be {:e}",
+                "row {row} cannot be represented exactly as {}: {:e} would become {:e}",
                 self.dtype, values[at], again[at]
             );
             let error = Error::failed(message).tensor(&weight.tensor.name);
-            return Err(error.hint("pass --dequantize TYPE for its true values"));
+            return Err(error.hint("pass --dequantize TYPE to write its true values"));
         }
         Ok(())
     }

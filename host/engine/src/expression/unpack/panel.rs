@@ -54,7 +54,7 @@ impl Held {
         let have = ranges.len();
         let want = weight.parts.len();
         if have != want {
-            return Err(Error::plugin(format!("says where rows lie in {have} of {want} parts")));
+            return Err(Error::plugin(format!("returned the positions of rows in {have} of {want} parts")));
         }
         self.parts.resize_with(weight.parts.len(), Arc::default);
         self.is_whole.resize(weight.parts.len(), false);
@@ -163,7 +163,7 @@ pub fn part_bytes(
     match range {
         PartRange::Whole => {
             if part.payload_len()? > MOST_WHOLE {
-                let message = "it would be held in memory as a whole, and is too large for that";
+                let message = "it would have to be held in memory as a whole, and is too large for that";
                 return Err(Error::limit(message));
             }
             append(read, &Expression::of(0, part)?, bytes)

@@ -213,7 +213,7 @@ impl Strip<'_> {
 }
 
 fn no_values() -> Error {
-    Error::plugin("pieces of rows are too short")
+    Error::plugin("the buffer for the rows is too short")
 }
 
 #[cfg(test)]

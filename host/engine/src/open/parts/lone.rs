@@ -46,7 +46,7 @@ impl LonePart {
             more => format!(" and {more} more"),
         };
         format!(
-            "{} is part {number} of {count}, and is opened without the others: {}{more}",
+            "{} is part {number} of {count}, opened without the others: {}{more}",
             escape(file, 120),
             missing.join(", ")
         )
@@ -75,13 +75,15 @@ mod tests {
 
     #[test]
     fn only_a_part_without_others_is_alone() {
-        let said = "m-00002-of-00003.x is part 2 of 3, and is opened without the others: m-00001-of-00003.x, m-00003-of-00003.x";
+        let said = "m-00002-of-00003.x is part 2 of 3, opened without the others: m-00001-of-00003.x, \
+                    m-00003-of-00003.x";
         assert_eq!(warning(&["m-00002-of-00003.x"]).as_deref(), Some(said));
         assert_eq!(warning(&["config.json", "m-00002-of-00003.x"]).as_deref(), Some(said));
         assert_eq!(
             warning(&["m-00001-of-00009.x"]).as_deref(),
             Some(
-                "m-00001-of-00009.x is part 1 of 9, and is opened without the others: m-00002-of-00009.x, m-00003-of-00009.x and 6 more"
+                "m-00001-of-00009.x is part 1 of 9, opened without the others: m-00002-of-00009.x, \
+                 m-00003-of-00009.x and 6 more"
             )
         );
         for whole in

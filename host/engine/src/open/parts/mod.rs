@@ -41,7 +41,7 @@ impl Opening<'_> {
         let parts = std::mem::take(&mut model.parts);
         // A folder's weights may be an index of shards; parts are nested no deeper.
         if !parts.is_empty() && (values.is_part() || depth > 1) {
-            return Err(Error::plugin(format!("`{}` gave parts inside a part", format.id())));
+            return Err(Error::plugin(format!("`{}` returned nested parts", format.id())));
         }
         let mut names: HashSet<String> = HashSet::new();
         if !parts.is_empty() {
@@ -74,7 +74,7 @@ impl Opening<'_> {
     fn part(&self, part: &Part, whole: &Format, whole_values: &Options, depth: u32) -> Result<Merged> {
         let format = self.engine.registry.format(&part.format).map_err(|e| {
             Error::unsupported(format!(
-                "a part of this model needs the format `{}`: {}",
+                "a part of this model requires the format `{}`: {}",
                 part.format,
                 e.message()
             ))
@@ -110,16 +110,16 @@ fn check_expected(part: &Part, piece: &Model, mapped: bool, files: &Files) -> Re
     let expected: HashSet<&str> = part.expected.iter().flatten().map(String::as_str).collect();
     let present: HashSet<&str> = piece.tensors.iter().map(|t| t.name.as_str()).collect();
     if let Some(name) = expected.difference(&present).min() {
-        return Err(Error::malformed("the index maps this tensor to this file, which lacks it")
+        return Err(Error::malformed("the index maps this tensor to this file, which does not contain it")
             .tensor(*name)
             .in_file(file));
     }
     match present.difference(&expected).min() {
-        Some(name) => {
-            Err(Error::malformed("this tensor is in the file, but the index does not map it there")
-                .tensor(*name)
-                .in_file(file))
-        }
+        Some(name) => Err(Error::malformed(
+            "this file contains this tensor, but the index does not map it to this file",
+        )
+        .tensor(*name)
+        .in_file(file)),
         None => Ok(()),
     }
 }

@@ -149,7 +149,7 @@ pub fn jsons(announced: &[Announcement], source: &OpenedModel) -> Result<Vec<Str
     for one in announced {
         let json = one.json(source, &objects).map_err(|error| error.in_file(&one.file))?;
         let Some(json) = json else {
-            let message = format!("what says how weights are packed cannot be read: {}", one.shown());
+            let message = format!("the description of the packed weights cannot be read: {}", one.shown());
             return Err(Error::malformed(message).in_file(&one.file));
         };
         jsons.push(json);
@@ -209,7 +209,7 @@ impl Announcement {
     /// `` `quantization_config` in config.json ``.
     pub fn shown(&self) -> String {
         if self.is_own {
-            return "as the model itself says".to_owned();
+            return "as stated by the model file".to_owned();
         }
         let file = escape(&self.file, 120);
         match &self.key {

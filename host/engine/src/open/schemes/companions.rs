@@ -57,7 +57,7 @@ pub fn relation(one: &Tensor, other: &Tensor) -> String {
     let [a, b] = [one, other].map(|tensor| escape(&tensor.name, 120));
     match pairs(&[one.clone(), other.clone()]).contains(&(0, 1)) {
         true => format!("`{b}` scales the codes of `{a}`"),
-        false => format!("`{a}` and `{b}` are the codes of one weight and what unpacks them"),
+        false => format!("`{a}` and `{b}` together form one packed weight"),
     }
 }
 

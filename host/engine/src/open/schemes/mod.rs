@@ -57,8 +57,8 @@ impl Unpacked {
             }
         }
         lines.extend(unused.into_iter().map(|(what, n, name)| match n {
-            1 => format!("not carried: `{}`, {what}", escape(name, 120)),
-            _ => format!("not carried: {n} tensors such as `{}`, each {what}", escape(name, 120)),
+            1 => format!("not carried over: `{}`, {what}", escape(name, 120)),
+            _ => format!("not carried over: {n} tensors such as `{}`, each {what}", escape(name, 120)),
         }));
         lines.extend(self.notes.iter().cloned());
         lines
@@ -85,8 +85,10 @@ impl OpenedModel {
             // Weights of one plugin may share a part, such as a zero point.
             let mut take = |number: usize| match self.model.tensors.get(number) {
                 Some(tensor) if owned.insert(number) || !before.contains(&number) => Ok(tensor),
-                Some(tensor) => Err(Error::malformed("two schemes know this tensor").tensor(&tensor.name)),
-                None => Err(Error::plugin(format!("names tensor {number}, which there is not"))),
+                Some(tensor) => {
+                    Err(Error::malformed("two packing schemes claim this tensor").tensor(&tensor.name))
+                }
+                None => Err(Error::plugin(format!("refers to tensor {number}, which does not exist"))),
             };
             let first = known.len();
             for weight in understood.packed {
@@ -99,13 +101,13 @@ impl OpenedModel {
                 let at = first.saturating_add(factored.weight);
                 let factored = self.factored(&factored)?;
                 let Some(weight) = known.get_mut(at) else {
-                    return Err(Error::plugin("names a factor of a weight that there is not"));
+                    return Err(Error::plugin("assigns a factor to a weight that does not exist"));
                 };
                 weight.factored = factored;
             }
             for number in understood.wide_activations {
                 let Some(weight) = known.get_mut(first.saturating_add(number)) else {
-                    return Err(Error::plugin("speaks of activations of a weight that there is not"));
+                    return Err(Error::plugin("describes activations of a weight that does not exist"));
                 };
                 weight.wide_activations = true;
             }
@@ -172,7 +174,7 @@ impl OpenedModel {
             }
             stored.contents.sort_by_key(|(number, _)| *number);
         }
-        Err(Error::plugin("asks for the contents of more and more tensors"))
+        Err(Error::plugin("keeps requesting the contents of more tensors"))
     }
 
     /// The values of a factored type's tensors; `None` for numbers that cannot be multiplied by.
@@ -188,7 +190,7 @@ impl OpenedModel {
     fn factor(&self, tensor: usize, is_divisor: bool) -> Result<f32> {
         let bytes = self.contents(tensor)?;
         let Ok(bytes) = bytes.as_slice().try_into() else {
-            return Err(Error::plugin("names a factor that is not one F32"));
+            return Err(Error::plugin("assigns a factor that is not a single F32"));
         };
         let value = f32::from_le_bytes(bytes);
         Ok(if is_divisor { 1.0 / value } else { value })
@@ -197,13 +199,13 @@ impl OpenedModel {
     /// The bytes of a small tensor.
     fn contents(&self, number: usize) -> Result<Vec<u8>> {
         let Some(tensor) = self.model.tensors.get(number) else {
-            return Err(Error::plugin(format!("asks for tensor {number}, which there is not")));
+            return Err(Error::plugin(format!("requests tensor {number}, which does not exist")));
         };
         let is_small = tensor.payload_len()? <= MOST_CONTENTS;
         let extent = match &tensor.payload {
             Payload::Extent { extent, view: None } if is_small => extent,
             _ => {
-                let message = "it is asked for as a small tensor, and is none, or does not lie in one piece";
+                let message = "it was expected to be a small tensor in one piece";
                 return Err(Error::unsupported(message).tensor(&tensor.name));
             }
         };
@@ -241,14 +243,16 @@ impl OpenedModel {
             let parts: Vec<Tensor> = weight.parts.iter().map(|(number, _)| before[*number].clone()).collect();
             for part in &parts {
                 if !matches!(part.payload, Payload::Extent { .. }) {
-                    let message = "it is compressed, and packed weights are read at any offset";
+                    let message = "it is compressed, but packed weights are read in random order";
                     let error = Error::unsupported(message).tensor(&part.name);
                     return Err(error.hint("write an uncompressed copy of the model first"));
                 }
             }
             // Its first part, which may not be one that it shares.
             let free = weight.parts.iter().map(|(number, _)| *number).filter(|n| places[*n].is_none());
-            let first = free.min().ok_or_else(|| Error::plugin("names a weight without parts of its own"))?;
+            let first = free
+                .min()
+                .ok_or_else(|| Error::plugin("returned a weight that shares all its parts with others"))?;
             let name = weight.name.clone();
             let dtype = weight.dtype;
             let shape = weight.shape.clone();
@@ -263,7 +267,7 @@ impl OpenedModel {
         }
         let new = places.iter().flatten().map(|tensor| tensor.name.as_str());
         if let Some(twice) = new.into_iter().find(|name| !names.insert(name)) {
-            let message = "the model has this weight twice: packed, and as it is";
+            let message = "the model has this weight twice: packed and unpacked";
             return Err(Error::malformed(message).tensor(twice));
         }
         self.opened_as.clear();
@@ -295,10 +299,10 @@ fn check(weight: &PackedTensor) -> Result<()> {
     weight.dtype.require()?;
     let elements = checked_elements(&weight.shape)?;
     let Some(of_rows) = weight.rows.rows.checked_mul(weight.rows.row_len) else {
-        return wrong("that it has more elements than can be counted");
+        return wrong("its element count overflows");
     };
     if weight.strides.is_empty() && elements != of_rows {
-        return wrong("that its rows have another number of elements than its shape");
+        return wrong("the element counts of its rows and its shape differ");
     }
     if !weight.strides.is_empty() {
         let reach = weight.shape.iter().zip(&weight.strides).try_fold(0u64, |at, (size, stride)| {
@@ -306,16 +310,16 @@ fn check(weight: &PackedTensor) -> Result<()> {
         });
         let is_inside = elements == 0 || reach.is_some_and(|reach| reach < of_rows);
         if weight.strides.len() != weight.shape.len() || !is_inside {
-            return wrong("that its elements lie outside of its rows");
+            return wrong("its elements extend past the end of its rows");
         }
     }
     let mut evidence = weight.exact.iter().flat_map(|ExactType { evidence, .. }| evidence);
     if evidence.any(|part| *part >= weight.parts.len()) {
-        return wrong("that a part is evidence which there is not");
+        return wrong("a part given as evidence does not exist");
     }
     Ok(())
 }
 
 fn wrong(what: &str) -> Result<()> {
-    Err(Error::plugin(format!("says of a packed weight {what}")))
+    Err(Error::plugin(format!("returned an invalid packed weight: {what}")))
 }

@@ -54,7 +54,7 @@ impl Scaled<'_> {
     /// The name of such weights in messages.
     pub fn scheme(&self) -> &'static str {
         match (self.scale.dtype, self.codes.dtype) {
-            (DType::F8_E8M0, _) => "codes with scales of powers of two",
+            (DType::F8_E8M0, _) => "codes with power-of-two scales",
             (_, DType::I8) => "int8 with scales",
             (_, DType::U8) => "bytes with scales",
             (_, dtype) if bits(dtype).is_some_and(|(kind, bits)| kind == DTypeKind::Float && bits == 8) => {

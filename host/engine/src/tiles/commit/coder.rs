@@ -25,18 +25,19 @@ impl Coder<'_> {
         let mut lengths = Vec::with_capacity(raw.len().div_ceil(size));
         for (block, piece) in (at / block_size..).zip(raw.chunks(size)) {
             let bound = self.encoded.bound_of(piece.len() as u64);
-            let room = usize::try_from(bound).map_err(|_| Error::limit("a block does not fit memory"))?;
+            let room = usize::try_from(bound).map_err(|_| Error::limit("a block does not fit in memory"))?;
             let begin = stored.len();
             stored.resize(begin + room, 0);
             let len =
                 self.writer.encode(codec, BlockAt { tensor: *own, block }, piece, &mut stored[begin..])?;
             if !(1..=room).contains(&len) {
-                let message =
-                    format!("the writer encodes block {block} to {len} bytes, its bound is {bound}");
+                let message = format!(
+                    "the writer encoded block {block} to {len} bytes, more than its bound of {bound}"
+                );
                 return Err(Error::plugin(message));
             }
             stored.truncate(begin + len);
-            lengths.push(u32::try_from(len).map_err(|_| Error::limit("a block does not fit memory"))?);
+            lengths.push(u32::try_from(len).map_err(|_| Error::limit("a block does not fit in memory"))?);
         }
         Ok((stored, lengths.into()))
     }

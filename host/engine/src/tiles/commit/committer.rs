@@ -173,7 +173,7 @@ impl<'a> Committer<'a> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let there = self.unit_at(segment, at).filter(|(lane, _)| at < lane.raw_len);
-            let (lane, unit) = there.ok_or_else(|| Error::plugin("more bytes were made than planned"))?;
+            let (lane, unit) = there.ok_or_else(|| Error::plugin("more bytes were written than planned"))?;
             let into = at - unit as u64 * lane.unit_len;
             let n = usize::try_from(lane.len_of(unit) - into).unwrap_or(usize::MAX).min(rest.len());
             let (now, later) = rest.split_at(n);
@@ -200,8 +200,8 @@ impl<'a> Committer<'a> {
                 if state.units[number].raw == sum {
                     return Ok(());
                 }
-                let error = Error::failed("an earlier run encoded other bytes than there are now");
-                return Err(error.hint("run it without --resume to start over"));
+                let error = Error::failed("the encoded bytes differ from those of the interrupted run");
+                return Err(error.hint("run the command without --resume to start over"));
             }
         }
         let (stored, blocks) = match &lane.coder {
@@ -342,7 +342,9 @@ impl<'a> Committer<'a> {
         let State { places, units, .. } = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if units.len() != n_units || places.len() != lanes.len() {
             let made = units.len();
-            return Err(Error::plugin(format!("{made} of {n_units} units of encoded payload were made")));
+            return Err(Error::plugin(format!(
+                "only {made} of {n_units} units of encoded payload were written"
+            )));
         }
         let cuts = lanes.iter().map(|lane| (lane.unit_len, lane.first)).collect();
         Ok(CommittedFile { first, places, units, cuts })
@@ -357,7 +359,7 @@ fn whole<'b>(
     into: u64,
     now: &'b [u8],
 ) -> Result<Option<Cow<'b, [u8]>>> {
-    let too_long = || Error::limit("a unit of encoded payload does not fit memory");
+    let too_long = || Error::limit("a unit of encoded payload does not fit in memory");
     let len = usize::try_from(lane.len_of(unit)).map_err(|_| too_long())?;
     if now.len() == len {
         return Ok(Some(Cow::Borrowed(now)));

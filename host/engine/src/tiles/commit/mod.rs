@@ -69,7 +69,7 @@ impl<'a> Commits<'a> {
 
     fn committer(&self, file: usize) -> Result<&Committer<'a>> {
         let committer = self.0.get(file).and_then(Option::as_ref);
-        committer.ok_or_else(|| Error::plugin(format!("file {file} is not committed in order")))
+        committer.ok_or_else(|| Error::plugin(format!("file {file} was committed out of order")))
     }
 
     /// Accepts raw bytes that begin `at` bytes into a segment, each byte once; returns whether to continue.

@@ -62,9 +62,9 @@ impl ImportanceMatrix {
                 if !self.tensors.keys().any(|(_, name)| name.contains(text)) {
                     let shown = escape(text, 120);
                     let message =
-                        format!("{flag} {shown}: the importance matrix has no tensor of such a name");
+                        format!("{flag} {shown}: the importance matrix has no tensor with a matching name");
                     return Err(
-                        Error::invalid_argument(message).hint("write a part of a name, such as attn_v")
+                        Error::invalid_argument(message).hint("specify part of a name, such as attn_v")
                     );
                 }
             }
@@ -95,14 +95,14 @@ impl ImportanceMatrix {
     pub fn summary(&self, tensors: &[TensorFacts]) -> String {
         let used = tensors.iter().filter(|facts| facts.has_importance).count();
         let all = self.tensors.len();
-        format!("the importance matrix knows {}, of which the model has {used}", n_of(all, "tensor"))
+        format!("the importance matrix has {}, {used} of them used", n_of(all, "tensor"))
     }
 
     /// A warning that none of the matrix was used.
     pub fn unused(&self, tensors: &[TensorFacts]) -> String {
         let all = n_of(self.tensors.len(), "tensor");
         let why = match tensors.iter().find(|facts| self.of(facts).is_some()) {
-            Some(_) => format!("none of its {all} that tell anything became blocks"),
+            Some(_) => format!("none of its {all} with nonzero values were quantized to blocks"),
             None => {
                 let names = self.tensors.keys().map(|(_, name)| name.as_str());
                 let shown =
@@ -121,7 +121,10 @@ impl ImportanceSink for ImportanceMatrix {
             return Err(Error::limit(format!("the importance matrix has more than {MOST} values")));
         }
         if let Some(n) = values.iter().position(|value| !value.is_finite() || *value < 0.0) {
-            let message = format!("value {n} of its importance is {}", values[n]);
+            let message = format!(
+                "value {n} of its importance is {}, expected a finite number that is not negative",
+                values[n]
+            );
             return Err(Error::malformed(message).tensor(name).hint("make the importance matrix again"));
         }
         self.tensors.insert((dialect.to_owned(), name.to_owned()), values.into());
@@ -130,7 +133,7 @@ impl ImportanceSink for ImportanceMatrix {
 
     fn record(&mut self, format: &str, key: &str, value: Value) -> Result<()> {
         if self.records.len() >= 64 {
-            return Err(Error::limit("the importance matrix records more than 64 keys"));
+            return Err(Error::limit("the importance matrix has more than 64 keys"));
         }
         self.records.push((format.to_owned(), key.to_owned(), value));
         Ok(())

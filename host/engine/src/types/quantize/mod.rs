@@ -122,7 +122,7 @@ impl TypeChooser<'_> {
         let quantizers = registry.quantizers();
         if quantizers.is_empty() {
             let hint = registry.quantizer_hint("run `apr plugins list` to see what is available");
-            return Err(Error::unsupported("no plugin quantizes").hint(hint));
+            return Err(Error::unsupported("no quantizer plugin is loaded").hint(hint));
         }
         let importance = match &wishes.importance {
             Some(path) => {
@@ -143,7 +143,7 @@ impl TypeChooser<'_> {
             tensors.push(facts);
         }
         if !zeros.is_empty() {
-            warnings.push(name_some(&zeros, "its importance is 0 in every column, and counts as none"));
+            warnings.push(name_some(&zeros, "its importance is 0 in every column and is ignored"));
         }
         let mut known = facts::of_model(planned.model());
         known.has_importance = importance.is_some();
@@ -214,20 +214,21 @@ fn take(
     }
     let is_lossless = registry.repacker((from, dtype)).is_some();
     if from.is_block() && dtype.is_block() && !is_lossless && !wishes.allow_requantize {
-        let message = format!("it is already {from}, and would be quantized again, to {dtype}");
+        let message = format!("it is already {from} and would be quantized again to {dtype}");
         return Err(Error::invalid_argument(message).hint(
-            "convert the original, or pass --allow-requantize to do it anyway, or --keep-quantization to leave such tensors as they are",
+            "convert the original, or pass --allow-requantize to quantize it anyway, or --keep-quantization \
+             to keep such tensors as they are",
         ));
     }
     if assignment.needs_importance && importance.is_none() {
         let (message, hint) = match wishes.importance {
             Some(_) => (
-                format!("{dtype} needs importance, and the matrix has no importance for this tensor"),
-                "give the matrix that was made for this model with --imatrix, or choose a larger type",
+                format!("{dtype} requires importance, but the matrix has none for this tensor"),
+                "pass the matrix made for this model with --imatrix, or choose a larger type",
             ),
             None => (
-                format!("{dtype} needs an importance matrix here"),
-                "give one with --imatrix FILE, or choose a larger type",
+                format!("{dtype} requires an importance matrix for this tensor"),
+                "pass one with --imatrix FILE, or choose a larger type",
             ),
         };
         return Err(Error::invalid_argument(message).hint(hint));
@@ -249,7 +250,7 @@ fn take(
     let importance = of_columns(tensor, values)?;
     let mut matrices = values.chunks_exact(usize::try_from(row_len(tensor)).unwrap_or(usize::MAX).max(1));
     if let Some(n) = matrices.position(is_all_zero).filter(|_| assignment.needs_importance) {
-        let message = format!("{dtype} needs importance here, and that of matrix {n} is all 0");
+        let message = format!("{dtype} requires importance, but that of matrix {n} is all zeros");
         return Err(Error::invalid_argument(message)
             .hint("make the importance matrix with more text, or choose a larger type"));
     }
@@ -270,8 +271,8 @@ fn of_columns(tensor: &Tensor, values: &Arc<[f32]>) -> Result<ColumnImportance> 
     if want != Some(values.len() as u64) {
         let have = values.len();
         let want = want.unwrap_or(u64::MAX);
-        let message = format!("the importance matrix has {have} values for it, it needs {want}");
-        return Err(Error::invalid_argument(message).hint("use the matrix that was made for this model"));
+        let message = format!("the importance matrix has {have} values for it, expected {want}");
+        return Err(Error::invalid_argument(message).hint("use the matrix made for this model"));
     }
     Ok(ColumnImportance::new(Arc::clone(values), rows))
 }
@@ -320,7 +321,7 @@ fn find_recipe(registry: &Registry, wanted: &str) -> Result<(Arc<dyn Quantizer>,
     });
     let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
     let message = format!("no plugin has a recipe `{}`", escape(wanted, 80));
-    let hint = format!("{hint}choose one of {}", known.join(", "));
+    let hint = format!("{hint}use one of {}", known.join(", "));
     Err(Error::invalid_argument(message).hint(registry.quantizer_hint(&hint)))
 }
 

@@ -44,14 +44,14 @@ fn scales_for(
     }
     let name = name_of(&tensor.name);
     if names.contains(name.as_str()) {
-        let message = format!("its scales would be called `{name}`, which already exists");
+        let message = format!("its scales would be named `{name}`, which already exists");
         return Err(Error::invalid_argument(message));
     }
     let Some((&row_len, rows)) = tensor.shape.split_last().filter(|(_, rows)| !rows.is_empty()) else {
         return Err(Error::unsupported("it has no rows"));
     };
     if row_len == 0 {
-        return Err(Error::unsupported("its rows are empty, and have no scale"));
+        return Err(Error::unsupported("its rows are empty and have no scale"));
     }
     let payload = tensor.payload.clone();
     Ok(PlannedTensor::new(Tensor { name, dtype: DType::F32, shape: rows.to_vec(), payload }, scales))

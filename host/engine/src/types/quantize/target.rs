@@ -89,9 +89,9 @@ impl SizeTarget {
                 Ok((quantizer, recipe, assigned))
             }
             (None, Some((bytes, recipe))) => {
-                let message = format!("no recipe brings the weights down to {most} bytes");
-                let hint = format!("allow at least {bytes} bytes, which {recipe} makes");
-                let more = if has_importance { "" } else { "; smaller ones need --imatrix" };
+                let message = format!("no recipe reduces the weights to {most} bytes");
+                let hint = format!("allow at least {bytes} bytes, the size with {recipe}");
+                let more = if has_importance { "" } else { "; smaller recipes require --imatrix" };
                 Err(Error::invalid_argument(message).hint(hint + more))
             }
             (None, None) => Err(Error::invalid_argument("no plugin has a recipe")),

@@ -21,22 +21,22 @@ pub fn warnings(wishes: &Quantization, planned: &PlannedModel) -> Result<Vec<Str
     if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
         && let Some(blocks) = named(tensors, |tensor| tensor.dtype.is_block())
     {
-        let message = format!("--precision {dtype} applies to floats only and leaves {blocks} as they are");
-        let way = format!("--dequantize {} makes floats of them", dtype.name().to_lowercase());
+        let message = format!("--precision {dtype} applies only to floats and does not change {blocks}");
+        let way = format!("use --dequantize {} to convert them to floats", dtype.name().to_lowercase());
         if !is_changed {
-            let message = format!("{message}: it would change nothing");
-            return Err(Error::invalid_argument(message)
-                .hint(format!("{way}, or leave out --precision to copy them")));
+            let message = format!("{message}: it would have no effect");
+            return Err(
+                Error::invalid_argument(message).hint(format!("{way}, or remove --precision to copy them"))
+            );
         }
         warnings.push(format!("{message}; {way}"));
     }
     if let Some(dtype) = wishes.dequantize {
         if let Some(integers) = named(tensors, bare_integers::is_integers) {
-            warnings.push(format!(
-                "--dequantize {dtype} leaves {integers} as they are: no scales are known for them"
-            ));
+            warnings
+                .push(format!("--dequantize {dtype} does not change {integers}: they have no known scales"));
         } else if !is_changed && wishes.precision.is_none() {
-            warnings.push(format!("--dequantize {dtype} changes nothing: no tensor is quantized"));
+            warnings.push(format!("--dequantize {dtype} has no effect: no tensor is quantized"));
         }
     }
     Ok(warnings)

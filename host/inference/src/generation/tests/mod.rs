@@ -92,7 +92,7 @@ fn the_context_bounds_prompt_and_answer() {
     assert_eq!((full.text.as_str(), full.end), ("01234", End::Context));
     let error = answer_to(&mut Generator::new(&mut model), "123456789", &[], None, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(error.message().contains("9 tokens") && error.message().contains("room for 8"), "{error}");
+    assert!(error.message().contains("9 tokens") && error.message().contains("room for only 8"), "{error}");
     let error = answer_to(&mut Generator::new(&mut model), "", &[], None, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }

@@ -166,14 +166,14 @@ fn hidden_states_need_no_output() {
 #[test]
 fn a_tensor_that_does_not_fit_is_named() {
     for (name, shape, want) in [
-        ("attention.key", Some(&[8, 8][..]), "it has the shape [8, 8]"),
-        ("attention.value.bias", Some(&[3][..]), "it has the shape [3]"),
+        ("attention.key", Some(&[8, 8][..]), "its shape is [8, 8]"),
+        ("attention.value.bias", Some(&[3][..]), "its shape is [3]"),
         ("embedding", Some(&[11, 8][..]), "wants [10, 8]"),
-        ("attention.query.norm", Some(&[3, 4][..]), "it has the shape [3, 4]"),
+        ("attention.query.norm", Some(&[3, 4][..]), "its shape is [3, 4]"),
         ("feed_forward.down", None, "the model has no such tensor"),
         ("output.norm", None, "the model has no such tensor"),
         // A tensor that nothing says anything of.
-        ("attention.key.norm", Some(&[4, 4][..]), "it has the shape [4, 4]"),
+        ("attention.key.norm", Some(&[4, 4][..]), "its shape is [4, 4]"),
     ] {
         let error = built(&decoder(), Output::Logits, false, Some((name, shape))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{name}");
@@ -225,7 +225,7 @@ fn a_context_beyond_what_is_said_of_attention_is_refused() {
     within(32).unwrap();
     let error = within(31).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert_eq!(error.hint_text(), Some("pass --context 31, or less"));
+    assert_eq!(error.hint_text(), Some("pass --context 31 or less"));
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn bound(bound: &Value) -> Result<Option<i64>, Error> {
         (_, Some(Number::Whole(n))) => {
             Ok(Some(i64::try_from(n).unwrap_or(if n < 0 { i64::MIN } else { i64::MAX })))
         }
-        _ => Err(wrong("the bounds of a slice are whole numbers".to_owned())),
+        _ => Err(wrong("slice bounds must be integers".to_owned())),
     }
 }
 
@@ -216,7 +216,7 @@ pub fn slice(state: &State<'_, '_>, value: &Value, start: &Value, stop: &Value, 
         return Err(undefined("a slice"));
     }
     if kind == Type::Map {
-        return Err(wrong("a map has no slices".to_owned()));
+        return Err(wrong("a map cannot be sliced".to_owned()));
     }
     if ![Type::Text, Type::List, Type::Tuple, Type::Range].contains(&kind) {
         // Jinja takes it for an item that is not there.
@@ -226,7 +226,7 @@ pub fn slice(state: &State<'_, '_>, value: &Value, start: &Value, stop: &Value, 
     let stop = bound(stop)?;
     let step = bound(step)?.unwrap_or(1);
     if step == 0 {
-        return Err(wrong("the step of a slice is 0".to_owned()));
+        return Err(wrong("the slice step cannot be 0".to_owned()));
     }
     let text: Vec<char> = value.as_str().map(|text| text.chars().collect()).unwrap_or_default();
     let len = match kind {

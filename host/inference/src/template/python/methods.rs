@@ -150,7 +150,7 @@ fn pycompat_call(
 }
 
 fn found(at: Value) -> Result<Value, Error> {
-    if at.as_i64() == Some(-1) { Err(wrong("the text is not found")) } else { Ok(at) }
+    if at.as_i64() == Some(-1) { Err(wrong("substring not found")) } else { Ok(at) }
 }
 
 /// The parts of a text around a mark.

@@ -151,7 +151,7 @@ fn pprint(value: &Value) -> Result<String, Error> {
     const LINE: usize = 80;
     let line = represented(value, true)?;
     if line.chars().count() > LINE {
-        return Err(wrong("`pprint` of what does not fit a line is not supported".to_owned()));
+        return Err(wrong("`pprint` of a value longer than one line is not supported".to_owned()));
     }
     Ok(line)
 }
@@ -212,7 +212,7 @@ fn round(value: &Value, precision: Option<i32>, method: Option<&str>, named: Kwa
             let scaled = number.float() * unit;
             (if method == "ceil" { scaled.ceil() } else { scaled.floor() }) / unit
         }
-        _ => return Err(wrong("a number is rounded `common`, `ceil` or `floor`".to_owned())),
+        _ => return Err(wrong("the rounding method must be `common`, `ceil` or `floor`".to_owned())),
     };
     Ok(Float::value(rounded))
 }
@@ -234,7 +234,7 @@ fn bound_of_range(value: &Value) -> Result<i64, Error> {
         Some(Number::Whole(whole)) => {
             i64::try_from(whole).map_err(|_| wrong("the range is too large".to_owned()))
         }
-        _ => Err(wrong(format!("{} is no bound of a range", value.kind()))),
+        _ => Err(wrong(format!("{} is not a valid bound of a range", value.kind()))),
     }
 }
 
@@ -250,12 +250,12 @@ fn range(
     };
     let step = step.as_ref().map_or(Ok(1), bound_of_range)?;
     if step == 0 {
-        return Err(wrong("the step of a range is 0".to_owned()));
+        return Err(wrong("the step of a range cannot be 0".to_owned()));
     }
     let range = Range { start, stop, step };
     if range.count() > MAX_RANGE {
         return Err(wrong(format!(
-            "the range is too large: {} numbers, the limit is {MAX_RANGE}",
+            "the range is too large: {} numbers, more than the limit of {MAX_RANGE}",
             range.count()
         )));
     }
@@ -271,7 +271,7 @@ fn dict(given: Option<Value>, named: Kwargs) -> Result<Value, Error> {
             pairs.push(match is_map {
                 true => (item.clone(), given.get_item(&item)?),
                 false if item.len() == Some(2) => (item.get_item_by_index(0)?, item.get_item_by_index(1)?),
-                false => return Err(wrong("a map is made of pairs".to_owned())),
+                false => return Err(wrong("a map must be made from pairs".to_owned())),
             });
         }
     }
@@ -364,7 +364,7 @@ fn int(value: &Value, default: Option<Value>, base: Option<u32>, named: Kwargs) 
             _ => None,
         },
         _ if value.is_undefined() => {
-            return Err(Error::new(ErrorKind::UndefinedError, "a number is asked for"));
+            return Err(Error::new(ErrorKind::UndefinedError, "expected a number"));
         }
         _ => None,
     };
@@ -406,7 +406,7 @@ fn float(value: &Value, default: Option<Value>, named: Kwargs) -> Result<Value, 
     let default = default.or(named.get("default")?).unwrap_or_else(|| Value::from(0.0));
     named.assert_all_used()?;
     if value.is_undefined() {
-        return Err(Error::new(ErrorKind::UndefinedError, "a number is asked for"));
+        return Err(Error::new(ErrorKind::UndefinedError, "expected a number"));
     }
     let float = Number::of(value).map(Number::float).or_else(|| float_of(value.as_str()?));
     Ok(float.map_or(default, Float::value))

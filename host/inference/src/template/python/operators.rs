@@ -63,14 +63,14 @@ fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
     match Type::of(container) {
         Type::Text => match item.as_str() {
             Some(part) => Ok(container.as_str().unwrap_or_default().contains(part)),
-            None => Err(wrong(format!("{} cannot be looked for in a text", item.kind()))),
+            None => Err(wrong(format!("expected a string to search for, found {}", item.kind()))),
         },
         Type::Map if [Type::List, Type::Map].contains(&Type::of(item)) => {
-            Err(wrong(format!("{} is no key", item.kind())))
+            Err(wrong(format!("{} is not a valid key", item.kind())))
         }
         Type::Map => Ok(item_of_map(container, item)?.is_some()),
         Type::Undefined => Ok(false),
-        Type::None | Type::Number => Err(wrong(format!("{} has no items", container.kind()))),
+        Type::None | Type::Number => Err(wrong(format!("{} is not a container", container.kind()))),
         _ => {
             for other in container.try_iter()? {
                 if equal(&other, item)? {
@@ -108,13 +108,13 @@ fn operate(state: &mut State<'_, '_>, sign: &str, one: Value, two: Value) -> Ans
         ("%", Type::Text, _) => {
             percent::format(state, one.as_str().unwrap_or_default(), &two).map(Value::from)
         }
-        _ => Err(wrong(format!("{} {sign} {}: no such operation", one.kind(), two.kind()))),
+        _ => Err(wrong(format!("unsupported operation: {} {sign} {}", one.kind(), two.kind()))),
     }
 }
 
 fn repeated(state: &State<'_, '_>, what: &Value, times: &Value) -> Answer {
     let Some(Number::Whole(times)) = Number::of(times) else {
-        return Err(wrong("what is repeated is so a whole number of times".to_owned()));
+        return Err(wrong("the repeat count must be an integer".to_owned()));
     };
     let times = usize::try_from(times.max(0)).map_err(|_| wrong("the text is too large".to_owned()))?;
     if let Some(text) = what.as_str() {
@@ -194,7 +194,7 @@ fn numbers(sign: &str, one: Number, two: Number) -> Result<Number, Error> {
             }
             power
         }
-        _ => return Err(wrong(format!("no operator `{sign}`"))),
+        _ => return Err(wrong(format!("unsupported operator `{sign}`"))),
     };
     Ok(Number::Float(result))
 }
@@ -206,7 +206,7 @@ fn sign(sign: &str, value: &Value) -> Answer {
         }
         (Some(Number::Float(float)), "-") => Ok(Number::Float(-float).value()),
         (Some(number), _) => Ok(number.value()),
-        (None, _) => Err(wrong(format!("{} has no sign", value.kind()))),
+        (None, _) => Err(wrong(format!("{} is not a number", value.kind()))),
     }
 }
 
@@ -231,7 +231,9 @@ fn format(state: &State<'_, '_>, format: &Value, arguments: Rest<ValueOrKwargs>)
             let pairs = named.args().map(|name| Ok((name.to_owned(), named.get::<Value>(name)?)));
             Value::from_pairs(pairs.collect::<Result<Vec<_>, Error>>()?)
         }
-        Some(_) => return Err(wrong("a text is formatted with values or names, not with both".to_owned())),
+        Some(_) => {
+            return Err(wrong("a format takes either positional or named values, not both".to_owned()));
+        }
         None => Value::from(Tuple::from(arguments)),
     };
     percent::format(state, &format, &given)
@@ -239,5 +241,5 @@ fn format(state: &State<'_, '_>, format: &Value, arguments: Rest<ValueOrKwargs>)
 
 /// What a template asks for that is not here: found when the template is prepared.
 fn unsupported(what: &str) -> Answer {
-    Err(Error::new(ErrorKind::UnknownFunction, format!("{what} cannot be rendered")))
+    Err(Error::new(ErrorKind::UnknownFunction, format!("{what} is not supported")))
 }

@@ -57,14 +57,14 @@ pub fn format(state: &State<'_, '_>, format: &str, given: &Value) -> Result<Stri
                 named = true;
                 let value = given.get_item(&Value::from(&*name))?;
                 if value.is_undefined() {
-                    return Err(wrong(format!("nothing is called `{name}`")));
+                    return Err(wrong(format!("there is no value named `{name}`")));
                 }
                 value
             }
-            Some(_) => return Err(wrong("a name asks for a map".to_owned())),
-            None => values
-                .next()
-                .ok_or_else(|| wrong("a text has more marks than there are values".to_owned()))?,
+            Some(_) => return Err(wrong("a named placeholder requires a map".to_owned())),
+            None => {
+                values.next().ok_or_else(|| wrong("a format has more placeholders than values".to_owned()))?
+            }
         };
         let shown = shown(&specification, &value)?;
         pay(state, shown.len().max(specification.width))?;
@@ -73,7 +73,7 @@ pub fn format(state: &State<'_, '_>, format: &str, given: &Value) -> Result<Stri
     // A map, and what is no tuple but has items, may be left.
     let may_be_left = named || kind == Type::Map || [Type::List, Type::Range].contains(&kind);
     match values.next() {
-        Some(_) if !may_be_left => Err(wrong("a text has fewer marks than there are values".to_owned())),
+        Some(_) if !may_be_left => Err(wrong("a format has fewer placeholders than values".to_owned())),
         _ => Ok(out),
     }
 }
@@ -94,7 +94,7 @@ fn specification(rest: &mut Peekable<Chars<'_>>) -> Result<Specification, Error>
         specification.precision = Some(width(rest)?);
     }
     rest.next_if(|c| "hlL".contains(*c));
-    specification.kind = rest.next().ok_or_else(|| wrong("a mark of a text has no end".to_owned()))?;
+    specification.kind = rest.next().ok_or_else(|| wrong("a format ends within a placeholder".to_owned()))?;
     Ok(specification)
 }
 
@@ -120,7 +120,7 @@ fn cut(text: String, most: Option<usize>) -> String {
 fn shown(specification: &Specification, value: &Value) -> Result<String, Error> {
     let number = || {
         Number::of(value).ok_or_else(|| {
-            wrong(format!("`%{}` asks for a number, and {} is none", specification.kind, value.kind()))
+            wrong(format!("`%{}` requires a number, found {}", specification.kind, value.kind()))
         })
     };
     let digits = specification.precision.unwrap_or(6);
@@ -136,9 +136,9 @@ fn shown(specification: &Specification, value: &Value) -> Result<String, Error> 
             (Some(text), _) if text.chars().count() == 1 => Ok(text.to_owned()),
             (None, Some(Number::Whole(code))) => {
                 let c = u32::try_from(code).ok().and_then(char::from_u32);
-                c.map(String::from).ok_or_else(|| wrong(format!("{code} is no character")))
+                c.map(String::from).ok_or_else(|| wrong(format!("{code} is not a valid character")))
             }
-            _ => Err(wrong("`%c` asks for one character".to_owned())),
+            _ => Err(wrong("`%c` requires a single character".to_owned())),
         },
         'd' | 'i' | 'u' => {
             let whole = match number()? {
@@ -152,7 +152,7 @@ fn shown(specification: &Specification, value: &Value) -> Result<String, Error> 
         }
         'x' | 'X' | 'o' => {
             let Number::Whole(whole) = number()? else {
-                return Err(wrong(format!("`%{}` asks for a whole number", specification.kind)));
+                return Err(wrong(format!("`%{}` requires an integer", specification.kind)));
             };
             let bits = whole.unsigned_abs();
             let (prefix, text) = match specification.kind {
@@ -166,7 +166,7 @@ fn shown(specification: &Specification, value: &Value) -> Result<String, Error> 
         'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
             let float = number()?.float();
             if !float.is_finite() {
-                return Err(wrong("a float that is no number is not formatted".to_owned()));
+                return Err(wrong("a float that is not finite cannot be formatted".to_owned()));
             }
             let text = match specification.kind.to_ascii_lowercase() {
                 'f' => format!("{:.digits$}", float.abs()),

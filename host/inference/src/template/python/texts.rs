@@ -83,7 +83,7 @@ pub fn call(state: &State<'_, '_>, text: &str, method: &str, args: &[Value]) -> 
         "join" => {
             let (items,): (Value,) = from_args(args)?;
             match items.try_iter()?.find(|item| item.as_str().is_none()) {
-                Some(item) => Err(wrong(format!("texts are joined, and {} is none", item.kind()))),
+                Some(item) => Err(wrong(format!("only strings can be joined, found {}", item.kind()))),
                 None => Ok(None),
             }
         }
@@ -116,7 +116,7 @@ fn padded(state: &State<'_, '_>, text: &str, method: &str, args: &[Value]) -> An
     let (width, fill): (i64, Option<&str>) = from_args(args)?;
     let mut fill = fill.unwrap_or(" ").chars();
     let (Some(mark), None) = (fill.next(), fill.next()) else {
-        return Err(wrong("a text is filled with one character".to_owned()));
+        return Err(wrong("the fill character must be a single character".to_owned()));
     };
     let width = usize::try_from(width).unwrap_or(0);
     if width > WIDEST {
@@ -174,7 +174,7 @@ fn place(given: Option<Value>, len: i64) -> Result<Option<i64>, Error> {
             let n = i64::try_from(n).unwrap_or(i64::MAX);
             Ok(Some(if n < 0 { (n + len).max(0) } else { n }))
         }
-        _ => Err(wrong("a place in a text is a whole number".to_owned())),
+        _ => Err(wrong("a string index must be an integer".to_owned())),
     }
 }
 
@@ -192,7 +192,9 @@ fn between(text: &str, method: &str, args: &[Value]) -> Answer {
     let texts: Vec<Value> = if wanted.is_tuple() { wanted.try_iter()?.collect() } else { vec![wanted] };
     let mut all = Vec::new();
     for wanted in &texts {
-        all.push(wanted.as_str().ok_or_else(|| wrong(format!("{} is no text", wanted.kind())))?);
+        all.push(
+            wanted.as_str().ok_or_else(|| wrong(format!("expected a string, found {}", wanted.kind())))?,
+        );
     }
     let first = all.first().copied().unwrap_or_default();
     let number = |at: Option<usize>| {
@@ -208,7 +210,7 @@ fn between(text: &str, method: &str, args: &[Value]) -> Answer {
         "rfind" => Value::from(number(part.rfind(first)).unwrap_or(-1)),
         _ => {
             let at = if method == "index" { part.find(first) } else { part.rfind(first) };
-            number(at).map(Value::from).ok_or_else(|| wrong("the text is not found".to_owned()))?
+            number(at).map(Value::from).ok_or_else(|| wrong("substring not found".to_owned()))?
         }
     })
 }

@@ -329,15 +329,13 @@ fn other(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
             out.push('>');
             Ok(())
         }
-        _ if value.kind() == ValueKind::Bytes => Err(wrong("bytes are not printed".to_owned())),
+        _ if value.kind() == ValueKind::Bytes => Err(wrong("bytes cannot be printed".to_owned())),
         _ => {
             let what = match value.downcast_object_ref::<Method>() {
                 Some(method) => format!("the method `{}`", method.name),
                 None => "an object".to_owned(),
             };
-            Err(wrong(format!(
-                "{what} is printed, which has no text of its own: call it, or name what is meant"
-            )))
+            Err(wrong(format!("{what} cannot be printed: call it, or use one of its attributes")))
         }
     }
 }

@@ -24,7 +24,7 @@ impl Parser {
         if self.options.folds {
             if !is_negated && let Some(c) = sets::of_several(&set) {
                 return Err(format!(
-                    "`{c}` between brackets in whatever case, which is several characters in another"
+                    "`{c}` in a case-insensitive set, which becomes several characters in another case"
                 ));
             }
             set.case_fold_simple();
@@ -41,13 +41,13 @@ impl Parser {
         let mut last = Last::Nothing;
         if self.peek() == Some(']') {
             if !self.closes_later() {
-                return Err("empty brackets".into());
+                return Err("an empty set `[]`".into());
             }
             self.at += 1;
             last = Last::Char(']');
         }
         loop {
-            let c = self.next().ok_or("a `[` without its `]`")?;
+            let c = self.next().ok_or("an unclosed `[`")?;
             let item = match c {
                 ']' => break,
                 '&' if self.take("&") => {
@@ -66,7 +66,7 @@ impl Parser {
                             continue;
                         }
                         Last::Set if !ends => {
-                            return Err("a range between brackets that begins with a set".into());
+                            return Err("a range in brackets that starts with a set".into());
                         }
                         _ => Value::Char('-'),
                     }
@@ -106,11 +106,11 @@ impl Parser {
     }
 
     fn end_of_range(&mut self, from: char) -> Result<char, Refusal> {
-        let to = match self.next().ok_or("a `[` without its `]`")? {
-            '[' => return Err("a range between brackets that ends with a set".into()),
+        let to = match self.next().ok_or("an unclosed `[`")? {
+            '[' => return Err("a range in brackets that ends with a set".into()),
             '\\' => match self.escaped_inside()? {
                 Value::Char(c) => c,
-                Value::Set(_) => return Err("a range between brackets that ends with a set".into()),
+                Value::Set(_) => return Err("a range in brackets that ends with a set".into()),
             },
             c => c,
         };
@@ -138,7 +138,7 @@ impl Parser {
     }
 
     fn escaped_inside(&mut self) -> Result<Value, Refusal> {
-        let c = self.next().ok_or("a backslash at its end")?;
+        let c = self.next().ok_or("a trailing backslash")?;
         match c {
             'w' => Ok(Value::Set(sets::word())),
             'W' => Ok(Value::Set(sets::negated(sets::word()))),
@@ -158,7 +158,7 @@ impl Parser {
         self.at += 1;
         let is_negated = is_negated != self.take("^");
         let start = self.at;
-        while self.next().ok_or("a name without an end")? != '}' {}
+        while self.next().ok_or("an unterminated name")? != '}' {}
         let name: String = self.chars[start..self.at - 1].iter().collect();
         let set = sets::of_name(&name, place).ok_or_else(|| format!("the property `{name}`"))?;
         Ok(if is_negated { sets::negated(set) } else { set })
@@ -196,7 +196,7 @@ impl Parser {
                 self.at -= 1;
                 let (code, _) = self.digits(8, 3);
                 if code >= 0x80 {
-                    return Err(format!("the byte {code} alone"));
+                    return Err(format!("the single byte {code}"));
                 }
                 Value::Char(character(code)?)
             }
@@ -207,7 +207,7 @@ impl Parser {
                 }
                 Value::Char(self.control()?)
             }
-            'M' => return Err("a byte with its highest bit (`\\M`)".into()),
+            'M' => return Err("a byte with the high bit set (`\\M`)".into()),
             c => Value::Char(c),
         })
     }
@@ -216,7 +216,7 @@ impl Parser {
         match self.next() {
             Some('?') => Ok('\u{7f}'),
             Some(c) if c.is_ascii() && c != '\\' => character(u32::from(c) & 0x9f),
-            _ => Err("a control character of several (`\\c`)".into()),
+            _ => Err("an unsupported control character (`\\c`)".into()),
         }
     }
 
@@ -235,7 +235,7 @@ impl Parser {
     fn braced(&mut self, base: u32) -> Result<char, Refusal> {
         let (code, _) = self.digits(base, 11);
         if !self.take("}") {
-            return Err("several characters by number in one pair of braces".into());
+            return Err("several character codes in one pair of braces".into());
         }
         character(code)
     }
@@ -253,7 +253,7 @@ impl Parser {
                 return text.chars().next().ok_or_else(|| "nothing".into());
             }
             if bytes.len() == 4 || self.peek() != Some('\\') || self.chars.get(self.at + 1) != Some(&'x') {
-                return Err(format!("the bytes {bytes:?}, which are no character"));
+                return Err(format!("the bytes {bytes:?}, which are not a valid character"));
             }
             self.at += 2;
         }
@@ -268,5 +268,5 @@ fn add(set: &mut ClassUnicode, last: Last) {
 }
 
 fn character(code: u32) -> Result<char, Refusal> {
-    char::from_u32(code).ok_or_else(|| format!("the number {code:#x}, which is no character's"))
+    char::from_u32(code).ok_or_else(|| format!("the code {code:#x}, which is not a valid character"))
 }

@@ -50,10 +50,12 @@ impl Patterns {
             if pattern.regex.find_iter(text).any(|found| found.is_err()) {
                 let shown = escape(&pattern.stated, 100);
                 let message = format!(
-                    "the tokenizer's expression `{shown}` gave up on the text: it backtracks too much"
+                    "the tokenizer's regular expression `{shown}` exceeded the backtracking limit on this \
+                     text"
                 );
-                return Err(Error::limit(message)
-                    .hint("give a shorter text, or one without long runs of one character"));
+                return Err(
+                    Error::limit(message).hint("shorten the text, or avoid long runs of one character")
+                );
             }
         }
         Ok(())
@@ -81,15 +83,15 @@ impl Pattern {
             let text = escape(&stated, 100);
             let what = escape(&what, 200);
             Error::unsupported(format!(
-                "the tokenizer's expression `{text}` cannot be followed: it has {what}"
+                "the tokenizer's regular expression `{text}` is not supported: it has {what}"
             ))
-            .hint("say the same in other words in the model's tokenizer.json")
+            .hint("rewrite it in the model's tokenizer.json")
         })?;
         let regex = Regex::new(&written).map_err(|error| {
             let text = escape(&stated, 100);
             let why = escape(&error.to_string(), 200);
-            Error::unsupported(format!("the tokenizer's expression `{text}` cannot be compiled: {why}"))
-                .hint("say the same in other words in the model's tokenizer.json")
+            Error::unsupported(format!("the tokenizer's regular expression `{text}` does not compile: {why}"))
+                .hint("rewrite it in the model's tokenizer.json")
         })?;
         Ok(Pattern { stated, regex })
     }
@@ -110,7 +112,7 @@ mod tests {
         let patterns = cut_by("(?:a+)+(?!c)b").unwrap();
         patterns.check("aaaab").unwrap();
         let error = patterns.check(&"a".repeat(60)).unwrap_err();
-        assert!(error.message().contains("gave up"), "{error:?}");
+        assert!(error.message().contains("exceeded the backtracking limit"), "{error:?}");
         // Those in use do not, over a window of spaces.
         let usual =
             cut_by(r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+");

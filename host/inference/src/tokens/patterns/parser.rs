@@ -119,7 +119,7 @@ impl Parser {
     pub fn enter(&mut self) -> Result<(), Refusal> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            Err(format!("more than {MAX_DEPTH} groups inside one another"))
+            Err(format!("groups nested more than {MAX_DEPTH} levels deep"))
         } else {
             Ok(())
         }
@@ -127,7 +127,7 @@ impl Parser {
 
     fn whole(&mut self) -> Result<Node, Refusal> {
         let node = self.choice()?;
-        if self.peek().is_some() { Err("a `)` without its `(`".into()) } else { Ok(node) }
+        if self.peek().is_some() { Err("an unmatched `)`".into()) } else { Ok(node) }
     }
 
     /// The branches up to the end of the group.
@@ -145,8 +145,10 @@ impl Parser {
             self.pass_over()?;
             match self.peek() {
                 None | Some('|' | ')') => break,
-                Some('*' | '+' | '?') => return Err("a repetition of nothing".into()),
-                Some('{') if self.interval()?.is_some() => return Err("a repetition of nothing".into()),
+                Some('*' | '+' | '?') => return Err("a quantifier with nothing to repeat".into()),
+                Some('{') if self.interval()?.is_some() => {
+                    return Err("a quantifier with nothing to repeat".into());
+                }
                 _ => {}
             }
             match self.atom()? {
@@ -170,7 +172,7 @@ impl Parser {
             if self.take("(?#") {
                 loop {
                     match self.next() {
-                        None => return Err("a comment without an end".into()),
+                        None => return Err("an unterminated comment".into()),
                         Some('\\') => drop(self.next()),
                         Some(')') => break,
                         Some(_) => {}
@@ -296,17 +298,17 @@ impl Parser {
             Some(quote @ ('<' | '\'')) => {
                 let name = self.name(quote)?;
                 if self.names.iter().any(|(other, _)| *other == name) {
-                    return Err(format!("two groups that are called `{name}`"));
+                    return Err(format!("two groups named `{name}`"));
                 }
                 self.n_groups += 1;
                 self.names.push((name, self.n_groups));
                 self.inner(Some("("))
             }
-            Some('~') => Err("an absent group (`(?~`)".into()),
+            Some('~') => Err("an absent operator (`(?~`)".into()),
             Some('(') => Err("a condition (`(?(`)".into()),
             Some('{') => Err("a callout (`(?{`)".into()),
             Some(c) => self.options(c),
-            None => Err("a `(` without its `)`".into()),
+            None => Err("an unclosed `(`".into()),
         }
     }
 
@@ -324,7 +326,7 @@ impl Parser {
                 ':' => break,
                 _ => return Err(format!("the option `{c}`")),
             }
-            c = self.next().ok_or("a `(` without its `)`")?;
+            c = self.next().ok_or("an unclosed `(`")?;
         }
         let before = std::mem::replace(&mut self.options, options);
         let inner = self.inner(None);
@@ -336,7 +338,7 @@ impl Parser {
     fn inner(&mut self, open: Option<&'static str>) -> Result<Atom, Refusal> {
         let inner = self.choice()?;
         if !self.take(")") {
-            return Err("a `(` without its `)`".into());
+            return Err("an unclosed `(`".into());
         }
         Ok(Atom::One(match open {
             Some(open) => Node::Group { open, inner: Box::new(inner) },
@@ -347,13 +349,13 @@ impl Parser {
     fn name(&mut self, quote: char) -> Result<String, Refusal> {
         let end = if quote == '<' { '>' } else { quote };
         let start = self.at;
-        while self.next().ok_or("a name without an end")? != end {}
+        while self.next().ok_or("an unterminated name")? != end {}
         Ok(self.chars[start..self.at - 1].iter().collect())
     }
 
     /// What stands behind a backslash, outside of brackets.
     fn escaped(&mut self) -> Result<Node, Refusal> {
-        let c = self.next().ok_or("a backslash at its end")?;
+        let c = self.next().ok_or("a trailing backslash")?;
         Ok(match c {
             'A' => Node::Place(r"\A"),
             'z' => Node::Place(r"\z"),
@@ -369,8 +371,10 @@ impl Parser {
                 Node::Group { open: "(?>", inner }
             }
             'X' | 'y' | 'Y' => return Err(format!("a text segment (`\\{c}`)")),
-            'G' => return Err("the place where the search began (`\\G`)".into()),
-            'g' if matches!(self.peek(), Some('<' | '\'')) => return Err("a call of a group (`\\g`)".into()),
+            'G' => return Err("a search start anchor (`\\G`)".into()),
+            'g' if matches!(self.peek(), Some('<' | '\'')) => {
+                return Err("a subexpression call (`\\g`)".into());
+            }
             'k' if matches!(self.peek(), Some('<' | '\'')) => self.back_by_name()?,
             '1'..='9' => self.back_or_number(c)?,
             'w' => Node::Set(sets::word_alone()),
@@ -389,19 +393,17 @@ impl Parser {
         if let Some((_, number)) = self.names.iter().find(|(known, _)| *known == name) {
             return self.back(*number);
         }
-        let number: i64 = name
-            .parse()
-            .map_err(|_| format!("a reference to `{name}`, of which there is no group before it"))?;
+        let number: i64 = name.parse().map_err(|_| format!("a reference to the unknown group `{name}`"))?;
         let number = if number < 0 { i64::from(self.n_groups) + 1 + number } else { number };
         match u32::try_from(number) {
             Ok(number) if number > 0 => self.back(number),
-            _ => Err(format!("a reference to the group {number}")),
+            _ => Err(format!("a reference to the unknown group {number}")),
         }
     }
 
     fn back(&self, number: u32) -> Result<Node, Refusal> {
         match self.options.folds {
-            true => Err("a reference to a group's text in whatever case".into()),
+            true => Err("a case-insensitive backreference".into()),
             false => Ok(Node::Back(number)),
         }
     }
@@ -413,7 +415,7 @@ impl Parser {
         let number = self.number().ok().flatten().unwrap_or(u32::MAX);
         if number <= 9 || number <= self.n_groups {
             if self.by_name_only {
-                return Err("a reference by number beside groups with names".into());
+                return Err("a numbered backreference next to named groups".into());
             }
             return self.back(number);
         }
@@ -444,7 +446,7 @@ fn repeat(node: Node, times: Times) -> Result<Node, Refusal> {
         _ => false,
     };
     if is_place {
-        return Err("a repetition of a place".into());
+        return Err("a repeated anchor or lookaround".into());
     }
     Ok(if times.least == 1 && times.most == Some(1) { node } else { Node::Repeat(Box::new(node), times) })
 }

@@ -19,7 +19,7 @@ pub fn write(node: &Node) -> Result<String, Refusal> {
 
 fn put(node: &Node, out: &mut String) -> Result<(), Refusal> {
     if out.len() > MOST {
-        return Err("too many sets of characters".into());
+        return Err("too many character sets".into());
     }
     match node {
         Node::Text { chars, folds } => put_text(chars, *folds, out)?,
@@ -91,9 +91,7 @@ fn put_repeated(inner: &Node, times: Times, out: &mut String) -> Result<(), Refu
 
 fn put_text(chars: &[char], folds: bool, out: &mut String) -> Result<(), Refusal> {
     if folds && let Some(several) = sets::several_in(chars) {
-        return Err(format!(
-            "`{several}` in whatever case, which has another number of characters in another"
-        ));
+        return Err(format!("case-insensitive `{several}`, whose length differs between cases"));
     }
     for c in chars {
         match folds {

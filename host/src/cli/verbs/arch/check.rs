@@ -64,14 +64,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let file =
         Some(Path::new(given)).filter(|path| path.extension().is_some_and(|e| e == "toml") || path.is_file());
     if args.logits.file.is_some() && args.models.len() != 1 {
-        let error = Error::invalid_argument("logits are those of one model");
-        return Err(error.hint("name one: apr arch check TABLE MODEL --logits FILE"));
+        let error = Error::invalid_argument("--logits requires exactly one model");
+        return Err(error.hint("specify it: apr arch check TABLE MODEL --logits FILE"));
     }
     let host = context.host();
     let text = match file {
         Some(path) => read_text(path)?,
         None => {
-            host.registry.architecture(given).map_err(|e| e.hint("run `apr arch list` to see the ids"))?
+            host.registry.architecture(given).map_err(|e| e.hint("run `apr arch list` to list the ids"))?
         }
     };
     let table = Table::parse(&text, &|id| host.registry.architecture(id));
@@ -117,8 +117,9 @@ fn named_as_table(path: &Path) -> Result<&Path> {
     if apr_host::plugins::is_table(path) {
         return Ok(path);
     }
-    let error = Error::invalid_argument("only a table whose name ends in `.toml` can be computed with");
-    Err(error.in_file(path.display().to_string()).hint("rename it"))
+    let error =
+        Error::invalid_argument("computing logits requires a table whose file name ends with `.toml`");
+    Err(error.in_file(path.display().to_string()).hint("rename the file"))
 }
 
 /// The guesses of a draft.
@@ -129,7 +130,7 @@ fn guesses(table: &Table, text: &str) -> Result<Vec<Guess>> {
     let mut guesses = marked(text);
     guesses.extend(taken_over(table, text)?);
     if !is_draft(text) {
-        let about = "the table that it builds on is a draft".to_owned();
+        let about = "the base of this table is a draft".to_owned();
         guesses.insert(0, Guess { line: None, about, stated: String::new() });
     }
     Ok(guesses)
@@ -139,7 +140,7 @@ fn guesses(table: &Table, text: &str) -> Result<Vec<Guess>> {
 fn left_marks(table: &Table, text: &str) -> Vec<String> {
     let marks = if table.draft { Vec::new() } else { marked(text) };
     let left = marks.into_iter().map(|Guess { line, about, .. }| {
-        format!("line {}: `# ? {about}` marks a guess: remove the mark once it is checked", line.unwrap_or(0))
+        format!("line {}: `# ? {about}` marks a guess: check it, then remove the mark", line.unwrap_or(0))
     });
     left.collect()
 }
@@ -208,7 +209,7 @@ impl Report for Checked {
             let errors = show_number_of(self.findings.errors.len(), "error");
             let models = show_number_of(unfit, "model");
             return Err(Error::failed(format!(
-                "the table is invalid: {errors} in it, {models} not fitting it"
+                "the table is invalid: {errors} in the table, {models} that do not fit it"
             )));
         }
         if let Some(logits) = self.logits.as_ref().filter(|logits| !logits.same) {
@@ -217,7 +218,7 @@ impl Report for Checked {
         if self.draft {
             let count = self.guesses.len();
             let guesses = if count == 1 { "1 guess".to_owned() } else { format!("{count} guesses") };
-            let error = Error::failed(format!("the table is a draft with {guesses} that nobody has checked"));
+            let error = Error::failed(format!("the table is a draft with {guesses} not yet checked"));
             let hint = "check each against the model's own code, compare logits (--logits FILE), then remove `draft = true`";
             return Err(error.in_file(self.table.clone()).hint(hint));
         }

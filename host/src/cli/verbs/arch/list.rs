@@ -102,7 +102,10 @@ impl Report for Architectures {
 impl fmt::Display for Architectures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.architectures.is_empty() {
-            return writeln!(f, "no plugin provides a table: `apr plugins list` shows the plugins found");
+            return writeln!(
+                f,
+                "no plugin provides a table: run `apr plugins list` to see the available plugins"
+            );
         }
         let width = self.architectures.iter().map(|row| row.id.len()).max().unwrap_or(0);
         for row in &self.architectures {
@@ -116,22 +119,22 @@ impl fmt::Display for Architectures {
             if !row.judges.is_empty() {
                 let judges: Vec<String> =
                     row.judges.iter().map(|judge| escape(judge, 40).to_string()).collect();
-                writeln!(f, "{:width$}  judged by {}", "", judges.join(", "))?;
+                writeln!(f, "{:width$}  checked against {}", "", judges.join(", "))?;
             }
             if row.draft {
-                writeln!(f, "{:width$}  a draft with unchecked guesses", "")?;
+                writeln!(f, "{:width$}  draft with unchecked guesses", "")?;
             }
             match &row.not_run {
-                None => writeln!(f, "{:width$}  `apr run` runs its models", "")?,
+                None => writeln!(f, "{:width$}  supported by `apr run`", "")?,
                 Some(reason) => {
-                    writeln!(f, "{:width$}  `apr run` does not run its models: {}", "", escape(reason, 200))?;
+                    writeln!(f, "{:width$}  not supported by `apr run`: {}", "", escape(reason, 200))?;
                 }
             }
             for left in &row.left_out {
                 let dialect = escape(&left.dialect, 40);
                 let role = escape(&left.role, 80);
                 let reason = escape(&left.reason, 200);
-                writeln!(f, "{:width$}  {dialect} leaves out {role}: {reason}", "")?;
+                writeln!(f, "{:width$}  {dialect} omits {role}: {reason}", "")?;
             }
         }
         Ok(())

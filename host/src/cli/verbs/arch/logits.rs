@@ -34,7 +34,7 @@ pub struct LogitsArgs {
 /// A sentence saying what is wrong.
 fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
     let tolerance = text.parse::<f64>().ok().filter(|tolerance| tolerance.is_finite() && *tolerance >= 0.0);
-    tolerance.ok_or_else(|| format!("`{text}` is not a number of 0 or more"))
+    tolerance.ok_or_else(|| format!("expected a number that is not negative, found `{text}`"))
 }
 
 /// Logits that were compared.
@@ -70,12 +70,15 @@ impl Compared {
     /// The error for logits that differ.
     pub fn failure(&self) -> Error {
         let apart = match self.relative {
-            Some(relative) => format!("its logits are {relative:.1e} of their root mean square apart"),
-            None => "it computes logits that are not finite".to_owned(),
+            Some(relative) => format!("the logits differ by {relative:.1e} of their root mean square"),
+            None => "the computed logits are not finite".to_owned(),
         };
-        let message =
-            format!("the table computes something else: {apart}, accepted is {:.1e}", self.tolerance);
-        let hint = "look for a wrong guess in what it computes: norms and their epsilon, activation, rotation, scales, biases";
+        let message = format!(
+            "the table does not compute the same logits: {apart}, the tolerance is {:.1e}",
+            self.tolerance
+        );
+        let hint = "check the guesses about the computation: norms and their epsilon, activation, RoPE, \
+                    scales, biases";
         Error::failed(message).in_file(self.file.clone()).hint(hint)
     }
 }
@@ -88,7 +91,8 @@ impl fmt::Display for Compared {
         match (self.largest, self.relative) {
             (Some(largest), Some(relative)) => writeln!(
                 f,
-                "{word} {file}: largest difference of logits {largest:.2e} (token {token}, id {id}), {relative:.1e} of their root mean square {:.2e}; accepted is {:.1e}",
+                "{word} {file}: largest logit difference {largest:.2e} (token {token}, id {id}), \
+                 {relative:.1e} of the root mean square {:.2e}; tolerance {:.1e}",
                 self.rms, self.tolerance
             )?,
             _ => writeln!(f, "{word} {file}: {} computed logits are not finite", self.nonfinite)?,
@@ -120,11 +124,11 @@ pub fn compare(
     };
     let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
     if ids.is_empty() || reference.rows > count {
-        let message =
-            format!("rows of logits for {} tokens, but the number of token ids is {count}", reference.rows);
-        return Err(reference
-            .error(message)
-            .hint("give the ids of all tokens that were computed: --tokens IDS"));
+        let message = format!(
+            "the file has logits for {} tokens, but the number of token ids is {count}",
+            reference.rows
+        );
+        return Err(reference.error(message).hint("specify the ids of all computed tokens: --tokens IDS"));
     }
     let options = LoadOptions {
         arch: Some(arch.to_owned()),
@@ -139,12 +143,15 @@ pub fn compare(
     let mut runner = load(host, opened, &options)?.runner;
     let width = u64::try_from(runner.width()).unwrap_or(u64::MAX);
     if width != reference.width {
-        let message = format!("logits of {} ids, but the model knows {width}", reference.width);
-        return Err(reference.error(message).hint("give the logits of this model"));
+        let message = format!(
+            "the file has logits for a vocabulary of {}, but that of the model is {width}",
+            reference.width
+        );
+        return Err(reference.error(message).hint("specify logits of this model"));
     }
     if let Some(id) = ids.iter().find(|id| u64::from(**id) >= width) {
-        let message = format!("token {id} is beyond the {width} that the model knows");
-        return Err(Error::invalid_argument(message).hint("give ids of this model's tokens: --tokens IDS"));
+        let message = format!("token id {id} is out of range for the model's vocabulary of {width}");
+        return Err(Error::invalid_argument(message).hint("specify token ids of this model: --tokens IDS"));
     }
     let mut figures = Figures::default();
     let before = count - reference.rows;
@@ -172,8 +179,8 @@ fn parse_tokens(text: &str) -> Result<Vec<u32>> {
     let words = list.split(|c: char| c.is_whitespace() || [',', '[', ']'].contains(&c));
     let ids = words.filter(|word| !word.is_empty()).map(|word| {
         word.parse::<u32>().map_err(|_| {
-            let error = Error::invalid_argument(format!("`{}` is not a token id", escape(word, 40)));
-            let error = error.hint("give numbers, separated by commas");
+            let error = Error::invalid_argument(format!("invalid token id `{}`", escape(word, 40)));
+            let error = error.hint("specify numbers separated by commas");
             file.map_or(error.clone(), |file| error.in_file(file.to_owned()))
         })
     });
@@ -205,9 +212,9 @@ impl<'a> Reference<'a> {
             }
             _ => {
                 let message =
-                    "no logits in this file: a tensor of floats with a row for each token is wanted";
+                    "no logits found in this file: expected a tensor of floats with one row per token";
                 let hint =
-                    "name it `logits`, if there are several; `apr arch check --help` shows how to write it";
+                    "name it `logits` if there are several; `apr arch check --help` shows how to write it";
                 Err(Error::invalid_argument(message).in_file(path.display().to_string()).hint(hint))
             }
         }
@@ -221,13 +228,13 @@ impl<'a> Reference<'a> {
     fn ids(&self) -> Result<Vec<u32>> {
         let tensors = &self.opened.model.tensors;
         let Some(tensor) = tensor_of(tensors, &["ids", "input_ids", "tokens"], &is_ids) else {
-            let error = self.error("no token ids beside the logits".to_owned());
-            return Err(error.hint("name those that were computed: --tokens IDS"));
+            let error = self.error("the file with the logits contains no token ids".to_owned());
+            return Err(error.hint("specify the ids of the computed tokens: --tokens IDS"));
         };
         let all: Vec<_> = tensors[tensor].shape.iter().map(whole).collect();
         let ids = values(self.host, &self.opened, tensor, &all)?.into_iter().map(|number| match number {
-            Number::Int(id) => u32::try_from(id).map_err(|_| self.error(format!("{id} is not a token id"))),
-            _ => Err(self.error("token ids are integers".to_owned())),
+            Number::Int(id) => u32::try_from(id).map_err(|_| self.error(format!("invalid token id {id}"))),
+            _ => Err(self.error("token ids must be integers".to_owned())),
         });
         ids.collect()
     }

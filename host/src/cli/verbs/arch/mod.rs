@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// List, show, draft and check architecture tables
 ///
-/// A table says what the tensors and keys of an architecture are called in each
+/// A table describes how the tensors and keys of an architecture are named in each
 /// dialect (hf, gguf, canonical), and how rows are ordered there. A table is a
 /// TOML file: to add your own, put it into a plugin folder.
 ///

@@ -30,8 +30,8 @@ use table::Model;
 /// Prints what llama-bench prints: pp512 is a prompt of 512 tokens, tg128 an
 /// answer of 128 tokens, tg128x8 eight such answers side by side, a token of each
 /// in every step, and the tokens per second of all. Each is the mean of several
-/// repetitions after one that does not count. In between the speed of reading
-/// memory is measured, which bounds an answer; the last line compares both.
+/// repetitions after a warm-up. In between, memory bandwidth is measured, which
+/// limits the speed of an answer; the last line compares both.
 ///
 /// Examples:
 ///   apr bench model.gguf
@@ -58,7 +58,7 @@ pub struct Args {
     /// Number of tokens of the answer; several with commas, 0 for none
     #[arg(long = "gen", alias = "n-gen", value_name = "N", value_delimiter = ',', value_parser = parse_tokens, default_value = "128")]
     answers: Vec<u32>,
-    /// Number of answers that are computed side by side, 2 to 8; several with commas, 0 for none
+    /// Number of answers computed side by side, 2 to 8; several with commas, 0 for none
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_together, default_value = "8")]
     together: Vec<u32>,
     /// Number of repetitions
@@ -81,14 +81,14 @@ pub struct Args {
 /// # Errors
 /// A sentence saying what is wrong.
 fn parse_tokens(text: &str) -> std::result::Result<u32, String> {
-    text.parse().map_err(|_| format!("`{text}` is not a number of tokens"))
+    text.parse().map_err(|_| format!("invalid number of tokens `{text}`"))
 }
 
 /// # Errors
 /// A sentence saying what is wrong.
 fn parse_together(text: &str) -> std::result::Result<u32, String> {
     let number = text.parse().ok().filter(|number| *number == 0 || (2..=8).contains(number));
-    number.ok_or_else(|| format!("`{text}` is neither 0 nor a number of answers from 2 to 8"))
+    number.ok_or_else(|| format!("expected 0 or a number of answers from 2 to 8, found `{text}`"))
 }
 
 /// The figures. JSON: `model` (`name`, `type`, `bytes`, `parameters`, `bytes_per_token`), `backend`, `device`, `threads`,
@@ -118,13 +118,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let kinds = kinds(args);
     let Some(longest) = kinds.iter().map(|kind| kind.tokens()).max() else {
         return Err(
-            Error::invalid_argument("there is nothing to measure").hint("give a number of tokens above 0")
+            Error::invalid_argument("nothing to measure").hint("specify a number of tokens greater than 0")
         );
     };
     let is_printed = args.plot.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if is_printed && context.terminal.json {
-        return Err(Error::invalid_argument("--json and `--plot -` both print on stdout")
-            .hint("leave one of them out, or name a file for the picture"));
+        return Err(Error::invalid_argument("--json and `--plot -` both write to stdout")
+            .hint("remove one of them, or specify a file for the plot"));
     }
     let file = args.plot.as_deref().filter(|_| !is_printed);
     let file = file.map(|path| OutputFile::new(path, "picture", args.force));
@@ -141,14 +141,16 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     if longest > loaded.runner.context() {
         let room = loaded.runner.context();
         return Err(Error::invalid_argument(format!(
-            "a test has {longest} tokens, the context has room for {room}"
+            "a test has {longest} tokens, but the context has room for only {room}"
         ))
         .hint(format!("pass --context {longest}, or measure fewer tokens")));
     }
     let is_own = loaded.facts.own_memory;
     if is_own && args.plot.is_some() {
-        return Err(Error::unsupported("the device has memory of its own, whose speed is not measured here")
-            .hint("leave --plot out; `apr kernels bench` measures the device"));
+        return Err(Error::unsupported(
+            "this device has its own memory, whose bandwidth is not measured here",
+        )
+        .hint("remove --plot; run `apr kernels bench` to measure the device"));
     }
     let floor = if is_own { None } else { Some(Floor::new()?) };
     let team = Team::new(host.threads().width(), Arc::clone(&host.cancel));

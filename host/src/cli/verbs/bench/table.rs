@@ -111,7 +111,7 @@ pub fn write(f: &mut fmt::Formatter<'_>, benched: &Benched) -> fmt::Result {
         write!(f, "\n{} reads {:.2} GB/s of weights", test.test, bytes / 1e9)?;
         match (test.share, benched.floor_bytes_per_second) {
             (Some(share), Some(floor)) => {
-                writeln!(f, ": {:.0} % of the {:.2} GB/s that memory delivers", share * 100.0, floor / 1e9)?
+                writeln!(f, ": {:.0} % of the memory bandwidth, {:.2} GB/s", share * 100.0, floor / 1e9)?
             }
             _ => writeln!(f)?,
         }

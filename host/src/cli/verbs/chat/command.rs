@@ -20,12 +20,12 @@ pub enum Typed {
 }
 
 /// The text that `/help` prints.
-pub const HELP: &str = "/system TEXT  give the model instructions, and start again
+pub const HELP: &str = "/system TEXT  set instructions for the model and start again
 /clear        forget the conversation
 /help         show this
 /exit         leave (also /bye and Ctrl-D)
 \"\"\"           begin and end a message of several lines
-Ctrl-C        end the answer; at the prompt, twice to leave
+Ctrl-C        end the answer; at the prompt, press twice to leave
 ";
 
 /// Separator between a message of several lines and what is around it.
@@ -91,7 +91,7 @@ fn typed(line: &str) -> Result<Typed> {
         "/help" | "/?" => Typed::Help,
         // A path may be a message.
         _ if word.starts_with('/') && word.chars().skip(1).all(|c| c.is_ascii_lowercase()) => {
-            let error = format!("there is no command `{}`", escape(word, 40));
+            let error = format!("unknown command `{}`", escape(word, 40));
             return Err(Error::invalid_argument(error).hint("type /help to list the commands"));
         }
         _ => Typed::Message(line.to_owned()),

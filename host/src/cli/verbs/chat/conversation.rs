@@ -139,7 +139,7 @@ impl<'c> Conversation<'c> {
     fn said(&self, error: Error) -> Error {
         match error.kind() {
             ErrorKind::InvalidArgument if error.message().contains("the context has room") => {
-                error.with_hint("type /clear to start again, or raise `--context`")
+                error.with_hint("type /clear to start again, or increase `--context`")
             }
             _ => explained(error, &self.args.file),
         }

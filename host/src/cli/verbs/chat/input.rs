@@ -61,7 +61,7 @@ impl Input {
         {
             let shown = path.display();
             terminal.warn(&format!(
-                "the chat history in {shown} cannot be read: {}",
+                "cannot read the chat history in {shown}: {}",
                 escape(&error.to_string(), 200)
             ));
         }
@@ -107,21 +107,19 @@ fn piped_line(from: &mut dyn BufRead) -> Result<Line> {
     let mut line = String::new();
     match from.take(MAX_LINE + 1).read_line(&mut line) {
         Ok(0) => Ok(Line::End),
-        Ok(n) if u64::try_from(n).is_ok_and(|n| n > MAX_LINE) => {
-            Err(Error::limit(format!("a line of the input has more than the limit of {MAX_LINE} bytes"))
-                .hint(
-                    "give shorter messages, one per line; `apr run MODEL -f FILE` takes a text of many lines",
-                ))
-        }
+        Ok(n) if u64::try_from(n).is_ok_and(|n| n > MAX_LINE) => Err(Error::limit(format!(
+            "an input line is longer than the limit of {MAX_LINE} bytes"
+        ))
+        .hint("send shorter messages, one per line; `apr run MODEL -f FILE` accepts a text of many lines")),
         Ok(_) => Ok(Line::Text(line.trim_end_matches(['\n', '\r']).to_owned())),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(Error::malformed("the input is not UTF-8"))
+            Err(Error::malformed("the input is not valid UTF-8"))
         }
         Err(error) => Err(Error::io(format!("cannot read the input: {error}"))),
     }
 }
 
 fn failed(error: &ReadlineError) -> Error {
-    Error::io(format!("the terminal cannot be used: {}", escape(&error.to_string(), 200)))
+    Error::io(format!("cannot use the terminal: {}", escape(&error.to_string(), 200)))
         .hint("pipe the messages to stdin instead")
 }

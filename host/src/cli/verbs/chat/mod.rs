@@ -82,8 +82,8 @@ impl fmt::Display for Ended {
 pub fn run(args: &Args, context: &Context) -> Result<Ended> {
     only_a_path(&args.file)?;
     if context.terminal.json {
-        return Err(Error::invalid_argument("a chat cannot be printed as JSON")
-            .hint("leave out --json, or run `apr run MODEL PROMPT --json` for each message"));
+        return Err(Error::invalid_argument("`apr chat` does not support --json")
+            .hint("remove --json, or run `apr run MODEL PROMPT --json` for each message"));
     }
     args.sampling.check()?;
     let mut input = Input::open(!args.no_history, &context.terminal)?;
@@ -97,9 +97,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
     if !has_template(&loaded.tokens) {
         return Err(Error::unsupported("the model has no chat template")
             .in_file(args.file.display().to_string())
-            .hint(
-                "continue a text with `apr run MODEL --raw PROMPT`, or use a model that was trained to chat",
-            ));
+            .hint("continue a text with `apr run MODEL --raw PROMPT`, or use a model trained to chat"));
     }
     if input.is_terminal() {
         signals::keep_terminal();
@@ -119,7 +117,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ended> {
             Line::Interrupted if is_interrupted => return Err(Error::cancelled("stopped")),
             Line::Interrupted => {
                 lines.abandon();
-                context.terminal.note("press Ctrl-C again, or type /exit, to leave");
+                context.terminal.note("press Ctrl-C again or type /exit to leave");
                 is_interrupted = true;
                 continue;
             }

@@ -60,10 +60,10 @@ pub struct Args {
     /// Read the text from FILE; - for stdin
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     prompt_file: Option<String>,
-    /// Number of tokens at most [default: all of a text, else 64]
+    /// Maximum number of tokens [default: all of a text, else 64]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     tokens: Option<u32>,
-    /// Relative error up to which an operation never departs [default: 0.05 with weights in blocks, else 0.001]
+    /// Relative error up to which an operation never departs [default: 0.05 with block weights, else 0.001]
     #[arg(long, value_name = "X", value_parser = parse_bound)]
     bound: Option<f64>,
     /// Maximum mean Kullback-Leibler divergence of the logits, in nats
@@ -78,7 +78,7 @@ pub struct Args {
     /// Set an option of the reference's backend; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     against_option: Vec<(String, String)>,
-    /// Have the reference dequantize weights in blocks to F32 and round no activations
+    /// Dequantize the reference's block weights to F32, and do not round its activations
     #[arg(long, conflicts_with = "quantize")]
     against_f32: bool,
     /// How the model is opened.
@@ -93,7 +93,7 @@ pub struct Args {
 /// A sentence saying what is wrong.
 fn parse_bound(text: &str) -> std::result::Result<f64, String> {
     let bound = text.parse::<f64>().ok().filter(|bound| bound.is_finite() && *bound >= 0.0);
-    bound.ok_or_else(|| format!("`{text}` is not a number of 0 or more"))
+    bound.ok_or_else(|| format!("expected a number that is not negative, found `{text}`"))
 }
 
 /// Loads the model on both devices and compares them.
@@ -122,12 +122,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
         None => ids_without_pattern(args.tokens.unwrap_or(TOKENS), tested.facts.vocabulary),
     };
     if ids.len() < 2 {
-        return Err(Error::invalid_argument("the text has fewer than two tokens").hint("give a longer one"));
+        return Err(
+            Error::invalid_argument("the text has fewer than two tokens").hint("specify a longer text")
+        );
     }
     let count = ids.len();
     let room = tested.runner.context();
     if u32::try_from(count).map_or(true, |count| count > room) {
-        let message = format!("{count} tokens do not fit the context of {room}");
+        let message = format!("{count} tokens do not fit in the context of {room}");
         return Err(
             Error::invalid_argument(message).hint(format!("pass --context {count}, or --tokens {room}"))
         );
@@ -192,8 +194,10 @@ fn refuse_the_same(tested: &Facts, device: &LoadOptions, reference: &LoadOptions
         if tested.has_blocks {
             return Ok(());
         }
-        let message = "no weight of the model is in blocks, so `--against-f32` changes nothing";
-        return Err(Error::invalid_argument(message).hint("drop it, and name another device with --against"));
+        let message = "the model has no quantized weights, so `--against-f32` has no effect";
+        return Err(
+            Error::invalid_argument(message).hint("remove it and specify another device with --against")
+        );
     }
     let is_same = match &reference.backend {
         Backend::Named(id) => *id == tested.backend,
@@ -204,10 +208,11 @@ fn refuse_the_same(tested: &Facts, device: &LoadOptions, reference: &LoadOptions
         return Ok(());
     }
     let message = format!(
-        "there is nothing to compare: both are device {} of `{}` with the same options",
+        "nothing to compare: both are device {} of `{}` with the same options",
         device.device, tested.backend
     );
     Err(Error::invalid_argument(message).hint(
-        "name another with --backend or --against, or give one of them other options with --against-option NAME=VALUE",
+        "specify another device with --backend or --against, or different options with --against-option \
+         NAME=VALUE",
     ))
 }

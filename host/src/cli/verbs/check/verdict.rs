@@ -154,11 +154,11 @@ impl Report for Checked {
         }
         if self.is_apart() {
             let message = format!(
-                "the logits of {name} are further from the reference's than {} nats, although no operation departs",
+                "the logits of {name} are more than {} nats from the reference, although no operation departs",
                 self.max_divergence
             );
             return Err(Error::failed(message)
-                .hint("errors grew from operation to operation: see `--json`, or pass a lower --bound"));
+                .hint("errors accumulated over the operations: see `--json`, or pass a lower --bound"));
         }
         Ok(())
     }
@@ -245,12 +245,12 @@ impl fmt::Display for Checked {
         match self.first() {
             None => writeln!(
                 f,
-                "no operation departs: no error above {} that its inputs do not explain",
+                "no operation departs: every error above {} is explained by its inputs",
                 self.bound
             ),
             Some((form, row)) => writeln!(
                 f,
-                "{}, the first with tokens {}: `{}` {}, error {}, {} in what it reads",
+                "{}, the first with tokens {}: `{}` {}, error {}, {} in its inputs",
                 apr_engine::wording::n_of(count, "departure"),
                 form.form,
                 row.operation,

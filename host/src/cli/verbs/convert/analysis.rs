@@ -89,7 +89,7 @@ impl fmt::Display for Analysis {
             show_number_of(findings.len(), "finding")
         )?;
         if *by_scales > 0 {
-            writeln!(f, "only by their block scales: {}", show_number_of(*by_scales, "tensor"))?;
+            writeln!(f, "block scales only: {}", show_number_of(*by_scales, "tensor"))?;
         }
         let mut reasons: Vec<&str> = not_looked.iter().map(|one| one.reason.as_str()).collect();
         reasons.sort_unstable();

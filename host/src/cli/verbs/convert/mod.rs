@@ -138,7 +138,7 @@ enum Verify {
 enum Foreign {
     /// Keep what the output's format carries by default
     Default,
-    /// As default, without the input's own spelling of it
+    /// Like default, without the input's own spelling of it
     Typed,
     /// Keep it wherever the output can hold it
     Keep,

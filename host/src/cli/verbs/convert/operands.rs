@@ -33,7 +33,7 @@ pub fn operands(args: &Args, is_recipe: &dyn Fn(&str) -> bool) -> Result<Operand
         && !Path::new(recipe).exists()
         && is_recipe(recipe)
     {
-        let message = format!("`{recipe}` is a type of weights where a path is expected");
+        let message = format!("expected a path, found the quantization type `{recipe}`");
         return Err(Error::invalid_argument(message)
             .hint(format!("pass --quantize {recipe}: apr convert IN OUT --quantize {recipe}")));
     }
@@ -45,7 +45,7 @@ pub fn operands(args: &Args, is_recipe: &dyn Fn(&str) -> bool) -> Result<Operand
         }
     }
     if let Some(output) = output.filter(|output| inputs.len() > 1 && !is_folder(output)) {
-        let message = "several models are given, but the last path is not a folder";
+        let message = "several models were given, but the last path is not a folder";
         let error = Error::invalid_argument(message).in_file(output.display().to_string());
         return Err(error.hint("end it with a slash: apr convert IN IN OUT/ --to FORMAT"));
     }
@@ -54,9 +54,10 @@ pub fn operands(args: &Args, is_recipe: &dyn Fn(&str) -> bool) -> Result<Operand
         args.types.report.as_ref().is_some_and(|report| inputs.len() > 1 || !has_type(report));
     if is_one_report && (inputs.len() > 1 || recipes.len() > 1) {
         let hint = "convert one model at a time, with {type} in the report's name";
-        return Err(
-            Error::invalid_argument("there are several outputs, but --report names one file").hint(hint)
-        );
+        return Err(Error::invalid_argument(
+            "there are several outputs, but --report specifies only one file",
+        )
+        .hint(hint));
     }
     Ok(Operands { inputs, output: output.cloned(), recipes })
 }
@@ -72,7 +73,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let none = Error::not_found("no file matches this pattern").in_file(pattern.display().to_string());
     let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty());
     let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else {
-        let hint = "a pattern is only allowed in the last part of a path, and its folder does not exist";
+        let hint = "patterns are only allowed in the last part of a path, and its folder does not exist";
         return Err(none.hint(hint));
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());

@@ -55,7 +55,7 @@ fn show_loss(tensors: usize, total: &Measured) -> String {
     line += &format!(", max error {max_abs_error:.3e}");
     line += &match snr_db {
         Some(snr) => format!(", SNR {snr:.1} dB"),
-        None if *not_finite == 0 => ", nothing lost".to_owned(),
+        None if *not_finite == 0 => ", lossless".to_owned(),
         None => String::new(),
     };
     if *not_finite > 0 {

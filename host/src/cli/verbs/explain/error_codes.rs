@@ -33,16 +33,17 @@ macro_rules! entries {
 
 entries! {
     now "E001" "not a model file":
-        "No plugin recognizes the file, or it is something else: an HTML page, a Git LFS pointer, plain text.",
-        ["the download saved an error page", "a Git LFS pointer that was never replaced by its file", "the plugin for this format is not installed"],
+        "No plugin recognizes the file, or it is not a model: an HTML page, a Git LFS pointer, plain text.",
+        ["the download saved an error page", "a Git LFS pointer that was never replaced with the file", "the plugin for this format is not installed"],
         ["run `apr plugins list` to see which formats are available", "download the file again, or `git lfs pull`", "pass `--from FORMAT` if two formats recognize the file"];
     now "E002" "corrupted data":
-        "The file breaks its own format's rules: it ends too early, a length or an offset points outside it, a name occurs twice.",
+        "The file violates the rules of its format: it is truncated, a length or an offset points outside \
+         it, or a name occurs twice.",
         ["an interrupted download", "a disk error", "a bug in the program that wrote the file"],
-        ["compare the file's size and SHA-256 with its source", "download the file again", "run `apr validate FILE --checksum` to check all of it"];
+        ["compare the file's size and SHA-256 with those of the original", "download the file again", "run `apr validate FILE --checksum` to check all of it"];
     now "E003" "unsupported version":
         "The file's format version is not supported by this reader.",
-        ["the file is newer than the plugin", "the version field is damaged"],
+        ["the file is newer than the plugin", "the version field is corrupt"],
         ["run `apr plugins info FORMAT` to see what the plugin reads", "install a newer plugin"];
     now "E004" "checksum mismatch":
         "A checksum stored in the file differs from the one computed over its bytes.",
@@ -57,20 +58,24 @@ entries! {
         ["the file changed after it was signed", "it was signed with another key"],
         ["do not use the file", "ask its publisher for the key and a fresh copy"];
     now "E007" "input or output failed":
-        "The system could not read or write: a full disk, no permission, a file that already exists or that changed while it was read.",
+        "The system could not read or write: the disk is full, permission was denied, the file already \
+         exists or changed while it was being read.",
         ["the disk is full", "the folder is not writable", "the output exists and `--force` was not given"],
-        ["read the message for the system's own reason", "run `apr convert IN OUT --plan` to see how many bytes the output needs"];
+        ["read the system's own reason in the message", "run `apr convert IN OUT --plan` to see how many \
+                                                         bytes the output needs"];
     now "E008" "limit exceeded":
-        "The file claims more than a named limit allows, or opening it would use memory out of proportion to its header.",
-        ["a damaged count or length", "a file made to exhaust memory"],
+        "The file claims more than a named limit allows, or opening it would use far more memory than its \
+         header justifies.",
+        ["a corrupt count or length", "a file made to exhaust memory"],
         ["treat the file as hostile unless you know its source", "report the file if it is genuine, since a limit may be too strict"];
 
     now "E_NOT_FOUND" "no such plugin file":
-        "The plugin named does not exist.",
+        "The specified plugin does not exist.",
         ["a mistyped path"],
         ["run `apr plugins path` to list the folders that are searched"];
     now "E_UNTRUSTED" "plugin not trusted":
-        "The library, or a folder above it, belongs to another user or can be changed by others; or it differs from the build that the lock file pins. None of its code was run.",
+        "The library, or a folder above it, belongs to another user or can be changed by others, or it \
+         differs from the build pinned in the lock file. None of its code was run.",
         ["a world-writable folder", "a container whose files have a different owner"],
         ["`chmod go-w` the file and its folders, or install it with `apr plugins install FILE`", "in a container, list the folder in `plugins.trusted_folders` of the configuration"];
     now "E_NOT_A_PLUGIN" "not a plugin":
@@ -82,11 +87,12 @@ entries! {
         ["a download for another platform"],
         ["get the plugin for the target that `apr --version` prints"];
     now "E_PANIC_ABORT" "plugin would abort the program":
-        "The plugin was built with `panic = \"abort\"`: its first bug would end apr without cleaning up. None of its code was run.",
+        "The plugin was built with `panic = \"abort\"`: its first bug would terminate apr without cleanup. \
+         None of its code was run.",
         ["a release profile with `panic = \"abort\"`"],
         ["build the plugin with `panic = \"unwind\"`"];
     now "E_ABI_MAJOR" "plugin interface too old or too new":
-        "The plugin speaks another major version of the plugin interface. None of its code was run.",
+        "The plugin uses another major version of the plugin interface. None of its code was run.",
         ["a plugin built for another release of apr"],
         ["install a build of the plugin for the interface that `apr --version` prints"];
     now "E_ABI_MINOR" "plugin needs a newer apr":
@@ -95,11 +101,11 @@ entries! {
         ["install a newer apr", "or build the plugin again from the same sources as apr"];
     now "E_DUPLICATE_ID" "provided twice":
         "Another plugin, found earlier in the search order, has the same id or provides the same format.",
-        ["an installed copy beside a bundled one", "two folders with the same plugin"],
+        ["an installed copy next to a bundled one", "two folders with the same plugin"],
         ["run `apr plugins list` to see both with their paths", "run `apr plugins remove ID` to remove the installed one"];
     now "E_DLOPEN" "library could not be loaded":
         "The system's loader refused the library.",
-        ["it needs another library, which is missing", "it was truncated while it was copied"],
+        ["it needs another library, which is missing", "it was truncated while being copied"],
         ["run the command with `-v` to see the loader's own reason"];
     now "E_LAYOUT" "plugin built against another interface":
         "The types shared by apr and the plugin do not match, although the version numbers do.",
@@ -109,7 +115,7 @@ entries! {
         "The plugin's own constructor failed.",
         ["a bug in the plugin"],
         ["report it to the plugin's author with what `-v` prints"];
-    now "E_CHANGED" "plugin changed while it was loaded":
+    now "E_CHANGED" "plugin changed while being loaded":
         "The loaded library's manifest differs from the one read from its file.",
         ["the file was replaced at that moment"],
         ["run the command again"];
@@ -119,15 +125,17 @@ entries! {
         ["report it to the plugin's author with the message", "run `apr plugins check FILE` for the conformance tests"];
 
     now "F-LAYOUT-CONTRACT-001" "shape does not match the architecture":
-        "A weight does not have the shape that the architecture's table gives it under the model's configuration; where dimensions are counted innermost first, that is the reverse.",
+        "A weight does not have the shape given by the architecture's table and the model's configuration; \
+         with dimensions in innermost-first order, the shape is reversed.",
         ["a transposed weight", "a configuration that belongs to another model"],
         ["compare `apr tensors FILE` with the configuration in `apr inspect FILE`", "pass `--arch none` to convert the model as a bag of tensors"];
     now "F-LAYOUT-CONTRACT-002" "output shape is not [vocabulary, hidden]":
-        "The output projection (`lm_head`) is not of vocabulary rows and hidden columns: inference would print nothing but padding (GH-202).",
-        ["a transposed output projection", "a vocabulary size that counts other tokens"],
+        "The output projection (`lm_head`) does not have vocabulary rows and hidden columns: inference \
+         would print nothing but padding (GH-202).",
+        ["a transposed output projection", "a vocabulary size that counts different tokens"],
         ["compare `apr tensors FILE` with the configuration in `apr inspect FILE`"];
     now "F-LAYOUT-CONTRACT-003" "vector shape does not match the architecture":
-        "A tensor of one dimension does not have the length that the architecture's table gives it.",
+        "A one-dimensional tensor does not have the length given by the architecture's table.",
         ["a configuration that belongs to another model"],
         ["compare `apr tensors FILE` with the configuration in `apr inspect FILE`"];
     now "F-LAYOUT-CONTRACT-004" "payload size does not match its type and shape":
@@ -137,26 +145,29 @@ entries! {
     now "F-DATA-QUALITY-001" "too many zeros":
         "An embedding is at least 50 % zeros, or a weight at least 80 %: data that was never filled in (PMAT-234), or pruned weights.",
         ["an interrupted or shifted write of the source", "a pruned model"],
-        ["run `apr tensors FILE --stats` to count zeros", "get the model again; if it was pruned, leave out `--strict`, and this is a warning"];
+        ["run `apr tensors FILE --stats` to count zeros", "get the model again; if it was pruned, remove \
+                                                           `--strict` to make this a warning"];
     now "F-DATA-QUALITY-002" "non-finite values":
-        "A tensor has NaN or infinite values (or scales, if quantized), or a cast or quantization found or produced one.",
-        ["a training run that diverged", "a corrupt file", "a value too large for the type that was asked for"],
+        "A tensor has NaN or infinite values (or scales, if quantized), or a cast or quantization \
+         encountered or produced one.",
+        ["a training run that diverged", "a corrupt file", "a value too large for the requested type"],
         ["run `apr tensors FILE --stats` to count them", "choose a type with a larger range, bf16 rather than f16", "pass `--allow-nonfinite` to cast them anyway"];
     now "F-DATA-QUALITY-003" "values carry no information":
         "A tensor's L2 norm is almost zero, or all its values are the same.",
         ["a placeholder that was never filled in", "a corrupt file"],
         ["run `apr tensors FILE --hist NAME` to see the values"];
     now "F-DATA-QUALITY-004" "sampled tokens without an embedding":
-        "The rows at 10, 50 or 90 % of an embedding are zero: data that begins at the wrong offset (PMAT-234).",
+        "The rows at 10, 50 or 90 % of an embedding are zero: its data starts at the wrong offset (PMAT-234).",
         ["an interrupted or shifted write of the source"],
         ["run `apr tensors FILE --hist NAME` to see the values", "get the model again"];
     now "F-DATA-QUALITY-005" "too many tokens without an embedding":
         "At least a quarter of an embedding's rows are zero (PMAT-325).",
-        ["a partly filled embedding", "a vocabulary that was padded by more than its own size"],
+        ["a partly filled embedding", "a vocabulary padded by more than its own size"],
         ["run `apr tensors FILE --hist NAME` to see the values", "get the model again"];
     now "E_RANGE" "statistics out of range":
-        "A tensor's mean or standard deviation is outside the range that the architecture's table states for its role.",
-        ["a tensor with the wrong name", "a wrong scale in the conversion that made the source", "an expectation that is too narrow for this model"],
+        "A tensor's mean or standard deviation is outside the range given by the architecture's table for \
+         its role.",
+        ["a tensor with the wrong name", "a wrong scale in the conversion that produced the source", "an expectation that is too narrow for this model"],
         ["run `apr arch show ID` to see the expected range and its source", "run `apr tensors FILE --stats` to see the statistics", "pass `--relaxed` to record it and continue"];
 
     now "ROSETTA-NAN-001" "NaN appeared":
@@ -175,11 +186,12 @@ entries! {
         "A payload that should be unchanged is not.", ["a bug: please report it"],
         ["compare both with `apr tensors FILE --json --sha256`"];
     now "ROSETTA-VOCAB-001" "tokenizer differs":
-        "Source and result have vocabularies of different sizes, or tokenizers that do not read a text alike.",
-        ["padding rows of the embedding", "a tokenizer's file that was changed"],
+        "Source and result have vocabularies of different sizes, or tokenizers that encode a text \
+         differently.",
+        ["padding rows of the embedding", "a modified tokenizer file"],
         ["compare both with `apr tokenizer FILE`, and with `apr diff`"];
     now "ROSETTA-ARCH-001" "architecture differs":
-        "Source and result name different architectures.", ["a wrong `--arch`"],
+        "Source and result state different architectures.", ["a wrong `--arch`"],
         ["compare both with `apr inspect FILE`"];
     now "ROSETTA-HIDDEN-001" "hidden size differs":
         "Source and result state different hidden sizes.", ["a configuration that does not match the tensors"],
@@ -188,8 +200,9 @@ entries! {
         "Source and result state different numbers of layers.", ["a configuration that does not match the tensors"],
         ["compare both with `apr inspect FILE`"];
     now "ROSETTA-QUANT-001" "quantization loss too large":
-        "The largest difference between source and result is above the tolerance, or quantization lost as much of a tensor as it kept: its signal-to-noise ratio is below 3 dB.",
-        ["too few bits for this tensor", "values beyond its type's range"],
+        "The largest difference between source and result exceeds the tolerance, or quantization lost as \
+         much of a tensor as it kept: its signal-to-noise ratio is below 3 dB.",
+        ["too few bits for this tensor", "values outside the range of the type"],
         ["choose a larger type for this tensor with `--tensor-type`"];
 }
 

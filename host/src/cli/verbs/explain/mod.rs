@@ -82,7 +82,7 @@ impl fmt::Display for Explained {
 fn one(f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
     writeln!(f, "{}: {}\n\n{}", entry.code, entry.title, entry.meaning)?;
     if !entry.built {
-        writeln!(f, "The check that raises it is not implemented yet.")?;
+        writeln!(f, "The check that reports it is not implemented yet.")?;
     }
     writeln!(f, "\nCommon causes:")?;
     entry.causes.iter().try_for_each(|cause| writeln!(f, "  - {cause}"))?;

@@ -63,7 +63,7 @@ pub struct Args {
 
 fn tokens(text: &str) -> std::result::Result<u64, String> {
     let tokens = text.parse().ok().filter(|tokens| *tokens > 0);
-    tokens.ok_or_else(|| "give a whole number of tokens, at least 1".to_owned())
+    tokens.ok_or_else(|| "expected an integer number of tokens, at least 1".to_owned())
 }
 
 /// The contents of the header. JSON: the fields below, sizes in bytes, shapes outermost first.
@@ -286,7 +286,11 @@ impl fmt::Display for Inspected {
         if self.shows_metadata {
             self.show_metadata(f)?;
         } else if !self.metadata.is_empty() {
-            writeln!(f, "metadata: {} (--metadata lists them)", show_number_of(self.metadata.len(), "key"))?;
+            writeln!(
+                f,
+                "metadata: {} (pass --metadata to list them)",
+                show_number_of(self.metadata.len(), "key")
+            )?;
         }
         if let Some(rows) = &self.tensors {
             writeln!(f, "tensors")?;
@@ -337,7 +341,7 @@ fn named_sizes(f: &mut fmt::Formatter<'_>, title: &str, all: &[NamedSize], full:
         writeln!(f, "  {}  {}", escape(&one.name, 400), show_size(one.bytes))?;
     }
     if shown < all.len() {
-        writeln!(f, "  … {} more (--full shows them)", all.len() - shown)?;
+        writeln!(f, "  … {} more (pass --full to show them)", all.len() - shown)?;
     }
     Ok(())
 }

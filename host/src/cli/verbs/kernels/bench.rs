@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Time matrix times vector for each type, against the speed at which memory is read
+/// Time matrix-vector products for each type, compared with memory bandwidth
 ///
 /// Several matrices of a shape, more than caches hold, are multiplied with one
 /// vector, and a buffer is summed up by the same threads in between: the floor.
@@ -53,7 +53,7 @@ pub struct Args {
 /// A sentence saying what is wrong.
 fn parse_shape(text: &str) -> std::result::Result<(u32, u32), String> {
     let numbers = text.split_once(['x', '×']).and_then(|(rows, columns)| Some((size(rows)?, size(columns)?)));
-    numbers.ok_or_else(|| format!("`{text}` is not a shape such as 4096x14336"))
+    numbers.ok_or_else(|| format!("expected a shape such as 4096x14336, found `{text}`"))
 }
 
 fn size(text: &str) -> Option<u32> {
@@ -130,7 +130,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Benched> {
             match bench {
                 Ok(row) => measured.push(row),
                 Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument) => {
-                    warnings.push(format!("{dtype} of {rows}x{columns} is left out: {}", error.message()));
+                    warnings.push(format!("skipped {dtype} of {rows}x{columns}: {}", error.message()));
                 }
                 Err(error) => return Err(error),
             }
@@ -155,8 +155,8 @@ fn types(names: &[String]) -> Result<Vec<DType>> {
         let known = TYPES.iter().find(|dtype| dtype.name().eq_ignore_ascii_case(wanted));
         known.copied().ok_or_else(|| {
             let names: Vec<String> = TYPES.iter().map(|dtype| dtype.name().to_lowercase()).collect();
-            Error::invalid_argument(format!("`{}` is not a type that can be timed", escape(name, 40)))
-                .hint(format!("give one of {}", names.join(", ")))
+            Error::invalid_argument(format!("the type `{}` cannot be timed", escape(name, 40)))
+                .hint(format!("use one of {}", names.join(", ")))
         })
     });
     types.collect()

@@ -17,7 +17,7 @@ impl Packing {
 
     fn quantizer(&self, dtype: DType) -> Result<&Arc<dyn Quantizer>> {
         let has = self.0.iter().find(|one| one.dtypes().is_ok_and(|all| all.contains(&dtype)));
-        has.ok_or_else(|| Error::unsupported(format!("nothing here packs {dtype}")))
+        has.ok_or_else(|| Error::unsupported(format!("no quantizer plugin supports {dtype}")))
     }
 }
 

@@ -16,7 +16,7 @@ use std::fmt;
 /// Each operation runs as a program of its own over random data, with every type
 /// of weights that it takes. Weights are compared as stored: what remains is the
 /// rounding of the device's arithmetic and of its activations, for which there
-/// is a bound. An error beyond its bound is exit 5.
+/// is a bound. Exit 5 if an error exceeds its bound.
 ///
 /// Examples:
 ///   apr kernels check
@@ -69,7 +69,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     }
     if chosen.is_empty() {
         return Err(Error::invalid_argument("no operation has this in its name")
-            .hint("run `apr kernels check` to see the names of all"));
+            .hint("run `apr kernels check` to see all names"));
     }
     let mut rows = Vec::new();
     for case in &chosen {
@@ -117,9 +117,8 @@ impl Report for Checked {
             return Ok(());
         }
         let all = self.cases.len();
-        Err(Error::failed(format!("{bad} of {all} checks failed on {}", escape(&self.device, 80))).hint(
-            "do not trust results from this device; report it with the output of `apr kernels check --json`",
-        ))
+        Err(Error::failed(format!("{bad} of {all} checks failed on {}", escape(&self.device, 80)))
+            .hint("do not trust results from this device; report the output of `apr kernels check --json`"))
     }
 }
 
@@ -146,7 +145,7 @@ impl fmt::Display for Checked {
         let right = self.cases.iter().filter(|row| row.result == "right").count();
         writeln!(
             f,
-            "{right} of {} right, on {} ({})",
+            "{right} of {} correct, on {} ({})",
             self.cases.len(),
             self.backend,
             escape(&self.device, 80)

@@ -22,7 +22,7 @@ impl ImageSink for Pages {
     fn memory(&mut self, bytes: u64) -> Result<Box<dyn ImageMemory>> {
         let (regions, _) = Mapping::memory(bytes)?.regions(std::slice::from_ref(&(0..bytes)))?;
         let region = regions.into_iter().next();
-        Ok(Box::new(region.ok_or_else(|| Error::io("there is no memory to measure its speed"))?))
+        Ok(Box::new(region.ok_or_else(|| Error::io("not enough memory to measure its bandwidth"))?))
     }
 }
 

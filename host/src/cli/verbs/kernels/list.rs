@@ -109,7 +109,7 @@ impl Report for Devices {
 impl fmt::Display for Devices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.devices.is_empty() {
-            return writeln!(f, "no plugin computes: run `apr plugins list` to list the plugins");
+            return writeln!(f, "no compute backend found: run `apr plugins list` to list the plugins");
         }
         let head = ["backend", "device", "name", "features", "memory", "status"].map(str::to_owned);
         let mut lines = vec![head];

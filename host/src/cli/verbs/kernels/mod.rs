@@ -16,7 +16,7 @@ use apr_host::threads::Team;
 use apr_sdk::{Device, DeviceInfo, Options, Result};
 use std::sync::Arc;
 
-/// List, check and time what computes
+/// List, check and time compute backends
 ///
 /// A compute backend is a plugin with devices: the CPU's comes with apr.
 ///

@@ -84,7 +84,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let ok = checks.iter().all(|line| line.result != "failed");
     let warnings = manifest.unknown.iter().map(|key| {
         format!(
-            "the manifest's key `{}` is unknown to this apr: it is misspelled, or needs a newer apr",
+            "unknown key `{}` in the manifest: it is misspelled, or requires a newer apr",
             escape(key, 80)
         )
     });
@@ -131,9 +131,9 @@ fn watch(mut child: Child, patience: Duration, context: &Context) -> Result<Vec<
         Ok((ended, child.wait()?))
     });
     let (ended, status) =
-        ended.map_err(|error| Error::io(format!("cannot watch the checking process: {error}")))?;
+        ended.map_err(|error| Error::io(format!("cannot wait for the checking process: {error}")))?;
     let failure = match ended {
-        Some(()) => format!("the plugin ended the process: {status}"),
+        Some(()) => format!("the plugin terminated the process: {status}"),
         None => format!("the plugin did not finish within {} s", patience.as_secs()),
     };
     if let Some(check) = running {

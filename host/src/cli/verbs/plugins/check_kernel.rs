@@ -68,7 +68,7 @@ fn named(devices: &[DeviceInfo]) -> Result<String> {
             || device.unusable.as_deref().is_some_and(|why| why.trim().is_empty())
         {
             return Err(Error::failed(format!(
-                "device {number} has no name, or no reason why it is unusable"
+                "device {number} has no name, or is unusable without a reason"
             )));
         }
         let name = &device.name;
@@ -80,7 +80,7 @@ fn named(devices: &[DeviceInfo]) -> Result<String> {
     });
     let words = words.collect::<Result<Vec<_>>>()?;
     if words.is_empty() {
-        return Err(Error::failed("no device is listed, not even an unusable one with the reason"));
+        return Err(Error::failed("no device is listed, not even an unusable one with a reason"));
     }
     Ok(words.join("; "))
 }
@@ -92,12 +92,12 @@ fn unknown_operations(kernel: &dyn Kernel, devices: &[DeviceInfo]) -> Result<Str
         let op = OpSpec { code, version, fields: &[], weights: &[DType::F32] };
         if kernel.supports(number, &op)? == Support::Yes {
             return Err(Error::failed(format!(
-                "device {number} claims to know version {version} of the operation `{}`",
+                "device {number} claims to support version {version} of the operation `{}`",
                 code.name()
             )));
         }
     }
-    Ok("answered with no".to_owned())
+    Ok("rejected".to_owned())
 }
 
 /// Every usable device opens, every unusable one says why not, and one that is not there is refused.
@@ -111,14 +111,16 @@ fn open(kernel: &dyn Kernel, devices: &[DeviceInfo]) -> Result<String> {
             }
             (Err(error), None) => return Err(error),
             (Ok(_), Some(_)) => {
-                return Err(Error::failed(format!("device {number} opens, though it is listed as unusable")));
+                return Err(Error::failed(format!(
+                    "device {number} can be opened, although it is listed as unusable"
+                )));
             }
             (Err(_), Some(_)) => {}
         }
     }
     let beyond = u32::try_from(devices.len()).unwrap_or(u32::MAX);
     if kernel.open(beyond, &Options::new()).is_ok() {
-        return Err(Error::failed(format!("device {beyond} opens, though it is not listed")));
+        return Err(Error::failed(format!("device {beyond} can be opened, although it is not listed")));
     }
     Ok(format!("{opened} of {} devices", devices.len()))
 }

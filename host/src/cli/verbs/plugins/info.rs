@@ -255,7 +255,7 @@ fn show_format(f: &mut fmt::Formatter<'_>, format: &FormatManifest) -> fmt::Resu
         fact(f, "holds", &list(carries.dtypes.as_deref()))?;
         fact(f, "dimensions", &format!("up to {}", carries.max_dims))?;
         if carries.one_tensor {
-            fact(f, "tensors", "exactly one, called after its file")?;
+            fact(f, "tensors", "exactly one, named after its file")?;
         }
         let names = show_names(carries.names);
         fact(f, "names", &format!("{names}, up to {} bytes", carries.max_name_bytes))?;

@@ -38,7 +38,7 @@ pub struct Args {
     /// Replace an installed plugin with the same id
     #[arg(short, long)]
     force: bool,
-    /// Refuse any other build under this id from now on, wherever it lies: put the SHA-256 into the lock file
+    /// Pin this build by its SHA-256 in the lock file: any other build with this id is refused
     #[arg(long)]
     pin: bool,
 }
@@ -85,14 +85,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
     let mut inputs = Inputs::default();
     inputs.add(&args.file);
     if inputs.has(&target) {
-        let error = Error::invalid_argument("this is the installed plugin itself");
-        let hint = "give the file that you built; nothing was changed";
+        let error = Error::invalid_argument("this is already the installed plugin");
+        let hint = "specify the file that you built; nothing was changed";
         return Err(error.in_file(args.file.display().to_string()).hint(hint));
     }
     put(&args.file, &folder, &target)?;
     if other.exists() {
         fs::remove_file(&other).map_err(|error| {
-            let error = Error::io(format!("cannot remove the plugin that this replaces: {error}"));
+            let error = Error::io(format!("cannot remove the plugin being replaced: {error}"));
             error.in_file(other.display().to_string())
         })?;
     }
@@ -142,7 +142,7 @@ fn pin(args: &Args, id: &str, target: &Path, context: &Context) -> Result<Option
 /// The error of a user without a home.
 pub fn no_data_folder() -> Error {
     Error::io("no data folder for this user: neither XDG_DATA_HOME nor HOME is an absolute path")
-        .hint("set XDG_DATA_HOME, or name the library with --plugin FILE")
+        .hint("set XDG_DATA_HOME, or specify the library with --plugin FILE")
 }
 
 fn installed_version(target: &Path, context: &Context) -> Option<String> {
@@ -204,7 +204,7 @@ impl fmt::Display for Installed {
         }
         let undo = format!("run `apr plugins remove {}` to undo this", self.id);
         if self.is_table {
-            return writeln!(f, "it is a table and runs no code; {undo}");
+            return writeln!(f, "it is a table and contains no code; {undo}");
         }
         writeln!(f, "it is native code and runs with all your permissions; {undo}")
     }

@@ -81,7 +81,7 @@ fn refused(plugin: &Plugin) -> Option<String> {
     let named = matches!(plugin.origin, Origin::Flag | Origin::VariableFile | Origin::Variable);
     let path = plugin.path.as_ref().filter(|_| named && !plugin.gives_way())?;
     let code = error.stable_code().map(|code| format!(" [{code}]")).unwrap_or_default();
-    Some(format!("`{}` is refused{code}: {}", path.display(), error.message()))
+    Some(format!("`{}` was refused{code}: {}", path.display(), error.message()))
 }
 
 /// The facts about a plugin.
@@ -154,10 +154,10 @@ impl fmt::Display for Plugins {
 impl Plugins {
     fn show_skipped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for path in &self.skipped {
-            writeln!(f, "skipped {}: plugins are named {}", escape(path, 400), file_name("ID"))?;
+            writeln!(f, "skipped {}: the name of a plugin must be {}", escape(path, 400), file_name("ID"))?;
             writeln!(
                 f,
-                "  help: run `apr plugins install FILE` to store it under the right name, if it is a plugin"
+                "  help: if it is a plugin, run `apr plugins install FILE` to store it under the right name"
             )?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use apr_sdk::Result;
 /// List, check, create, install and remove plugins
 ///
 /// Every format is a plugin: a library next to apr, in your data folder, or
-/// where --plugin and `APR_PLUGIN_PATH` say. A plugin is native code: it can do
+/// given by --plugin or `APR_PLUGIN_PATH`. A plugin is native code: it can do
 /// whatever you can do.
 ///
 /// Examples:

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The crate's name, a folder of this name is made: a-z, 0-9 and `-`
+    /// Name of the crate and of its new folder: a-z, 0-9 and `-`
     #[arg(value_name = "NAME")]
     name: PathBuf,
-    /// Build with the SDK of this folder: `sdk` of apr's sources, which an apr that runs from there finds by itself
+    /// Folder of the SDK to build with: `sdk` in apr's sources, found automatically if apr runs from there
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
 }
@@ -104,7 +104,7 @@ fn sdk_of_sources() -> Result<PathBuf> {
     let program = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
     let sdk = program.ancestors().map(|folder| folder.join("sdk")).find(|folder| is_sdk(folder));
     sdk.ok_or_else(|| {
-        Error::invalid_argument("a plugin needs the SDK to build, and this apr is not in its source tree")
+        Error::invalid_argument("building a plugin requires the SDK, and this apr is not in its source tree")
             .hint("pass --sdk PATH with the `sdk` folder of apr's sources")
     })
 }
@@ -114,11 +114,11 @@ fn sdk_folder(path: &Path) -> Result<String> {
     let error = match path.canonicalize() {
         Err(_) => Error::not_found("no SDK here"),
         Ok(folder) if !is_sdk(&folder) => {
-            Error::invalid_argument("not the SDK's folder: it has no `Cargo.toml` and `abi`")
+            Error::invalid_argument("not the SDK folder: it does not contain `Cargo.toml` and `abi`")
         }
         Ok(folder) => match folder.to_str() {
             Some(text) => return Ok(text.replace('\\', "\\\\").replace('"', "\\\"")),
-            None => Error::invalid_argument("the SDK's path is not UTF-8"),
+            None => Error::invalid_argument("the path of the SDK is not valid UTF-8"),
         },
     };
     Err(error.in_file(path.display().to_string()))

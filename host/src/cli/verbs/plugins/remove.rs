@@ -80,7 +80,7 @@ fn not_installed(id: &str, context: &Context) -> Error {
             let place =
                 plugin.path.as_ref().map_or("built into apr".to_owned(), |path| path.display().to_string());
             error.hint(format!(
-                "it is elsewhere ({}, {place}), where apr does not remove files",
+                "it is in another location ({}, {place}), where apr does not remove files",
                 tier_word(plugin.origin.tier())
             ))
         }

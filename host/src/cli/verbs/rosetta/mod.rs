@@ -14,8 +14,8 @@ use apr_sdk::Result;
 /// Test conversions between formats, there and back again
 ///
 /// Every pair of available formats is tried with small models of every kind.
-/// What should arrive follows from what each plugin says its format can hold;
-/// any other result is red, exit 5.
+/// The expected results follow from what each plugin declares its format can
+/// hold; any other result is red, exit 5.
 ///
 /// Examples:
 ///   apr rosetta list

@@ -14,8 +14,8 @@ use std::fmt;
 /// Draw a chain's error against its hops, with the fitted growth
 ///
 /// Random errors grow with the square root of the hops, exponent 0.5; a
-/// systematic one grows like a line, exponent 1. From 0.75 on the answer is
-/// no: exit 5. A chain without any error has no growth, and it is said so.
+/// systematic one grows linearly, exponent 1. Exit 5 if the exponent is 0.75 or
+/// more. A chain without any error has no growth.
 ///
 /// Examples:
 ///   apr rosetta plot model.gguf --via apr,gguf,apr,gguf
@@ -26,7 +26,7 @@ use std::fmt;
 pub struct Args {
     #[command(flatten)]
     chain: chain::Args,
-    /// How it is drawn; --json gives the numbers
+    /// Form of the drawing; --json prints the numbers
     #[arg(long, value_name = "FORM", default_value = "text")]
     form: Form,
 }
@@ -72,7 +72,7 @@ impl Report for Plotted {
         if self.chain.growth.verdict != Verdict::Linear {
             return Ok(());
         }
-        let error = Error::failed(format!("the error grows: {}", growth(self.chain.growth)));
+        let error = Error::failed(format!("the error grows systematically: {}", growth(self.chain.growth)));
         Err(error.code("ROSETTA-QUANT-001").in_file(self.chain.input.clone()))
     }
 }

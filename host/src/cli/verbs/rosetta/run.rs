@@ -34,7 +34,7 @@ pub struct Args {
     /// Only these formats, by id
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     formats: Vec<String>,
-    /// Only models whose name has one of these in it
+    /// Only models whose name contains one of these
     #[arg(long, value_name = "TEXTS", value_delimiter = ',')]
     models: Vec<String>,
     /// Try every chain, not a covering set
@@ -46,13 +46,13 @@ pub struct Args {
     /// Do not run the command line itself
     #[arg(long)]
     no_cli: bool,
-    /// Models of formats that can only be read
+    /// Folder of models in formats that can only be read
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
-    /// Leave every model in this folder, which must be empty
+    /// Keep every model in this folder, which must be empty
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// How the matrix is shown
+    /// Form of the matrix
     #[arg(long, value_name = "HOW", default_value = "text")]
     table: Table,
 }
@@ -165,14 +165,14 @@ fn text(f: &mut fmt::Formatter<'_>, matrix: &Matrix) -> fmt::Result {
     for row in &matrix.chains {
         writeln!(
             f,
-            "{} hops: {} chains, {} arrive, {} refused, {} red",
+            "{} hops: {} chains, {} ok, {} refused, {} red",
             row.hops, row.chains, row.arrived, row.not_applicable, row.red
         )?;
     }
     let typed = matrix.pairs.iter().filter_map(|pair| pair.command_line);
     let (all, same) = typed.fold((0, 0), |(all, same), ok| (all + 1, same + usize::from(ok)));
     if all > 0 {
-        writeln!(f, "command line: {same} of {all} pairs give the same bytes as the library")?;
+        writeln!(f, "command line: {same} of {all} pairs produced the same bytes as the library")?;
     }
     Ok(())
 }

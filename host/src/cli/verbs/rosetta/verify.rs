@@ -47,7 +47,7 @@ pub struct Args {
 pub fn parse_tolerance(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("expected a tolerance: a number of at least 0".to_owned()),
+        _ => Err("expected a tolerance: a number that is not negative".to_owned()),
     }
 }
 

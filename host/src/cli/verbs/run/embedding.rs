@@ -30,14 +30,15 @@ pub fn run(mut loaded: Ready, question: &Question, file: &Path, warn: &dyn Fn(&s
     if let Some(most) = way.max_length.filter(|most| prompt.len() > *most) {
         let all = show_number_of(prompt.len(), "token");
         warn(&format!(
-            "the text has {all}, of which the model's own settings take {most}: the rest is cut off"
+            "the text has {all}, but the model's settings allow only {most}: the rest is truncated"
         ));
         cut(&mut prompt, most, &loaded.tokens.facts().behind);
     }
     if !way.not_followed.is_empty() {
         let others: Vec<_> = way.not_followed.iter().map(|one| format!("`{}`", escape(one, 80))).collect();
         warn(&format!(
-            "the vector is not the one that the model's own settings ask for, since these are not followed: {}",
+            "the embedding differs from the one the model's settings specify, since these are not \
+             supported: {}",
             others.join(", ")
         ));
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Options of the prompt")]
 pub struct QuestionArgs {
-    /// What the model is asked; - for stdin
+    /// Prompt for the model; - for stdin
     #[arg(value_name = "PROMPT", help_heading = None::<&'static str>, conflicts_with_all = ["prompt_flag", "prompt_file"])]
     prompt: Option<String>,
     /// The same as PROMPT
@@ -73,14 +73,14 @@ impl QuestionArgs {
             (Some(text), _) if text != "-" => text.clone(),
             (None, Some(file)) => read(&Text::File(file.clone()))?,
             (None, None) if io::stdin().is_terminal() => {
-                return Err(Error::invalid_argument("missing: the prompt")
+                return Err(Error::invalid_argument("missing prompt")
                     .hint("run `apr run MODEL PROMPT`, or `apr chat MODEL` for a conversation"));
             }
             // The line's end is the shell's, not the user's.
             _ => read(&Text::Stdin)?.trim_end_matches(['\n', '\r']).to_owned(),
         };
         if text.is_empty() {
-            return Err(Error::invalid_argument("the prompt is empty").hint("give a text to answer"));
+            return Err(Error::invalid_argument("the prompt is empty").hint("specify a text to answer"));
         }
         let form = match () {
             () if self.raw => Form::Text,
@@ -114,10 +114,10 @@ impl Question {
     pub fn tokens(&self, tokens: &Tokens) -> Result<Vec<u32>> {
         let user = message("user", &self.text);
         match &self.form {
-            Form::Chat { .. } if !has_template(tokens) => Err(Error::unsupported(
-                "the model has no chat template",
-            )
-            .hint("pass --raw to continue the prompt as a text, or use a model that was trained to chat")),
+            Form::Chat { .. } if !has_template(tokens) => {
+                Err(Error::unsupported("the model has no chat template")
+                    .hint("pass --raw to continue the prompt as plain text, or use a model trained to chat"))
+            }
             Form::Chat { system, template } => {
                 let system = system.as_ref().map(|text| message("system", text));
                 let messages: Vec<_> = system.into_iter().chain([user]).collect();

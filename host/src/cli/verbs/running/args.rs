@@ -20,19 +20,19 @@ pub struct ModelArgs {
     /// Set an option of the backend, such as level=avx2; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = crate::cli::flags::open_args::parse_pair)]
     backend_option: Vec<(String, String)>,
-    /// Compute on the CPU, whatever else is there
+    /// Compute on the CPU, even if other devices are available
     #[arg(long)]
     no_gpu: bool,
-    /// Number of tokens that prompt and answer may have together
+    /// Maximum number of tokens of prompt and answer together
     #[arg(long, short_alias = 'c', alias = "ctx-size", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     context: Option<u32>,
-    /// Type in which keys and values of past tokens are kept
+    /// Type of the KV cache
     #[arg(long, value_name = "TYPE", default_value = "f16", aliases = ["ctk", "cache-type-k"])]
     cache_type: CacheType,
     /// Quantize the weights to TYPE while loading
     #[arg(long, value_name = "TYPE")]
     quantize: Option<String>,
-    /// Architecture of the model, if it is not the one it states
+    /// Architecture of the model, instead of the one it states
     #[arg(long, value_name = "ID")]
     arch: Option<String>,
     /// Save the prepared weights under apr/images in the cache folder, and memory-map them next time
@@ -89,7 +89,7 @@ impl ModelArgs {
 fn images_folder() -> Result<PathBuf> {
     let cache = cache_home(&process_env).map(|cache| cache.join("apr").join("images"));
     cache.ok_or_else(|| {
-        Error::invalid_argument("`--cache-image` has no folder to keep prepared weights in")
+        Error::invalid_argument("`--cache-image` found no folder for prepared weights")
             .hint("set XDG_CACHE_HOME or HOME to an absolute path")
     })
 }
@@ -129,7 +129,7 @@ pub struct SamplingArgs {
         allow_hyphen_values = true
     )]
     stop: Vec<String>,
-    /// End the answer after N tokens; -1 for no bound [default: the model's, else when the context is full]
+    /// End the answer after N tokens; -1 for no limit [default: the model's, else when the context is full]
     #[arg(short = 'n', long, aliases = ["n-predict", "predict"], value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     max_tokens: Option<Count>,
 }
@@ -137,7 +137,7 @@ pub struct SamplingArgs {
 /// # Errors
 /// A sentence saying what is wrong.
 fn parse_stop(text: &str) -> std::result::Result<String, String> {
-    if text.is_empty() { Err("an empty text is everywhere".to_owned()) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err("an empty string always matches".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// A number of tokens; llama.cpp's −1 stands for no bound.
@@ -152,7 +152,7 @@ enum Count {
 fn parse_count(text: &str) -> std::result::Result<Count, String> {
     match text {
         "-1" => Ok(Count::NoBound),
-        _ => text.parse().map(Count::AtMost).map_err(|_| format!("`{text}` is not a number of tokens")),
+        _ => text.parse().map(Count::AtMost).map_err(|_| format!("invalid number of tokens `{text}`")),
     }
 }
 
@@ -182,12 +182,12 @@ impl SamplingArgs {
             let all: Vec<_> =
                 suggested.not_followed.iter().map(|one| format!("`{}`", escape(one, 80))).collect();
             warn(&format!(
-                "the answer is not the one that the model's own settings ask for, since these are not followed: {}",
+                "the answer differs from what the model's settings specify, since these are not supported: {}",
                 all.join(", ")
             ));
         }
         if let Err(error) = suggested.processors.check(vocabulary) {
-            warn(&format!("ignoring the model's own restrictions of its answers: {}", error.message()));
+            warn(&format!("ignoring the model's restrictions on its answers: {}", error.message()));
             return Ok(sampler);
         }
         Ok(sampler.with_processors(suggested.processors.clone()))

@@ -141,8 +141,8 @@ fn check_vocabulary(tokens: &Tokens, facts: &Facts) -> Result<()> {
     if has <= usize::try_from(knows).unwrap_or(usize::MAX) {
         return Ok(());
     }
-    Err(Error::malformed(format!("the tokenizer has {has} tokens, the model knows {knows}"))
-        .hint("use the tokenizer that the model was trained with: this is another's"))
+    Err(Error::malformed(format!("the tokenizer has {has} tokens, but the model's vocabulary is {knows}"))
+        .hint("use the tokenizer that the model was trained with: this one belongs to another model"))
 }
 
 /// Tells of loading, for `-v`.
@@ -157,7 +157,7 @@ fn tell(facts: &Facts, time: Duration, context: &Context) {
         facts.dtype,
     ));
     context.terminal.note(&format!(
-        "computes on {} ({}), {}; {} for the cache",
+        "running on {} ({}), {}; {} for the cache",
         facts.backend,
         facts.device,
         show_number_of(facts.threads, "thread"),

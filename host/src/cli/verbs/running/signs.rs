@@ -10,30 +10,30 @@ pub fn in_words(sign: Sign, tokens: &Tokens, model: &Path, greedy: bool) -> Stri
     let model = quoted(model);
     match sign {
         Sign::Repeated { id, times } if greedy => format!(
-            "the model repeated {} {times} times in a row: at temperature 0 small models fall into such loops; \
-             try `--temperature 0.8 --repeat-penalty 1.1`, and if it goes on, run `apr tensors {model} --stats` to look \
-             for damaged weights",
+            "the model repeated {} {times} times in a row: at temperature 0 small models tend to loop; try \
+             `--temperature 0.8 --repeat-penalty 1.1`, and if that does not help, run `apr tensors {model} \
+             --stats` to look for corrupt weights",
             piece(tokens, id)
         ),
         Sign::Repeated { id, times } => format!(
-            "the model repeated {} {times} times in a row: its weights are probably damaged or quantized too \
-             far; run `apr tensors {model} --stats` to look for values that stand out",
+            "the model repeated {} {times} times in a row: its weights are probably corrupt or quantized \
+             too far; run `apr tensors {model} --stats` to look for outliers",
             piece(tokens, id)
         ),
         Sign::EndedAtOnce { id, prompt_ended: true } => format!(
-            "the model ended the text at once, because the prompt itself ends with {}; run `apr tokenizer \
-             {model} --encode PROMPT --pieces` to see the prompt's tokens",
+            "the model ended the text immediately, because the prompt itself ends with {}; run `apr \
+             tokenizer {model} --encode PROMPT --pieces` to see the prompt's tokens",
             piece(tokens, id)
         ),
         Sign::EndedAtOnce { id, prompt_ended: false } => format!(
-            "the model ended the text at once with {}: the prompt probably lacks the chat template that the model \
-             was trained with, or has a wrong one; run `apr tokenizer {model} --chat PROMPT` to see the template's \
-             text",
+            "the model ended the text immediately with {}: the prompt probably lacks the chat template that \
+             the model was trained with, or has a wrong one; run `apr tokenizer {model} --chat PROMPT` to \
+             see the rendered text",
             piece(tokens, id)
         ),
         Sign::NoToken { id } => format!(
-            "the model chose id {id}, which its tokenizer lacks: the tokenizer is probably another model's; run \
-             `apr tokenizer {model}` to see its size"
+            "the model chose id {id}, which is not in its tokenizer: the tokenizer probably belongs to \
+             another model; run `apr tokenizer {model}` to see its size"
         ),
     }
 }
@@ -50,8 +50,8 @@ pub fn explained(error: Error, model: &Path) -> Error {
     }
     let model = quoted(model);
     error.hint(format!(
-        "run `apr tensors {model} --stats` to look for weights that are not finite; if there are none, values overflow \
-         on the way: try `--cache-type f32`"
+        "run `apr tensors {model} --stats` to look for non-finite weights; if there are none, values \
+         overflow during computation: try `--cache-type f32`"
     ))
 }
 

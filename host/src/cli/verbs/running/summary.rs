@@ -47,7 +47,7 @@ impl Summary {
                 self.prompt_tokens_per_second.map_or(String::new(), |rate| format!(", {}/s", tokens(rate)));
             let known = match self.known_tokens {
                 0 => String::new(),
-                known => format!(" ({known} known from before)"),
+                known => format!(" ({known} cached)"),
             };
             lines.push(format!(
                 "first token after {}; prompt: {} tokens{known}{rate}",
@@ -58,7 +58,7 @@ impl Summary {
         if let Some(rate) = self.tokens_per_second {
             let share = match (self.bytes_per_second, floor) {
                 (Some(bytes), Some(floor)) if floor > 0.0 => format!(
-                    ", {:.1} of {:.1} GB/s: {:.0} % of what memory delivers",
+                    ", {:.1} of {:.1} GB/s: {:.0} % of the memory bandwidth",
                     bytes / 1e9,
                     floor / 1e9,
                     100.0 * bytes / floor
@@ -108,10 +108,12 @@ pub fn word_of(end: &End) -> &'static str {
 pub fn said_of(answer: &Answer, context: u32, bound: Bound) -> Option<String> {
     match (&answer.end, bound) {
         (End::Context, _) => Some(format!(
-            "the context of {context} tokens is full, and the answer ends there: raise `--context` for a longer one"
+            "the answer was truncated because the context of {context} tokens is full: increase `--context` \
+             for a longer one"
         )),
         (End::MaxTokens, Bound { setting: Some(setting), .. }) => Some(format!(
-            "the answer ends after {}, as the model's own `{setting}` says: pass `--max-tokens` for a longer one",
+            "the answer was truncated after {} by the model's own `{setting}`: pass `--max-tokens` for a \
+             longer one",
             show_number_of(answer.ids.len(), "token")
         )),
         _ => None,
@@ -135,8 +137,8 @@ mod tests {
         assert_eq!(
             summary().lines(Some(2e9)),
             [
-                "first token after 4.00 s; prompt: 10 tokens (2 known from before), 2.0 tokens/s",
-                "answer: 3 tokens, 0.5 tokens/s, 1.0 of 2.0 GB/s: 50 % of what memory delivers",
+                "first token after 4.00 s; prompt: 10 tokens (2 cached), 2.0 tokens/s",
+                "answer: 3 tokens, 0.5 tokens/s, 1.0 of 2.0 GB/s: 50 % of the memory bandwidth",
             ]
         );
         assert_eq!(summary().lines(None)[1], "answer: 3 tokens, 0.5 tokens/s");

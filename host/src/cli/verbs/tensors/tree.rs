@@ -100,7 +100,7 @@ fn add(group: &Group, depth: usize, lines: &mut Vec<Line>) {
     };
     let what = match group.count() {
         1 => what,
-        count => format!("{what}, {} alike, each:", show_count(count.into())),
+        count => format!("{what}, {} identical, each:", show_count(count.into())),
     };
     let name = format!("{}{}", "  ".repeat(depth), escape(&group.name, 200));
     lines.push(Line { name, parameters: sum.parameters, bytes: sum.bytes, what });

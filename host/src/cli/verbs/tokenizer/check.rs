@@ -70,8 +70,10 @@ impl Report for Checked {
     fn verdict(&self) -> Result<()> {
         match self.same {
             true => Ok(()),
-            false => Err(Error::failed("the tokenizers encode the text differently")
-                .hint("compare the two with `apr tokenizer FILE`: added tokens and special tokens around a text differ most often")),
+            false => Err(Error::failed("the tokenizers encode the text differently").hint(
+                "compare the two with `apr tokenizer FILE`: the usual causes are added tokens and \
+                 special tokens around a text",
+            )),
         }
     }
 }

@@ -44,9 +44,11 @@ struct Rendered {
 pub fn run(args: &Args, chat: &Text, tokens: &Tokens, warnings: Vec<String>) -> Result<Box<dyn Report>> {
     let asked = &args.render;
     let tools = match &asked.tools {
-        Some(text) => {
-            Some(list(parsed(text, "tools")?, "tools", "write --tools '[{\"type\": \"function\", ...}]'")?)
-        }
+        Some(text) => Some(list(
+            parsed(text, "tools")?,
+            "tools",
+            "write them as in --tools '[{\"type\": \"function\", ...}]'",
+        )?),
         None => None,
     };
     let variables = match asked.chat_template_kwargs.as_ref().map(|text| parsed(text, "variables")) {
@@ -54,8 +56,8 @@ pub fn run(args: &Args, chat: &Text, tokens: &Tokens, warnings: Vec<String>) -> 
         Some(json) => match json? {
             Json::Object(map) => map,
             _ => {
-                return Err(Error::invalid_argument("the template variables are not a JSON object")
-                    .hint("write --chat-template-kwargs '{\"enable_thinking\": false}'"));
+                return Err(Error::invalid_argument("the template variables must be a JSON object")
+                    .hint("write them as in --chat-template-kwargs '{\"enable_thinking\": false}'"));
             }
         },
     };
@@ -76,7 +78,7 @@ pub fn run(args: &Args, chat: &Text, tokens: &Tokens, warnings: Vec<String>) -> 
 
 fn parsed(text: &Text, what: &str) -> Result<Json> {
     serde_json::from_str(&read(text)?)
-        .map_err(|error| Error::invalid_argument(format!("the {what} are not valid JSON: {error}")))
+        .map_err(|error| Error::invalid_argument(format!("invalid JSON in the {what}: {error}")))
 }
 
 /// The messages: a JSON list of objects from a file or stdin, or typed; any other typed text is one message of the user.
@@ -87,9 +89,7 @@ fn messages(chat: &Text) -> Result<Vec<Json>> {
     let json = match parsed {
         Ok(json) if !typed || json.is_array() => json,
         Err(error) if !typed => {
-            return Err(
-                Error::invalid_argument(format!("the messages are not valid JSON: {error}")).hint(FORM)
-            );
+            return Err(Error::invalid_argument(format!("invalid JSON in the messages: {error}")).hint(FORM));
         }
         _ => json!([{"role": "user", "content": text}]),
     };
@@ -108,7 +108,7 @@ fn list(json: Json, what: &str, form: &str) -> Result<Vec<Json>> {
     };
     match inner {
         Json::Array(items) if items.iter().all(Json::is_object) => Ok(items),
-        _ => Err(Error::invalid_argument(format!("the {what} are not a JSON list of objects"))
+        _ => Err(Error::invalid_argument(format!("the {what} must be a JSON list of objects"))
             .hint(form.to_owned())),
     }
 }
@@ -120,7 +120,7 @@ fn now() -> Result<Option<i64>> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        Error::invalid_argument("SOURCE_DATE_EPOCH is not a number of seconds since 1970")
+        Error::invalid_argument("SOURCE_DATE_EPOCH is not a valid number of seconds since 1970")
             .hint("set it to $(date +%s), or unset it")
     })
 }

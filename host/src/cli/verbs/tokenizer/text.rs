@@ -52,13 +52,13 @@ pub fn read(text: &Text) -> Result<String> {
         _ => Error::io(format!("cannot read the text: {error}")).in_file(name),
     })?;
     if bytes.len() > MAX_TEXT {
-        return Err(Error::limit(format!("the text is longer than the limit of {MAX_TEXT} bytes"))
+        return Err(Error::limit(format!("the text exceeds the limit of {MAX_TEXT} bytes"))
             .in_file(name)
             .hint("split it into several parts"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Error::malformed("the text is not UTF-8")
+        Error::malformed("the text is not valid UTF-8")
             .in_file(name)
             .at(u64::try_from(at).unwrap_or(u64::MAX))
             .hint("convert it first, for example with `iconv -f LATIN1 -t UTF-8`")
@@ -82,12 +82,12 @@ pub fn ids(text: &str) -> Result<Vec<u32>> {
     let mut ids = Vec::new();
     for word in words {
         if ids.len() == MAX_IDS {
-            return Err(Error::limit(format!("more ids than the limit of {MAX_IDS}"))
+            return Err(Error::limit(format!("the number of ids exceeds the limit of {MAX_IDS}"))
                 .hint("decode them in several parts"));
         }
         ids.push(word.parse().map_err(|_| {
-            Error::invalid_argument(format!("`{}` is not a token id", escape(word, 40)))
-                .hint("write ids as whole numbers: --decode '1 2 3'")
+            Error::invalid_argument(format!("invalid token id `{}`", escape(word, 40)))
+                .hint("write ids as integers: --decode '1 2 3'")
         })?);
     }
     Ok(ids)

@@ -28,9 +28,9 @@ use worker::{Models, work};
 
 /// Explore a model on the terminal
 ///
-/// Lists the tensors, measures their values in the background, shows how
-/// they are spread, groups them by layers, and compares two models. The
-/// keys stand below each view; ? lists them all, q quits.
+/// Lists the tensors, measures their values in the background, shows their
+/// distribution, groups them by layers, and compares two models. The keys
+/// are listed below each view; ? lists them all, q quits.
 ///
 /// A tensor is BAD if it breaks a rule of the layout contract or leaves the
 /// range that its architecture's table expects; the line below says which.
@@ -44,10 +44,10 @@ pub struct Args {
     /// The model: a file, any part of it, its index, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Another model to compare it with
+    /// Second model to compare with
     #[arg(value_name = "OTHER")]
     other: Option<PathBuf>,
-    /// Begin with the comparison
+    /// Start with the comparison
     #[arg(long, requires = "other")]
     compare: bool,
     /// How the models are opened.
@@ -89,7 +89,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Seen> {
         move || work(models, next, &tell),
         |is_there| {
             if !is_there {
-                return Err(Error::io("the system gives no thread to measure with"));
+                return Err(Error::io("cannot start a thread for measuring"));
             }
             let cancel = host.cancel.as_ref();
             let wires = Wires { jobs, news, cancel, stopped: &stopped, watch: &watch };
@@ -109,7 +109,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Seen> {
 fn check_terminal(args: &Args, context: &Context) -> Result<()> {
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     let why = match () {
-        () if context.terminal.json => "`apr tui` has no JSON",
+        () if context.terminal.json => "`apr tui` does not support --json",
         () if !io::stdin().is_terminal() => "stdin is not a terminal",
         () if !io::stdout().is_terminal() => "stdout is not a terminal",
         () if is_dumb => "the terminal cannot move its cursor (`TERM` is `dumb`)",

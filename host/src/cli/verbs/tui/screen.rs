@@ -67,9 +67,10 @@ fn check_size() -> Result<()> {
         return Ok(());
     }
     let error = Error::limit(format!(
-        "the terminal says that it has {columns} columns and {rows} rows, more than {MOST_CELLS} characters"
+        "the terminal reports {columns} columns and {rows} rows, more than the limit of {MOST_CELLS} \
+         characters"
     ));
-    Err(error.hint("make it smaller, with `stty rows 50 columns 200` if it says so wrongly"))
+    Err(error.hint("make it smaller, or correct a wrong report with `stty rows 50 columns 200`"))
 }
 
 impl Drop for Screen {
@@ -106,7 +107,7 @@ pub fn give_back_on_panic() {
 }
 
 fn unusable(error: &io::Error) -> Error {
-    Error::io(format!("the terminal cannot be used: {error}"))
+    Error::io(format!("cannot use the terminal: {error}"))
         .hint("run `apr inspect FILE` or `apr tensors FILE`, which only print")
 }
 

@@ -148,7 +148,7 @@ impl Worker<'_> {
             let specs = match tensor_specs(self.models.host, model, None) {
                 Ok(specs) => specs,
                 Err(error) => {
-                    let _ = self.say(News::Note(format!("no ranges are expected: {error}")));
+                    let _ = self.say(News::Note(format!("no expected ranges: {error}")));
                     return Judged::default();
                 }
             };

@@ -206,7 +206,7 @@ impl Kernels {
     /// # Safety
     /// The job's ranges lie within its image and its activations, which are those of this type and which nobody writes.
     pub unsafe fn run(&self, level: Level, job: &Job<'_>, give: Give<'_>) {
-        assert!(level.is_supported(), "the processor lacks these instructions");
+        assert!(level.is_supported(), "the processor does not support these instructions");
         // SAFETY: the processor has the instructions; the caller sees to the rest.
         unsafe {
             match level {

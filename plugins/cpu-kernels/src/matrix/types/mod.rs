@@ -59,8 +59,8 @@ pub fn of(dtype: DType) -> Result<&'static Type> {
     let found = TYPES.iter().find(|of| of.dtype == dtype);
     found.copied().ok_or_else(|| {
         let known = TYPES.iter().map(|of| of.dtype.name()).collect::<Vec<_>>().join(", ");
-        Error::unsupported(format!("matrices of {dtype} cannot be multiplied here; of {known} they can"))
-            .hint("Convert the model to one of these types.")
+        Error::unsupported(format!("matrices of {dtype} cannot be multiplied, only those of {known}"))
+            .hint("convert the model to one of these types")
     })
 }
 

@@ -167,30 +167,33 @@ fn warning(tokenizer: &Tokenizer, first: &AddedToken, other: &Other, count: usiz
     let token = escape(tokenizer.token(first.id).unwrap_or_default(), 60);
     let others = match count {
         1 => String::new(),
-        2 => ", nor so of 1 other".to_owned(),
-        n => format!(", nor so of {} others", n - 1),
+        2 => " (and 1 other token)".to_owned(),
+        n => format!(" (and {} other tokens)", n - 1),
     };
     let beside = other.strips.is_some_and(|(left, right)| left || right) || other.alone || other.normalized;
     if let Some(text) = other.text.as_ref().filter(|_| other.is_elsewhere && !beside) {
         let text = escape(text, 60);
         return format!(
-            "llama.cpp finds the added token `{token}` where a text has `{text}`, this tokenizer does not{others}: such text becomes other tokens"
+            "llama.cpp finds the added token `{token}` in the text `{text}`, but this tokenizer does \
+             not{others}: such text is tokenized differently"
         );
     }
     if other.outside && !beside {
         return format!(
-            "llama.cpp finds the added token `{token}` in normalized text as well, this tokenizer does not{others}: such text becomes other tokens"
+            "llama.cpp also finds the added token `{token}` in normalized text, but this tokenizer does \
+             not{others}: such text is tokenized differently"
         );
     }
     let (does, flags) = match (other.strips, other.alone) {
-        (Some((true, true)), _) => ("takes the spaces on both its sides", "`lstrip`, `rstrip`"),
-        (Some((true, false)), _) => ("takes the spaces before it", "`lstrip`"),
-        (Some((false, true)), _) => ("takes the spaces behind it", "`rstrip`"),
-        (_, true) => ("is only found as a word of its own", "`single_word`"),
-        (_, false) => ("is found after the text was normalized", "`normalized`"),
+        (Some((true, true)), _) => ("strips the spaces on both sides", "`lstrip`, `rstrip`"),
+        (Some((true, false)), _) => ("strips the spaces before it", "`lstrip`"),
+        (Some((false, true)), _) => ("strips the spaces after it", "`rstrip`"),
+        (_, true) => ("only matches whole words", "`single_word`"),
+        (_, false) => ("matches normalized text", "`normalized`"),
     };
     format!(
-        "llama.cpp does not know that the added token `{token}` {does} ({flags}){others}: the text beside it becomes other tokens"
+        "llama.cpp ignores that the added token `{token}` {does} ({flags}){others}: the text around it is \
+         tokenized differently"
     )
 }
 

@@ -31,8 +31,8 @@ fn carry_end(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn
     let (Some(last), Some(stated)) = (other_end(tokenizer), tokenizer.special_id("eos")) else { return };
     let quoted = |id: u32| escape(tokenizer.token(id).unwrap_or_default(), 40).to_string();
     sink.warn(&format!(
-        "llama.cpp takes `{}`, which is put behind every text, for the end of an answer, and this tokenizer's end `{}` for that of a \
-         turn: answers may end elsewhere",
+        "llama.cpp treats `{}`, which follows every text, as the end of an answer, and this tokenizer's end \
+         token `{}` as the end of a turn: answers may end elsewhere",
         quoted(last),
         quoted(stated),
     ));
@@ -141,7 +141,7 @@ pub fn carry(
     }
     if other[0] != single && !has_more(&single) {
         let (own, other) = (shown(&single), shown(&other[0]));
-        sink.warn(&format!("llama.cpp puts {other} around a text, this tokenizer {own}"));
+        sink.warn(&format!("llama.cpp adds {other} around a text, but this tokenizer {own}"));
     }
     text.insert(STEP.to_owned(), tokenizer.post_processor.clone().unwrap_or_default());
     text.insert(BESIDE.to_owned(), json!(ADD.map(|(name, _)| adds(name))));
@@ -192,7 +192,7 @@ fn sides(single: &Template) -> [(Vec<&str>, &'static str); 2] {
     let behind = single.get(text + 1..).unwrap_or_default();
     [
         (single[..text].iter().flatten().map(String::as_str).collect(), "before"),
-        (behind.iter().flatten().map(String::as_str).collect(), "behind"),
+        (behind.iter().flatten().map(String::as_str).collect(), "after"),
     ]
 }
 
@@ -205,7 +205,10 @@ fn warn_of_more(single: &Template, sink: &mut dyn LayoutSink) {
     for (tokens, side) in sides(single) {
         if tokens.len() > 1 {
             let all = quoted(&tokens);
-            sink.warn(&format!("llama.cpp adds at most one token {side} a text, this tokenizer {all}: the others are missing there"));
+            sink.warn(&format!(
+                "llama.cpp adds at most one token {side} a text, but this tokenizer {all}: \
+                 the others are missing"
+            ));
         }
     }
 }

@@ -20,7 +20,10 @@ pub fn carry(
     sink: &mut dyn LayoutSink,
 ) {
     if tokenizer.pre_tokenizer.as_ref().is_some_and(puts_space_first) {
-        sink.warn("llama.cpp puts no space before a text, as this tokenizer does (`add_prefix_space`): the word there becomes another token");
+        sink.warn(
+            "llama.cpp does not add a space before a text, but this tokenizer does \
+             (`add_prefix_space`): the first word is tokenized differently",
+        );
         text.insert(SPACE.to_owned(), true.into());
     }
     let own = steps(tokenizer.normalizer.as_ref());

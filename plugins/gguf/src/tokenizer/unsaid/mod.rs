@@ -49,7 +49,10 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
         text.insert(DECODER.to_owned(), tokenizer.decoder.clone().unwrap_or_default());
     }
     if tokenizer.split_special_tokens {
-        sink.warn("llama.cpp may take special tokens that a text spells out for what they are, this tokenizer reads them as other text is read (`split_special_tokens`)");
+        sink.warn(
+            "llama.cpp may recognize special tokens spelled out in a text, but this tokenizer treats \
+             them as ordinary text (`split_special_tokens`)",
+        );
         text.insert(SPLITS.to_owned(), true.into());
     }
     if let Some(cleans) = tokenizer.clean_up_spaces.filter(|cleans| *cleans) {
@@ -76,8 +79,14 @@ fn merges(
         return;
     }
     sink.warn(match implied {
-        false => "llama.cpp does not take a word that is a token as it is, as this tokenizer does (`ignore_merges`): words that no merges make become other tokens",
-        true => "llama.cpp takes a word that is a token as it is, where this tokenizer merges (no `ignore_merges`): words that no merges make become other tokens",
+        false => {
+            "llama.cpp merges words that are tokens themselves, but this tokenizer keeps them whole \
+             (`ignore_merges`): words without merges are tokenized differently"
+        }
+        true => {
+            "llama.cpp keeps words whole that are tokens themselves, but this tokenizer merges them (no \
+             `ignore_merges`): words without merges are tokenized differently"
+        }
     });
     text.insert(WHOLE.to_owned(), tokenizer.ignore_merges.into());
 }
@@ -88,13 +97,11 @@ fn templates(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn
     let (empty, full): (Vec<_>, Vec<_>) =
         tokenizer.chat_templates.iter().partition(|(_, template)| template.is_empty());
     if full.iter().any(|(name, _)| name.is_empty()) {
-        sink.warn("the chat template `` is left out: the format has no empty names");
+        sink.warn("the chat template `` is left out: the format does not allow empty names");
     }
     if let Some((name, _)) = empty.first() {
         let name = escape(name, 60);
-        sink.warn(&format!(
-            "llama.cpp does not know of the chat template `{name}`, which is empty: it takes one of its own where there is none"
-        ));
+        sink.warn(&format!("the chat template `{name}` is empty, and llama.cpp then uses one of its own"));
         text.insert(EMPTY.to_owned(), empty.iter().map(|(name, _)| name.as_str()).collect());
     }
     let others = named.into_iter().filter(|(written, name)| written != name);
@@ -125,7 +132,7 @@ fn is_usual(tokenizer: &Tokenizer) -> bool {
 pub fn carried(scan: &Scan<'_>) -> Result<Option<Json>> {
     let parse = |text: String| {
         let json = serde_json::from_str(&text);
-        json.map_err(|e| Error::malformed(format!("metadata key `{TEXT}` is not JSON: {e}")))
+        json.map_err(|e| Error::malformed(format!("metadata key `{TEXT}` is not valid JSON: {e}")))
     };
     scan.text(TEXT)?.map(parse).transpose()
 }
@@ -186,23 +193,32 @@ fn without(step: &Json) -> String {
     let pattern = text("/pattern/String").or(text("/pattern/Regex"));
     match (kind(step), pattern) {
         ("Lowercase", _) => {
-            "llama.cpp does not lower-case text (`Lowercase`), as this tokenizer does: capital letters become other tokens"
+            "llama.cpp does not lowercase text, but this tokenizer does (`Lowercase`): capital letters are \
+             tokenized differently"
                 .to_owned()
         }
         ("StripAccents", _) => {
-            "llama.cpp does not strip accents (`StripAccents`), as this tokenizer does: letters with accents become other tokens"
+            "llama.cpp does not strip accents, but this tokenizer does (`StripAccents`): accented letters \
+             are tokenized differently"
                 .to_owned()
         }
         (form @ ("NFC" | "NFD" | "NFKC" | "NFKD"), _) => format!(
-            "llama.cpp does not bring text into the form `{form}`, as this tokenizer does: characters that it changes become other tokens"
+            "llama.cpp does not normalize text to `{form}`, but this tokenizer does: affected characters \
+             are tokenized differently"
         ),
         ("Replace", Some(pattern)) => {
             let (pattern, content) = (escape(pattern, 60), escape(text("/content").unwrap_or_default(), 60));
-            format!("llama.cpp does not replace `{pattern}` by `{content}` (`Replace`), as this tokenizer does: text that has it becomes other tokens")
+            format!(
+                "llama.cpp does not replace `{pattern}` with `{content}`, but this tokenizer does \
+                 (`Replace`): text that contains it is tokenized differently"
+            )
         }
         (other, _) => {
             let other = escape(other, 40);
-            format!("llama.cpp does not do what `{other}` of this tokenizer does: text that it changes becomes other tokens")
+            format!(
+                "llama.cpp does not support this tokenizer's `{other}`: affected text is tokenized \
+                 differently"
+            )
         }
     }
 }

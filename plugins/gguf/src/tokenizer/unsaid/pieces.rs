@@ -77,13 +77,16 @@ fn fallback(tokenizer: &Tokenizer) -> Option<&'static str> {
     let all = || (0..=u8::MAX).all(|byte| named.contains(&*format!("<0x{byte:02X}>")));
     match tokenizer.kind {
         Kind::Unigram if tokenizer.types.contains(&TokenType::Byte) => Some(
-            "llama.cpp has no bytes for characters that no token covers, as this tokenizer has (`byte_fallback`): they become the unknown token",
+            "llama.cpp does not fall back to bytes for characters without a token, but this tokenizer does \
+             (`byte_fallback`): they become the unknown token",
         ),
         Kind::Bpe if !all() => Some(
-            "llama.cpp ends at a character that no token covers, since this tokenizer lacks tokens for bytes (`<0x00>` to `<0xFF>`)",
+            "llama.cpp fails on characters without a token, since this tokenizer has no byte tokens \
+             (`<0x00>` to `<0xFF>`)",
         ),
         Kind::Bpe if !tokenizer.byte_fallback => Some(
-            "llama.cpp takes `<0x00>` and its like for bytes, which this tokenizer does not (`byte_fallback` is false): characters that no token covers become such tokens",
+            "llama.cpp uses `<0x00>` and the like as byte tokens, but this tokenizer does not \
+             (`byte_fallback` is false): characters without a token are tokenized differently",
         ),
         _ => None,
     }
@@ -108,37 +111,51 @@ fn differences(own: &Treatment, other: &Treatment) -> Vec<String> {
     let mut all = Vec::new();
     if own.squeezes != other.squeezes {
         all.push(match own.squeezes {
-            true => "llama.cpp keeps runs of spaces, and spaces at both ends of a text, which this tokenizer removes: they become other tokens".to_owned(),
-            false => "llama.cpp removes runs of spaces, and spaces at both ends of a text, which this tokenizer keeps: they become other tokens".to_owned(),
+            true => "llama.cpp keeps runs of spaces and spaces at both ends of a text, but this tokenizer \
+                     removes them: they are tokenized differently"
+                .to_owned(),
+            false => "llama.cpp removes runs of spaces and spaces at both ends of a text, but this \
+                      tokenizer keeps them: they are tokenized differently"
+                .to_owned(),
         });
     }
     if own.charsmap != other.charsmap {
         all.push(match own.charsmap {
-            Some(_) => "llama.cpp does not apply this tokenizer's normalization rules: characters that they change, as full-width letters, become other tokens".to_owned(),
-            None => "llama.cpp applies normalization rules that this tokenizer does not: characters that they change become other tokens".to_owned(),
+            Some(_) => "llama.cpp does not apply this tokenizer's normalization rules: affected characters, \
+                        such as full-width letters, are tokenized differently"
+                .to_owned(),
+            None => "llama.cpp applies normalization rules that this tokenizer does not: affected \
+                     characters are tokenized differently"
+                .to_owned(),
         });
     }
     let space = match (own.space_first, other.space_first) {
         (a, b) if a == b && own.space_once == other.space_once => None,
         (a, b) if a == b => Some(
-            "llama.cpp also puts a space before a text that begins with one, which this tokenizer does not",
+            "llama.cpp also adds a space before a text that starts with one, but this tokenizer does not",
         ),
-        (_, SpaceFirst::Never) => Some("llama.cpp puts no space before a text, as this tokenizer does"),
-        (SpaceFirst::Never, _) => Some("llama.cpp puts a space before a text, which this tokenizer does not"),
+        (_, SpaceFirst::Never) => {
+            Some("llama.cpp does not add a space before a text, but this tokenizer does")
+        }
+        (SpaceFirst::Never, _) => Some("llama.cpp adds a space before a text, but this tokenizer does not"),
         _ => Some(
-            "llama.cpp also puts a space before text behind a special token, this tokenizer at a text's beginning only",
+            "llama.cpp also adds a space to text after a special token, but this tokenizer only at the \
+             beginning of a text",
         ),
     };
-    all.extend(space.map(|space| format!("{space}: the word there becomes another token")));
+    all.extend(space.map(|space| format!("{space}: the word there is tokenized differently")));
     if !own.marks_spaces {
         all.push(
-            "llama.cpp replaces spaces by U+2581, which this tokenizer does not: they become other tokens"
+            "llama.cpp replaces spaces with U+2581, but this tokenizer does not: they are tokenized \
+             differently"
                 .to_owned(),
         );
     }
     if !own.others.is_empty() {
         let names = own.names_of_others();
-        all.push(format!("llama.cpp does not do what {names} of this tokenizer does: text that it changes or cuts becomes other tokens"));
+        all.push(format!(
+            "llama.cpp does not support this tokenizer's {names}: affected text is tokenized differently"
+        ));
     }
     all
 }

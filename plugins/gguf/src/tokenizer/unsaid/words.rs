@@ -69,21 +69,20 @@ pub fn carry(
     let ((own, others), other) = (Normalization::of(tokenizer), Normalization::of_llama_cpp(keys));
     let mut differ = false;
     for (one, two, what, becomes) in [
-        (
-            own.parts_chinese,
-            other.parts_chinese,
-            "parts Chinese characters from one another",
-            "words of them become",
-        ),
-        (own.cleans, other.cleans, "removes control characters", "text with such characters becomes"),
-        (own.lowers, other.lowers, "lower-cases text", "capital letters become"),
-        (own.strips, other.strips, "strips accents", "letters with accents become"),
+        (own.parts_chinese, other.parts_chinese, "splits Chinese characters", "Chinese words are"),
+        (own.cleans, other.cleans, "removes control characters", "text with such characters is"),
+        (own.lowers, other.lowers, "lowercases text", "capital letters are"),
+        (own.strips, other.strips, "strips accents", "accented letters are"),
     ] {
         if one != two {
             differ = true;
             sink.warn(&match two {
-                true => format!("llama.cpp {what}, which this tokenizer does not: {becomes} other tokens"),
-                false => format!("this tokenizer {what}, which llama.cpp does not: {becomes} other tokens"),
+                true => {
+                    format!("llama.cpp {what}, but this tokenizer does not: {becomes} tokenized differently")
+                }
+                false => {
+                    format!("this tokenizer {what}, but llama.cpp does not: {becomes} tokenized differently")
+                }
             });
         }
     }
@@ -94,14 +93,20 @@ pub fn carry(
         text.insert("normalizer".to_owned(), tokenizer.normalizer.clone().unwrap_or_default());
     }
     if let Some(most) = tokenizer.max_word_chars.filter(|most| *most != LONGEST) {
-        sink.warn(&format!("llama.cpp does not know that words of more than {most} characters are unknown to this tokenizer (`max_input_chars_per_word`): they become other tokens"));
+        sink.warn(&format!(
+            "llama.cpp ignores that words of more than {most} characters are unknown to this \
+             tokenizer (`max_input_chars_per_word`): they are tokenized differently"
+        ));
         text.insert(MOST.to_owned(), most.into());
     }
     let cuts = steps(tokenizer.pre_tokenizer.as_ref());
     if cuts.iter().map(|step| kind(step)).ne(["BertPreTokenizer"]) {
         let names: Vec<String> = cuts.iter().map(|step| format!("`{}`", escape(kind(step), 40))).collect();
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        sink.warn(&format!("llama.cpp cuts text at spaces and punctuation, this tokenizer by {names}: text that is cut elsewhere becomes other tokens"));
+        sink.warn(&format!(
+            "llama.cpp splits text at spaces and punctuation, but this tokenizer with \
+             {names}: text that they split elsewhere is tokenized differently"
+        ));
         text.insert("pre_tokenizer".to_owned(), tokenizer.pre_tokenizer.clone().unwrap_or_default());
     }
 }

@@ -110,29 +110,29 @@ type Case = (&'static str, ErrorKind, fn(&mut Program));
 
 const CASES: &[Case] = &[
     ("value 0 has no elements", InvalidArgument, |program| program.values[0].width = 0),
-    ("value 1 has rows of", Unsupported, |program| program.values[1].rows = RowsOf(9)),
-    ("the limit is", LimitExceeded, |program| program.values[0].width = u32::MAX),
-    ("state 0: a cache needs heads", InvalidArgument, |program| {
+    ("value 1 has unknown rows", Unsupported, |program| program.values[1].rows = RowsOf(9)),
+    ("more than the limit", LimitExceeded, |program| program.values[0].width = u32::MAX),
+    ("state 0: a cache requires heads", InvalidArgument, |program| {
         program.states[0] =
             State::Paged(PagedState { heads: 0, key: 4, value: 4, dtype: DType::F32, window: 0 });
     }),
-    ("state 0: a cache cannot keep Q4_K", Unsupported, |program| {
+    ("state 0: a cache cannot hold Q4_K", Unsupported, |program| {
         program.states[0] =
             State::Paged(PagedState { heads: 1, key: 4, value: 4, dtype: DType::Q4_K, window: 0 });
     }),
-    ("state 0: a state of this kind", Unsupported, |program| {
+    ("uses a state of this kind", Unsupported, |program| {
         program.states[0] = State::Fixed(FixedState { shape: vec![1] });
     }),
-    ("operation 0 (embed): there is no weight 99", InvalidArgument, change!(Embed, op => op.table = 99)),
-    ("is not known here", Unsupported, change!(Embed, op => op.index = RowIndex(9))),
-    ("not one row for each", InvalidArgument, change!(Embed, op => op.out = slice(5, 0, 8))),
-    ("there is no value 77", InvalidArgument, change!(Norm, op => op.x.value = 77)),
-    ("elements 1 to 1 + 8 are not within", InvalidArgument, change!(Norm, op => op.x.first = 1)),
-    ("are not within value 0", InvalidArgument, change!(Norm, op => op.x.first = u32::MAX)),
-    ("are not within value 0", InvalidArgument, change!(Norm, op => op.x.width = 0)),
+    ("operation 0 (embed): weight 99 does not exist", InvalidArgument, change!(Embed, op => op.table = 99)),
+    ("unknown `", Unsupported, change!(Embed, op => op.index = RowIndex(9))),
+    ("one row for each", InvalidArgument, change!(Embed, op => op.out = slice(5, 0, 8))),
+    ("value 77 does not exist", InvalidArgument, change!(Norm, op => op.x.value = 77)),
+    ("elements 1 to 1 + 8 are out of range", InvalidArgument, change!(Norm, op => op.x.first = 1)),
+    ("out of range for value 0", InvalidArgument, change!(Norm, op => op.x.first = u32::MAX)),
+    ("out of range for value 0", InvalidArgument, change!(Norm, op => op.x.width = 0)),
     ("the result has 4 elements", InvalidArgument, change!(Norm, op => op.out.width = 4)),
-    ("8 elements are not divided into 3 heads", InvalidArgument, change!(Norm, op => op.heads = 3)),
-    ("not divided into 0 heads", InvalidArgument, change!(Norm, op => op.heads = 0)),
+    ("8 elements cannot be divided evenly into 3 heads", InvalidArgument, change!(Norm, op => op.heads = 3)),
+    ("cannot be divided evenly into 0 heads", InvalidArgument, change!(Norm, op => op.heads = 0)),
     ("the gain is a matrix of 8 x 8", InvalidArgument, change!(Norm, op => op.gain = Some(1))),
     ("the bias is a matrix of 10 x 8", InvalidArgument, change!(Norm, op => op.bias = Some(0))),
     ("its values have different rows", InvalidArgument, change!(Norm, op => op.out = slice(5, 0, 8))),
@@ -144,12 +144,16 @@ const CASES: &[Case] = &[
         change!(Linear, op => { op.residual = None; op.parts.push(op.parts[0]) }),
     ),
     (
-        "only added to the result of a single matrix",
+        "only be added to the result of a single matrix",
         InvalidArgument,
         change!(Linear, op => op.parts.push(WeightPart { out: slice(2, 8, 8), ..op.parts[0] })),
     ),
-    ("is given an input of 4 elements", InvalidArgument, change!(Linear, op => op.x.width = 4)),
-    ("are not within a matrix of 8 rows", InvalidArgument, change!(Linear, op => op.parts[0].first_row = 1)),
+    ("has an input of 4 elements", InvalidArgument, change!(Linear, op => op.x.width = 4)),
+    (
+        "out of range for a matrix of 8 rows",
+        InvalidArgument,
+        change!(Linear, op => op.parts[0].first_row = 1),
+    ),
     (
         "the residual has 4 elements",
         InvalidArgument,
@@ -161,39 +165,47 @@ const CASES: &[Case] = &[
         change!(Linear, op => op.residual = Some(slice(2, 1, 8))),
     ),
     ("the matrix has 10 x 8 elements", InvalidArgument, change!(HeadLinear, op => op.weight = 0)),
-    ("what is multiplied has 6", InvalidArgument, change!(Activate, op => op.up = Some(slice(3, 0, 6)))),
+    ("the factor has 6", InvalidArgument, change!(Activate, op => op.up = Some(slice(3, 0, 6)))),
     (
-        "needs something to multiply",
+        "requires a factor",
         InvalidArgument,
         change!(Activate, op => { op.kind = Activation::SWIGLU_CLAMPED; op.up = None }),
     ),
-    ("are not within a head of 4", InvalidArgument, change!(Rope, op => op.first = 1)),
+    ("out of range for a head of 4", InvalidArgument, change!(Rope, op => op.first = 1)),
     ("0 pairs from element 0", InvalidArgument, change!(Rope, op => op.frequencies.clear())),
-    ("there is no state 3", InvalidArgument, change!(Append, op => op.state = 3)),
-    ("the key has 3 elements instead of 4", InvalidArgument, change!(Append, op => op.key.width = 3)),
+    ("state 3 does not exist", InvalidArgument, change!(Append, op => op.state = 3)),
+    ("the key has 3 elements, expected 4", InvalidArgument, change!(Append, op => op.key.width = 3)),
     ("another operation stores the keys", InvalidArgument, |program| {
         let append = program.operations[6].clone();
         program.operations.insert(6, append);
     }),
-    ("no operation before it stores", InvalidArgument, |program| drop(program.operations.remove(6))),
-    ("values of 4 elements from 1 on", InvalidArgument, |program| {
+    ("no earlier operation stores", InvalidArgument, |program| drop(program.operations.remove(6))),
+    ("values of 4 elements from element 1", InvalidArgument, |program| {
         change!(Append, op => op.value = None)(program);
         change!(Attention, op => op.value_first = 1)(program);
     }),
     ("0 heads cannot share 1 key heads", InvalidArgument, change!(Attention, op => op.heads = 0)),
-    ("the query has 8 elements instead of 12", InvalidArgument, change!(Attention, op => op.heads = 3)),
+    ("the query has 8 elements, expected 12", InvalidArgument, change!(Attention, op => op.heads = 3)),
     ("the result overlaps the query", InvalidArgument, change!(Attention, op => op.out = op.query)),
-    ("there are 1 slopes for 2 heads", InvalidArgument, change!(Attention, op => op.slopes = vec![1.0])),
-    ("needs a window", InvalidArgument, change!(Attention, op => op.mask = Mask::WINDOW)),
+    (
+        "expected 2 slopes, one per head, found 1",
+        InvalidArgument,
+        change!(Attention, op => op.slopes = vec![1.0]),
+    ),
+    ("requires a window", InvalidArgument, change!(Attention, op => op.mask = Mask::WINDOW)),
     ("the sinks is a matrix of 1 x 8", InvalidArgument, change!(Attention, op => op.sinks = Some(2))),
-    ("does not fit 2 experts", InvalidArgument, change!(Route, op => op.groups_used = 2)),
-    ("does not fit 2 experts", InvalidArgument, change!(Route, op => op.out.width = 3)),
+    ("does not match 2 experts", InvalidArgument, change!(Route, op => op.groups_used = 2)),
+    ("does not match 2 experts", InvalidArgument, change!(Route, op => op.out.width = 3)),
     ("the result overlaps the scores", InvalidArgument, change!(Route, op => op.out.first = 1)),
     ("cannot choose 2 of 1 experts", InvalidArgument, change!(ExpertLinear, op => op.experts = 1)),
-    ("does not hold 8 rows from 1", InvalidArgument, change!(ExpertLinear, op => op.parts[0].first_row = 1)),
-    ("instead of 2 x 8", InvalidArgument, change!(ExpertLinear, op => op.parts[0].bias = Some(1))),
+    (
+        "does not contain 8 rows from row 1",
+        InvalidArgument,
+        change!(ExpertLinear, op => op.parts[0].first_row = 1),
+    ),
+    ("expected 2 x 8", InvalidArgument, change!(ExpertLinear, op => op.parts[0].bias = Some(1))),
     ("the route has 2 elements", InvalidArgument, change!(ExpertLinear, op => op.route.width = 2)),
-    ("are not divided into 3 choices", InvalidArgument, change!(Combine, op => op.used = 3)),
+    ("cannot be divided evenly into 3 choices", InvalidArgument, change!(Combine, op => op.used = 3)),
     ("the result overlaps the input", InvalidArgument, change!(Combine, op => op.out = slice(4, 4, 8))),
     ("the second has 2 elements", InvalidArgument, change!(Binary, op => op.b.width = 2)),
     (
@@ -201,7 +213,7 @@ const CASES: &[Case] = &[
         InvalidArgument,
         change!(Binary, op => { op.a = slice(4, 1, 8); op.out = slice(4, 0, 8) }),
     ),
-    ("0 is no bound for a soft cap", InvalidArgument, change!(Unary, op => op.a = 0.0)),
+    ("0 is not a valid bound for a soft cap", InvalidArgument, change!(Unary, op => op.a = 0.0)),
     ("rows of outputs from rows of the batch", InvalidArgument, change!(Pool, op => op.out = slice(2, 0, 8))),
     ("by row and by sequence", Unsupported, |program| {
         let mut pool = program.operations[13].clone();
@@ -210,7 +222,7 @@ const CASES: &[Case] = &[
         }
         program.operations.insert(13, pool);
     }),
-    ("nothing may follow", InvalidArgument, |program| {
+    ("must be the last operation", InvalidArgument, |program| {
         let first = program.operations[0].clone();
         program.operations.push(first);
     }),

@@ -106,7 +106,7 @@ fn parts_of_a_matrix_have_roles_of_their_own() {
         (Some("blk.1.k"), Some("blk.1.v"))
     );
     let error = over(&format!("{part}{side}, roles = ['attention.key'] }}")).unwrap_err();
-    assert!(error.message().contains("`roles` has as many entries as names"), "{}", error.message());
+    assert!(error.message().contains("`roles` must have one entry for each name"), "{}", error.message());
 }
 
 #[test]
@@ -123,15 +123,15 @@ fn keys_are_inherited_and_replaced_one_by_one() {
 #[test]
 fn what_is_wrong_with_a_table_is_said_with_its_key() {
     for (text, want) in [
-        ("[decoder.attention]\nwindw = 1", "[decoder.attention] has no `windw`: is `window` meant?"),
-        ("[decoder.attenton]\nwindow = 1", "[decoder] has no `attenton`: is `attention` meant?"),
-        ("[decoder]\nblok = 'parallel'", "[decoder] has no `blok`: is `block` meant?"),
+        ("[decoder.attention]\nwindw = 1", "[decoder.attention] has no `windw`: did you mean `window`?"),
+        ("[decoder.attenton]\nwindow = 1", "[decoder] has no `attenton`: did you mean `attention`?"),
+        ("[decoder]\nblok = 'parallel'", "[decoder] has no `blok`: did you mean `block`?"),
         ("[decoder]\nattention = 1", "`[decoder.attention]` cannot be `1`"),
-        ("[decoder.norm]\nkind = 'layr'", "[decoder.norm]: `kind`: it has no `layr`: is `layer` meant?"),
-        ("[decoder.norm]\nkind = 1", "[decoder.norm]: `kind`: a word or an expression in quotes"),
+        ("[decoder.norm]\nkind = 'layr'", "[decoder.norm]: `kind`: it has no `layr`: did you mean `layer`?"),
+        ("[decoder.norm]\nkind = 1", "[decoder.norm]: `kind`: expected a word or an expression in quotes"),
         ("[decoder.attention]\nheads = [1]", "[decoder.attention]: `heads`"),
-        ("[decoder.attention]\nheads = '1 +'", "a name or a number is missing"),
-        ("[decoder]\nrows = 'gguff'", "`rows` is `gguff`, which is no dialect"),
+        ("[decoder.attention]\nheads = '1 +'", "expected a name or a number"),
+        ("[decoder]\nrows = 'gguff'", "`rows` is `gguff`, which is not a dialect"),
     ] {
         let error = over(text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
@@ -145,26 +145,35 @@ fn what_is_wrong_with_a_table_is_said_with_its_key() {
 #[test]
 fn values_that_do_not_fit_a_model_are_refused() {
     for (text, want) in [
-        ("[decoder.attention]\nheads = 'round'", "each follows from another of them"),
+        ("[decoder.attention]\nheads = 'round'", "their defaults depend on each other"),
         (
             "[decoder.attention]\nheads = 'num_local_heads'",
             "`num_local_heads`, which the model does not state",
         ),
         ("[decoder.attention]\nheads = 0", "layer 0: [decoder.attention] `heads` is 0"),
-        ("[decoder.attention]\nheads = 1.5", "no size"),
-        ("[decoder.attention]\nheads = 'hidden_act'", "is \"silu\", which is no number"),
-        ("[decoder.attention]\nheads = 6", "6 heads of queries cannot share 4 heads of keys"),
-        ("[decoder.rope]\ndimensions = 3", "3 elements of heads of 16 cannot rotate"),
-        ("[decoder.rope]\nscaling = 'dynamic'", "depends on each text's length"),
-        ("[decoder.feed_forward]\nactivation = '\"sine\"'", "is \"sine\", which is not one of silu"),
-        ("[decoder.experts]\ncount = 2\nused = 3", "a token uses 3 of 2 experts"),
-        ("[decoder.attention]\nmask = 'full'", "both ways within a window"),
-        ("[decoder]\nblock = 'parallel'\nnorm = { place = 'after_sum' }", "have their norms before"),
+        ("[decoder.attention]\nheads = 1.5", "not a valid size"),
+        ("[decoder.attention]\nheads = 'hidden_act'", "is \"silu\", expected a number"),
+        ("[decoder.attention]\nheads = 6", "6 query heads are not a multiple of 4 key heads"),
+        (
+            "[decoder.rope]\ndimensions = 3",
+            "the RoPE dimension 3 is odd or larger than the head dimension 16",
+        ),
+        ("[decoder.rope]\nscaling = 'dynamic'", "depends on the length of the text"),
+        ("[decoder.feed_forward]\nactivation = '\"sine\"'", "is \"sine\", expected one of silu"),
+        (
+            "[decoder.experts]\ncount = 2\nused = 3",
+            "the number of experts per token, 3, exceeds the number of experts, 2",
+        ),
+        ("[decoder.attention]\nmask = 'full'", "bidirectional attention with a sliding window"),
+        (
+            "[decoder]\nblock = 'parallel'\nnorm = { place = 'after_sum' }",
+            "parallel blocks are only supported with norms before",
+        ),
         (
             "[decoder]\nbranch_scale = 0.5\nnorm = { place = 'both' }",
-            "scaled branches have their norms before",
+            "scaled branches are only supported with norms before",
         ),
-        ("[decoder.rope]\nwhen = 1.5", "which is neither"),
+        ("[decoder.rope]\nwhen = 1.5", "expected true or false"),
     ] {
         let error = over(text).unwrap_err();
         assert!(error.message().contains(want), "{text}: {}", error.message());

@@ -67,7 +67,7 @@ pub(super) fn evaluate(node: &Node, scope: &dyn Scope) -> Result<Option<Scalar>>
                 Some(Scalar::List(found))
             }
             Some(other) => {
-                return Err(Error::invalid_argument(format!("`where` cannot look at {other} places")));
+                return Err(Error::invalid_argument(format!("`where` cannot check {other} positions")));
             }
             None => None,
         },
@@ -144,8 +144,7 @@ fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
         let Scalar::List(items) = a else { return Ok(a.clone()) };
         let operator = if function == Function::Largest { Operator::Max } else { Operator::Min };
         let mut items = items.iter().cloned();
-        let first =
-            items.next().ok_or_else(|| Error::invalid_argument("an empty list has no largest value"))?;
+        let first = items.next().ok_or_else(|| Error::invalid_argument("an empty list has no maximum"))?;
         return items.try_fold(first, |most, item| binary(operator, &most, &item));
     }
     let x = float(a).ok_or_else(|| Error::invalid_argument(format!("{a} is not a number")))?;
@@ -160,7 +159,7 @@ fn unary(function: Function, a: &Scalar) -> Result<Scalar> {
     };
     match value.is_finite() {
         true => Ok(Scalar::Float(value)),
-        false => Err(Error::invalid_argument(format!("{a} has no such value"))),
+        false => Err(Error::invalid_argument(format!("{a} has no such item"))),
     }
 }
 
@@ -206,7 +205,7 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
                 let number = part
                     .parse()
                     .map(Scalar::Int)
-                    .map_err(|_| Error::invalid_argument(format!("{a} holds what is no whole number")));
+                    .map_err(|_| Error::invalid_argument(format!("{a} contains an item that is not an integer")));
                 numbers.push(number?);
             }
             Scalar::List(numbers)
@@ -220,7 +219,9 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
             | Operator::Numbers,
             ..,
         ) => {
-            return Err(Error::invalid_argument(format!("{a} is not a text or a list that {b} could be in")));
+            return Err(Error::invalid_argument(format!(
+                "{a} is not a string or a list that could contain {b}"
+            )));
         }
         _ => return Ok(None),
     }))
@@ -242,7 +243,7 @@ fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
     if let (Scalar::Int(a), Scalar::Int(b)) = (a, b)
         && operator != Power
     {
-        let overflow = || Error::invalid_argument("the numbers are too large");
+        let overflow = || Error::invalid_argument("integer overflow");
         return Ok(match operator {
             Add => Scalar::Int(a.checked_add(*b).ok_or_else(overflow)?),
             Subtract => Scalar::Int(a.checked_sub(*b).ok_or_else(overflow)?),
@@ -251,10 +252,9 @@ fn binary(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Scalar> {
                 (Some(0), Some(n)) => Scalar::Int(n),
                 _ => return Err(Error::invalid_argument(format!("{a} is not a multiple of {b}"))),
             },
-            Remainder => Scalar::Int(
-                a.checked_rem_euclid(*b)
-                    .ok_or_else(|| Error::invalid_argument(format!("{a} has no remainder by {b}")))?,
-            ),
+            Remainder => Scalar::Int(a.checked_rem_euclid(*b).ok_or_else(|| {
+                Error::invalid_argument(format!("the remainder of {a} divided by {b} is undefined"))
+            })?),
             DivideDown => match a.checked_div_euclid(*b) {
                 Some(n) if *b > 0 => Scalar::Int(n),
                 _ => return Err(Error::invalid_argument(format!("{a} cannot be divided by {b}"))),

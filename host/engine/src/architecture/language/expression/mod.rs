@@ -195,11 +195,11 @@ impl Expression {
     pub fn parse(text: &str) -> Result<Expression> {
         if text.len() > LONGEST {
             return Err(Error::invalid_argument(format!(
-                "the expression `{}` has {} bytes, at most {LONGEST} are allowed",
+                "the expression `{}` has {} bytes, more than the limit of {LONGEST}",
                 escape(text, 80),
                 text.len()
             ))
-            .hint("give parts of it names, as defaults of the configuration"));
+            .hint("name parts of it as defaults of the configuration"));
         }
         Ok(Expression { text: text.to_owned(), root: Parser::parse(text)? })
     }
@@ -230,8 +230,10 @@ impl Expression {
         let text = escape(&self.text, 200);
         match self.value(scope)? {
             Some(Scalar::Int(n)) => u64::try_from(n)
-                .map_err(|_| Error::invalid_argument(format!("`{text}` is {n}, which is not a size"))),
-            Some(other) => Err(Error::invalid_argument(format!("`{text}` is {other}, which is not a size"))),
+                .map_err(|_| Error::invalid_argument(format!("`{text}` is {n}, which is not a valid size"))),
+            Some(other) => {
+                Err(Error::invalid_argument(format!("`{text}` is {other}, which is not a valid size")))
+            }
             None => Err(Error::invalid_argument(format!("`{text}` needs {}", self.missing(scope)))),
         }
     }
@@ -382,12 +384,12 @@ mod tests {
         for (text, want) in [
             ("hidden / 7", "64 is not a multiple of 7"),
             ("hidden / 0", "64 is not a multiple of 0"),
-            ("hidden % 0", "64 has no remainder by 0"),
+            ("hidden % 0", "the remainder of 64 divided by 0 is undefined"),
             ("hidden % 2.0", "not both integers"),
             ("\"x\" + 1", "not both numbers"),
             ("floor(\"x\")", "is not a number"),
-            ("ln(0 - heads)", "no such value"),
-            ("9223372036854775807 + 1", "too large"),
+            ("ln(0 - heads)", "no such item"),
+            ("9223372036854775807 + 1", "integer overflow"),
         ] {
             let error = Expression::parse(text).unwrap().value(&SCOPE).unwrap_err();
             assert!(error.message().contains(want), "{text}: {}", error.message());

@@ -44,7 +44,7 @@ impl<'a> Parser<'a> {
 
     fn wrong(&self, wanted: &str) -> Error {
         let text = escape(self.text, 200);
-        Error::invalid_argument(format!("expression `{text}`, character {}: {wanted} is missing", self.at))
+        Error::invalid_argument(format!("expression `{text}`, character {}: expected {wanted}", self.at))
     }
 
     fn space(&mut self) {
@@ -225,7 +225,7 @@ impl<'a> Parser<'a> {
                     Node::Constant(Scalar::Int(axis)) => {
                         Node::Dimension(tensor, usize::try_from(axis).unwrap_or(usize::MAX))
                     }
-                    _ => return Err(self.wrong("the number of an axis")),
+                    _ => return Err(self.wrong("an axis number")),
                 }
             }
             "first" => return Ok(Node::First(self.items(")")?)),
@@ -235,7 +235,7 @@ impl<'a> Parser<'a> {
                 let n = Box::new(self.whole()?);
                 self.needs(",")?;
                 if std::mem::replace(&mut self.in_each, true) {
-                    return Err(Error::invalid_argument("an `each` or `where` cannot be inside of another"));
+                    return Err(Error::invalid_argument("`each` and `where` cannot be nested"));
                 }
                 let of = Box::new(self.whole()?);
                 self.in_each = false;
@@ -271,7 +271,7 @@ impl<'a> Parser<'a> {
 
     fn quoted(&mut self) -> Result<String> {
         let rest = &self.text[self.at..];
-        let end = rest.find('"').ok_or_else(|| self.wrong("the closing quote"))?;
+        let end = rest.find('"').ok_or_else(|| self.wrong("a closing quote"))?;
         self.at += end + 1;
         Ok(rest[..end].to_owned())
     }

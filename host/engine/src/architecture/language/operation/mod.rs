@@ -65,18 +65,18 @@ impl Operation {
             None => (text, Vec::new()),
         };
         let axis =
-            |text: &str| text.trim().parse::<usize>().map_err(|_| wrong("needs the number of an axis"));
+            |text: &str| text.trim().parse::<usize>().map_err(|_| wrong("requires an axis number"));
         Ok(match (name, &arguments[..]) {
             ("permute_rope", [heads]) => Operation::PermuteRope(Expression::parse(heads)?),
             ("transpose", []) => Operation::Transpose,
-            ("add", [c]) => Operation::Add(c.trim().parse().map_err(|_| wrong("needs a number"))?),
+            ("add", [c]) => Operation::Add(c.trim().parse().map_err(|_| wrong("requires a number"))?),
             ("split", [at, sizes @ ..]) if sizes.len() > 1 => {
                 Operation::Split(axis(at)?, expressions(sizes)?)
             }
             ("permute", axes @ [_, ..]) => {
                 let axes: Vec<usize> = axes.iter().map(|at| axis(at)).collect::<Result<_>>()?;
                 if (0..axes.len()).any(|at| !axes.contains(&at)) {
-                    return Err(wrong("needs every axis once"));
+                    return Err(wrong("requires each axis exactly once"));
                 }
                 Operation::Permute(axes)
             }
@@ -96,7 +96,7 @@ impl Operation {
             }
             ("pad_rows", [to]) => Operation::PadRows(Expression::parse(to)?),
             ("as", shape @ [_, ..]) => Operation::As(expressions(shape)?),
-            _ => return Err(wrong("is unknown, or has other arguments")),
+            _ => return Err(wrong("is unknown, or its arguments are wrong")),
         })
     }
 
@@ -193,7 +193,7 @@ impl Operation {
 }
 
 fn wrong_parts() -> Error {
-    Error::invalid_argument("work on parts needs `parts` (an axis), and as many `sizes` as `each`")
+    Error::invalid_argument("operations on parts require `parts` (an axis) and one of `sizes` for each entry of `each`")
 }
 
 fn axis_of_parts(toml: &Toml, key: &str) -> Result<Option<usize>> {

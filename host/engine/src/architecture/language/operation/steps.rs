@@ -25,8 +25,9 @@ impl View<'_> {
         let mut units = shape.to_vec();
         if let Some(last) = units.last_mut() {
             if *last % self.block != 0 {
-                let message = format!("rows of {last} elements are not whole blocks of {}", self.block);
-                return Err(Error::unsupported(message).hint("make it floats first: --dequantize f32"));
+                let message =
+                    format!("rows of {last} elements are not a multiple of the block size {}", self.block);
+                return Err(Error::unsupported(message).hint("dequantize it first: --dequantize f32"));
             }
             *last /= self.block;
         }
@@ -40,8 +41,10 @@ impl View<'_> {
         for size in sizes {
             let size = size.size(self.scope)?;
             if size % divisor != 0 {
-                return Err(Error::unsupported(format!("{size} elements are not whole blocks of {divisor}"))
-                    .hint("make it floats first: --dequantize f32"));
+                return Err(Error::unsupported(format!(
+                    "{size} elements are not a multiple of the block size {divisor}"
+                ))
+                .hint("dequantize it first: --dequantize f32"));
             }
             units.push(size / divisor);
         }
@@ -94,7 +97,8 @@ fn forward(operation: &Operation, items: &[Array], view: View<'_>) -> Result<Vec
     if view.block > 1 && operation.needs_values() {
         let message = format!("quantized values cannot be changed by `{}`", operation.word());
         return Err(Error::unsupported(message).hint(
-            "make them floats in the format they have first (apr convert MODEL FLOATS --dequantize f32), then convert FLOATS",
+            "dequantize it in its own format first (apr convert MODEL FLOATS --dequantize f32), then \
+             convert FLOATS",
         ));
     }
     match operation {
@@ -221,7 +225,11 @@ fn changed(items: &[Array], change: Change) -> Result<Vec<Array>> {
 fn alone<'a>(items: &'a [Array], operation: &Operation) -> Result<&'a Array> {
     match items {
         [one] => Ok(one),
-        _ => Err(Error::invalid_argument(format!("`{}` meets {} tensors", operation.word(), items.len()))),
+        _ => Err(Error::invalid_argument(format!(
+            "`{}` cannot be applied to {} tensors",
+            operation.word(),
+            items.len()
+        ))),
     }
 }
 
@@ -231,11 +239,11 @@ fn factor(by: &Expression, view: View<'_>) -> Result<f32> {
     let what = match by.value(view.scope)? {
         Some(Scalar::Int(n)) if n != 0 => match n.to_string().parse() {
             Ok(factor) => return Ok(factor),
-            Err(_) => "is no number".to_owned(),
+            Err(_) => "is not a number".to_owned(),
         },
         Some(Scalar::Float(x)) if (x as f32).is_finite() && x as f32 != 0.0 => return Ok(x as f32),
-        Some(other) => format!("is {other}, which cannot be undone"),
-        None => "asks for what the configuration does not state".to_owned(),
+        Some(other) => format!("is {other}, which cannot be inverted"),
+        None => "depends on a value that the configuration does not state".to_owned(),
     };
     Err(Error::invalid_argument(format!("`multiply({by})` {what}")))
 }
@@ -256,9 +264,10 @@ fn permuted(array: &Array, axes: &[usize]) -> Result<Array> {
     let n = array.shape().len();
     match n == axes.len() {
         true => array.permute(axes),
-        false => {
-            Err(Error::invalid_argument(format!("a tensor of {n} dimensions has not {} axes", axes.len())))
-        }
+        false => Err(Error::invalid_argument(format!(
+            "a tensor of {n} dimensions does not have {} axes",
+            axes.len()
+        ))),
     }
 }
 
@@ -266,7 +275,7 @@ fn cut(array: &Array, axis: usize, sizes: &[u64]) -> Result<Vec<Array>> {
     let shape = array.shape();
     let total = sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size));
     if total.is_none() || shape.get(axis).copied() != total {
-        let message = format!("parts of {sizes:?} do not make up axis {axis} of {shape:?}");
+        let message = format!("the sizes {sizes:?} do not add up to axis {axis} of {shape:?}");
         return Err(Error::invalid_argument(message));
     }
     let mut from = 0;
@@ -304,7 +313,7 @@ fn turn_rows(array: &Array, heads: u64, to_neighbours: bool) -> Result<Array> {
     let shape = array.shape();
     let rows = shape.first().copied().unwrap_or(0);
     if heads == 0 || rows % heads != 0 || !(rows / heads).is_multiple_of(2) {
-        let message = format!("{rows} rows are not {heads} heads of two halves");
+        let message = format!("{rows} rows cannot be split into {heads} heads of two halves");
         return Err(Error::invalid_argument(message));
     }
     let half = rows / heads / 2;
@@ -345,7 +354,7 @@ fn rows_of_head(shape: &[u64], groups: u64, queries: u64) -> Result<u64> {
     match heads.filter(|heads| *heads > 0 && rows % heads == 0) {
         Some(heads) => Ok(rows / heads),
         None => Err(Error::invalid_argument(format!(
-            "{rows} rows are not {groups} groups of {queries} queries, a key and a value"
+            "{rows} rows cannot be split into {groups} groups of {queries} queries, a key and a value"
         ))),
     }
 }
@@ -356,7 +365,7 @@ fn padded(array: &Array, from: u64, rows: u64) -> Result<Array> {
     let have = shape.first().copied().unwrap_or(0);
     let behind = rows.checked_sub(have).and_then(|n| n.checked_sub(from));
     let behind = behind
-        .ok_or_else(|| Error::invalid_argument(format!("{have} rows do not fit {rows}, from row {from}")))?;
+        .ok_or_else(|| Error::invalid_argument(format!("expected {rows} rows from row {from}, found {have}")))?;
     let mut parts = Vec::new();
     if from > 0 {
         parts.push(Array::zeros(&with_rows(&[from], &shape)));

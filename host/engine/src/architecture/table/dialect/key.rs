@@ -58,7 +58,7 @@ pub(in crate::architecture) fn read_key(
         Some(Ok((kind, list))) => match (read_type(kind)?, read_type(list)?) {
             (kind @ (_, false), (items, true)) => (Some(kind), Some(items)),
             _ => {
-                return Err(Error::invalid_argument("`or` stands between a type and a list: `u32 or [i32]`"));
+                return Err(Error::invalid_argument("`or` takes a type and a list: `u32 or [i32]`"));
             }
         },
     };
@@ -66,7 +66,7 @@ pub(in crate::architecture) fn read_key(
         (Some(value), None) => Source::Expression(value),
         (None, Some(Item::String(text))) => Source::Constant(Scalar::Text(named(text))),
         (None, Some(constant)) => Source::Constant(scalar(constant)?),
-        _ => return Err(Error::invalid_argument("it needs `value` or `const`")),
+        _ => return Err(Error::invalid_argument("it requires `value` or `const`")),
     };
     let own = match &value {
         Source::Expression(value) => value.name().map(str::to_owned),
@@ -91,6 +91,6 @@ pub(in crate::architecture) fn read_key(
 fn read_type(text: &str) -> Result<(ValueType, bool)> {
     let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
     let kind = ValueType::from_name(inner.unwrap_or(text))
-        .ok_or_else(|| Error::invalid_argument(format!("`{}` is not a type", escape(text, 40))))?;
+        .ok_or_else(|| Error::invalid_argument(format!("unknown type `{}`", escape(text, 40))))?;
     Ok((kind, inner.is_some()))
 }

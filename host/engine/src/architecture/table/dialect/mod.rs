@@ -151,7 +151,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         only(ignored, &["keys", "reason"], "`ignore`")?;
         let reason = words(ignored, "reason")?.unwrap_or_default();
         if reason.is_empty() {
-            return Err(Error::invalid_argument("keys are ignored without a reason"));
+            return Err(Error::invalid_argument("ignored keys require a reason"));
         }
         dialect.ignored.extend(list(ignored, "keys")?.into_iter().map(|key| (named(&key), reason.clone())));
     }

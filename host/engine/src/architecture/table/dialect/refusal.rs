@@ -89,7 +89,11 @@ impl Refusal {
             (Some(these), None, None) => Values::These(these),
             (None, Some(these), None) => Values::Unless(these),
             (None, None, Some(cycle)) if !cycle.is_empty() => Values::UnlessCycle(cycle),
-            _ => return Err(Error::invalid_argument("a refusal has one of `values`, `unless` and `cycle`")),
+            _ => {
+                return Err(Error::invalid_argument(
+                    "a refusal takes only one of `values`, `unless` and `cycle`",
+                ));
+            }
         };
         let refusal = Refusal {
             keys: list(toml, "keys")?.iter().map(|key| named(key)).collect(),
@@ -107,7 +111,7 @@ impl Refusal {
             || refusal.when.is_some();
         match conditions && !refusal.reason.is_empty() {
             true => Ok(refusal),
-            false => Err(Error::invalid_argument("a refusal needs a condition and a `reason`")),
+            false => Err(Error::invalid_argument("a refusal requires a condition and a `reason`")),
         }
     }
 

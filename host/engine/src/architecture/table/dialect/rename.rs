@@ -39,7 +39,7 @@ impl Rename {
             but: list(toml, "but")?,
         };
         if rename.start.is_some() == rename.end.is_some() {
-            return Err(Error::invalid_argument("a rename needs `start` or `end`"));
+            return Err(Error::invalid_argument("a rename requires `start` or `end`"));
         }
         Ok(rename)
     }

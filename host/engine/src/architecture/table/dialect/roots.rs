@@ -42,7 +42,7 @@ impl Roots {
         for (at, root) in nested.iter().enumerate() {
             if root.is_empty() || nested[..at].contains(root) {
                 let message = format!(
-                    "`roots` has `{}` twice, or an empty entry: the root itself always counts",
+                    "`roots` has an empty or duplicate entry `{}`: the root itself is always included",
                     escape(root, 80)
                 );
                 return Err(Error::invalid_argument(message));
@@ -55,7 +55,7 @@ impl Roots {
         let mut classes = Vec::new();
         for (class, item) in sub_table(dialect, "defaults")? {
             let keys = item.as_table().ok_or_else(|| {
-                Error::invalid_argument(format!("the defaults of `{}` are no table", escape(class, 80)))
+                Error::invalid_argument(format!("the defaults of `{}` are not a table", escape(class, 80)))
             })?;
             let mut values = Vec::new();
             for (key, item) in keys {
@@ -69,7 +69,7 @@ impl Roots {
         let mut spellings = Vec::new();
         for (class, item) in sub_table(dialect, "spellings")? {
             let keys = item.as_table().ok_or_else(|| {
-                Error::invalid_argument(format!("the spellings of `{}` are no table", escape(class, 80)))
+                Error::invalid_argument(format!("the spellings of `{}` are not a table", escape(class, 80)))
             })?;
             let others = keys.keys().map(|key| Ok((key.clone(), list(keys, key)?)));
             spellings.push((class.clone(), others.collect::<Result<_>>()?));
@@ -174,9 +174,9 @@ impl Roots {
         });
         match stating.collect::<Vec<_>>()[..] {
             [first, second, ..] => Err(Error::malformed(format!(
-                "both `{first}` and `{second}` state the configuration of a model of text"
+                "both `{first}` and `{second}` contain the configuration of a text model"
             ))
-            .hint("leave one of them in config.json")),
+            .hint("keep only one of them in config.json")),
             _ => Ok(()),
         }
     }

@@ -28,7 +28,7 @@ impl Warning {
         for entry in tables(dialect, "warn")? {
             only(entry, &["when", "effect"], "a warning")?;
             let (Some(when), Some(effect)) = (expression(entry, "when")?, words(entry, "effect")?) else {
-                return Err(Error::invalid_argument("a warning needs `when` and an `effect`"));
+                return Err(Error::invalid_argument("a warning requires `when` and an `effect`"));
             };
             all.push(Warning { when, effect: named(&effect) });
         }

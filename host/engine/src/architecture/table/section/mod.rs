@@ -58,8 +58,8 @@ fn names(section: &str) -> Vec<&'static str> {
 /// The error for a name that is not there, with the one that may be meant.
 fn unknown(of: &str, name: &str, known: Vec<&str>) -> Error {
     let meant = nearest(name, known.iter().copied());
-    let meant =
-        meant.map_or_else(|| format!("there are {}", known.join(", ")), |m| format!("is `{m}` meant?"));
+    let meant = meant
+        .map_or_else(|| format!("expected one of {}", known.join(", ")), |m| format!("did you mean `{m}`?"));
     Error::invalid_argument(format!("{of} has no `{}`: {meant}", escape(name, 80)))
 }
 
@@ -100,7 +100,7 @@ impl Section {
         let rows = words(toml, "rows")?.unwrap_or_default();
         if !knows(&rows) {
             return Err(Error::invalid_argument(format!(
-                "[decoder]: `rows` is `{}`, which is no dialect of the table",
+                "[decoder]: `rows` is `{}`, which is not a dialect of the table",
                 escape(&rows, 80)
             )));
         }
@@ -177,7 +177,7 @@ fn stated(key: &Key, toml: &Toml, config: &[ConfigName]) -> Result<Stated> {
         }
     }
     if matches!(key.kind, Kind::Word(_)) && !toml.get(key.name).is_some_and(Item::is_str) {
-        return Err(Error::invalid_argument("a word or an expression in quotes is wanted"));
+        return Err(Error::invalid_argument("expected a word or an expression in quotes"));
     }
     let value = expression(toml, key.name)?;
     value.map(Stated::Expression).ok_or_else(|| Error::invalid_argument("it has no value"))

@@ -191,9 +191,9 @@ fn more_than_the_bound_and_more_than_the_payload_are_refused() {
     let committer = committer(&file, 5);
     committer.begin(&sink, &HashMap::new()).unwrap();
     let error = put(&committer, &sink, &[0]).unwrap_err();
-    assert!(error.message().contains("to 1048585 bytes, its bound is 1048584"), "{error}");
+    assert!(error.message().contains("to 1048585 bytes, more than its bound of 1048584"), "{error}");
     let too_many = committer.put(3, BLOCK / 2, &[1], &sink, &|| false).unwrap_err();
-    assert!(too_many.message().contains("more bytes were made"), "{too_many}");
+    assert!(too_many.message().contains("more bytes were written"), "{too_many}");
 }
 
 #[test]

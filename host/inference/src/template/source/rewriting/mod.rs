@@ -397,7 +397,7 @@ impl<'s> Parser<'s> {
                 let texts: Option<String> = all.into_iter().map(meant).collect();
                 Some(match texts {
                     Some(text) => spelled(&text),
-                    None => "apr_unsupported('a text with such an escape')".to_owned(),
+                    None => "apr_unsupported('a string with such an escape')".to_owned(),
                 })
             }
             (_, "(") => {

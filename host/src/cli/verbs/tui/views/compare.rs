@@ -17,7 +17,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
         return say(frame, area, "There is nothing to compare with: run `apr tui FILE OTHER`.");
     };
     let diff = match &app.compared {
-        None => return say(frame, area, "comparing, Esc stops it"),
+        None => return say(frame, area, "comparing, press Esc to stop"),
         Some(Err(why)) => return say(frame, area, why),
         Some(Ok(diff)) => diff,
     };
@@ -27,7 +27,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let others = diff.facts.iter().filter(|fact| fact.matters).count();
     if others > 0 {
         let count = show_count(others as u128);
-        lines.push(Line::raw(format!("also different: {count} besides the tensors, see `apr diff`")));
+        lines.push(Line::raw(format!("also different: {count} apart from tensors, see `apr diff`")));
     }
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).min(area.height / 2);
     let detail = if area.height >= 12 { 3 } else { 1 };
@@ -77,7 +77,7 @@ fn details(pair: &TensorDiff) -> Vec<Line<'static>> {
     };
     let odd = pair.values.as_ref().map_or(0, |values| values.mismatched);
     lines.extend(
-        (odd > 0).then(|| format!("NaN or infinity in one of them alone: {}", show_count(odd.into()))),
+        (odd > 0).then(|| format!("NaN or infinity in only one of them: {}", show_count(odd.into()))),
     );
     lines.extend(pair.values_missing.as_ref().map(|why| escape(why, 400)));
     lines.into_iter().map(Line::raw).collect()
@@ -104,8 +104,8 @@ fn counts(counts: &Counts) -> Vec<String> {
         (counts.rounded, "equal after rounding"),
         (counts.within_tolerance, "within the tolerance"),
         (counts.different, "different"),
-        (counts.shape, "of other shape"),
-        (counts.dtype, "of other type"),
+        (counts.shape, "of different shape"),
+        (counts.dtype, "of different type"),
         (counts.renamed, "renamed"),
         (counts.only_in_a, "only in a"),
         (counts.only_in_b, "only in b"),

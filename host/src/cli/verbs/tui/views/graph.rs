@@ -12,7 +12,7 @@ use ratatui::widgets::Row;
 /// Draws it.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let lines = match &app.graph {
-        None => return say(frame, area, "grouping the names, Esc stops it"),
+        None => return say(frame, area, "grouping the names, press Esc to stop"),
         Some(Err(why)) => return say(frame, area, why),
         Some(Ok(lines)) if lines.is_empty() => return say(frame, area, "The model has no tensors."),
         Some(Ok(lines)) => lines,

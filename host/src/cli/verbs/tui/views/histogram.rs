@@ -17,7 +17,7 @@ use ratatui::widgets::{Bar, BarChart, BarGroup, Paragraph, Wrap};
 /// Draws it.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let Some(selected) = app.selected() else {
-        return say(frame, area, "Select a tensor first: [t] lists them.");
+        return say(frame, area, "Select a tensor first: press [t] to list them.");
     };
     let row = &app.contents.rows[selected];
     let width = usize::from(area.width);
@@ -39,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     frame.render_widget(paragraph, above);
     match measured.and_then(|one| one.histogram.as_ref()) {
         Some(histogram) => chart(frame, below, histogram, theme),
-        None if measured.is_none_or(|one| !one.is_whole) => say(frame, below, "measuring, Esc stops it"),
+        None if measured.is_none_or(|one| !one.is_whole) => say(frame, below, "measuring, press Esc to stop"),
         None => {}
     }
 }
@@ -66,7 +66,7 @@ fn chart(frame: &mut Frame<'_>, area: Rect, histogram: &Histogram, theme: Theme)
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     let n = u16::try_from(bins.len()).unwrap_or(u16::MAX);
     if area.width < n {
-        return say(frame, area, &format!("{n} bars need a wider terminal."));
+        return say(frame, area, &format!("{n} bars require a wider terminal."));
     }
     let bar_width = (area.width / n.max(1)).clamp(1, 8);
     let most = bins.iter().map(|bin| bin.count).max().unwrap_or(0).max(1);

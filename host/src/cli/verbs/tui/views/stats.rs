@@ -22,7 +22,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let summary = summary.map(|(label, text)| Line::raw(format!("{label:13}  {}", escape(text, 400))));
     frame.render_widget(Paragraph::new(summary.collect::<Vec<_>>()), above);
     if app.shown.is_empty() {
-        return say(frame, middle, "There is no tensor to measure.");
+        return say(frame, middle, "There are no tensors to measure.");
     }
     let all =
         [("", 4, 0), ("tensor", 0, 0), ("mean", 11, 28), ("std", 11, 44), ("min", 11, 64), ("max", 11, 64)];
@@ -76,14 +76,12 @@ pub fn reasons(measured: &Measured) -> Vec<String> {
     let mut reasons: Vec<String> =
         findings.map(|found| format!("{} [{}]", found.message, found.code)).collect();
     reasons.extend(measured.stats_missing.clone());
-    reasons.extend(measured.unexamined.as_ref().map(|why| format!("not judged: {why}")));
+    reasons.extend(measured.unexamined.as_ref().map(|why| format!("not checked: {why}")));
     match &measured.expected {
         Some(expected) if !reasons.iter().any(|text| text.contains(&expected.source)) => {
             reasons.push(ranges(expected));
         }
-        None if reasons.is_empty() => {
-            reasons.push("no rule is broken; no range is expected of it".to_owned())
-        }
+        None if reasons.is_empty() => reasons.push("no rule is violated; no range is expected".to_owned()),
         _ => {}
     }
     reasons

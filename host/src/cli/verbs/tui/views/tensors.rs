@@ -13,7 +13,7 @@ use ratatui::widgets::Row;
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     if app.shown.is_empty() {
         let is_empty = app.contents.rows.is_empty();
-        let message = if is_empty { "The model has no tensors." } else { "No name contains that." };
+        let message = if is_empty { "The model has no tensors." } else { "No name contains that text." };
         return say(frame, area, message);
     }
     let all = [("tensor", 0, 0), ("type", 8, 24), ("shape", 20, 56), ("size", 9, 40)];

@@ -80,12 +80,12 @@ fn with_measurements(app: &mut App) {
         role: None,
         code: RANGE,
         severity: Severity::Warning,
-        message: "its mean is 11.0983, outside of 0.5 to 3 (a table)".to_owned(),
+        message: "its mean is 11.0983, outside the range 0.5 to 3 (a table)".to_owned(),
     };
     let bad = Measured { expected, findings: vec![finding], ..measured(11.0983) };
     let error = Some("model.x: at offset 40: the file is shorter".to_owned());
     let unread = Measured { error, is_whole: true, ..Measured::default() };
-    let unexamined = Some("I8 has no floats".to_owned());
+    let unexamined = Some("I8 contains no floats".to_owned());
     let other = Measured { unexamined, ..measured(0.0) };
     for (number, one) in [(1, good), (2, bad), (3, unread), (5, other)] {
         app.hear(News::Measured(number, Box::new(one)));
@@ -172,7 +172,7 @@ fn histogram() {
 fn graph() {
     let mut app = App::new(contents(), View::Graph);
     check("graph_waiting", &mut app);
-    let lines = [("token_embd.weight", "Q4_K [32000, 4096]"), ("blk.0–31", "96 F32, 32 alike, each:")];
+    let lines = [("token_embd.weight", "Q4_K [32000, 4096]"), ("blk.0–31", "8 F32, 32 identical, each:")];
     let lines = lines.map(|(name, what)| crate::cli::verbs::tensors::tree::Line {
         name: name.to_owned(),
         parameters: 131_072_000,

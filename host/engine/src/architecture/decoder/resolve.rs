@@ -32,6 +32,11 @@ pub(super) fn resolve(
 ) -> Result<Decoder> {
     let dimensions = dimensions(table, &section.rows, tensors);
     let scope = ConfigScope::new(table, config, &dimensions);
+    for (when, reason) in &section.refusals {
+        if when.holds(&scope)? {
+            return Err(Error::unsupported(format!("the model cannot be run: {reason}")));
+        }
+    }
     let has: HashSet<&str> = tensors.iter().map(|(name, _)| name.as_str()).collect();
     let whole = Values { section, scope: &scope };
     let count = table

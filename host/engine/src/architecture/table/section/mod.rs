@@ -3,7 +3,7 @@
 pub(in crate::architecture) mod keys;
 
 use crate::architecture::language::expression::Expression;
-use crate::architecture::language::members::{bad, expression, words};
+use crate::architecture::language::members::{bad, expression, only, tables, words};
 use crate::architecture::table::ConfigName;
 use crate::wording::nearest;
 use apr_sdk::{Error, Result, escape};
@@ -19,6 +19,8 @@ pub struct Section {
     pub(in crate::architecture) rows: String,
     /// The reason why models of this architecture cannot be run, although its base says how.
     pub(in crate::architecture) refused: Option<String>,
+    /// Conditions on which a model cannot be run, each with the reason.
+    pub(in crate::architecture) refusals: Vec<(Expression, String)>,
     /// A value for each of [`KEYS`].
     pub(in crate::architecture) values: Vec<Stated>,
 }
@@ -40,6 +42,9 @@ impl fmt::Display for Stated {
         }
     }
 }
+
+/// What `[decoder]` has besides keys and sections.
+const OTHERS: [&str; 3] = ["rows", "refused", "refuse"];
 
 /// The sections within `[decoder]`.
 fn sections() -> impl Iterator<Item = &'static str> {
@@ -86,12 +91,12 @@ impl Section {
                         return Err(unknown(&called(name), key, known));
                     }
                 }
-                _ if ["rows", "refused"].contains(&name.as_str()) || names("").contains(&name.as_str()) => {}
+                _ if OTHERS.contains(&name.as_str()) || names("").contains(&name.as_str()) => {}
                 _ if sections().any(|section| section == name) => {
                     return Err(bad(&format!("`[decoder.{name}]`"), item));
                 }
                 _ => {
-                    let known = ["rows", "refused"].into_iter().chain(names("")).chain(sections()).collect();
+                    let known = OTHERS.into_iter().chain(names("")).chain(sections()).collect();
                     return Err(unknown("[decoder]", name, known));
                 }
             }
@@ -111,7 +116,8 @@ impl Section {
                 Error::invalid_argument(format!("{at}: `{}`: {}", key.name, e.message()))
             })
         });
-        Ok(Some(Section { rows, refused, values: values.collect::<Result<_>>()? }))
+        let refusals = tables(toml, "refuse")?.into_iter().map(refusal).collect::<Result<_>>()?;
+        Ok(Some(Section { rows, refused, refusals, values: values.collect::<Result<_>>()? }))
     }
 
     /// The parts of the computation that `own`, the text of one table, leaves to its base: each as `[decoder.norm] kind = rms, ...`.
@@ -144,17 +150,28 @@ impl Section {
             Stated::Expression(expression) => Some(expression),
             Stated::Word(_) => None,
         });
-        expressions.flat_map(Expression::names).collect()
+        let refusals = self.refusals.iter().map(|(when, _)| when);
+        expressions.chain(refusals).flat_map(Expression::names).collect()
     }
 
     /// Its own expressions, with their keys. Defaults may ask for names that a table does not have.
     pub(in crate::architecture) fn expressions(&self) -> impl Iterator<Item = (String, &Expression)> {
-        KEYS.iter().zip(&self.values).filter_map(|(key, value)| match value {
+        let values = KEYS.iter().zip(&self.values).filter_map(|(key, value)| match value {
             Stated::Expression(expression) if expression.to_string() != key.default => {
                 Some((format!("{} `{}`", called(key.section), key.name), expression))
             }
             _ => None,
-        })
+        });
+        values.chain(self.refusals.iter().map(|(when, _)| ("[[decoder.refuse]]".to_owned(), when)))
+    }
+}
+
+/// A condition on which a model cannot be run, and the reason.
+fn refusal(toml: &Toml) -> Result<(Expression, String)> {
+    only(toml, &["when", "reason"], "[[decoder.refuse]]")?;
+    match (expression(toml, "when")?, words(toml, "reason")?) {
+        (Some(when), Some(reason)) => Ok((when, reason)),
+        _ => Err(Error::invalid_argument("[[decoder.refuse]] needs `when` and a `reason`")),
     }
 }
 

@@ -86,7 +86,9 @@ impl Case {
             let lacks = !keys.contains_key(key) && (!value.is_null() || whole.get(key).is_none());
             (is.is_some() || lacks).then(|| format!("{}, {way}: {key} is {is:?}, not {value}", self.family))
         });
-        differs.collect()
+        let absent = self.list("absent").into_iter().filter_map(|key| Some((key, keys.get(key)?)));
+        let stated = absent.map(|(key, is)| format!("{}, {way}: {key} is {is}, not absent", self.family));
+        differs.chain(stated).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::loading::{convert_to, distance, exact, loaded, logits, try_load};
 use apr_host::convert::ConvertOptions;
 use apr_host::running::{LoadOptions, Loaded, Wanted};
 use apr_sdk::ErrorKind;
-use apr_testkit::Checkpoint;
+use apr_testkit::{Checkpoint, SeededTensor};
 use apr_tests::{Scratch, host, program};
 use serde_json::{Value as Json, json};
 use std::path::Path;
@@ -86,6 +86,24 @@ fn a_model_that_sees_has_the_windows_of_its_side_of_text() {
 }
 
 #[test]
+fn a_class_that_sees_bounds_no_logits() {
+    let ids = [5, 17, 3, 40];
+    let caps = [("Gemma3ForConditionalGeneration", false), ("Gemma3ForCausalLM", true)];
+    for (class, is_bounded) in caps {
+        let scratch = Scratch::new();
+        let (plain, capped) = (scratch.at("plain"), scratch.at("capped"));
+        for path in [&plain, &capped] {
+            Checkpoint::golden(&folder("gemma3-vision")).unwrap().write_to(path).unwrap();
+            configure(path, |config| config["architectures"] = json!([class]));
+        }
+        configure(&capped, |config| config["text_config"]["final_logit_softcapping"] = json!(0.01));
+        let all = [&plain, &capped].map(|path| logits(&mut loaded(path, &exact()), &ids).concat());
+        let most = all[1].iter().fold(0.0f32, |most, logit| most.max(logit.abs()));
+        assert_eq!((most <= 0.01, all[0] == all[1]), (is_bounded, !is_bounded), "{class}: {most}");
+    }
+}
+
+#[test]
 fn a_head_with_values_of_its_own_counts_whatever_ties_it() {
     let (scratch, ids) = (Scratch::new(), [5, 17, 3, 40]);
     let (tied, untied) = (scratch.at("tied"), scratch.at("untied"));
@@ -127,6 +145,8 @@ fn what_changes_the_computation_and_is_not_followed_is_refused_by_name() {
         ("llama", "rope_scaling", yarn("mscale_all_dim", json!(0.4)), "`rope_scaling.mscale_all_dim` 0.4"),
         ("qwen3", "rope_scaling", yarn("truncate", json!(false)), "`rope_scaling.truncate` false"),
         ("qwen3", "rope_scaling", yarn("alpha", json!(3.0)), "`rope_scaling.alpha` 3"),
+        // What the class of the library passes over, and the model's first program does not.
+        ("mpt", "attn_config", json!({"alibi": false}), "`attn_config.alibi` is false"),
     ] {
         let scratch = Scratch::new();
         let path = scratch.at(model);
@@ -138,6 +158,37 @@ fn what_changes_the_computation_and_is_not_followed_is_refused_by_name() {
         let error = try_load(&host(), &path, &exact()).err().expect(model);
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{model}: {error}");
         assert!(error.message().contains(word), "{model}: {error}");
+    }
+}
+
+#[test]
+fn tensors_that_the_class_of_the_library_passes_over_are_refused_by_name() {
+    for (tensor, said, word) in [
+        ("attn.Wqkv.bias", json!({"no_bias": false}), "it has biases"),
+        ("norm_2.bias", json!({"no_bias": false}), "it has biases"),
+        ("attn.q_ln.weight", json!({"attn_config": {"qk_ln": true}}), "it has norms of queries and keys"),
+    ] {
+        let scratch = Scratch::new();
+        let (path, file) = (scratch.at("folder"), scratch.at("m.gguf"));
+        let mut model = Checkpoint::golden(&folder("mpt")).unwrap();
+        for layer in 0..2 {
+            let width = if tensor.contains("Wqkv") { 192 } else { 64 };
+            let names = [tensor.to_owned(), tensor.replace("q_ln", "k_ln")];
+            for name in names.iter().take(if tensor.contains("q_ln") { 2 } else { 1 }) {
+                let name = format!("transformer.blocks.{layer}.{name}");
+                let tensors = &mut model.shards[0].1;
+                let dtype = tensors[0].dtype;
+                tensors.push(SeededTensor { name, dtype, shape: vec![width], center: 0.0 });
+            }
+        }
+        model.write_to(&path).unwrap();
+        configure(&path, |config| config.as_object_mut().unwrap().extend(said.as_object().unwrap().clone()));
+        let error = try_load(&host(), &path, &exact()).err().expect(tensor);
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{tensor}: {error}");
+        assert!(error.message().contains(word), "{tensor}: {error}");
+        // Its GGUF file means what llama.cpp makes of it.
+        convert_to(&path, &file, None);
+        loaded(&file, &exact());
     }
 }
 

@@ -45,13 +45,19 @@ CASES = [
     ("most", GOD, {"max_length": 13}),
     ("greedy", GOD, {"do_sample": False, "temperature": 0.9, "top_k": 3, "max_new_tokens": 12}),
     ("stop", GOD, {"stop_strings": ["LORD", "earth"]}),
+    ("ends", GOD, {"eos_token_id": [1533, 438]}),
+    ("ends-not-of-the-tokenizer", GOD, {"eos_token_id": 1532, "sequence_bias": [[[1535], 60.0]]}),
     ("together", MOSES, {
         "no_repeat_ngram_size": 3, "repetition_penalty": 1.1, "bad_words_ids": [[302, 258], [11, 267]], "suppress_tokens": [26],
         "sequence_bias": [[[302], 1.5]], "begin_suppress_tokens": [11], "min_new_tokens": 10,
         "exponential_decay_length_penalty": [2, 1.5]}),
 ]
 # Without a file of their own, they are those of config.json.
-STATED = [("configuration", GOD, {"no_repeat_ngram_size": 1, "suppress_tokens": [267]})]
+STATED = [
+    ("configuration", GOD, {"no_repeat_ngram_size": 1, "suppress_tokens": [267]}),
+    ("ends-of-the-configuration", GOD, {"eos_token_id": 438}),
+    ("ends-of-the-configuration-not-of-the-tokenizer", GOD, {"eos_token_id": [1532], "sequence_bias": [[[1535], 60.0]]}),
+]
 STEPS = 24
 # Of these logits, what is left where a token is drawn; the temperature comes last in `apr`, so beside top_p and min_p it is 1.
 LOGITS = [round(2.5 - 0.21 * n - 0.4 * (n % 3), 2) for n in range(16)]
@@ -86,7 +92,8 @@ def case(name, prompt, settings, file):
         best = scores[0].topk(2).values
         gaps.append(float(best[0] - best[1]))
     chosen = out.sequences[0, ids.shape[1]:].tolist()
-    ended = chosen[-1] in ENDS
+    ends = stated["eos_token_id"]
+    ended = chosen[-1] in (ends if isinstance(ends, list) else [ends])
     assert min(gaps) > 0.002, (name, min(gaps))
     return {"name": name, "file": file, "settings": settings, "prompt": prompt, "bounded": not bound, "ended": ended,
             "ids": chosen[:-1] if ended else chosen, "smallest_gap": round(min(gaps), 4)}

@@ -28,6 +28,8 @@ pub struct Suggested {
     pub max_new_tokens: Option<u32>,
     /// Strings that end an answer.
     pub stops: Vec<String>,
+    /// Tokens that end an answer; none if those of the tokenizer do.
+    pub ends: Vec<u32>,
     /// Settings that change the answer and are not followed.
     pub not_followed: Vec<String>,
     /// The way of a text to its vector.
@@ -50,6 +52,11 @@ pub struct Embedding {
 }
 
 impl Suggested {
+    /// The tokens that end an answer; `tokenizer` are those that the tokenizer names.
+    pub fn ends(&self, tokenizer: &[u32]) -> Vec<u32> {
+        if self.ends.is_empty() { tokenizer.to_vec() } else { self.ends.clone() }
+    }
+
     /// Reads a model card. What is no number there is as if it were not mentioned.
     pub(super) fn of(card: Option<&[u8]>) -> Suggested {
         let card: Json = card.and_then(|card| serde_json::from_slice(card).ok()).unwrap_or_default();
@@ -69,6 +76,7 @@ impl Suggested {
             max_length: generation.small("max_length"),
             max_new_tokens: generation.small("max_new_tokens"),
             stops: generation.texts("stop_strings"),
+            ends: generation.ids("eos_token_id"),
             not_followed: generation.texts("not_followed"),
             embedding: Settings(card.get("embedding")).embedding(),
         }

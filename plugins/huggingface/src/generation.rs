@@ -7,7 +7,8 @@
 use serde_json::{Map, Number, Value as Json, json};
 
 /// Settings that the card carries under the same name, and their forms.
-const CARRIED: [(&str, Form); 16] = [
+const CARRIED: [(&str, Form); 17] = [
+    ("eos_token_id", Form::Ids),
     ("repetition_penalty", Form::Penalty),
     ("encoder_repetition_penalty", Form::Penalty),
     ("sequence_bias", Form::Biases),

@@ -48,7 +48,7 @@ impl<'c> Conversation<'c> {
         context: &'c Context,
         host: &Host,
     ) -> Conversation<'c> {
-        let ends = loaded.tokens.facts().ends.clone();
+        let ends = loaded.facts.suggested.ends(&loaded.tokens.facts().ends);
         let mut conversation = Conversation {
             args,
             context,

@@ -96,7 +96,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let sampler = args.sampling.sampler(&facts.suggested, facts.vocabulary, &warn)?;
     let stops = args.sampling.stops(&facts.suggested);
     let bound = args.sampling.bound(&facts.suggested, prompt.len());
-    let ends = loaded.tokens.facts().ends.clone();
+    let ends = facts.suggested.ends(&loaded.tokens.facts().ends);
     let request = Request { prompt: &prompt, stops: &stops, ends: &ends, max_tokens: bound.most };
     let Some(file) = file else {
         let (answer, sampler) =

@@ -31,6 +31,7 @@
 //! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the dtype of the weights, and the names they use (`DTYPE:NAME`): updated when the weights' dtype changes |
 //! | `F.wide_activations` | `DTYPE NAMES FLAGS`: keys of two lists of its own metadata, the names of weights of this type whose activations must not be narrowed to it, and `false` for each |
 //! | `F.described_weights` | a key of its own metadata: a list of names as JSON, each of which is a key as well, under which the tool that packed the weight describes it |
+//! | `F.computation` | `KEY REPORT`: a key of its own metadata that holds what a model computes besides its tensors, such as a graph, and the report that lists it: its JSON has `lines`, an array of pairs of a place, which may differ, and what is there, which may not |
 //! | `F.adapters` | what marks a model as an adapter of another: the name of a record of its own metadata, or a key and its text (`KEY=TEXT`) |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would otherwise be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host refuses to read the format); `-` for no default |
@@ -119,6 +120,8 @@ pub struct FormatManifest {
     pub wide_activations: Option<WideActivations>,
     /// The key of its own metadata that lists which of its other keys describe packed weights.
     pub described_weights: Option<String>,
+    /// The key of its own metadata that holds what a model computes besides its tensors, and the id of the report that lists it.
+    pub computation: Option<(String, String)>,
     /// Marks of a model that is an adapter of another: names of records, and keys with their texts (`KEY=TEXT`).
     pub adapters: Vec<String>,
     /// Well-known keys of its own metadata with the names of their types.

@@ -166,6 +166,7 @@ impl<'a> Lines<'a> {
             type_names: self.pairs(&key("type_names"))?,
             wide_activations: self.wide_activations(&key("wide_activations"))?,
             described_weights: self.get(&key("described_weights")).map(str::to_owned),
+            computation: self.computation(&key("computation"))?,
             adapters: self.words(&key("adapters")),
             keys: self.typed_keys(&key("keys"))?,
             options: self.options(&id, false)?,
@@ -175,6 +176,14 @@ impl<'a> Lines<'a> {
                 .collect(),
             id,
         })
+    }
+
+    fn computation(&self, key: &str) -> Result<Option<(String, String)>> {
+        match &self.words(key)[..] {
+            [] => Ok(None),
+            [held, report] => Ok(Some((held.clone(), report.clone()))),
+            words => Err(bad(key, &words.join(" "))),
+        }
     }
 
     fn dialect(&self, key: &str) -> Result<DialectRule> {

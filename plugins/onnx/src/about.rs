@@ -205,7 +205,7 @@ fn text(bytes: Option<&[u8]>) -> String {
 }
 
 /// `x: FLOAT[1,3,height]`.
-fn typed_name(value: &ValueInfo) -> String {
+pub fn typed_name(value: &ValueInfo) -> String {
     let mut shown = text(value.name.as_deref());
     let Some(tensor) = value.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref()) else { return shown };
     let id = u64::try_from(tensor.elem_type.unwrap_or_default()).unwrap_or_default();

@@ -85,6 +85,8 @@ pub mod attribute {
     pub const INTS: u32 = 8;
     pub const TENSORS: u32 = 10;
     pub const GRAPHS: u32 = 11;
+    pub const DOC_STRING: u32 = 13;
+    pub const TYPE: u32 = 20;
     pub const REF: u32 = 21;
     pub const SPARSE_TENSOR: u32 = 22;
     pub const SPARSE_TENSORS: u32 = 23;
@@ -96,7 +98,9 @@ pub mod function {
     pub const NAME: u32 = 1;
     pub const INPUT: u32 = 4;
     pub const OUTPUT: u32 = 5;
+    pub const ATTRIBUTE: u32 = 6;
     pub const NODE: u32 = 7;
+    pub const OPSET_IMPORT: u32 = 9;
     pub const DOMAIN: u32 = 10;
     pub const ATTRIBUTE_PROTO: u32 = 11;
     pub const OVERLOAD: u32 = 13;

@@ -23,6 +23,7 @@ mod fields;
 mod gaps;
 mod kinds;
 mod layout;
+mod listing;
 mod messages;
 mod names;
 mod nodes;
@@ -59,6 +60,8 @@ apr_sdk::export_plugin! {
         onnx.graph=yes
         onnx.metadata=str i64 arr
         onnx.foreign=lost
+        onnx.computation=onnx.graph graph
+        onnx.report.graph=List operator sets, inputs, outputs and nodes
         onnx.report.check=Check that sparse tensors' indices are sorted and inside their shapes
         onnx.option.external-data=write flag - Write tensor data to a separate file next to the model
         onnx.option.external-align=write integer 4096 Align external data to this power of two

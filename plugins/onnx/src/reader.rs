@@ -12,7 +12,7 @@ use crate::skeleton::Skeleton;
 use crate::stream::{NumberStream, Numbers};
 use crate::tensor::{Data, Range, check_len};
 use crate::walk::{Found, Index, Sparse, walk};
-use crate::{gaps, outside, probe, sparse_check, strip, weights};
+use crate::{gaps, listing, outside, probe, sparse_check, strip, weights};
 use apr_sdk::carried_metadata::{self, Carried};
 use apr_sdk::{
     Bytes, Derived, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, Look, MemorySource,
@@ -39,14 +39,38 @@ impl Reader for Onnx {
     }
 
     fn report(&self, id: &str, source: &dyn Source, limits: &Limits, _options: &Options) -> Result<Report> {
-        if id != "check" {
-            return Err(Error::unsupported(format!("this format has no report `{}`", escape(id, 80))));
-        }
         let file = if source.is_folder() { only_model(source)? } else { 0 };
+        match id {
+            "check" => {}
+            "graph" => {
+                let mut scan = Scan::new(source, file, limits)?;
+                walk(&mut scan)?;
+                return listing::report(&mut scan);
+            }
+            _ => return Err(Error::unsupported(format!("this format has no report `{}`", escape(id, 80)))),
+        }
         let opened = Opened::read(source, file, limits).map_err(|e| e.at(0).in_file(source.name(file)))?;
         let stream = |number| opened.stream(number);
         sparse_check::report(source, &opened.tensors, &opened.sparse, &stream)
     }
+}
+
+/// Tensors of strings, which are none of the model's, by the names of the first.
+fn note_of_strings(index: &Index) -> Option<String> {
+    let n = index.n_strings;
+    if n == 0 {
+        return None;
+    }
+    let names: Vec<_> = index.strings.iter().map(|name| format!("`{}`", escape(name, 80))).collect();
+    let more = n.saturating_sub(names.len() as u64);
+    let named = match (names.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(": {}", names.join(", ")),
+        (false, more) => format!(": {} and {more} more", names.join(", ")),
+    };
+    let what =
+        if n == 1 { "1 tensor of strings is".to_owned() } else { format!("{n} tensors of strings are") };
+    Some(format!("{what} part of the graph, not carried where that is not{named}"))
 }
 
 fn is_name(name: &str) -> bool {
@@ -111,6 +135,7 @@ impl Opened {
                 .notes
                 .push("it contains only weights: there are no nodes, so there is nothing to run".to_owned());
         }
+        opened.notes.extend(note_of_strings(&index));
         for (number, found) in (0..).zip(&index.tensors) {
             let place = |e: Error| scan.place(e, found.proto.body.0).tensor(&found.name);
             let tensor = opened.tensor(source, &mut files, number, found).map_err(place)?;

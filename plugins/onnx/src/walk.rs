@@ -7,6 +7,9 @@ use crate::scan::{Field, Scan};
 use crate::tensor::{self, TensorProto};
 use apr_sdk::{Error, ErrorKind, Result};
 
+/// Tensors of strings whose names are kept.
+const NAMED: usize = 4;
+
 /// A message with a length that encloses a tensor.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
@@ -63,6 +66,8 @@ pub struct Index {
     pub n_functions: u64,
     /// How many tensors of strings there are.
     pub n_strings: u64,
+    /// The names of the first of them that have one.
+    pub strings: Vec<String>,
     /// Whether there is a graph.
     pub has_graph: bool,
 }
@@ -383,6 +388,9 @@ impl Walker<'_, '_> {
         let proto = tensor::read(self.scan, field)?;
         if proto.is_strings() {
             self.index.n_strings += 1;
+            if self.index.strings.len() < NAMED && !proto.name.is_empty() {
+                self.index.strings.push(proto.name);
+            }
             return Ok(());
         }
         let limits = self.scan.limits();

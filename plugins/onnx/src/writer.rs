@@ -39,9 +39,13 @@ impl Writer for Onnx {
         let numbers = base.as_ref().and_then(|base| numbers(base, model));
         if let (Some(base), Some(_), None) = (&base, graph, &numbers) {
             let (n, m) = (base.index.tensors.len(), model.tensors.len());
+            let strings = match base.index.n_strings {
+                0 => "",
+                _ => ", without the graph's tensors of strings",
+            };
             sink.note(&format!(
                 "the graph is left out: it refers to {n} tensors, but the {m} of the model are different \
-                 ones; the file contains only weights"
+                 ones; the file contains only weights{strings}"
             ));
         }
         match (&base, graph, &numbers) {

@@ -77,7 +77,8 @@ fn an_entry_of_the_same_key_with_other_contents_is_kept_as_it_is() {
         let files = opened.write(&LayoutRequest::file("out.onnx")).unwrap();
         let back = reopen(&files);
         assert_eq!(back.model.foreign[0].get("apr.foreign"), Some(&Value::from_string(text)));
-        assert_eq!(back.model.notes.len(), 1, "{text}");
+        let own = back.model.notes.iter().filter(|note| !note.contains("tensor of strings"));
+        assert_eq!(own.count(), 1, "{text}");
         assert_eq!(back.rewrite(ForeignPolicy::Default)[0].1, files[0].1);
     }
 }

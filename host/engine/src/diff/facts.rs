@@ -4,6 +4,7 @@
 //! both name an architecture, or both are in the same format. What only one of two formats can hold is
 //! reported but does not count; nor do keys that only describe how a model is split into files.
 
+use crate::diff::computations::{Computation, computations};
 use crate::diff::tokenizers::Tokenizers;
 use crate::diff::{Fact, FactKind, FactValue};
 use crate::engine::Engine;
@@ -23,6 +24,7 @@ struct Facts<'a> {
     engine: &'a Engine,
     a: &'a OpenedModel,
     b: &'a OpenedModel,
+    computations: Vec<Computation>,
     found: Vec<Fact>,
 }
 
@@ -31,7 +33,7 @@ struct Facts<'a> {
 /// # Errors
 /// Any error from reading a value.
 pub fn facts(engine: &Engine, a: &OpenedModel, b: &OpenedModel) -> Result<Vec<Fact>> {
-    let mut facts = Facts { engine, a, b, found: Vec::new() };
+    let mut facts = Facts { engine, a, b, computations: computations(engine, a, b)?, found: Vec::new() };
     facts.words();
     facts.architecture()?;
     if !facts.same_files()? {
@@ -243,7 +245,11 @@ impl Facts<'_> {
                         (None, Some(_)) => n_files(b) > n_files(a) && of_b[key].len() > 1,
                         _ => false,
                     };
-                let [a, b] = [one, two].map(|of| of.map(|(_, value)| FactValue::Typed((*value).clone())));
+                let values = match self.lines(format, key) {
+                    Some(lines) => lines,
+                    None => [one, two].map(|of| of.map(|(_, value)| FactValue::Typed((*value).clone()))),
+                };
+                let [a, b] = values;
                 let file = if n > 1 { one.or(two).map_or("", |(file, _)| file) } else { "" };
                 self.found.push(Fact {
                     kind: FactKind::Metadata,
@@ -257,6 +263,13 @@ impl Facts<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lines that differ, of what two models compute besides their tensors, if a key holds that.
+    fn lines(&self, format: &str, key: &str) -> Option<[Option<FactValue>; 2]> {
+        let found = self.computations.iter().find(|found| found.format == format && found.key == key)?;
+        let is_listed = found.lines.iter().any(Option::is_some);
+        is_listed.then(|| found.lines.clone().map(|line| line.map(FactValue::Text)))
     }
 
     /// Compares files of one format that have no tensors and no keys: they say something in a form of their own.

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::open::files::Files;
 use crate::open::probe;
 use crate::open::source::{CallSource, Root};
-use crate::open::{OpenOptions, check_options, option_values};
+use crate::open::{OpenOptions, OpenedModel, check_options, option_values};
 use crate::registry::Format;
 use apr_sdk::{Error, ErrorKind, Limits, Result, escape};
 use serde_json::{Map, Value as Json};
@@ -36,6 +36,16 @@ pub struct FormatReport {
 pub fn report(engine: &Engine, path: &Path, id: &str, options: &OpenOptions) -> Result<FormatReport> {
     let files = Files::new(&engine.places.locate(path)?, engine.cancel.clone());
     make(engine, &files, id, options).map_err(|error| files.show(error))
+}
+
+/// Makes the report `id` of a model that is open, by the format that it is in.
+///
+/// # Errors
+/// As [`report`].
+pub(crate) fn of_opened(engine: &Engine, opened: &OpenedModel, id: &str) -> Result<FormatReport> {
+    let format = engine.registry.format(&opened.format)?;
+    let made = make_with(engine, &opened.files, id, &OpenOptions::default(), format, Vec::new());
+    made.map_err(|error| opened.files.show(error))
 }
 
 fn make(engine: &Engine, files: &Files, id: &str, options: &OpenOptions) -> Result<FormatReport> {

@@ -2,6 +2,7 @@
 
 use crate::architecture::differing;
 use crate::diff::Rounding;
+use crate::diff::computations::{Computation, computations};
 use crate::diff::side_by_side::side_by_side;
 use crate::diff::sides::{Side, Sides};
 use crate::diff::tokenizers::Tokenizers;
@@ -125,6 +126,7 @@ pub fn compare(
             }
         }
     }
+    computations(engine, source, result)?.iter().for_each(|found| comparison.compare_computation(found));
     comparison.compare_facts(source, result, sides.translated)?;
     comparison.compare_tokenizers(&Tokenizers::compared(engine, source, result)?);
     [source, result].iter().try_for_each(|opened| opened.files.refuse_changed())?;
@@ -250,6 +252,17 @@ impl Comparison {
             self.find("ROSETTA-QUANT-001", Some(name), message);
         }
         Ok(())
+    }
+
+    fn compare_computation(&mut self, computation: &Computation) {
+        let message = match &computation.lines {
+            [None, None] => format!("`{}` differs", computation.key),
+            [was, is] => {
+                let [was, is] = [was, is].map(|line| line.as_deref().map_or("nothing".to_owned(), |line| escape(line, 240)));
+                format!("`{}`: {was} became {is}", computation.key)
+            }
+        };
+        self.find("ROSETTA-GRAPH-001", None, message);
     }
 
     fn compare_tokenizers(&mut self, tokenizers: &Tokenizers) {

@@ -44,12 +44,15 @@ impl Header {
             let bad = e.utf8_error().valid_up_to() as u64;
             Error::malformed("the header is not valid UTF-8").at(PREFIX_LEN + bad)
         })?;
-        match text.chars().next() {
+        // The format's text wants no blank before it, its library takes any of JSON's.
+        let from_first = text.trim_start_matches([' ', '\t', '\n', '\r']);
+        match from_first.chars().next() {
             Some('{') => {}
             Some(first) => {
                 let shown = escape(&first.to_string(), 1);
                 let message = format!("the header starts with `{shown}`, expected `{{`");
-                return Err(Error::malformed(message).at(PREFIX_LEN));
+                let blanks = (text.len() - from_first.len()) as u64;
+                return Err(Error::malformed(message).at(PREFIX_LEN + blanks));
             }
             None => return Err(Error::malformed("the header is empty").at(0)),
         }

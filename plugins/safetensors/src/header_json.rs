@@ -156,14 +156,14 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Reads the object under `__metadata__`, whose values must be strings.
+/// Reads the object under `__metadata__`, whose values must be strings; null is as if there were none.
 struct Metadata<'a, 'de, 'l>(&'a mut Walk<'de, 'l>);
 
 impl<'de> DeserializeSeed<'de> for Metadata<'_, 'de, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_option(self)
     }
 }
 
@@ -172,6 +172,14 @@ impl<'de> Visitor<'de> for Metadata<'_, 'de, '_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("`__metadata__` as a map from strings to strings")
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {

@@ -34,7 +34,8 @@ impl Reader for Safetensors {
             return if found { Score::MAGIC } else { Score::STRUCTURE };
         }
         let Some(header_len) = look.u64_le(0) else { return Score::NO };
-        let begins = header_len <= MAX_HEADER_LEN && look.head.get(8) == Some(&b'{');
+        let text = look.head.get(8..).unwrap_or_default().trim_ascii_start();
+        let begins = header_len <= MAX_HEADER_LEN && text.starts_with(b"{");
         // A file truncated inside its header is still recognised by name, so that opening can say so.
         let inside = look.len.saturating_sub(PREFIX_LEN) >= header_len || look.name.ends_with(".safetensors");
         if begins && inside { Score::STRUCTURE } else { Score::NO }

@@ -274,4 +274,12 @@ fn a_model_whose_names_were_kept_runs_as_the_architecture_that_is_named() {
     let named = LoadOptions { arch: Some("llama".to_owned()), ..exact() };
     assert_eq!(logits(&mut loaded(&kept, &named), &ids), logits(&mut loaded(&file, &exact()), &ids));
     assert!(try_load(&host(), &kept, &exact()).is_err(), "nobody says which architecture it is");
+    // Of a folder, whose configuration lies beside its weights.
+    let kept = scratch.at("folder.apr");
+    let options = ConvertOptions { arch: Some("none".to_owned()), ..apr_tests::options(&source, &kept) };
+    apr_tests::must(&host(), &options);
+    assert_eq!(logits(&mut loaded(&kept, &named), &ids), logits(&mut loaded(&source, &exact()), &ids));
+    let error = try_load(&host(), &kept, &exact()).err().unwrap();
+    assert!(error.message().contains("`--arch none`"), "{error}");
+    assert!(error.hint_text().unwrap().contains("`--arch llama`"), "{error:?}");
 }

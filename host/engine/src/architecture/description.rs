@@ -67,12 +67,33 @@ pub(super) fn unknown_dialect(table: &Table, dialect: &str) -> Error {
 /// The record in which a model states its configuration: that of its own format, or, of a model that came into another format
 /// with the names that it had, the one that came with it.
 fn record(model: &Model) -> Option<&Foreign> {
-    let is_kept = model.architecture.is_none() && !["none", CANONICAL].contains(&model.dialect.as_str());
-    let mut others = model.foreign.iter().filter(|foreign| foreign.files.iter().any(has_keys));
-    model.foreign_of(&model.format).or_else(|| match (others.next(), others.next()) {
-        (Some(one), None) => Some(one).filter(|_| is_kept),
-        _ => None,
-    })
+    model.foreign_of(&model.format).or_else(|| kept_record(model))
+}
+
+/// The record that came with a model into another format with the names that it had. Of several, that of a folder's own files,
+/// which lie beside those of its tensors.
+fn kept_record(model: &Model) -> Option<&Foreign> {
+    if model.architecture.is_some() || ["none", CANONICAL].contains(&model.dialect.as_str()) {
+        return None;
+    }
+    let others = || model.foreign.iter().filter(|foreign| foreign.files.iter().any(has_keys));
+    let is_beside = |foreign: &&Foreign| {
+        foreign.files.iter().filter(|file| has_keys(file)).all(|file| file.n_tensors == 0)
+    };
+    only(others()).or_else(|| only(others().filter(is_beside)))
+}
+
+/// The only one.
+fn only<'m>(mut all: impl Iterator<Item = &'m Foreign>) -> Option<&'m Foreign> {
+    all.next().filter(|_| all.next().is_none())
+}
+
+/// The table that a model would have by what came with it into another format, where it kept its names and states no architecture:
+/// `None` if it is no such model, and an inner `None` without such a table.
+pub(super) fn kept<'t>(engine: &'t Engine, model: &Model) -> Option<Option<&'t Table>> {
+    let record = kept_record(model).filter(|record| record.format != model.format)?;
+    let lookup = |key: &str| record.get(key).cloned();
+    Some(engine.tables().detect(&model.dialect, &lookup).ok().flatten())
 }
 
 fn has_keys(file: &ForeignFile) -> bool {

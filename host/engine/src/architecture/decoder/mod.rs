@@ -14,7 +14,7 @@ pub use rope::Rope;
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::config::omissions::refuse_unused;
-use crate::architecture::description::{Known, covered_config, needed};
+use crate::architecture::description::{Known, covered_config, kept, needed};
 use crate::architecture::table::Table;
 use crate::architecture::table::section::Section;
 use crate::engine::Engine;
@@ -216,7 +216,7 @@ pub fn decoder(
     arch: Option<&str>,
     tensors: &[(String, Vec<u64>)],
 ) -> Result<Decoder> {
-    let known = needed(engine, model, arch)?.ok_or_else(no_table)?;
+    let known = needed(engine, model, arch)?.ok_or_else(|| no_table(engine, model))?;
     let section = section_of(known.table)?;
     refuse_what_is_not_covered(&known, model)?;
     refuse_what_is_not_computed(&known, section, model)?;
@@ -253,11 +253,21 @@ fn refuse_what_is_not_computed(known: &Known<'_>, section: &Section, model: &Mod
 /// # Errors
 /// Unsupported for a model without a table, or whose table does not say how it computes.
 pub fn decoder_rows(engine: &Engine, model: &Model, arch: Option<&str>) -> Result<String> {
-    let known = needed(engine, model, arch)?.ok_or_else(no_table)?;
+    let known = needed(engine, model, arch)?.ok_or_else(|| no_table(engine, model))?;
     section_of(known.table).map(|section| section.rows.clone())
 }
 
-fn no_table() -> Error {
+fn no_table(engine: &Engine, model: &Model) -> Error {
+    if let Some(table) = kept(engine, model) {
+        let id = table.map_or("ID", |table| table.id.as_str());
+        let error = Error::unsupported(
+            "the model kept its original names when it was converted (`--arch none`, or no table fitted), so it states no architecture and apr cannot run it",
+        );
+        return error.hint(format!(
+            "specify the architecture with `--arch {}`, or convert its source again without `--arch none`",
+            escape(id, 80)
+        ));
+    }
     Error::unsupported("no architecture table covers this model, so apr cannot run it")
         .hint("specify the architecture with --arch ID (see `apr arch list`)")
 }

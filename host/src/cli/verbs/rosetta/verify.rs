@@ -16,11 +16,12 @@ use std::path::PathBuf;
 /// Stops the line on: NaN or infinity where the source has none, a different
 /// shape, an extra or missing tensor, different bytes, a different vocabulary,
 /// tokenizer, architecture, hidden size or layer count, another graph where the
-/// format has one, and values off by more than the tolerance. Each has a code for `apr explain`; exit 5. Facts that only
-/// one of the two models states are listed and not compared. `apr diff` compares
-/// everything else. A folder and the GGUF converted from it are compared with
-/// the names and rows of one of them, if a table translates them; values rounded
-/// to the nearest of a narrower float are then no finding.
+/// format has one, and values off by more than the tolerance. Each has a code
+/// for `apr explain`; exit 5. Facts that only one of the two models states are
+/// listed and not compared. `apr diff` compares everything else. A folder and
+/// the GGUF converted from it are compared with the names and rows of one of
+/// them, if a table translates them; values rounded to the nearest of a narrower
+/// float are then no finding.
 ///
 /// Examples:
 ///   apr rosetta verify model.gguf model.apr

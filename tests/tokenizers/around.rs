@@ -126,20 +126,24 @@ fn what_is_usual_of_an_architecture_gives_way_to_the_tokenizer() {
     assert_eq!((file.adds("bos"), back.adds("bos")), (Some(true), Some(true)));
 }
 
-/// Nemotron's table states a padding that its tokenizers need not have.
+/// llama.cpp's converter says of Nemotron's tokenizers that they pad with token 0 and know token 1 as the unknown one, whatever they say.
 #[test]
-fn padding_that_only_an_architecture_states_is_no_difference() {
-    let (host, scratch) = (host(), Scratch::new());
-    let folder = changed(&scratch, "nemotron", "tokenizer_config.json", |json| {
-        json.as_object_mut().unwrap().remove("pad_token");
-    });
-    for name in ["config.json", "generation_config.json"] {
-        let path: &Path = &folder.join(name);
-        if path.exists() {
-            edit(path, |json| drop(json.as_object_mut().unwrap().remove("pad_token_id")));
+fn a_padding_is_the_tokenizers_own() {
+    let host = host();
+    for pad in [None, Some("</s>")] {
+        let scratch = Scratch::new();
+        let folder = changed(&scratch, "nemotron", "tokenizer_config.json", |json| {
+            let said = json.as_object_mut().unwrap();
+            said.remove("pad_token");
+            said.extend(pad.map(|pad| ("pad_token".to_owned(), json!(pad))));
+        });
+        for name in ["config.json", "generation_config.json"] {
+            let path: &Path = &folder.join(name);
+            if path.exists() {
+                edit(path, |json| drop(json.as_object_mut().unwrap().remove("pad_token_id")));
+            }
         }
+        let ([before, file, _], _) = through(&host, &scratch, &folder);
+        assert_eq!((before.special_id("pad"), file.special_id("pad")), (pad.map(|_| 3), pad.map(|_| 3)));
     }
-    let ([before, file, _], _) = through(&host, &scratch, &folder);
-    assert_eq!(before.special_id("pad"), None);
-    assert!(file.special_id("pad").is_some());
 }

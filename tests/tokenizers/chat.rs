@@ -98,6 +98,7 @@ fn what_would_never_end_or_take_all_memory_is_refused() {
         "{{ ('a' * 100000).replace('a', 'b' * 100000) }}".to_owned(),
         "{{ ('b' * 100000).join('a' * 100000) }}".to_owned(),
         "{{ ('a\n' * 100000) | indent(1000000) }}".to_owned(),
+        "{{ ('a\n' * 100000) | wordwrap(1, true, 'b' * 100000) }}".to_owned(),
         "{{ 2 ** (2 ** 40) }}".to_owned(),
         double.to_owned(),
         "{{ ".to_owned() + &"(".repeat(100_000) + "1",

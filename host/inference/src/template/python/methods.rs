@@ -208,7 +208,7 @@ fn words_from_the_end(text: &str, most: usize) -> Vec<&str> {
 }
 
 /// The lines of a text, each with what ends it if `keep`.
-fn lines(text: &str, keep: bool) -> Vec<&str> {
+pub fn lines(text: &str, keep: bool) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(ends_line) {

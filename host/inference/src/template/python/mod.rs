@@ -7,6 +7,7 @@ pub mod methods;
 pub mod objects;
 pub mod operators;
 mod percent;
+mod sizes;
 mod texts;
 pub mod values;
 
@@ -131,6 +132,7 @@ pub fn add(environment: &mut Environment<'_>) {
     });
     environment.add_filter("string", string);
     environment.add_filter("trim", trim);
+    sizes::add(environment);
     environment.set_formatter(|out, state, value| match Type::of(value) {
         Type::Text | Type::Undefined => escape_formatter(out, state, value),
         _ => escape_formatter(out, state, &Value::from(text(value)?)),

@@ -18,6 +18,7 @@ pub fn add(environment: &mut Environment<'_>) {
     environment.add_function("apr_calculate", calculate);
     environment.add_function("apr_sign", sign);
     environment.add_function("apr_join", join);
+    environment.add_function("apr_given", given);
     environment.add_function("apr_unsupported", unsupported);
     environment.add_filter("format", format);
     for (names, operator) in [
@@ -219,6 +220,11 @@ fn join(state: &State<'_, '_>, operands: Rest<Value>) -> Result<String, Error> {
         out.push_str(&own);
     }
     Ok(out)
+}
+
+/// The arguments that a macro was given beyond its parameters: those before the first that is undefined.
+fn given(all: Rest<Value>) -> Value {
+    Value::from(Tuple::from(all.0.into_iter().take_while(|one| !one.is_undefined()).collect::<Vec<_>>()))
 }
 
 /// The filter `format`: as `%`, with its arguments for a tuple or a map.

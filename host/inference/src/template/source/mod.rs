@@ -5,6 +5,7 @@ mod rewriting;
 mod tokens;
 
 use crate::template::source::lexer::{Piece, Tag, pieces};
+use crate::template::source::rewriting::Beyond;
 
 /// The filter around what a loop runs over: see [`crate::template::python`].
 pub const ITERATED: &str = "apr_iterated";
@@ -16,12 +17,13 @@ pub const ITERATED: &str = "apr_iterated";
 pub fn prepared(template: &str) -> String {
     let template = template.replace("\r\n", "\n").replace('\r', "\n");
     let mut out = String::with_capacity(template.len() + template.len() / 8);
-    for piece in pieces(&template) {
+    let pieces = pieces(&template);
+    for (piece, beyond) in pieces.iter().zip(beyond(&pieces)) {
         match piece {
             Piece::Text(text) => out.push_str(text),
             Piece::Tag(Tag { open, inner, close }) => {
                 out.push_str(open);
-                out.push_str(&rewritten(open, inner));
+                out.push_str(&rewritten(open, inner, beyond));
                 out.push_str(close);
             }
         }
@@ -29,15 +31,37 @@ pub fn prepared(template: &str) -> String {
     out
 }
 
+/// What the macros and called blocks among the pieces take beyond their parameters: they do if something in them asks for it.
+fn beyond(pieces: &[Piece<'_>]) -> Vec<Beyond> {
+    let mut found = vec![Beyond::default(); pieces.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        let Piece::Tag(tag) = piece else { continue };
+        let asked = Beyond::asked_in(tag.inner);
+        let word = tag.inner.split_whitespace().next().unwrap_or_default();
+        let word = word.split('(').next().filter(|_| tag.open.starts_with("{%")).unwrap_or_default();
+        match word {
+            "macro" | "call" => open.push(number),
+            "endmacro" | "endcall" => {
+                let inner = open.pop().map(|number| found[number]).unwrap_or_default();
+                open.last().into_iter().for_each(|&around| found[around].add(inner));
+            }
+            _ => {}
+        }
+        open.last().into_iter().for_each(|&around| found[around].add(asked));
+    }
+    found
+}
+
 /// A tag's inner text, of as many lines.
-fn rewritten(open: &str, inner: &str) -> String {
+fn rewritten(open: &str, inner: &str, beyond: Beyond) -> String {
     match inner.trim() {
         "generation" => return " if true ".to_owned(),
         "endgeneration" => return " endif ".to_owned(),
         _ => {}
     }
     let rewritten = match open.starts_with("{%") {
-        true => rewriting::block(inner, ITERATED),
+        true => rewriting::block(inner, ITERATED, beyond),
         false => rewriting::expression(inner).map(|expression| format!(" {expression} ")),
     };
     let Some(rewritten) = rewritten else { return inner.to_owned() };

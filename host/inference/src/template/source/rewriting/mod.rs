@@ -14,6 +14,8 @@
 
 mod parameters;
 
+pub use parameters::Beyond;
+
 use crate::template::source::ITERATED;
 use crate::template::source::tokens::{Kind, Token, meant, spelled, tokens};
 
@@ -28,7 +30,9 @@ pub fn expression(inner: &str) -> Option<String> {
 }
 
 /// The inner text of a block tag, with its expressions rewritten.
-pub fn block(inner: &str, iterated: &str) -> Option<String> {
+/// `beyond` is what a macro or a called block takes
+/// beyond its parameters.
+pub fn block(inner: &str, iterated: &str, beyond: Beyond) -> Option<String> {
     let mut parser = Parser::new(inner)?;
     let word = parser.next()?.text;
     let out = match word {
@@ -61,12 +65,12 @@ pub fn block(inner: &str, iterated: &str) -> Option<String> {
         }
         "macro" => {
             let name = parser.next().filter(|name| name.kind == Kind::Name)?.text;
-            let (parameters, body) = parser.parameters()?;
+            let (parameters, body) = parser.parameters(beyond)?;
             format!(" macro {name}({parameters}) {body}")
         }
         "call" => {
             let (parameters, body) =
-                if parser.is("(") { parser.parameters()? } else { (String::new(), String::new()) };
+                if parser.is("(") { parser.parameters(beyond)? } else { beyond.without_parameters() };
             let brackets = if parameters.is_empty() { parameters } else { format!("({parameters})") };
             format!(" call{brackets} {} {body}", parser.condition()?)
         }
@@ -527,10 +531,10 @@ mod tests {
             ),
             ("call(a) m(b.c)", " call(a) m(apr_get('.', b, 'c')) "),
         ] {
-            assert_eq!(block(given, "i").as_deref(), Some(expected), "{given}");
+            assert_eq!(block(given, "i", Beyond::default()).as_deref(), Some(expected), "{given}");
         }
         for given in ["else", "set x", "macro m(a", "macro m(a b)", "call", "set x | upper"] {
-            assert_eq!(block(given, "i"), None, "{given}");
+            assert_eq!(block(given, "i", Beyond::default()), None, "{given}");
         }
     }
 }

@@ -1,11 +1,67 @@
 //! The parameters of macros and of called blocks.
 
 use super::Parser;
-use crate::template::source::tokens::Kind;
+use crate::template::source::tokens::{Kind, tokens};
 use std::ops::Range;
 
 /// A variable that no template has.
 const MISSING: &str = "apr_missing";
+
+/// Arguments that a macro takes beyond its parameters, where it asks for them: the library's has as many as it has parameters.
+const MOST: usize = 16;
+
+/// What a macro or a called block takes beyond its parameters, because it asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beyond {
+    /// It asks for `varargs`.
+    by_place: bool,
+    /// It asks for `kwargs`. None is taken, so they are always empty.
+    by_name: bool,
+}
+
+impl Beyond {
+    /// What a tag asks for.
+    pub fn asked_in(inner: &str) -> Beyond {
+        // Most templates ask for neither.
+        if !inner.contains("args") {
+            return Beyond::default();
+        }
+        let tokens = tokens(inner).unwrap_or_default();
+        let has = |name: &str| {
+            tokens.iter().enumerate().any(|(at, token)| {
+                let before = at.checked_sub(1).map(|at| tokens[at].text);
+                token.kind == Kind::Name && token.text == name && ![Some("."), Some("|")].contains(&before)
+            })
+        };
+        Beyond { by_place: has("varargs"), by_name: has("kwargs") }
+    }
+
+    /// Adds what something in it asks for.
+    pub fn add(&mut self, other: Beyond) {
+        self.by_place |= other.by_place;
+        self.by_name |= other.by_name;
+    }
+
+    /// Parameters and tags of a block that has none.
+    pub(super) fn without_parameters(self) -> (String, String) {
+        let (mut head, mut body) = (Vec::new(), String::new());
+        self.put(&mut head, &mut body, &[]);
+        (head.join(", "), body)
+    }
+
+    /// Adds parameters for what is taken beyond `known` ones, and tags that set the names by which it is asked for.
+    fn put(self, head: &mut Vec<String>, body: &mut String, known: &[Parameter<'_>]) {
+        let is_own = |name: &str| known.iter().any(|parameter| parameter.name == name);
+        if self.by_place && !is_own("varargs") {
+            let names: Vec<String> = (0..MOST).map(|n| format!("apr_beyond_{n}")).collect();
+            head.extend(names.iter().map(|name| format!("{name}={MISSING}")));
+            body.push_str(&format!("%}}{{% set varargs = apr_given({}) ", names.join(", ")));
+        }
+        if self.by_name && !is_own("kwargs") {
+            body.push_str("%}{% set kwargs = {} ");
+        }
+    }
+}
 
 /// A parameter of a macro, with the places of its default's tokens.
 struct Parameter<'s> {
@@ -16,7 +72,7 @@ struct Parameter<'s> {
 impl<'s> Parser<'s> {
     /// The parameters of a macro, and tags that set those whose defaults name parameters. Jinja knows the ones before,
     /// and no other; the library looks for all of them outside the macro.
-    pub(super) fn parameters(&mut self) -> Option<(String, String)> {
+    pub(super) fn parameters(&mut self, beyond: Beyond) -> Option<(String, String)> {
         self.take("(")?;
         let mut all: Vec<Parameter<'s>> = Vec::new();
         let mut made = Vec::new();
@@ -52,6 +108,7 @@ impl<'s> Parser<'s> {
                 (None, None) => name.to_owned(),
             });
         }
+        beyond.put(&mut head, &mut body, &all);
         Some((head.join(", "), body))
     }
 

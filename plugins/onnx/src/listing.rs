@@ -8,10 +8,16 @@ use crate::scan::{Field, Scan};
 use crate::tensor::read;
 use apr_sdk::{Report, Result, escape};
 use serde_json::json;
-use std::hash::{DefaultHasher, Hasher};
+use sha2::{Digest, Sha256};
 
 /// Bytes of a value that are shown; the sum of a longer one stands for the rest.
 const SHOWN: usize = 64;
+
+/// Bytes of a list of numbers that is read; of a longer one, its bytes are compared as they are.
+const LONGEST_LIST: u64 = 4096;
+
+/// The length up to which texts are shown: what is compared is not cut.
+const WHOLE: usize = usize::MAX;
 
 /// A line: the place, which does not count, and what is there.
 type Line = (String, String);
@@ -43,17 +49,24 @@ impl Lister<'_, '_> {
         Ok(())
     }
 
+    /// What is said in any order in a file is listed in one.
     fn model(&mut self) -> Result<()> {
-        let (mut at, end) = (0, self.scan.file_len());
-        while at < end {
-            let record = self.scan.field(at, end)?;
-            match record.number {
-                model::OPSET_IMPORT => self.operator_set("", &record)?,
-                model::GRAPH => self.graph("", &record)?,
-                model::FUNCTIONS => self.function(&record)?,
-                _ => {}
+        let end = self.scan.file_len();
+        for wanted in [model::OPSET_IMPORT, model::GRAPH, model::FUNCTIONS] {
+            let mut at = 0;
+            while at < end {
+                let record = self.scan.field(at, end)?;
+                match record.number {
+                    number if number != wanted => {}
+                    model::OPSET_IMPORT => self.operator_set("", &record)?,
+                    model::GRAPH => self.graph("", &record)?,
+                    _ => self.function(&record)?,
+                }
+                at = record.end;
             }
-            at = record.end;
+            if wanted == model::OPSET_IMPORT {
+                self.lines.sort();
+            }
         }
         Ok(())
     }
@@ -63,11 +76,23 @@ impl Lister<'_, '_> {
         let domain = String::from_utf8_lossy(set.domain.as_deref().unwrap_or_default()).into_owned();
         let domain = if domain.is_empty() { "ai.onnx" } else { &domain };
         let version = set.version.unwrap_or_default();
-        self.push(format!("{within}operator set"), format!("{} {version}", escape(domain, 200)))
+        self.push(format!("{within}operator set"), format!("{} {version}", escape(domain, WHOLE)))
     }
 
     /// A graph; `within` is the place around it, with a space behind.
     fn graph(&mut self, within: &str, field: &Field) -> Result<()> {
+        for (wanted, what) in [(graph::INPUT, "input"), (graph::OUTPUT, "output")] {
+            let mut at = field.start;
+            while at < field.end {
+                let record = self.scan.field(at, field.end)?;
+                if record.number == wanted {
+                    let value: ValueInfo = messages::decode(self.scan, &record)?;
+                    let is = escape(&typed_name(&value), WHOLE);
+                    self.push(format!("{within}{what}"), is)?;
+                }
+                at = record.end;
+            }
+        }
         let (mut number, mut at) = (0, field.start);
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
@@ -75,12 +100,6 @@ impl Lister<'_, '_> {
                 graph::NODE => {
                     self.node(within, number, &record)?;
                     number += 1;
-                }
-                graph::INPUT | graph::OUTPUT => {
-                    let what = if record.number == graph::INPUT { "input" } else { "output" };
-                    let value: ValueInfo = messages::decode(self.scan, &record)?;
-                    let is = escape(&typed_name(&value), 400);
-                    self.push(format!("{within}{what}"), is)?;
                 }
                 graph::INITIALIZER => self.texts(within, &record)?,
                 _ => {}
@@ -106,8 +125,9 @@ impl Lister<'_, '_> {
             *text = self.last_text(field, number)?;
         }
         let [domain, name, overload] = name;
-        let within =
-            format!("function {}.{}:{} ", escape(&domain, 120), escape(&name, 120), escape(&overload, 40));
+        let is = format!("{domain}.{name}:{overload}");
+        self.push("function".to_owned(), is.clone())?;
+        let within = format!("function {is} ");
         let (mut number, mut at) = (0, field.start);
         while at < field.end {
             let record = self.scan.field(at, field.end)?;
@@ -130,7 +150,7 @@ impl Lister<'_, '_> {
                     let mut inner = Vec::new();
                     let is = self.attribute(&record, &mut inner)?;
                     self.push(format!("{within}attribute"), is)?;
-                    self.graphs(&within, &inner)?;
+                    self.graphs(&within, inner)?;
                 }
                 _ => {}
             }
@@ -168,11 +188,14 @@ impl Lister<'_, '_> {
         let name = if name.is_empty() { String::new() } else { format!(" `{name}`") };
         let place = format!("{within}node {number}{name}");
         self.push(place.clone(), is)?;
-        self.graphs(&format!("{place} "), &inner)
+        self.graphs(&format!("{place} "), inner)
     }
 
-    fn graphs(&mut self, within: &str, inner: &[(String, Field)]) -> Result<()> {
-        for (name, field) in inner {
+    /// The graphs of a node's attributes, in the order of their names.
+    fn graphs(&mut self, within: &str, mut inner: Vec<(String, Field)>) -> Result<()> {
+        inner.sort_by(|one, other| one.0.cmp(&other.0));
+        for (name, field) in &inner {
+            self.push(format!("{within}graph"), name.clone())?;
             self.graph(&format!("{within}{name} "), field)?;
         }
         Ok(())
@@ -195,6 +218,10 @@ impl Lister<'_, '_> {
                 }
                 (attribute::I | attribute::INTS, wire::VARINT) => {
                     values.push(record.value.cast_signed().to_string())
+                }
+                (attribute::INTS | attribute::FLOATS, wire::LEN) if record.len() > LONGEST_LIST => {
+                    let raw = self.scan.bytes(&record)?;
+                    values.push(shown(&raw));
                 }
                 (attribute::INTS, wire::LEN) => {
                     let mut at = record.start;
@@ -240,17 +267,17 @@ impl Lister<'_, '_> {
         if !found.is_strings() {
             return Ok(format!("tensor [{dims}]"));
         }
-        let (mut sum, mut at) = (DefaultHasher::new(), record.start);
+        let (mut sum, mut at) = (Sha256::new(), record.start);
         while at < record.end {
             let one = self.scan.field(at, record.end)?;
             if one.number == tensor::STRING_DATA {
                 let bytes = self.scan.bytes(&one)?;
-                sum.write(&bytes);
-                sum.write_usize(bytes.len());
+                sum.update((bytes.len() as u64).to_le_bytes());
+                sum.update(&bytes);
             }
             at = one.end;
         }
-        Ok(format!("texts [{dims}], sum {:016x}", sum.finish()))
+        Ok(format!("texts [{dims}], sum {}", hex(&sum.finalize())))
     }
 
     /// The last text of a message under this number; empty if there is none.
@@ -271,18 +298,21 @@ impl Lister<'_, '_> {
             return Ok(String::new());
         }
         let bytes = self.scan.bytes(field)?;
-        Ok(escape(&String::from_utf8_lossy(&bytes), 400))
+        Ok(escape(&String::from_utf8_lossy(&bytes), WHOLE))
     }
 }
 
 /// Bytes as text; of many, the first, their number and their sum.
 fn shown(bytes: &[u8]) -> String {
     let first = &bytes[..bytes.len().min(SHOWN)];
-    let text = escape(&String::from_utf8_lossy(first), 4 * SHOWN);
+    let text = escape(&String::from_utf8_lossy(first), WHOLE);
     if bytes.len() <= SHOWN && !text.contains('\u{fffd}') {
         return format!("\"{text}\"");
     }
-    let mut sum = DefaultHasher::new();
-    sum.write(bytes);
-    format!("\"{text}\"... ({} bytes, sum {:016x})", bytes.len(), sum.finish())
+    format!("\"{text}\"... ({} bytes, sum {})", bytes.len(), hex(&Sha256::digest(bytes)))
+}
+
+/// The first half of a digest.
+fn hex(digest: &[u8]) -> String {
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }

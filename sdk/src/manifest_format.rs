@@ -360,7 +360,7 @@ mod tests {
              toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\ntoy.keys=name:str of:it:[u8]\n\
              toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n\
              toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\ntoy.wide_activations=Q4_K of.name of.flag\n\
-             toy.described_weights=of names\n\
+             toy.described_weights=of names\ntoy.computation=of.graph nodes\n\
              toy.adapters=adapter.json kind=adapter\n"
         ))
         .unwrap();
@@ -380,9 +380,17 @@ mod tests {
         let wide = WideActivations { dtype: DType::Q4_K, names: "of.name".into(), flags: "of.flag".into() };
         assert_eq!(format.wide_activations, Some(wide));
         assert_eq!(format.described_weights.as_deref(), Some("of names"));
+        assert_eq!(format.computation, Some(("of.graph".to_owned(), "nodes".to_owned())));
         assert_eq!(format.adapters, ["adapter.json", "kind=adapter"]);
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
         assert_eq!(manifest.unknown, [""; 0]);
+    }
+
+    #[test]
+    fn a_computation_is_a_key_and_a_report() {
+        for wrong in ["of.graph", "of.graph nodes more"] {
+            Manifest::parse(&format!("{HEAD}toy.roles=read\ntoy.computation={wrong}\n")).unwrap_err();
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 """Writes plugins/huggingface/src/tokenizer/classes.json: the special tokens that the classes of transformers have where a folder says
-nothing, the class of each type of models, and the steps that version 5 makes anew for tokenizers that merge, whatever tokenizer.json
-says.
+nothing, the class of each type of models, and what version 5 makes of the vocabulary of each class (recipes.py).
 
     classes.py [--check]
 
@@ -13,6 +12,7 @@ import sys
 from pathlib import Path
 
 import transformers
+from recipes import OF_PIECES, recipe
 from transformers.models.auto import tokenization_auto
 
 NAMES = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"]
@@ -40,16 +40,27 @@ def defaults(name):
     return None
 
 
-def steps(name):
-    """The steps of the class before tokens are looked up, if it merges and makes them itself."""
-    found = getattr(transformers, name, None)
-    try:
-        if found.model.__name__ != "BPE" or "__init__" not in found.__dict__:
-            return None
-        made = json.loads(found().backend_tokenizer.to_str())
-    except Exception:
-        return None
-    return {key: made[key] for key in ("normalizer", "pre_tokenizer")}
+def made_by_five():
+    """The recipes of classes, the other names of some of them, those that run in Python, and the types of models whose files name
+    another class than theirs."""
+    recipes, aliases, in_python = {}, {}, []
+    names = {name for name in tokenization_auto.TOKENIZER_MAPPING_NAMES.values() if name}
+    names |= {name for name in (*dir(transformers), *json.loads(TARGET.read_text())["classes"]) if name.endswith("Tokenizer")}
+    for name in sorted({bare(name) for name in names} - {*PLAIN}):
+        try:
+            found = tokenization_auto.tokenizer_class_from_name(name)
+            bases = [base.__name__ for base in found.__mro__]
+        except (AttributeError, ImportError):
+            continue
+        if "PythonBackend" in bases or found.__name__ == "RoFormerTokenizer":
+            in_python.append(name)
+        elif "TokenizersBackend" in bases and found.__name__ != name:
+            aliases[name] = found.__name__
+        elif "TokenizersBackend" in bases:
+            # What is not followed is known all the same.
+            recipes[name] = recipe(found) if found.model is not None and found.__name__ != "EsmcTokenizer" or name in OF_PIECES else {}
+    aliases = {name: other for name, other in aliases.items() if other in recipes}
+    return recipes, aliases, in_python, sorted(tokenization_auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS)
 
 
 def classes():
@@ -65,19 +76,23 @@ def classes():
 
 def main():
     before = TARGET.read_text() if TARGET.exists() else ""
-    known = json.loads(before) if before else {"made_by": {}, "classes": {}, "models": {}, "steps": {}}
+    known = json.loads(before) if before else {"classes": {}, "models": {}, "recipes": {}, "aliases": {}, "in_python": [], "overruled": []}
     found, models = classes()
     major = transformers.__version__.split(".")[0]
-    made = known["steps"]
+    recipes, aliases, in_python, overruled = (known.get(key) for key in ("recipes", "aliases", "in_python", "overruled"))
     if major == "4":
         found, models = found | known["classes"], models | known["models"]
     else:
         found, models = known["classes"] | found, known["models"] | models
-        made = {name: made for name in found if (made := steps(name))}
-    made_by = known["made_by"] | {f"transformers {major}": transformers.__version__}
+        recipes, aliases, in_python, overruled = made_by_five()
+    made_by = known.get("made_by", {}) | {f"transformers {major}": transformers.__version__}
     row = lambda pair: f"  {json.dumps(pair[0])}: {json.dumps(pair[1], ensure_ascii=False)}"
     rows = lambda part: ",\n".join(map(row, sorted(part.items())))
-    text = f'{{\n "made_by": {json.dumps(made_by)},\n "classes": {{\n{rows(found)}\n }},\n "models": {{\n{rows(models)}\n }},\n "steps": {{\n{rows(made)}\n }}\n}}\n'
+    parts = {"classes": found, "models": models, "recipes": recipes, "aliases": aliases}
+    lists = {"in_python": in_python, "overruled": overruled}
+    text = f'{{\n "made_by": {json.dumps(made_by)},\n'
+    text += "".join(f' "{name}": {{\n{rows(part)}\n }},\n' for name, part in parts.items())
+    text += ",\n".join(f' "{name}": {json.dumps(part)}' for name, part in lists.items()) + "\n}\n"
     if sys.argv[1:] == ["--check"]:
         sys.exit(0 if before == text else "classes.json is not what the library has now")
     TARGET.write_text(text)

@@ -17,6 +17,7 @@ mod ids;
 mod patterns;
 mod pieces;
 mod saved;
+mod slow;
 mod trained;
 mod unsaid;
 

@@ -1,7 +1,7 @@
 //! Tokens that other files than the vocabulary's name: made added tokens as version 5.23 of transformers makes them. What is new is
 //! numbered from the first free id on: listed tokens, those with a purpose, those of named modalities, further ones.
 
-use super::stated::{DECODER, NAMES};
+use super::stated::{DECODER, NAMES, text};
 use super::{added_token, added_type, fast};
 use apr_sdk::tokenizer::{Parts, Spelling, TokenType};
 use apr_sdk::{Error, Result, escape};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 /// The key of further special tokens: a list, or an object by name.
 pub const EXTRA: &str = "extra_special_tokens";
 /// What version 4 calls the list.
-const ADDITIONAL: &str = "additional_special_tokens";
+pub const ADDITIONAL: &str = "additional_special_tokens";
 /// The key of special tokens by name.
 const BY_NAME: &str = "model_specific_special_tokens";
 
@@ -28,11 +28,6 @@ struct Named<'j> {
     entry: &'j Json,
     /// True if version 4 of the library does not know such a key.
     is_new: bool,
-}
-
-/// The text of a token, which may stand in an object.
-fn text(entry: &Json) -> Option<&str> {
-    entry.as_str().or_else(|| entry.get("content")?.as_str())
 }
 
 /// The special tokens that a configuration names, in the order in which the library adds them.
@@ -64,8 +59,15 @@ fn special(said: &Json) -> Vec<Named<'_>> {
 }
 
 /// What `added_tokens.json` adds to the other files, in the form of a configuration's list. A token that they have under another
-/// id keeps it.
-pub fn listed(parts: &mut Parts, more: &Map<String, Json>, said: &Map<String, Json>) -> Map<String, Json> {
+/// id keeps it. `own` is the configuration without `special_tokens_map.json`, whose list under the older name comes too late for a
+/// token to be found before a text is normalized.
+pub fn listed(
+    parts: &mut Parts,
+    more: &Map<String, Json>,
+    said: &Map<String, Json>,
+    own: &Map<String, Json>,
+) -> Map<String, Json> {
+    let own: Vec<String> = special(&Json::Object(own.clone())).into_iter().map(|named| named.text).collect();
     let said = Json::Object(said.clone());
     let special = special(&said);
     let mut listed = Map::new();
@@ -83,10 +85,11 @@ pub fn listed(parts: &mut Parts, more: &Map<String, Json>, said: &Map<String, Js
             ));
             continue;
         }
-        let is_special = special.iter().any(|named| named.text == *text);
+        let named = special.iter().find(|named| named.text == *text);
+        let is_late = named.is_none_or(|named| named.key == ADDITIONAL && !own.contains(text));
         listed.insert(
             id.to_string(),
-            json!({"content": text, "special": is_special, "normalized": !is_special}),
+            json!({"content": text, "special": named.is_some(), "normalized": is_late}),
         );
     }
     listed

@@ -1,7 +1,7 @@
 //! What the class that `tokenizer_config.json` names does to a text of its own accord, whatever `tokenizer.json` says: transformers
 //! 5 does so for all, version 4 where the step is the only one.
 
-use super::fast;
+use super::{classes, fast};
 use apr_sdk::tokenizer::{Kind, Parts, Spelling, steps};
 use serde_json::{Value as Json, json};
 
@@ -58,6 +58,11 @@ pub fn apply(parts: &mut Parts, said: &Json, class: &str) {
                 parts.pre_tokenizer.iter_mut().for_each(|step| put_space_first(step, put));
             }
             parts.add_space_prefix = space;
+            // Some classes do in Python what turns such marks into spaces, whatever decoder there is.
+            let own = classes::recipe(class).filter(|_| parts.word_suffix.is_some());
+            if let Some(decoder) = own.and_then(|own| own.step("decoder", said, None)) {
+                parts.decoder = Some(decoder);
+            }
         }
         (Kind::Bpe, Spelling::SentencePiece) => {
             if OF_PIECES.contains(&class) && space == Some(false) && fast::space_first(parts) {

@@ -73,7 +73,8 @@ pub fn is(step: &Json, kind: &str) -> bool {
     step.get("type").and_then(Json::as_str) == Some(kind)
 }
 
-fn spelling(parts: &Parts) -> Spelling {
+/// How the texts of tokens are spelled, by the steps.
+pub fn spelling(parts: &Parts) -> Spelling {
     let all = [&parts.normalizer, &parts.pre_tokenizer, &parts.decoder];
     let all: Vec<&Json> = all.into_iter().flat_map(|definition| steps(definition.as_ref())).collect();
     let marks =
@@ -145,7 +146,8 @@ pub fn place(parts: &mut Parts, count: usize, id: u32, text: &str) -> Result<()>
     }
 }
 
-fn flags(parts: &mut Parts, model: &Map<String, Json>) {
+/// Reads the flags of the model, and the types of tokens that follow from them.
+pub fn flags(parts: &mut Parts, model: &Map<String, Json>) {
     let flag = |key: &str| model.get(key).and_then(Json::as_bool).unwrap_or(false);
     let text = |key: &str| model.get(key).and_then(Json::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
     parts.byte_fallback = flag("byte_fallback");
@@ -230,6 +232,11 @@ pub fn ids_of_merges<'a>(
         })
     };
     texts.enumerate().map(|(n, pair)| pair.and_then(|(a, b)| Ok((id(n, a)?, id(n, b)?)))).collect()
+}
+
+/// Bytes as they stand in a step.
+pub fn base64(bytes: &[u8]) -> String {
+    BASE64_STANDARD.encode(bytes)
 }
 
 /// What the definitions do to a text, as far as formats have flags for it.

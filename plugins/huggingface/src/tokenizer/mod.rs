@@ -4,7 +4,9 @@
 
 mod added;
 mod class;
+mod classes;
 mod fast;
+mod recipe;
 mod sentencepiece;
 mod slow;
 mod special;
@@ -21,7 +23,7 @@ use apr_sdk::{Error, Result, strict_json};
 use serde_json::Value as Json;
 
 /// Names of SentencePiece's model, the first that is there counts.
-const MODELS: [&str; 3] = ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model"];
+const MODELS: [&str; 4] = ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model"];
 
 /// The files of a folder.
 pub trait Files {
@@ -59,21 +61,31 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     // The library would not load the tokenizer without understanding it.
     let map = json(files, "special_tokens_map.json")?;
     let mut model = model(files, fast.is_some())?;
-    if fast.is_none() && model.is_some() {
-        refuse_shifted(own.as_ref())?;
-    }
-    let mut parts = match (&fast, &model) {
-        (Some(json), _) => fast::read(json).map_err(|e| e.in_file("tokenizer.json"))?,
-        (None, Some((name, model))) => sentencepiece::parts(model).map_err(|e| e.in_file(*name))?,
-        (None, None) => match slow::read(files)? {
-            Some(parts) => parts,
+    let class = match fast {
+        Some(_) => stated::class(own.as_ref(), config.as_ref()),
+        None => stated::class_of_files(own.as_ref(), config.as_ref()),
+    };
+    let (mut parts, recipe) = match &fast {
+        Some(json) => (fast::read(json).map_err(|e| e.in_file("tokenizer.json"))?, None),
+        None => match slow::read(files, model.as_ref(), &class)? {
+            Some(slow::Vocabulary::OfClass(parts, recipe)) => (parts, Some(recipe)),
+            Some(slow::Vocabulary::OfModel(parts)) => (parts, None),
             None => return Ok(None),
         },
     };
-    let class = stated::class(own.as_ref(), config.as_ref());
-    let more = json(files, "added_tokens.json")?.filter(|_| model.is_none() || fast.is_some());
-    let said = stated::whole(own.as_ref(), [map.as_ref(), more.as_ref()], &class, &mut parts);
-    let rows = size(&parts, config.as_ref())?;
+    let is_of_model = fast.is_none() && recipe.is_none();
+    let more = json(files, "added_tokens.json")?.filter(|_| !is_of_model);
+    let said = stated::whole(own.as_ref(), [map.as_ref(), more.as_ref()], &class, recipe, &mut parts);
+    let size = size(config.as_ref())?;
+    if let (Some(recipe), Some(said)) = (recipe, &said) {
+        if let Some((name, model)) = model.take() {
+            sentencepiece::lay_out(&mut parts, &model, &recipe.layout(said)?).map_err(|e| e.in_file(name))?;
+        }
+        recipe.prepare(&mut parts, said)?;
+    }
+    let n = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
+    // A class adds its tokens whether there are rows for them or not, which nothing says here.
+    let rows = if recipe.is_some() && size == 0 { u32::MAX } else { size.max(n) };
     if let Some(fast) = &fast {
         // XLM-RoBERTa and its kin count the model's pieces from another number: `tokenizer.json` alone knows the ids.
         model = model.filter(|(_, model)| sentencepiece::has_ids_of(model, &parts));
@@ -86,8 +98,12 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
         let made = || sentencepiece::of_fast(&parts, fast::own_tokens(fast, &parts));
         model = model.or_else(|| Some(("tokenizer.json", made()?)));
     }
-    if let Some(said) = said.as_ref().filter(|_| fast.is_some() || model.is_none()) {
+    if let Some(said) = said.as_ref().filter(|_| !is_of_model) {
         added::add(&mut parts, said, rows)?;
+    }
+    // Formats that hold SentencePiece's model alone have no place for later tokens: what a user added is kept.
+    if recipe.is_some() && sentencepiece::has_later(&parts) {
+        parts.n_pieces = None;
     }
     if let Some((_, model)) = &model
         && parts.spelling == Spelling::SentencePiece
@@ -102,28 +118,21 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     {
         parts.add_space_prefix = Some(space);
     }
-    if fast.is_none() {
+    if is_of_model {
         // Later versions of transformers no longer put a space behind special tokens, and say so.
         let anew = flag("legacy") == Some(false);
-        let space_first = if anew { SpaceFirst::Start } else { SpaceFirst::Always };
-        let words = said.as_ref().filter(|_| parts.kind == Kind::WordPiece);
-        words.into_iter().for_each(|said| slow::configure(&mut parts, said));
-        fill_definitions_with(&mut parts, space_first);
-        words.into_iter().for_each(|said| slow::redefine(&mut parts, said));
-        match (parts.kind, parts.spelling) {
-            (Kind::WordPiece, _) => {
-                parts.post_processor = said.as_ref().and_then(|said| class::around_words(&parts, said));
-            }
-            (_, Spelling::Bytes) => stated::bytes(&mut parts, &class, flag("add_prefix_space")),
-            _ => {}
-        }
+        fill_definitions_with(&mut parts, if anew { SpaceFirst::Start } else { SpaceFirst::Always });
+    }
+    if let (Some(recipe), Some(said)) = (recipe, &said) {
+        parts.post_processor = recipe.around(&parts, said)?;
     }
     parts.split_special_tokens = flag("split_special_tokens").unwrap_or(false);
     parts.clean_up_spaces = flag("clean_up_tokenization_spaces");
-    parts.vocab_size = rows.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX));
+    parts.vocab_size = size.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX));
     note_rows(&mut parts, config.as_ref());
-    special::read(&mut parts, fast.is_some(), said.as_ref(), config.as_ref());
-    if fast.is_none() {
+    let is_framed = recipe.zip(said.as_ref()).is_some_and(|(recipe, said)| recipe.is_framed(said));
+    special::read(&mut parts, fast.is_some(), is_framed, said.as_ref(), config.as_ref());
+    if is_of_model {
         stated::around(&mut parts, &class);
     }
     // It may list more ends than the others do: without it, texts would run on.
@@ -131,23 +140,6 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     special::ends(&mut parts, [config.as_ref(), generation.as_ref()]);
     parts.chat_templates = templates(files, own.as_ref())?;
     Tokenizer::new(parts).map(Some)
-}
-
-/// Classes whose ids are not those of SentencePiece's model, which they shift.
-const SHIFTED: [&str; 4] =
-    ["XLMRobertaTokenizer", "CamembertTokenizer", "BarthezTokenizer", "MBartTokenizer"];
-
-/// Refuses a folder of such a class without `tokenizer.json`: rows of the embedding would belong to other tokens.
-fn refuse_shifted(said: Option<&Json>) -> Result<()> {
-    let class = said.and_then(|said| said.get("tokenizer_class")).and_then(Json::as_str).unwrap_or_default();
-    match SHIFTED.iter().find(|shifted| class.trim_end_matches("Fast") == **shifted) {
-        None => Ok(()),
-        Some(class) => Err(Error::unsupported(format!(
-            "the ids of `{class}` are not those of the SentencePiece model, and there is no \
-             `tokenizer.json` that states them"
-        ))
-        .hint("save the tokenizer with the library first, which writes tokenizer.json")),
-    }
 }
 
 /// Takes the unknown token of pieces from the configuration, where `tokenizer.json` does not say it.
@@ -198,16 +190,14 @@ fn note_rows(parts: &mut Parts, config: Option<&Json>) {
     }
 }
 
-/// How many ids the model has: what the configuration states, if that is not too small.
-fn size(parts: &Parts, config: Option<&Json>) -> Result<u32> {
+/// How many ids the configuration states that the model has; 0 if it states none.
+fn size(config: Option<&Json>) -> Result<u32> {
     let stated = |config: &Json| config.get("vocab_size").and_then(Json::as_u64);
     let inside = |config: &Json| INSIDE.iter().find_map(|path| stated(config.pointer(path)?));
     let size = config.and_then(|config| stated(config).or_else(|| inside(config))).unwrap_or(0);
-    let size = u32::try_from(size).map_err(|_| {
-        Error::limit(format!("a vocabulary of {size} ids, more than the limit of 2^24"))
-            .in_file("config.json")
-    })?;
-    Ok(size.max(u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX)))
+    u32::try_from(size).map_err(|_| {
+        Error::limit(format!("a vocabulary of {size} ids, more than the limit of 2^24")).in_file("config.json")
+    })
 }
 
 /// The folder of templates beside the main one.

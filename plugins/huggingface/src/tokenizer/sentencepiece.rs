@@ -1,5 +1,6 @@
 //! Reads and writes SentencePiece models (`sentencepiece_model.proto`). Field numbers are the proto's.
 
+use super::recipe::Layout;
 use super::{added_type, fast};
 use apr_sdk::tokenizer::{
     AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer, before_bytes, scores_of_merges,
@@ -195,6 +196,51 @@ pub fn parts(model: &Model) -> Result<Parts> {
     Ok(parts)
 }
 
+/// Puts what a class has around the model's pieces into `parts`, which have the pieces alone, and takes the model's scores and rules.
+///
+/// # Errors
+/// Unsupported for a model whose pieces are merged; Malformed if a text is there twice.
+pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout) -> Result<()> {
+    if parts.kind != Kind::Unigram {
+        return Err(Error::unsupported(
+            "a SentencePiece model whose pieces are merged, of a class that chooses them by their scores",
+        )
+        .hint("load the tokenizer with transformers and save it, which writes tokenizer.json"));
+    }
+    let pieces = model.pieces.iter().enumerate().skip(layout.from);
+    let mut tokens: Vec<(&str, f64, TokenType)> =
+        layout.first.iter().map(|text| (text.as_str(), 0.0, TokenType::Control)).collect();
+    let own = tokens.len()..tokens.len() + pieces.len();
+    tokens.extend(pieces.map(|(n, piece)| {
+        let kind = match model.type_of(n) {
+            // The library falls back to no bytes here.
+            TokenType::Byte => TokenType::Normal,
+            kind => kind,
+        };
+        (piece.piece.as_deref().unwrap_or_default(), f64::from(piece.score.unwrap_or(0.0)), kind)
+    }));
+    tokens.extend(layout.last.iter().map(|text| (text.as_str(), 0.0, TokenType::Control)));
+    let mut made = Parts { kind: Kind::Unigram, spelling: Spelling::SentencePiece, ..Parts::default() };
+    for (id, (text, _, kind)) in (0u32..).zip(&tokens) {
+        fast::place(&mut made, tokens.len(), id, text)?;
+        made.types[id as usize] = *kind;
+        // What the class has around them is said by its name.
+        let special = *kind == TokenType::Control;
+        if own.contains(&(id as usize)) && (special || *kind == TokenType::UserDefined) {
+            made.added.push(AddedToken { id, special, ..AddedToken::default() });
+        }
+    }
+    made.scores = Some(tokens.iter().map(|(_, score, _)| *score).collect());
+    made.charsmap =
+        model.normalizer.clone().and_then(|normalizer| normalizer.charsmap).filter(|map| !map.is_empty());
+    if layout.first.is_empty() && layout.from == 0 && !layout.last.is_empty() {
+        made.n_pieces = u32::try_from(model.pieces.len()).ok();
+    }
+    made.notes = std::mem::take(&mut parts.notes);
+    *parts = made;
+    Ok(())
+}
+
 /// Whether the tokens of these parts have the numbers of the model's pieces: most of its ordinary pieces do.
 pub fn has_ids_of(model: &Model, parts: &Parts) -> bool {
     let ids = |at: usize| u32::try_from(at).ok().and_then(|id| parts.token(id));
@@ -289,17 +335,24 @@ pub fn overlay(
         parts.remove_extra_whitespaces = Some(normalizer.remove_extra_whitespaces.unwrap_or(true));
         parts.charsmap = normalizer.charsmap.filter(|bytes| !bytes.is_empty());
         // Only where later tokens have no place in a file of their own, and are those of a class: what a user added is kept.
-        let is_own = |added: &AddedToken| {
-            let text = parts.token(added.id).unwrap_or_default();
-            added.outside_model && added.id as usize >= n && !fast::is_sentinel(text)
-        };
-        let later = !alone && parts.tokens.len() > n && added.is_none() && !parts.added.iter().any(is_own);
-        parts.n_pieces = later.then(|| u32::try_from(n).unwrap_or(u32::MAX));
+        parts.n_pieces = u32::try_from(n).ok();
+        if alone || parts.tokens.len() <= n || added.is_some() || has_later(parts) {
+            parts.n_pieces = None;
+        }
     }
     if alone && said.is_none() {
         trained_ids(parts, model);
     }
     Ok(())
+}
+
+/// Returns whether there are tokens behind the model's pieces that no class adds of its own.
+pub fn has_later(parts: &Parts) -> bool {
+    let n = parts.n_pieces.unwrap_or(u32::MAX);
+    parts.added.iter().any(|added| {
+        let text = parts.token(added.id).unwrap_or_default();
+        added.outside_model && added.id >= n && !fast::is_sentinel(text)
+    })
 }
 
 /// The score of added tokens.

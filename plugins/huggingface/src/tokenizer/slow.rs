@@ -1,42 +1,105 @@
-//! Tokenizers from before `tokenizer.json`: GPT-2's `vocab.json` and `merges.txt`, BERT's `vocab.txt`.
+//! Tokenizers from before `tokenizer.json`: what their class makes of `vocab.json` and `merges.txt`, of `vocab.txt`, or of a model of
+//! SentencePiece.
 
-use super::{Files, fast, json};
-use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType};
+use super::recipe::{Reads, Recipe};
+use super::{Files, classes, fast, json, sentencepiece, stated};
+use apr_sdk::tokenizer::{Kind, Parts, TokenType};
 use apr_sdk::{Error, Result, escape};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
-/// The parts, or `None` without such files.
+const TOKENS: &str = "vocab.json";
+const MERGES: &str = "merges.txt";
+const WORDS: &str = "vocab.txt";
+
+/// The vocabulary of a folder, and what is made of it.
+pub enum Vocabulary {
+    /// The class makes its own steps of it.
+    OfClass(Parts, Recipe),
+    /// SentencePiece's model says how texts are read.
+    OfModel(Parts),
+}
+
+/// The vocabulary that the files and the class of the tokenizer give; `None` without such files. `model` is that of SentencePiece.
 ///
 /// # Errors
-/// Malformed, naming the file.
-pub fn read(files: &mut dyn Files) -> Result<Option<Parts>> {
-    if let Some(vocabulary) = json(files, "vocab.json")? {
-        return merged(files, &vocabulary).map(Some);
+/// Malformed, naming the file; Unsupported, naming the class, for one that says more than is known of it.
+pub fn read(
+    files: &mut dyn Files,
+    model: Option<&(&'static str, sentencepiece::Model)>,
+    class: &str,
+) -> Result<Option<Vocabulary>> {
+    let tokens = json(files, TOKENS)?;
+    let words = files.fetch(WORDS)?;
+    if tokens.is_none() && words.is_none() && model.is_none() {
+        return Ok(None);
     }
-    match files.fetch("vocab.txt")? {
-        Some(bytes) => words(bytes).map(Some).map_err(|e| e.in_file("vocab.txt")),
-        None => Ok(None),
-    }
+    let pieces = || match model {
+        Some((name, model)) => sentencepiece::parts(model).map_err(|e| e.in_file(*name)),
+        None => Err(lacks(class, "a model of SentencePiece")),
+    };
+    let (recipe, note) = match (classes::recipe(class), &tokens) {
+        (Some(recipe), _) => (recipe, None),
+        (None, _) if classes::runs_in_python(class) => return Err(runs_in_python(class)),
+        (None, _) if model.is_some() => return pieces().map(|parts| Some(Vocabulary::OfModel(parts))),
+        (None, tokens) if class.is_empty() => {
+            let usual = if tokens.is_some() { "GPT2Tokenizer" } else { "BertTokenizer" };
+            let note = format!(
+                "nothing says of which class the tokenizer is: its files are read as those of `{usual}`"
+            );
+            (classes::recipe(usual).ok_or_else(|| unknown(usual))?, Some(note))
+        }
+        _ => return Err(unknown(class)),
+    };
+    let mut parts = match recipe.reads() {
+        Reads::Words => match words {
+            Some(bytes) => words_of(bytes).map_err(|e| e.in_file(WORDS))?,
+            None => return Err(lacks(class, WORDS)),
+        },
+        Reads::Merges => match tokens {
+            Some(tokens) => merged(files, &tokens)?,
+            None => return Err(lacks(class, TOKENS)),
+        },
+        Reads::Pieces => pieces()?,
+        Reads::SentencePiece => return pieces().map(|parts| Some(Vocabulary::OfModel(parts))),
+        Reads::Others => return Err(unknown(class)),
+    };
+    parts.notes.extend(note);
+    Ok(Some(Vocabulary::OfClass(parts, recipe)))
+}
+
+fn shown(class: &str) -> String {
+    format!("the tokenizer is of the class `{}`", escape(class, 60))
+}
+
+fn unknown(class: &str) -> Error {
+    let class = shown(class);
+    Error::unsupported(format!(
+        "{class}, of which it is not known what it makes of its vocabulary, and there is no tokenizer.json that says it"
+    ))
+    .hint(stated::SAVE)
+}
+
+fn runs_in_python(class: &str) -> Error {
+    let class = shown(class);
+    Error::unsupported(format!(
+        "{class}, which does in Python what no tokenizer.json can say: its ids would be others"
+    ))
+    .hint("tokenize texts with transformers")
+}
+
+fn lacks(class: &str, file: &str) -> Error {
+    let class = shown(class);
+    Error::unsupported(format!("{class}, which reads {file}: there is none, nor a tokenizer.json"))
+        .hint(stated::SAVE)
 }
 
 fn merged(files: &mut dyn Files, vocabulary: &Json) -> Result<Parts> {
-    let mut parts = Parts { kind: Kind::Bpe, spelling: Spelling::Bytes, ..Parts::default() };
-    put(&mut parts, vocabulary).map_err(|e| e.in_file("vocab.json"))?;
-    if let Some(added) = json(files, "added_tokens.json")? {
-        let n_known = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
-        put(&mut parts, &added).map_err(|e| e.in_file("added_tokens.json"))?;
-        for id in added.as_object().into_iter().flat_map(|map| map.values()) {
-            add(&mut parts, id.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(u32::MAX));
-        }
-        parts.added.iter_mut().for_each(|added| added.outside_model = added.id >= n_known);
-    }
-    let name = "merges.txt";
+    let mut parts = Parts { kind: Kind::Bpe, ..Parts::default() };
+    put(&mut parts, vocabulary).map_err(|e| e.in_file(TOKENS))?;
     let missing = || Error::malformed("`vocab.json` requires the merges in `merges.txt`, which is missing");
-    let bytes = files.fetch(name)?.ok_or_else(missing)?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| Error::malformed("it is not valid UTF-8").in_file(name))?;
-    let lines =
-        text.lines().enumerate().filter(|(n, line)| !(line.trim().is_empty() || *n == 0 && is_version(line)));
+    let bytes = files.fetch(MERGES)?.ok_or_else(missing)?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not valid UTF-8").in_file(MERGES))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !is_version(line));
     let pairs = lines.map(|(n, line)| {
         let mut words = line.split_whitespace();
         match (words.next(), words.next(), words.next()) {
@@ -44,19 +107,13 @@ fn merged(files: &mut dyn Files, vocabulary: &Json) -> Result<Parts> {
             _ => Err(Error::malformed(format!("line {} is not a pair", n + 1))),
         }
     });
-    parts.merges = fast::ids_of_merges(&parts, pairs).map_err(|e| e.in_file(name))?;
-    parts.pre_tokenizer = Some(
-        json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}),
-    );
-    // GPT-2's end of text is in its vocabulary, and no merge gives it.
-    let end = parts.each().find(|(_, text)| *text == "<|endoftext|>").map(|(id, _)| id);
-    end.into_iter().for_each(|id| add(&mut parts, id));
+    parts.merges = fast::ids_of_merges(&parts, pairs).map_err(|e| e.in_file(MERGES))?;
     Ok(parts)
 }
 
-/// Whether the first line is that of the version, which the library passes over whatever is in it.
+/// Whether a line is that of the version.
 fn is_version(line: &str) -> bool {
-    line.trim_start_matches('\u{feff}').starts_with('#')
+    line.trim_start_matches('\u{feff}').starts_with("#version")
 }
 
 fn put(parts: &mut Parts, vocabulary: &Json) -> Result<()> {
@@ -70,45 +127,17 @@ fn put(parts: &mut Parts, vocabulary: &Json) -> Result<()> {
     Ok(())
 }
 
-fn add(parts: &mut Parts, id: u32) {
-    let at = id as usize;
-    if parts.token(id).is_some() && parts.added.iter().all(|added| added.id != id) {
-        parts.types[at] = TokenType::Control;
-        parts.added.push(AddedToken { id, special: true, ..AddedToken::default() });
-    }
-}
-
-/// What `tokenizer_config.json` says of how BERT's words are found.
-pub fn configure(parts: &mut Parts, said: &Json) {
-    let flag = |key: &str| said.get(key).and_then(Json::as_bool);
-    parts.lowercase = flag("do_lower_case").or(parts.lowercase);
-    parts.strip_accents = flag("strip_accents").or(parts.strip_accents);
-}
-
-/// As [`configure`], of what the definitions alone say.
-pub fn redefine(parts: &mut Parts, said: &Json) {
-    if said.get("tokenize_chinese_chars").and_then(Json::as_bool) == Some(false)
-        && let Some(normalizer) = &mut parts.normalizer
-    {
-        normalizer["handle_chinese_chars"] = false.into();
-    }
-}
-
-fn words(bytes: Vec<u8>) -> Result<Parts> {
+/// The words of a list, a line each. The last of several lines with the same word counts.
+fn words_of(bytes: Vec<u8>) -> Result<Parts> {
     let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not valid UTF-8"))?;
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let last: std::collections::HashMap<&str, usize> =
+        lines.iter().enumerate().map(|(n, word)| (*word, n)).collect();
     let mut parts = Parts { kind: Kind::WordPiece, ..Parts::default() };
-    for line in text.lines() {
-        let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].contains(&line);
-        let id = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
-        if special {
-            parts.added.push(AddedToken { id, special, ..AddedToken::default() });
-        }
-        if line == "[UNK]" {
-            parts.unk = Some(id);
-        }
-        parts.tokens.push(Some(line.to_owned()));
-        parts.types.push(if special { TokenType::Control } else { TokenType::Normal });
+    for (n, word) in lines.iter().enumerate() {
+        let counts = last.get(word) == Some(&n);
+        parts.tokens.push(counts.then(|| (*word).to_owned()));
+        parts.types.push(if counts { TokenType::Normal } else { TokenType::None });
     }
-    parts.lowercase = Some(true);
     Ok(parts)
 }

@@ -6,16 +6,15 @@ use serde_json::{Map, Value as Json, json};
 
 const NAMES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
 
-/// Fills in `special` and `add` of `parts`.
-pub fn read(parts: &mut Parts, is_fast: bool, said: Option<&Json>, config: Option<&Json>) {
+/// Fills in `special` and `add` of `parts`. `is_framed` if the class puts tokens around a text, whatever is stated.
+pub fn read(parts: &mut Parts, is_fast: bool, is_framed: bool, said: Option<&Json>, config: Option<&Json>) {
     let mut finder = Finder {
         config: said.and_then(|said| said.as_object().cloned()).unwrap_or_default(),
         names: NAMES.iter().map(|name| (*name).to_owned()).collect(),
         add: Vec::new(),
     };
     let stated = !finder.config.is_empty();
-    // Words are always put between tokens, in whatever file they are listed.
-    if is_fast || parts.kind == Kind::WordPiece {
+    if is_fast || is_framed {
         let step = parts.post_processor.clone().unwrap_or_default();
         finder.post_processor(&step);
         finder.bare(&step, parts);

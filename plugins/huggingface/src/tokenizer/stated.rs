@@ -1,31 +1,13 @@
 //! What a folder states of its special tokens, together with what the class of its tokenizer has where the folder says nothing.
-//! classes.json lists these classes: tests/tokenizers/classes.py reads them out of transformers.
 
-use super::{added, class};
+use super::recipe::{Reads, Recipe};
+use super::{added, classes};
 use apr_sdk::escape;
 use apr_sdk::tokenizer::{Around, Kind, Parts, Spelling, post_processor, steps};
-use serde_json::Value as Json;
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use serde_json::{Map, Value as Json};
 
-/// The special tokens of each class, the class of each type of models, and the steps that version 5 of the library makes anew.
-struct Classes {
-    tokens: HashMap<String, HashMap<String, String>>,
-    of_models: HashMap<String, String>,
-    steps: HashMap<String, Json>,
-}
-
-static CLASSES: LazyLock<Classes> = LazyLock::new(|| {
-    let read = |key: &str| {
-        let json: Json = serde_json::from_str(include_str!("classes.json")).unwrap_or_default();
-        json.get(key).cloned().unwrap_or_default()
-    };
-    Classes {
-        tokens: serde_json::from_value(read("classes")).unwrap_or_default(),
-        of_models: serde_json::from_value(read("models")).unwrap_or_default(),
-        steps: serde_json::from_value(read("steps")).unwrap_or_default(),
-    }
-});
+/// What to do about a folder that leaves too much to the class of its tokenizer.
+pub const SAVE: &str = "load the tokenizer with transformers and save it, which writes tokenizer.json";
 
 /// The key of a configuration's list of added tokens.
 pub const DECODER: &str = "added_tokens_decoder";
@@ -37,23 +19,41 @@ pub const NAMES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
 /// is known.
 pub fn class(said: Option<&Json>, config: Option<&Json>) -> String {
     let text = |json: Option<&Json>, key: &str| json?.get(key)?.as_str().map(str::to_owned);
-    let of_model = || CLASSES.of_models.get(&text(config, "model_type")?).cloned();
+    let of_model = || classes::of_model(&text(config, "model_type")?).map(str::to_owned);
     let named = text(said, "tokenizer_class").or_else(|| text(config, "tokenizer_class")).or_else(of_model);
     named.map(|class| class.trim_end_matches("Fast").to_owned()).unwrap_or_default()
 }
 
+/// As [`class`], where there is no tokenizer.json: files of some types of models name another class than reads them.
+pub fn class_of_files(said: Option<&Json>, config: Option<&Json>) -> String {
+    let model_type = config.and_then(|config| config.get("model_type")).and_then(Json::as_str);
+    let own = model_type.filter(|known| classes::is_overruled(known)).and_then(classes::of_model);
+    own.filter(|own| classes::recipe(own).is_some()).map_or_else(|| class(said, config), str::to_owned)
+}
+
+/// The text of a token, which may stand in an object.
+pub fn text(entry: &Json) -> Option<&str> {
+    entry.as_str().or_else(|| entry.get("content")?.as_str())
+}
+
 /// The configuration with what else decides on tokens: `special_tokens_map.json` and `added_tokens.json`, which count where the
-/// configuration does not list added tokens, and the class, where nothing is said and the vocabulary has the token.
+/// configuration does not list added tokens, and the class, where nothing is said: what the vocabulary has of its tokens, or all of
+/// them with the class's `recipe`.
 pub fn whole(
     said: Option<&Json>,
     [map, more]: [Option<&Json>; 2],
     class: &str,
+    recipe: Option<Recipe>,
     parts: &mut Parts,
 ) -> Option<Json> {
     let mut whole = said.and_then(Json::as_object).cloned().unwrap_or_default();
     let listed = whole.contains_key(DECODER);
+    let of_pieces = recipe.is_some_and(|recipe| recipe.reads() == Reads::Pieces);
+    let own = whole.clone();
     let mapped = map.and_then(Json::as_object).filter(|_| !listed).into_iter().flatten();
-    for (key, value) in mapped.filter(|(key, value)| added::names_tokens(key) && !value.is_null()) {
+    // What the model defines takes the place of such a list.
+    let counts = |key: &str| added::names_tokens(key) && !(of_pieces && key == added::ADDITIONAL);
+    for (key, value) in mapped.filter(|(key, value)| counts(key) && !value.is_null()) {
         let mut value = value.clone();
         if let (Some(Json::Array(known)), Json::Array(new)) = (whole.get(key), &mut value)
             && key == added::EXTRA
@@ -64,19 +64,52 @@ pub fn whole(
         whole.insert(key.clone(), value);
     }
     if let Some(more) = more.and_then(Json::as_object).filter(|_| !listed) {
-        let listed = added::listed(parts, more, &whole);
+        let listed = added::listed(parts, more, &whole, &own);
         if !listed.is_empty() {
             whole.insert(DECODER.to_owned(), Json::Object(listed));
         }
     }
-    let known = CLASSES.tokens.get(class);
+    let known = classes::tokens(class);
     for (name, text) in NAMES.iter().filter_map(|name| Some((name, known?.get(*name)?))) {
         let key = format!("{name}_token");
-        if !whole.contains_key(&key) && parts.each().any(|(_, token)| token == text) {
+        if !whole.contains_key(&key) && (recipe.is_some() || parts.each().any(|(_, token)| token == text)) {
             whole.insert(key, text.as_str().into());
         }
     }
+    recipe.into_iter().for_each(|recipe| complete(&mut whole, recipe));
     (said.is_some() || !whole.is_empty()).then_some(Json::Object(whole))
+}
+
+/// Adds to a configuration the flags that a class gives to special tokens of which it says the text alone, and the tokens that the class
+/// adds of its own.
+fn complete(whole: &mut Map<String, Json>, recipe: Recipe) {
+    let listed = whole.get(DECODER).and_then(Json::as_object);
+    let listed: Vec<String> =
+        listed.into_iter().flatten().filter_map(|(_, token)| text(token)).map(str::to_owned).collect();
+    for name in NAMES {
+        if let (Some(flags), Some(Json::String(own))) =
+            (recipe.flags(name), whole.get(&format!("{name}_token")))
+            && !listed.contains(own)
+        {
+            let mut entry = flags.clone();
+            entry.insert("content".to_owned(), own.as_str().into());
+            entry.insert("special".to_owned(), true.into());
+            whole.insert(format!("{name}_token"), Json::Object(entry));
+        }
+    }
+    let further: Vec<Json> = recipe.further().map(Json::from).collect();
+    if further.is_empty() {
+        return;
+    }
+    let is_list =
+        |key: &&str| whole.get(*key).and_then(Json::as_array).is_some_and(|items| !items.is_empty());
+    let key = [added::EXTRA, added::ADDITIONAL].into_iter().find(is_list).unwrap_or(added::ADDITIONAL);
+    let Some(items) = whole.entry(key).or_insert_with(|| Json::Array(Vec::new())).as_array_mut() else {
+        return;
+    };
+    let known: Vec<String> = items.iter().filter_map(text).map(str::to_owned).collect();
+    let is_new = |token: &Json| text(token).is_some_and(|text| known.iter().all(|known| known != text));
+    items.extend(further.into_iter().filter(is_new));
 }
 
 /// Classes for which version 4 of the library goes by the flags for the tokens around a text, whatever tokenizer.json says, and
@@ -119,7 +152,7 @@ pub fn note(parts: &mut Parts, said: &Json, config: Option<&Json>, class: &str) 
         }
     }
     let Some(own) =
-        CLASSES.steps.get(class).filter(|_| parts.kind == Kind::Bpe && !is_passed_over(config, class))
+        classes::recipe(class).filter(|_| parts.kind == Kind::Bpe && !is_passed_over(config, class))
     else {
         return;
     };
@@ -127,17 +160,11 @@ pub fn note(parts: &mut Parts, said: &Json, config: Option<&Json>, class: &str) 
     if parts.spelling == Spelling::Bytes && class == "LlamaTokenizer" {
         return;
     }
-    let mut own = own.clone();
-    let scheme = match (flag("add_prefix_space"), flag("legacy")) {
-        (Some(false), _) => "never",
-        (_, Some(true)) if class == "LlamaTokenizer" => "always",
-        _ => "first",
-    };
-    if own.pointer("/pre_tokenizer/type").and_then(Json::as_str) == Some("Metaspace") {
-        own["pre_tokenizer"]["prepend_scheme"] = scheme.into();
-    }
     let pairs = [("normalizer", &parts.normalizer), ("pre_tokenizer", &parts.pre_tokenizer)];
-    let others = pairs.into_iter().filter(|(key, step)| plain(step.as_ref()) != plain(own.get(*key)));
+    let is_other = |(key, step): &(&str, &Option<Json>)| {
+        plain(step.as_ref()) != plain(own.step(key, said, None).as_ref())
+    };
+    let others = pairs.into_iter().filter(is_other);
     let others: Vec<String> = others.map(|(key, _)| format!("`{key}`")).collect();
     if !others.is_empty() {
         let others = others.join(" and ");
@@ -150,8 +177,8 @@ pub fn note(parts: &mut Parts, said: &Json, config: Option<&Json>, class: &str) 
 
 /// Whether version 5 of the library does not ask the class that a file names: the type of models has none, or another.
 fn is_passed_over(config: Option<&Json>, class: &str) -> bool {
-    let of_model = config.and_then(|config| CLASSES.of_models.get(config.get("model_type")?.as_str()?));
-    of_model.is_some_and(|of_model| of_model != class && !CLASSES.tokens.contains_key(of_model))
+    let of_model = config.and_then(|config| classes::of_model(config.get("model_type")?.as_str()?));
+    of_model.is_some_and(|of_model| of_model != class && classes::tokens(of_model).is_none())
 }
 
 /// The steps without what has no effect on which tokens there are, or is set by a flag.
@@ -177,56 +204,26 @@ pub fn puts(step: Option<&Json>) -> [Option<String>; 2] {
     around.unwrap_or_default()
 }
 
-/// Classes of bytes that put a token before each text and one behind it.
-const AROUND: [&str; 7] = [
-    "RobertaTokenizer",
-    "BartTokenizer",
-    "LEDTokenizer",
-    "LongformerTokenizer",
-    "LayoutLMv3Tokenizer",
-    "MvpTokenizer",
-    "MarkupLMTokenizer",
-];
-
-/// What is put around a text, where no tokenizer.json says it: what flags state, and what the class does without them.
+/// What is put around a text by a model of SentencePiece, where no tokenizer.json says it: what flags state, and what is usual
+/// without them.
 pub fn around(parts: &mut Parts, class: &str) {
-    if parts.kind == Kind::WordPiece {
-        return;
-    }
     let id = |name: &str, other: &str| parts.special_id(name).or_else(|| parts.special_id(other));
-    let both = AROUND.contains(&class);
-    let usual = match (parts.kind, parts.spelling) {
-        (Kind::Unigram, _) => [false, true],
-        (Kind::Bpe, Spelling::SentencePiece) => [true, false],
-        _ => [both, both],
-    };
+    let usual = if parts.kind == Kind::Unigram { [false, true] } else { [true, false] };
     let adds = |name: &str, usual: bool| parts.adds(name).unwrap_or(usual);
-    let (first, last) = (id("bos", "cls"), id("eos", "sep"));
     let around = Around {
-        bos: first.filter(|_| adds("bos", usual[0])),
-        eos: last.filter(|_| adds("eos", usual[1])),
-        sep: last.filter(|_| both),
+        bos: id("bos", "cls").filter(|_| adds("bos", usual[0])),
+        eos: id("eos", "sep").filter(|_| adds("eos", usual[1])),
+        sep: None,
     };
-    if parts.adds("bos").is_none()
-        && usual == [true, false]
-        && BY_FLAGS.iter().any(|(name, _)| *name == class)
-    {
+    if parts.adds("bos").is_none() && parts.kind == Kind::Bpe {
+        let class = match class {
+            "" => "a tokenizer without a class".to_owned(),
+            class => format!("the class `{}`", escape(class, 60)),
+        };
         parts.notes.push(format!(
-            "the files do not state whether a token is added before a text: transformers 4, llama.cpp and \
-             this conversion add one for the class `{class}`, transformers 5 adds none without a \
-             tokenizer.json"
+            "nothing says whether a token is put before a text: version 4 of transformers, llama.cpp and this conversion put one for \
+             {class}, version 5 of transformers none where there is no tokenizer.json"
         ));
     }
     parts.post_processor = post_processor(parts, around);
-}
-
-/// The steps before bytes are merged, where no tokenizer.json says them: those of the class.
-pub fn bytes(parts: &mut Parts, class: &str, space: Option<bool>) {
-    if let Some(own) = CLASSES.steps.get(class).filter(|own| own.to_string().contains("\"ByteLevel\"")) {
-        let step = |key: &str| own.get(key).filter(|step| !step.is_null()).cloned();
-        (parts.normalizer, parts.pre_tokenizer) = (step("normalizer"), step("pre_tokenizer"));
-    }
-    if let (Some(step), Some(put)) = (&mut parts.pre_tokenizer, space) {
-        class::put_space_first(step, put);
-    }
 }

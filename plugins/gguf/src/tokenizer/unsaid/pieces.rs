@@ -27,10 +27,16 @@ pub fn carry(
     }
     let Some(own) = Treatment::of(tokenizer) else { return };
     let other = of_llama_cpp(tokenizer, keys);
-    // Pieces that are chosen by their cost are read back as cut at spaces, which llama.cpp does not do.
-    let is_whole = tokenizer.kind == Kind::Unigram && !cuts_at_spaces(tokenizer);
-    if own == other && !is_whole {
+    // Pieces that are chosen by their cost are read back as words between spaces of any kind, which llama.cpp does not do.
+    let before = steps(tokenizer.pre_tokenizer.as_ref());
+    let is_split = before.iter().any(|step| kind(step) == "WhitespaceSplit");
+    let is_other =
+        tokenizer.kind == Kind::Unigram && !(is_split || cuts_at_spaces(tokenizer) && !own.squeezes);
+    if own == other && !is_other {
         return;
+    }
+    if own == other && own.squeezes && !is_split && !strips(tokenizer) {
+        sink.warn("llama.cpp removes spaces at the end of a text and before special tokens, which this tokenizer keeps: they become other tokens");
     }
     differences(&own, &other).iter().for_each(|difference| sink.warn(difference));
     let all = [
@@ -51,6 +57,14 @@ fn cuts_at_spaces(tokenizer: &Tokenizer) -> bool {
         "Metaspace" => step.get("split").and_then(Json::as_bool) != Some(false),
         _ => false,
     })
+}
+
+/// Whether spaces at the end of a text are taken off.
+fn strips(tokenizer: &Tokenizer) -> bool {
+    let normalizer = steps(tokenizer.normalizer.as_ref());
+    normalizer
+        .iter()
+        .any(|step| kind(step) == "Strip" && step.get("strip_right").and_then(Json::as_bool) == Some(true))
 }
 
 /// Restores to `parts` what [`carry`] wrote.

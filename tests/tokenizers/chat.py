@@ -4,7 +4,7 @@ chat/conversations.json by every template of chat/; and into chat/expressions.js
 
     chat.py [--check]
 
-The environment is `_compile_jinja_template` of transformers 4.57.6, what reasoning is called is of 5.23. The date is 2 January 2026, 03:04:05.
+The environment is `_compile_jinja_template` of transformers 4.57.6, what messages are handed to templates is of 5.23. The date is 2 January 2026, 03:04:05.
 """
 
 import json
@@ -52,8 +52,9 @@ def environment():
     return made
 
 
-def with_reasoning(message):
+def handed(message):
     """What transformers 5.23 makes of a message before a template sees it."""
+    message = {key: value for key, value in message.items() if value is not None}
     said = next((message[name] for name in ("reasoning_content", "thinking", "reasoning") if message.get(name) is not None), None)
     return message if said is None else {"thinking": said} | message | {"reasoning_content": said}
 
@@ -62,7 +63,7 @@ def render(template, conversation):
     given = {"tools": None, "documents": None, "add_generation_prompt": True} | SPECIAL | conversation
     given |= given.pop("variables", {})
     if "messages" in given:
-        given["messages"] = [with_reasoning(message) for message in given["messages"]]
+        given["messages"] = [handed(message) for message in given["messages"]]
     try:
         text = template.render(**given)
         # Where Python prints where something lies in memory, apr fails.

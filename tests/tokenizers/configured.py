@@ -6,9 +6,10 @@ else than `tokenizer.json`, or leaves to the class what it does not say.
 Each variant of `cases` names a tokenizer of tests/golden/tokenizers (`of`), the files that it is without (`without`), the list of
 words that is made of its tokenizer.json (`vocabulary`) or whether vocab.json and merges.txt are (`merged`), its whole
 `tokenizer_config.json` (`config`; null for none), further files of JSON by name (`files`), and members of `config.json` and
-`tokenizer.json` that are changed (`model`, `fast`: JSON pointers and values). The script adds under the version of the library that runs it: the ids of `texts` with and
-without what is put around them, the texts that these ids give back, the ids of the special tokens; or `{"error": class}`. It is run
-once with transformers 5 and once with version 4. What apr refuses has a word of the message (`refused`).
+`tokenizer.json` that are changed (`model`, `fast`: JSON pointers and values). The script adds under the version of the library that
+runs it: the ids of `texts` with and without what is put around them, the texts that these ids give back, the ids of the special
+tokens, and for version 5 the variables that chat templates have of them; or `{"error": class}`. It is run once with transformers 5 and
+once with version 4. What apr refuses has a word of the message (`refused`).
 """
 
 import json
@@ -26,6 +27,7 @@ logging.disable(logging.CRITICAL)
 
 HERE = Path(__file__).resolve().parent
 KINDS = HERE.parent / "golden" / "tokenizers"
+FIVE = transformers.__version__.startswith("5.")
 NAMES = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"]
 
 
@@ -80,6 +82,7 @@ def judged(case, texts):
                 "bare": [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts],
                 "back": [tokenizer.decode(row) for row in ids],
                 "special": {name: getattr(tokenizer, f"{name}_token_id") for name in NAMES},
+                **({"variables": tokenizer.special_tokens_map} if FIVE else {}),
             }
         except Exception as error:
             return {"error": type(error).__name__}

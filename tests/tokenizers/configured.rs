@@ -4,7 +4,8 @@
 
 use crate::pieces::{through, tried};
 use crate::unsaid::{assert_warned, changed};
-use crate::{goldens, parse, read_gguf, tried_gguf};
+use crate::{goldens, parse, read_gguf, slow, tried_gguf};
+use apr_inference::template::{Conversation, render};
 use apr_inference::tokens::{Encoding, Tokens};
 use apr_sdk::tokenizer::Tokenizer;
 use apr_tests::{Scratch, host, root};
@@ -230,6 +231,50 @@ fn made(tokenizer: Tokenizer, texts: &[String]) -> Vec<String> {
         all.push(format!("{text:?} {ids:?} {bare:?} {back:?}"));
     }
     all
+}
+
+#[test]
+fn chat_templates_have_the_variables_that_transformers_hand_to_them() {
+    let mut complaints = Vec::new();
+    let mut n = 0;
+    for (listed, of_case) in [("configured.json", files as fn(&Json) -> Files), ("slow.json", slow::files_of)]
+    {
+        let listed = parse(&root().join("tests/tokenizers").join(listed));
+        for case in listed["cases"].as_array().unwrap() {
+            let Some(expected) = case["found"][VERSIONS[0]]["variables"].as_object() else { continue };
+            let Ok(tokenizer) = read(&of_case(case)) else { continue };
+            n += 1;
+            let own: Vec<(String, Json)> =
+                tokenizer.variables().into_iter().map(|(name, text)| (name, text.into())).collect();
+            let expected: Vec<(String, Json)> = expected.clone().into_iter().collect();
+            if own.len() != expected.len() || own.iter().any(|variable| !expected.contains(variable)) {
+                complaints.push(format!("{}\n    {own:?}, not {expected:?}", shown(case)));
+            }
+        }
+    }
+    assert!(n > 500, "{n}");
+    assert!(complaints.is_empty(), "{} differ:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn a_template_has_named_tokens_in_a_file_as_in_its_folder() {
+    let template =
+        "{{ bos_token }}|{{ image_token }}|{{ eos_token }}|{{ pad_token }}|{{ messages[0].content }}";
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = changed(&scratch, "qwen2", "tokenizer_config.json", |json| {
+        json["extra_special_tokens"] = json!({"image_token": "<tool_call>"});
+        json["chat_template"] = template.into();
+        json.as_object_mut().unwrap().remove("additional_special_tokens");
+    });
+    let _ = fs::remove_file(folder.join("chat_template.jinja"));
+    let (all, warnings) = through(&host, &scratch, &folder);
+    assert_warned(&warnings, &["`image_token`", "`pad_token`"]);
+    let conversation =
+        Conversation { messages: vec![json!({"role": "user", "content": "a"})], ..Conversation::default() };
+    for tokenizer in &all {
+        let text = render(template, tokenizer, &conversation).unwrap();
+        assert_eq!(text, "|<tool_call>|<|im_end|>|<|endoftext|>|a", "{:?}", tokenizer.chat_variables);
+    }
 }
 
 #[test]

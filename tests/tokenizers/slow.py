@@ -7,7 +7,8 @@ such files, and what it makes of texts by them.
 and pairs that are merged; or a model of SentencePiece in base64. A case names one (`of`), the special tokens that stand before it (`first`) or behind it (`last`), the class,
 its whole `tokenizer_config.json` but for the class (`config`), further files of JSON by name (`files`), what `config.json` has
 (`model`), and how a model of SentencePiece is called (`file`). The script adds under the version of the library that runs it the ids of `texts` with and without what is put around them,
-the texts that these ids give back, and the ids of the special tokens, or `{"error": class}`. What version 4 makes of a case counts where
+the texts that these ids give back, the ids of the special tokens and the variables that chat templates have of them, or
+`{"error": class}`. What version 4 makes of a case counts where
 version 5 fails, and is written in words where it does not. It is run with transformers 5 first, and then with version 4.
 """
 
@@ -38,6 +39,7 @@ TEXTS = [
     "", "Hello world", "hello  World it's 12345 café naïve 日本語\n\tx  ", " leading <mask> space", "a [MASK] b<mask>c", "the NEWWORD newword the new-word",
     "<|endoftext|>the</s> <s>fox [SEP] [CLS]", "``dog'' ☃ don't <unk> [UNK]", "hello <new> the<new>world", "<|startoftranscript|> the quick",
 ]
+FIVE = transformers.__version__.startswith("5.")
 NAMES = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"]
 
 
@@ -277,6 +279,7 @@ def judged(case, vocabulary):
                 "bare": [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS],
                 "back": [tokenizer.decode(row) for row in ids],
                 "special": {name: getattr(tokenizer, f"{name}_token_id") for name in NAMES if getattr(tokenizer, f"{name}_token_id", None) is not None},
+                **({"variables": tokenizer.special_tokens_map} if FIVE else {}),
             }
         except Exception as error:
             return {"error": type(error).__name__}
@@ -288,14 +291,14 @@ def main():
     known = {json.dumps({key: value for key, value in case.items() if key != "found"}): case.get("found", {}) for case in json.loads(before)["cases"]}
     version, shared, rows = transformers.__version__, vocabularies(), []
     for case in cases():
-        if version.startswith("5."):
+        if FIVE:
             # What version 4 found beside it stays.
             found = known.get(json.dumps(case), {}) | {version: judged(case, shared[case["of"]])}
         else:
             found = known[json.dumps(case)]
             five, made = next(value for key, value in found.items() if key.startswith("5.")), judged(case, shared[case["of"]])
             other = "other ids" if (made.get("ids"), made.get("bare")) != (five.get("ids"), five.get("bare")) else "other texts"
-            said = "fails" if "error" in made else "the same" if made == five else other
+            said = "fails" if "error" in made else "the same" if made == {key: value for key, value in five.items() if key != "variables"} else other
             found[version] = made if "error" in five else said
         rows.append({**case, "found": found})
     write = lambda value: json.dumps(value, ensure_ascii=False)

@@ -97,6 +97,11 @@ fn n_of_pieces(listed: &Listed, case: &Json, model: &[u8]) -> usize {
     n + around - usize::try_from(pieces["from"].as_u64().unwrap_or(0)).unwrap()
 }
 
+/// The files of a case.
+pub fn files_of(case: &Json) -> Files {
+    files(&listed(), case)
+}
+
 fn read(files: &Files) -> Result<Tokenizer, apr_sdk::Error> {
     let mut fetch = |name: &str| Ok(files.iter().find(|(n, _)| n == name).map(|(_, bytes)| bytes.clone()));
     apr_plugin_huggingface::tokenizer::read(&mut fetch).map(Option::unwrap)
@@ -172,6 +177,27 @@ fn a_class_is_followed_or_refused_by_name() {
     let both: Vec<&String> = refused.iter().filter(|class| followed.contains_key(*class)).collect();
     assert!(both.is_empty(), "{both:?} are followed in some folders");
     assert!(followed.len() > 40, "{followed:?}");
+}
+
+#[test]
+fn files_without_a_class_are_read_as_the_usual_one_and_that_is_said() {
+    let listed = listed();
+    for (class, of) in [("BertTokenizer", "words"), ("GPT2Tokenizer", "bytes")] {
+        let mut cases = listed.cases.iter();
+        let case =
+            cases.find(|case| case["class"] == class && case["of"] == of && case.get("config").is_none());
+        let case = case.unwrap();
+        let mut files = files(&listed, case);
+        files.retain(|(name, _)| name != "tokenizer_config.json");
+        let tokenizer = read(&files).unwrap();
+        assert!(
+            tokenizer.notes.iter().any(|note| note.contains(&format!("`{class}`"))),
+            "{:?}",
+            tokenizer.notes
+        );
+        let wrong = differences(tokenizer, &case["found"][FIVE], &listed.texts);
+        assert!(wrong.is_empty(), "{class}: {wrong:?}");
+    }
 }
 
 #[test]

@@ -13,7 +13,8 @@ pub fn check(mut parts: Parts) -> Result<Parts> {
     let ids = texts(&parts)?;
     merges(&parts, &ids)?;
     named_ids(&parts)?;
-    for list in [names(&parts.special), names(&parts.add), names(&parts.chat_templates)] {
+    let variables = parts.chat_variables.as_deref().unwrap_or_default();
+    for list in [names(&parts.special), names(&parts.add), names(variables), names(&parts.chat_templates)] {
         once(list?.as_slice())?;
     }
     Ok(parts)

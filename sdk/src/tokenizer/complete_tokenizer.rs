@@ -91,6 +91,7 @@ fn unstated(one: &Tokenizer, other: &Tokenizer, differences: &mut Differences, a
     );
     flags.compare("`lowercase`", &one.lowercase, &other.lowercase);
     flags.compare("`strip_accents`", &one.strip_accents, &other.strip_accents);
+    flags.compare("variables of chat templates", &one.chat_variables, &other.chat_variables);
     flags.compare("`clean_up_spaces`", &one.clean_up_spaces, &other.clean_up_spaces);
     differences.unless_same("`byte_fallback`", "", &one.byte_fallback, &other.byte_fallback);
     differences.unless_same("`fuse_unk`", "", &one.fuse_unk, &other.fuse_unk);

@@ -40,6 +40,9 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
     }
     let ids = parts.special.iter().map(|(name, id)| (name.clone(), Json::from(*id))).collect();
     let add = parts.add.iter().map(|(name, yes)| (name.clone(), Json::from(*yes))).collect();
+    let variables = parts.chat_variables.as_ref().map(|variables| {
+        Json::Object(variables.iter().map(|(n, t)| (n.clone(), Json::from(t.as_str()))).collect())
+    });
     let templates = parts.chat_templates.iter().map(|(n, t)| (n.clone(), Json::from(t.as_str()))).collect();
     let rest = [
         ("special", object(ids)),
@@ -65,6 +68,7 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
         ("truncation", parts.truncation.clone()),
         ("padding", parts.padding.clone()),
         ("pre", parts.pre.as_deref().map(Json::from)),
+        ("chat_variables", variables),
         ("chat_templates", object(templates)),
     ];
     for (key, value) in rest {
@@ -119,6 +123,7 @@ pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
         }
         _ => return Err(wrong("schema")),
     }
+    let states_variables = keys.0.get("chat_variables").is_some_and(|stated| !stated.is_null());
     let parts = Parts {
         kind: keys.word("kind", &KINDS)?.ok_or_else(|| wrong("kind"))?,
         spelling: keys.word("spelling", &SPELLINGS)?.unwrap_or_default(),
@@ -165,6 +170,8 @@ pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
                 _ => None,
             })?
             .unwrap_or_default(),
+        chat_variables: Some(keys.named("chat_variables", |v| v.as_str().map(str::to_owned))?)
+            .filter(|_| states_variables),
         chat_templates: keys.named("chat_templates", |v| v.as_str().map(str::to_owned))?,
     };
     Tokenizer::new(parts)

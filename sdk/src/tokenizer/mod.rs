@@ -30,6 +30,7 @@
 //! | `normalizer`, `pre_tokenizer`, `decoder`, `post_processor`, `truncation`, `padding` | as in `tokenizer.json` | none |
 //! | `pre` | the pre-tokenizer's name in formats that know it only by name | none |
 //! | `notes` | what the source says in two ways, or in a way that programs read in two | `[]` |
+//! | `chat_variables` | an object from a name to a text: the special tokens that chat templates have as variables, if the source says which (`bos_token`, `image_token`, ...); its order is kept | those of `special`, with `_token` behind their names |
 //! | `chat_templates` | an object from a name (`default` for the main one) to a template; its order is kept | `{}` |
 
 mod check;
@@ -219,6 +220,9 @@ pub struct Parts {
     pub pre: Option<String>,
     /// Statements that the source makes in two ways, or in a way that programs read in two: warnings for whoever converts it.
     pub notes: Vec<String>,
+    /// Texts of the special tokens that chat templates have as variables, by the variable's name, if the source says which: without
+    /// that, those of `special`.
+    pub chat_variables: Option<Vec<(String, String)>>,
     /// Chat templates by name, in the source's order; `default` is the main one.
     pub chat_templates: Vec<(String, String)>,
 }
@@ -324,6 +328,15 @@ impl Parts {
     /// The id for a purpose (`bos`, `eos`, ...), if there is one.
     pub fn special_id(&self, name: &str) -> Option<u32> {
         self.special.iter().find(|(n, _)| n == name).map(|(_, id)| *id)
+    }
+
+    /// The variables that chat templates have of special tokens: those that the source says, or those of `special`.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        if let Some(stated) = &self.chat_variables {
+            return stated.clone();
+        }
+        let named = |(name, id): &(String, u32)| Some((format!("{name}_token"), self.token(*id)?.to_owned()));
+        self.special.iter().filter_map(named).collect()
     }
 
     /// Returns whether the token for this purpose is added to every text; `None` if the source does not say.

@@ -38,13 +38,9 @@ pub struct Conversation {
 impl Conversation {
     /// The variables of a template, including the tokenizer's special tokens under transformers' names.
     fn variables(&self, tokenizer: &Parts) -> Map<String, Json> {
-        let mut all = Map::new();
-        for (name, id) in &tokenizer.special {
-            if let Some(text) = tokenizer.token(*id) {
-                all.insert(format!("{name}_token"), text.into());
-            }
-        }
-        all.insert("messages".to_owned(), self.messages.iter().map(with_reasoning).collect());
+        let special = tokenizer.variables().into_iter();
+        let mut all: Map<String, Json> = special.map(|(name, text)| (name, text.into())).collect();
+        all.insert("messages".to_owned(), self.messages.iter().map(handed).collect());
         all.insert("tools".to_owned(), self.tools.clone().map_or(Json::Null, Json::Array));
         all.insert("documents".to_owned(), Json::Null);
         all.insert("add_generation_prompt".to_owned(), self.add_generation_prompt.into());
@@ -56,15 +52,19 @@ impl Conversation {
 /// The names of a message's reasoning; the first that is not null counts.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// A message whose reasoning has the names that templates read: `reasoning_content`, and `thinking`, which gpt-oss reads, unless
-/// it is there. As transformers 5.23 hands messages to templates (`_alias_reasoning_fields`).
-fn with_reasoning(message: &Json) -> Json {
-    let reasoning = REASONING.iter().find_map(|name| message.get(name).filter(|text| !text.is_null()));
-    let (Some(fields), Some(reasoning)) = (message.as_object(), reasoning) else { return message.clone() };
+/// A message as transformers 5.23 hands it to templates (`apply_chat_template`, `_alias_reasoning_fields`): without what is null, and
+/// its reasoning under the names that templates read: `reasoning_content`, and `thinking`, which gpt-oss reads, unless it is there.
+fn handed(message: &Json) -> Json {
+    let Some(fields) = message.as_object() else { return message.clone() };
+    let fields = fields.iter().filter(|(_, value)| !value.is_null());
+    let fields: Map<String, Json> = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let Some(reasoning) = REASONING.iter().find_map(|name| fields.get(*name)).cloned() else {
+        return Json::Object(fields);
+    };
     let mut all = Map::new();
     all.insert("thinking".to_owned(), reasoning.clone());
-    all.extend(fields.clone());
-    all.insert("reasoning_content".to_owned(), reasoning.clone());
+    all.extend(fields);
+    all.insert("reasoning_content".to_owned(), reasoning);
     Json::Object(all)
 }
 

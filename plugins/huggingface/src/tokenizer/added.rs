@@ -2,7 +2,7 @@
 //! numbered from the first free id on: listed tokens, those with a purpose, those of named modalities, further ones.
 
 use super::stated::{DECODER, NAMES, text};
-use super::{added_token, added_type, fast};
+use super::{added_token, added_type, classes, fast};
 use apr_sdk::tokenizer::{Parts, Spelling, TokenType};
 use apr_sdk::{Error, Result, escape};
 use serde_json::{Map, Value as Json, json};
@@ -55,6 +55,31 @@ fn special(said: &Json) -> Vec<Named<'_>> {
     let (key, items) = list(EXTRA).or_else(|| list(ADDITIONAL)).unzip();
     let listed = items.into_iter().flatten();
     all.extend(listed.filter_map(|entry| named(key.unwrap_or_default(), entry, false)));
+    all
+}
+
+/// The special tokens that version 5 of the library hands to chat templates, by the name of the variable: what a configuration states
+/// under a name, or what the class has. A list has no names.
+pub fn variables(said: &Map<String, Json>, class: &str) -> Vec<(String, String)> {
+    let (usual, recipe) = (classes::tokens(class), classes::recipe(class));
+    let mut all: Vec<(String, String)> = Vec::new();
+    for name in NAMES {
+        let key = format!("{name}_token");
+        let own = || usual.and_then(|usual| usual.get(name)).map(String::as_str);
+        let text = said.get(&key).map_or_else(own, text);
+        all.extend(text.map(|text| (key, text.to_owned())));
+    }
+    for (name, own) in recipe.into_iter().flat_map(|recipe| recipe.named()) {
+        let text = said.get(name).map_or(Some(own), text);
+        all.extend(text.map(|text| (name.to_owned(), text.to_owned())));
+    }
+    for named in special(&Json::Object(said.clone())) {
+        if ![EXTRA, ADDITIONAL].contains(&named.key.as_str())
+            && all.iter().all(|(name, _)| *name != named.key)
+        {
+            all.push((named.key, named.text));
+        }
+    }
     all
 }
 

@@ -75,7 +75,13 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     };
     let is_of_model = fast.is_none() && recipe.is_none();
     let more = json(files, "added_tokens.json")?.filter(|_| !is_of_model);
-    let said = stated::whole(own.as_ref(), [map.as_ref(), more.as_ref()], &class, recipe, &mut parts);
+    let said = stated::whole(
+        own.as_ref(),
+        [map.as_ref(), more.as_ref(), config.as_ref()],
+        &class,
+        recipe,
+        &mut parts,
+    );
     let size = size(config.as_ref())?;
     if let (Some(recipe), Some(said)) = (recipe, &said) {
         if let Some((name, model)) = model.take() {

@@ -43,6 +43,12 @@ impl Recipe {
         Recipe { class, made }
     }
 
+    /// The class's name.
+    pub fn class(&self) -> &'static str {
+        self.class
+    }
+
+    /// The files that the class reads.
     pub fn reads(&self) -> Reads {
         match self.made.get("reads").and_then(Json::as_str) {
             Some("words") => Reads::Words,
@@ -58,12 +64,17 @@ impl Recipe {
         self.made.pointer("/tokens")?.get(name)?.as_object()
     }
 
+    /// The special tokens that the class adds of its own and has a name for.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        let named = self.made.pointer("/further/named").and_then(Json::as_object);
+        named.into_iter().flatten().filter_map(|(name, text)| Some((name.as_str(), text.as_str()?)))
+    }
+
     /// The special tokens that the class adds of its own.
     pub fn further(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let named = self.made.pointer("/further/named").and_then(Json::as_object);
         let listed = self.made.pointer("/further/listed").and_then(Json::as_array);
-        let named = named.into_iter().flatten().map(|(_, text)| text);
-        named.chain(listed.into_iter().flatten()).filter_map(Json::as_str)
+        let listed = listed.into_iter().flatten().filter_map(Json::as_str);
+        self.named().map(|(_, text)| text).chain(listed)
     }
 
     /// One of the steps before or behind the model, with what `said` states; `charsmap` are SentencePiece's rules in base64.

@@ -237,6 +237,7 @@ pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout) -> Result<()> 
         made.n_pieces = u32::try_from(model.pieces.len()).ok();
     }
     made.notes = std::mem::take(&mut parts.notes);
+    made.chat_variables = parts.chat_variables.take();
     *parts = made;
     Ok(())
 }

@@ -26,9 +26,13 @@ pub fn class(said: Option<&Json>, config: Option<&Json>) -> String {
 
 /// As [`class`], where there is no tokenizer.json: files of some types of models name another class than reads them.
 pub fn class_of_files(said: Option<&Json>, config: Option<&Json>) -> String {
-    let model_type = config.and_then(|config| config.get("model_type")).and_then(Json::as_str);
-    let own = model_type.filter(|known| classes::is_overruled(known)).and_then(classes::of_model);
-    own.filter(|own| classes::recipe(own).is_some()).map_or_else(|| class(said, config), str::to_owned)
+    class_of_model(config).map_or_else(|| class(said, config), str::to_owned)
+}
+
+/// The class of a type of models by which version 5 of the library goes, whatever class files name.
+fn class_of_model(config: Option<&Json>) -> Option<&'static str> {
+    let model_type = config?.get("model_type")?.as_str().filter(|known| classes::is_overruled(known))?;
+    classes::of_model(model_type).filter(|own| classes::recipe(own).is_some())
 }
 
 /// The text of a token, which may stand in an object.
@@ -41,11 +45,13 @@ pub fn text(entry: &Json) -> Option<&str> {
 /// them with the class's `recipe`.
 pub fn whole(
     said: Option<&Json>,
-    [map, more]: [Option<&Json>; 2],
+    [map, more, config]: [Option<&Json>; 3],
     class: &str,
     recipe: Option<Recipe>,
     parts: &mut Parts,
 ) -> Option<Json> {
+    // Where nothing says the class, it is that of the recipe.
+    let class = recipe.filter(|_| class.is_empty()).map_or(class, |recipe| recipe.class());
     let mut whole = said.and_then(Json::as_object).cloned().unwrap_or_default();
     let listed = whole.contains_key(DECODER);
     let of_pieces = recipe.is_some_and(|recipe| recipe.reads() == Reads::Pieces);
@@ -69,6 +75,7 @@ pub fn whole(
             whole.insert(DECODER.to_owned(), Json::Object(listed));
         }
     }
+    parts.chat_variables = Some(added::variables(&whole, class_of_five(class, config, parts)));
     let known = classes::tokens(class);
     for (name, text) in NAMES.iter().filter_map(|name| Some((name, known?.get(*name)?))) {
         let key = format!("{name}_token");
@@ -77,7 +84,19 @@ pub fn whole(
         }
     }
     recipe.into_iter().for_each(|recipe| complete(&mut whole, recipe));
-    (said.is_some() || !whole.is_empty()).then_some(Json::Object(whole))
+    (said.is_some() || recipe.is_some() || !whole.is_empty()).then_some(Json::Object(whole))
+}
+
+/// The class of the tokenizer that version 5 of the library makes. Empty for its class without defaults.
+fn class_of_five<'c>(class: &'c str, config: Option<&'c Json>, parts: &Parts) -> &'c str {
+    // Such a file under this name is read as it is.
+    let of_bytes = class == "LlamaTokenizer" && parts.spelling == Spelling::Bytes;
+    match class_of_model(config) {
+        _ if of_bytes => "",
+        Some(own) => own,
+        None if classes::recipe(class).is_some() || classes::runs_in_python(class) => class,
+        None => "",
+    }
 }
 
 /// Adds to a configuration the flags that a class gives to special tokens of which it says the text alone, and the tokens that the class

@@ -1,6 +1,6 @@
 //! Writes the SDK's form as the files that the `tokenizers` library, transformers and SentencePiece read.
 
-use super::{class, sentencepiece, stated};
+use super::{added, class, sentencepiece, stated};
 use apr_sdk::tokenizer::{Kind, Spelling, TokenType, Tokenizer, added_token, library_form};
 use serde_json::{Map, Value as Json, json};
 
@@ -31,6 +31,13 @@ fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
         // The library makes a special token of whatever is named here. A token of text that also pads or masks, say, stays in
         // texts; its id stands in `config.json`.
         if stays_text(tokenizer, *id) {
+            continue;
+        }
+        // As are those that chat templates do not have.
+        let is_unnamed = tokenizer.chat_variables.as_ref().is_some_and(|variables| {
+            variables.iter().all(|(variable, _)| variable.strip_suffix("_token") != Some(name))
+        });
+        if is_unnamed && ["bos", "eos", "pad"].contains(&&**name) {
             continue;
         }
         map.insert(format!("{name}_token"), text.into());
@@ -72,6 +79,14 @@ fn config(tokenizer: &Tokenizer) -> Json {
         .collect();
     map.insert("added_tokens_decoder".to_owned(), Json::Object(decoder));
     map.extend(special(tokenizer));
+    let named =
+        tokenizer.chat_variables.iter().flatten().filter(|(name, _)| {
+            !name.strip_suffix("_token").is_some_and(|name| stated::NAMES.contains(&name))
+        });
+    let named: Map<String, Json> = named.map(|(name, text)| (name.clone(), text.as_str().into())).collect();
+    if !named.is_empty() {
+        map.insert(added::EXTRA.to_owned(), Json::Object(named));
+    }
     match &tokenizer.chat_templates[..] {
         [] => {}
         [(name, template)] if name == "default" => {

@@ -11,7 +11,7 @@ pub use added::take_back_texts;
 
 use super::scan::Scan;
 use super::write::template_names;
-use super::{PRE, pre};
+use super::{PRE, SPECIAL, pre};
 use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer, steps};
 use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 use serde_json::{Map, Value as Json};
@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json};
 /// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
 /// and texts) as in `tokenizer.json`, with `outside_model` of one that the model's own vocabulary lacks; `add_space_prefix`,
 /// `ignore_merges`, `fuse_unk`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK; `chat_template_names` for
-/// those that keys have otherwise, `empty_chat_templates` by name, `space_first`, what llama.cpp does for the key of that name,
+/// those that keys have otherwise, `chat_variables` as in the SDK, `empty_chat_templates` by name, `space_first`, what llama.cpp does for the key of that name,
 /// `post_processor_beside`, the flags of what is added, and `eos`, the end of an answer where `eos_beside` is put behind texts and is
 /// the key's. Anything absent follows from the other keys.
 const TEXT: &str = "tokenizer.apr.text";
@@ -29,6 +29,7 @@ const SPLITS: &str = "split_special_tokens";
 const CLEANS: &str = "clean_up_spaces";
 const TEMPLATES: &str = "chat_template_names";
 const EMPTY: &str = "empty_chat_templates";
+const VARIABLES: &str = "chat_variables";
 const WHOLE: &str = "ignore_merges";
 
 /// The longest note that is shown, in characters. 600: those of the plugins are shorter.
@@ -60,6 +61,7 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
     }
     merges(tokenizer, keys, &mut text, sink);
     templates(tokenizer, &mut text, sink);
+    variables(tokenizer, &mut text, sink);
     added::carry(tokenizer, name, keys, &mut text, sink);
     if !text.is_empty() {
         keys.push((TEXT.to_owned(), Value::from_string(Json::Object(text).to_string())));
@@ -111,6 +113,43 @@ fn templates(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn
     }
 }
 
+/// The variables that llama.cpp gives chat templates of special tokens.
+const GIVEN: [&str; 2] = ["bos_token", "eos_token"];
+
+/// Adds to `text` the variables of chat templates where one that a template names is another by the other keys, with a warning.
+fn variables(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn LayoutSink) {
+    let Some(stated) = &tokenizer.chat_variables else { return };
+    let find = |list: &[(String, String)], name: &str| {
+        list.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone())
+    };
+    let is_named = |name: &str| tokenizer.chat_templates.iter().any(|(_, template)| template.contains(name));
+    let mut others = tokenizer.clone().into_parts();
+    others.chat_variables = None;
+    others.special.retain(|(name, _)| SPECIAL.iter().any(|(known, _)| known == name));
+    let others = others.variables();
+    let names = stated.iter().chain(&others).map(|(name, _)| name.as_str()).filter(|name| is_named(name));
+    let names: std::collections::BTreeSet<&str> = names.collect();
+    for name in &names {
+        let (own, other) = (find(stated, name), find(&others, name));
+        let other = other.filter(|_| GIVEN.contains(name));
+        if own == other {
+            continue;
+        }
+        let shown = |text: Option<String>| {
+            text.map_or("nothing".to_owned(), |text| format!("`{}`", escape(&text, 40)))
+        };
+        let (name, own, other) = (escape(name, 40), shown(own), shown(other));
+        sink.warn(&format!(
+            "a chat template has {own} for `{name}` in this tokenizer, and {other} in llama.cpp: its texts are others"
+        ));
+    }
+    if names.iter().any(|name| find(stated, name) != find(&others, name)) {
+        let all: Map<String, Json> =
+            stated.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
+        text.insert(VARIABLES.to_owned(), Json::Object(all));
+    }
+}
+
 /// Whether the decoder is one that tokenizers of its kind have.
 fn is_usual(tokenizer: &Tokenizer) -> bool {
     let all: Vec<&str> = steps(tokenizer.decoder.as_ref()).into_iter().map(kind).collect();
@@ -155,6 +194,10 @@ pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
         if parts.chat_templates.iter().all(|(known, _)| known != name) {
             parts.chat_templates.push((name.to_owned(), String::new()));
         }
+    }
+    if let Some(variables) = json.get(VARIABLES).and_then(Json::as_object) {
+        let text = |(name, text): (&String, &Json)| Some((name.clone(), text.as_str()?.to_owned()));
+        parts.chat_variables = Some(variables.iter().filter_map(text).collect());
     }
     parts.fuse_unk = flag(pieces::FUSES).unwrap_or(parts.fuse_unk);
     added::take_back(json, parts);

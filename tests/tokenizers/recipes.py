@@ -6,7 +6,8 @@ A step is as in `tokenizer.json`. Where it depends on a flag there is `{"$flag":
 or for the word that `words` has for what is stated under that name, `{charsmap}` for SentencePiece's rules. What is put around a text
 lists texts of tokens, or numbers where the class has them for good, with the type of each; `adds` says that the flags for the
 beginning and the end decide about it instead, where one of them is stated or the class itself puts nothing. `tokens` has flags of
-special tokens that are stated as texts alone, `further` the special tokens that the class adds of its own, `reads` the files,
+special tokens that are stated as texts alone, `unlike_4` what version 4 does otherwise
+if it gives other ids (slow.json), `further` the special tokens that the class adds of its own, `reads` the files,
 `pieces` what stands before and behind the pieces of SentencePiece's model, of which the first ones are left out.
 """
 
@@ -14,6 +15,7 @@ import base64
 import inspect
 import itertools
 import json
+import tempfile
 from pathlib import Path
 
 KINDS = Path(__file__).resolve().parents[1] / "golden" / "tokenizers"
@@ -316,6 +318,42 @@ def around_of(sample):
     if with_both == without:
         return None
     return {name: bool(sample.parameters.get(f"add_{name}_token", False)) is True for name in ("bos", "eos")}
+
+
+def unlike_four(name, recipe, tokens):
+    """The parts of a recipe that version 4 has otherwise, where a folder states no flags; `tokens` are the class's own."""
+    from transformers import AutoTokenizer
+
+    if recipe.get("reads") not in ("words", "merges"):
+        return []
+    texts = list(dict.fromkeys([*tokens.values(), "a", "b"]))
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        if recipe["reads"] == "words":
+            (folder / "vocab.txt").write_text("".join(f"{text}\n" for text in texts))
+        else:
+            (folder / "vocab.json").write_text(json.dumps({text: n for n, text in enumerate(texts)}))
+            (folder / "merges.txt").write_text("#version: 0.2\n")
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name}))
+        (folder / "config.json").write_text("{}")
+        found = json.loads(AutoTokenizer.from_pretrained(folder).backend_tokenizer.to_str())
+    def framed(step):
+        if step is None or step["type"] == "ByteLevel":
+            return []
+        if step["type"] != "TemplateProcessing":
+            return [step["cls"][0], "$A", step["sep"][0]]
+        return ["$A" if "Sequence" in item else item["SpecialToken"]["id"] for item in step["single"]]
+    own = {key: applied(recipe.get(key), recipe["flags"]) for key in ("normalizer", "pre_tokenizer", "post_processor")}
+    frame = [text for text, _ in (own["post_processor"] or {"single": []})["single"]]
+    frame = [tokens.get(text.strip("{}"), text) if isinstance(text, str) else texts[text] for text in frame]
+    unlike = [f"`{key}`" for key in ("normalizer", "pre_tokenizer") if own[key] != plain(found[key])]
+    unlike += ["`post_processor`"] if [text for text in frame if text != "$A"] != [text for text in framed(found["post_processor"]) if text != "$A"] else []
+    for token in found["added_tokens"]:
+        flags = {key for key in ("single_word", "lstrip", "rstrip") if token[key]}
+        for purpose in (purpose for purpose, text in tokens.items() if text == token["content"]):
+            if flags != {*recipe.get("tokens", {}).get(purpose, {})} - {"normalized"}:
+                unlike.append(f"`{purpose}_token`")
+    return unlike
 
 
 def own_flags(sample):

@@ -166,6 +166,11 @@ fn a_class_is_followed_or_refused_by_name() {
                     complaints.push(format!("{}\n    the library reads no such folder", shown(case)));
                     continue;
                 }
+                // Where versions differ, that is said.
+                let is_plain = ["config", "files", "model"].iter().all(|key| case.get(*key).is_none());
+                if is_plain && (case["found"][FOUR] == "other ids") != !tokenizer.notes.is_empty() {
+                    complaints.push(format!("{}\n    notes {:?}", shown(case), tokenizer.notes));
+                }
                 let wrong = differences(tokenizer, found, &listed.texts);
                 if let Some(first) = wrong.first() {
                     complaints.push(format!("{}\n    {} differ: {first}", shown(case), wrong.len()));

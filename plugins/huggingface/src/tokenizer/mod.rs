@@ -88,6 +88,7 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
             sentencepiece::lay_out(&mut parts, &model, &recipe.layout(said)?).map_err(|e| e.in_file(name))?;
         }
         recipe.prepare(&mut parts, said)?;
+        parts.notes.extend(recipe.disputed());
     }
     let n = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
     // A class adds its tokens whether there are rows for them or not, which nothing says here.

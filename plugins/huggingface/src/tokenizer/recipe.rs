@@ -64,6 +64,18 @@ impl Recipe {
         self.made.pointer("/tokens")?.get(name)?.as_object()
     }
 
+    /// A note of what version 4 of the library does otherwise, if it gives other ids.
+    pub fn disputed(&self) -> Option<String> {
+        let parts = self.made.get("unlike_4")?.as_array()?.iter().filter_map(Json::as_str);
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        let parts = if parts.is_empty() { "steps".to_owned() } else { parts };
+        Some(format!(
+            "there is no tokenizer.json, and version 4 of transformers has other {parts} for the class `{}` than version 5, by which this \
+             conversion goes: some texts have other ids",
+            self.class
+        ))
+    }
+
     /// The special tokens that the class adds of its own and has a name for.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
         let named = self.made.pointer("/further/named").and_then(Json::as_object);

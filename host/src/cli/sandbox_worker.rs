@@ -36,12 +36,12 @@ pub fn tokenizer_json(host: &Host, opened: &OpenedModel) -> Result<Vec<u8>> {
         // What the format says is said of converting it.
         ErrorKind::Unsupported => {
             let file = opened.path.display().to_string();
+            let hint = error.hint_text().unwrap_or(
+                "use a model with a BPE, Unigram or WordPiece tokenizer, or use the program that the model was made for",
+            );
             Error::unsupported(error.message().replace("cannot be converted", "is not supported"))
                 .in_file(file)
-                .hint(
-                    "use a model with a BPE, Unigram or WordPiece tokenizer, or use the program that the \
-                     model was made for",
-                )
+                .hint(hint)
         }
         _ => error,
     });

@@ -30,8 +30,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         "t5" => (Kind::Unigram, Spelling::SentencePiece),
         other => {
             let other = escape(other, 40);
-            return Err(Error::unsupported(format!("a tokenizer of the kind `{other}` cannot be converted"))
-                .hint("pass `--arch none` to convert tensors and metadata unchanged"));
+            return Err(Error::unsupported(format!("a tokenizer of the kind `{other}` cannot be converted")));
         }
     };
     let mut parts = Parts { kind, spelling, ..Parts::default() };

@@ -142,6 +142,12 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     if is_of_model {
         stated::around(&mut parts, &class);
     }
+    // Mostly these are the tokens with a purpose, which say it already.
+    let stated = parts.chat_variables.take().unwrap_or_default();
+    let usual = parts.variables();
+    if stated.len() != usual.len() || stated.iter().any(|variable| !usual.contains(variable)) {
+        parts.chat_variables = Some(stated);
+    }
     // It may list more ends than the others do: without it, texts would run on.
     let generation = json(files, GENERATION)?;
     special::ends(&mut parts, [config.as_ref(), generation.as_ref()]);

@@ -272,6 +272,9 @@ def reads(made):
         return "pieces"
     if made.__name__ in OF_SENTENCEPIECE:
         return "sentencepiece"
+    # The library adds tokens for its entities to the vocabulary.
+    if made.__name__ == "LukeTokenizer":
+        return None
     if "merges.txt" in files and getattr(made.model, "__name__", None) == "BPE":
         return "merges"
     return "words" if "vocab.txt" in files and getattr(made.model, "__name__", None) == "WordPiece" else None

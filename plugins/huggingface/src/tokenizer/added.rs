@@ -6,6 +6,7 @@ use super::{added_token, added_type, classes, fast};
 use apr_sdk::tokenizer::{Parts, Spelling, TokenType};
 use apr_sdk::{Error, Result, escape};
 use serde_json::{Map, Value as Json, json};
+use std::collections::HashSet;
 
 /// The key of further special tokens: a list, or an object by name.
 pub const EXTRA: &str = "extra_special_tokens";
@@ -42,7 +43,12 @@ fn special(said: &Json) -> Vec<Named<'_>> {
     let keys = said.as_object().into_iter().flatten().filter(|(key, _)| is_other(key));
     let mut modal: Vec<Named<'_>> = keys.filter_map(|(key, entry)| named(key, entry, true)).collect();
     let of_extra = object(EXTRA).into_iter().flatten();
-    modal.extend(of_extra.filter_map(|(key, entry)| named(key, entry, false)));
+    for extra in of_extra.filter_map(|(key, entry)| named(key, entry, false)) {
+        match modal.iter_mut().find(|known| known.key == extra.key) {
+            Some(known) => *known = extra,
+            None => modal.push(extra),
+        }
+    }
     if modal.is_empty() {
         let by_name = object(BY_NAME).into_iter().flatten();
         modal.extend(by_name.filter_map(|(key, entry)| named(key, entry, true)));
@@ -173,9 +179,11 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
             }
             None => fast::place(parts, parts.tokens.len(), id, text)?,
         }
+        note_normalized(parts, id, token);
         put(parts, id, token, is_special(text), id >= n_known);
     }
     let mut by_five = Vec::new();
+    let listed: HashSet<u32> = parts.added.iter().map(|added| added.id).collect();
     for Named { text, key, entry, is_new } in &special {
         let next = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
         let id = match id_of(parts, text) {
@@ -196,10 +204,12 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
         // A piece that is said to pad, and is an ordinary one, is found as such.
         let is_piece =
             parts.spelling == Spelling::SentencePiece && parts.type_of(id) == TokenType::Normal && id < next;
-        if !is_piece && parts.added.iter().all(|added| added.id != id) {
+        // Of several purposes the last one counts.
+        if !is_piece && !listed.contains(&id) {
+            let is_first = parts.added.iter().all(|added| added.id != id);
             let is_text = entry.get("special").and_then(Json::as_bool) == Some(false);
             put(parts, id, entry, !is_text || key.ends_with("_token"), id >= n_known);
-            if *is_new {
+            if *is_new && is_first {
                 by_five.push((&**text, &**key));
             }
         }
@@ -248,6 +258,20 @@ fn id_of(parts: &Parts, text: &str) -> Option<u32> {
     parts.each().find(|(_, token)| *token == text).map(|(id, _)| id)
 }
 
+/// Notes where the configuration lists an added token with another flag than tokenizer.json.
+fn note_normalized(parts: &mut Parts, id: u32, token: &Json) {
+    let Some(was) = parts.added.iter().find(|added| added.id == id) else { return };
+    let is = added_token(id, token).normalized;
+    if was.normalized != is && parts.normalizer.is_some() {
+        let shown = escape(parts.token(id).unwrap_or_default(), 60);
+        parts.notes.push(format!(
+            "the added token `{shown}` has `normalized` {is} in tokenizer_config.json and {} in tokenizer.json: version 5 of \
+             transformers and this conversion go by the former, version 4 by the latter",
+            !is
+        ));
+    }
+}
+
 /// Makes a token an added one with the flags of `token`, which may be a text alone. `is_new` if no other file has the token.
 fn put(parts: &mut Parts, id: u32, token: &Json, special: bool, is_new: bool) {
     let was = parts.added.iter().position(|added| added.id == id);
@@ -256,13 +280,6 @@ fn put(parts: &mut Parts, id: u32, token: &Json, special: bool, is_new: bool) {
     made.outside_model = was.map_or(is_new, |at| parts.added[at].outside_model);
     let special = made.special;
     let text = parts.token(id).unwrap_or_default().to_owned();
-    if was.is_some_and(|at| parts.added[at].normalized != made.normalized) && parts.normalizer.is_some() {
-        let (shown, is, not) = (escape(&text, 60), made.normalized, !made.normalized);
-        parts.notes.push(format!(
-            "the added token `{shown}` has `normalized` {is} in tokenizer_config.json, but {not} in \
-             tokenizer.json: transformers 5 and this conversion use the former, transformers 4 the latter"
-        ));
-    }
     let changes = was.is_none_or(|at| parts.added[at].special != special);
     match was {
         Some(at) => parts.added[at] = made,

@@ -85,7 +85,9 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     let size = size(config.as_ref())?;
     if let (Some(recipe), Some(said)) = (recipe, &said) {
         if let Some((name, model)) = model.take() {
-            sentencepiece::lay_out(&mut parts, &model, &recipe.layout(said)?).map_err(|e| e.in_file(name))?;
+            let others = own.as_ref().and_then(Json::as_object).is_some_and(stated::lists_tokens);
+            let layout = recipe.layout(said)?;
+            sentencepiece::lay_out(&mut parts, &model, &layout, !others).map_err(|e| e.in_file(name))?;
         }
         recipe.prepare(&mut parts, said)?;
         parts.notes.extend(recipe.disputed());

@@ -82,11 +82,10 @@ impl Recipe {
         named.into_iter().flatten().filter_map(|(name, text)| Some((name.as_str(), text.as_str()?)))
     }
 
-    /// The special tokens that the class adds of its own.
+    /// The special tokens that the class lists of its own.
     pub fn further(&self) -> impl Iterator<Item = &'static str> + use<> {
         let listed = self.made.pointer("/further/listed").and_then(Json::as_array);
-        let listed = listed.into_iter().flatten().filter_map(Json::as_str);
-        self.named().map(|(_, text)| text).chain(listed)
+        listed.into_iter().flatten().filter_map(Json::as_str)
     }
 
     /// One of the steps before or behind the model, with what `said` states; `charsmap` are SentencePiece's rules in base64.

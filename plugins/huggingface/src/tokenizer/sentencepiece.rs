@@ -197,10 +197,11 @@ pub fn parts(model: &Model) -> Result<Parts> {
 }
 
 /// Puts what a class has around the model's pieces into `parts`, which have the pieces alone, and takes the model's scores and rules.
+/// `adds` if what the model controls or a user defined in it is found in texts first.
 ///
 /// # Errors
 /// Unsupported for a model whose pieces are merged; Malformed if a text is there twice.
-pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout) -> Result<()> {
+pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, adds: bool) -> Result<()> {
     if parts.kind != Kind::Unigram {
         return Err(Error::unsupported(
             "a SentencePiece model whose pieces are merged, of a class that chooses them by their scores",
@@ -226,7 +227,7 @@ pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout) -> Result<()> 
         made.types[id as usize] = *kind;
         // What the class has around them is said by its name.
         let special = *kind == TokenType::Control;
-        if own.contains(&(id as usize)) && (special || *kind == TokenType::UserDefined) {
+        if adds && own.contains(&(id as usize)) && (special || *kind == TokenType::UserDefined) {
             made.added.push(AddedToken { id, special, ..AddedToken::default() });
         }
     }

@@ -57,8 +57,9 @@ pub fn whole(
     let of_pieces = recipe.is_some_and(|recipe| recipe.reads() == Reads::Pieces);
     let own = whole.clone();
     let mapped = map.and_then(Json::as_object).filter(|_| !listed).into_iter().flatten();
-    // What the model defines takes the place of such a list.
-    let counts = |key: &str| added::names_tokens(key) && !(of_pieces && key == added::ADDITIONAL);
+    // What the model defines takes the place of such a list, as does a list in the configuration.
+    let is_listed = of_pieces || lists_tokens(&own);
+    let counts = |key: &str| added::names_tokens(key) && !(is_listed && key == added::ADDITIONAL);
     for (key, value) in mapped.filter(|(key, value)| counts(key) && !value.is_null()) {
         let mut value = value.clone();
         if let (Some(Json::Array(known)), Json::Array(new)) = (whole.get(key), &mut value)
@@ -83,7 +84,7 @@ pub fn whole(
             whole.insert(key, text.as_str().into());
         }
     }
-    recipe.into_iter().for_each(|recipe| complete(&mut whole, recipe));
+    recipe.into_iter().for_each(|recipe| complete(&mut whole, recipe, lists_tokens(&own)));
     (said.is_some() || recipe.is_some() || !whole.is_empty()).then_some(Json::Object(whole))
 }
 
@@ -99,9 +100,16 @@ fn class_of_five<'c>(class: &'c str, config: Option<&'c Json>, parts: &Parts) ->
     }
 }
 
+/// Returns whether a configuration lists further special tokens, or none: such a list takes the place of those of the class and of
+/// SentencePiece's model.
+pub fn lists_tokens(own: &Map<String, Json>) -> bool {
+    own.get(added::EXTRA).is_some_and(|extra| !extra.is_object())
+        || own.get(added::ADDITIONAL).is_some_and(|listed| !listed.is_null())
+}
+
 /// Adds to a configuration the flags that a class gives to special tokens of which it says the text alone, and the tokens that the class
-/// adds of its own.
-fn complete(whole: &mut Map<String, Json>, recipe: Recipe) {
+/// adds of its own, unless others are `listed`.
+fn complete(whole: &mut Map<String, Json>, recipe: Recipe, is_listed: bool) {
     let listed = whole.get(DECODER).and_then(Json::as_object);
     let listed: Vec<String> =
         listed.into_iter().flatten().filter_map(|(_, token)| text(token)).map(str::to_owned).collect();
@@ -116,7 +124,8 @@ fn complete(whole: &mut Map<String, Json>, recipe: Recipe) {
             whole.insert(format!("{name}_token"), Json::Object(entry));
         }
     }
-    let further: Vec<Json> = recipe.further().map(Json::from).collect();
+    let further = recipe.further().filter(|_| !is_listed);
+    let further: Vec<Json> = further.chain(recipe.named().map(|(_, text)| text)).map(Json::from).collect();
     if further.is_empty() {
         return;
     }

@@ -1,7 +1,7 @@
 //! What a folder says of its tokenizer and GGUF has no word for: carried in a key of its own, or refused. What llama.cpp does
 //! otherwise is a warning.
 
-use crate::pieces::{Trained, USUAL, piece, plain, through, tried};
+use crate::pieces::{Trained, USUAL, of_files, piece, plain, through, tried};
 use crate::saved::tokenizer;
 use apr_sdk::ErrorKind;
 use apr_sdk::tokenizer::Tokenizer;
@@ -256,6 +256,7 @@ fn a_model_of_pieces_says_that_it_has_bytes_where_it_has_them_all() {
         let changes = [USUAL];
         let folder = Trained { golden, more: &[], edit, changes: &changes }.write(&scratch);
         let ([before, _, back], warnings) = through(&host, &scratch, &folder);
+        let warnings = of_files(warnings);
         assert_eq!(bytes_of(&scratch.at("back/tokenizer.model")), expected, "{golden}");
         let count = |tokenizer: &Tokenizer| {
             let bytes = tokenizer.types.iter().filter(|kind| kind.number() == 6).count();

@@ -94,7 +94,7 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     }
     let n = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
     // A class adds its tokens whether there are rows for them or not, which nothing says here.
-    let rows = if recipe.is_some() && size == 0 { u32::MAX } else { size.max(n) };
+    let rows = if fast.is_none() && size == 0 { u32::MAX } else { size.max(n) };
     if let Some(fast) = &fast {
         // XLM-RoBERTa and its kin count the model's pieces from another number: `tokenizer.json` alone knows the ids.
         model = model.filter(|(_, model)| sentencepiece::has_ids_of(model, &parts));
@@ -120,6 +120,9 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
         let added = json(files, "added_tokens.json")?;
         sentencepiece::overlay(&mut parts, model, added.as_ref(), own.as_ref(), fast.is_none())?;
     }
+    if let Some(said) = said.as_ref().filter(|_| is_of_model) {
+        sentencepiece::add_special(&mut parts, said, rows)?;
+    }
     let flag = |key: &str| said.as_ref().and_then(|said| said.get(key)).and_then(Json::as_bool);
     if let Some(space) = flag("add_prefix_space")
         && parts.kind == Kind::Bpe
@@ -142,7 +145,7 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
     let is_framed = recipe.zip(said.as_ref()).is_some_and(|(recipe, said)| recipe.is_framed(said));
     special::read(&mut parts, fast.is_some(), is_framed, said.as_ref(), config.as_ref());
     if is_of_model {
-        stated::around(&mut parts, &class);
+        stated::around(&mut parts, &class, flag("legacy") == Some(false));
     }
     // Mostly these are the tokens with a purpose, which say it already.
     let stated = parts.chat_variables.take().unwrap_or_default();

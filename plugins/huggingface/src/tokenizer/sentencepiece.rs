@@ -1,7 +1,8 @@
 //! Reads and writes SentencePiece models (`sentencepiece_model.proto`). Field numbers are the proto's.
 
 use super::recipe::Layout;
-use super::{added_type, fast};
+use super::stated::DECODER;
+use super::{added, added_type, fast};
 use apr_sdk::tokenizer::{
     AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer, before_bytes, scores_of_merges,
 };
@@ -344,6 +345,28 @@ pub fn overlay(
     }
     if alone && said.is_none() {
         trained_ids(parts, model);
+    }
+    Ok(())
+}
+
+/// Adds the special tokens that a configuration names and the model's pieces lack, behind those that it lists with an id.
+///
+/// # Errors
+/// As [`added::add`].
+pub fn add_special(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
+    let mut said = said.clone();
+    if let Some(said) = said.as_object_mut() {
+        said.remove(DECODER);
+    }
+    let n = parts.tokens.len();
+    added::add(parts, &said, rows)?;
+    let is_merged = parts.kind == Kind::Bpe;
+    let new = parts.scores.as_mut().and_then(|scores| scores.get_mut(n..)).filter(|_| is_merged);
+    new.into_iter().for_each(|new| new.fill(ADDED));
+    if !is_merged && parts.tokens.len() > n {
+        // Formats that hold the model alone have no place for later tokens: what a user added is kept.
+        parts.n_pieces = u32::try_from(n).ok();
+        parts.n_pieces = parts.n_pieces.filter(|_| !has_later(parts));
     }
     Ok(())
 }

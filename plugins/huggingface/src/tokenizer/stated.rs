@@ -234,7 +234,8 @@ pub fn puts(step: Option<&Json>) -> [Option<String>; 2] {
 
 /// What is put around a text by a model of SentencePiece, where no tokenizer.json says it: what flags state, and what is usual
 /// without them.
-pub fn around(parts: &mut Parts, class: &str) {
+/// `is_anew` if they say that spaces are put as later versions do.
+pub fn around(parts: &mut Parts, class: &str, is_anew: bool) {
     let id = |name: &str, other: &str| parts.special_id(name).or_else(|| parts.special_id(other));
     let usual = if parts.kind == Kind::Unigram { [false, true] } else { [true, false] };
     let adds = |name: &str, usual: bool| parts.adds(name).unwrap_or(usual);
@@ -243,15 +244,36 @@ pub fn around(parts: &mut Parts, class: &str) {
         eos: id("eos", "sep").filter(|_| adds("eos", usual[1])),
         sep: None,
     };
-    if parts.adds("bos").is_none() && parts.kind == Kind::Bpe {
-        let class = match class {
-            "" => "a tokenizer without a class".to_owned(),
-            class => format!("the class `{}`", escape(class, 60)),
-        };
-        parts.notes.push(format!(
-            "nothing says whether a token is put before a text: version 4 of transformers, llama.cpp and this conversion put one for \
-             {class}, version 5 of transformers none where there is no tokenizer.json"
-        ));
+    if parts.kind == Kind::Bpe {
+        note_pieces(parts, class, is_anew);
     }
     parts.post_processor = post_processor(parts, around);
+}
+
+/// Notes where version 5 of the library reads a lone model of pieces that are merged otherwise than SentencePiece does.
+fn note_pieces(parts: &mut Parts, class: &str, is_anew: bool) {
+    let shown = match class {
+        "" => "a tokenizer without a class".to_owned(),
+        class => format!("the class `{}`", escape(class, 60)),
+    };
+    if !classes::recipe(class).is_some_and(|recipe| recipe.reads() == Reads::SentencePiece) {
+        parts.notes.push(format!(
+            "SentencePiece's model is followed for {shown} as SentencePiece and llama.cpp do: version 5 of transformers puts neither a \
+             space nor a token before a text there"
+        ));
+        return;
+    }
+    let by_five = class == "CodeLlamaTokenizer";
+    if parts.adds("bos").is_none() && !by_five {
+        parts.notes.push(format!(
+            "nothing says whether a token is put before a text: version 4 of transformers, llama.cpp and this conversion put one for \
+             {shown}, version 5 of transformers none where there is no tokenizer.json"
+        ));
+    }
+    if !is_anew && parts.add_space_prefix != Some(false) && class != "GemmaTokenizer" {
+        parts.notes.push(format!(
+            "`legacy` is not false for {shown}: version 4 of transformers, llama.cpp and this conversion put a space before a text that \
+             begins with one and behind special tokens too, version 5 of transformers does not"
+        ));
+    }
 }

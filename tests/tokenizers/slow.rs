@@ -168,7 +168,8 @@ fn a_class_is_followed_or_refused_by_name() {
                 }
                 // Where versions differ, that is said.
                 let is_plain = ["config", "files", "model"].iter().all(|key| case.get(*key).is_none());
-                if is_plain && (case["found"][FOUR] == "other ids") != !tokenizer.notes.is_empty() {
+                let is_disputed = case["found"][FOUR] == "other ids";
+                if is_plain && is_disputed == tokenizer.notes.is_empty() {
                     complaints.push(format!("{}\n    notes {:?}", shown(case), tokenizer.notes));
                 }
                 let wrong = differences(tokenizer, found, &listed.texts);

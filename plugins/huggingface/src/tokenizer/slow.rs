@@ -84,7 +84,7 @@ fn runs_in_python(class: &str) -> Error {
     Error::unsupported(format!(
         "{class}, which does in Python what no tokenizer.json can say: its ids would be others"
     ))
-    .hint("tokenize texts with transformers")
+    .hint("tokenize texts with transformers; `apr convert --arch none` leaves the tokenizer out")
 }
 
 fn lacks(class: &str, file: &str) -> Error {

@@ -1,7 +1,8 @@
 //! What the class that `tokenizer_config.json` names does to a text of its own accord, whatever `tokenizer.json` says: transformers
 //! 5 does so for all, version 4 where the step is the only one.
 
-use super::{classes, fast};
+use super::recipe::{Reads, Recipe};
+use super::{classes, fast, stated};
 use apr_sdk::tokenizer::{Kind, Parts, Spelling, steps};
 use serde_json::{Value as Json, json};
 
@@ -22,8 +23,8 @@ const OF_BYTES: [&str; 12] = [
 ];
 /// Classes that put none before pieces where `add_prefix_space` is false.
 const OF_PIECES: [&str; 2] = ["LlamaTokenizer", "CodeLlamaTokenizer"];
-/// Classes that normalize words by flags of their own.
-const OF_WORDS: [&str; 8] = [
+/// Classes of words for which version 4 sets the normalizer by the same flags.
+const BY_FLAGS: [&str; 10] = [
     "BertTokenizer",
     "DistilBertTokenizer",
     "ElectraTokenizer",
@@ -32,6 +33,8 @@ const OF_WORDS: [&str; 8] = [
     "FunnelTokenizer",
     "LayoutLMTokenizer",
     "LxmertTokenizer",
+    "MPNetTokenizer",
+    "SqueezeBertTokenizer",
 ];
 
 /// Changes what `tokenizer.json` said to what the class makes of it.
@@ -70,9 +73,9 @@ pub fn apply(parts: &mut Parts, said: &Json, class: &str) {
             }
             parts.add_space_prefix = space.map(|_| fast::space_first(parts));
         }
-        (Kind::WordPiece, _) if OF_WORDS.contains(&class) => {
-            words(parts, said, class);
-            fast::normalization(parts);
+        (Kind::WordPiece, _) => {
+            let own = classes::recipe(class).filter(|own| own.reads() == Reads::Words);
+            own.into_iter().for_each(|own| words(parts, said, class, own));
         }
         _ => {}
     }
@@ -80,40 +83,46 @@ pub fn apply(parts: &mut Parts, said: &Json, class: &str) {
 
 /// Puts in place of what `tokenizer.json` says of words what the class does with them, as transformers 5 does. Version 4 changes
 /// the normalizer's flags alone.
-fn words(parts: &mut Parts, said: &Json, class: &str) {
-    let flag = |key: &str| said.get(key).and_then(Json::as_bool);
-    let unknown = token(parts, said, "unk");
-    let clean = parts.normalizer.as_ref().filter(|step| fast::is(step, "BertNormalizer"));
-    let clean = clean.and_then(|step| step.get("clean_text")).and_then(Json::as_bool).unwrap_or(true);
+fn words(parts: &mut Parts, said: &Json, class: &str, own: Recipe) {
     let mut others = Vec::new();
-    let normalizer = json!({
-        "type": "BertNormalizer", "clean_text": true,
-        "handle_chinese_chars": flag("tokenize_chinese_chars").unwrap_or(true),
-        "strip_accents": flag("strip_accents"), "lowercase": flag("do_lower_case").unwrap_or(true),
-    });
-    if !clean || parts.normalizer.as_ref().is_none_or(|step| !fast::is(step, "BertNormalizer")) {
+    let normalizer = own.step("normalizer", said, None);
+    let is_other = match BY_FLAGS.contains(&class) {
+        true => cleans(parts.normalizer.as_ref()) != cleans(normalizer.as_ref()),
+        false => parts.normalizer != normalizer,
+    };
+    // What a class passes over, version 4 may follow.
+    let is_passed_over = |flag: &&str| said.get(*flag).is_some_and(Json::is_boolean) && !own.is_flag(flag);
+    if is_other || ["do_lower_case", "strip_accents", "tokenize_chinese_chars"].iter().any(is_passed_over) {
         others.push("`normalizer`");
     }
-    parts.normalizer = Some(normalizer);
-    if parts.pre_tokenizer.as_ref().is_none_or(|step| !fast::is(step, "BertPreTokenizer")) {
-        others.push("`pre_tokenizer`");
-        parts.pre_tokenizer = Some(json!({"type": "BertPreTokenizer"}));
-    }
-    if parts.decoder.as_ref().is_none_or(|step| !fast::is(step, "WordPiece")) {
-        others.push("`decoder`");
-        parts.decoder = Some(json!({"type": "WordPiece", "prefix": "##", "cleanup": true}));
+    parts.normalizer = normalizer;
+    for (key, shown, step) in [
+        ("pre_tokenizer", "`pre_tokenizer`", &mut parts.pre_tokenizer),
+        ("decoder", "`decoder`", &mut parts.decoder),
+    ] {
+        let usual = own.step(key, said, None);
+        if kind(step.as_ref()) != kind(usual.as_ref()) {
+            others.push(shown);
+            *step = usual;
+        }
     }
     if parts.max_word_chars.is_some_and(|most| most != LONGEST) {
         others.push("`max_input_chars_per_word`");
         parts.max_word_chars = Some(LONGEST);
     }
-    if let Some((id, _)) = unknown.filter(|(id, _)| parts.unk != Some(*id)) {
+    if let Some(id) = unknown(parts, said).filter(|id| parts.unk != Some(*id)) {
         others.push("`unk_token`");
         parts.unk = Some(id);
     }
-    if let Some(usual) = around_words(parts, said) {
-        let same = |key: &str| parts.post_processor.as_ref().and_then(|step| step.get(key)) == usual.get(key);
-        if !["single", "pair"].into_iter().all(same) {
+    // A folder without the tokens that the class puts there is left as it is.
+    if let Ok(Some(usual)) = own.around(parts, said) {
+        let step = parts.post_processor.as_ref();
+        let part = |step: Option<&Json>, key: &str| step.and_then(|step| step.get(key)).cloned();
+        let is_same = match part(step, "single") {
+            Some(_) => ["single", "pair"].into_iter().all(|key| part(step, key) == part(Some(&usual), key)),
+            None => stated::puts(step) == stated::puts(Some(&usual)),
+        };
+        if !is_same {
             others.push("`post_processor`");
             parts.post_processor = Some(usual);
         }
@@ -125,35 +134,26 @@ fn words(parts: &mut Parts, said: &Json, class: &str) {
              transformers 5 and this conversion use the class, transformers 4 uses tokenizer.json"
         ));
     }
+    fast::normalization(parts);
+}
+
+/// Whether a normalizer of words takes control characters out; `None` for any other.
+fn cleans(step: Option<&Json>) -> Option<bool> {
+    let step = step.filter(|step| fast::is(step, "BertNormalizer"))?;
+    Some(step.get("clean_text").and_then(Json::as_bool).unwrap_or(true))
+}
+
+fn kind(step: Option<&Json>) -> Option<&Json> {
+    step?.get("type")
 }
 
 /// The longest word, in characters, where nothing says another.
 const LONGEST: u64 = 100;
 
-/// The special token that the configuration has for a purpose, if the vocabulary has it.
-fn token(parts: &Parts, said: &Json, name: &str) -> Option<(u32, String)> {
-    let entry = said.get(format!("{name}_token"))?;
-    let text = entry.as_str().or_else(|| entry.get("content")?.as_str())?;
-    let id = parts.each().find(|(_, token)| *token == text)?.0;
-    Some((id, text.to_owned()))
-}
-
-/// The template of BERT and its kin.
-pub fn around_words(parts: &Parts, said: &Json) -> Option<Json> {
-    let (first, last) = (token(parts, said, "cls")?, token(parts, said, "sep")?);
-    let (first, last) = (&first, &last);
-    let token = |(_, text): &(u32, String), kind: u32| json!({"SpecialToken": {"id": text, "type_id": kind}});
-    let text = |name: &str, kind: u32| json!({"Sequence": {"id": name, "type_id": kind}});
-    let tokens: serde_json::Map<_, _> = [first, last]
-        .into_iter()
-        .map(|(id, text)| (text.clone(), json!({"id": text, "ids": [id], "tokens": [text]})))
-        .collect();
-    Some(json!({
-        "type": "TemplateProcessing",
-        "single": [token(first, 0), text("A", 0), token(last, 0)],
-        "pair": [token(first, 0), text("A", 0), token(last, 0), text("B", 1), token(last, 1)],
-        "special_tokens": tokens,
-    }))
+/// The unknown token that the configuration states, if the vocabulary has it.
+fn unknown(parts: &Parts, said: &Json) -> Option<u32> {
+    let text = stated::text(said.get("unk_token")?)?;
+    parts.each().find(|(_, token)| *token == text).map(|(id, _)| id)
 }
 
 /// The flag of `ByteLevel`, which is true where it is left out.

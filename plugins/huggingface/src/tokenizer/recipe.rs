@@ -59,6 +59,11 @@ impl Recipe {
         }
     }
 
+    /// Returns whether the class goes by a flag of this name.
+    pub fn is_flag(&self, name: &str) -> bool {
+        self.made.pointer("/flags").is_some_and(|flags| flags.get(name).is_some())
+    }
+
     /// The flags of a special token that is stated as a text alone.
     pub fn flags(&self, name: &str) -> Option<&'static Map<String, Json>> {
         self.made.pointer("/tokens")?.get(name)?.as_object()

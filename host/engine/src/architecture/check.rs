@@ -46,10 +46,9 @@ pub fn check(table: &Table) -> Findings {
         let mut seen = HashSet::new();
         for key in &dialect.keys {
             for (name, _) in key.sets.iter().filter(|(name, _)| table.entry(name).is_none()) {
-                found.errors.push(format!(
-                    "key `{}` sets `{name}`, which is not a configuration name",
-                    key.key
-                ));
+                found
+                    .errors
+                    .push(format!("key `{}` sets `{name}`, which is not a configuration name", key.key));
             }
             if key.when.is_none() && !seen.insert(&key.key) {
                 found.errors.push(format!("key `{}` is written more than once", key.key));

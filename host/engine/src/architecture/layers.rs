@@ -213,7 +213,10 @@ impl Pruning<'_> {
                     let items = self.without(value.items());
                     let items = items.iter().map(from_value).collect::<Option<Vec<Scalar>>>();
                     let items = items.ok_or_else(|| {
-                        Error::unsupported(format!("`{}` is a list whose items apr cannot rewrite", escape(key, 120)))
+                        Error::unsupported(format!(
+                            "`{}` is a list whose items apr cannot rewrite",
+                            escape(key, 120)
+                        ))
                     })?;
                     keys.push((path, to_json(&Scalar::List(items))?.to_string()));
                 }

@@ -258,7 +258,8 @@ impl Comparison {
         let message = match &computation.lines {
             [None, None] => format!("`{}` differs", computation.key),
             [was, is] => {
-                let [was, is] = [was, is].map(|line| line.as_deref().map_or("nothing".to_owned(), |line| escape(line, 240)));
+                let [was, is] = [was, is]
+                    .map(|line| line.as_deref().map_or("nothing".to_owned(), |line| escape(line, 240)));
                 format!("`{}`: {was} became {is}", computation.key)
             }
         };

@@ -214,7 +214,8 @@ fn size(config: Option<&Json>) -> Result<u32> {
     let inside = |config: &Json| INSIDE.iter().find_map(|path| stated(config.pointer(path)?));
     let size = config.and_then(|config| stated(config).or_else(|| inside(config))).unwrap_or(0);
     u32::try_from(size).map_err(|_| {
-        Error::limit(format!("a vocabulary of {size} ids, more than the limit of 2^24")).in_file("config.json")
+        Error::limit(format!("a vocabulary of {size} ids, more than the limit of 2^24"))
+            .in_file("config.json")
     })
 }
 

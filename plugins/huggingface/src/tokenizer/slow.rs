@@ -98,7 +98,8 @@ fn merged(files: &mut dyn Files, vocabulary: &Json) -> Result<Parts> {
     put(&mut parts, vocabulary).map_err(|e| e.in_file(TOKENS))?;
     let missing = || Error::malformed("`vocab.json` requires the merges in `merges.txt`, which is missing");
     let bytes = files.fetch(MERGES)?.ok_or_else(missing)?;
-    let text = String::from_utf8(bytes).map_err(|_| Error::malformed("it is not valid UTF-8").in_file(MERGES))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Error::malformed("it is not valid UTF-8").in_file(MERGES))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !is_version(line));
     let pairs = lines.map(|(n, line)| {
         let mut words = line.split_whitespace();

@@ -83,7 +83,9 @@ fn differing(table: &Table, model: &Stated<'_>, one: &str, other: &str) -> Resul
             let name = escape(&entry.name, 80);
             let value = in_words(value.as_ref());
             let differs = in_words(differs.as_ref());
-            found.push(format!("`{name}` is {value} according to `{one}`, but {differs} according to `{other}`"));
+            found.push(format!(
+                "`{name}` is {value} according to `{one}`, but {differs} according to `{other}`"
+            ));
         }
     }
     Ok(found)

@@ -55,8 +55,9 @@ pub fn lost(scope: &ConfigScope<'_>, written: &Written<'_>) -> Result<Lost> {
             (Some(covers), _) if covers.iter().any(|covered| same(covered, value)) => {}
             // What follows from others that are carried for apr is their effect.
             (Some(_), _) if !is_untold && follows(scope, entry, value)? => {}
-            (Some(_), _) => changes
-                .push(format!("`{shown}` {value} (the dialect `{whose}` cannot represent it)")),
+            (Some(_), _) => {
+                changes.push(format!("`{shown}` {value} (the dialect `{whose}` cannot represent it)"))
+            }
             (None, Some((effect, when))) => {
                 if when.as_ref().map_or(Ok(true), |when| when.holds(&scope.over(config)))? {
                     let how = if is_untold { "not carried over" } else { "carried over for apr only" };
@@ -114,7 +115,10 @@ pub fn refuse_unused(scope: &ConfigScope<'_>, dialect: &Dialect, used: &BTreeSet
     for entry in open.filter(|entry| untold.contains(&entry.name)) {
         let (Some(value), Some(covers)) = (config.get(&entry.name), &entry.covers) else { continue };
         if !covers.iter().any(|covered| same(covered, value)) && !follows(scope, entry, value)? {
-            changes.push(format!("`{}` {value} (its effect on the computation is not defined)", escape(&entry.name, 80)));
+            changes.push(format!(
+                "`{}` {value} (its effect on the computation is not defined)",
+                escape(&entry.name, 80)
+            ));
         }
     }
     not_covered(scope.table, changes)

@@ -48,10 +48,7 @@ pub(in crate::architecture) fn refuse_differing(
     let mut changes = Vec::new();
     for name in named {
         let value = config.get(&name).map(|value| format!(" {value}")).unwrap_or_default();
-        changes.push(format!(
-            "`{}`{value} (the dialect `{whose}` cannot represent it)",
-            escape(&name, 80)
-        ));
+        changes.push(format!("`{}`{value} (the dialect `{whose}` cannot represent it)", escape(&name, 80)));
     }
     not_covered(table, changes)
 }

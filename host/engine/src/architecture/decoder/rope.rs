@@ -85,7 +85,8 @@ pub(super) fn scaled(dimensions: u32, theta: f64, scaling: &Scaling) -> Result<(
         }
         "yarn" => {
             let factor = scaling.needs(scaling.factor, "the scaling factor")?;
-            let original = scaling.needs(scaling.original.or(scaling.context), "the original context length")?;
+            let original =
+                scaling.needs(scaling.original.or(scaling.context), "the original context length")?;
             let magnitude = match scaling.attention_factor {
                 Some(stated) => stated,
                 None if factor <= 1.0 => 1.0,

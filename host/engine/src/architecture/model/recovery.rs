@@ -32,7 +32,8 @@ impl Journey<'_> {
                 false => None,
             };
             let Some(stated) = stated else {
-                let error = Error::unsupported("no configuration of this architecture can represent its contents");
+                let error =
+                    Error::unsupported("no configuration of this architecture can represent its contents");
                 let hint = "pass --arch none to keep every name, or keep the model in its own format";
                 return Err(error.tensor(&first.name).hint(hint));
             };

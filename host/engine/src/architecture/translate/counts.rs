@@ -116,7 +116,5 @@ pub(super) fn uncounted(passage: &Passage<'_>, place: &str, number: u64, tensor:
         "{}, but the model has this tensor for {place} {number}, counted from 0",
         stated.join(" and ")
     );
-    Error::malformed(message)
-        .tensor(tensor)
-        .hint("correct the configuration, or drop the extra tensors")
+    Error::malformed(message).tensor(tensor).hint("correct the configuration, or drop the extra tensors")
 }

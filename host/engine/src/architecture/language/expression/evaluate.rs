@@ -202,10 +202,9 @@ fn of_items(operator: Operator, a: &Scalar, b: &Scalar) -> Result<Option<Scalar>
         (Operator::Numbers, Scalar::Text(text), Scalar::Text(between)) if !between.is_empty() => {
             let mut numbers = Vec::new();
             for part in text.split(between.as_str()).map(str::trim).filter(|part| !part.is_empty()) {
-                let number = part
-                    .parse()
-                    .map(Scalar::Int)
-                    .map_err(|_| Error::invalid_argument(format!("{a} contains an item that is not an integer")));
+                let number = part.parse().map(Scalar::Int).map_err(|_| {
+                    Error::invalid_argument(format!("{a} contains an item that is not an integer"))
+                });
                 numbers.push(number?);
             }
             Scalar::List(numbers)

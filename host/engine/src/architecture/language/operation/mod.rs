@@ -64,8 +64,7 @@ impl Operation {
             }
             None => (text, Vec::new()),
         };
-        let axis =
-            |text: &str| text.trim().parse::<usize>().map_err(|_| wrong("requires an axis number"));
+        let axis = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong("requires an axis number"));
         Ok(match (name, &arguments[..]) {
             ("permute_rope", [heads]) => Operation::PermuteRope(Expression::parse(heads)?),
             ("transpose", []) => Operation::Transpose,
@@ -193,7 +192,9 @@ impl Operation {
 }
 
 fn wrong_parts() -> Error {
-    Error::invalid_argument("operations on parts require `parts` (an axis) and one of `sizes` for each entry of `each`")
+    Error::invalid_argument(
+        "operations on parts require `parts` (an axis) and one of `sizes` for each entry of `each`",
+    )
 }
 
 fn axis_of_parts(toml: &Toml, key: &str) -> Result<Option<usize>> {

@@ -364,8 +364,9 @@ fn padded(array: &Array, from: u64, rows: u64) -> Result<Array> {
     let shape = array.shape();
     let have = shape.first().copied().unwrap_or(0);
     let behind = rows.checked_sub(have).and_then(|n| n.checked_sub(from));
-    let behind = behind
-        .ok_or_else(|| Error::invalid_argument(format!("expected {rows} rows from row {from}, found {have}")))?;
+    let behind = behind.ok_or_else(|| {
+        Error::invalid_argument(format!("expected {rows} rows from row {from}, found {have}"))
+    })?;
     let mut parts = Vec::new();
     if from > 0 {
         parts.push(Array::zeros(&with_rows(&[from], &shape)));

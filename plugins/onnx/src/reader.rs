@@ -70,7 +70,7 @@ fn note_of_strings(index: &Index) -> Option<String> {
     };
     let what =
         if n == 1 { "1 tensor of strings is".to_owned() } else { format!("{n} tensors of strings are") };
-    Some(format!("{what} part of the graph, not carried where that is not{named}"))
+    Some(format!("{what} part of the graph and only carried over with it{named}"))
 }
 
 fn is_name(name: &str) -> bool {

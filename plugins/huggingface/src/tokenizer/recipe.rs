@@ -248,7 +248,7 @@ impl Stated<'_> {
             return known.map(str::to_owned).ok_or_else(|| {
                 let word = escape(word, 60);
                 Error::unsupported(format!(
-                    "`{name}` is `{word}` in tokenizer_config.json, which the class `{class}` does not know"
+                    "`{name}` is `{word}` in tokenizer_config.json, which the class `{class}` does not support"
                 ))
                 .hint(format!("correct `{name}`"))
             });
@@ -256,7 +256,7 @@ impl Stated<'_> {
         let entry = self.said.get(format!("{name}_token"));
         entry.and_then(stated::text).map(str::to_owned).ok_or_else(|| {
             Error::unsupported(format!(
-                "the class `{class}` of the tokenizer needs a `{name}_token`, and the folder states none"
+                "the tokenizer class `{class}` requires a `{name}_token`, but the folder states none"
             ))
             .hint(stated::SAVE)
         })
@@ -273,7 +273,7 @@ impl Stated<'_> {
         find(&text).ok_or_else(|| {
             let (class, text) = (self.recipe.class, escape(&text, 60));
             Error::unsupported(format!(
-                "the class `{class}` of the tokenizer puts `{text}` beside a text, and the vocabulary does not have that token"
+                "the tokenizer class `{class}` adds `{text}` to a text, but that token is not in the vocabulary"
             ))
             .hint(stated::SAVE)
         })

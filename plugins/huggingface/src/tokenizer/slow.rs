@@ -43,9 +43,8 @@ pub fn read(
         (None, _) if model.is_some() => return pieces().map(|parts| Some(Vocabulary::OfModel(parts))),
         (None, tokens) if class.is_empty() => {
             let usual = if tokens.is_some() { "GPT2Tokenizer" } else { "BertTokenizer" };
-            let note = format!(
-                "nothing says of which class the tokenizer is: its files are read as those of `{usual}`"
-            );
+            let note =
+                format!("the class of the tokenizer is not stated: its files are read as those of `{usual}`");
             (classes::recipe(usual).ok_or_else(|| unknown(usual))?, Some(note))
         }
         _ => return Err(unknown(class)),
@@ -73,23 +72,20 @@ fn shown(class: &str) -> String {
 
 fn unknown(class: &str) -> Error {
     let class = shown(class);
-    Error::unsupported(format!(
-        "{class}, of which it is not known what it makes of its vocabulary, and there is no tokenizer.json that says it"
-    ))
-    .hint(stated::SAVE)
+    Error::unsupported(format!("{class}, which is not supported without a tokenizer.json")).hint(stated::SAVE)
 }
 
 fn runs_in_python(class: &str) -> Error {
     let class = shown(class);
     Error::unsupported(format!(
-        "{class}, which does in Python what no tokenizer.json can say: its ids would be others"
+        "{class}, which is implemented in Python: no tokenizer.json can represent it, so its ids would differ"
     ))
     .hint("tokenize texts with transformers; `apr convert --arch none` leaves the tokenizer out")
 }
 
 fn lacks(class: &str, file: &str) -> Error {
     let class = shown(class);
-    Error::unsupported(format!("{class}, which reads {file}: there is none, nor a tokenizer.json"))
+    Error::unsupported(format!("{class}, which requires {file}, but both it and tokenizer.json are missing"))
         .hint(stated::SAVE)
 }
 

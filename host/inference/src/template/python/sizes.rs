@@ -38,7 +38,7 @@ impl Arguments {
     fn next(&mut self, name: &str) -> Result<Option<Value>, Error> {
         let by_name: Option<Value> = if self.named.has(name) { Some(self.named.get(name)?) } else { None };
         match (self.by_place.pop_front(), by_name) {
-            (Some(_), Some(_)) => Err(wrong(format!("`{name}` is given twice"))),
+            (Some(_), Some(_)) => Err(wrong(format!("`{name}` is given more than once"))),
             (one, other) => Ok(one.or(other)),
         }
     }
@@ -57,7 +57,7 @@ fn whole(value: Option<Value>, usual: i64) -> Result<i64, Error> {
         Some(Some(Number::Whole(n))) => {
             Ok(i64::try_from(n).unwrap_or(if n < 0 { i64::MIN } else { i64::MAX }))
         }
-        Some(_) => Err(wrong("a length is a whole number".to_owned())),
+        Some(_) => Err(wrong("a length must be an integer".to_owned())),
     }
 }
 
@@ -68,10 +68,13 @@ fn truncate(value: Value, rest: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let end = given.next("end")?.unwrap_or_else(|| Value::from("..."));
     let leeway = whole(given.next("leeway")?.filter(|leeway| !leeway.is_none()), LEEWAY)?;
     given.end()?;
-    let end = end.as_str().ok_or_else(|| wrong("the end of a cut text is a text".to_owned()))?;
+    let end =
+        end.as_str().ok_or_else(|| wrong("the end of a truncated string must be a string".to_owned()))?;
     let of_end = i64::try_from(end.chars().count()).unwrap_or(i64::MAX);
     if length < of_end || leeway < 0 {
-        return Err(wrong(format!("a length of {length} has no room for the end, or the leeway is below 0")));
+        return Err(wrong(format!(
+            "a length of {length} has no room for the end, or the leeway is negative"
+        )));
     }
     if value.is_undefined() {
         return Ok(value);
@@ -80,7 +83,7 @@ fn truncate(value: Value, rest: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     if len.and_then(|len| i64::try_from(len).ok()).is_some_and(|len| len <= length.saturating_add(leeway)) {
         return Ok(value);
     }
-    let text = value.as_str().ok_or_else(|| wrong(format!("{} is no text", value.kind())))?;
+    let text = value.as_str().ok_or_else(|| wrong(format!("{} is not a string", value.kind())))?;
     let kept = usize::try_from(length - of_end).unwrap_or(0);
     let kept: String = text.chars().take(kept).collect();
     let kept = match kept.rfind(' ') {
@@ -99,7 +102,7 @@ fn filesizeformat(value: &Value, rest: Rest<ValueOrKwargs>) -> Result<String, Er
         (None, Some(text)) => float_of(text),
         _ => None,
     };
-    let bytes = bytes.ok_or_else(|| wrong("a size is a number".to_owned()))?;
+    let bytes = bytes.ok_or_else(|| wrong("a size must be a number".to_owned()))?;
     let (base, mark, kilo) = if is_binary { (1024u128, "i", "K") } else { (1000, "", "k") };
     #[allow(clippy::cast_precision_loss, reason = "Python rounds as well")]
     let float = |whole: u128| whole as f64;
@@ -108,7 +111,7 @@ fn filesizeformat(value: &Value, rest: Rest<ValueOrKwargs>) -> Result<String, Er
     }
     if bytes < float(base) {
         if bytes < -MOST {
-            return Err(wrong("the size is too far below 0".to_owned()));
+            return Err(wrong("the size is out of range".to_owned()));
         }
         #[allow(clippy::cast_possible_truncation, reason = "the fraction is what is taken off")]
         return Ok(format!("{} Bytes", bytes.trunc() as i128));
@@ -144,12 +147,12 @@ fn wordwrap(state: &State<'_, '_>, value: &Value, rest: Rest<ValueOrKwargs>) -> 
     let between = between.as_ref().map_or(Ok("\n".to_owned()), text)?;
     let breaks_hyphens = is_true(given.next("break_on_hyphens")?);
     given.end()?;
-    let source = value.as_str().ok_or_else(|| wrong(format!("{} is no text", value.kind())))?;
+    let source = value.as_str().ok_or_else(|| wrong(format!("{} is not a string", value.kind())))?;
     let wrapped = Wrapping { width: usize::try_from(width).unwrap_or(0), breaks_words, breaks_hyphens };
     let mut paragraphs = Vec::new();
     for line in lines(source, false) {
         if wrapped.width == 0 {
-            return Err(wrong(format!("a width of {width}: it must be above 0")));
+            return Err(wrong(format!("the width is {width}, expected a number greater than 0")));
         }
         let lines = wrapped.lines(line);
         pay(state, line.len() + (lines.len() + 1).saturating_mul(between.len() + size_of::<String>()))?;

@@ -200,8 +200,8 @@ entries! {
         "Source and result state different numbers of layers.", ["a configuration that does not match the tensors"],
         ["compare both with `apr inspect FILE`"];
     now "ROSETTA-GRAPH-001" "graph differs":
-        "Source and result have the same format, whose files say what a model computes, and say something else: another operator, attribute, input, output or operator set. The message has the first line that differs.",
-        ["another export of the same weights", "a graph that an optimizer changed, or that was left out with renamed tensors"],
+        "Source and result have the same format, whose files describe what a model computes, but describe different computations: another operator, attribute, input, output or operator set. The message has the first line that differs.",
+        ["another export of the same weights", "a graph that an optimizer changed, or a graph left out because tensors were renamed"],
         ["compare both with `apr inspect FILE --graph`, and with `apr diff`"];
     now "ROSETTA-QUANT-001" "quantization loss too large":
         "The largest difference between source and result exceeds the tolerance, or quantization lost as \

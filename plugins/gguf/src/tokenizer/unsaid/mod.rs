@@ -140,7 +140,7 @@ fn variables(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn
         };
         let (name, own, other) = (escape(name, 40), shown(own), shown(other));
         sink.warn(&format!(
-            "a chat template has {own} for `{name}` in this tokenizer, and {other} in llama.cpp: its texts are others"
+            "`{name}` in a chat template is {own} in this tokenizer, but {other} in llama.cpp: the rendered texts differ"
         ));
     }
     if names.iter().any(|name| find(stated, name) != find(&others, name)) {

@@ -36,7 +36,7 @@ pub fn carry(
         return;
     }
     if own == other && own.squeezes && !is_split && !strips(tokenizer) {
-        sink.warn("llama.cpp removes spaces at the end of a text and before special tokens, which this tokenizer keeps: they become other tokens");
+        sink.warn("llama.cpp removes spaces at the end of a text and before special tokens, but this tokenizer keeps them: they are tokenized differently");
     }
     differences(&own, &other).iter().for_each(|difference| sink.warn(difference));
     let all = [

@@ -243,12 +243,12 @@ fn a_model_is_explored_with_keys() {
     terminal.press("c");
     terminal.shows(&["differs", "0.50000", "only in b", "with other.safetensors"]);
     terminal.press("g");
-    terminal.shows(&["layers.0–2", "3 alike"]);
+    terminal.shows(&["layers.0–2", "3 identical"]);
     terminal.resize((6, 40));
     terminal.shows(&["graph: mod", "layers.0–2", "[q]uit"]);
     terminal.resize((24, 80));
     // A key that comes together with a new size, or right behind an escape, may be taken for something else.
-    terminal.shows(&["layers.0–2", "3 alike", "[q]uit"]);
+    terminal.shows(&["layers.0–2", "3 identical", "[q]uit"]);
     terminal.press("t");
     terminal.shows(&["1 of 3"]);
     terminal.press("\u{1b}");

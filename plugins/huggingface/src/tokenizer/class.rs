@@ -6,21 +6,6 @@ use super::{classes, fast, stated};
 use apr_sdk::tokenizer::{Kind, Parts, Spelling, steps};
 use serde_json::{Value as Json, json};
 
-/// Classes that put a space before bytes by `add_prefix_space` alone.
-const OF_BYTES: [&str; 12] = [
-    "GPT2Tokenizer",
-    "GPTNeoXTokenizer",
-    "CodeGenTokenizer",
-    "Qwen2Tokenizer",
-    "CohereTokenizer",
-    "RobertaTokenizer",
-    "BartTokenizer",
-    "LEDTokenizer",
-    "LongformerTokenizer",
-    "DebertaTokenizer",
-    "MarkupLMTokenizer",
-    "WhisperTokenizer",
-];
 /// Classes that put none before pieces where `add_prefix_space` is false.
 const OF_PIECES: [&str; 2] = ["LlamaTokenizer", "CodeLlamaTokenizer"];
 /// Classes of words for which version 4 sets the normalizer by the same flags.
@@ -43,22 +28,32 @@ pub fn apply(parts: &mut Parts, said: &Json, class: &str) {
     let space = flag("add_prefix_space");
     match (parts.kind, parts.spelling) {
         (Kind::Bpe, Spelling::Bytes) => {
-            let is_own = OF_BYTES.contains(&class);
-            let put = space.unwrap_or(false);
-            let is_other = parts.pre_tokenizer.as_ref().is_some_and(|step| puts_space_first(step) != put);
-            // Version 4 changes a lone step alone, but of every class.
-            let is_lone = parts.pre_tokenizer.as_ref().is_some_and(|step| fast::is(step, "ByteLevel"));
-            if is_other && is_own != is_lone && (is_own || space.is_some()) {
-                let (five, four) = if is_own { ("flag", "step") } else { ("step", "flag") };
+            let step = parts.pre_tokenizer.as_ref();
+            let (was, is_lone) =
+                (step.map(puts_space_first), step.is_some_and(|step| fast::is(step, "ByteLevel")));
+            let own = classes::recipe(class);
+            let by_class = own.and_then(|own| Some(own.step("pre_tokenizer", said, None)?));
+            let by_class =
+                by_class.filter(has_bytes).map(|step| puts_space_first(&step)).filter(|_| was.is_some());
+            let five = by_class.or(was);
+            // Version 4 changes a lone step alone, but of every class, some of which have another default there.
+            let usual = by_class
+                .filter(|_| space.is_none() && !own.is_some_and(|own| own.differs_in("`pre_tokenizer`")));
+            let four = match (is_lone, space.or(usual), by_class) {
+                (true, Some(put), _) => Some(put),
+                (true, None, Some(_)) => Some(false),
+                _ => was,
+            };
+            if let (Some(five), true) = (five, five != four) {
+                let (goes_by, other) = if by_class.is_some() { ("flag", "step") } else { ("step", "flag") };
+                let not = if five { "a space" } else { "no space" };
                 parts.notes.push(format!(
-                    "`add_prefix_space` is {put} in tokenizer_config.json, but {} in tokenizer.json: \
-                     transformers 5 and this conversion use the {five} of the {}, transformers 4 the {four}",
-                    !put,
-                    if is_own { "configuration" } else { "tokenizer" },
+                    "tokenizer.json and the class `{class}` with its configuration disagree about `add_prefix_space`: \
+                     transformers 5 and this conversion use the {goes_by} and put {not} before a text, transformers 4 uses the {other}",
                 ));
             }
-            if is_own && is_other {
-                parts.pre_tokenizer.iter_mut().for_each(|step| put_space_first(step, put));
+            if let (Some(put), Some(step)) = (by_class, &mut parts.pre_tokenizer) {
+                put_space_first(step, put);
             }
             parts.add_space_prefix = space;
             // Some classes do in Python what turns such marks into spaces, whatever decoder there is.
@@ -154,6 +149,11 @@ const LONGEST: u64 = 100;
 fn unknown(parts: &Parts, said: &Json) -> Option<u32> {
     let text = stated::text(said.get("unk_token")?)?;
     parts.each().find(|(_, token)| *token == text).map(|(id, _)| id)
+}
+
+/// Whether bytes are spelled in a pre-tokenizer.
+fn has_bytes(step: &Json) -> bool {
+    steps(Some(step)).iter().any(|step| fast::is(step, "ByteLevel"))
 }
 
 /// The flag of `ByteLevel`, which is true where it is left out.

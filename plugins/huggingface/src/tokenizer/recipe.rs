@@ -69,6 +69,12 @@ impl Recipe {
         self.made.pointer("/tokens")?.get(name)?.as_object()
     }
 
+    /// Returns whether version 4 of the library has another such part, and gives other ids.
+    pub fn differs_in(&self, part: &str) -> bool {
+        let parts = self.made.get("unlike_4").and_then(Json::as_array);
+        parts.is_some_and(|parts| parts.iter().any(|other| other == part))
+    }
+
     /// A note of what version 4 of the library does otherwise, if it gives other ids.
     pub fn disputed(&self) -> Option<String> {
         let parts = self.made.get("unlike_4")?.as_array()?.iter().filter_map(Json::as_str);

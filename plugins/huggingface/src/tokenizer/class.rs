@@ -32,7 +32,7 @@ pub fn apply(parts: &mut Parts, said: &Json, class: &str) {
             let (was, is_lone) =
                 (step.map(puts_space_first), step.is_some_and(|step| fast::is(step, "ByteLevel")));
             let own = classes::recipe(class);
-            let by_class = own.and_then(|own| Some(own.step("pre_tokenizer", said, None)?));
+            let by_class = own.and_then(|own| own.step("pre_tokenizer", said, None));
             let by_class =
                 by_class.filter(has_bytes).map(|step| puts_space_first(&step)).filter(|_| was.is_some());
             let five = by_class.or(was);

@@ -6,7 +6,7 @@ A step is as in `tokenizer.json`. Where it depends on a flag there is `{"$flag":
 or for the word that `words` has for what is stated under that name, `{charsmap}` for SentencePiece's rules. What is put around a text
 lists texts of tokens, or numbers where the class has them for good, with the type of each; `adds` says that the flags for the
 beginning and the end decide about it instead, where one of them is stated or the class itself puts nothing. `tokens` has flags of
-special tokens that are stated as texts alone, `unlike_4` what version 4 does otherwise
+special tokens that are stated as texts alone, `plain` says that those that are stated are lost, `unlike_4` what version 4 does otherwise
 if it gives other ids (slow.json), `further` the special tokens that the class adds of its own, `reads` the files,
 `pieces` what stands before and behind the pieces of SentencePiece's model, of which the first ones are left out.
 """
@@ -17,6 +17,8 @@ import itertools
 import json
 import tempfile
 from pathlib import Path
+
+from tokenizers import AddedToken
 
 KINDS = Path(__file__).resolve().parents[1] / "golden" / "tokenizers"
 NAMES = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"]
@@ -72,7 +74,7 @@ class Sample:
             given["vocab"] = [(text, 0.0) for text in texts]
         if "tags_dict" in self.parameters:
             given["tags_dict"] = {"html": 0}
-        return self.made(**given, **flags)
+        return self.made(**given | flags)
 
     def steps(self, **flags):
         tokenizer = self.tokenizer(**flags)
@@ -249,6 +251,8 @@ def recipe(made):
     forced = around_of(sample)
     if forced is not None:
         found["adds"] = forced
+    if loses_flags(sample):
+        found["plain"] = True
     tokens = own_flags(sample)
     if tokens:
         found["tokens"] = tokens
@@ -357,6 +361,16 @@ def unlike_four(name, recipe, tokens):
             if flags != {*recipe.get("tokens", {}).get(purpose, {})} - {"normalized"}:
                 unlike.append(f"`{purpose}_token`")
     return unlike
+
+
+def loses_flags(sample):
+    """Whether special tokens lose the flags that are stated for them."""
+    purpose = next((name for name in ("eos", "sep") if name in sample.tokens), None)
+    if purpose is None:
+        return False
+    stated = AddedToken(f"own-{purpose}", lstrip=True, special=True, normalized=False)
+    made = json.loads(sample.tokenizer(**{f"{purpose}_token": stated}).backend_tokenizer.to_str())
+    return not any(token["lstrip"] for token in made["added_tokens"] if token["content"] == f"own-{purpose}")
 
 
 def own_flags(sample):

@@ -98,7 +98,9 @@ pub fn listed(
     said: &Map<String, Json>,
     own: &Map<String, Json>,
 ) -> Map<String, Json> {
-    let own: Vec<String> = special(&Json::Object(own.clone())).into_iter().map(|named| named.text).collect();
+    let own = Json::Object(own.clone());
+    let own = special(&own).into_iter().filter(|named| named.key == ADDITIONAL);
+    let own: Vec<String> = own.map(|named| named.text).collect();
     let said = Json::Object(said.clone());
     let special = special(&said);
     let mut listed = Map::new();
@@ -116,14 +118,38 @@ pub fn listed(
             ));
             continue;
         }
-        let named = special.iter().find(|named| named.text == *text);
-        let is_late = named.is_none_or(|named| named.key == ADDITIONAL && !own.contains(text));
+        let named: Vec<&Named<'_>> = special.iter().filter(|named| named.text == *text).collect();
+        let is_early = named.iter().any(|named| {
+            let purpose = named.key.strip_suffix("_token");
+            named.key == EXTRA || own.contains(text) || purpose.is_some_and(|name| NAMES.contains(&name))
+        });
         listed.insert(
             id.to_string(),
-            json!({"content": text, "special": named.is_some(), "normalized": is_late}),
+            json!({"content": text, "special": !named.is_empty(), "normalized": !is_early}),
         );
     }
     listed
+}
+
+/// Takes the flags from the special tokens of a configuration.
+pub fn make_plain(said: &mut Map<String, Json>) {
+    let texts: HashSet<String> =
+        special(&Json::Object(said.clone())).into_iter().map(|named| named.text).collect();
+    for (key, value) in said.iter_mut() {
+        let tokens: Vec<&mut Json> = match value {
+            Json::Array(items) if [EXTRA, ADDITIONAL].contains(&key.as_str()) => items.iter_mut().collect(),
+            Json::Object(items) if [EXTRA, BY_NAME, DECODER].contains(&key.as_str()) => {
+                items.iter_mut().map(|(_, token)| token).collect()
+            }
+            token if key.ends_with("_token") => vec![token],
+            _ => Vec::new(),
+        };
+        for token in tokens {
+            if let Some(own) = text(token).filter(|text| texts.contains(*text)).map(str::to_owned) {
+                *token = json!({"content": own, "special": true});
+            }
+        }
+    }
 }
 
 /// Makes added tokens of those that the configuration lists, as the library does: what it says of their flags replaces what
@@ -183,6 +209,7 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
         put(parts, id, token, is_special(text), id >= n_known);
     }
     let mut by_five = Vec::new();
+    let mut seen: Vec<(u32, &Json)> = Vec::new();
     let listed: HashSet<u32> = parts.added.iter().map(|added| added.id).collect();
     for Named { text, key, entry, is_new } in &special {
         let next = u32::try_from(parts.tokens.len()).unwrap_or(u32::MAX);
@@ -204,8 +231,10 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
         // A piece that is said to pad, and is an ordinary one, is found as such.
         let is_piece =
             parts.spelling == Spelling::SentencePiece && parts.type_of(id) == TokenType::Normal && id < next;
-        // Of several purposes the last one counts.
-        if !is_piece && !listed.contains(&id) {
+        // Of several statements the last one counts that is not one of the others again.
+        let is_again = seen.contains(&(id, *entry));
+        seen.push((id, *entry));
+        if !is_piece && !is_again && !listed.contains(&id) {
             let is_first = parts.added.iter().all(|added| added.id != id);
             let is_text = entry.get("special").and_then(Json::as_bool) == Some(false);
             put(parts, id, entry, !is_text || key.ends_with("_token"), id >= n_known);

@@ -69,6 +69,11 @@ impl Recipe {
         self.made.pointer("/tokens")?.get(name)?.as_object()
     }
 
+    /// Returns whether special tokens lose the flags that a folder gives them.
+    pub fn is_plain(&self) -> bool {
+        self.made.get("plain").and_then(Json::as_bool) == Some(true)
+    }
+
     /// Returns whether version 4 of the library has another such part, and gives other ids.
     pub fn differs_in(&self, part: &str) -> bool {
         let parts = self.made.get("unlike_4").and_then(Json::as_array);

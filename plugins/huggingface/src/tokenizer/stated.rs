@@ -124,6 +124,9 @@ fn complete(whole: &mut Map<String, Json>, recipe: Recipe, is_listed: bool) {
             whole.insert(format!("{name}_token"), Json::Object(entry));
         }
     }
+    if recipe.is_plain() {
+        added::make_plain(whole);
+    }
     let further = recipe.further().filter(|_| !is_listed);
     let further: Vec<Json> = further.chain(recipe.named().map(|(_, text)| text)).map(Json::from).collect();
     if further.is_empty() {

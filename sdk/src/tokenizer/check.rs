@@ -2,7 +2,8 @@
 
 use super::{Kind, MAX_HOLES, MAX_TOKENS, Parts, TokenType};
 use crate::{Error, Result, escape};
-use std::collections::{HashMap, HashSet};
+use ahash::AHashMap;
+use std::collections::HashSet;
 
 /// Returns the parts if they agree, with defaults filled in.
 ///
@@ -53,8 +54,8 @@ fn sizes(parts: &mut Parts) -> Result<()> {
 }
 
 /// Maps each token's text to its id.
-fn texts(parts: &Parts) -> Result<HashMap<&str, u32>> {
-    let mut ids = HashMap::with_capacity(parts.tokens.len());
+fn texts(parts: &Parts) -> Result<AHashMap<&str, u32>> {
+    let mut ids = AHashMap::with_capacity(parts.tokens.len());
     for (n, (text, kind)) in parts.tokens.iter().zip(&parts.types).enumerate() {
         match text {
             None if *kind == TokenType::None => {}
@@ -74,7 +75,7 @@ fn texts(parts: &Parts) -> Result<HashMap<&str, u32>> {
     Ok(ids)
 }
 
-fn merges(parts: &Parts, ids: &HashMap<&str, u32>) -> Result<()> {
+fn merges(parts: &Parts, ids: &AHashMap<&str, u32>) -> Result<()> {
     if parts.merges.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,10 @@
 use super::{AddedToken, Kind, Parts, SCHEMA, Spelling, TokenType, Tokenizer};
 use crate::{Error, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_core::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
+use std::collections::HashMap;
 
 const KINDS: [(&str, Kind); 3] =
     [("bpe", Kind::Bpe), ("unigram", Kind::Unigram), ("wordpiece", Kind::WordPiece)];
@@ -109,10 +112,7 @@ fn added_to_json(added: &AddedToken) -> Json {
 /// # Errors
 /// Malformed; Unsupported for a newer schema.
 pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
-    let json: Json = serde_json::from_slice(text)
-        .map_err(|e| Error::malformed(format!("the tokenizer is not valid JSON: {e}")))?;
-    let Json::Object(map) = json else { return Err(Error::malformed("the tokenizer is not a JSON object")) };
-    let mut keys = Keys(map);
+    let mut keys = Keys::read(text)?;
     match keys.take("schema").as_ref().and_then(Json::as_u64) {
         Some(SCHEMA) => {}
         Some(newer) if newer > SCHEMA => {
@@ -123,22 +123,16 @@ pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
         }
         _ => return Err(wrong("schema")),
     }
-    let states_variables = keys.0.get("chat_variables").is_some_and(|stated| !stated.is_null());
+    let states_variables = keys.small.get("chat_variables").is_some_and(|stated| !stated.is_null());
     let parts = Parts {
         kind: keys.word("kind", &KINDS)?.ok_or_else(|| wrong("kind"))?,
         spelling: keys.word("spelling", &SPELLINGS)?.unwrap_or_default(),
         vocab_size: keys.get("vocab_size", |v| v.as_u64().and_then(narrow))?.unwrap_or(0),
         n_pieces: keys.get("n_pieces", |v| v.as_u64().and_then(narrow))?,
-        tokens: keys
-            .list("tokens", |v| match v {
-                Json::Null => Some(None),
-                Json::String(text) => Some(Some(text)),
-                _ => None,
-            })?
-            .ok_or_else(|| wrong("tokens"))?,
-        types: keys.list("types", |v| v.as_u64().and_then(TokenType::from_number))?.unwrap_or_default(),
-        scores: keys.list("scores", |v| v.as_f64())?,
-        merges: pairs(keys.list("merges", |v| v.as_u64().and_then(narrow))?.unwrap_or_default())?,
+        tokens: keys.long_list("tokens")?.ok_or_else(|| wrong("tokens"))?,
+        types: types(&keys.long_list("types")?.unwrap_or_default())?,
+        scores: keys.long_list("scores")?,
+        merges: pairs(keys.long_list("merges")?.unwrap_or_default())?,
         added: keys.list("added_tokens", |v| added_from_json(&v))?.unwrap_or_default(),
         special: keys.named("special", |v| v.as_u64().and_then(narrow))?,
         ends: keys.list("ends", |v| v.as_u64().and_then(narrow))?.unwrap_or_default(),
@@ -177,13 +171,45 @@ pub fn from_json(text: &[u8]) -> Result<Tokenizer> {
     Tokenizer::new(parts)
 }
 
-/// The keys not yet taken from the object.
-struct Keys(Map<String, Json>);
+/// The keys with an item for each token or merge: a tree of their values would be many times as large as the text.
+const LONG: [&str; 4] = ["tokens", "types", "scores", "merges"];
 
-impl Keys {
+/// The keys not yet taken from the object.
+struct Keys<'t> {
+    /// All but [`LONG`].
+    small: Map<String, Json>,
+    /// Those of [`LONG`], as text.
+    long: HashMap<String, &'t RawValue>,
+}
+
+impl<'t> Keys<'t> {
+    fn read(text: &'t [u8]) -> Result<Keys<'t>> {
+        let not_json = |e| Error::malformed(format!("the tokenizer is not valid JSON: {e}"));
+        let value: &RawValue = serde_json::from_slice(text).map_err(not_json)?;
+        let Ok(mut long) = serde_json::from_str::<HashMap<String, &RawValue>>(value.get()) else {
+            return Err(Error::malformed("the tokenizer is not a JSON object"));
+        };
+        let mut small = Map::new();
+        for (key, value) in long.extract_if(|key, _| !LONG.contains(&key.as_str())) {
+            small.insert(key, serde_json::from_str(value.get()).map_err(not_json)?);
+        }
+        Ok(Keys { small, long })
+    }
+
+    /// One of [`LONG`]; null counts as absent.
+    fn long_list<T: DeserializeOwned>(&self, key: &str) -> Result<Option<Vec<T>>> {
+        let Some(value) = self.long.get(key).filter(|value| value.get() != "null") else { return Ok(None) };
+        if let Ok(items) = serde_json::from_str(value.get()) {
+            return Ok(Some(items));
+        }
+        let items: Vec<&RawValue> = serde_json::from_str(value.get()).map_err(|_| wrong(key))?;
+        let invalid = items.iter().position(|item| serde_json::from_str::<T>(item.get()).is_err());
+        Err(invalid.map_or_else(|| wrong(key), |n| invalid_item(key, n)))
+    }
+
     /// Takes the value of `key`; null counts as absent.
     fn take(&mut self, key: &str) -> Option<Json> {
-        self.0.get_mut(key).map(Json::take).filter(|value| !value.is_null())
+        self.small.get_mut(key).map(Json::take).filter(|value| !value.is_null())
     }
 
     fn get<T>(&mut self, key: &str, read: impl Fn(&Json) -> Option<T>) -> Result<Option<T>> {
@@ -208,11 +234,7 @@ impl Keys {
             Some(Json::Array(items)) => items
                 .into_iter()
                 .enumerate()
-                .map(|(n, item)| {
-                    read(item).ok_or_else(|| {
-                        Error::malformed(format!("the tokenizer's `{key}` has an invalid item at {n}"))
-                    })
-                })
+                .map(|(n, item)| read(item).ok_or_else(|| invalid_item(key, n)))
                 .collect::<Result<_>>()
                 .map(Some),
             Some(_) => Err(wrong(key)),
@@ -248,6 +270,14 @@ fn stated_flag(json: &Json, key: &str) -> Option<bool> {
     json.get(key).map_or(Some(false), Json::as_bool)
 }
 
+fn types(numbers: &[u64]) -> Result<Vec<TokenType>> {
+    let mut types = Vec::with_capacity(numbers.len());
+    for (n, number) in numbers.iter().enumerate() {
+        types.push(TokenType::from_number(*number).ok_or_else(|| invalid_item("types", n))?);
+    }
+    Ok(types)
+}
+
 fn pairs(ids: Vec<u32>) -> Result<Vec<(u32, u32)>> {
     if ids.len() % 2 != 0 {
         return Err(wrong("merges"));
@@ -261,6 +291,10 @@ fn narrow(n: u64) -> Option<u32> {
 
 fn name_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, v)| *v == value).map_or("", |(name, _)| name)
+}
+
+fn invalid_item(key: &str, n: usize) -> Error {
+    Error::malformed(format!("the tokenizer's `{key}` has an invalid item at {n}"))
 }
 
 fn wrong(key: &str) -> Error {
@@ -293,7 +327,7 @@ mod tests {
     #[test]
     fn what_is_not_a_tokenizer_is_refused() {
         for (text, message) in [
-            ("[", "not JSON"),
+            ("[", "not valid JSON"),
             ("[]", "not a JSON object"),
             ("{}", "`schema`"),
             (r#"{"schema":2}"#, "schema is 2"),

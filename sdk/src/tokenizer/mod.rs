@@ -253,6 +253,13 @@ impl Tokenizer {
         self.0
     }
 
+    /// The same without truncation and padding, which concern batches of texts.
+    pub fn without_batching(mut self) -> Tokenizer {
+        self.0.truncation = None;
+        self.0.padding = None;
+        self
+    }
+
     /// Parses the JSON form.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! pieces, best first.
 
 use super::{Kind, Parts, Spelling, TokenType};
-use std::collections::{HashMap, HashSet};
+use ahash::{AHashMap, AHashSet};
 
 /// Bytes of a piece made of pairs. 1024: SentencePiece's own limit is 16 characters, but a run of spaces may
 /// be longer.
@@ -32,7 +32,7 @@ pub fn scores_of_merges(parts: &Parts) -> Option<Vec<f64>> {
     let results: Vec<u32> = made(parts).into_iter().map(|(_, id)| id).collect();
     let ordered = results.is_sorted();
     let first = (0u32..).zip(&parts.types).find(|(_, kind)| counts(**kind)).map_or(0, |(id, _)| id);
-    let mut rank: HashMap<u32, u32> = HashMap::with_capacity(results.len());
+    let mut rank: AHashMap<u32, u32> = AHashMap::with_capacity(results.len());
     for id in results {
         let next = u32::try_from(rank.len()).unwrap_or(u32::MAX);
         rank.entry(id).or_insert(next);
@@ -57,12 +57,12 @@ pub fn beyond_scores(parts: &Parts) -> Option<u32> {
         return None;
     }
     let merges = made(parts);
-    let mut seen = HashSet::new();
+    let mut seen = AHashSet::new();
     let mut last = None;
     let torn =
         merges.iter().map(|(_, id)| *id).find(|id| last.replace(*id) != Some(*id) && !seen.insert(*id));
     torn.or_else(|| {
-        let merged: HashSet<(u32, u32)> = merges.iter().map(|(pair, _)| *pair).collect();
+        let merged: AHashSet<(u32, u32)> = merges.iter().map(|(pair, _)| *pair).collect();
         let all = pairs(parts).into_iter().filter(|(id, _)| counts(parts.type_of(*id)));
         let mut lacking = all.filter(|(_, pairs)| {
             let mut found =
@@ -75,7 +75,7 @@ pub fn beyond_scores(parts: &Parts) -> Option<u32> {
 
 /// Each merged pair with the piece it produces, except pieces that are matched before merging.
 fn made(parts: &Parts) -> Vec<((u32, u32), u32)> {
-    let ids: HashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
+    let ids: AHashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
     let mut joined = String::new();
     let results = parts.merges.iter().filter_map(|&(left, right)| {
         joined.clear();
@@ -107,7 +107,7 @@ pub fn merges_of_scores(parts: &Parts) -> Option<Vec<(u32, u32)>> {
 
 /// Every piece that is the concatenation of two others, with all such pairs. What was added to the pieces is none.
 fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
-    let outside: HashSet<u32> =
+    let outside: AHashSet<u32> =
         parts.added.iter().filter(|added| added.outside_model).map(|added| added.id).collect();
     let mut mergeable = Vec::new();
     for (id, text) in parts.each() {
@@ -115,7 +115,7 @@ fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
             mergeable.push((text, id));
         }
     }
-    let ids: HashMap<&str, u32> = mergeable.iter().copied().collect();
+    let ids: AHashMap<&str, u32> = mergeable.iter().copied().collect();
     let mut all = Vec::new();
     for (text, id) in mergeable {
         if text.len() > MAX_PIECE {

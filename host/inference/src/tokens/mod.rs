@@ -46,10 +46,7 @@ impl Tokens {
     /// # Errors
     /// Unsupported for a definition that the library does not know, or an expression that it cannot compile.
     pub fn new(parts: Tokenizer) -> Result<Tokens> {
-        // Truncation and padding of batches do not affect how a text is read.
-        let mut whole = parts.into_parts();
-        (whole.truncation, whole.padding) = (None, None);
-        let parts = Tokenizer::new(whole)?;
+        let parts = parts.without_batching();
         let mut frame = library_frame(&parts);
         let patterns = Patterns::rewrite(&mut frame)?;
         let loaded = guarded(|| library::load(&parts, &frame))?;

@@ -7,6 +7,8 @@ use apr_sdk::Result;
 const BEFORE: usize = 8;
 /// Tokens without a finished character after which their text is given as it is: a character has 4 bytes.
 const UNFINISHED: usize = 8;
+/// Tokens at most of a character that has not ended: all of its bytes but the last.
+const UNENDED: usize = 3;
 /// Replacement for bytes that are no character, and for those of a character that has not ended yet.
 const REPLACEMENT: char = '\u{fffd}';
 
@@ -42,15 +44,35 @@ impl<'t> Text<'t> {
             return Ok(String::new());
         }
         self.ids.push(id);
-        let grown = self.growth()?;
-        let waits = grown.ends_with(REPLACEMENT) && self.ids.len() - self.given < UNFINISHED;
-        if grown.is_empty() || waits {
-            return Ok(String::new());
+        let mut grown = self.growth(self.ids.len())?;
+        let mut end = self.ids.len();
+        if grown.ends_with(REPLACEMENT) {
+            if self.ids.len() - self.given < UNFINISHED {
+                return Ok(String::new());
+            }
+            end = self.last_boundary(&grown)?;
+            grown = self.growth(end)?;
+        }
+        if grown.is_empty() {
+            return Ok(grown);
         }
         // What was just given is what the next text continues.
         self.ids.drain(..self.given);
-        (self.given, self.before) = (self.ids.len(), None);
+        self.given = end - self.given;
+        self.before = None;
         Ok(grown)
+    }
+
+    /// The number of tokens whose text will not change: of a character that has not ended, at most the last three are a part.
+    fn last_boundary(&mut self, grown: &str) -> Result<usize> {
+        let all = self.ids.len();
+        for end in all.saturating_sub(UNENDED)..all {
+            // A character that ends behind the boundary shows otherwise here.
+            if end > self.given && grown.starts_with(&self.growth(end)?) {
+                return Ok(end);
+            }
+        }
+        Ok(all)
     }
 
     /// The text of what is left at the end: bytes that did not become a character.
@@ -58,19 +80,19 @@ impl<'t> Text<'t> {
     /// # Errors
     /// As [`Decoder::decode`].
     pub fn finish(&mut self) -> Result<String> {
-        let rest = self.growth()?;
+        let rest = self.growth(self.ids.len())?;
         (self.given, self.before) = (self.ids.len(), None);
         Ok(rest)
     }
 
-    /// The text that the tokens not yet given add to that of those before.
-    fn growth(&mut self) -> Result<String> {
+    /// The text that the tokens not yet given, up to the one at `end`, add to that of those before.
+    fn growth(&mut self, end: usize) -> Result<String> {
         if self.before.is_none() {
             let given = self.ids.get(..self.given).unwrap_or_default();
             self.before = Some(self.tokens.decode(given, true)?);
         }
         let before = self.before.as_deref().unwrap_or_default();
-        let mut whole = self.tokens.decode(&self.ids, true)?;
+        let mut whole = self.tokens.decode(self.ids.get(..end).unwrap_or_default(), true)?;
         if whole.starts_with(before) {
             return Ok(whole.split_off(before.len()));
         }
@@ -107,7 +129,18 @@ mod tests {
         assert_eq!(given, ["", "\u{fffd}a", "", "\u{fffd}"]);
         let given = pushed(&tokens, &[], &[0xff; 20]);
         assert_eq!(given.concat(), "\u{fffd}".repeat(20));
-        assert!(given[..10].concat().chars().count() >= 8);
+        assert!(given[..10].concat().chars().count() >= 5);
+    }
+
+    #[test]
+    fn a_character_after_bytes_that_are_none_comes_whole() {
+        let tokens = bytes();
+        for n_odd in 0..20 {
+            let mut ids = vec![0xc6; n_odd];
+            ids.extend("\u{1abc}a😀".bytes().map(u32::from));
+            let given = pushed(&tokens, &[u32::from(b'x')], &ids).concat();
+            assert_eq!(given, "\u{fffd}".repeat(n_odd) + "\u{1abc}a😀", "{n_odd}");
+        }
     }
 
     #[test]

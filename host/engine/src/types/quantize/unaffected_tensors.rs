@@ -1,5 +1,6 @@
 //! Notes about tensors that the type flags cannot change.
 
+use crate::architecture::is_float;
 use crate::planned::PlannedModel;
 use crate::planned::quantization::Quantization;
 use crate::types::bare_integers;
@@ -30,6 +31,13 @@ pub fn warnings(wishes: &Quantization, planned: &PlannedModel) -> Result<Vec<Str
             );
         }
         warnings.push(format!("{message}; {way}"));
+    } else if let (Some(dtype), None) = (wishes.precision, wishes.dequantize)
+        && !is_changed
+        && let Some(floats) = named(tensors, |tensor| is_float(tensor.dtype) && tensor.dtype != dtype)
+    {
+        warnings.push(format!(
+            "--precision {dtype} has no effect: the format keeps the type of {floats} with names like these"
+        ));
     }
     if let Some(dtype) = wishes.dequantize {
         if let Some(integers) = named(tensors, bare_integers::is_integers) {

@@ -416,7 +416,7 @@ mod tests {
             let error = push_sum(b, 9, stored.into(), masked).unwrap_err();
             assert_eq!(
                 (error.kind(), error.message()),
-                (ErrorKind::Unsupported, "there is no SHA-256 (masked)")
+                (ErrorKind::Unsupported, "checksum of unknown kind SHA-256 (masked)")
             );
         });
     }

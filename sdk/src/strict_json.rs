@@ -140,7 +140,7 @@ mod tests {
             (&b"\xef\xbb\xbf{}"[..], 0, "starts with a byte order mark"),
             (b"\xff\xfe{\0}\0", 0, "UTF-16"),
             (b"\xfe\xff\0{\0}", 0, "UTF-16"),
-            (b"{\"\xff\"}", 2, "not UTF-8"),
+            (b"{\"\xff\"}", 2, "not valid UTF-8"),
         ] {
             let error = text(bytes).unwrap_err();
             assert!(error.message().contains(says) && error.offset() == Some(at), "{error}");

@@ -108,7 +108,7 @@ fn what_announces_and_cannot_be_read_is_refused_with_its_file_and_never_passed_o
     for (name, bytes, words) in [
         ("marked", [b"\xef\xbb\xbf".to_vec(), said.clone()].concat(), "byte order mark"),
         ("wide", wide, "UTF-16"),
-        ("latin", b"{\"a\": \"\xe9\"}".to_vec(), "not UTF-8"),
+        ("latin", b"{\"a\": \"\xe9\"}".to_vec(), "not valid UTF-8"),
         ("cut", said[..said.len() / 2].to_vec(), "is not valid JSON"),
         ("empty", Vec::new(), "is not valid JSON"),
     ] {

@@ -190,8 +190,10 @@ const WRITTEN: [(&str, &str); 8] = [
 ];
 
 /// Words of the notes on what makes a file another one when it is written again.
-const SAID: [&str; 6] = [
+const SAID: [&str; 8] = [
     "rewriting the",
+    "when rewritten",
+    "stored separately",
     "not carried over",
     "in a separate file",
     "read as plain values",

@@ -117,7 +117,7 @@ fn safetensors_cases() -> Vec<Case> {
         case(
             "twice.safetensors",
             file(&[entry("a", "[4]", 0, 4), entry("a", "[4]", 4, 8)], 8),
-            "twice",
+            "duplicate key",
             Some("a"),
         ),
         case("dims.safetensors", one(&nines, 0, 1, 1), "9 dimensions", Some("t")),

@@ -198,9 +198,11 @@ fn small_files_are_no_devices_and_no_pipes() {
     fs::write(scratch.at("in.safetensors"), safetensors(header.as_bytes(), &[1; 8])).unwrap();
     let made = Command::new("mkfifo").arg(scratch.at("pipe")).status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo");
-    for (file, words) in
-        [("/dev/zero", "more than 67108864 bytes"), ("pipe", "not a regular file"), (".", "folder")]
-    {
+    for (file, words) in [
+        ("/dev/zero", "exceeds the limit of 67108864 bytes"),
+        ("pipe", "not a regular file"),
+        (".", "folder"),
+    ] {
         let convert = ["convert", "in.safetensors", "out.gguf", "--arch", "none"];
         let at_file = format!("general.name=@{file}");
         for args in [

@@ -127,7 +127,7 @@ fn a_model_of_shards_stands_beside_others_by_its_name_and_does_not_pass_for_a_fo
     let words = [
         "opened together with the new ones, or instead",
         "`config.json`",
-        "name the file: d/new-00001-of-00002.gguf",
+        "specify the file: d/new-00001-of-00002.gguf",
     ];
     for force in [&[][..], &["--force"]] {
         fails(&scratch, &converting(&[&["--to", "gguf"][..], force].concat()), 1, &words);

@@ -128,7 +128,10 @@ fn a_method_that_nobody_knows_beside_one_that_is_known_is_refused_by_name() {
         match folder.understood() {
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unsupported, "{what}: {error}");
-                assert!(error.message().contains("`foo-quant` is not known"), "{what}: {error}");
+                assert!(
+                    error.message().contains("`foo-quant` is not a known packing scheme"),
+                    "{what}: {error}"
+                );
             }
             Ok(understood) => assert!(understood.packed.is_empty() && !is_stated, "{what}"),
         }

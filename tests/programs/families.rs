@@ -303,5 +303,5 @@ fn more_positions_than_a_model_has_are_refused() {
     tensors.built(&decoder, Output::Logits, 128, false).unwrap();
     let error = tensors.built(&decoder, Output::Logits, 129, false).unwrap_err();
     assert_eq!(error.kind(), apr_sdk::ErrorKind::LimitExceeded);
-    assert!(error.message().contains("the model has 128"), "{error}");
+    assert!(error.message().contains("the model has only 128"), "{error}");
 }

@@ -128,7 +128,10 @@ fn threads_start_in_one_file() {
     report_except(
         "threads",
         &complaints,
-        &[("host/src/threads/mod.rs", "the crew of threads, which does with fewer than it asked for")],
+        &[(
+            "host/src/threads/granted_threads.rs",
+            "the crew of threads, which does with fewer than it asked for",
+        )],
     );
 }
 

@@ -79,7 +79,7 @@ UNFOLLOWED = {
     r"\X": "text segment", r"\y": "text segment", r"\Y": "text segment", r"\G": "search start", "(?~ab)": "absent operator", "(?W)\\w": "the option `W`",
     "(?y{w})\\X": "the option `y`", "(?i)ss": "case-insensitive `ss`", "(?i)fi": "case-insensitive `fi`", "(?i)ß": "case-insensitive `ß`", "(?i)s(?:s)": "case-insensitive `ss`",
     r"(?i)\x73\x73": "case-insensitive `ss`", "(?i)[ßa]": "in a case-insensitive set", r"(?i)[\p{L}]": "in a case-insensitive set", "(?i)strasse": "case-insensitive", "(?i)cost": "case-insensitive `st`", r"(?i)(a)\1": "case-insensitive backreference",
-    r"(a)(?(1)b|c)": "a condition", "(*FAIL)": "a callout", "(?{x})": "a callout", r"\M-a": "high bit", r"\x{61 62}": "several characters", r"\p{In_Basic_Latin}": "the property `In_Basic_Latin`",
+    r"(a)(?(1)b|c)": "a condition", "(*FAIL)": "a callout", "(?{x})": "a callout", r"\M-a": "high bit", r"\x{61 62}": "several character codes", r"\p{In_Basic_Latin}": "the property `In_Basic_Latin`",
     "(?<a>.)(?<a>.)\\k<a>": "two groups named `a`", r"(?<n>a|b\g<n>c)": "a subexpression call",
 }
 

@@ -161,7 +161,7 @@ fn a_beginning_that_only_the_name_of_a_splitter_would_add_is_forbidden() {
 
 #[test]
 fn a_second_token_before_or_behind_a_text_is_warned_of() {
-    let last = &["behind a text", "as the end of an answer"][..];
+    let last = &["after a text", "as the end of an answer"][..];
     for (at, of) in [(0, &["before a text"][..]), (1, last)] {
         let (_, warnings) = there_and_back("llama3", |json| {
             let single = json.pointer_mut("/post_processor/processors/1/single");
@@ -179,7 +179,7 @@ fn a_space_that_bytes_put_before_a_text_comes_back_and_is_warned_of() {
     let ([before, file, back], warnings) =
         there_and_back("gpt2", |json| json["pre_tokenizer"]["add_prefix_space"] = json!(true));
     // What the configuration says otherwise counts for one version of the library alone.
-    assert_warned(&warnings, &["transformers 4 the flag", "does not add a space before a text"]);
+    assert_warned(&warnings, &["transformers 4 uses the flag", "does not add a space before a text"]);
     assert_eq!([&before, &file, &back].map(put), [json!(true), json!(true), json!(true)]);
     assert_eq!(back.add_space_prefix, Some(true));
 }

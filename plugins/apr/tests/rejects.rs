@@ -237,7 +237,7 @@ fn rejects_metadata_that_is_not_as_it_must_be() {
     };
     says(&typed("5"), Malformed, "metadata key `k`");
     says(&typed(r#"{"t":"u8","v":"256"}"#), Malformed, "metadata key `k`");
-    says(&typed(r#"{"t":"u8","v":"1"},"k":{"t":"u8","v":"1"}"#), Malformed, "twice");
+    says(&typed(r#"{"t":"u8","v":"1"},"k":{"t":"u8","v":"1"}"#), Malformed, "duplicate key");
     let deep = format!("{}1{}", r#"{"t":"arr","of":"arr","v":["#.repeat(200), "]}".repeat(200));
     says(&typed(&deep), Malformed, "a metadata value");
 }
@@ -324,7 +324,7 @@ fn rejects_manifests_that_contradict_themselves_or_their_shards() {
     says(&text("tensor_shard_map", "map"), Malformed, "no `tensor_shard_map`");
     says(&text("m-00002", "m-00001"), Malformed, "duplicate shard");
     says(&text("\"a\":1", "\"b\":1"), Malformed, "duplicate");
-    says(&text("\"crc32\":\"", "\"crc32\":\"0"), Malformed, "CRC-32 of 9 bytes");
+    says(&text("\"crc32\":\"", "\"crc32\":\"0"), Malformed, "a CRC-32 has 9 bytes");
     says(&text("}}", "}"), Malformed, "the manifest is invalid");
     let missing = manifest(|files| drop(files.remove(2)));
     assert_eq!((missing.kind(), missing.explicit_code()), (NotFound, Some("E007")));

@@ -140,6 +140,6 @@ fn what_is_not_refused_is_found() {
         let mut subject = subject(change);
         subject.devices.remove(0);
         let found = finding(check, subject);
-        assert!(found.contains("refused") || found.contains("not there"), "{check}: {found}");
+        assert!(found.contains("refused") || found.contains("do not exist"), "{check}: {found}");
     }
 }

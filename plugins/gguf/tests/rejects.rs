@@ -57,7 +57,7 @@ fn rejects_damaged_keys() {
     rejects(
         one((1u64 << 62).to_le_bytes().repeat(2)),
         Malformed,
-        "a key of 4611686018427387904 bytes",
+        "a key has 4611686018427387904 bytes",
         24,
         None,
     );

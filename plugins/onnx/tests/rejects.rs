@@ -165,7 +165,7 @@ fn types_and_dimensions_that_are_none() {
         Some("w"),
         "tensors in segments",
     );
-    refuse(&with_tensor(FLOAT, &[u64::MAX], &raw), ErrorKind::Malformed, None, "the dimension -1");
+    refuse(&with_tensor(FLOAT, &[u64::MAX], &raw), ErrorKind::Malformed, None, "negative dimension -1");
     refuse(
         &with_tensor(FLOAT, &[1 << 63], &raw),
         ErrorKind::Malformed,
@@ -190,7 +190,7 @@ fn external_data_outside_the_folder_or_the_file() {
         external(&[("location", "data.bin"), ("offset", offset), ("length", length)])
     };
     bad_tensor(FLOAT, &[], &at("61", "4"), "its 4 bytes start at 61, but the file has only 64");
-    bad_tensor(FLOAT, &[], &at("18446744073709551615", "4"), "the file has 64");
+    bad_tensor(FLOAT, &[], &at("18446744073709551615", "4"), "the file has only 64");
     bad_tensor(FLOAT, &[], &at("0", "5"), "F32 [] requires 4 bytes, but its `length` has 5");
     bad_tensor(
         FLOAT,

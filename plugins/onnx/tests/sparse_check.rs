@@ -60,8 +60,8 @@ fn wrong_ones_fail_and_say_where() {
             (&[2, 3], &[2], &[1, 6], "index 1 is [6], out of range for the shape [2, 3]"),
             (&[2, 3], &[2, 2], &[0, 1, 0, 0], "index 1, [0, 0], is out of order"),
             (&[2, 3], &[2, 2], &[0, 1, 0, 1], "is a duplicate"),
-            (&[2, 3], &[2, 2], &[0, 1, 2, 0], "index 1 is [2, 0], outside"),
-            (&[2, 3], &[2, 2], &[0, 1, 1, -1], "index 1 is [1, -1], outside"),
+            (&[2, 3], &[2, 2], &[0, 1, 2, 0], "index 1 is [2, 0], out of range"),
+            (&[2, 3], &[2, 2], &[0, 1, 1, -1], "index 1 is [1, -1], out of range"),
             (&[2, 3], &[2, 3], &[0; 6], "indices of shape [2, 3] for 2 values in [2, 3]"),
         ] {
             let report = check(&sparse(shape, index_shape, indices, as_list)).unwrap();

@@ -265,7 +265,7 @@ fn pickles_that_are_broken() {
         (b"I-\n.", "is not a number"),
         (b"L--1L\n.", "is not a number"),
         (b"S'x\n.", "not quoted"),
-        (b"\x80\x02X\x02\0\0\0\xff\xff.", "not UTF-8"),
+        (b"\x80\x02X\x02\0\0\0\xff\xff.", "not valid UTF-8"),
         (b"\x80\x02X\xff\xff\xff\xff.", "BINUNICODE of 4294967295 bytes"),
         (b"\x80\x04\x8d\0\0\0\0\0\x01\0\0.", "BINUNICODE8 of 1099511627776 bytes"),
         (b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\xff.", "a length of 18446744073709551615 bytes"),

@@ -167,7 +167,7 @@ fn wrong_numbers_in_the_older_form_are_refused_at_their_place() {
             25,
             "the importance of column 2 is negative: -1.5",
         ),
-        ("not UTF-8", dat(1, &[vec![1, 0, 0, 0, 0xff], vec![0; 64]]), 8, "not UTF-8"),
+        ("not UTF-8", dat(1, &[vec![1, 0, 0, 0, 0xff], vec![0; 64]]), 8, "not valid UTF-8"),
         ("a long text", dat(1, &[good(), vec![1, 0, 0, 0], long]), 36, "the length of the name of the text"),
     ];
     for (what, bytes, offset, message) in wrong {
@@ -262,7 +262,7 @@ fn wrong_numbers_in_the_newer_form_are_refused_at_their_place() {
         ),
         ("an alignment of none", key(Value::from_u32(0)), "not a power of two"),
         ("an odd alignment", key(Value::from_u32(24)), "not a power of two"),
-        ("no counts", Gguf::new(&[sums]).bytes(), "no counts"),
+        ("no counts", Gguf::new(&[sums]).bytes(), "counts is missing"),
         ("no sums", Gguf::new(&[counts]).bytes(), "no in_sum2"),
         ("nothing", Gguf::new(&[]).bytes(), "it has no tensors"),
         ("twice", Gguf::new(&[sums, counts, counts]).bytes(), "before"),

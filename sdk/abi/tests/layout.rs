@@ -133,7 +133,7 @@ fn a_writer_hears_and_says_the_same_across_the_wire() {
     assert_eq!(plain, loaded);
     for field in [
         "lengths: true",
-        "does not compute SHA-256",
+        "cannot compute SHA-256",
         "1099511627776",
         "recipe: Some",
         "checksums: [",

@@ -228,7 +228,9 @@ mod tests {
             ("its number of tokens is 6, expected 5", |p| p.vocab_size = 6),
             ("its text of token 2 is `ba`, expected `ab`", |p| p.tokens[2] = Some("ba".into())),
             ("its type of token 2 `ab` is Byte, expected Normal", |p| p.types[2] = TokenType::Byte),
-            ("its type of token 1 `<s>` is UserDefined, Control", |p| p.types[1] = TokenType::UserDefined),
+            ("its type of token 1 `<s>` is UserDefined, expected Control", |p| {
+                p.types[1] = TokenType::UserDefined
+            }),
             ("its type of token 0 `<unk>` is Control, expected Unknown", |p| {
                 (p.types[0], p.unk) = (TokenType::Control, None);
             }),
@@ -274,7 +276,11 @@ mod tests {
             Parts { types: [&[TokenType::UserDefined; 2][..], &scored().types[2..]].concat(), ..scored() };
         let mut looks = Parts { unk: Some(0), ..scored() };
         looks.types[0] = TokenType::UserDefined;
-        assert!(between(&word, &looks).unwrap().contains("type of token 1 `<s>` is Control, UserDefined"));
+        assert!(
+            between(&word, &looks)
+                .unwrap()
+                .contains("type of token 1 `<s>` is Control, expected UserDefined")
+        );
         looks.added = vec![AddedToken { id: 1, ..AddedToken::default() }];
         assert_eq!(between(&word, &looks), None);
         // The post-processor adds the tokens and no flag says so; the output may then state flag and id.

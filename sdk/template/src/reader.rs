@@ -35,23 +35,18 @@ impl OpenModel for Opened {
     fn describe(&self, source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
         let mut line_off = 8;
         for line in self.header.split_terminator('\n') {
-            let fields = fields(line, self.start)
-                .ok_or_else(|| Error::malformed("expected a line `DTYPE [DIM,DIM] OFFSET NAME`"));
-            let (name, dtype, shape, start) = fields.map_err(|e| e.at(line_off).in_file(source.name(0)))?;
-            let len =
-                checked_payload_len(dtype, &shape).map_err(|e| e.at(line_off).in_file(source.name(0)))?;
+            let placed = |e: Error| e.at(line_off).in_file(source.name(0));
+            let odd = || placed(Error::malformed("expected a line `DTYPE [DIM,DIM] OFFSET NAME`"));
+            let [dtype, dims, at, name] = *line.splitn(4, ' ').collect::<Vec<_>>() else { return Err(odd()) };
+            let dtype = DType::from_name(dtype).ok_or_else(odd)?;
+            let dims = dims.trim_matches(['[', ']']).split_terminator(',');
+            let shape: Vec<u64> = dims.map(|dim| dim.parse().ok()).collect::<Option<_>>().ok_or_else(odd)?;
+            let start = at.parse().ok().and_then(|n: u64| n.checked_add(self.start)).ok_or_else(odd)?;
+            let len = checked_payload_len(dtype, &shape).map_err(placed)?;
             // The sink refuses duplicate names and payloads outside the file.
             sink.tensor(TensorDecl::plain(name, dtype, &shape, Extent::new(0, start, len)))?;
             line_off += line.len() as u64 + 1;
         }
         Ok(())
     }
-}
-
-/// The name, type, shape and place of a tensor, from its line; offsets count from `start`.
-fn fields(line: &str, start: u64) -> Option<(&str, DType, Vec<u64>, u64)> {
-    let [dtype, dims, offset, name] = *line.splitn(4, ' ').collect::<Vec<_>>() else { return None };
-    let dims = dims.trim_matches(['[', ']']).split_terminator(',');
-    let shape = dims.map(|dim| dim.parse().ok()).collect::<Option<_>>()?;
-    Some((name, DType::from_name(dtype)?, shape, start.checked_add(offset.parse().ok()?)?))
 }

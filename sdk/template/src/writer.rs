@@ -8,8 +8,7 @@ pub struct Toy;
 
 impl Writer for Toy {
     fn layout(&self, model: &CheckedModel, request: &LayoutRequest, sink: &mut dyn LayoutSink) -> Result<()> {
-        let mut header = String::new();
-        let mut offset = 0u64;
+        let (mut header, mut offset) = (String::new(), 0u64);
         for tensor in &model.tensors {
             offset = offset.next_multiple_of(layout::ALIGN);
             let dims: Vec<_> = tensor.shape.iter().map(u64::to_string).collect();

@@ -89,7 +89,7 @@ fn rejects_names_that_are_twice_missing_or_unmapped() {
     assert!(message("one - - a\none - - -").contains("does not map"));
     assert!(message("one - - -\none - - -").contains("duplicate tensor name"));
     assert!(message("one - - q\ntwo 2 2 b").contains("does not contain it"));
-    assert!(message("gone - - a").contains("no file"));
+    assert!(message("gone - - a").contains("does not exist"));
 }
 
 #[test]

@@ -201,10 +201,10 @@ fn refuses_every_breach_of_the_patches() {
         ("3 bytes for hole 1", |_, sink| sink.fill(1, b"123")),
         ("filled twice", |_, sink| sink.fill(1, b"1234").and_then(|()| sink.fill(1, b"1234"))),
         ("8 bytes for hole 1", |_, sink| sink.fill_digest(1, 0, 0, 4, Sum::CRC32_HEX)),
-        ("no file 1", |_, sink| sink.fill_digest(1, 1, 0, 0, Sum::CRC32)),
+        ("file 1 does not exist", |_, sink| sink.fill_digest(1, 1, 0, 0, Sum::CRC32)),
         ("bytes 0 to 99", |_, sink| sink.fill_digest(1, 0, 0, 99, Sum::CRC32)),
         ("bytes 2 to 1", |_, sink| sink.fill_digest(1, 0, 2, 1, Sum::CRC32)),
-        ("no file 5", |_, sink| sink.append(5, b"x")),
+        ("file 5 does not exist", |_, sink| sink.append(5, b"x")),
     ];
     for (message, finish) in cases {
         let error = rendered(layout, *finish).unwrap_err();

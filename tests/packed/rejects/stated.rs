@@ -255,7 +255,7 @@ fn what_weights_of_hqq_say_themselves_counts_with_a_note() {
         ("\"nbits\":4", "\"nbits\":1.58", "`nbits` is 4"),
         ("\"group_size\":64", "\"group_size\":32", "`group_size` is 64"),
         ("\"axis\":1", "\"axis\":0", "`axis` is 1"),
-        ("\"axis\":1", "\"axis\":\"rows\"", "and \"rows\" in the configuration"),
+        ("\"axis\":1", "\"axis\":\"rows\"", "but \"rows\" in the configuration"),
         ("\"axis\":1", "\"axis\":1,\"view_as_float\":true", "`view_as_float` is 0"),
     ] {
         let folder = changed("hqq-4-axis1", |folder| configured(folder, from, to));

@@ -271,7 +271,7 @@ mod tests {
             warning.as_deref(),
             Some(
                 "not carried over: `part_0.quantization_config` in config.json and `part_1.quantization_config` in config.json and \
-                 `part_2.quantization_config` in config.json and 2 more, which says how the weights are packed"
+                 `part_2.quantization_config` in config.json and 2 more, which describes how the weights are packed"
             )
         );
     }

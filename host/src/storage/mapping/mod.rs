@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(regions[1].bytes()[100], 7);
         file.set_len(4096).unwrap();
         assert_eq!(regions[1].bytes()[100], 0);
-        assert!(watch.check().unwrap_err().message().contains("cut"));
+        assert!(watch.check().unwrap_err().message().contains("truncated"));
         drop(regions);
         let again = Mapping::file(&file, 4096, false).unwrap();
         let (mut regions, watch) = again.regions(&[0..64, 64..4096]).unwrap();

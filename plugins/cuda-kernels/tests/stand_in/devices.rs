@@ -41,7 +41,7 @@ fn several_devices_are_listed_and_one_is_chosen() {
     for number in [3, u32::MAX] {
         let error = kernel.open(number, &Options::new()).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert!(error.message().contains(&format!("no device {number}")), "{error}");
+        assert!(error.message().contains(&format!("device {number} does not exist")), "{error}");
         assert!(error.message().contains("2 (stand-in 2)"), "{error}");
     }
 }
@@ -85,8 +85,8 @@ fn a_driver_that_cannot_be_used_is_a_device_with_the_reason() {
     let Some(library) = path() else { return };
     for (line, wanted) in [
         ("version=11080", "the NVIDIA driver is too old: it supports CUDA 11.8, but 12.0 is required"),
-        ("init=100", "does not start: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)"),
-        ("init=804", "does not start: CUDA error 804"),
+        ("init=100", "cannot be initialized: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)"),
+        ("init=804", "cannot be initialized: CUDA error 804"),
         ("devices=", "the NVIDIA driver found no devices"),
         ("version=12000", "usable"),
     ] {

@@ -63,7 +63,9 @@ pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<
             format!("verdict: does not load: it only imports tensors and plain values, but: {why}")
         }
         "no pickle" => "verdict: no pickle was found".to_owned(),
-        "broken" => "verdict: broken: no unsafe name was found, but not everything could be read".to_owned(),
+        "broken" => {
+            "verdict: broken: no dangerous name was found, but not everything could be read".to_owned()
+        }
         "unknown" => {
             "verdict: unknown: loading it elsewhere would import names that do not belong to tensors"
                 .to_owned()

@@ -168,7 +168,7 @@ fn a_tensor_that_does_not_fit_is_named() {
     for (name, shape, want) in [
         ("attention.key", Some(&[8, 8][..]), "its shape is [8, 8]"),
         ("attention.value.bias", Some(&[3][..]), "its shape is [3]"),
-        ("embedding", Some(&[11, 8][..]), "wants [10, 8]"),
+        ("embedding", Some(&[11, 8][..]), "implies [10, 8]"),
         ("attention.query.norm", Some(&[3, 4][..]), "its shape is [3, 4]"),
         ("feed_forward.down", None, "the model has no such tensor"),
         ("output.norm", None, "the model has no such tensor"),

@@ -37,6 +37,7 @@ mod check;
 mod compare;
 mod complete_tokenizer;
 mod core;
+mod cuts;
 mod definitions;
 mod differences;
 mod json;
@@ -45,6 +46,7 @@ mod pieces;
 mod treatment;
 
 pub use self::core::{Core, byte_of};
+pub use self::cuts::{cuts, has_usual_decoder};
 pub use self::definitions::{Around, fill_definitions, fill_definitions_with, post_processor};
 pub use self::differences::{Difference, Differences};
 pub use self::library::{
@@ -297,6 +299,12 @@ impl Tokenizer {
     /// The differences from another tokenizer outside the part that every format keeps, in what both state.
     pub fn differences_beyond_core(&self, other: &Tokenizer) -> Differences {
         complete_tokenizer::beyond_core(self, other)
+    }
+
+    /// The differences from another tokenizer in how a text is cut, where formats say it in two ways: by what the steps of
+    /// both do. What only one states counts too. Leaves out what [`Tokenizer::core_differences`] has.
+    pub fn cut_differences(&self, other: &Tokenizer) -> Differences {
+        cuts::cut_differences(self, other)
     }
 
     /// Every token's text as it appears in input, by id: `tokens` may spell an added token differently if it

@@ -35,7 +35,7 @@ enum Side {
 
 impl Tokenizers {
     /// Compares the tokenizers of two models: whole, or where one format knows steps by their names only, the part that
-    /// every format keeps.
+    /// every format keeps, and how a text is cut.
     ///
     /// # Errors
     /// Any error from reading, except for a tokenizer that is not understood.
@@ -83,7 +83,13 @@ impl Tokenizers {
                 std::mem::swap(&mut difference.planned, &mut difference.written);
             }
         }
-        tokenizers.uncounted = of_a.differences_beyond_core(of_b).listed().to_vec();
+        let cuts = of_a.cut_differences(of_b);
+        tokenizers.counted.extend(cuts.listed().iter().cloned());
+        tokenizers.more.extend(cuts.unlisted());
+        let is_counted = |field: &str| tokenizers.counted.iter().any(|counted| counted.field == field);
+        let beyond = of_a.differences_beyond_core(of_b);
+        tokenizers.uncounted =
+            beyond.listed().iter().filter(|difference| !is_counted(difference.field)).cloned().collect();
         Ok(tokenizers)
     }
 

@@ -5,7 +5,7 @@
 //!
 //! A name is found by comparing definitions, never by tokenizing a sample text.
 
-use apr_sdk::tokenizer::{Kind, Tokenizer};
+use apr_sdk::tokenizer::{Kind, Tokenizer, cuts};
 use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 
@@ -55,7 +55,7 @@ pub fn name(tokenizer: &Tokenizer, arch: &str, asked: Option<&str>) -> Result<St
     if let Some(name) = &tokenizer.pre {
         return Ok(name.clone());
     }
-    let steps = tokenizer.pre_tokenizer.as_ref().map(steps).unwrap_or_default();
+    let steps = tokenizer.pre_tokenizer.as_ref().map(cuts).unwrap_or_default();
     let normalizer = apr_sdk::tokenizer::steps(tokenizer.normalizer.as_ref());
     let implies = |implied: Option<&Json>| apr_sdk::tokenizer::steps(implied) == normalizer;
     find(&steps, &implies, tokenizer.ignore_merges, arch).ok_or_else(|| unnamed(tokenizer))
@@ -91,7 +91,7 @@ fn find(
 ) -> Option<String> {
     let mut best: Option<(u32, String)> = None;
     for entry in table() {
-        let means = |definition: &Json| self::steps(definition) == steps;
+        let means = |definition: &Json| cuts(definition) == steps;
         if !definitions(&entry).any(means) {
             continue;
         }
@@ -155,49 +155,6 @@ fn flag(entry: &Json, key: &str) -> bool {
     entry.get(key).and_then(Json::as_bool).unwrap_or(false)
 }
 
-/// The steps of a definition in canonical spelling: nested sequences flattened, defaults filled in, and steps
-/// that only move offsets left out.
-pub fn steps(definition: &Json) -> Vec<String> {
-    let mut steps = Vec::new();
-    collect(definition, &mut steps, 0);
-    steps
-}
-
-/// Nesting of sequences. 8: files have 1.
-const MAX_DEPTH: u32 = 8;
-
-fn collect(step: &Json, steps: &mut Vec<String>, depth: u32) {
-    let kind = step.get("type").and_then(Json::as_str).unwrap_or("");
-    let yes = |key: &str, default: bool| step.get(key).and_then(Json::as_bool).unwrap_or(default);
-    let behavior = step.get("behavior").and_then(Json::as_str).unwrap_or("Isolated");
-    match kind {
-        "Sequence" if depth < MAX_DEPTH => {
-            let inner = step.get("pretokenizers").and_then(Json::as_array).into_iter().flatten();
-            inner.for_each(|step| collect(step, steps, depth + 1));
-        }
-        "ByteLevel" => {
-            let (space, regex) = (yes("add_prefix_space", true), yes("use_regex", true));
-            steps.push(format!("bytes space={space} regex={regex}"));
-        }
-        "Digits" => steps.push(format!("digits individual={}", yes("individual_digits", false))),
-        "Punctuation" => steps.push(format!("punctuation {behavior}")),
-        "Split" => {
-            let regex = step.pointer("/pattern/Regex").and_then(Json::as_str);
-            let pattern = regex.map_or_else(|| step.get("pattern").cloned().unwrap_or_default(), Json::from);
-            // Keeping only the matches is the same as keeping everything if the pattern covers everything, as
-            // all patterns used this way do.
-            // patterns that are used so do.
-            let behavior = match (behavior, yes("invert", false)) {
-                ("Removed", true) => "Isolated".to_owned(),
-                (behavior, false) => behavior.to_owned(),
-                (behavior, true) => format!("{behavior} inverted"),
-            };
-            steps.push(format!("split {behavior} {pattern}"));
-        }
-        _ => steps.push(step.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,9 +170,9 @@ mod tests {
             }
             let all: Vec<_> = names(&entry).map(|(name, _)| name).collect();
             for definition in definitions(&entry) {
-                let found = find(&steps(definition), &|_| false, flag(&entry, "ignore_merges"), "").unwrap();
+                let found = find(&cuts(definition), &|_| false, flag(&entry, "ignore_merges"), "").unwrap();
                 let same = splitter(&found).unwrap();
-                assert_eq!(steps(&same.pre_tokenizer), steps(definitions(&entry).next().unwrap()), "{all:?}");
+                assert_eq!(cuts(&same.pre_tokenizer), cuts(definitions(&entry).next().unwrap()), "{all:?}");
             }
         }
         assert!(seen.len() > 90, "{}", seen.len());
@@ -225,14 +182,14 @@ mod tests {
     fn the_definition_decides_and_the_architecture_chooses_among_names() {
         let gpt2 = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false});
         let name =
-            |definition: &Json, ignore, arch| find(&steps(definition), &|own| own.is_none(), ignore, arch);
+            |definition: &Json, ignore, arch| find(&cuts(definition), &|own| own.is_none(), ignore, arch);
         assert_eq!(name(&gpt2, false, "gpt2").as_deref(), Some("gpt-2"));
         assert_eq!(name(&gpt2, false, "gptneox").as_deref(), Some("mpt"));
         assert_eq!(name(&gpt2, false, "phi2").as_deref(), Some("phi-2"));
         assert_eq!(name(&gpt2, false, "new").as_deref(), Some("gpt-2"));
         let composed = |own: Option<&Json>| own.is_some_and(|own| own["type"] == "NFC");
-        assert_eq!(find(&steps(&gpt2), &composed, false, "mamba").as_deref(), Some("mpt"));
-        assert_eq!(find(&steps(&gpt2), &composed, false, "phi2").as_deref(), Some("phi-2"));
+        assert_eq!(find(&cuts(&gpt2), &composed, false, "mamba").as_deref(), Some("mpt"));
+        assert_eq!(find(&cuts(&gpt2), &composed, false, "phi2").as_deref(), Some("phi-2"));
         let llama3 = splitter("llama-bpe").unwrap().pre_tokenizer;
         assert_eq!(name(&llama3, true, "llama").as_deref(), Some("llama-bpe"));
         assert_eq!(name(&llama3, false, "olmo2").as_deref(), Some("dbrx"));

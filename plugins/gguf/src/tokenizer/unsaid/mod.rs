@@ -12,12 +12,12 @@ pub use added::take_back_texts;
 use super::scan::Scan;
 use super::write::template_names;
 use super::{PRE, SPECIAL, pre};
-use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer, steps};
+use apr_sdk::tokenizer::{Kind, Parts, Spelling, Tokenizer, has_usual_decoder};
 use apr_sdk::{Error, LayoutSink, Result, Value, escape};
 use serde_json::{Map, Value as Json};
 
 /// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
-/// and texts) as in `tokenizer.json`, with `outside_model` of one that the model's own vocabulary lacks; `add_space_prefix`,
+/// and texts) as in `tokenizer.json`, with `outside_model` of one that the model's own vocabulary lacks, `not_added_tokens`, ids that are not found in texts; `add_space_prefix`,
 /// `ignore_merges`, `fuse_unk`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK; `chat_template_names` for
 /// those that keys have otherwise, `chat_variables` as in the SDK, `empty_chat_templates` by name, `space_first`, what llama.cpp does for the key of that name,
 /// `post_processor_beside`, the flags of what is added, and `eos`, the end of an answer where `eos_beside` is put behind texts and is
@@ -46,7 +46,7 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
         (Kind::WordPiece, _) => words::carry(tokenizer, keys, &mut text, sink),
         _ => {}
     }
-    if !is_usual(tokenizer) {
+    if !has_usual_decoder(tokenizer) {
         text.insert(DECODER.to_owned(), tokenizer.decoder.clone().unwrap_or_default());
     }
     if tokenizer.split_special_tokens {
@@ -147,20 +147,6 @@ fn variables(tokenizer: &Tokenizer, text: &mut Map<String, Json>, sink: &mut dyn
         let all: Map<String, Json> =
             stated.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
         text.insert(VARIABLES.to_owned(), Json::Object(all));
-    }
-}
-
-/// Whether the decoder is one that tokenizers of its kind have.
-fn is_usual(tokenizer: &Tokenizer) -> bool {
-    let all: Vec<&str> = steps(tokenizer.decoder.as_ref()).into_iter().map(kind).collect();
-    match tokenizer.spelling {
-        Spelling::Bytes => all == ["ByteLevel"],
-        Spelling::SentencePiece => {
-            all.ends_with(&["Metaspace"])
-                || all.starts_with(&["Replace"]) && all.contains(&"Fuse")
-                || tokenizer.decoder.is_none() && tokenizer.normalizer.is_none()
-        }
-        Spelling::Plain => tokenizer.kind != Kind::WordPiece || all == ["WordPiece"],
     }
 }
 

@@ -4,16 +4,16 @@ use crate::cli::context::Context;
 use apr_engine::open::OpenedModel;
 use apr_host::host::Host;
 use apr_sandbox::{Program, Tokens, Watch};
-use apr_sdk::{Error, ErrorKind, Result};
+use apr_sdk::{Error, ErrorKind, Result, escape};
+use serde::Deserialize;
 use std::sync::Arc;
 
-/// Starts a worker with the tokenizer of a model; with `-v`, says in which way the system does not confine it.
+/// Starts a worker with a model's tokenizer; with `-v`, says in which way the system does not confine it.
 ///
 /// # Errors
-/// As [`tokenizer_json`]; Io if no worker can be started; what is wrong with the tokenizer.
-pub fn tokens_of(host: &Host, opened: &OpenedModel, context: &Context) -> Result<Tokens> {
-    let tokenizer = tokenizer_json(host, opened)?;
-    let tokens = Tokens::new(Program::this()?, tokenizer, watch(host))
+/// Io if no worker can be started; what is wrong with the tokenizer.
+pub fn tokens_of(given: Given, host: &Host, opened: &OpenedModel, context: &Context) -> Result<Tokens> {
+    let tokens = Tokens::new(Program::this()?, given.json, watch(host))
         .map_err(|error| error.in_file(opened.path.display().to_string()))?;
     let remark = tokens.remark();
     if context.terminal.verbose > 0 && !remark.is_empty() {
@@ -27,11 +27,47 @@ pub fn watch(host: &Host) -> Watch {
     Watch { cancel: Arc::clone(&host.cancel) }
 }
 
-/// The tokenizer of a model, as JSON of its representation.
-///
-/// # Errors
-/// Unsupported if there is none, or one that is not understood; any error from reading it.
-pub fn tokenizer_json(host: &Host, opened: &OpenedModel) -> Result<Vec<u8>> {
+/// The longest note that is shown, in characters. 600: those of the plugins are shorter.
+const MAX_NOTE: usize = 600;
+
+/// The tokenizer of a model, as its format gives it.
+pub struct Given {
+    /// The JSON of its representation.
+    pub json: Vec<u8>,
+    /// Warnings of statements that its files make in two ways, or in a way that programs read in two.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Noted {
+    #[serde(default)]
+    notes: Vec<String>,
+}
+
+impl Given {
+    /// Reads the tokenizer of a model.
+    ///
+    /// # Errors
+    /// Unsupported if there is none, or one that is not understood; any error from reading it.
+    pub fn of(host: &Host, opened: &OpenedModel) -> Result<Given> {
+        let json = tokenizer_json(host, opened)?;
+        // What is no tokenizer is refused by whoever reads all of it.
+        let notes = serde_json::from_slice::<Noted>(&json).map(|noted| noted.notes).unwrap_or_default();
+        let warnings = notes.iter().map(|note| escape(note, MAX_NOTE)).collect();
+        Ok(Given { json, warnings })
+    }
+
+    /// Adds the warnings to those that are there, each once.
+    pub fn warn(&self, warnings: &mut Vec<String>) {
+        for warning in &self.warnings {
+            if !warnings.contains(warning) {
+                warnings.push(warning.clone());
+            }
+        }
+    }
+}
+
+fn tokenizer_json(host: &Host, opened: &OpenedModel) -> Result<Vec<u8>> {
     let tokenizer = opened.tokenizer(host).map_err(|error| match error.kind() {
         // What the format says is said of converting it.
         ErrorKind::Unsupported => {

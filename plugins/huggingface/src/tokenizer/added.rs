@@ -247,7 +247,7 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
     if !by_five.is_empty() {
         let tokens = shown(&by_five);
         parts.notes.push(format!(
-            "tokenizer_config.json defines the added tokens {tokens}: transformers 5 and this conversion \
+            "tokenizer_config.json defines the added tokens {tokens}: transformers 5 and apr \
              use them, transformers 4 does not"
         ));
     }
@@ -295,7 +295,7 @@ fn note_normalized(parts: &mut Parts, id: u32, token: &Json) {
         let shown = escape(parts.token(id).unwrap_or_default(), 60);
         parts.notes.push(format!(
             "the added token `{shown}` has `normalized` {is} in tokenizer_config.json and {} in tokenizer.json: version 5 of \
-             transformers and this conversion go by the former, version 4 by the latter",
+             transformers and apr go by the former, version 4 by the latter",
             !is
         ));
     }

@@ -49,7 +49,7 @@ pub fn apply(parts: &mut Parts, said: &Json, class: &str) {
                 let not = if five { "a space" } else { "no space" };
                 parts.notes.push(format!(
                     "tokenizer.json and the class `{class}` with its configuration disagree about `add_prefix_space`: \
-                     transformers 5 and this conversion use the {goes_by} and put {not} before a text, transformers 4 uses the {other}",
+                     transformers 5 and apr use the {goes_by} and put {not} before a text, transformers 4 uses the {other}",
                 ));
             }
             if let (Some(put), Some(step)) = (by_class, &mut parts.pre_tokenizer) {
@@ -126,7 +126,7 @@ fn words(parts: &mut Parts, said: &Json, class: &str, own: Recipe) {
         let others = others.join(", ");
         parts.notes.push(format!(
             "tokenizer.json differs in {others} from the class `{class}` in tokenizer_config.json: \
-             transformers 5 and this conversion use the class, transformers 4 uses tokenizer.json"
+             transformers 5 and apr use the class, transformers 4 uses tokenizer.json"
         ));
     }
     fast::normalization(parts);

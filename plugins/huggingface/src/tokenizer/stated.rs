@@ -177,8 +177,8 @@ pub fn note(parts: &mut Parts, said: &Json, config: Option<&Json>, class: &str) 
             let (own, other) = (shown(puts.each_ref().map(Option::as_deref)), shown(by_flags));
             parts.notes.push(format!(
                 "around a text, tokenizer.json adds {own}, but the class `{class}` with the flags of \
-                 tokenizer_config.json adds {other}: transformers 4 uses the flags, transformers 5 and this \
-                 conversion use tokenizer.json"
+                 tokenizer_config.json adds {other}: transformers 4 uses the flags, transformers 5 and apr \
+                 use tokenizer.json"
             ));
         }
     }
@@ -201,7 +201,7 @@ pub fn note(parts: &mut Parts, said: &Json, config: Option<&Json>, class: &str) 
         let others = others.join(" and ");
         parts.notes.push(format!(
             "tokenizer.json differs in {others} from the class `{class}`: transformers 5 uses the class, \
-             transformers 4 and this conversion use tokenizer.json"
+             transformers 4 and apr use tokenizer.json"
         ));
     }
 }
@@ -269,13 +269,13 @@ fn note_pieces(parts: &mut Parts, class: &str, is_anew: bool) {
     let by_five = class == "CodeLlamaTokenizer";
     if parts.adds("bos").is_none() && !by_five {
         parts.notes.push(format!(
-            "nothing says whether a token is put before a text: version 4 of transformers, llama.cpp and this conversion put one for \
+            "nothing says whether a token is put before a text: version 4 of transformers, llama.cpp and apr put one for \
              {shown}, version 5 of transformers none where there is no tokenizer.json"
         ));
     }
     if !is_anew && parts.add_space_prefix != Some(false) && class != "GemmaTokenizer" {
         parts.notes.push(format!(
-            "`legacy` is not false for {shown}: version 4 of transformers, llama.cpp and this conversion put a space before a text that \
+            "`legacy` is not false for {shown}: version 4 of transformers, llama.cpp and apr put a space before a text that \
              begins with one and behind special tokens too, version 5 of transformers does not"
         ));
     }

@@ -4,7 +4,7 @@ mod verdict;
 
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, only_a_path, parse_pair};
-use crate::cli::sandbox_worker::tokens_of;
+use crate::cli::sandbox_worker::{Given, tokens_of};
 use crate::cli::verbs::running::args::ModelArgs;
 use crate::cli::verbs::running::loading::open_model;
 use crate::cli::verbs::running::prompt::{ids_without_pattern, of_text};
@@ -166,7 +166,7 @@ fn side(loaded: &mut Loaded) -> Side<'_> {
 
 /// The tokens of a text.
 fn ids_of(host: &Host, opened: &OpenedModel, text: &str, context: &Context) -> Result<Vec<u32>> {
-    of_text(&tokens_of(host, opened, context)?, text)
+    of_text(&tokens_of(Given::of(host, opened)?, host, opened, context)?, text)
 }
 
 /// The options for loading the reference.

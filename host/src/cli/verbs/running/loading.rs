@@ -5,7 +5,7 @@ use super::spinner::Spinner;
 use super::summary::show_time;
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::OpenArgs;
-use crate::cli::sandbox_worker::tokens_of;
+use crate::cli::sandbox_worker::{Given, tokens_of};
 use apr_engine::architecture::refuse_adapter;
 use apr_engine::crew::Crew;
 use apr_engine::open::{OpenedModel, check_options};
@@ -118,7 +118,7 @@ pub fn open_model(path: &Path, open: &OpenArgs, host: &Host) -> Result<OpenedMod
     Ok(opened)
 }
 
-/// The model, its tokenizer, and what opening it warned of.
+/// The model, its tokenizer, and what opening both warned of.
 fn all(
     path: &Path,
     wishes: &Wishes<'_>,
@@ -127,11 +127,14 @@ fn all(
     context: &Context,
 ) -> Result<(Loaded, Tokens, Vec<String>)> {
     let opened = open_model(path, wishes.open, host)?;
-    let mut tokens = tokens_of(host, &opened, context)?;
+    let given = Given::of(host, &opened)?;
+    let mut warnings = opened.warnings.clone();
+    given.warn(&mut warnings);
+    let mut tokens = tokens_of(given, host, &opened, context)?;
     wishes.check_output(&opened, host, context)?;
     // The worker makes the tokenizer ready while the weights are loaded.
     tokens.prepare();
-    Ok((load(host, &opened, options)?, tokens, opened.warnings.clone()))
+    Ok((load(host, &opened, options)?, tokens, warnings))
 }
 
 /// Refuses a tokenizer with tokens that the model does not know.

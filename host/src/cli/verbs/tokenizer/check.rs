@@ -18,6 +18,7 @@ pub struct Checked {
     two: Side,
     #[serde(skip_serializing_if = "Option::is_none")]
     first: Option<First>,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -43,7 +44,11 @@ struct Token {
 
 impl Checked {
     /// The report of a comparison of the models of these names.
-    pub fn new(compared: (Comparison, [Option<String>; 2]), names: [String; 2]) -> Checked {
+    pub fn new(
+        compared: (Comparison, [Option<String>; 2]),
+        names: [String; 2],
+        warnings: Vec<String>,
+    ) -> Checked {
         let (Comparison { one, two, first }, [piece, other]) = compared;
         let first = first.map(|at| First {
             token: at.token,
@@ -58,6 +63,7 @@ impl Checked {
             one: Side { path, tokens: one },
             two: Side { path: other, tokens: two },
             first,
+            warnings,
         }
     }
 }
@@ -65,6 +71,10 @@ impl Checked {
 impl Report for Checked {
     fn json(&self) -> Result<Json> {
         with_schema("apr.tokenizer.check/1", self)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn verdict(&self) -> Result<()> {

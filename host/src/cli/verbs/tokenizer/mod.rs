@@ -9,7 +9,7 @@ pub mod text;
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, host_and_model, only_a_path};
 use crate::cli::output::verb_report::{Report, boxed};
-use crate::cli::sandbox_worker::{tokenizer_json, tokens_of, watch};
+use crate::cli::sandbox_worker::{Given, tokens_of, watch};
 use apr_engine::open::check_options;
 use apr_inference::generation::Decoder;
 use apr_inference::tokens::Encoding;
@@ -99,23 +99,26 @@ impl Args {
 /// What opening raised; Unsupported for a model without a tokenizer; what the text, the ids or the template are wrong in.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let (host, opened) = host_and_model(&args.open, &args.file, context)?;
-    let warnings = opened.warnings.clone();
+    let mut warnings = opened.warnings.clone();
+    let given = Given::of(&host, &opened)?;
+    given.warn(&mut warnings);
     let how = args.encoding();
     if let (Some(other), Some(text)) = (&args.check, &args.text) {
         only_a_path(other)?;
         let second = args.open.open(&host, other)?;
         check_options(&host.registry, &[host.registry.format(&second.format)?], &args.open.options)?;
-        let both = [tokenizer_json(&host, &opened)?, tokenizer_json(&host, &second)?];
+        let other_given = Given::of(&host, &second)?;
+        other_given.warn(&mut warnings);
+        let both = [given.json, other_given.json];
         let names = [&args.file, other].map(|path| path.display().to_string());
         let compared = compare(Program::this()?, both, &read(text)?, how, watch(&host))?;
-        return Ok(boxed(check::Checked::new(compared, names)));
+        return Ok(boxed(check::Checked::new(compared, names, warnings)));
     }
     if args.chat.is_none() && args.encode.is_none() && args.count.is_none() && args.decode.is_none() {
-        let tokenizer =
-            Tokenizer::from_json(&tokenizer_json(&host, &opened)?).map_err(|error| args.placed(error))?;
+        let tokenizer = Tokenizer::from_json(&given.json).map_err(|error| args.placed(error))?;
         return Ok(boxed(description::Said::of(&opened, &tokenizer, warnings)));
     }
-    let tokens = tokens_of(&host, &opened, context)?;
+    let tokens = tokens_of(given, &host, &opened, context)?;
     if let Some(chat) = &args.chat {
         return render::run(args, chat, &tokens, warnings);
     }

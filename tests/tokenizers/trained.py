@@ -14,7 +14,7 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 HERE = Path(__file__).resolve().parent
@@ -104,6 +104,34 @@ def pieces(**flags):
     return finished(Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", **flags)), normalizer, None, decoder)
 
 
+def byte_pieces(step=None, normalizer=None, added=()):
+    """Pieces with a token for each byte, and a space before nothing."""
+    known = pieces(fuse_unk=True, byte_fallback=True)
+    parsed = json.loads(known.to_str())
+    vocabulary = sorted(parsed["model"]["vocab"], key=parsed["model"]["vocab"].get)
+    tokens = vocabulary[:3] + [f"<0x{byte:02X}>" for byte in range(256)] + vocabulary[3:]
+    merges = [tuple(pair) for pair in parsed["model"]["merges"]]
+    model = models.BPE({text: at for at, text in enumerate(tokens)}, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    tokenizer = Tokenizer(model)
+    if step:
+        tokenizer.pre_tokenizer = step
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.add_special_tokens(["<unk>"])
+    for token in added:
+        (tokenizer.add_special_tokens if isinstance(token, str) else tokenizer.add_tokens)([token])
+    return tokenizer
+
+
+def squeezed(*steps, single=None):
+    tokenizer = unigram()
+    tokenizer.normalizer = normalizers.Sequence(list(steps))
+    if single:
+        tokenizer.post_processor = around(single, "</s>")
+    return tokenizer
+
+
 def underscored():
     step = pre_tokenizers.Metaspace(replacement="_")
     vocabulary, merges = learned(step, 60)
@@ -158,6 +186,7 @@ def saved(tokenizer, files=None, **roles):
 
 
 UNK = {"unk_token": "<unk>"}
+NEVER = pre_tokenizers.Metaspace(prepend_scheme="never", split=False)
 CASES = {
     "unigram with words added": (lambda: saved(added("newword", "foo"), **UNK), []),
     "unigram with a normalized word": (lambda: saved(added(AddedToken("foo", normalized=True)), **UNK), []),
@@ -166,6 +195,11 @@ CASES = {
     "unigram with a special token added": (lambda: saved(added(AddedToken("<sep>", special=True)), **UNK), []),
     "unigram with another mark": (lambda: saved(unigram(pre_tokenizers.Metaspace(replacement="_"), decoders.Metaspace(replacement="_")), **UNK), ["replaces spaces with U+2581", "`Metaspace`"]),
     "unigram of whole texts": (lambda: saved(whole_spaces(), **UNK), []),
+    "unigram that takes spaces off both ends": (lambda: saved(squeezed(normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), "▁")), **UNK), ["keeps line ends and tabs"]),
+    "unigram that makes one of many spaces": (lambda: saved(squeezed(normalizers.Replace(Regex(" {2,}"), " ")), **UNK), ["removes spaces at the end"]),
+    "unigram that begins with its end": (lambda: saved(squeezed(normalizers.Replace(Regex(" {2,}"), " "), single="</s> $A"), cls_token="<s>", **UNK), ["around a text", "removes spaces at the end"]),
+    "pieces with a normalized word that takes spaces": (lambda: saved(byte_pieces(NEVER, None, ["<s>", "</s>", AddedToken("foo", lstrip=True)]), **UNK), ["`lstrip`"]),
+    "pieces that spell out what is no token": (lambda: saved(byte_pieces(None, normalizers.Replace(" ", "▁"), ["<b>", "<e>"]), bos_token="<b>", eos_token="<e>", **UNK), []),
     "pieces with another mark": (lambda: saved(underscored(), **UNK), ["fails on characters", "replaces spaces with U+2581", "`Metaspace`"]),
     "pieces with each unknown by itself": (lambda: saved(pieces(fuse_unk=False), **UNK), ["fails on characters"]),
     "pieces with unknowns as one": (lambda: saved(pieces(fuse_unk=True), **UNK), ["fails on characters"]),

@@ -139,16 +139,21 @@ fn n_ordinary(types: &[TokenType]) -> usize {
     types.iter().filter(|kind| **kind == TokenType::Normal).count()
 }
 
-/// Marks the tokens before the first byte as those that a user defined: SentencePiece puts what its user defined before the bytes, and what it was trained before them never.
-pub fn before_bytes(types: &mut [TokenType]) {
-    let Some(first) = types.iter().position(|kind| *kind == TokenType::Byte) else { return };
-    let (before, after) = types.split_at_mut(first);
+/// Marks the tokens before the first byte as those that a user defined: SentencePiece puts what its user defined before the bytes,
+/// and what it was trained before them never. What no merges give is left: a tokenizer of merges never finds it in a text.
+pub fn before_bytes(parts: &mut Parts) {
+    let Some(first) = parts.types.iter().position(|kind| *kind == TokenType::Byte) else { return };
+    let given: HashSet<u32> = made(parts).into_iter().map(|(_, id)| id).collect();
+    let (before, after) = parts.types.split_at_mut(first);
     // Bytes that were put behind a vocabulary that something else trained say nothing.
-    if n_ordinary(before) < n_ordinary(after) {
-        before
-            .iter_mut()
-            .filter(|kind| **kind == TokenType::Normal)
-            .for_each(|kind| *kind = TokenType::UserDefined);
+    if n_ordinary(before) >= n_ordinary(after) {
+        return;
+    }
+    for ((id, kind), text) in (0u32..).zip(before).zip(&parts.tokens) {
+        let is_character = text.as_deref().is_some_and(|text| text.chars().nth(1).is_none());
+        if *kind == TokenType::Normal && (is_character || given.contains(&id)) {
+            *kind = TokenType::UserDefined;
+        }
     }
 }
 

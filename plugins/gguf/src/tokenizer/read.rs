@@ -40,8 +40,14 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     carried.iter().for_each(|json| unsaid::take_back_texts(json, &mut parts));
     flags(&scan, &mut parts)?;
     if model == MERGED_PIECES {
+        // All scores are the same.
+        parts.scores = None;
+        merges(&scan, &mut parts)?;
+        if parts.merges.is_empty() {
+            return Err(Error::malformed(format!("metadata key `{MERGES}` is missing or empty")));
+        }
         // Such a file has one type for ordinary pieces and for those that SentencePiece finds whole.
-        before_bytes(&mut parts.types);
+        before_bytes(&mut parts);
     }
     added(&mut parts);
     let said = |key: &str| Ok::<_, Error>(scan.text(key)?.unwrap_or_default());
@@ -56,13 +62,6 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
         splitter = Some(known);
         parts.pre = Some(name);
         merges(&scan, &mut parts)?;
-    } else if model == MERGED_PIECES {
-        // All scores are the same.
-        parts.scores = None;
-        merges(&scan, &mut parts)?;
-        if parts.merges.is_empty() {
-            return Err(Error::malformed(format!("metadata key `{MERGES}` is missing or empty")));
-        }
     }
     fill_definitions(&mut parts);
     carried.iter().for_each(|json| unsaid::take_back(&scan, json, &mut parts));

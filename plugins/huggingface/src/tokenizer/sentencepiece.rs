@@ -149,7 +149,7 @@ pub fn of_fast(parts: &Parts, vocabulary: usize) -> Option<Model> {
         *kind = TokenType::Unknown;
     }
     if parts.kind == Kind::Bpe {
-        before_bytes(&mut parts.types);
+        before_bytes(&mut parts);
         parts.scores = scores_of_merges(&parts);
     }
     let scores = parts.scores.unwrap_or_default();

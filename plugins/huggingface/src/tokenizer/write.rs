@@ -51,6 +51,11 @@ fn special(tokenizer: &Tokenizer) -> Map<String, Json> {
         if tokenizer.kind == Kind::WordPiece && is_put && tokenizer.special_id(other).is_none() {
             map.insert(format!("{other}_token"), text.into());
         }
+        // Without a token that classifies, what is put first would be read as the one, and so as what begins a text.
+        let is_other = put.is_some() && tokenizer.adds("bos") == Some(false);
+        if *name == "bos" && is_other && tokenizer.special_id(other).is_none() {
+            map.insert(format!("{other}_token"), text.into());
+        }
     }
     map
 }

@@ -6,6 +6,7 @@ use apr_sdk::tokenizer::{AddedToken, Kind, Parts, Spelling, TokenType, Tokenizer
 use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 const KEY: &str = "added_tokens";
 
@@ -25,6 +26,9 @@ const FLAGS: [Flag; 4] = [
 
 /// The flag of a token that the model's own vocabulary lacks: listed where a text shows it.
 const OUTSIDE: &str = "outside_model";
+
+/// The member for ids of tokens that are not found in texts, though their types say so.
+const UNFOUND: &str = "not_added_tokens";
 
 /// The text of a token that no other key gives back.
 const CONTENT: &str = "content";
@@ -62,6 +66,16 @@ pub fn carry(
     if let Some((first, other)) = told.first() {
         sink.warn(&warning(tokenizer, first, other, told.len()));
     }
+    let unfound = unfound(tokenizer);
+    if let Some(first) = unfound.first() {
+        let token = escape(tokenizer.token(*first).unwrap_or_default(), 60);
+        let others = and_others(unfound.len());
+        sink.warn(&format!(
+            "llama.cpp finds the token `{token}` where a text spells it out, but this tokenizer does not{others}: such text is \
+             tokenized differently"
+        ));
+        text.insert(UNFOUND.to_owned(), json!(unfound));
+    }
     if others.is_empty() && text.is_empty() && !merged {
         return;
     }
@@ -90,6 +104,14 @@ pub fn carry(
     if !all.is_empty() || !others.is_empty() {
         text.insert(KEY.to_owned(), json!(all));
     }
+}
+
+/// Tokens whose types say that they are found in texts, though they are not added ones.
+fn unfound(tokenizer: &Tokenizer) -> Vec<u32> {
+    let added: HashSet<u32> = tokenizer.added.iter().map(|added| added.id).collect();
+    let is_found = |id: u32| matches!(tokenizer.type_of(id), TokenType::Control | TokenType::Unknown);
+    let ids = tokenizer.each().map(|(id, _)| id);
+    ids.filter(|id| is_found(*id) && !added.contains(id) && tokenizer.written(*id)).collect()
 }
 
 /// In which ways an added token is not what a reader takes it for.
@@ -163,13 +185,18 @@ fn is_made_by_model(tokenizer: &Tokenizer, added: &AddedToken, normalizer: &Norm
     added.outside_model && gives && (moved || tokenizer.added.iter().any(|other| other.single_word))
 }
 
-fn warning(tokenizer: &Tokenizer, first: &AddedToken, other: &Other, count: usize) -> String {
-    let token = escape(tokenizer.token(first.id).unwrap_or_default(), 60);
-    let others = match count {
+/// The number of tokens beside the one that is named.
+fn and_others(count: usize) -> String {
+    match count {
         1 => String::new(),
         2 => " (and 1 other token)".to_owned(),
         n => format!(" (and {} other tokens)", n - 1),
-    };
+    }
+}
+
+fn warning(tokenizer: &Tokenizer, first: &AddedToken, other: &Other, count: usize) -> String {
+    let token = escape(tokenizer.token(first.id).unwrap_or_default(), 60);
+    let others = and_others(count);
     let beside = other.strips.is_some_and(|(left, right)| left || right) || other.alone || other.normalized;
     if let Some(text) = other.text.as_ref().filter(|_| other.is_elsewhere && !beside) {
         let text = escape(text, 60);
@@ -221,6 +248,9 @@ pub fn take_back_texts(json: &Json, parts: &mut Parts) {
 /// Restores the flags; a token that is not listed has no flags. A token whose entry says whether it is special is an added one,
 /// whatever its type.
 pub fn take_back(json: &Json, parts: &mut Parts) {
+    let unfound = json.get(UNFOUND).and_then(Json::as_array).into_iter().flatten();
+    let unfound: HashSet<u64> = unfound.filter_map(Json::as_u64).collect();
+    parts.added.retain(|added| !unfound.contains(&u64::from(added.id)));
     let Some(list) = json.get(KEY).and_then(Json::as_array) else { return };
     let mut entries = std::collections::HashMap::new();
     let known: std::collections::HashMap<u32, usize> =

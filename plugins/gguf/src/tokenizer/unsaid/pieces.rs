@@ -32,11 +32,16 @@ pub fn carry(
     let is_split = before.iter().any(|step| kind(step) == "WhitespaceSplit");
     let is_other =
         tokenizer.kind == Kind::Unigram && !(is_split || cuts_at_spaces(tokenizer) && !own.squeezes);
-    if own == other && !is_other {
+    if own == other && !is_other && !finds_otherwise(tokenizer) {
         return;
     }
-    if own == other && own.squeezes && !is_split && !strips(tokenizer) {
-        sink.warn("llama.cpp removes spaces at the end of a text and before special tokens, but this tokenizer keeps them: they are tokenized differently");
+    if own == other && own.squeezes && !is_split {
+        match strips(tokenizer) {
+            false => sink.warn("llama.cpp removes spaces at the end of a text and before special tokens, but this tokenizer keeps them: they are tokenized differently"),
+            // The rules make spaces of them first.
+            true if own.charsmap.is_some() => {}
+            true => sink.warn("llama.cpp keeps line ends and tabs at both ends of a text, but this tokenizer removes them: they are tokenized differently"),
+        }
     }
     differences(&own, &other).iter().for_each(|difference| sink.warn(difference));
     let all = [
@@ -47,6 +52,20 @@ pub fn carry(
         ("space_first", (other.space_first == SpaceFirst::Always).into()),
     ];
     text.extend(all.map(|(key, value)| (key.to_owned(), value)));
+}
+
+/// Whether normalized tokens have other spaces beside them in the text that the reader's steps give: of merged pieces they mark
+/// spaces before such tokens are found, of others after that.
+fn finds_otherwise(tokenizer: &Tokenizer) -> bool {
+    let marks = steps(tokenizer.normalizer.as_ref()).into_iter().any(|step| {
+        kind(step) == "Replace" && step.get("content").and_then(Json::as_str) == Some("\u{2581}")
+    });
+    let mut found = tokenizer.added.iter().filter(|added| added.normalized && tokenizer.written(added.id));
+    marks != (tokenizer.kind == Kind::Bpe)
+        && found.any(|added| {
+            let text = tokenizer.token(added.id).unwrap_or_default();
+            added.lstrip || added.rstrip || text.contains([' ', '\u{2581}'])
+        })
 }
 
 /// Whether a text is cut at each space before it is tokenized.

@@ -171,10 +171,8 @@ fn cut(step: &Json) -> String {
         "Punctuation" => format!("punctuation {behavior}"),
         "Split" => {
             let regex = step.pointer("/pattern/Regex").and_then(Json::as_str);
-            let pattern = regex.map_or_else(
-                || step.get("pattern").cloned().unwrap_or_default().to_string(),
-                str::to_owned,
-            );
+            let pattern = regex
+                .map_or_else(|| step.get("pattern").cloned().unwrap_or_default().to_string(), str::to_owned);
             // Keeping only the matches is the same as keeping everything if the pattern covers everything, as
             // all patterns used this way do.
             let behavior = match (behavior, yes("invert", false)) {

@@ -143,7 +143,7 @@ fn n_ordinary(types: &[TokenType]) -> usize {
 /// and what it was trained before them never. What no merges give is left: a tokenizer of merges never finds it in a text.
 pub fn before_bytes(parts: &mut Parts) {
     let Some(first) = parts.types.iter().position(|kind| *kind == TokenType::Byte) else { return };
-    let given: HashSet<u32> = made(parts).into_iter().map(|(_, id)| id).collect();
+    let given: AHashSet<u32> = made(parts).into_iter().map(|(_, id)| id).collect();
     let (before, after) = parts.types.split_at_mut(first);
     // Bytes that were put behind a vocabulary that something else trained say nothing.
     if n_ordinary(before) >= n_ordinary(after) {

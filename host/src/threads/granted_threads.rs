@@ -2,7 +2,7 @@
 
 use apr_engine::crew::{Crew, Pass, Passes, panicked};
 use apr_sdk::Result;
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 
 /// More workers than this only wait for each other and for the disk.
 const MOST: usize = 64;
@@ -47,6 +47,20 @@ impl Threads {
         // `Scope::spawn` would panic where this returns an error.
         if number < self.granted { thread::Builder::new().spawn_scoped(scope, work).ok() } else { None }
     }
+}
+
+/// Runs the program itself on a thread with a stack of this size; `None` if refused. Messages call it the
+/// main thread.
+pub fn on_stack<T: Send + 'static>(
+    stack: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<JoinHandle<T>> {
+    thread::Builder::new().name("main".to_owned()).stack_size(stack).spawn(work).ok()
+}
+
+/// Starts a thread that lives as long as it has work; `None` if refused.
+pub(super) fn persistent(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).ok()
 }
 
 impl Crew for Threads {

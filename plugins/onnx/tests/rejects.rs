@@ -170,7 +170,7 @@ fn types_and_dimensions_that_are_none() {
         &with_tensor(FLOAT, &[1 << 63], &raw),
         ErrorKind::Malformed,
         None,
-        "the dimension -9223372036854775808",
+        "negative dimension -9223372036854775808",
     );
     bad_tensor(FLOAT, &[1 << 62, 1 << 62], &raw, "more than 2^63 elements");
     bad_tensor(FLOAT, &[1 << 62], &raw, "more than 2^63 bytes");

@@ -263,7 +263,7 @@ fn wrong_numbers_in_the_newer_form_are_refused_at_their_place() {
         ("an alignment of none", key(Value::from_u32(0)), "not a power of two"),
         ("an odd alignment", key(Value::from_u32(24)), "not a power of two"),
         ("no counts", Gguf::new(&[sums]).bytes(), "counts is missing"),
-        ("no sums", Gguf::new(&[counts]).bytes(), "no in_sum2"),
+        ("no sums", Gguf::new(&[counts]).bytes(), "in_sum2 is missing"),
         ("nothing", Gguf::new(&[]).bytes(), "it has no tensors"),
         ("twice", Gguf::new(&[sums, counts, counts]).bytes(), "before"),
         (

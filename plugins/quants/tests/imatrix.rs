@@ -265,7 +265,7 @@ fn wrong_numbers_in_the_newer_form_are_refused_at_their_place() {
         ("no counts", Gguf::new(&[sums]).bytes(), "counts is missing"),
         ("no sums", Gguf::new(&[counts]).bytes(), "in_sum2 is missing"),
         ("nothing", Gguf::new(&[]).bytes(), "it has no tensors"),
-        ("twice", Gguf::new(&[sums, counts, counts]).bytes(), "before"),
+        ("twice", Gguf::new(&[sums, counts, counts]).bytes(), "duplicate entry name"),
         (
             "three counts",
             Gguf::new(&[sums, ("a.counts", &[3], &[1.0; 3])]).bytes(),

@@ -186,14 +186,18 @@ impl<'t> Keys<'t> {
     fn read(text: &'t [u8]) -> Result<Keys<'t>> {
         let not_json = |e| Error::malformed(format!("the tokenizer is not valid JSON: {e}"));
         let value: &RawValue = serde_json::from_slice(text).map_err(not_json)?;
-        let Ok(mut long) = serde_json::from_str::<HashMap<String, &RawValue>>(value.get()) else {
+        let Ok(all) = serde_json::from_str::<HashMap<String, &RawValue>>(value.get()) else {
             return Err(Error::malformed("the tokenizer is not a JSON object"));
         };
-        let mut small = Map::new();
-        for (key, value) in long.extract_if(|key, _| !LONG.contains(&key.as_str())) {
-            small.insert(key, serde_json::from_str(value.get()).map_err(not_json)?);
+        let mut keys = Keys { small: Map::new(), long: HashMap::new() };
+        for (key, value) in all {
+            if LONG.contains(&key.as_str()) {
+                keys.long.insert(key, value);
+            } else {
+                keys.small.insert(key, serde_json::from_str(value.get()).map_err(not_json)?);
+            }
         }
-        Ok(Keys { small, long })
+        Ok(keys)
     }
 
     /// One of [`LONG`]; null counts as absent.

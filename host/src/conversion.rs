@@ -1,6 +1,7 @@
 //! A conversion: what the user asks for, and what came of it.
 
 use apr_engine::contract::{ContractReport, Quality};
+use apr_engine::convert::Outcome;
 use apr_engine::open::GivenOption;
 use apr_engine::planned::coverage::Coverage;
 use apr_engine::planned::quantization::Quantization;
@@ -137,6 +138,30 @@ pub struct Converted {
     pub notes: Vec<String>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+}
+
+impl Converted {
+    /// The result of a conversion that wrote these files and took so many seconds.
+    pub(crate) fn new(outcome: Outcome, files: Vec<ConvertedFile>, seconds: f64) -> Converted {
+        let Outcome { input, from, to, tensors, verified, changed, quantized, coverage, .. } = outcome;
+        Converted {
+            schema: "apr.convert/1",
+            input,
+            from,
+            to,
+            tensors,
+            bytes: files.iter().map(|file| file.bytes).sum(),
+            files,
+            seconds,
+            verified,
+            changed,
+            quantized,
+            coverage,
+            looked: outcome.looked,
+            notes: outcome.notes,
+            warnings: outcome.warnings,
+        }
+    }
 }
 
 /// A file of the output.

@@ -1,8 +1,7 @@
 //! From memory to memory: the same bytes, and the same refusals, as with files; and storage that fails, shrinks or changes
 //! at any call.
 
-use apr_engine::convert::Translated;
-use apr_engine::convert::memory::convert_into;
+use apr_engine::convert::{Translated, run};
 use apr_engine::open::{Held, Listed};
 use apr_engine::place::{Backing, Version};
 use apr_engine::tiles::{Memory, TileRecord, TileSink};
@@ -161,7 +160,7 @@ impl TileSink for Failing {
 pub fn with_failing(host: &Host, options: &ConvertOptions, last: usize) -> (Result<()>, usize) {
     let calls = Arc::new(AtomicUsize::new(0));
     let (request, output) = (options.request(), unplaced(host, options).unwrap());
-    let done = convert_into(host, &request, output, &|selected| Translated::new(selected), &mut |laid_out| {
+    let done = run(host, &request, output, &|selected| Translated::new(selected), &mut |laid_out| {
         let files = laid_out.layout.files.iter().map(|file| (file.name.as_str(), file.len));
         let inner = Box::new(Memory::new(files)?);
         Ok(Box::new(Failing { inner, calls: Arc::clone(&calls), last }))

@@ -4,8 +4,7 @@
 use crate::arrival::expected;
 use crate::making::{Dice, made};
 use crate::{alone, host, registry, write};
-use apr_engine::convert::Translated;
-use apr_engine::convert::memory::convert_into;
+use apr_engine::convert::{Translated, run};
 use apr_engine::expression::{Expression, PlannedTensor, concat, unit};
 use apr_engine::open::{Held, Listed, OpenedModel};
 use apr_engine::registry::Registry;
@@ -320,7 +319,7 @@ fn from_memory(
     let mut memory = None;
     let o = options(Path::new("in.kinds"), Path::new("out.kinds"));
     let (request, output) = (o.request(), apr_tests::unplaced(&host, &o).unwrap());
-    convert_into(&host, &request, output, &|selected| Translated::made_of(selected, make), &mut |laid_out| {
+    run(&host, &request, output, &|selected| Translated::made_of(selected, make), &mut |laid_out| {
         let made = Memory::new(laid_out.layout.files.iter().map(|file| (file.name.as_str(), file.len)))?;
         memory = Some(made.clone());
         Ok(Box::new(made))

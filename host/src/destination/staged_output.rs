@@ -12,13 +12,10 @@ use crate::storage::publish::Finished;
 use crate::storage::staging::{self, Staging};
 use crate::storage::{Journal, Journaling, Recorder};
 use crate::threads::Threads;
-use apr_engine::contract::{ContractReport, summary};
 use apr_engine::convert::run::{OutputWork, WrittenPayload, write_all};
 use apr_engine::convert::verify::{WrittenOutput, finish};
-use apr_engine::convert::{LaidOut, Opened, Output, Translate, fingerprint};
-use apr_engine::expression::Expression;
+use apr_engine::convert::{LaidOut, Opened, Outcome, Output, Translate, fingerprint};
 use apr_engine::open::OpenedModel;
-use apr_engine::planned::TensorMap;
 use apr_engine::planned::request::Request;
 use apr_engine::tiles::TileRecord;
 use apr_sdk::{Error, ErrorKind, LogLevel, Result};
@@ -214,38 +211,14 @@ impl Staged<'_> {
             in_place::refuse_dropped(&laid_out, &written.dropped)?;
         }
         let (finals, outlook) = publish(host, &laid_out, &destination, staging)?;
-        let files = finals
-            .iter()
-            .zip(&written.lengths)
-            .map(|(path, &bytes)| ConvertedFile { path: destination.target.show(path), bytes })
-            .collect();
-        let LaidOut { source, model, plan, output, findings, .. } = laid_out;
-        let of_writer = written.notes();
-        let looked = written.looked.behind(findings);
-        let mut warnings = source.warnings.clone();
-        warnings.extend(plan.warnings);
-        warnings.extend(summary(&looked.findings));
-        let mut notes = plan.notes;
-        notes.extend(outlook.notes(true));
-        warnings.extend(outlook.warnings);
-        notes.extend(of_writer);
-        Ok(Converted {
-            schema: "apr.convert/1",
-            input: plan.input,
-            from: plan.from,
-            to: output.format.id().to_owned(),
-            files,
-            tensors: model.tensors.len(),
-            bytes: written.lengths.iter().sum(),
-            seconds: began.elapsed().as_secs_f64(),
-            verified: written.proved,
-            changed: written.changed,
-            quantized: written.quantized,
-            coverage: plan.coverage,
-            looked,
-            notes,
-            warnings,
-        })
+        let mut files = Vec::with_capacity(finals.len());
+        for (path, &bytes) in finals.iter().zip(&written.lengths) {
+            files.push(ConvertedFile { path: destination.target.show(path), bytes });
+        }
+        let mut outcome = Outcome::new(laid_out, written);
+        outcome.notes.extend(outlook.notes(true));
+        outcome.warnings.extend(outlook.warnings);
+        Ok(Converted::new(outcome, files, began.elapsed().as_secs_f64()))
     }
 }
 
@@ -290,13 +263,11 @@ fn inputs(host: &Host, source: &OpenedModel, request: &Request, destination: &De
 }
 
 /// Fills and verifies the staged files of all outputs of one source.
-pub fn fill(host: &Host, mut outputs: Vec<&mut Staged<'_>>, began: Instant) -> Vec<Filled> {
-    let expressions: Vec<_> =
-        outputs.iter_mut().map(|one| std::mem::take(&mut one.laid_out.expressions)).collect();
-    let carried = carry(host, &outputs.iter().map(|one| &**one).collect::<Vec<_>>(), expressions, began);
-    let finished = outputs.into_iter().zip(carried).map(|(one, (carried, has_journal))| {
-        let Staged { request, laid_out, destination, staging } = one;
-        finish(host, request, laid_out, staging, carried?).map_err(|error| {
+pub fn fill(host: &Host, outputs: Vec<&mut Staged<'_>>, began: Instant) -> Vec<Filled> {
+    let written = write(host, &outputs, began);
+    let finished = outputs.into_iter().zip(written).map(|(output, (payload, has_journal))| {
+        let Staged { request, laid_out, destination, staging } = output;
+        finish(host, request, laid_out, staging, payload?).map_err(|error| {
             let keep = has_journal && is_kept(destination, &error);
             (error, keep)
         })
@@ -305,15 +276,10 @@ pub fn fill(host: &Host, mut outputs: Vec<&mut Staged<'_>>, began: Instant) -> V
 }
 
 /// The payload written to an output, and whether it has a journal.
-type Carried = (std::result::Result<WrittenPayload, (Error, bool)>, bool);
+type Written = (std::result::Result<WrittenPayload, (Error, bool)>, bool);
 
 /// Writes the payload of all outputs, each with its own journal and writeback.
-fn carry(
-    host: &Host,
-    outputs: &[&Staged<'_>],
-    expressions: Vec<TensorMap<Expression>>,
-    began: Instant,
-) -> Vec<Carried> {
+fn write(host: &Host, outputs: &[&mut Staged<'_>], began: Instant) -> Vec<Written> {
     let begin: Vec<_> = outputs.iter().map(|one| || one.begin_journal(host)).collect();
     let journals: Vec<_> =
         begin.iter().map(|begin| Journaling::new(began, host.journal_interval, begin)).collect();
@@ -328,26 +294,25 @@ fn carry(
         outputs.iter().zip(&journals).map(|(one, journal)| one.take_up(host, journal)).collect();
     let mut live = Vec::new();
     let mut works = Vec::new();
-    for (number, expressions) in expressions.into_iter().enumerate() {
+    for (number, output) in outputs.iter().enumerate() {
         let Ok(earlier) = &earlier[number] else { continue };
         live.push(&recorders[number]);
         works.push(OutputWork {
-            laid_out: &outputs[number].laid_out,
-            expressions,
-            quality: outputs[number].request.quality,
+            laid_out: &output.laid_out,
+            quality: output.request.quality,
             sink: &recorders[number],
             earlier: earlier.as_deref(),
         });
     }
-    let mut carried = vec_of_none(live.len());
-    record(&live, host.threads(), 0, &mut carried, &mut || write_all(host, std::mem::take(&mut works)));
-    let mut carried = carried.into_iter();
+    let mut written = vec_of_none(live.len());
+    record(&live, host.threads(), 0, &mut written, &mut || write_all(host, std::mem::take(&mut works)));
+    let mut written = written.into_iter();
     let ended = earlier.into_iter().enumerate().map(|(number, earlier)| {
         let destination = &outputs[number].destination;
         let journal = &journals[number];
-        let carried = earlier.and_then(|_| {
-            let carried = carried.next().flatten().unwrap_or_else(|| Err(no_end()));
-            carried.map_err(|error| {
+        let payload = earlier.and_then(|_| {
+            let payload = written.next().flatten().unwrap_or_else(|| Err(no_end()));
+            payload.map_err(|error| {
                 let keep = match recorders[number].is_under_way() {
                     // What there was to resume is still there.
                     false => destination.resume,
@@ -356,7 +321,7 @@ fn carry(
                 (error, keep)
             })
         });
-        (carried, journal.is_begun())
+        (payload, journal.is_begun())
     });
     ended.collect()
 }
@@ -424,32 +389,16 @@ fn put_in_place(
     began: Instant,
 ) -> Converted {
     let target = &destination.target;
-    let LaidOut { source, model, plan, output, layout, findings, .. } = laid_out;
-    let finals = target.finals(&layout);
-    let mut files = Vec::with_capacity(finals.len());
-    for path in &finals {
+    let mut files = Vec::new();
+    for path in &target.finals(&laid_out.layout) {
         let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
         files.push(ConvertedFile { path: target.show(path), bytes });
     }
-    let mut notes = plan.notes;
-    notes.push(finished.to_string());
-    Converted {
-        schema: "apr.convert/1",
-        input: plan.input,
-        from: plan.from,
-        to: output.format.id().to_owned(),
-        tensors: model.tensors.len(),
-        bytes: files.iter().map(|file| file.bytes).sum(),
-        files,
-        seconds: began.elapsed().as_secs_f64(),
-        verified: vec!["before it was stopped".to_owned()],
-        changed: Vec::new(),
-        quantized: None,
-        coverage: plan.coverage,
-        looked: ContractReport::default().behind(findings),
-        notes,
-        warnings: source.warnings.clone(),
-    }
+    let written =
+        WrittenOutput { proved: vec!["before it was stopped".to_owned()], ..WrittenOutput::default() };
+    let mut outcome = Outcome::new(laid_out, written);
+    outcome.notes.push(finished.to_string());
+    Converted::new(outcome, files, began.elapsed().as_secs_f64())
 }
 
 /// Returns whether to keep what was written before this error for `--resume`: if the user stopped the work, or if the

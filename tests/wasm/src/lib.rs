@@ -128,5 +128,5 @@ fn converted(state: &mut State, request: &[u8]) -> Result<Json> {
         json!({ "name": name, "at": bytes.as_ptr() as usize, "len": bytes.len() })
     };
     let files: Vec<Json> = state.outputs.iter().map(file).collect();
-    Ok(json!({ "files": files, "notes": converted.notes, "warnings": converted.warnings }))
+    Ok(json!({ "files": files, "notes": converted.outcome.notes, "warnings": converted.outcome.warnings }))
 }

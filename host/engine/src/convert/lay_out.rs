@@ -1,5 +1,5 @@
-//! The writer's files at known offsets, and the expression for each tensor: the last stage. Everything is
-//! known before a byte is written.
+//! The writer's files at known offsets, and their payload cut into tiles: the last stage. Everything is known
+//! before a byte is written.
 
 use super::assign_types::Typed;
 use super::check::Checked;
@@ -14,8 +14,9 @@ use crate::engine::Engine;
 use crate::expression::{Expression, Spools};
 use crate::layout::{Collector, Layout, Segment, carries};
 use crate::open::OpenedModel;
+use crate::planned::Computation;
 use crate::planned::request::Request;
-use crate::planned::{Computation, TensorMap};
+use crate::tiles::tile::Tiles;
 use apr_sdk::{Error, Model, Result, Writer};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 pub struct LaidOut<'a> {
     /// The model to convert.
     pub source: Arc<OpenedModel>,
-    /// The model to write; only `expressions` tells where payload comes from.
+    /// The model to write; only `tiles` tells where payload comes from.
     pub model: Model,
     /// The output that it is written to.
     pub output: Output<'a>,
@@ -34,8 +35,8 @@ pub struct LaidOut<'a> {
     pub layout: Layout,
     /// The work to be done, except for the list of tensors.
     pub plan: Plan,
-    /// The computation of each tensor of `model`.
-    pub expressions: TensorMap<Expression>,
+    /// The payload of `layout`, cut into tiles, each with the expression that computes it.
+    pub tiles: Tiles,
     /// A hash of the expressions.
     pub hash: u64,
     /// The expressions that must be spooled first.
@@ -136,6 +137,7 @@ impl<'a> LaidOut<'a> {
             warnings,
         };
         plan.describe(&layout, &expressions, &spools, engine.crew.width())?;
+        let tiles = Tiles::new(&layout, &model, expressions, engine.crew.width())?;
         Ok(LaidOut {
             source,
             model,
@@ -143,7 +145,7 @@ impl<'a> LaidOut<'a> {
             writer,
             layout,
             plan,
-            expressions,
+            tiles,
             hash,
             spools,
             spelled,

@@ -18,7 +18,8 @@
 //! | [`run`] | [`WrittenPayload`](run::WrittenPayload) | every payload is computed and handed to the [sink](crate::tiles::TileSink) |
 //! | [`verify`] | [`WrittenOutput`](verify::WrittenOutput) | the output was read back by its format's reader and is as planned |
 //!
-//! Publishing, the rename of the staged files, is the program's.
+//! [`run()`] is all of them in a row, into any sink. Publishing, the rename of the staged files, is the program's, and so is
+//! writing several outputs of one source at a time.
 //!
 //! # What travels
 //!
@@ -27,7 +28,7 @@
 //! decoding and encoding of blocks, additions. A change of layout and a change of type are both expressions, so each output
 //! byte is computed once, from the source, in one pass. All planned tensors and the rest of the model are one
 //! [`PlannedModel`](crate::planned::PlannedModel), from translation until it is checked: a writer is handed a model of
-//! declarations alone, beside which the expressions then go in the same order.
+//! declarations alone, and once it has laid them out, the expressions are in the [tiles](crate::tiles::tile::Tiles).
 //!
 //! # Units of work
 //!
@@ -45,11 +46,13 @@
 mod account;
 pub mod assign_types;
 pub mod check;
+mod driver;
 mod edits;
 pub mod fingerprint;
 pub mod lay_out;
 pub mod memory;
 pub mod open;
+mod outcome;
 pub mod output;
 pub mod plan;
 pub mod run;
@@ -57,8 +60,10 @@ pub mod select;
 pub mod translate;
 pub mod verify;
 
+pub use driver::{MakeSink, run};
 pub use lay_out::LaidOut;
 pub use open::Opened;
+pub use outcome::Outcome;
 pub use output::Output;
 pub use plan::Plan;
 pub use select::Selected;

@@ -3,9 +3,7 @@
 use super::lay_out::LaidOut;
 use crate::contract::{ContractReport, Finding, Quality};
 use crate::engine::Engine;
-use crate::expression::Expression;
 use crate::place::Backing;
-use crate::planned::TensorMap;
 use crate::tiles::commit::Commits;
 use crate::tiles::commit::commit_places::Committed;
 use crate::tiles::inline::write_inline;
@@ -13,7 +11,6 @@ use crate::tiles::job::{Job, Spooled};
 use crate::tiles::losses::{Losses, Quantized};
 use crate::tiles::pipeline;
 use crate::tiles::resume::{take_up, taken_over};
-use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
 use crate::tiles::{TileRecord, TileSink, Watch, spooling};
 use apr_sdk::{Error, Result};
@@ -21,8 +18,6 @@ use std::sync::Arc;
 
 /// The result of writing to a sink.
 pub struct WrittenPayload {
-    /// The payload, cut into tiles.
-    pub tiles: Tiles,
     /// The checksums of the tiles.
     pub sums: TileSums,
     /// The places that were settled during writing.
@@ -39,8 +34,6 @@ pub struct WrittenPayload {
 pub struct OutputWork<'w, 'e> {
     /// The complete plan.
     pub laid_out: &'w LaidOut<'e>,
-    /// One expression per tensor of the planned model.
-    pub expressions: TensorMap<Expression>,
     /// The policy for findings.
     pub quality: Quality,
     /// Destination of the output.
@@ -50,7 +43,7 @@ pub struct OutputWork<'w, 'e> {
     pub earlier: Option<&'w [(u64, TileRecord)]>,
 }
 
-/// Writes what the layout itself holds, then the payload that `expressions` compute.
+/// Writes what the layout itself holds, then the payload.
 ///
 /// # Errors
 /// Any error from reading, quantizers and the sink; Failed for a finding that is an error; Cancelled.
@@ -79,7 +72,6 @@ struct Begun<'w, 'e> {
     laid_out: &'w LaidOut<'e>,
     quality: Quality,
     sink: &'w dyn TileSink,
-    tiles: Tiles,
     sums: TileSums,
     watch: Watch<'w>,
     losses: Losses,
@@ -94,15 +86,14 @@ struct Begun<'w, 'e> {
 impl<'w, 'e> Begun<'w, 'e> {
     /// Writes what is known before the payload, and what is spooled for it.
     fn new(engine: &Engine, work: OutputWork<'w, 'e>) -> Result<Begun<'w, 'e>> {
-        let OutputWork { laid_out, expressions, quality, sink, earlier } = work;
-        let LaidOut { source, model, writer, layout, spools, specs, .. } = laid_out;
-        let tiles = Tiles::new(layout, model, expressions, engine.crew.width())?;
-        let sums = TileSums::new(&tiles);
+        let OutputWork { laid_out, quality, sink, earlier } = work;
+        let LaidOut { source, model, writer, layout, tiles, spools, specs, .. } = laid_out;
+        let sums = TileSums::new(tiles);
         let watch = Watch::new(model, specs, quality);
         let mut unmeasured = 0;
         if let Some(records) = earlier {
-            take_up(records, &tiles, &watch, sink, &sums)?;
-            taken_over(source, &tiles, &sums);
+            take_up(records, tiles, &watch, sink, &sums)?;
+            taken_over(source, tiles, &sums);
             let quantized = tiles.runs.iter().filter(|run| run.expression.is_quantized());
             let numbers = quantized.flat_map(|run| run.first..run.first + run.n_tiles());
             unmeasured = numbers.filter(|&number| sums.get(number).is_some()).count();
@@ -119,7 +110,6 @@ impl<'w, 'e> Begun<'w, 'e> {
             laid_out,
             quality,
             sink,
-            tiles,
             sums,
             watch,
             losses,
@@ -134,7 +124,7 @@ impl<'w, 'e> Begun<'w, 'e> {
         Job {
             source: &self.laid_out.source,
             model: &self.laid_out.model,
-            tiles: &self.tiles,
+            tiles: &self.laid_out.tiles,
             sink: self.sink,
             sums: &self.sums,
             commits: Some(&self.commits),
@@ -147,14 +137,14 @@ impl<'w, 'e> Begun<'w, 'e> {
 
     /// The result, once all tiles are written.
     fn end(self) -> Result<WrittenPayload> {
-        let LaidOut { model, specs, .. } = self.laid_out;
+        let LaidOut { model, tiles, specs, .. } = self.laid_out;
         let lost = self.losses.judge(model, specs, self.quality)?;
         let looked = self.watch.finish();
-        let mut quantized = self.losses.finish(model, &self.tiles)?;
+        let mut quantized = self.losses.finish(model, tiles)?;
         if self.unmeasured > 0 {
             quantized.get_or_insert_default().unmeasured_tiles = self.unmeasured;
         }
         let committed = self.commits.finish()?;
-        Ok(WrittenPayload { tiles: self.tiles, sums: self.sums, committed, looked, quantized, lost })
+        Ok(WrittenPayload { sums: self.sums, committed, looked, quantized, lost })
     }
 }

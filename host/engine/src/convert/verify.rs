@@ -9,7 +9,6 @@ use crate::planned::request::Request;
 use crate::planned::request::VerifyMode;
 use crate::tiles::TileSink;
 use crate::tiles::losses::Quantized;
-use crate::tiles::tile::Tiles;
 use crate::tiles::tile_sums::TileSums;
 use crate::verify::input_checksums::Witness;
 use crate::verify::output_checksums::Summer;
@@ -22,6 +21,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The result of a conversion.
+#[derive(Default)]
 pub struct WrittenOutput {
     /// The length of each file, in layout order.
     pub lengths: Vec<u64>,
@@ -66,10 +66,9 @@ pub fn finish(
     sink: &dyn TileSink,
     carried: WrittenPayload,
 ) -> Result<WrittenOutput> {
-    let WrittenPayload { tiles, sums, committed, mut looked, quantized, lost } = carried;
-    let tiles = &tiles;
+    let WrittenPayload { sums, committed, mut looked, quantized, lost } = carried;
     let sums = &sums;
-    let (stored, inputs) = compare_inputs(engine, request, laid_out, tiles, sums)?;
+    let (stored, inputs) = compare_inputs(engine, request, laid_out, sums)?;
     // The record of reads is no longer needed. Verify opens a model of the same size, and there may be a
     // million tensors.
     if let Some(source) = Arc::get_mut(&mut laid_out.source) {
@@ -81,7 +80,7 @@ pub fn finish(
             sink.set_len(number, file.end())?;
         }
     }
-    let LaidOut { source, model, output, layout, .. } = &*laid_out;
+    let LaidOut { source, model, output, layout, tiles, .. } = &*laid_out;
     let first_read = FirstRead { engine, source, tiles, sums, spools: &laid_out.spools };
     let mut holes: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut lengths: Vec<u64> = layout.files.iter().map(|f| f.len).collect();
@@ -139,10 +138,9 @@ fn compare_inputs(
     engine: &Engine,
     request: &Request,
     laid_out: &LaidOut<'_>,
-    tiles: &Tiles,
     sums: &TileSums,
 ) -> Result<(Option<String>, Vec<u32>)> {
-    let LaidOut { source, layout, .. } = laid_out;
+    let LaidOut { source, layout, tiles, .. } = laid_out;
     let witness = Witness::new(engine, source, laid_out.selected.as_deref());
     let first_read = FirstRead { engine, source, tiles, sums, spools: &laid_out.spools };
     let stored = match request.verify {

@@ -1,0 +1,64 @@
+//! The outcome of a conversion that was written and verified.
+
+use super::lay_out::LaidOut;
+use super::verify::WrittenOutput;
+use crate::contract::{ContractReport, summary};
+use crate::planned::coverage::Coverage;
+use crate::tiles::losses::Quantized;
+use crate::verify::value_changes::ChangedTensor;
+
+/// The outcome of a conversion that was written and verified.
+pub struct Outcome {
+    /// The input, as typed.
+    pub input: String,
+    /// The id of the input's format.
+    pub from: String,
+    /// The id of the output's format.
+    pub to: String,
+    /// Number of tensors in the output.
+    pub tensors: usize,
+    /// The length of each file in bytes, in layout order.
+    pub lengths: Vec<u64>,
+    /// The claims that verify has proved.
+    pub verified: Vec<String>,
+    /// Tensors with values that a cast or an addition could not keep.
+    pub changed: Vec<ChangedTensor>,
+    /// The losses of quantized tensors.
+    pub quantized: Option<Quantized>,
+    /// The destination of everything in the source.
+    pub coverage: Coverage,
+    /// The findings about the tensors' values and shapes.
+    pub looked: ContractReport,
+    /// Notes on what was assumed, changed or not carried.
+    pub notes: Vec<String>,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+}
+
+impl Outcome {
+    /// The outcome of a plan and of what was written.
+    pub fn new(laid_out: LaidOut<'_>, written: WrittenOutput) -> Outcome {
+        let LaidOut { source, model, plan, output, findings, .. } = laid_out;
+        let mut notes = plan.notes;
+        notes.extend(written.notes());
+        let WrittenOutput { lengths, proved, changed, looked, quantized, .. } = written;
+        let looked = looked.behind(findings);
+        let mut warnings = source.warnings.clone();
+        warnings.extend(plan.warnings);
+        warnings.extend(summary(&looked.findings));
+        Outcome {
+            input: plan.input,
+            from: plan.from,
+            to: output.format.id().to_owned(),
+            tensors: model.tensors.len(),
+            lengths,
+            verified: proved,
+            changed,
+            quantized,
+            coverage: plan.coverage,
+            looked,
+            notes,
+            warnings,
+        }
+    }
+}

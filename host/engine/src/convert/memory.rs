@@ -1,7 +1,6 @@
 //! Conversions from memory to memory, for the browser and for callers without files.
 
-use super::driver::run;
-use super::outcome::Outcome;
+use super::conversion::{Outcome, run};
 use super::output::Output;
 use super::translate::Translated;
 use crate::engine::Engine;

@@ -46,13 +46,12 @@
 mod account;
 pub mod assign_types;
 pub mod check;
-mod driver;
+mod conversion;
 mod edits;
 pub mod fingerprint;
 pub mod lay_out;
 pub mod memory;
 pub mod open;
-mod outcome;
 pub mod output;
 pub mod plan;
 pub mod run;
@@ -60,10 +59,9 @@ pub mod select;
 pub mod translate;
 pub mod verify;
 
-pub use driver::{MakeSink, run};
+pub use conversion::{MakeSink, Outcome, run};
 pub use lay_out::LaidOut;
 pub use open::Opened;
-pub use outcome::Outcome;
 pub use output::Output;
 pub use plan::Plan;
 pub use select::Selected;

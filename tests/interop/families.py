@@ -20,6 +20,8 @@ LINEAR_ATTENTION = {"linear_key_head_dim": 16, "linear_value_head_dim": 16, "lin
                     "layer_types": ["linear_attention"] * 3 + ["full_attention"]}
 QWEN_SIGHT = {"depth": 1, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64, "num_position_embeddings": 16, "patch_size": 4,
               "deepstack_visual_indexes": [0]}
+SPARSE_ATTENTION = {"index_n_heads": 2, "index_head_dim": 32, "index_topk": 16}
+LATENT = {"kv_lora_rank": 32, "q_lora_rank": 48, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 16, "num_key_value_heads": 4}
 LAYER_NORMS = {"layer_norm_eps": 3e-5, "rms_norm_eps": OUT}
 WINDOWS = ["sliding_attention"] * 3 + ["full_attention"]
 PIXTRAL = {"model_type": "pixtral", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 16,
@@ -219,6 +221,24 @@ FAMILIES = {
     "xlm-roberta": ENCODER | {"_bare": True, "pad_token_id": 1},
     "distilbert": {"dim": 64, "hidden_dim": 96, "n_heads": 4, "n_layers": 3, "max_position_embeddings": 256, "vocab_size": 544, "_bare": True},
     "jais2": decoder(turned(), LAYER_NORMS),
+    "hunyuan_v1_moe": decoder(turned(), head_dim=32, num_experts=4, moe_topk=2, tie_word_embeddings=True),
+    "hunyuan_v1_moe-alpha": decoder(turned(10000.0, **ALPHA), head_dim=32, num_experts=4, moe_topk=2, max_position_embeddings=262144),
+    "minimax_m2": decoder(turned(partial_rotary_factor=0.5), EXPERTS, head_dim=32),
+    "deepseek_v32": decoder(turned(**YARN, mscale=1.0, mscale_all_dim=1.0), DEEPSEEK, SPARSE_ATTENTION, routed_scaling_factor=2.5, n_group=2, topk_group=1),
+    "glm_moe_dsa": decoder(turned(), DEEPSEEK, SPARSE_ATTENTION, routed_scaling_factor=2.5, head_dim=32),
+    "gemma4_text": decoder(head_dim=32, global_head_dim=64, sliding_window=16, vocab_size_per_layer_input=544, hidden_size_per_layer_input=16,
+                           num_kv_shared_layers=2, layer_types=["sliding_attention", "full_attention"] * 2),
+    "afmoe": decoder(turned(), QWEN, head_dim=32, num_dense_layers=1, num_shared_experts=1, sliding_window=16, layer_types=WINDOWS, route_scale=2.5,
+                     mup_enabled=True),
+    "exaone_moe": decoder(turned(), DEEPSEEK | {"num_key_value_heads": 2}, head_dim=32, num_experts=4, num_shared_experts=1, sliding_window=16,
+                          layer_types=WINDOWS),
+    "hy_v3": decoder(turned(), QWEN, head_dim=32),
+    "lfm2_moe": decoder(turned(), QWEN, norm_eps=3e-5, rms_norm_eps=OUT, layer_types=["conv", "conv", "full_attention", "conv"], num_dense_layers=1),
+    "minicpm3": decoder(turned(10000.0), LATENT),
+    "modernbert": {**{key: ENCODER[key] for key in ("hidden_size", "intermediate_size", "num_attention_heads", "max_position_embeddings", "vocab_size")},
+                   "num_hidden_layers": 4, "local_attention": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1,
+                   "sep_token_id": 2, "_bare": True},
+    "eurobert": decoder(turned(), pad_token_id=0, bos_token_id=1, eos_token_id=2, mask_token_id=3, _bare=True),
 }
 
 # What makes a model small. Whatever else its class says counts in a family of its own, which states nothing else.
@@ -228,7 +248,8 @@ COUNTED = set(SIZES) | set(GPT) | set(T5) | {"d_model", "dim", "hidden_dim", "n_
                                              "mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_d_ssm", "linear_key_head_dim", "linear_value_head_dim",
                                              "linear_num_key_heads", "linear_num_value_heads", "pad_token_id", "use_mamba_kernels", "_bare"}
 # Whose class says what does not fit so few layers, experts or heads, or fits no model of the library's.
-UNFIT = {"bamba", "dbrx", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "glm4_moe", "granitemoehybrid", "jamba", "mistral3", "nemotron_h", "qwen3_5_moe_text", "qwen3_next", "qwen3_vl_moe"}
+UNFIT = {"afmoe", "bamba", "dbrx", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "ernie4_5_moe", "exaone_moe", "gemma4_text",
+         "glm4_moe", "glm_moe_dsa", "granitemoehybrid", "hy_v3", "jamba", "lfm2_moe", "minimax_m2", "mistral3", "nemotron_h", "qwen3_5_moe_text", "qwen3_next", "qwen3_vl_moe"}
 SMALLEST = {f"{name}-class": {key: value for key, value in said.items() if key in COUNTED - {"layer_norm_epsilon"}}
             for name, said in FAMILIES.items() if "-" not in name and name not in UNFIT and f"{name}-class" not in FAMILIES}
 FAMILIES |= SMALLEST

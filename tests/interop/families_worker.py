@@ -93,7 +93,7 @@ def make(name, dtype, folder, silent=False):
     if bare:
         config.architectures = [transformers.AutoModel._model_mapping[type(config)].__name__]
     # GGUF holds no pooler, which the library does without.
-    without = {"add_pooling_layer": False} if bare and kind != "distilbert" else {}
+    without = {"add_pooling_layer": False} if bare and kind in ("bert", "roberta", "xlm-roberta") else {}
     model = auto_of(config).from_config(config, attn_implementation="eager", **without)
     if untied:
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())

@@ -19,7 +19,7 @@ GOLDEN = json.loads((ROOT / "tests/model/golden.json").read_text())
 FAMILIES = ("llama", "llama3", "mistral", "mixtral", "qwen2", "qwen3", "qwen2-moe", "qwen3-moe", "phi3", "olmo2", "stablelm", "command-r",
             "afmoe", "arcee", "bailing-moe", "bailing-moe-v2", "chatglm", "codeshell", "cohere2", "cohere2-moe", "dbrx", "deepseek",
             "dots1", "ernie4-5", "ernie4_5-moe", "exaone", "exaone-moe", "falcon-40b", "glm", "glm-ocr", "glm4", "glm4-moe", "glm4v",
-            "glm4v-moe", "gpt-oss", "granite", "granite-hybrid-dense", "granite-moe", "granite-swa-dense", "hunyuan-dense", "hunyuan-vl",
+            "glm4v-moe", "gpt-oss", "granite", "granite-hybrid-dense", "granite-moe", "granite-swa-dense", "hunyuan-dense", "hunyuan-moe", "hunyuan-vl",
             "hy-v3", "internlm2", "internlm3", "iquestcoder", "jais2", "kormo", "llama-multimodal", "maincoder", "mellum", "minicpm",
             "minimax-m2", "ministral3", "mistral3", "nemotron", "olmo", "olmo3", "olmoe", "openelm", "orion", "paddleocr", "pangu-embedded",
             "phi4-vision", "qwen2-multimodal", "qwen2-vl", "qwen3-asr", "qwen3-multimodal", "qwen3-omni-moe", "qwen3-vl", "qwen3-vl-moe",

@@ -575,6 +575,16 @@ MODELS = {
         "num_shared_experts": 1, "output_router_logits": False, "qk_norm": True, "rms_norm_eps": 1e-05,
         "rope_parameters": {"rope_theta": 11158840.0, "rope_type": "default"}, "route_norm": True, "router_scaling_factor": 2.826,
         "tie_word_embeddings": False, "use_cache": True, "use_grouped_mm": False}),
+    # The released model states lists of the same number for every layer.
+    "hunyuan-moe": dict(tokenizer="qwen2", pre="hunyuan", dtype="BF16", config={
+        "architectures": ["HunYuanMoEV1ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0, "attention_head_dim": 32,
+        "capacity_factor": 1.0, "cla_share_factor": 2, "group_limited_greedy": False, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64,
+        "initializer_range": 0.02, "intermediate_size": 96, "max_position_embeddings": 256, "mlp_bias": False, "model_type": "hunyuan_v1_moe",
+        "moe_drop_tokens": False, "moe_intermediate_size": [96, 96], "moe_layer_num_skipped": 0, "moe_random_routing_dropped_token": False,
+        "moe_topk": [2, 2], "norm_topk_prob": True, "norm_type": "rms", "num_attention_heads": 4, "num_experts": 4, "num_hidden_layers": 2,
+        "num_key_value_heads": 2, "num_shared_expert": [1, 1], "position_embedding_xdrope": False, "pretraining_tp": 1, "qk_norm": True,
+        "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0, "tie_word_embeddings": True, "torch_dtype": "bfloat16", "use_cache": True,
+        "use_cla": False, "use_mixed_mlp_moe": True, "use_mla": False, "use_qk_norm": True, "use_rotary_pos_emb": True}),
     # Half as many heads in the layers without windows.
     "laguna": dict(tokenizer="qwen2", dtype="BF16", f32="e_score_correction_bias", library=False, tensors=laguna_tensors, config={
         "architectures": ["LagunaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0, "gating": "per-head", "head_dim": 32,

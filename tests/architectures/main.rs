@@ -29,6 +29,7 @@ mod raw_gguf;
 mod refused;
 mod rotation;
 mod said;
+mod stacked;
 mod summary;
 mod tables;
 mod third_party;

@@ -28,6 +28,7 @@ use toml::{Table as Toml, Value as Item};
 
 pub use config_name::{ConfigName, Kind};
 pub use dialect::key::{Key, Source};
+pub use dialect::stacked::Stacked;
 pub use dialect::{CANONICAL, Dialect};
 pub use rule::Rule;
 pub use side::{Generator, Precision, Side};

@@ -6,6 +6,7 @@ mod group;
 mod passage;
 mod places;
 mod removal;
+mod stacks;
 
 pub use passage::{Made, Passage, Removed, Translated};
 
@@ -19,6 +20,7 @@ use counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
 use group::GroupWork;
 use passage::{is_kept, whole};
 use places::{Group, Outer, find_drop, find_rule, outer_key, outer_places};
+use stacks::Stacks;
 use std::collections::{BTreeMap, HashMap};
 
 /// Translates the tensors of a model.
@@ -27,6 +29,14 @@ use std::collections::{BTreeMap, HashMap};
 /// Unsupported for a tensor that the table does not know, with similar names; Malformed for one that is
 /// missing or whose shape contradicts the configuration; any error from the operations.
 pub fn translate(passage: &Passage<'_>) -> Result<Translated> {
+    let Some(stacks) = Stacks::find(passage)? else { return translate_each(passage) };
+    let mut translated =
+        translate_each(&Passage { tensors: &stacks.tensors, called: &stacks.called, ..*passage })?;
+    stacks.restore(&mut translated.tensors);
+    Ok(translated)
+}
+
+fn translate_each(passage: &Passage<'_>) -> Result<Translated> {
     check_counts(passage)?;
     let mut translated = Translated::default();
     let groups = match_names(passage, &mut translated)?;

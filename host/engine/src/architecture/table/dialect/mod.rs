@@ -5,6 +5,7 @@ pub(in crate::architecture) mod key;
 pub(in crate::architecture) mod refusal;
 pub(in crate::architecture) mod rename;
 pub(in crate::architecture) mod roots;
+pub(in crate::architecture) mod stacked;
 pub(in crate::architecture) mod warning;
 
 use crate::architecture::language::expression::{Expression, Scalar};
@@ -16,6 +17,7 @@ use key::{Key, read_key};
 use refusal::Refusal;
 use rename::Rename;
 use roots::Roots;
+use stacked::Stacked;
 use toml::{Table as Toml, Value as Item};
 use warning::Warning;
 
@@ -43,6 +45,8 @@ pub struct Dialect {
     pub ignored: Vec<(String, String)>,
     /// Other names that files use.
     pub renames: Vec<Rename>,
+    /// Tensors that stand for several of the table's.
+    pub stacked: Vec<Stacked>,
     /// What its files may state but the table does not cover.
     pub refused: Vec<Refusal>,
     /// What its readers make of files that state all of the model.
@@ -106,6 +110,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         "roots",
         "same_names",
         "spellings",
+        "stacked",
         "warn",
         "written_root",
     ];
@@ -142,6 +147,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
     dialect.refused = Refusal::read(toml, &named)?;
     dialect.warned = Warning::read(toml, &named)?;
     dialect.renames = Rename::read(toml)?;
+    dialect.stacked = Stacked::read(toml)?;
     let derived = sub_table(toml, "derived")?;
     for (name, _) in derived {
         dialect.derived.extend(expression(derived, name)?.map(|follows| (name.clone(), follows)));

@@ -32,7 +32,10 @@ fn stack(found: &Tensors, at: &str, matrix: &str) -> Option<(DType, Vec<u64>, Ve
 }
 
 /// Joins the rows of two stacks, expert by expert.
-fn joined(one: &(DType, Vec<u64>, Vec<u8>), other: &(DType, Vec<u64>, Vec<u8>)) -> (DType, Vec<u64>, Vec<u8>) {
+fn joined(
+    one: &(DType, Vec<u64>, Vec<u8>),
+    other: &(DType, Vec<u64>, Vec<u8>),
+) -> (DType, Vec<u64>, Vec<u8>) {
     let experts = usize::try_from(one.1[0]).unwrap();
     let mut bytes = Vec::new();
     for (a, b) in one.2.chunks(one.2.len() / experts).zip(other.2.chunks(other.2.len() / experts)) {
@@ -116,7 +119,10 @@ fn experts_in_one_tensor_become_the_same_gguf_file() {
             write(&folder, &stacked(&each, is_joined));
             let file = scratch.at(if is_joined { "joined.gguf" } else { "switch.gguf" });
             to(&host, "gguf", &folder, &file);
-            assert!(fs::read(&file).unwrap() == fs::read(scratch.at("each.gguf")).unwrap(), "{golden}, {is_joined}");
+            assert!(
+                fs::read(&file).unwrap() == fs::read(scratch.at("each.gguf")).unwrap(),
+                "{golden}, {is_joined}"
+            );
             fs::remove_file(&file).unwrap();
         }
     }

@@ -198,3 +198,37 @@ fn long_payloads_are_compared_piece_by_piece() {
         assert_eq!(comparison.findings[0].code, "ROSETTA-QUANT-001");
     }
 }
+
+/// A SafeTensors file of one tensor.
+fn lone(scratch: &Scratch, name: &str, dtype: &str, bytes: &[u8], count: usize) -> PathBuf {
+    let header =
+        format!(r#"{{"a":{{"dtype":"{dtype}","shape":[{count}],"data_offsets":[0,{}]}}}}"#, bytes.len());
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), bytes].concat();
+    let path = scratch.at(name);
+    std::fs::write(&path, file).unwrap();
+    path
+}
+
+#[test]
+fn integers_of_the_same_bytes_or_the_same_nearest_float_are_not_the_same() {
+    let scratch = Scratch::in_memory();
+    let pairs: [(&str, &[u8], &str, &[u8], bool); 7] = [
+        ("I8", &(-1i8).to_le_bytes(), "U8", &255u8.to_le_bytes(), false),
+        ("I32", &(-1i32).to_le_bytes(), "U32", &u32::MAX.to_le_bytes(), false),
+        ("I64", &(-1i64).to_le_bytes(), "U64", &u64::MAX.to_le_bytes(), false),
+        ("I64", &((1i64 << 53) + 1).to_le_bytes(), "F64", &(2f64.powi(53)).to_le_bytes(), false),
+        ("I64", &(1i64 << 53).to_le_bytes(), "F64", &(2f64.powi(53)).to_le_bytes(), true),
+        ("I64", &((1i64 << 62) + 1).to_le_bytes(), "I64", &(1i64 << 62).to_le_bytes(), false),
+        ("I32", &(-1i32).to_le_bytes(), "I64", &(-1i64).to_le_bytes(), true),
+    ];
+    for (one, a, other, b, is_same) in pairs {
+        let (a, b) =
+            (lone(&scratch, "a.safetensors", one, a, 1), lone(&scratch, "b.safetensors", other, b, 1));
+        for tolerance in [&[][..], &["--tolerance", "0"]] {
+            let files = ["rosetta", "verify", a.to_str().unwrap(), b.to_str().unwrap()];
+            let output = apr(&[&files[..], tolerance].concat());
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(if is_same { 0 } else { 5 }), "{one}, {other}: {said}");
+        }
+    }
+}

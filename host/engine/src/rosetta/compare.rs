@@ -312,6 +312,8 @@ type Values = ((Numbers, usize), (Numbers, usize));
 /// Measures two payloads piece by piece.
 struct Measured {
     values: Option<Values>,
+    /// True if both sides have one type, so that equal bytes are equal values.
+    is_of_one_type: bool,
     /// Checks, between two dialects, whether one side's values are the other's, rounded.
     rounding: Option<Rounding>,
     /// Elements taken together: one, or a block.
@@ -346,6 +348,7 @@ impl Measured {
         });
         Measured {
             values: a.zip(b),
+            is_of_one_type: from == to,
             rounding: None,
             together,
             same_bytes: true,
@@ -375,7 +378,7 @@ impl Measured {
             rounding.look(source, result);
         }
         let Some(((numbers_a, a), (numbers_b, b))) = self.values.clone() else { return };
-        if same && a == b {
+        if same && self.is_of_one_type {
             self.elements += (source.len() / a * self.together) as u64;
             return;
         }
@@ -387,23 +390,25 @@ impl Measured {
             numbers_a.read_wide(x, &mut high[0][..n], &mut low[0][..n]);
             numbers_b.read_wide(y, &mut high[1][..n], &mut low[1][..n]);
             for at in 0..n {
-                self.add_values(high[0][at] + low[0][at], high[1][at] + low[1][at]);
+                self.add_values((high[0][at], low[0][at]), (high[1][at], low[1][at]));
                 self.elements += 1;
             }
         }
     }
 
-    fn add_values(&mut self, x: f64, y: f64) {
+    /// Compares two numbers, each a float and what an integer above 2^53 has beyond it.
+    fn add_values(&mut self, source: (f64, f64), result: (f64, f64)) {
+        let ((x, x_rest), (y, y_rest)) = (source, result);
         if y.is_nan() && !x.is_nan() {
             self.first_nan = if self.new_nans == 0 { self.elements } else { self.first_nan };
             self.new_nans += 1;
         } else if y.is_infinite() && !x.is_infinite() && !x.is_nan() {
             self.first_inf = if self.new_infs == 0 { self.elements } else { self.first_inf };
             self.new_infs += 1;
-        } else if x.is_nan() && y.is_nan() || x == y {
+        } else if x.is_nan() && y.is_nan() || x == y && x_rest == y_rest {
             // Equal, including NaN or infinity on both sides.
         } else if x.is_finite() && y.is_finite() {
-            self.max_abs_diff = self.max_abs_diff.max((x - y).abs());
+            self.max_abs_diff = self.max_abs_diff.max(((x - y) + (x_rest - y_rest)).abs());
         } else {
             // A value that was not finite and became a number, or another infinity, is infinitely far off.
             self.max_abs_diff = f64::INFINITY;

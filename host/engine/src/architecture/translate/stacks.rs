@@ -32,8 +32,11 @@ impl Stacks {
         if passage.table.is_own(passage.to) {
             return Ok(None);
         }
-        let entries: Vec<Option<(&Stacked, Vec<u64>)>> =
-            passage.tensors.iter().map(|tensor| entry(passage, &dialect.stacked, tensor)).collect::<Result<_>>()?;
+        let entries: Vec<Option<(&Stacked, Vec<u64>)>> = passage
+            .tensors
+            .iter()
+            .map(|tensor| entry(passage, &dialect.stacked, tensor))
+            .collect::<Result<_>>()?;
         if entries.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -60,11 +63,17 @@ impl Stacks {
         let n_parts = stacked.of.len() as u64;
         let (n_items, rows, rest) = match &called.shape[..] {
             [items, rows, rest @ ..] => (*items, *rows, rest),
-            _ => return Err(wrong("it holds the tensors of all experts and so requires two dimensions or more")),
+            _ => {
+                return Err(wrong(
+                    "it holds the tensors of all experts and so requires two dimensions or more",
+                ));
+            }
         };
         if rows % n_parts != 0 || n_items > MOST_ITEMS {
             let shape = &called.shape;
-            return Err(wrong(&format!("its shape is {shape:?}, which does not hold {n_parts} tensors for each expert")));
+            return Err(wrong(&format!(
+                "its shape is {shape:?}, which does not hold {n_parts} tensors for each expert"
+            )));
         }
         let mut shape = vec![rows / n_parts];
         shape.extend_from_slice(rest);

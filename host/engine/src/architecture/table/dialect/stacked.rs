@@ -31,7 +31,8 @@ impl Stacked {
         let name =
             words(toml, "name")?.ok_or_else(|| Error::invalid_argument("a stacked tensor has no `name`"))?;
         let name = Pattern::parse(&name)?;
-        let of: Vec<Pattern> = list(toml, "of")?.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?;
+        let of: Vec<Pattern> =
+            list(toml, "of")?.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?;
         let wrong = || {
             let text = name.text();
             Error::invalid_argument(format!(

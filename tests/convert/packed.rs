@@ -565,3 +565,35 @@ fn a_precision_that_does_not_speak_of_blocks_says_so() {
     assert!(done.warnings.is_empty(), "{:?}", done.warnings);
     assert!(tensors(&host, &scratch.at("all.apr")).iter().all(|tensor| tensor.1 == T::F16));
 }
+
+#[test]
+fn names_under_which_a_packed_weight_would_mean_something_else_are_refused() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    let wide = |out: u64, inner: u64| {
+        vec![
+            (".weight", T::U32, vec![out, inner / 4]),
+            (".scales", T::BF16, vec![out, inner / 32]),
+            (".biases", T::BF16, vec![out, inner / 32]),
+        ]
+    };
+    let of_one = json!({"group_size": 32, "bits": 8});
+    let config =
+        json!({"quantization": {"group_size": 64, "bits": 4, "model.layers.0.self_attn.q_proj": of_one}});
+    let case = case("mlx-of-one", "MLX", config, wide);
+    let folder = scratch.at("model");
+    write(&folder, &case);
+    let renamed = |rule: (&str, &str), to: &str| {
+        let renames = vec![(rule.0.to_owned(), rule.1.to_owned())];
+        let to = ConvertOptions {
+            renames,
+            arch: Some("none".to_owned()),
+            to: Some("huggingface".to_owned()),
+            ..options(&folder, &scratch.at(to))
+        };
+        apr_host::convert::convert(&host, &to)
+    };
+    let error = renamed(("model.*", "other.model.*"), "a").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.message().contains("announces its packed weights by name"), "{error}");
+    renamed(("model.norm.weight", "norm.weight"), "b").unwrap();
+}

@@ -10,9 +10,9 @@ use crate::layout::carries;
 use crate::open::long_values;
 use crate::packed::{old_names, wide_activations};
 use crate::planned::coverage::Coverage;
-use crate::planned::{Computation, TensorMap};
+use crate::planned::{Computation, PlannedModel, TensorMap};
 use crate::select::output_names;
-use apr_sdk::{CheckedModel, Result};
+use apr_sdk::{CheckedModel, Error, Result, Tensor};
 
 /// The model as it may be written.
 pub struct Checked<'a> {
@@ -44,6 +44,9 @@ impl<'a> Checked<'a> {
         context.notes.extend(output_names::notes(&renamed));
         wide_activations::list(&mut planned, &context.source, &renamed, target)?;
         let copies_codes = context.packed.is_some();
+        if copies_codes {
+            refuse_misread(&context, &planned).map_err(|e| context.of_source(e))?;
+        }
         let registry = &engine.registry;
         let old_names = copies_codes
             .then(|| old_names::forget_old_names(&mut planned, &context.source, registry))
@@ -79,4 +82,23 @@ impl<'a> Checked<'a> {
         context.notes.extend(ledger.is_some().then(|| coverage.missed()).flatten());
         Ok(Checked { context, model, computations, specs, coverage })
     }
+}
+
+/// Refuses names under which the model's announcement would describe a packed weight differently.
+fn refuse_misread(context: &PlanContext<'_>, planned: &PlannedModel) -> Result<()> {
+    let of_source = |computation: &Computation| computation.expression.source_tensor().unwrap_or(usize::MAX);
+    let kept: Vec<usize> = planned.computations().iter().map(of_source).collect();
+    let tensors = &planned.model().tensors;
+    let source = &context.source;
+    let is_renamed = |(tensor, number): (&Tensor, &usize)| {
+        source.model.tensors.get(*number).is_some_and(|before| before.name != tensor.name)
+    };
+    if !tensors.iter().zip(&kept).any(is_renamed) {
+        return Ok(());
+    }
+    let Some(weight) = source.misread(context.engine, tensors, &kept)? else { return Ok(()) };
+    let message = "the model announces its packed weights by name, and would describe this one differently under \
+                   its new name";
+    let hint = "keep the names, or convert the values: --dequantize TYPE, or --quantize RECIPE";
+    Err(Error::unsupported(message).tensor(weight).hint(hint))
 }

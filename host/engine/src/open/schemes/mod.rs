@@ -3,6 +3,7 @@
 pub mod announcements;
 pub mod companions;
 pub mod descriptions;
+mod renamed;
 pub mod scales;
 pub mod signs;
 
@@ -79,7 +80,7 @@ impl OpenedModel {
         let mut unpacked = Unpacked::default();
         let mut owned = HashSet::new();
         for quantizer in engine.registry.quantizers() {
-            let understood = self.ask(quantizer.as_ref(), &mut stored)?;
+            let understood = self.ask(quantizer.as_ref(), &mut stored, &|number| number)?;
             unpacked.notes.extend(understood.notes);
             let before = owned.clone();
             // Weights of one plugin may share a part, such as a zero point.
@@ -156,8 +157,13 @@ impl OpenedModel {
         Ok(stored)
     }
 
-    /// Asks a quantizer's schemes, and reads what they want to look at.
-    fn ask(&self, quantizer: &dyn Quantizer, stored: &mut StoredModel) -> Result<Understood> {
+    /// Asks a quantizer's schemes about tensors that have the numbers `of_source` here, and reads what they want to look at.
+    fn ask(
+        &self,
+        quantizer: &dyn Quantizer,
+        stored: &mut StoredModel,
+        of_source: &dyn Fn(usize) -> usize,
+    ) -> Result<Understood> {
         let Some(schemes) = quantizer.schemes() else { return Ok(Understood::default()) };
         for _ in 0..ROUNDS {
             let mut understood = schemes.understand(stored).map_err(|e| self.files.show(e))?;
@@ -168,7 +174,7 @@ impl OpenedModel {
             understood.wanted.dedup();
             for number in understood.wanted {
                 if stored.contents_of(number).is_none() {
-                    let bytes = self.contents(number)?;
+                    let bytes = self.contents(of_source(number))?;
                     stored.contents.push((number, bytes));
                 }
             }

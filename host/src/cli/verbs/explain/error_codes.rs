@@ -131,7 +131,7 @@ entries! {
         ["compare `apr tensors FILE` with the configuration in `apr inspect FILE`", "pass `--arch none` to convert the model as a bag of tensors"];
     now "F-LAYOUT-CONTRACT-002" "output shape is not [vocabulary, hidden]":
         "The output projection (`lm_head`) does not have vocabulary rows and hidden columns: inference \
-         would print nothing but padding (GH-202).",
+         would print nothing but padding.",
         ["a transposed output projection", "a vocabulary size that counts different tokens"],
         ["compare `apr tensors FILE` with the configuration in `apr inspect FILE`"];
     now "F-LAYOUT-CONTRACT-003" "vector shape does not match the architecture":
@@ -143,7 +143,7 @@ entries! {
         ["a payload with the wrong type", "a bug in a writer: please report it"],
         ["compare type and shape with `apr tensors FILE --json`"];
     now "F-DATA-QUALITY-001" "too many zeros":
-        "An embedding is at least 50 % zeros, or a weight at least 80 %: data that was never filled in (PMAT-234), or pruned weights.",
+        "An embedding is at least 50 % zeros, or a weight at least 80 %: data that was never filled in, or pruned weights.",
         ["an interrupted or shifted write of the source", "a pruned model"],
         ["run `apr tensors FILE --stats` to count zeros", "get the model again; if it was pruned, remove \
                                                            `--strict` to make this a warning"];
@@ -157,11 +157,11 @@ entries! {
         ["a placeholder that was never filled in", "a corrupt file"],
         ["run `apr tensors FILE --hist NAME` to see the values"];
     now "F-DATA-QUALITY-004" "sampled tokens without an embedding":
-        "The rows at 10, 50 or 90 % of an embedding are zero: its data starts at the wrong offset (PMAT-234).",
+        "The rows at 10, 50 or 90 % of an embedding are zero: its data starts at the wrong offset.",
         ["an interrupted or shifted write of the source"],
         ["run `apr tensors FILE --hist NAME` to see the values", "get the model again"];
     now "F-DATA-QUALITY-005" "too many tokens without an embedding":
-        "At least a quarter of an embedding's rows are zero (PMAT-325).",
+        "At least a quarter of an embedding's rows are zero.",
         ["a partly filled embedding", "a vocabulary padded by more than its own size"],
         ["run `apr tensors FILE --hist NAME` to see the values", "get the model again"];
     now "E_RANGE" "statistics out of range":

@@ -54,7 +54,7 @@ apr_sdk::export_plugin! {
         huggingface.type_keys=dtype torch_dtype
         huggingface.type_names=F64:float64 F32:float32 F16:float16 BF16:bfloat16
         huggingface.option.no-card=write flag - Do not add a README.md if the source has none
-        huggingface.report.scan=List the Python code its JSON files use
+        huggingface.report.scan=List the Python code that the model's files refer to
         huggingface.option.weights=write choice:safetensors,pytorch safetensors Format of the weight files
     ",
     reader: |_| Some(Box::new(reader::HuggingFace)),

@@ -50,7 +50,7 @@ apr_sdk::export_plugin! {
         pytorch.foreign=lost
         pytorch.report.scan=List what every pickle in the file would import and call
         pytorch.report.list-keys=List the paths that contain tensors, for --prefix
-        pytorch.option.prefix=read text - Take only the tensors under PATH, and strip it from their names
+        pytorch.option.prefix=read text - Take only the tensors under this path, and strip it from their names
         pytorch.option.safe=read refuse - Refuse every pickle
     ",
     reader: |_| Some(Box::new(reader::PyTorch)),

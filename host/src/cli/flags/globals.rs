@@ -29,7 +29,7 @@ pub struct Globals {
     #[arg(short = 'j', short_alias = 't', long, global = true, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Load this plugin library before all others; may be repeated
-    #[arg(long = "plugin", global = true, value_name = "PATH")]
+    #[arg(long = "plugin", global = true, value_name = "FILE")]
     pub plugins: Vec<PathBuf>,
     /// Read the configuration from FILE
     #[arg(long, global = true, value_name = "FILE")]

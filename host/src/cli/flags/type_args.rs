@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 #[group(skip)]
 pub struct TypeArgs {
     /// Quantize to RECIPE (Q4_K_M, Q8_0, ..., or llama-quantize's number for it), choosing each tensor's type as
-    /// llama-quantize does; several write one output each: Q4_K_M,Q8_0
+    /// llama-quantize does; int8 and int4 write rows of integers with a scale each, to .apr only; several write one
+    /// output each: Q4_K_M,Q8_0
     #[arg(long, value_name = "RECIPE", group = "choosing")]
     quantize: Option<String>,
     /// Convert all float tensors to TYPE: f32, f16, bf16, f64, f8_e4m3 or f8_e5m2

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 ///
 /// Examples:
 ///   apr kernels bench
-///   apr kernels bench --type q4_k --type q8_0 --shape 4096x14336 --threads 1
+///   apr kernels bench --type Q4_K --type Q8_0 --shape 4096x14336 --threads 1
 ///   apr kernels bench --json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]

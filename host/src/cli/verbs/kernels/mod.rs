@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Examples:
 ///   apr kernels list
 ///   apr kernels check
-///   apr kernels bench --type q4_k --threads 1
+///   apr kernels bench --type Q4_K --threads 1
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

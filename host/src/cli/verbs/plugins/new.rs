@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(value_name = "NAME")]
     name: PathBuf,
     /// Folder of the SDK to build with: `sdk` in apr's sources, found automatically if apr runs from there
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
 }
 

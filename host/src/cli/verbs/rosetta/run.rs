@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// Try every pair of formats, there and back, and chains of them
 ///
 /// Small models are made from seeds: every dtype by every shape, names and
-/// metadata of every kind; names as in a bag of tensors, since architecture
-/// tables are planned. Each is written in every format that can hold it,
+/// metadata of every kind. Names stay unchanged (--arch none): no architecture
+/// table is tried on them. Each is written in every format that can hold it,
 /// converted to every other, and back; then along chains of 3 to 5
 /// conversions, in which every ordered pair is adjacent at least once for
 /// each length. Once a pair the command line itself is run and must give the

@@ -11,9 +11,9 @@ use serde_json::Value as Json;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Compare a converted model with its source, by the Jidoka conditions
+/// Check that a converted model agrees with its source
 ///
-/// Stops the line on: NaN or infinity where the source has none, a different
+/// Reports each of these: NaN or infinity where the source has none, a different
 /// shape, an extra or missing tensor, different bytes, a different vocabulary,
 /// tokenizer, architecture, hidden size or layer count, another graph where the
 /// format has one, and values off by more than the tolerance. Each has a code

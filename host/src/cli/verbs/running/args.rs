@@ -29,8 +29,8 @@ pub struct ModelArgs {
     /// Type of the KV cache
     #[arg(long, value_name = "TYPE", default_value = "f16", aliases = ["ctk", "cache-type-k"])]
     cache_type: CacheType,
-    /// Quantize the weights to TYPE while loading
-    #[arg(long, value_name = "TYPE")]
+    /// Quantize the weights to RECIPE while loading, as `apr convert` does
+    #[arg(long, value_name = "RECIPE")]
     quantize: Option<String>,
     /// Architecture of the model, instead of the one it states
     #[arg(long, value_name = "ID")]

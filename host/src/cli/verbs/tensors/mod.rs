@@ -51,7 +51,7 @@ pub struct Args {
     /// stored tensor
     #[arg(long)]
     sha256: bool,
-    /// Show min, max, mean, standard deviation, zeros and non-finite values
+    /// Show min, max, mean and standard deviation, and the number of zeros, NaNs and infinities if there are any
     #[arg(long)]
     stats: bool,
     /// Show a histogram of this tensor's values

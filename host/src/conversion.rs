@@ -103,7 +103,7 @@ impl ConvertOptions {
     }
 }
 
-/// The result of a conversion.
+/// The result of a conversion. JSON: of `apr convert`, `import`, `export` and `edit`: the fields below.
 #[derive(Clone, Debug, Serialize)]
 pub struct Converted {
     /// `apr.convert/1`.
@@ -114,7 +114,7 @@ pub struct Converted {
     pub from: String,
     /// The id of the output's format.
     pub to: String,
-    /// The files that were written, in layout order.
+    /// The files that were written, in layout order (each `path`, `bytes`).
     pub files: Vec<ConvertedFile>,
     /// Number of tensors.
     pub tensors: usize,
@@ -124,15 +124,17 @@ pub struct Converted {
     pub seconds: f64,
     /// The claims that verify has proved.
     pub verified: Vec<String>,
-    /// Tensors with values that a cast or an addition could not keep.
+    /// Tensors with values that a cast or an addition could not keep (each `name`, `dtype`, `values`, and how many were
+    /// `rounded`, `overflowed`, `nonfinite`, `not_undone`); absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<ChangedTensor>,
-    /// The losses of quantized tensors.
+    /// The losses of quantized tensors, as in `apr.quantization/1`; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantized: Option<Quantized>,
-    /// The destination of everything in the source.
+    /// The destination of everything in the source: `tensors` and `keys`, each `total` and the lists `mapped`, `carried`,
+    /// `restated` and `dropped`.
     pub coverage: Coverage,
-    /// The findings about the tensors' values and shapes.
+    /// The findings about the tensors' values and shapes, as in `apr.analysis/1`.
     pub looked: ContractReport,
     /// Notes on what was assumed, changed or not carried.
     pub notes: Vec<String>,

@@ -26,8 +26,9 @@ pub enum Scanned {
     Files(ScannedFiles),
 }
 
-/// The results for several files. JSON: `path`, `files` (each `file`, `format`, `passed`, `report` or
-/// `null`), `others` (files of unknown format), `ok`.
+/// The results for several files. JSON: `apr.scan/1`: of a folder, and of a file whose format holds no code; of any other
+/// file, `apr scan` prints the format's own document. `path`, `files` (each `file`, `format`, `passed`, and `report`, the
+/// format's document or null), `others` (files of unknown format), `ok`.
 #[derive(Debug, Serialize)]
 pub struct ScannedFiles {
     /// The file or folder, as typed.

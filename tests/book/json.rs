@@ -3,6 +3,7 @@
 use apr_tests::documents::{assert_written, files_below};
 use apr_tests::root;
 use std::fs;
+use std::path::Path;
 
 /// Names of the schemas in a file, in order of appearance.
 fn schemas(text: &str) -> Vec<&str> {
@@ -36,17 +37,23 @@ fn documented(text: &str) -> Vec<String> {
     found
 }
 
-/// Name and documentation of each field of a struct in a file, as a list; empty if there is no such struct.
+/// Name and documentation of each field of a struct that JSON shows, as a list; empty if there is no such struct.
 fn fields(text: &str, name: &str) -> String {
     let Some((_, rest)) = text.split_once(&format!("struct {name} {{\n")) else { return String::new() };
     let (inside, _) = rest.split_once("\n}").unwrap();
     let (mut list, mut said) = (String::new(), String::new());
+    let mut is_hidden = false;
     for line in inside.lines().map(str::trim) {
         if let Some(comment) = line.strip_prefix("///") {
             said += comment;
+        } else if line == "#[serde(skip)]" {
+            is_hidden = true;
         } else if let Some((field, _)) = line.trim_start_matches("pub ").split_once(": ") {
-            list += &format!("- `{field}`:{said}\n");
+            if !is_hidden && field != "schema" {
+                list += &format!("- `{field}`:{said}\n");
+            }
             said.clear();
+            is_hidden = false;
         }
     }
     list
@@ -62,24 +69,49 @@ fn described<'t>(text: &'t str, said: &'t str) -> Option<&'t str> {
     behind.split_once("struct ")?.1.split([' ', '<', '(']).next()
 }
 
+/// The document that a documentation names first, as in "`apr.tree/1`: `tensors`, ...", and what it says of it.
+fn titled(said: &str) -> Option<(&str, &str)> {
+    let (title, rest) = said.strip_prefix('`')?.split_once("`: ")?;
+    (title.starts_with("apr") && !title.contains('`')).then_some((title, rest))
+}
+
+/// A documentation as the page shows it: without links, and "the fields below" instead of those of a struct.
+fn shown(said: &str) -> String {
+    let mut shown = said.to_owned();
+    if let Some((before, rest)) = said.split_once("the fields of [`") {
+        let (_, after) = rest.split_once("`]").unwrap();
+        shown = format!("{before}the fields below{after}");
+    }
+    shown.replace("[`", "`").replace("`]", "`")
+}
+
+/// Text of all sources in a file's folder, the file's own first.
+fn nearby(file: &Path) -> String {
+    let own = fs::read_to_string(file).unwrap();
+    let folder = file.parent().unwrap();
+    let others = apr_tests::names_in(folder).into_iter().map(|name| folder.join(name));
+    let others = others.filter(|path| path != file && path.extension().is_some_and(|end| end == "rs"));
+    others.fold(own, |text, path| text + &fs::read_to_string(path).unwrap())
+}
+
 #[test]
 fn the_page_on_json_says_what_the_source_says() {
     let mut entries = Vec::new();
-    for file in files_below(&root().join("host/src"), "rs") {
+    let folders = ["host/src", "host/engine/src/convert/plan"].map(|folder| root().join(folder));
+    for file in folders.iter().flat_map(|folder| files_below(folder, "rs")) {
         let text = fs::read_to_string(&file).unwrap();
-        let (schemas, documented) = (schemas(&text), documented(&text));
-        if schemas.is_empty() || documented.is_empty() {
-            continue;
+        let schemas = schemas(&text);
+        for comment in documented(&text) {
+            let (title, said) = match (titled(&comment), &schemas[..]) {
+                (Some(titled), _) => titled,
+                (None, []) => continue,
+                (None, [schema]) => (*schema, comment.as_str()),
+                (None, _) => panic!("{}: `{comment}` names no schema, and there are several", file.display()),
+            };
+            let list = described(&text, said).map(|name| fields(&nearby(&file), name)).unwrap_or_default();
+            let list = if list.is_empty() { list } else { format!("\n{}", shown(&list)) };
+            entries.push(format!("## `{title}`\n\n{}\n{list}", shown(said)));
         }
-        let names: Vec<String> = schemas.iter().map(|name| format!("`{name}`")).collect();
-        let links = |text: &str| text.replace("[`", "`").replace("`]", "`");
-        let mut said: Vec<String> = Vec::new();
-        for comment in &documented {
-            said.push(links(comment));
-            let list = described(&text, comment).map(|name| fields(&text, name)).unwrap_or_default();
-            said.extend(Some(links(list.trim_end())).filter(|list| !list.is_empty()));
-        }
-        entries.push(format!("## {}\n\n{}\n", names.join(", "), said.join("\n\n")));
     }
     entries.sort();
     assert!(entries.len() > 30, "only {} documents are documented", entries.len());

@@ -14,7 +14,8 @@ const SILENT_FOR: Duration = Duration::from_millis(500);
 /// Interval at which a machine hears of the work.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// The form of progress.
+/// The form of progress. JSON: of `--progress json`, one object per line on stderr: `done` and `total`, in bytes;
+/// `seconds_left`, or null; `tensor`, the name of the one that is being worked on.
 enum Form {
     Bar(ProgressBar),
     Lines { json: bool },

@@ -12,7 +12,7 @@ pub fn text() -> String {
     format!("apr {version}{commit}\npackage {package}\ntarget {TARGET}\nplugin interface {interface}\n")
 }
 
-/// For programs.
+/// For programs. JSON: of `apr --version --json`: `version`, `commit` (or null), `package`, `target`, `plugin_interface`.
 pub fn json() -> String {
     let document = json!({
         "schema": "apr.version/1",

@@ -23,12 +23,12 @@ use steps::Steps;
 /// Time to wait for another publication in the same folder, which only renames files.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// An interrupted publication that has now been finished.
+/// An interrupted publication that has now been finished. JSON: of `apr convert --resume FOLDER`: the fields below.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finished {
     /// `apr.finished/1`.
     pub schema: &'static str,
-    /// The path of the folder, for messages.
+    /// The path of the folder.
     pub folder: String,
     /// The files that are in place.
     pub files: Vec<String>,

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// The plan of a conversion. `--plan` prints it as text or JSON.
+/// The plan of a conversion. JSON: `apr.plan/1`: of `apr convert --plan`: the fields below.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// `apr.plan/1`.
@@ -27,23 +27,23 @@ pub struct Plan {
     pub output: String,
     /// The id of the output's format.
     pub to: String,
-    /// The files that will be written.
+    /// The files that will be written (each `name`, `bytes`).
     pub files: Vec<PlanFile>,
     /// Total size of all files in bytes; exact, unless a file's size is an upper bound.
     pub bytes: u64,
-    /// True if the total is an upper bound.
+    /// True if the total is an upper bound; absent otherwise.
     #[serde(skip_serializing_if = "is_exact")]
     pub is_bound: bool,
     /// Upper bound for the memory that payload takes, in bytes: tiles, boxes or blocks per thread. The header's
     /// index comes on top, and so does, one at a time, any compressed block above 4 MiB, about which nothing is
     /// known before it is read.
     pub payload_memory: u64,
-    /// A summary of the output model; `None` if the plan is not to be shown.
+    /// A summary of the output model, as in `apr.inspect/1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// The plan for each tensor.
+    /// The plan for each tensor (`name`, `dtype`, `shape`, `bytes`, `file`, `offset`, `ops`).
     pub tensors: Vec<PlanTensor>,
-    /// The destination of everything in the source.
+    /// The destination of everything in the source, as in `apr.convert/1`.
     pub coverage: Coverage,
     /// Content that will not be carried, and assumptions.
     pub notes: Vec<String>,

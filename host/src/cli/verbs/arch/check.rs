@@ -164,7 +164,8 @@ fn try_model(table: &Table, opened: &OpenedModel) -> TriedModel {
 }
 
 /// A table that was checked. JSON: `table`, `id`, `sound`, `draft`, `guesses` (each `line`, `about`, `stated`), `findings`
-/// (`errors`, `warnings`), `models`, and with `--logits` the fields of [`Compared`] as `logits`.
+/// (`errors`, `warnings`), `models` (each `path`, `tried`, and `failed` if it does not fit), and with `--logits` `logits`,
+/// with the fields of [`Compared`].
 #[derive(Debug, Serialize)]
 pub struct Checked {
     table: String,

@@ -34,21 +34,21 @@ struct Row {
     id: String,
     /// Its name for people.
     name: String,
-    /// How its rotary embedding turns pairs in GGUF: `norm`, `neox` or `none`.
+    /// The arrangement of Q's and K's rows for rotary embedding in GGUF: `norm`, `neox` or `none`.
     rope: String,
     /// The dialects that its table knows besides its own.
     dialects: Vec<String>,
-    /// The library's classes that mark its models.
+    /// The classes of transformers by which its models are recognized.
     classes: Vec<String>,
     /// Where the table's facts come from.
     sources: Vec<String>,
-    /// The programs that agree with what it does: `converter`, `llama.cpp`, `transformers`.
+    /// The programs whose results agree with the table's: `converter` (llama.cpp's), `llama.cpp`, `transformers`.
     judges: Vec<String>,
-    /// Whether it is a draft whose guesses nobody has checked.
+    /// True if it is a draft, whose guesses nobody has checked.
     draft: bool,
-    /// Why `apr run` does not run its models; null if it does.
+    /// The reason why `apr run` does not run its models; null if it does.
     not_run: Option<String>,
-    /// What a dialect's files do not hold of its models.
+    /// Tensors that a dialect has no place for (each `dialect`, `role`, `reason`).
     left_out: Vec<LeftOut>,
 }
 

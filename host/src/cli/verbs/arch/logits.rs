@@ -46,7 +46,7 @@ pub struct Compared {
     tokens: usize,
     /// Number of tokens whose logits were compared.
     rows: u64,
-    /// Logits of each.
+    /// Number of logits for each token.
     vocabulary: u64,
     /// Largest absolute difference; `null` where a computed logit is not finite.
     largest: Option<f64>,

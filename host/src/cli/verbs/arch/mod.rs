@@ -76,7 +76,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     }
 }
 
-/// A table's text. JSON: `id` and `table`.
+/// A table's text. JSON: of `arch show` and `arch draft`: `id` (for a draft, the model's path) and `table`.
 #[derive(Debug, Serialize)]
 struct Text {
     id: String,

@@ -20,8 +20,9 @@ pub struct Wishes<'a> {
     pub quality: Quality,
 }
 
-/// The findings in the source. JSON: `input`, `from`, `tensors`, `by_scales`, `not_looked` (`tensor`, `reason`),
-/// `findings` (`tensor`, `role`, `code`, `standing`, `message`), `ok`, `warnings`.
+/// The findings in the source. JSON: of `apr convert --analyze-source`: `input`, `from`, `tensors` (how many were
+/// examined), `by_scales` (how many of those only by the scales of their blocks), `not_looked` (each `tensor`, `reason`),
+/// `findings` (each `tensor`, `role`, `code`, `standing`, `message`), `ok`, `warnings`.
 #[derive(Debug, Serialize)]
 pub struct Analysis {
     input: String,

@@ -14,8 +14,8 @@ use apr_sdk::{Error, ErrorKind, Result, escape};
 use serde_json::{Map, Value as Json};
 use std::fmt;
 
-/// The results of all outputs. JSON: `apr.conversions/1`, whose `results` are each what a conversion or plan of its own
-/// gives (`apr.convert/1`, `apr.plan/1`), or an `apr.error/1`, all with the `input` and `output` that they are of.
+/// The results of all outputs. JSON: of `apr convert` with several outputs: `results`, one for each output, in the
+/// order requested: an `apr.convert/1` or `apr.plan/1`, or an `apr.error/1` if it failed, with its `input` and `output`.
 #[derive(Debug)]
 pub struct Conversions {
     results: Vec<Ended>,

@@ -155,8 +155,7 @@ pub enum Detail {
     All,
 }
 
-/// The result of the work, or its plan. JSON: `apr.convert/1` or, with `--plan`, `apr.plan/1`, with `--analyze-source`
-/// `apr.analysis/1`, with `--resume FOLDER` `apr.finished/1`, of several outputs `apr.conversions/1`.
+/// The result of the work, or its plan.
 #[derive(Debug)]
 pub enum Outcome {
     /// With `--plan`.
@@ -223,7 +222,10 @@ fn finish_in(folder: &Path, context: &Context) -> Result<Outcome> {
     })
 }
 
-/// Writes the effect of quantization, as JSON: `apr.quantization/1`.
+/// Writes the effect of quantization. JSON: `apr.quantization/1`: the file that `apr convert --report` writes: `tensors`
+/// (each `name`, `from`, `to`, `shape`, `bytes`, and what was measured: `values`, `rmse`, `max_abs_error`, `snr_db` (null if
+/// nothing was lost), `cosine` (null if all values are zero), `bits_per_weight`, and `not_finite` if some values are);
+/// `total`, the same measurements over all of them; after `--resume` `unmeasured_tiles`, written by the earlier run.
 ///
 /// # Errors
 /// Io, which says that the output is in place.

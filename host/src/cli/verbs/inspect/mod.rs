@@ -81,13 +81,13 @@ pub struct Inspected {
     header_bytes: u64,
     /// Its files.
     files: Vec<NamedSize>,
-    /// How many tensors it has.
+    /// Number of tensors.
     tensor_count: usize,
     /// Elements of all tensors.
     parameters: u64,
     /// The element types, or how weights are packed; most bytes first.
     dtypes: Vec<DTypeCount>,
-    /// The naming world of its tensors (`hf`, `none`, ...).
+    /// The dialect of its tensors' names and rows (`hf`, `gguf`, `canonical`, ..., or `none`).
     dialect: String,
     /// The model in a few lines; a key that its header does not answer is `null`.
     summary: Summary,
@@ -99,16 +99,16 @@ pub struct Inspected {
     recipe: Option<String>,
     /// Companion files inside the model.
     assets: Vec<NamedSize>,
-    /// How many checksums are stored in the files.
+    /// Number of checksums stored in the files.
     checksums: usize,
     /// Typed metadata, in the files' order.
     metadata: Vec<Entry>,
     /// The tensors; only with `--full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     tensors: Option<Vec<Row>>,
-    /// What the reader assumed or left out.
+    /// Assumptions of the reader, and what it left out.
     notes: Vec<String>,
-    /// What is odd about the file.
+    /// Warnings about the file.
     warnings: Vec<String>,
     #[serde(skip)]
     shows_metadata: bool,

@@ -28,8 +28,8 @@ pub struct Args {
     plugin: String,
 }
 
-/// The plugin. JSON: the fields of a row of `plugins list`, `formats` with everything their manifests say, and `kernels`:
-/// the ids of its compute backends, with `kernel_options`: each with the id of its `backend`.
+/// The plugin. JSON: the fields of one of the `plugins` in `apr.plugins.list/1`; `formats`, with everything that their
+/// manifests state; `kernels`, the ids of its compute backends; and `kernel_options`, each with the id of its `backend`.
 #[derive(Debug, Serialize)]
 pub struct Info {
     #[serde(flatten)]

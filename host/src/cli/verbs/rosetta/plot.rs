@@ -42,7 +42,7 @@ enum Form {
     Html,
 }
 
-/// The plot. JSON: as that of `chain`.
+/// The plot. JSON: as `apr.rosetta.chain/1`.
 #[derive(Debug)]
 pub struct Plotted {
     chain: Chain,

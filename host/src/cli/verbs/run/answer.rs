@@ -17,7 +17,9 @@ use serde_json::Value as Json;
 use std::fmt;
 
 /// An answer. JSON: `text`; `end`: `end_of_text`, `stop`, `max_tokens` or `context`; `ids` of the text; the `seed`, with
-/// which the answer can be had again; and the figures of a summary.
+/// which the answer can be had again; `prompt_tokens`, and how many of them were `known_tokens` from before; `tokens` of the
+/// answer; `seconds_to_load`, `seconds_to_first_token`; `prompt_tokens_per_second` and `tokens_per_second`, the first token
+/// not counted; `bytes_per_second`, the weights read while decoding. A figure that was not measured is null.
 #[derive(Debug, Serialize)]
 pub struct Answered {
     text: String,

@@ -6,9 +6,7 @@ use apr_inference::generation::{Answer, End, Timings};
 use serde::Serialize;
 use std::time::Duration;
 
-/// The figures of an answer, all measured. JSON: `prompt_tokens` and how many of them were `known_tokens` from before;
-/// `tokens`; `seconds_to_load`, `seconds_to_first_token`; `prompt_tokens_per_second` and `tokens_per_second`, the
-/// first token not counted; `bytes_per_second`, the weights read while decoding; null where nothing was measured.
+/// The figures of an answer, all measured; as JSON they are part of `apr.run/1`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Summary {
     prompt_tokens: usize,

@@ -71,10 +71,11 @@ pub struct Args {
     pub open: OpenArgs,
 }
 
-/// The tensors in the file's order. JSON: a bare array of `name`, `dtype`, `shape`, `bytes`, where the bytes are one
-/// run of a file `file` and `offset`, for a packed weight `packed` (`as`, `bytes`, `parts`), and with their flags `sha256`
-/// and `stats` (`count`, `min`, `max`, `mean`, `std`, `zeros`, `nans`, `infs`) or `stats_missing` with the reason; with
-/// `--hist` the one tensor, and `histogram`: `bins` (`from`, `to`, `count`), `nans`, `infs`.
+/// The tensors in the file's order. JSON: `apr tensors`: an array without a `schema`, one object for each tensor: `name`,
+/// `dtype`, `shape`, `bytes`; `file` and `offset` if the payload is one run of bytes of a file; for a packed weight `packed`
+/// (`as`, `bytes`, `parts`); with `--sha256` also `sha256`, with `--stats` `stats` (`count`, `min`, `max`, `mean`, `std`,
+/// `zeros`, `nans`, `infs`) or `stats_missing` with the reason; with `--hist NAME` that tensor alone, with `histogram`: `bins`
+/// (each `from`, `to`, `count`), `nans`, `infs`.
 #[derive(Debug)]
 pub struct Listed {
     rows: Vec<TensorRow>,

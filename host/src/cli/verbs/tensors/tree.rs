@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 
-/// A model's tensors as a tree. JSON: `apr.tree/1`, with `tensors`, `parameters`, `bytes` and `types` of all, and `groups`:
+/// A model's tensors as a tree. JSON: `tensors`, `parameters`, `bytes` and `types` of all, and `groups`:
 /// `name`, the same sums, of a tensor `dtype` and `shape`, of others `types` and `groups`. Layers that are made alike are one
 /// group with `members`, pairs of first and last number: its sums are of all of them, those inside it of each.
 #[derive(Debug, Serialize)]

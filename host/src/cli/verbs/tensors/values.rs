@@ -16,7 +16,7 @@ use std::ops::Range;
 /// The most values that people are shown; of more, the ends of long dimensions.
 const MOST_SHOWN: u64 = 1000;
 
-/// The values of a tensor, or of a slice of it. JSON: `apr.values/1`, with `name`, `dtype`, `shape` (the tensor's), `slice`
+/// The values of a tensor, or of a slice of it. JSON: `name`, `dtype`, `shape` (the tensor's), `slice`
 /// (of each dimension `[start, stop]`, or the one index that was asked for) and `values`, nested as the slice is. Complex
 /// numbers are pairs; floats that JSON lacks are `"NaN"`, `"Infinity"` and `"-Infinity"`.
 #[derive(Debug, Serialize)]

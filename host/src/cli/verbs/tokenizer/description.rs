@@ -20,29 +20,30 @@ pub struct Said {
     path: String,
     /// The format's id.
     format: String,
-    /// How a text is cut: `bpe`, `unigram` or `wordpiece`.
+    /// The algorithm that cuts a text into tokens: `bpe`, `unigram` or `wordpiece`.
     kind: &'static str,
-    /// How tokens are spelled: `bytes`, `sentencepiece` or `plain`.
+    /// The spelling of tokens: `bytes`, `sentencepiece` or `plain`.
     spelling: &'static str,
-    /// How many ids the model has.
+    /// Number of ids that the model has.
     vocabulary: u32,
-    /// How many of them have a token.
+    /// Number of ids with a token.
     tokens: usize,
-    /// How many pairs are merged.
+    /// Number of merges.
     merges: usize,
     /// The pre-tokenizer's name, in a format that has names for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pre: Option<String>,
-    /// Tokens by what they are for.
+    /// Special tokens, by role: `bos`, `eos`, `unk`, ...
     special: BTreeMap<String, Token>,
     /// Tokens that end a text besides `eos`.
     ends: Vec<Token>,
-    /// What is added to every text, where the source says so.
+    /// True or false, by role, for each special token of which the source states whether it is added to every text.
     add: BTreeMap<String, bool>,
     /// Tokens that are cut out of a text before anything else.
     added_tokens: Vec<Added>,
     /// The chat templates.
     chat_templates: Vec<Template>,
+    /// Warnings for the user.
     warnings: Vec<String>,
 }
 

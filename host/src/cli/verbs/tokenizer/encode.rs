@@ -25,7 +25,7 @@ pub fn encoded(
     Ok(boxed(Encoded { schema: "apr.tokenizer.encode/1", count: ids.len(), ids, pieces, warnings }))
 }
 
-/// The tokens of a text. JSON: `count`, `ids` in order, with `--pieces` also `pieces`: the vocabulary's spelling of each.
+/// The tokens of a text. JSON: `apr.tokenizer.encode/1`: `count`, `ids` in order, with `--pieces` also `pieces`: the vocabulary's spelling of each.
 #[derive(Debug, Serialize)]
 struct Encoded {
     schema: &'static str,
@@ -66,7 +66,7 @@ impl fmt::Display for Encoded {
     }
 }
 
-/// Number of tokens in a text. JSON: `count`, and the text's `bytes` and `characters`.
+/// Number of tokens in a text. JSON: `apr.tokenizer.count/1`: `count`, and the text's `bytes` and `characters`.
 #[derive(Debug, Serialize)]
 pub struct Counted {
     count: u64,
@@ -98,7 +98,7 @@ impl fmt::Display for Counted {
     }
 }
 
-/// A text made of ids. JSON: `text`, and `count` of the ids.
+/// A text made of ids. JSON: `apr.tokenizer.decode/1`: `text`, and `count` of the ids.
 #[derive(Debug, Serialize)]
 pub struct Decoded {
     text: String,

@@ -52,7 +52,7 @@ specs! {
     "inspect.show_vocab", Kind::Bool, "true", None, "whether inspect shows the first tokens (planned)";
     "validate.strict", Kind::Bool, "false", None, "whether warnings of validate are errors";
     "validate.require_signature", Kind::Bool, "false", None, "whether to refuse unsigned files (planned)";
-    "debug.drama_mode", Kind::Bool, "false", None, "whether debug is a play (planned)";
+    "debug.drama_mode", Kind::Bool, "false", None, "whether debug presents a file as a play in acts (planned)";
     "debug.hex_limit", Kind::Integer, "256", None, "number of bytes that debug dumps (planned)";
     "cache.folder", Kind::Text, "\"\"", Some("APR_CACHE"), "where downloads are kept (planned)";
     "log.level", Kind::Choice(&["error", "warn", "info", "debug"]), "\"info\"", Some("APR_LOG_LEVEL"), "which plugin messages are shown";

@@ -57,7 +57,7 @@ pub struct SurveyedModel {
     pub between_payloads: u64,
     /// Number of tensors it has.
     pub tensors: usize,
-    /// The naming world of its tensors (`hf`, `none`, ...).
+    /// The dialect of its tensors' names and rows (`hf`, `gguf`, `canonical`, ..., or `none`).
     pub dialect: String,
     /// The architecture's id: of the table that knows it, else what the file calls it.
     pub architecture: Option<String>,

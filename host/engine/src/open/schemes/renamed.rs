@@ -4,7 +4,7 @@
 use super::announcements::announcements;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
-use apr_sdk::{PackedTensor, Result, StoredModel, StoredTensor, Tensor, Understood};
+use apr_sdk::{PackedTensor, Result, StoredTensor, Tensor, Understood};
 use std::collections::HashMap;
 
 impl OpenedModel {
@@ -16,7 +16,8 @@ impl OpenedModel {
     pub fn misread(&self, engine: &Engine, tensors: &[Tensor], kept: &[usize]) -> Result<Option<String>> {
         let announced = announcements(self);
         let mut stored = self.stored(engine, &announced)?;
-        let mut renamed = StoredModel { tensors: Vec::with_capacity(tensors.len()), ..stored.clone() };
+        let mut renamed = stored.clone();
+        renamed.tensors.clear();
         for tensor in tensors {
             let name = tensor.name.clone();
             renamed.tensors.push(StoredTensor { name, dtype: tensor.dtype, shape: tensor.shape.clone() });

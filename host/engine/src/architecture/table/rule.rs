@@ -1,13 +1,42 @@
 //! Rules for tensors: how the canonical ones correspond to those of each dialect.
 
 use crate::architecture::language::expression::{Expression, Scope};
-use crate::architecture::language::members::{bad, expression, list, truth, words};
+use crate::architecture::language::members::{bad, expression, list, words};
 use crate::architecture::language::pattern::Pattern;
 use crate::architecture::table::dialect::Dialect;
 use crate::architecture::table::expectations::Expected;
 use crate::architecture::table::side::{Side, read_side};
 use apr_sdk::{Error, Result};
 use toml::{Table as Toml, Value as Item};
+
+/// Whether models have a rule's tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Every model does.
+    Always,
+    /// A model does for every number of the places, or for none: a bias of one layer is one of all.
+    AllOrNone,
+    /// A model does for some numbers.
+    Some,
+}
+
+impl Presence {
+    /// Parses `optional`: a truth, or `"each"`.
+    fn read(toml: &Toml, members: &[Pattern]) -> Result<Presence> {
+        let item = match toml.get("optional") {
+            Some(item) => item,
+            None => return Ok(Presence::Always),
+        };
+        match (item.as_bool(), item.as_str()) {
+            // Names that go on in any way tell nothing about one another.
+            (Some(true), _) if members.iter().any(Pattern::is_open) => Ok(Presence::Some),
+            (Some(true), _) => Ok(Presence::AllOrNone),
+            (Some(false), _) => Ok(Presence::Always),
+            (_, Some("each")) => Ok(Presence::Some),
+            _ => Err(bad("`optional`", item)),
+        }
+    }
+}
 
 /// How canonical tensors (the members) correspond to those of each dialect.
 #[derive(Clone, Debug)]
@@ -19,7 +48,7 @@ pub struct Rule {
     /// Their shapes, if stated.
     pub shapes: Vec<Vec<Expression>>,
     /// Whether a model may lack them.
-    pub optional: bool,
+    pub presence: Presence,
     /// For which numbers of places they exist.
     pub when: Option<Expression>,
     /// The expected ranges of their values.
@@ -85,11 +114,12 @@ pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
     if role.as_ref().is_some_and(String::is_empty) {
         return Err(Error::invalid_argument("its `role` is empty: specify it or remove it"));
     }
+    let presence = Presence::read(toml, &members)?;
     Ok(Rule {
         role,
         members,
         shapes,
-        optional: truth(toml, "optional")?,
+        presence,
         when: expression(toml, "when")?,
         expected: toml.get("expected").map(Expected::parse).transpose()?,
         sides,

@@ -13,7 +13,7 @@ pub use passage::{Made, Passage, Removed, Translated};
 use crate::architecture::config::generation::generate;
 use crate::architecture::language::pattern::{Pattern, number_in};
 use crate::architecture::table::Rule;
-use crate::architecture::table::rule::images;
+use crate::architecture::table::rule::{Presence, images};
 use crate::wording::n_of;
 use apr_sdk::{Error, Result};
 use counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
@@ -21,7 +21,7 @@ use group::GroupWork;
 use passage::{is_kept, whole};
 use places::{Group, Outer, find_drop, find_rule, outer_key, outer_places};
 use stacks::Stacks;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Translates the tensors of a model.
 ///
@@ -201,10 +201,16 @@ fn without_digits(name: &str) -> String {
 fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<()> {
     let mut missing = Vec::new();
     let excused = Removed::groups(passage)?;
+    let present: HashSet<usize> = groups.keys().map(|(rule, _)| *rule).collect();
     let n_tensors = passage.tensors.len() + passage.removed.len();
     for (number, rule) in passage.table.rules.iter().enumerate() {
         let side = rule.side(passage.from);
-        if rule.optional || side.is_some_and(|side| side.dropped.is_some()) {
+        let may_lack = match rule.presence {
+            Presence::Always => false,
+            Presence::AllOrNone => !present.contains(&number),
+            Presence::Some => true,
+        };
+        if may_lack || side.is_some_and(|side| side.dropped.is_some()) {
             continue;
         }
         let places = outer_places(passage, rule);

@@ -34,6 +34,21 @@ fn an_error_names_the_line_of_its_cause() {
 }
 
 #[test]
+fn a_message_that_quotes_what_the_text_has_elsewhere_is_not_led_astray() {
+    for (more, line) in [
+        // The words of the message stand in the entry before.
+        ("[[tensor]]\nname = \"x\"\nrole = \"optional\"\n\n[[tensor]]\nname = \"y\"\noptional = 3\n", 9),
+        // The entry takes the place of the base's, far from where it stands.
+        ("[config]\nvocab_size = \"int\"\n[config.hidden_size]\ntype = \"intt\"\n", 6),
+        // An item of a list over several lines.
+        ("[[tensor]]\nname = \"x\"\nshape = [\n  \"hidden_size\",\n  \"hidden_size(\",\n]\n", 7),
+    ] {
+        let error = table(more).unwrap_err();
+        assert!(error.message().contains(&format!("line {line}:")), "{}", error.message());
+    }
+}
+
+#[test]
 fn a_slip_in_an_entry_is_no_omission() {
     for (more, slip) in [
         ("[[tensor]]\nname = \"x\"\ngguf = { name = \"y\", op = [\"transpose\"] }\n", "op"),

@@ -6,4 +6,5 @@ pub(crate) mod expression;
 pub(crate) mod members;
 pub(crate) mod operation;
 pub(crate) mod pattern;
+pub(crate) mod table_error;
 pub(crate) mod value;

@@ -2,8 +2,9 @@
 
 use crate::architecture::language::expression::{Expression, Scalar};
 use crate::architecture::language::members::{bad, expression, list, scalars, truth, words};
+use crate::architecture::language::table_error::{Read, Within};
 use crate::architecture::table::dialect::Dialect;
-use apr_sdk::{Error, Result};
+use apr_sdk::Error;
 use toml::{Table as Toml, Value as Item};
 
 /// A name of the canonical configuration.
@@ -57,13 +58,13 @@ pub(in crate::architecture) fn names_in<'a>(
 ///
 /// # Errors
 /// InvalidArgument for a member that is unknown or of another kind.
-pub fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<ConfigName> {
+pub fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Read<ConfigName> {
     const OWN: [&str; 6] = ["type", "default", "covers", "effect", "effect_when", "first_counts"];
     let empty = Toml::new();
     let (kind, inside) = match item {
         Item::String(kind) => (kind.clone(), &empty),
         Item::Table(inside) => (words(inside, "type")?.unwrap_or_default(), inside),
-        other => return Err(bad(name, other)),
+        other => return Err(bad(name, other).into()),
     };
     let kind = match kind.as_str() {
         "int" => Kind::Int,
@@ -72,12 +73,16 @@ pub fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<Conf
         "text" => Kind::Text,
         "list" => Kind::List,
         "int or list" => Kind::IntOrList,
-        other => return Err(Error::invalid_argument(format!("`{name}` has the unknown type `{other}`"))),
+        other => {
+            let error = Error::invalid_argument(format!("`{name}` has the unknown type `{other}`"));
+            return if item.is_str() { Err(error.into()) } else { Err(error).within("type") };
+        }
     };
     let mut names = Vec::new();
     for key in inside.keys().filter(|key| !OWN.contains(&key.as_str())) {
         if !dialects.iter().any(|d| d.id == *key) {
-            return Err(Error::invalid_argument(format!("`{name}` refers to the unknown dialect `{key}`")));
+            let message = format!("`{name}` refers to the unknown dialect `{key}`");
+            return Err(Error::invalid_argument(message)).within(key.as_str());
         }
         names.push((key.clone(), list(inside, key)?));
     }
@@ -86,7 +91,8 @@ pub fn read_config(name: &str, item: &Item, dialects: &[Dialect]) -> Result<Conf
         (Some(effect), when) => Some((effect, when)),
         (None, None) => None,
         (None, Some(_)) => {
-            return Err(Error::invalid_argument(format!("`{name}` has `effect_when` without `effect`")));
+            let message = format!("`{name}` has `effect_when` without `effect`");
+            return Err(Error::invalid_argument(message)).within("effect_when");
         }
     };
     let default = expression(inside, "default")?;

@@ -1,9 +1,10 @@
 //! Layers that come after the others under names of their own, such as those that predict further tokens: the rules of
 //! other layers are copied for them.
 
-use crate::architecture::language::members::{bad, tables, words};
+use crate::architecture::language::members::{bad, read_tables, tables, words};
 use crate::architecture::language::pattern::Pattern;
-use apr_sdk::{Error, Result, escape};
+use crate::architecture::language::table_error::{Read, Within};
+use apr_sdk::{Error, escape};
 use toml::{Table as Toml, Value as Item};
 
 /// A `copies` entry.
@@ -17,23 +18,22 @@ struct Copies {
 }
 
 impl Copies {
-    fn read(toml: &Toml) -> Result<Copies> {
-        if toml.keys().any(|key| !["of", "as", "offset"].contains(&key.as_str())) {
-            return Err(wrong());
+    fn read(toml: &Toml) -> Read<Copies> {
+        if let Some(key) = toml.keys().find(|key| !["of", "as", "offset"].contains(&key.as_str())) {
+            return Err(wrong()).within(key.as_str());
         }
         let offset = words(toml, "offset")?.ok_or_else(wrong)?;
         let copies = Copies { of: start(toml, "of")?, to: start(toml, "as")?, offset };
         if copies.of.1 == copies.to.1 {
-            return Err(Error::invalid_argument(format!(
-                "`copies` requires a placeholder other than `{}`",
-                escape(&copies.of.1, 80)
-            )));
+            let place = escape(&copies.of.1, 80);
+            let message = format!("`copies` requires a placeholder other than `{place}`");
+            return Err(Error::invalid_argument(message)).within("as");
         }
         Ok(copies)
     }
 
     /// The copy of a rule, if its names begin that way.
-    fn of(&self, rule: &Toml) -> Result<Option<Toml>> {
+    fn of(&self, rule: &Toml) -> Read<Option<Toml>> {
         let (key, names) = match (rule.get("name"), rule.get("names")) {
             (Some(Item::String(name)), None) => ("name", vec![name.as_str()]),
             (None, Some(Item::Array(names))) => ("names", names.iter().filter_map(Item::as_str).collect()),
@@ -43,7 +43,7 @@ impl Copies {
             return Ok(None);
         }
         if rule.values().filter_map(Item::as_table).any(|side| side.contains_key("generate")) {
-            return Err(Error::invalid_argument("a rule with `generate` cannot be copied"));
+            return Err(Error::invalid_argument("a rule with `generate` cannot be copied").into());
         }
         let mut copy = Toml::new();
         for (member, item) in rule {
@@ -105,11 +105,11 @@ impl Copies {
     }
 
     /// A dialect's side of the copy: places are replaced in its names, and counted on there.
-    fn side(&self, side: &Item) -> Result<Item> {
+    fn side(&self, side: &Item) -> Read<Item> {
         let mut toml = match side {
             Item::String(name) => Toml::from_iter([("name".to_owned(), Item::String(name.clone()))]),
             Item::Table(toml) => toml.clone(),
-            other => return Err(bad("a dialect entry", other)),
+            other => return Err(bad("a dialect entry", other).into()),
         };
         let mut has = false;
         for key in ["name", "names"] {
@@ -142,11 +142,11 @@ fn wrong() -> Error {
 }
 
 /// The start of names that a `copies` entry states, and the place in it.
-fn start(toml: &Toml, key: &str) -> Result<(String, String)> {
+fn start(toml: &Toml, key: &str) -> Read<(String, String)> {
     let text = words(toml, key)?.ok_or_else(wrong)?;
-    match Pattern::parse(&text)?.places() {
+    match Pattern::parse(&text).within(key)?.places() {
         [place] => Ok((text, place.clone())),
-        _ => Err(wrong()),
+        _ => Err(wrong()).within(key),
     }
 }
 
@@ -170,19 +170,20 @@ fn replace_word(text: &str, word: &str, by: &str, out: &mut String) {
     }
 }
 
-/// The copies of a table's rules.
+/// The copies of a table's rules that each entry of `copies` makes.
 ///
 /// # Errors
 /// InvalidArgument for an entry that says something else.
-pub fn copies(toml: &Toml) -> Result<Vec<Toml>> {
-    let mut made = Vec::new();
-    for entry in tables(toml, "copies")? {
+pub fn copies(toml: &Toml) -> Read<Vec<Vec<Toml>>> {
+    let rules = tables(toml, "tensor")?;
+    read_tables(toml, "copies", |entry| {
         let entry = Copies::read(entry)?;
-        for rule in tables(toml, "tensor")? {
+        let mut made = Vec::new();
+        for rule in &rules {
             made.extend(entry.of(rule)?);
         }
-    }
-    Ok(made)
+        Ok(made)
+    })
 }
 
 #[cfg(test)]
@@ -210,7 +211,7 @@ mod tests {
         "#
         .parse()
         .unwrap();
-        let made = copies(&toml).unwrap();
+        let made = copies(&toml).unwrap().concat();
         assert_eq!(made.len(), 2);
         let wanted: Toml = r#"
             role = "a"

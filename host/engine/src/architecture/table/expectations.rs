@@ -1,6 +1,7 @@
 //! What a table expects of a tensor's values: ranges with their source.
 
-use apr_sdk::{Error, Result};
+use crate::architecture::language::table_error::{Read, Within};
+use apr_sdk::Error;
 use toml::{Table as Toml, Value as Item};
 
 /// Ranges of a tensor's statistics, for its canonical values.
@@ -44,7 +45,7 @@ impl Expected {
     ///
     /// # Errors
     /// InvalidArgument for an unknown key, an invalid range, and ranges without a source.
-    pub fn parse(item: &Item) -> Result<Expected> {
+    pub fn parse(item: &Item) -> Read<Expected> {
         let wrong = |what: &str| Error::invalid_argument(format!("`expected` {what}"));
         let toml: &Toml = item.as_table().ok_or_else(|| wrong("must be a table"))?;
         let mut expected = Expected { must: true, ..Expected::default() };
@@ -52,25 +53,31 @@ impl Expected {
             let figure = [Figure::Mean, Figure::Std, Figure::Min, Figure::Max].into_iter();
             match (key.as_str(), figure.into_iter().find(|figure| figure.name() == key)) {
                 (_, Some(figure)) => {
-                    let range = range(item).ok_or_else(|| wrong("has a range other than `[low, high]`"))?;
+                    let range = range(item)
+                        .ok_or_else(|| wrong("has a range other than `[low, high]`"))
+                        .within(key.as_str())?;
                     expected.ranges.push((figure, range));
                 }
                 ("must", _) => {
-                    expected.must =
-                        item.as_bool().ok_or_else(|| wrong("has a `must` that is not a boolean"))?;
+                    expected.must = item
+                        .as_bool()
+                        .ok_or_else(|| wrong("has a `must` that is not a boolean"))
+                        .within(key.as_str())?;
                 }
                 ("source", _) => {
                     item.as_str()
-                        .ok_or_else(|| wrong("has a `source` that is not a string"))?
+                        .ok_or_else(|| wrong("has a `source` that is not a string"))
+                        .within(key.as_str())?
                         .clone_into(&mut expected.source);
                 }
                 _ => {
-                    return Err(wrong("accepts only ranges for mean, std, min and max, `must` and `source`"));
+                    let error = wrong("accepts only ranges for mean, std, min and max, `must` and `source`");
+                    return Err(error).within(key.as_str());
                 }
             }
         }
         if expected.source.is_empty() || expected.ranges.is_empty() {
-            return Err(wrong("requires a range and its `source`"));
+            return Err(wrong("requires a range and its `source`").into());
         }
         Ok(expected)
     }
@@ -104,7 +111,7 @@ fn number(item: &Item) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Expected> {
+    fn parse(text: &str) -> Read<Expected> {
         Expected::parse(&Item::Table(text.parse().unwrap()))
     }
 

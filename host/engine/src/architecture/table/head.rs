@@ -1,12 +1,14 @@
 //! The part of a table that identifies its models: finding a model's table parses nothing else of any table.
 
-use crate::architecture::language::members::{bad, sub_table, truth};
+use crate::architecture::language::members::{as_table, entries, truth};
+use crate::architecture::language::table_error::{Read, TableError};
 use crate::architecture::table::Dialect;
 use crate::architecture::table::base::{Bases, with_base};
 use crate::architecture::table::dialect::condition::{is_key, marks, unstated};
 use crate::architecture::table::dialect::read_dialect;
 use apr_sdk::{Result, Value};
 use std::borrow::Cow;
+use toml::Table as Toml;
 
 /// A table's conditions on keys.
 #[derive(Debug)]
@@ -22,12 +24,12 @@ impl Head {
     /// # Errors
     /// InvalidArgument for anything but a head; any error from the bases.
     pub fn on<F: Fn(&str) -> Result<String>>(head: &str, bases: &Bases<F>) -> Result<Head> {
-        let toml = with_base(head, bases, 0)?;
-        let mut dialects = Vec::new();
-        for (id, item) in sub_table(&toml, "dialect")? {
-            dialects.push(read_dialect(id, item.as_table().ok_or_else(|| bad("a dialect", item))?)?);
-        }
-        Ok(Head { is_base: truth(&toml, "is_base")?, dialects })
+        Head::read(&with_base(head, bases, 0)?).map_err(TableError::into_error)
+    }
+
+    fn read(toml: &Toml) -> Read<Head> {
+        let dialects = entries(toml, "dialect", |id, item| read_dialect(id, as_table(item, "a dialect")?))?;
+        Ok(Head { is_base: truth(toml, "is_base")?, dialects })
     }
 
     /// Whether a model's keys in `dialect` mark the architecture: how many conditions hold, or `None`.

@@ -13,8 +13,11 @@ pub(crate) mod side;
 pub(crate) mod tables;
 
 use crate::architecture::language::expression::{Expression, Scalar};
-use crate::architecture::language::members::{bad, expression, list, only, sub_table, tables, truth, words};
+use crate::architecture::language::members::{
+    as_table, each, entries, expression, list, only, read_tables, sub_table, truth, words,
+};
 use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::table_error::{Read, TableError, Within};
 use apr_sdk::{Error, Result, Tensor, escape};
 use base::{Bases, with_base};
 use config_name::{names_in, read_config};
@@ -98,12 +101,12 @@ impl Table {
         bases: &Bases<F>,
     ) -> Result<Table> {
         let toml = with_base(text, bases, 0)?;
-        let id = words(&toml, "id")?
-            .ok_or_else(|| Error::invalid_argument("the architecture table has no `id`"))?;
-        read(&toml, &id).map_err(|e| {
-            let line = line_of(text, e.message()).map(|line| format!(", line {line}")).unwrap_or_default();
-            let message = format!("architecture table `{}`{line}: {}", escape(&id, 80), e.message());
-            Error::invalid_argument(message)
+        read(&toml).map_err(|e| {
+            let (error, path) = e.into_parts();
+            let id = toml.get("id").and_then(Item::as_str);
+            let id = id.map(|id| format!(" `{}`", escape(id, 80))).unwrap_or_default();
+            let line = line_of(text, &toml, &path).map(|line| format!(", line {line}")).unwrap_or_default();
+            Error::invalid_argument(format!("architecture table{id}{line}: {}", error.message()))
         })
     }
 
@@ -222,15 +225,16 @@ fn other_names(renames: &[Rename], name: &str) -> Vec<String> {
     names
 }
 
-fn read(toml: &Toml, id: &str) -> Result<Table> {
+fn read(toml: &Toml) -> Read<Table> {
+    let id = words(toml, "id")?.ok_or_else(|| Error::invalid_argument("it has no `id`"))?;
     let known = [
         "id", "name", "rope", "sources", "judges", "is_base", "draft", "config", "places", "dialect",
         "tensor", "drop", "decoder", "copies",
     ];
     only(toml, &known, "a table")?;
     let mut table = Table {
-        id: id.to_owned(),
-        name: words(toml, "name")?.unwrap_or_else(|| id.to_owned()),
+        name: words(toml, "name")?.unwrap_or_else(|| id.clone()),
+        id,
         rope: words(toml, "rope")?.unwrap_or_else(|| "none".to_owned()),
         sources: list(toml, "sources")?,
         judges: list(toml, "judges")?,
@@ -238,13 +242,8 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
         draft: truth(toml, "draft")?,
         ..Table::default()
     };
-    for (name, item) in sub_table(toml, "dialect")? {
-        let inside = item.as_table().ok_or_else(|| bad("a dialect", item))?;
-        table.dialects.push(read_dialect(name, inside)?);
-    }
-    for (name, item) in sub_table(toml, "config")? {
-        table.config.push(read_config(name, item, &table.dialects)?);
-    }
+    table.dialects = entries(toml, "dialect", |id, item| read_dialect(id, as_table(item, "a dialect")?))?;
+    table.config = entries(toml, "config", |name, item| read_config(name, item, &table.dialects))?;
     for dialect in &mut table.dialects {
         let names = table.config.iter().flat_map(|entry| names_in(entry, dialect));
         let keys: Vec<String> =
@@ -253,45 +252,71 @@ fn read(toml: &Toml, id: &str) -> Result<Table> {
     }
     table.decoder = Section::read(toml, &table.config, &|rows| table.knows(rows))?;
     for (place, _) in sub_table(toml, "places")? {
-        let count = expression(sub_table(toml, "places")?, place)?;
+        let count = expression(sub_table(toml, "places")?, place).within("places")?;
         table.places.extend(count.map(|count| (place.clone(), count)));
     }
-    let copied = copies::copies(toml)?;
-    for rule in tables(toml, "tensor")?.into_iter().chain(&copied) {
-        let rule =
-            read_rule(rule, &table.dialects).map_err(|e| match rule.get("name").and_then(Item::as_str) {
-                Some(name) => Error::invalid_argument(format!("tensor `{name}`: {}", e.message())),
-                None => e,
-            })?;
-        table.rules.push(rule);
-    }
     // Rules for different models may share a name; the one whose condition holds applies.
-    let mut names: HashMap<&str, bool> = HashMap::new();
-    for rule in &table.rules {
-        for name in rule.members.iter().map(Pattern::text) {
-            let in_some = rule.when.is_some();
-            if names.insert(name, in_some).is_some_and(|other| !(other && in_some)) {
-                let name = escape(name, 120);
-                return Err(Error::invalid_argument(format!(
-                    "tensor `{name}` is defined more than once, in the table or its base: list it under \
-                     `remove` to replace the base's"
-                )));
-            }
+    let mut names: HashMap<String, bool> = HashMap::new();
+    table.rules = read_tables(toml, "tensor", |rule| {
+        let rule = read_named(rule, &table.dialects)?;
+        add_names(&rule, &mut names).within(if rule.members.len() > 1 { "names" } else { "name" })?;
+        Ok(rule)
+    })?;
+    for (entry, rules) in copies::copies(toml)?.iter().enumerate() {
+        for rule in rules {
+            let rule = read_named(rule, &table.dialects).and_then(|rule| {
+                add_names(&rule, &mut names)?;
+                Ok(rule)
+            });
+            // The rule that it copies is sound: the entry makes the difference.
+            table.rules.push(rule.map_err(TableError::into_error).within(entry).within("copies")?);
         }
     }
-    for drop in tables(toml, "drop")? {
-        only(drop, &["dialect", "name", "when", "reason"], "`drop`")?;
-        for name in list(drop, "name")? {
-            let pattern = Pattern::parse(&name)?;
-            let dialect = words(drop, "dialect")?.unwrap_or_default();
-            let reason = words(drop, "reason")?.unwrap_or_default();
-            if !table.knows(&dialect) || reason.is_empty() {
-                return Err(Error::invalid_argument(format!(
-                    "the `drop` of `{name}` requires a dialect and a reason"
-                )));
-            }
-            table.drops.push(Drop { dialect, pattern, when: expression(drop, "when")?, reason });
-        }
-    }
+    let drops = read_tables(toml, "drop", |drop| read_drop(drop, &|dialect| table.knows(dialect)))?;
+    table.drops = drops.into_iter().flatten().collect();
     Ok(table)
+}
+
+/// Reads a rule; an error says whose it is.
+fn read_named(rule: &Toml, dialects: &[Dialect]) -> Read<Rule> {
+    read_rule(rule, dialects).map_err(|e| match rule.get("name").and_then(Item::as_str) {
+        Some(name) => e.about(&format!("tensor `{name}`")),
+        None => e,
+    })
+}
+
+/// Adds a rule's names to those that there are; the value says that all rules of that name have a condition.
+fn add_names(rule: &Rule, names: &mut HashMap<String, bool>) -> Result<()> {
+    for name in rule.members.iter().map(Pattern::text) {
+        let in_some = rule.when.is_some();
+        if names.insert(name.to_owned(), in_some).is_some_and(|other| !(other && in_some)) {
+            let name = escape(name, 120);
+            return Err(Error::invalid_argument(format!(
+                "tensor `{name}` is defined more than once, in the table or its base: list it under \
+                 `remove` to replace the base's"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a `drop` entry, which may list several tensors.
+fn read_drop(drop: &Toml, knows: &dyn Fn(&str) -> bool) -> Read<Vec<Drop>> {
+    only(drop, &["dialect", "name", "when", "reason"], "`drop`")?;
+    let dialect = words(drop, "dialect")?.unwrap_or_default();
+    let reason = words(drop, "reason")?.unwrap_or_default();
+    let when = expression(drop, "when")?;
+    let names = list(drop, "name")?;
+    if let Some(name) = names.first().filter(|_| !knows(&dialect) || reason.is_empty()) {
+        let message = format!("the `drop` of `{name}` requires a dialect and a reason");
+        return Err(Error::invalid_argument(message).into());
+    }
+    let patterns = each(drop.get("name"), |name| Ok(Pattern::parse(name.as_str().unwrap_or_default())?));
+    let drops = patterns.within("name")?.into_iter().map(|pattern| Drop {
+        dialect: dialect.clone(),
+        pattern,
+        when: when.clone(),
+        reason: reason.clone(),
+    });
+    Ok(drops.collect())
 }

@@ -1,8 +1,9 @@
 //! Rules for tensors: how the canonical ones correspond to those of each dialect.
 
 use crate::architecture::language::expression::{Expression, Scope};
-use crate::architecture::language::members::{bad, expression, list, words};
+use crate::architecture::language::members::{bad, each, expression, list, words};
 use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::table_error::{Read, TableError, Within};
 use crate::architecture::table::dialect::Dialect;
 use crate::architecture::table::expectations::Expected;
 use crate::architecture::table::side::{Side, read_side};
@@ -22,7 +23,7 @@ pub enum Presence {
 
 impl Presence {
     /// Parses `optional`: a truth, or `"each"`.
-    fn read(toml: &Toml, members: &[Pattern]) -> Result<Presence> {
+    fn read(toml: &Toml, members: &[Pattern]) -> Read<Presence> {
         let item = match toml.get("optional") {
             Some(item) => item,
             None => return Ok(Presence::Always),
@@ -33,7 +34,7 @@ impl Presence {
             (Some(true), _) => Ok(Presence::AllOrNone),
             (Some(false), _) => Ok(Presence::Always),
             (_, Some("each")) => Ok(Presence::Some),
-            _ => Err(bad("`optional`", item)),
+            _ => Err(bad("`optional`", item)).within("optional"),
         }
     }
 }
@@ -84,35 +85,35 @@ pub fn images<'a>(rule: &'a Rule, dialect: &str) -> (&'a [Pattern], Option<&'a S
 ///
 /// # Errors
 /// InvalidArgument for a member that is unknown or of another kind.
-pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
-    let names = match toml.contains_key("names") {
-        true => list(toml, "names")?,
-        false => list(toml, "name")?,
-    };
-    let members: Vec<Pattern> = names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?;
+pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Read<Rule> {
+    let members = patterns(toml)?;
     if members.is_empty() {
-        return Err(Error::invalid_argument("a tensor has no `name`"));
+        return Err(Error::invalid_argument("a tensor has no `name`").into());
     }
     let shapes = match (toml.get("shape"), toml.get("shapes")) {
-        (Some(shape), None) => vec![read_shape(shape)?; members.len()],
-        (None, Some(Item::Array(shapes))) => shapes.iter().map(read_shape).collect::<Result<_>>()?,
+        (Some(shape), None) => vec![read_shape(shape).within("shape")?; members.len()],
+        (None, shapes @ Some(Item::Array(_))) => each(shapes, read_shape).within("shapes")?,
         (None, None) => Vec::new(),
-        _ => return Err(Error::invalid_argument("it requires `shape`, or `shapes` as a list")),
+        _ => {
+            return Err(Error::invalid_argument("it requires `shape`, or `shapes` as a list"))
+                .within("shapes");
+        }
     };
     if !shapes.is_empty() && shapes.len() != members.len() {
-        return Err(Error::invalid_argument("it must have one shape for each name"));
+        return Err(Error::invalid_argument("it must have one shape for each name")).within("shapes");
     }
     let known = ["name", "names", "shape", "shapes", "role", "optional", "when", "expected"];
     let mut sides = Vec::new();
     for (dialect, item) in toml.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
         if !dialects.iter().any(|d| d.id == *dialect) {
-            return Err(Error::invalid_argument(format!("it refers to the unknown dialect `{dialect}`")));
+            let message = format!("it refers to the unknown dialect `{dialect}`");
+            return Err(Error::invalid_argument(message)).within(dialect.as_str());
         }
-        sides.push((dialect.clone(), read_side(item)?));
+        sides.push((dialect.clone(), read_side(item).within(dialect.as_str())?));
     }
     let role = words(toml, "role")?;
     if role.as_ref().is_some_and(String::is_empty) {
-        return Err(Error::invalid_argument("its `role` is empty: specify it or remove it"));
+        return Err(Error::invalid_argument("its `role` is empty: specify it or remove it")).within("role");
     }
     let presence = Presence::read(toml, &members)?;
     Ok(Rule {
@@ -121,17 +122,31 @@ pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Result<Rule> {
         shapes,
         presence,
         when: expression(toml, "when")?,
-        expected: toml.get("expected").map(Expected::parse).transpose()?,
+        expected: toml.get("expected").map(Expected::parse).transpose().within("expected")?,
         sides,
     })
 }
 
-fn read_shape(item: &Item) -> Result<Vec<Expression>> {
-    let sizes = item.as_array().ok_or_else(|| bad("`shape`", item))?;
-    let sizes = sizes.iter().map(|size| match size {
-        Item::Integer(n) => Expression::parse(&n.to_string()),
-        Item::String(text) => Expression::parse(text),
-        other => Err(bad("a size", other)),
-    });
-    sizes.collect()
+/// The patterns under `names`, or under `name` if there is no such key.
+///
+/// # Errors
+/// InvalidArgument for what is no pattern.
+pub(super) fn patterns(toml: &Toml) -> Read<Vec<Pattern>> {
+    let key = if toml.contains_key("names") { "names" } else { "name" };
+    list(toml, key)?;
+    each(toml.get(key), |name| Ok(Pattern::parse(name.as_str().unwrap_or_default())?)).within(key)
+}
+
+fn read_shape(item: &Item) -> Read<Vec<Expression>> {
+    if !item.is_array() {
+        return Err(bad("`shape`", item).into());
+    }
+    each(Some(item), |size| {
+        let size = match size {
+            Item::Integer(n) => Expression::parse(&n.to_string()),
+            Item::String(text) => Expression::parse(text),
+            other => Err(bad("a size", other)),
+        };
+        size.map_err(TableError::from)
+    })
 }

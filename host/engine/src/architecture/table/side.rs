@@ -1,9 +1,11 @@
 //! A rule's tensors in one dialect: their names, and what is done to the canonical ones.
 
 use crate::architecture::language::expression::{Expression, Scope};
-use crate::architecture::language::members::{bad, expression, list, only, sub_table, truth, words};
+use crate::architecture::language::members::{bad, each, expression, list, only, sub_table, truth, words};
 use crate::architecture::language::operation::Operation;
 use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::table_error::{Read, Within};
+use crate::architecture::table::rule::patterns;
 use apr_sdk::{Error, Result, escape};
 use toml::Value as Item;
 
@@ -98,52 +100,49 @@ impl Side {
 ///
 /// # Errors
 /// InvalidArgument for names, operations or offsets that cannot be.
-pub(super) fn read_side(item: &Item) -> Result<Side> {
+pub(super) fn read_side(item: &Item) -> Read<Side> {
     let toml = match item {
         Item::String(name) => {
             return Ok(Side { images: vec![Pattern::parse(name)?], ..Side::default() });
         }
         Item::Table(toml) => toml,
-        other => return Err(bad("a dialect entry", other)),
+        other => return Err(bad("a dialect entry", other).into()),
     };
     only(
         toml,
         &["name", "names", "roles", "ops", "each", "drop", "generate", "offset", "type"],
         "a dialect entry",
     )?;
-    let names = if toml.contains_key("names") { list(toml, "names")? } else { list(toml, "name")? };
     let mut side = Side {
-        images: names.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?,
+        images: patterns(toml)?,
         roles: list(toml, "roles")?,
-        operations: Operation::read(toml.get("ops"))?,
+        operations: Operation::read(toml.get("ops")).within("ops")?,
         dropped: words(toml, "drop")?,
-        generated: read_generator(toml.get("generate"))?,
+        generated: read_generator(toml.get("generate")).within("generate")?,
         precision: match words(toml, "type")?.as_deref() {
             None => None,
             Some("f32") => Some(Precision::Full),
             Some("usual") => Some(Precision::Usual),
             Some(other) => {
                 let other = escape(other, 40);
-                return Err(Error::invalid_argument(format!(
-                    "`type` must be `f32` or `usual`, not `{other}`"
-                )));
+                let message = format!("`type` must be `f32` or `usual`, not `{other}`");
+                return Err(Error::invalid_argument(message)).within("type");
             }
         },
         ..Side::default()
     };
-    if let Some(Item::Array(each)) = toml.get("each") {
-        for one in each {
-            side.each.push(Operation::read(Some(one))?);
-        }
+    if let lists @ Some(Item::Array(_)) = toml.get("each") {
+        side.each = each(lists, |one| Operation::read(Some(one))).within("each")?;
     }
     for (place, _) in sub_table(toml, "offset")? {
         if !side.images.iter().all(|image| image.places().contains(place)) {
-            return Err(Error::invalid_argument(format!(
+            let message = format!(
                 "`offset` refers to `{}`, which is not a placeholder of its names",
                 escape(place, 80)
-            )));
+            );
+            return Err(Error::invalid_argument(message)).within(place.as_str()).within("offset");
         }
-        let offset = expression(sub_table(toml, "offset")?, place)?;
+        let offset = expression(sub_table(toml, "offset")?, place).within("offset")?;
         side.offsets.extend(offset.map(|offset| (place.clone(), offset)));
     }
     if side.generated.is_some() {
@@ -153,28 +152,31 @@ pub(super) fn read_side(item: &Item) -> Result<Side> {
             return Err(Error::invalid_argument(
                 "an entry with `generate` takes one name with at most one placeholder, and no `ops`, `each` \
                  or `offset`",
-            ));
+            ))
+            .within("generate");
         }
     }
     if side.images.is_empty() != side.dropped.is_some() {
         return Err(Error::invalid_argument(
             "a dialect entry requires names, or a reason for having none (`drop`)",
-        ));
+        )
+        .into());
     }
     for (key, entries) in [("each", side.each.len()), ("roles", side.roles.len())] {
         if entries > 0 && entries != side.images.len() {
-            return Err(Error::invalid_argument(format!("`{key}` must have one entry for each name")));
+            let message = format!("`{key}` must have one entry for each name");
+            return Err(Error::invalid_argument(message)).within(key);
         }
     }
     Ok(side)
 }
 
-fn read_generator(item: Option<&Item>) -> Result<Option<Generator>> {
+fn read_generator(item: Option<&Item>) -> Read<Option<Generator>> {
     let toml = match item {
         None => return Ok(None),
         Some(Item::String(name)) if name == "llama3_freqs" => return Ok(Some(Generator::Llama3Frequencies)),
         Some(Item::Table(toml)) => toml,
-        Some(other) => return Err(bad("`generate`", other)),
+        Some(other) => return Err(bad("`generate`", other).into()),
     };
     only(toml, &["values", "sets", "scalar"], "`generate`")?;
     let values = expression(toml, "values")?.ok_or_else(|| {
@@ -183,7 +185,7 @@ fn read_generator(item: Option<&Item>) -> Result<Option<Generator>> {
     let mut sets = Vec::new();
     let from = sub_table(toml, "sets")?;
     for name in from.keys() {
-        sets.extend(expression(from, name)?.map(|value| (name.clone(), value)));
+        sets.extend(expression(from, name).within("sets")?.map(|value| (name.clone(), value)));
     }
     Ok(Some(Generator::Values { values, sets, scalar: truth(toml, "scalar")? }))
 }

@@ -8,7 +8,8 @@ mod tests;
 pub use steps::{View, backwards, forwards};
 
 use crate::architecture::language::expression::Expression;
-use crate::architecture::language::members::{bad, list};
+use crate::architecture::language::members::{bad, each, list};
+use crate::architecture::language::table_error::{Read, Within};
 use apr_sdk::{Error, Result, escape};
 use toml::{Table as Toml, Value as Item};
 
@@ -103,36 +104,31 @@ impl Operation {
     ///
     /// # Errors
     /// As [`Operation::parse`]; InvalidArgument for tables with other members.
-    pub fn read(items: Option<&Item>) -> Result<Vec<Operation>> {
-        let items = match items {
-            None => return Ok(Vec::new()),
-            Some(Item::Array(items)) => items.iter().collect(),
-            Some(one) => vec![one],
-        };
-        let operations = items.into_iter().map(|item| match item {
-            Item::String(text) => Operation::parse(text),
+    pub fn read(items: Option<&Item>) -> Read<Vec<Operation>> {
+        each(items, |item| match item {
+            Item::String(text) => Ok(Operation::parse(text)?),
             Item::Table(toml) => Operation::parts(toml),
-            other => Err(bad("an operation", other)),
-        });
-        operations.collect()
+            other => Err(bad("an operation", other).into()),
+        })
     }
 
-    fn parts(toml: &Toml) -> Result<Operation> {
-        if toml.keys().any(|key| !["parts", "join", "sizes", "each"].contains(&key.as_str())) {
-            return Err(wrong_parts());
+    fn parts(toml: &Toml) -> Read<Operation> {
+        if let Some(key) = toml.keys().find(|key| !["parts", "join", "sizes", "each"].contains(&key.as_str()))
+        {
+            return Err(wrong_parts()).within(key.as_str());
         }
-        let axis = axis_of_parts(toml, "parts")?;
-        let join = axis_of_parts(toml, "join")?;
-        let each = toml.get("each").and_then(Item::as_array).ok_or_else(wrong_parts)?;
-        let each: Vec<Vec<Operation>> =
-            each.iter().map(|operations| Operation::read(Some(operations))).collect::<Result<_>>()?;
-        let sizes: Vec<Expression> =
-            list(toml, "sizes")?.iter().map(|size| Expression::parse(size)).collect::<Result<_>>()?;
+        let axis = axis_of_parts(toml, "parts").within("parts")?;
+        let join = axis_of_parts(toml, "join").within("join")?;
+        let lists = toml.get("each").filter(|lists| lists.is_array()).ok_or_else(wrong_parts)?;
+        let lists = each(Some(lists), |operations| Operation::read(Some(operations))).within("each")?;
+        list(toml, "sizes")?;
+        let sizes = each(toml.get("sizes"), |size| Ok(Expression::parse(size.as_str().unwrap_or_default())?));
+        let sizes = sizes.within("sizes")?;
         match axis {
-            Some(axis) if sizes.len() == each.len() && sizes.len() > 1 => {
-                Ok(Operation::Parts(axis, join.unwrap_or(axis), sizes, each))
+            Some(axis) if sizes.len() == lists.len() && sizes.len() > 1 => {
+                Ok(Operation::Parts(axis, join.unwrap_or(axis), sizes, lists))
             }
-            _ => Err(wrong_parts()),
+            _ => Err(wrong_parts().into()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::architecture::language::expression::{Expression, Scalar};
 use crate::architecture::language::members::{expression, only, scalar, truth, words};
+use crate::architecture::language::table_error::{Read, Within};
 use apr_sdk::{Error, Result, ValueType, escape};
 use toml::{Table as Toml, Value as Item};
 
@@ -49,34 +50,36 @@ pub(in crate::architecture) fn read_key(
     key: String,
     toml: &Toml,
     named: &dyn Fn(&str) -> String,
-) -> Result<Key> {
+) -> Read<Key> {
     only(toml, &["key", "type", "value", "const", "when", "sets", "from", "unread"], "`key`")?;
     let text = words(toml, "type")?;
     let (kind, list_kind) = match text.as_deref().map(|text| text.split_once(" or ").ok_or(text)) {
         None => (None, None),
-        Some(Err(kind)) => (Some(read_type(kind)?), None),
-        Some(Ok((kind, list))) => match (read_type(kind)?, read_type(list)?) {
+        Some(Err(kind)) => (Some(read_type(kind).within("type")?), None),
+        Some(Ok((kind, list))) => match (read_type(kind).within("type")?, read_type(list).within("type")?) {
             (kind @ (_, false), (items, true)) => (Some(kind), Some(items)),
             _ => {
-                return Err(Error::invalid_argument("`or` takes a type and a list: `u32 or [i32]`"));
+                let message = "`or` takes a type and a list: `u32 or [i32]`";
+                return Err(Error::invalid_argument(message)).within("type");
             }
         },
     };
     let value = match (expression(toml, "value")?, toml.get("const")) {
         (Some(value), None) => Source::Expression(value),
         (None, Some(Item::String(text))) => Source::Constant(Scalar::Text(named(text))),
-        (None, Some(constant)) => Source::Constant(scalar(constant)?),
-        _ => return Err(Error::invalid_argument("it requires `value` or `const`")),
+        (None, Some(constant)) => Source::Constant(scalar(constant).within("const")?),
+        _ => return Err(Error::invalid_argument("it requires `value` or `const`").into()),
     };
     let own = match &value {
         Source::Expression(value) => value.name().map(str::to_owned),
         Source::Constant(_) => None,
     };
     let sets = match toml.get("sets") {
-        Some(Item::Table(several)) => {
-            let sets = several.keys().map(|name| Ok((name.clone(), expression(several, name)?)));
-            sets.collect::<Result<_>>()?
-        }
+        Some(Item::Table(several)) => several
+            .keys()
+            .map(|name| Ok((name.clone(), expression(several, name)?)))
+            .collect::<Read<_>>()
+            .within("sets")?,
         _ => match words(toml, "sets")? {
             Some(none) if none.is_empty() => Vec::new(),
             Some(name) => vec![(name, expression(toml, "from")?)],

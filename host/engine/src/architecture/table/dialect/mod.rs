@@ -10,15 +10,16 @@ pub(in crate::architecture) mod warning;
 
 use crate::architecture::language::expression::{Expression, Scalar};
 use crate::architecture::language::members::{
-    expression, list, only, scalar, sub_table, tables, truth, words,
+    each, expression, list, only, read_tables, scalar, sub_table, truth, words,
 };
-use apr_sdk::{Error, Result, escape};
+use crate::architecture::language::table_error::{Read, Within};
+use apr_sdk::{Error, escape};
 use key::{Key, read_key};
 use refusal::Refusal;
 use rename::Rename;
 use roots::Roots;
 use stacked::Stacked;
-use toml::{Table as Toml, Value as Item};
+use toml::Table as Toml;
 use warning::Warning;
 
 /// The tables' own dialect: the names and rows of the configuration and the members.
@@ -92,7 +93,7 @@ pub fn canonical() -> Dialect {
     Dialect { id: CANONICAL.to_owned(), same_names: true, ..Dialect::default() }
 }
 
-pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dialect> {
+pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Read<Dialect> {
     let known = [
         "arch",
         "by_name",
@@ -127,39 +128,35 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Result<Dia
         null: list(toml, "null")?,
         ..Dialect::default()
     };
-    for condition in tables(toml, "detect")? {
-        let mut all = Vec::new();
-        for (key, item) in condition {
-            let values = match item {
-                Item::Array(items) => items.iter().map(scalar).collect::<Result<_>>()?,
-                one => vec![scalar(one)?],
-            };
-            all.push((named(key), values));
-        }
-        dialect.detect.push(all);
-    }
-    for key in tables(toml, "key")? {
+    dialect.detect = read_tables(toml, "detect", |condition| {
+        let values = condition
+            .iter()
+            .map(|(key, item)| Ok((named(key), each(Some(item), scalar).within(key.as_str())?)));
+        values.collect()
+    })?;
+    dialect.keys = read_tables(toml, "key", |key| {
         let name = words(key, "key")?.ok_or_else(|| Error::invalid_argument("a key has no `key`"))?;
-        dialect.keys.push(read_key(named(&name), key, &named).map_err(|e| {
-            Error::invalid_argument(format!("key `{}`: {}", escape(&name, 120), e.message()))
-        })?);
-    }
+        read_key(named(&name), key, &named).map_err(|e| e.about(&format!("key `{}`", escape(&name, 120))))
+    })?;
     dialect.refused = Refusal::read(toml, &named)?;
     dialect.warned = Warning::read(toml, &named)?;
     dialect.renames = Rename::read(toml)?;
     dialect.stacked = Stacked::read(toml)?;
     let derived = sub_table(toml, "derived")?;
     for (name, _) in derived {
-        dialect.derived.extend(expression(derived, name)?.map(|follows| (name.clone(), follows)));
+        let follows = expression(derived, name).within("derived")?;
+        dialect.derived.extend(follows.map(|follows| (name.clone(), follows)));
     }
     dialect.per_layer = list(toml, "per_layer")?.iter().map(|key| named(key)).collect();
-    for ignored in tables(toml, "ignore")? {
+    let ignored = read_tables(toml, "ignore", |ignored| {
         only(ignored, &["keys", "reason"], "`ignore`")?;
         let reason = words(ignored, "reason")?.unwrap_or_default();
         if reason.is_empty() {
-            return Err(Error::invalid_argument("ignored keys require a reason"));
+            return Err(Error::invalid_argument("ignored keys require a reason").into());
         }
-        dialect.ignored.extend(list(ignored, "keys")?.into_iter().map(|key| (named(&key), reason.clone())));
-    }
+        let keys = list(ignored, "keys")?;
+        Ok(keys.into_iter().map(|key| (named(&key), reason.clone())).collect::<Vec<_>>())
+    })?;
+    dialect.ignored = ignored.into_iter().flatten().collect();
     Ok(dialect)
 }

@@ -1,10 +1,11 @@
 //! What a dialect's files may state but its table does not cover.
 
 use crate::architecture::language::expression::{Expression, Scalar, same};
-use crate::architecture::language::members::{expression, list, only, scalars, tables, truth, words};
+use crate::architecture::language::members::{expression, list, only, read_tables, scalars, truth, words};
 use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::table_error::{Read, Within};
 use crate::architecture::language::value::{from_value, is_null};
-use apr_sdk::{Error, Result, Value};
+use apr_sdk::{Error, Value};
 use toml::Table as Toml;
 
 /// Something that a dialect's files may state but the table does not cover. All of its parts must hold.
@@ -76,11 +77,11 @@ impl Refusal {
     pub(in crate::architecture) fn read(
         dialect: &Toml,
         named: &dyn Fn(&str) -> String,
-    ) -> Result<Vec<Refusal>> {
-        tables(dialect, "refuse")?.into_iter().map(|entry| Refusal::entry(entry, named)).collect()
+    ) -> Read<Vec<Refusal>> {
+        read_tables(dialect, "refuse", |entry| Refusal::entry(entry, named))
     }
 
-    fn entry(toml: &Toml, named: &dyn Fn(&str) -> String) -> Result<Refusal> {
+    fn entry(toml: &Toml, named: &dyn Fn(&str) -> String) -> Read<Refusal> {
         const KNOWN: [&str; 10] =
             ["keys", "except", "values", "unless", "cycle", "unknown", "tensor", "named", "when", "reason"];
         only(toml, &KNOWN, "a refusal")?;
@@ -92,7 +93,8 @@ impl Refusal {
             _ => {
                 return Err(Error::invalid_argument(
                     "a refusal takes only one of `values`, `unless` and `cycle`",
-                ));
+                )
+                .into());
             }
         };
         let refusal = Refusal {
@@ -100,7 +102,7 @@ impl Refusal {
             except: list(toml, "except")?.iter().map(|key| named(key)).collect(),
             values,
             only_unknown: truth(toml, "unknown")?,
-            tensor: words(toml, "tensor")?.map(|name| Pattern::parse(&name)).transpose()?,
+            tensor: words(toml, "tensor")?.map(|name| Pattern::parse(&name)).transpose().within("tensor")?,
             named: list(toml, "named")?,
             when: expression(toml, "when")?,
             reason: words(toml, "reason")?.unwrap_or_default(),
@@ -111,7 +113,7 @@ impl Refusal {
             || refusal.when.is_some();
         match conditions && !refusal.reason.is_empty() {
             true => Ok(refusal),
-            false => Err(Error::invalid_argument("a refusal requires a condition and a `reason`")),
+            false => Err(Error::invalid_argument("a refusal requires a condition and a `reason`").into()),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Names in some files that start or end differently from the table's.
 
 use crate::architecture::language::expression::{Expression, Scope};
-use crate::architecture::language::members::{expression, list, only, tables, words};
+use crate::architecture::language::members::{expression, list, only, read_tables, words};
+use crate::architecture::language::table_error::Read;
 use apr_sdk::{Error, Result};
 use toml::Table as Toml;
 
@@ -25,11 +26,11 @@ impl Rename {
     ///
     /// # Errors
     /// InvalidArgument for an entry without exactly one of `start` and `end`, or without `to`.
-    pub(in crate::architecture) fn read(dialect: &Toml) -> Result<Vec<Rename>> {
-        tables(dialect, "rename")?.into_iter().map(Rename::entry).collect()
+    pub(in crate::architecture) fn read(dialect: &Toml) -> Read<Vec<Rename>> {
+        read_tables(dialect, "rename", Rename::entry)
     }
 
-    fn entry(toml: &Toml) -> Result<Rename> {
+    fn entry(toml: &Toml) -> Read<Rename> {
         only(toml, &["start", "end", "to", "written", "but"], "a rename")?;
         let rename = Rename {
             start: words(toml, "start")?,
@@ -39,7 +40,7 @@ impl Rename {
             but: list(toml, "but")?,
         };
         if rename.start.is_some() == rename.end.is_some() {
-            return Err(Error::invalid_argument("a rename requires `start` or `end`"));
+            return Err(Error::invalid_argument("a rename requires `start` or `end`").into());
         }
         Ok(rename)
     }

@@ -2,7 +2,8 @@
 //! nowhere, because the library's class of the model says it already.
 
 use crate::architecture::language::expression::Scalar;
-use crate::architecture::language::members::{list, scalar, sub_table, words};
+use crate::architecture::language::members::{entries, list, scalar, words};
+use crate::architecture::language::table_error::{Read, Within};
 use crate::architecture::language::value::{from_value, typed};
 use apr_sdk::{Error, Result, Value, escape};
 use toml::Table as Toml;
@@ -37,7 +38,7 @@ impl Roots {
     ///
     /// # Errors
     /// InvalidArgument for values of another kind, and for a root that occurs twice.
-    pub(in crate::architecture) fn read(dialect: &Toml) -> Result<Roots> {
+    pub(in crate::architecture) fn read(dialect: &Toml) -> Read<Roots> {
         let nested = list(dialect, "roots")?;
         for (at, root) in nested.iter().enumerate() {
             if root.is_empty() || nested[..at].contains(root) {
@@ -45,35 +46,34 @@ impl Roots {
                     "`roots` has an empty or duplicate entry `{}`: the root itself is always included",
                     escape(root, 80)
                 );
-                return Err(Error::invalid_argument(message));
+                return Err(Error::invalid_argument(message)).within(at).within("roots");
             }
         }
         let written = words(dialect, "written_root")?.unwrap_or_default();
         if !written.is_empty() && !nested.contains(&written) {
-            return Err(Error::invalid_argument("`written_root` is not one of the `roots`"));
+            let message = "`written_root` is not one of the `roots`";
+            return Err(Error::invalid_argument(message)).within("written_root");
         }
-        let mut classes = Vec::new();
-        for (class, item) in sub_table(dialect, "defaults")? {
+        let classes = entries(dialect, "defaults", |class, item| {
             let keys = item.as_table().ok_or_else(|| {
                 Error::invalid_argument(format!("the defaults of `{}` are not a table", escape(class, 80)))
             })?;
             let mut values = Vec::new();
             for (key, item) in keys {
-                let value = typed(&scalar(item)?, None).ok_or_else(|| {
+                let value = typed(&scalar(item).within(key.as_str())?, None).ok_or_else(|| {
                     Error::invalid_argument(format!("the default of `{}` has no type", escape(key, 80)))
-                })?;
-                values.push((key.clone(), value));
+                });
+                values.push((key.clone(), value.within(key.as_str())?));
             }
-            classes.push((class.clone(), values));
-        }
-        let mut spellings = Vec::new();
-        for (class, item) in sub_table(dialect, "spellings")? {
+            Ok((class.to_owned(), values))
+        })?;
+        let spellings = entries(dialect, "spellings", |class, item| {
             let keys = item.as_table().ok_or_else(|| {
                 Error::invalid_argument(format!("the spellings of `{}` are not a table", escape(class, 80)))
             })?;
             let others = keys.keys().map(|key| Ok((key.clone(), list(keys, key)?)));
-            spellings.push((class.clone(), others.collect::<Result<_>>()?));
-        }
+            Ok((class.to_owned(), others.collect::<Read<_>>()?))
+        })?;
         Ok(Roots { nested, written, classes, spellings, of_objects: Vec::new() })
     }
 
@@ -197,7 +197,7 @@ mod tests {
     const TOML: &str = "roots = ['text_config', 'llm_config']\nwritten_root = 'text_config'\n\
         [defaults.small_text]\nheads = 8\n[defaults.flat]\nheads = 4\nepsilon = 0.5\n";
 
-    fn roots(text: &str) -> Result<Roots> {
+    fn roots(text: &str) -> Read<Roots> {
         Roots::read(&text.parse().unwrap())
     }
 

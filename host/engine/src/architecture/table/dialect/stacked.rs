@@ -1,7 +1,8 @@
 //! Tensors that some files stack: one tensor in place of one for each number of a placeholder, such as an expert.
 
-use crate::architecture::language::members::{list, only, tables, words};
+use crate::architecture::language::members::{list, only, read_tables, words};
 use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::table_error::{Read, Within};
 use apr_sdk::{Error, Result};
 use toml::Table as Toml;
 
@@ -22,32 +23,32 @@ impl Stacked {
     ///
     /// # Errors
     /// InvalidArgument for an entry without `name` or `of`, or whose names differ in anything but one placeholder.
-    pub(in crate::architecture) fn read(dialect: &Toml) -> Result<Vec<Stacked>> {
-        tables(dialect, "stacked")?.into_iter().map(Stacked::entry).collect()
+    pub(in crate::architecture) fn read(dialect: &Toml) -> Read<Vec<Stacked>> {
+        read_tables(dialect, "stacked", Stacked::entry)
     }
 
-    fn entry(toml: &Toml) -> Result<Stacked> {
+    fn entry(toml: &Toml) -> Read<Stacked> {
         only(toml, &["name", "of"], "a stacked tensor")?;
         let name =
             words(toml, "name")?.ok_or_else(|| Error::invalid_argument("a stacked tensor has no `name`"))?;
-        let name = Pattern::parse(&name)?;
+        let name = Pattern::parse(&name).within("name")?;
         let of: Vec<Pattern> =
-            list(toml, "of")?.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>()?;
+            list(toml, "of")?.iter().map(|name| Pattern::parse(name)).collect::<Result<_>>().within("of")?;
         let wrong = || {
             let text = name.text();
             Error::invalid_argument(format!(
                 "the stacked tensor `{text}` requires names in `of` that have one placeholder more than its own"
             ))
         };
-        let places = of.first().ok_or_else(wrong)?.places();
+        let places = of.first().ok_or_else(wrong).within("of")?.places();
         let mut own = places.iter().filter(|place| !name.places().contains(place));
-        let place = own.next().ok_or_else(wrong)?.clone();
+        let place = own.next().ok_or_else(wrong).within("of")?.clone();
         let are_like = own.next().is_none()
             && of.iter().all(|part| part.places() == places && !part.is_open())
             && name.places().iter().all(|place| places.contains(place));
         match are_like && !name.is_open() {
             true => Ok(Stacked { name, of, place }),
-            false => Err(wrong()),
+            false => Err(wrong()).within("of"),
         }
     }
 }

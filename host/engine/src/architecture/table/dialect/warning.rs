@@ -2,7 +2,8 @@
 
 use super::Dialect;
 use crate::architecture::language::expression::{Expression, Scope};
-use crate::architecture::language::members::{expression, only, tables, words};
+use crate::architecture::language::members::{expression, only, read_tables, words};
+use crate::architecture::language::table_error::Read;
 use apr_sdk::{Error, Result};
 use toml::Table as Toml;
 
@@ -23,16 +24,14 @@ impl Warning {
     pub(in crate::architecture) fn read(
         dialect: &Toml,
         named: &dyn Fn(&str) -> String,
-    ) -> Result<Vec<Warning>> {
-        let mut all = Vec::new();
-        for entry in tables(dialect, "warn")? {
+    ) -> Read<Vec<Warning>> {
+        read_tables(dialect, "warn", |entry| {
             only(entry, &["when", "effect"], "a warning")?;
             let (Some(when), Some(effect)) = (expression(entry, "when")?, words(entry, "effect")?) else {
-                return Err(Error::invalid_argument("a warning requires `when` and an `effect`"));
+                return Err(Error::invalid_argument("a warning requires `when` and an `effect`").into());
             };
-            all.push(Warning { when, effect: named(&effect) });
-        }
-        Ok(all)
+            Ok(Warning { when, effect: named(&effect) })
+        })
     }
 
     /// The condition.

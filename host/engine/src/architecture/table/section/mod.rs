@@ -3,10 +3,11 @@
 pub(in crate::architecture) mod keys;
 
 use crate::architecture::language::expression::Expression;
-use crate::architecture::language::members::{bad, expression, only, tables, words};
+use crate::architecture::language::members::{bad, expression, only, read_tables, words};
+use crate::architecture::language::table_error::{Read, Within};
 use crate::architecture::table::ConfigName;
 use crate::wording::nearest;
-use apr_sdk::{Error, Result, escape};
+use apr_sdk::{Error, escape};
 use keys::{KEYS, Key, Kind};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -77,47 +78,50 @@ impl Section {
         table: &Toml,
         config: &[ConfigName],
         knows: &dyn Fn(&str) -> bool,
-    ) -> Result<Option<Section>> {
-        let toml = match table.get("decoder") {
-            None => return Ok(None),
-            Some(Item::Table(toml)) => toml,
-            Some(other) => return Err(bad("`[decoder]`", other)),
-        };
+    ) -> Read<Option<Section>> {
+        match table.get("decoder") {
+            None => Ok(None),
+            Some(Item::Table(toml)) => Section::of(toml, config, knows).within("decoder").map(Some),
+            Some(other) => Err(bad("`[decoder]`", other)).within("decoder"),
+        }
+    }
+
+    fn of(toml: &Toml, config: &[ConfigName], knows: &dyn Fn(&str) -> bool) -> Read<Section> {
         for (name, item) in toml {
             match item {
                 Item::Table(inside) if sections().any(|section| section == name) => {
                     let known = names(name);
                     if let Some(key) = inside.keys().find(|key| !known.contains(&key.as_str())) {
-                        return Err(unknown(&called(name), key, known));
+                        let error = unknown(&called(name), key, known);
+                        return Err(error).within(key.as_str()).within(name.as_str());
                     }
                 }
                 _ if OTHERS.contains(&name.as_str()) || names("").contains(&name.as_str()) => {}
                 _ if sections().any(|section| section == name) => {
-                    return Err(bad(&format!("`[decoder.{name}]`"), item));
+                    return Err(bad(&format!("`[decoder.{name}]`"), item)).within(name.as_str());
                 }
                 _ => {
                     let known = OTHERS.into_iter().chain(names("")).chain(sections()).collect();
-                    return Err(unknown("[decoder]", name, known));
+                    return Err(unknown("[decoder]", name, known)).within(name.as_str());
                 }
             }
         }
         let refused = words(toml, "refused")?.filter(|reason| !reason.is_empty());
         let rows = words(toml, "rows")?.unwrap_or_default();
         if !knows(&rows) {
-            return Err(Error::invalid_argument(format!(
-                "[decoder]: `rows` is `{}`, which is not a dialect of the table",
-                escape(&rows, 80)
-            )));
+            let rows = escape(&rows, 80);
+            let message = format!("[decoder]: `rows` is `{rows}`, which is not a dialect of the table");
+            return Err(Error::invalid_argument(message)).within("rows");
         }
         let values = KEYS.iter().map(|key| {
             let default = Toml::from_iter([(key.name.to_owned(), Item::String(key.default.to_owned()))]);
-            stated(key, stating(toml, key).unwrap_or(&default), config).map_err(|e| {
-                let at = called(key.section);
-                Error::invalid_argument(format!("{at}: `{}`: {}", key.name, e.message()))
-            })
+            let value = stated(key, stating(toml, key).unwrap_or(&default), config);
+            let value = value.map_err(|e| e.about(&format!("{}: `{}`", called(key.section), key.name)));
+            if key.section.is_empty() { value } else { value.within(key.section) }
         });
-        let refusals = tables(toml, "refuse")?.into_iter().map(refusal).collect::<Result<_>>()?;
-        Ok(Some(Section { rows, refused, refusals, values: values.collect::<Result<_>>()? }))
+        let values = values.collect::<Read<_>>()?;
+        let refusals = read_tables(toml, "refuse", refusal)?;
+        Ok(Section { rows, refused, refusals, values })
     }
 
     /// The parts of the computation that `own`, the text of one table, leaves to its base: each as `[decoder.norm] kind = rms, ...`.
@@ -167,11 +171,11 @@ impl Section {
 }
 
 /// A condition on which a model cannot be run, and the reason.
-fn refusal(toml: &Toml) -> Result<(Expression, String)> {
+fn refusal(toml: &Toml) -> Read<(Expression, String)> {
     only(toml, &["when", "reason"], "[[decoder.refuse]]")?;
     match (expression(toml, "when")?, words(toml, "reason")?) {
         (Some(when), Some(reason)) => Ok((when, reason)),
-        _ => Err(Error::invalid_argument("[[decoder.refuse]] needs `when` and a `reason`")),
+        _ => Err(Error::invalid_argument("[[decoder.refuse]] needs `when` and a `reason`").into()),
     }
 }
 
@@ -181,7 +185,7 @@ fn stating<'t>(decoder: &'t Toml, key: &Key) -> Option<&'t Toml> {
     inside.contains_key(key.name).then_some(inside)
 }
 
-fn stated(key: &Key, toml: &Toml, config: &[ConfigName]) -> Result<Stated> {
+fn stated(key: &Key, toml: &Toml, config: &[ConfigName]) -> Read<Stated> {
     if let (Kind::Word(known), Some(Item::String(word))) = (key.kind, toml.get(key.name)) {
         if known.contains(&word.as_str()) {
             return Ok(Stated::Word(word.clone()));
@@ -190,12 +194,12 @@ fn stated(key: &Key, toml: &Toml, config: &[ConfigName]) -> Result<Stated> {
         let is_word = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         // A default speaks of names that a table need not have.
         if is_word && !is_name && word != key.default {
-            return Err(unknown("it", word, known.to_vec()));
+            return Err(unknown("it", word, known.to_vec())).within(key.name);
         }
     }
     if matches!(key.kind, Kind::Word(_)) && !toml.get(key.name).is_some_and(Item::is_str) {
-        return Err(Error::invalid_argument("expected a word or an expression in quotes"));
+        return Err(Error::invalid_argument("expected a word or an expression in quotes")).within(key.name);
     }
     let value = expression(toml, key.name)?;
-    value.map(Stated::Expression).ok_or_else(|| Error::invalid_argument("it has no value"))
+    Ok(value.map(Stated::Expression).ok_or_else(|| Error::invalid_argument("it has no value"))?)
 }

@@ -137,6 +137,26 @@ fn a_weights_file_of_a_folder_is_that_folders_model_unless_it_is_to_stand_alone(
 }
 
 #[test]
+fn a_shard_that_the_index_does_not_list_is_left_out_by_name_and_can_be_opened_by_it() {
+    let (host, scratch) = (host(), Scratch::new());
+    let source = scratch.at("source");
+    folder(&source);
+    let (index, listed) = ("model.safetensors.index.json", "model-00003-of-00003.safetensors");
+    let stray = "model-00003-of-00004.safetensors";
+    std::fs::copy(source.join(listed), source.join(stray)).unwrap();
+    // One that is listed may lie in a folder.
+    std::fs::create_dir(source.join("shards")).unwrap();
+    std::fs::rename(source.join(listed), source.join("shards").join(listed)).unwrap();
+    let text = std::fs::read_to_string(source.join(index)).unwrap();
+    std::fs::write(source.join(index), text.replace(listed, &format!("shards/{listed}"))).unwrap();
+    let note = format!("files in the folder left out: `{stray}`");
+    let whole = open(&host, &source, &OpenOptions::default()).unwrap();
+    assert_eq!((whole.model.tensors.len(), &whole.model.notes[..]), (11, &[note][..]));
+    let opened = open(&host, &source.join(stray), &OpenOptions::default()).unwrap();
+    assert_eq!((opened.format.as_str(), opened.model.tensors.len()), ("huggingface", 3));
+}
+
+#[test]
 fn weights_are_written_by_the_format_that_is_asked_for_under_the_names_that_loaders_want() {
     let (host, scratch) = (host(), Scratch::new());
     let source = scratch.at("source");

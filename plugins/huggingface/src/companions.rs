@@ -21,11 +21,11 @@ pub struct Companions {
 }
 
 impl Companions {
-    /// Looks through a folder's `entries`. `taken` says which names hold the weights that were chosen.
+    /// Looks through a folder's `entries`. `taken` says which paths hold the weights that were chosen, or are read already.
     ///
     /// # Errors
     /// Unsupported for more than [`MOST_COMPANIONS`]; Io.
-    pub fn find(source: &dyn Source, entries: &[String], taken: impl Fn(&str) -> bool) -> Result<Companions> {
+    pub fn find(source: &dyn Source, entries: &[String], taken: &dyn Fn(&str) -> bool) -> Result<Companions> {
         let modules = if entries.iter().any(|name| name == MODULES) { modules(source) } else { Vec::new() };
         let mut found = Companions::default();
         for name in entries {
@@ -36,7 +36,8 @@ impl Companions {
             }
             match name.strip_suffix('/') {
                 Some(folder) => {
-                    found.folder(source, folder, modules.iter().any(|module| module == folder), 1)?
+                    let is_module = modules.iter().any(|module| module == folder);
+                    found.folder(source, folder, is_module, taken, 1)?
                 }
                 None => found.file(source, name.clone(), is_no_companion(name))?,
             }
@@ -44,7 +45,14 @@ impl Companions {
         Ok(found)
     }
 
-    fn folder(&mut self, source: &dyn Source, path: &str, is_module: bool, depth: usize) -> Result<()> {
+    fn folder(
+        &mut self,
+        source: &dyn Source,
+        path: &str,
+        is_module: bool,
+        taken: &dyn Fn(&str) -> bool,
+        depth: usize,
+    ) -> Result<()> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let refused =
             name.starts_with('.') || name.starts_with("checkpoint-") || NO_COMPANION_FOLDERS.contains(&name);
@@ -55,7 +63,8 @@ impl Companions {
         for name in source.entries_of(path)? {
             let inner = format!("{path}/{name}");
             match inner.strip_suffix('/') {
-                Some(folder) => self.folder(source, folder, is_module, depth + 1)?,
+                _ if taken(&inner) => {}
+                Some(folder) => self.folder(source, folder, is_module, taken, depth + 1)?,
                 None => self.file(source, inner.clone(), !is_module && is_no_companion(&name))?,
             }
         }

@@ -26,6 +26,8 @@
 //! | `F.token_rows` | `yes`: each token needs a row of the embedding. SentencePiece tokens beyond the rows are dropped with a warning, other tokenizers with such tokens are refused; `no` is the default |
 //! | `F.metadata` | the value types its own metadata can hold (`str u32 ...`), `*`, or `none` (the default) |
 //! | `F.keys` | well-known keys of its own metadata with their types (`NAME:TYPE`, `NAME:[TYPE]`), so that `--set` can add one the model lacks |
+//! | `F.file_keys` | the same for keys that lie in one of its files (`FILE:NAME:TYPE`); `--set` adds them there, and takes `FILE.KEY` for any key of such a file, also without the file's extension |
+//! | `F.key_texts` | keys whose value is the whole text of a companion file, where the model has that file (`KEY:FILE`) |
 //! | `F.bookkeeping` | keys of its own metadata that describe how a model is laid out in its files, not what it is; `apr diff` ignores them between models with different layouts |
 //! | `F.tokenizer_keys`, `F.card_keys` | keys of its own metadata about the tokenizer, and about the model card and sampling: a target that holds those writes them in its own form (`FILE:KEY`, or `KEY` in any file; a trailing `*` of either matches any rest) |
 //! | `F.type_keys`, `F.type_names` | keys of its own metadata that name the dtype of the weights, and the names they use (`DTYPE:NAME`): updated when the weights' dtype changes |
@@ -126,10 +128,25 @@ pub struct FormatManifest {
     pub adapters: Vec<String>,
     /// Well-known keys of its own metadata with the names of their types.
     pub keys: Vec<(String, String)>,
+    /// Well-known keys that lie in one of its files.
+    pub file_keys: Vec<FileKey>,
+    /// Keys whose value is the whole text of a companion file, where the model has that file: (key, file).
+    pub key_texts: Vec<(String, String)>,
     /// The options its reader and writer take.
     pub options: Vec<OptionSpec>,
     /// The reports its reader makes: (id, one line of help).
     pub reports: Vec<(String, String)>,
+}
+
+/// A well-known key of one of a format's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileKey {
+    /// The file's name.
+    pub file: String,
+    /// The key.
+    pub name: String,
+    /// The name of its type.
+    pub kind: String,
 }
 
 /// Two lists of a format's metadata: weights of a type whose activations must not be narrowed to that type.

@@ -1,7 +1,7 @@
 //! Parses manifests. No line is trusted: the text comes from a file that has not been loaded yet.
 
 use crate::manifest::{
-    Carries, DialectRule, ForeignCarrier, FormatManifest, Magic, Manifest, NameRule, WideActivations,
+    Carries, DialectRule, FileKey, ForeignCarrier, FormatManifest, Magic, Manifest, NameRule, WideActivations,
 };
 use crate::{DType, Error, OptionKind, OptionSpec, Result, ValueType, escape};
 use std::cell::Cell;
@@ -136,6 +136,16 @@ impl<'a> Lines<'a> {
         pairs.collect()
     }
 
+    fn file_keys(&self, key: &str) -> Result<Vec<FileKey>> {
+        let keys = self.typed_keys(key)?.into_iter().map(|(name, kind)| match name.split_once(':') {
+            Some((file, name)) if !file.is_empty() && !name.is_empty() => {
+                Ok(FileKey { file: file.to_owned(), name: name.to_owned(), kind })
+            }
+            _ => Err(bad(key, &name)),
+        });
+        keys.collect()
+    }
+
     fn format(&self, id: String) -> Result<FormatManifest> {
         let key = |name: &str| format!("{id}.{name}");
         let roles = self.words(&key("roles"));
@@ -169,6 +179,8 @@ impl<'a> Lines<'a> {
             computation: self.computation(&key("computation"))?,
             adapters: self.words(&key("adapters")),
             keys: self.typed_keys(&key("keys"))?,
+            file_keys: self.file_keys(&key("file_keys"))?,
+            key_texts: self.pairs(&key("key_texts"))?,
             options: self.options(&id, false)?,
             reports: self
                 .under(&key("report."))
@@ -358,6 +370,7 @@ mod tests {
         let manifest = Manifest::parse(&format!(
             "{HEAD}toy.name=Toy format\ntoy.roles=read write\ntoy.magic=0:544f-31 4:ff\ntoy.extensions=toy ty\n\
              toy.dtypes=F32 Q4_K\ntoy.max_dims=4\ntoy.names=no-nul\ntoy.metadata=str\ntoy.foreign=lost\ntoy.bookkeeping=size cut\ntoy.keys=name:str of:it:[u8]\n\
+             toy.file_keys=a.json:of:it:[u8]\ntoy.key_texts=of:it.txt\n\
              toy.dialect=prefers hf\ntoy.option.order=read choice:big,little big Which order\ntoy.report.scan=What it calls\n\
              toy.parts=a b\ntoy.folder=yes\ntoy.aliases=ty\ntoy.wide_activations=Q4_K of.name of.flag\n\
              toy.described_weights=of names\ntoy.computation=of.graph nodes\n\
@@ -375,6 +388,9 @@ mod tests {
         let keys =
             [("name", "str"), ("of:it", "[u8]")].map(|(name, kind)| (name.to_owned(), kind.to_owned()));
         assert_eq!(format.keys, keys);
+        let key = FileKey { file: "a.json".to_owned(), name: "of:it".to_owned(), kind: "[u8]".to_owned() };
+        assert_eq!(format.file_keys, [key]);
+        assert_eq!(format.key_texts, [("of".to_owned(), "it.txt".to_owned())]);
         assert_eq!((&format.parts[..], format.folder), (&["a".to_owned(), "b".to_owned()][..], true));
         assert_eq!(format.aliases, ["ty"]);
         let wide = WideActivations { dtype: DType::Q4_K, names: "of.name".into(), flags: "of.flag".into() };

@@ -324,3 +324,170 @@ fn keys_are_removed_from_target_and_source() {
     }
     assert!(!scratch.at("p.gguf").exists());
 }
+
+/// The object of a folder's file.
+fn object(folder: &Path, name: &str) -> serde_json::Value {
+    let path = folder.join(name);
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+/// A value of a GGUF file.
+fn of_gguf(path: &Path, key: &str) -> Option<Value> {
+    typed(path).into_iter().find(|(have, _)| have == key).map(|(_, value)| value)
+}
+
+#[test]
+fn new_keys_of_a_folder_lie_in_the_file_that_its_readers_look_into() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (folder, gguf) = (llama(&scratch), scratch.at("in.gguf"));
+    for name in ["generation_config.json", "chat_template.jinja"] {
+        let _ = std::fs::remove_file(folder.join(name));
+    }
+    let bare = object(&folder, "config.json");
+    must(&host, &whole(&folder, &gguf));
+    let template = [("chat_template:str", "{{ mine }}")];
+    let untyped = [("chat_template", "{{ mine }}")];
+    let temperature = [("generation_config.temperature:f64", "0.25")];
+    let short = [("temperature", "0.25")];
+    let of_source = [("tokenizer.chat_template:str", "{{ mine }}")];
+    let cases: [(&Path, &[(&str, &str)]); 9] = [
+        (&folder, &template),
+        (&folder, &untyped),
+        (&folder, &temperature),
+        (&folder, &short),
+        (&gguf, &template),
+        (&gguf, &untyped),
+        (&gguf, &temperature),
+        (&gguf, &short),
+        (&gguf, &of_source),
+    ];
+    for (n, (input, pairs)) in cases.into_iter().enumerate() {
+        let output = scratch.at(&n.to_string());
+        let mut o = whole(input, &output);
+        (o.to, o.set) = (Some("huggingface".to_owned()), set(pairs));
+        must(&host, &o);
+        let config = object(&output, "config.json");
+        for dead in ["chat_template", "temperature", "generation_config", "tokenizer"] {
+            assert_eq!(config.get(dead), None, "{n} {pairs:?}");
+        }
+        match pairs[0].0.contains("template") {
+            true => {
+                assert_eq!(object(&output, "tokenizer_config.json")["chat_template"], "{{ mine }}", "{n}")
+            }
+            false => assert_eq!(object(&output, "generation_config.json")["temperature"], 0.25, "{n}"),
+        }
+        if input == folder {
+            assert_eq!(config, bare);
+        }
+        // Whoever reads the folder finds it.
+        let read = scratch.at(&format!("{n}.gguf"));
+        must(&host, &whole(&output, &read));
+        let (key, want) = match pairs[0].0.contains("template") {
+            true => ("tokenizer.chat_template", Value::from_string("{{ mine }}")),
+            false => ("general.sampling.temp", Value::from_f32(0.25)),
+        };
+        assert_eq!(of_gguf(&read, key), Some(want), "{n}");
+    }
+}
+
+#[test]
+fn a_folder_s_new_keys_count_in_other_formats_too() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = llama(&scratch);
+    let _ = std::fs::remove_file(folder.join("generation_config.json"));
+    for (n, (key, value)) in
+        [("chat_template:str", "{{ mine }}"), ("generation_config.temperature:f64", "0.25")]
+            .into_iter()
+            .enumerate()
+    {
+        let (apr, through, direct) = (
+            scratch.at(&format!("{n}.apr")),
+            scratch.at(&format!("{n}-1.gguf")),
+            scratch.at(&format!("{n}-2.gguf")),
+        );
+        for output in [&apr, &direct] {
+            let mut o = whole(&folder, output);
+            o.set = set(&[(key, value)]);
+            must(&host, &o);
+        }
+        must(&host, &whole(&apr, &through));
+        for path in [through, direct] {
+            let (there, want) = match n {
+                0 => ("tokenizer.chat_template", Value::from_string(value)),
+                _ => ("general.sampling.temp", Value::from_f32(0.25)),
+            };
+            assert_eq!(of_gguf(&path, there), Some(want), "{}", path.display());
+            assert!(typed(&path).iter().all(|(have, _)| !key.starts_with(have.as_str())));
+        }
+    }
+}
+
+#[test]
+fn a_key_of_another_format_alone_is_refused_with_its_name_here() {
+    let (host, scratch) = (host(), Scratch::new());
+    let mut o = whole(&llama(&scratch), &scratch.at("out"));
+    o.to = Some("huggingface".to_owned());
+    for (key, hint) in [
+        ("tokenizer.chat_template:str", "use `chat_template`, which is the key of Hugging Face folder"),
+        ("general.author:str", "--set 'huggingface.general.author:str=VALUE'"),
+    ] {
+        o.set = set(&[(key, "x")]);
+        let error = convert(&host, &o).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("is a key of GGUF"), "{error}");
+        assert!(error.hint_text().unwrap().contains(hint), "{error}");
+    }
+    // Both hints work.
+    o.set = set(&[("huggingface.general.author:str", "Ada"), ("chat_template", "{{ mine }}")]);
+    must(&host, &o);
+    assert_eq!(object(&scratch.at("out"), "config.json")["general"]["author"], "Ada");
+    assert_eq!(object(&scratch.at("out"), "tokenizer_config.json")["chat_template"], "{{ mine }}");
+}
+
+#[test]
+fn a_template_in_a_file_of_its_own_is_changed_there() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = llama(&scratch);
+    let name = "chat_template.jinja";
+    std::fs::write(folder.join(name), "{{ old }}").unwrap();
+    let template = |path: &Path| of_gguf(path, "tokenizer.chat_template");
+    let (out, file) = (scratch.at("out"), scratch.at("out.gguf"));
+    let mut o = whole(&folder, &out);
+    (o.to, o.set) = (Some("huggingface".to_owned()), set(&[("chat_template", "{{ new }}")]));
+    must(&host, &o);
+    assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), "{{ new }}");
+    must(&host, &whole(&out, &scratch.at("1.gguf")));
+    assert_eq!(template(&scratch.at("1.gguf")), Some(Value::from_string("{{ new }}")));
+    (o.to, o.output) = (None, Some(file.clone()));
+    must(&host, &o);
+    assert_eq!(template(&file), Some(Value::from_string("{{ new }}")));
+    // Whatever else the folder says.
+    let mut said = object(&folder, "tokenizer_config.json");
+    said["chat_template"] = "{{ older }}".into();
+    std::fs::write(folder.join("tokenizer_config.json"), said.to_string()).unwrap();
+    o.set.clear();
+    o.unset = vec!["chat_template".to_owned()];
+    for (format, output) in [("gguf", "2.gguf"), ("huggingface", "2")] {
+        (o.to, o.output) = (Some(format.to_owned()), Some(scratch.at(output)));
+        must(&host, &o);
+    }
+    assert_eq!(template(&scratch.at("2.gguf")), None);
+    assert!(!scratch.at("2").join(name).exists());
+    assert_eq!(object(&scratch.at("2"), "tokenizer_config.json").get("chat_template"), None);
+}
+
+#[test]
+fn a_key_of_a_file_is_removed_there_alone() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = llama(&scratch);
+    std::fs::write(folder.join("generation_config.json"), r#"{"temperature": 0.5, "eos_token_id": 2}"#)
+        .unwrap();
+    let mut o = whole(&folder, &scratch.at("out"));
+    o.to = Some("huggingface".to_owned());
+    o.unset =
+        vec!["generation_config.temperature".to_owned(), "generation_config.json.eos_token_id".to_owned()];
+    must(&host, &o);
+    assert_eq!(object(&scratch.at("out"), "generation_config.json"), serde_json::json!({}));
+    assert_eq!(object(&scratch.at("out"), "config.json"), object(&folder, "config.json"));
+}

@@ -51,6 +51,8 @@ apr_sdk::export_plugin! {
         huggingface.adapters=adapter_config.json
         huggingface.tokenizer_keys=tokenizer_config.json:* special_tokens_map.json:* added_tokens.json:* chat_template.jinja:* additional_chat_templates/*:*
         huggingface.card_keys=generation_config.json:do_sample generation_config.json:temperature generation_config.json:top_k generation_config.json:top_p generation_config.json:min_p generation_config.json:repetition_penalty generation_config.json:bos_token_id generation_config.json:eos_token_id generation_config.json:pad_token_id generation_config.json:transformers_version generation_config.json:_from_model_config
+        huggingface.file_keys=tokenizer_config.json:chat_template:str tokenizer_config.json:add_bos_token:bool tokenizer_config.json:add_eos_token:bool tokenizer_config.json:add_prefix_space:bool tokenizer_config.json:clean_up_tokenization_spaces:bool tokenizer_config.json:model_max_length:i64 tokenizer_config.json:padding_side:str tokenizer_config.json:tokenizer_class:str generation_config.json:do_sample:bool generation_config.json:temperature:f64 generation_config.json:top_k:i64 generation_config.json:top_p:f64 generation_config.json:min_p:f64 generation_config.json:repetition_penalty:f64 generation_config.json:max_new_tokens:i64
+        huggingface.key_texts=chat_template:chat_template.jinja
         huggingface.type_keys=dtype torch_dtype
         huggingface.type_names=F64:float64 F32:float32 F16:float16 BF16:bfloat16
         huggingface.option.no-card=write flag - Do not add a README.md if the source has none

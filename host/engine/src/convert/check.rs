@@ -35,7 +35,7 @@ impl<'a> Checked<'a> {
         let Typed { mut context, mut planned, ledger, rowless } = typed;
         let PlanContext { engine, request, .. } = context;
         let target = context.output.format;
-        planned.with_rest(|rest| context.edits.rest_in_source(&context.source, rest, target))?;
+        planned.with_rest(|rest| context.edits.rest_in_source(engine, &context.source, rest, target))?;
         // By the names that the table knows, before the user's.
         let specs = tensor_specs(engine, planned.model(), context.arch());
         let specs = specs.map_err(|e| context.of_source(e))?;

@@ -3,8 +3,10 @@
 //! A key is looked up among the keys that the output will have in its own format, then among the source's.
 //! The source's keys are changed before anything is derived from them (names, configuration, the tokenizer),
 //! the target's afterwards. A key found in both is refused; `FORMAT.KEY` says which is meant. A value has the
-//! type of the one it replaces; a key found nowhere needs `KEY:TYPE`.
+//! type of the one it replaces; a key found nowhere needs `KEY:TYPE`, unless a manifest states it, which also says
+//! in which file it lies. A key that only another format has would say nothing, and is refused.
 
+mod key_place;
 mod preview;
 mod source_meaning;
 mod values;
@@ -12,11 +14,12 @@ mod values;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::place::Places;
-use crate::registry::Format;
+use crate::registry::{Format, Registry};
 use apr_sdk::{
-    Architecture, Bytes, CheckedModel, Error, ErrorKind, Foreign, ForeignFile, LayoutRequest, Model, Result,
-    escape,
+    Architecture, Asset, Bytes, CheckedModel, Error, ErrorKind, Foreign, ForeignFile, LayoutRequest, Model,
+    Result, escape,
 };
+use key_place::KeyPlace;
 use preview::{Preview, preview};
 pub use source_meaning::Understood;
 use std::path::Path;
@@ -110,27 +113,38 @@ impl Edits {
         let before = model.clone();
         let mut changed: Vec<String> = Vec::new();
         for edit in &mut self.edits {
-            let (only, key) = qualified(&edit.key, model, target);
-            if only.as_deref() == Some(target.id()) {
+            let place = KeyPlace::of(&edit.key, model, target, &engine.registry);
+            if place.format.as_deref() == Some(target.id()) {
                 continue;
             }
             for foreign in model.foreign.iter_mut().filter(|foreign| foreign.format != target.id()) {
-                if only.as_ref().is_none_or(|only| *only == foreign.format) && foreign.get(key).is_some() {
-                    self.notes.push(apply_to(foreign, key, &edit.change)?);
+                if place.format.as_ref().is_some_and(|only| *only != foreign.format) {
+                    continue;
+                }
+                let format = engine.registry.format(&foreign.format).ok();
+                let text =
+                    format.and_then(|format| apply_to_text(&mut model.assets, format, &place, &edit.change));
+                let has_key = place.value(foreign).is_some();
+                if has_key || text.is_some() {
                     edit.done.push(foreign.format.clone());
                 }
+                self.notes.push(match (has_key, text) {
+                    (true, _) => apply_to(foreign, &place, &edit.change)?,
+                    (false, Some(note)) => note,
+                    (false, None) => continue,
+                });
             }
-            let of_config = only.as_ref().is_none_or(|only| *only == model.format);
+            let of_config = place.format.as_ref().is_none_or(|only| *only == model.format);
             if let Some(architecture) = model.architecture.as_mut().filter(|_| of_config)
-                && let Some(note) = apply_to_config(architecture, key, &edit.change, &model.format)?
+                && let Some(note) = apply_to_config(architecture, place.key, &edit.change, &model.format)?
             {
                 self.notes.push(note);
                 edit.done.push(model.format.clone());
             }
             if edit.done.is_empty()
-                && let Some((format, change)) = new_in_source(engine, edit, only, key, model, target)?
+                && let Some((format, place, change)) = new_in_source(engine, edit, place, model, target)?
             {
-                self.notes.push(apply_to(model.foreign_mut(&format), key, &change)?);
+                self.notes.push(apply_to(model.foreign_mut(&format), &place, &change)?);
                 edit.done.push(format);
             }
             changed.extend(edit.done.iter().cloned());
@@ -139,17 +153,32 @@ impl Edits {
     }
 
     /// Removes keys of the target that came with the model: its writer need not understand what goes.
-    fn unset_carried(&mut self, model: &mut Model, target: &Format) -> Result<()> {
+    fn unset_carried(&mut self, registry: &Registry, model: &mut Model, target: &Format) -> Result<()> {
         for edit in self.edits.iter_mut().filter(|edit| edit.done.is_empty()) {
-            let (_, key) = qualified(&edit.key, model, target);
-            let is_there = model.foreign_of(target.id()).is_some_and(|own| own.get(key).is_some());
+            let place = KeyPlace::of(&edit.key, model, target, registry);
+            let is_there = model.foreign_of(target.id()).is_some_and(|own| place.value(own).is_some());
             if is_there && matches!(edit.change, Change::Unset) {
-                let key = key.to_owned();
-                self.notes.push(apply_to(model.foreign_mut(target.id()), &key, &edit.change)?);
+                self.notes.push(apply_to(model.foreign_mut(target.id()), &place, &edit.change)?);
                 edit.done.push(target.id().to_owned());
             }
         }
         Ok(())
+    }
+
+    /// Changes the companions of the target's model that hold a key's text.
+    fn in_texts(&mut self, registry: &Registry, model: &mut Model, target: &Format) {
+        for edit in &mut self.edits {
+            let place = KeyPlace::of(&edit.key, model, target, registry);
+            let is_own = place.format.as_ref().is_none_or(|only| *only == target.id());
+            // A key beside it that is changed as well has its own line.
+            if is_own && let Some(note) = apply_to_text(&mut model.assets, target, &place, &edit.change) {
+                let has_key = model.foreign_of(target.id()).is_some_and(|own| place.value(own).is_some());
+                if !has_key && edit.done.is_empty() {
+                    self.notes.push(note);
+                    edit.done.push(target.id().to_owned());
+                }
+            }
+        }
     }
 
     /// Changes the keys of the target, whose layout `request` asks for: those in `model`, and those that the
@@ -173,7 +202,10 @@ impl Edits {
         if !target.manifest.carries.has_metadata() {
             return Ok(std::mem::take(&mut self.notes));
         }
-        model.with_rest(|rest| self.unset_carried(rest, target))?;
+        model.with_rest(|rest| {
+            self.in_texts(&engine.registry, rest, target);
+            self.unset_carried(&engine.registry, rest, target)
+        })?;
         // A model already in the target's format has all keys that are written.
         let made_anew = source.format != target.id() && target.manifest.reads;
         let told = match made_anew {
@@ -191,12 +223,13 @@ impl Edits {
         }
         let mut changed = false;
         for edit in &self.edits {
-            let (only, key) = qualified(&edit.key, model, target);
-            if edit.done.is_empty() && only.is_some_and(|only| only != target.id()) {
+            let place = KeyPlace::of(&edit.key, model, target, &engine.registry);
+            let key = place.key;
+            if edit.done.is_empty() && place.format.as_ref().is_some_and(|only| only != target.id()) {
                 return Err(unknown(edit, &[], &source.model.foreign));
             }
-            match (edit.done.first(), has.get(key)) {
-                (Some(other), Some(_)) if key == edit.key => {
+            match (edit.done.first(), place.value(&has)) {
+                (Some(other), Some(_)) if key == edit.key && other != target.id() => {
                     let key = escape(key, 120);
                     let id = target.id();
                     let message =
@@ -205,14 +238,13 @@ impl Edits {
                     return Err(Error::invalid_argument(message).hint(hint));
                 }
                 (Some(_), _) => continue,
-                (None, None) if !edit.has_type() => match (&edit.change, known(target, key)) {
-                    (Change::Set { text, .. }, Some(kind)) => {
-                        let change = Change::Set { text: text.clone(), stated: Some(kind.to_owned()) };
-                        self.notes.push(apply_to(&mut after, key, &change)?);
-                    }
-                    _ => return Err(unknown(edit, &[&has], &source.model.foreign)),
-                },
-                (None, _) => self.notes.push(apply_to(&mut after, key, &edit.change)?),
+                (None, Some(_)) => self.notes.push(apply_to(&mut after, &place, &edit.change)?),
+                (None, None) => {
+                    let (place, change) = new_key(engine, edit, place, target).map_err(|error| {
+                        error.unwrap_or_else(|| unknown(edit, &[&has], &source.model.foreign))
+                    })?;
+                    self.notes.push(apply_to(&mut after, &place, &change)?);
+                }
             }
             check_types(&after, key, target)?;
             changed = true;
@@ -239,10 +271,10 @@ impl Edits {
     ) -> Result<()> {
         let Some(now) = look(engine, source, model, target, request)? else { return Ok(()) };
         for edit in self.edits.iter().filter(|edit| edit.done.is_empty()) {
-            let (_, key) = qualified(&edit.key, model, target);
-            let wanted = model.foreign_of(target.id()).and_then(|foreign| foreign.get(key));
-            if now.foreign.get(key) != wanted {
-                let message = format!("{} sets `{}` itself", target.manifest.name, escape(key, 120));
+            let place = KeyPlace::of(&edit.key, model, target, &engine.registry);
+            let wanted = model.foreign_of(target.id()).and_then(|foreign| place.value(foreign));
+            if place.value(&now.foreign) != wanted {
+                let message = format!("{} sets `{}` itself", target.manifest.name, escape(place.key, 120));
                 return Err(Error::unsupported(message).hint("remove it from --set and --unset"));
             }
         }
@@ -259,14 +291,20 @@ impl Edits {
     /// # Errors
     /// InvalidArgument for a key that is ambiguous, or does not exist and has no type, and for a value that
     /// its type cannot hold.
-    pub fn rest_in_source(&mut self, source: &OpenedModel, model: &mut Model, target: &Format) -> Result<()> {
+    pub fn rest_in_source(
+        &mut self,
+        engine: &Engine,
+        source: &OpenedModel,
+        model: &mut Model,
+        target: &Format,
+    ) -> Result<()> {
         if target.manifest.carries.has_metadata() {
             return Ok(());
         }
         for edit in self.edits.iter().filter(|edit| edit.done.is_empty()) {
-            let (only, key) = qualified(&edit.key, model, target);
+            let place = KeyPlace::of(&edit.key, model, target, &engine.registry);
             let formats: Vec<String> = model.foreign.iter().map(|foreign| foreign.format.clone()).collect();
-            let format = match (only, &formats[..]) {
+            let format = match (place.format.clone(), &formats[..]) {
                 (Some(only), _) => only,
                 (None, [one]) => one.clone(),
                 (None, []) => {
@@ -284,11 +322,9 @@ impl Edits {
                     );
                 }
             };
-            if !edit.has_type() {
-                return Err(unknown(edit, &[], &source.model.foreign));
-            }
-            let key = key.to_owned();
-            self.notes.push(apply_to(model.foreign_mut(&format), &key, &edit.change)?);
+            let (place, change) = new_key(engine, edit, place, engine.registry.format(&format)?)
+                .map_err(|error| error.unwrap_or_else(|| unknown(edit, &[], &source.model.foreign)))?;
+            self.notes.push(apply_to(model.foreign_mut(&format), &place, &change)?);
         }
         Ok(())
     }
@@ -300,52 +336,96 @@ impl Edit {
     }
 }
 
-/// The format of the source that a new key belongs to, and the change with its type: the key names the
-/// format, or only the source's own format knows it.
-fn new_in_source(
+/// The format of the source that a new key belongs to, its place there, and the change with its type: the key names the
+/// format, or only the source's formats know it.
+fn new_in_source<'k>(
     engine: &Engine,
     edit: &Edit,
-    only: Option<String>,
-    key: &str,
+    place: KeyPlace<'k>,
     model: &Model,
     target: &Format,
-) -> Result<Option<(String, Change)>> {
-    let Change::Set { text, stated } = &edit.change else { return Ok(None) };
-    let format = match &only {
-        Some(only) if only == target.id() => return Ok(None),
-        Some(only) => only,
-        None if model.format == target.id() || known(target, key).is_some() => return Ok(None),
-        None => &model.format,
-    };
-    let Some(foreign) = model.foreign_of(format) else { return Ok(None) };
-    let known = engine.registry.format(format).ok().and_then(|format| known(format, key));
-    let kind = match (&only, stated, known) {
-        (Some(_), Some(kind), _) => kind.clone(),
-        (_, None, Some(kind)) => kind.to_owned(),
-        (Some(_), None, None) => return Err(unknown(edit, &[foreign], &[])),
-        // A new key without a format belongs to the target.
-        (None, ..) => return Ok(None),
-    };
-    Ok(Some((format.clone(), Change::Set { text: text.clone(), stated: Some(kind) })))
-}
-
-/// The type of a key according to the target's manifest.
-fn known<'t>(target: &'t Format, key: &str) -> Option<&'t str> {
-    target.manifest.keys.iter().find(|(name, _)| name == key).map(|(_, kind)| kind.as_str())
-}
-
-/// Splits `FORMAT.KEY`, unless it is itself a key or does not begin with a format involved; otherwise just
-/// the key.
-fn qualified<'k>(key: &'k str, model: &Model, target: &Format) -> (Option<String>, &'k str) {
-    if model.foreign.iter().any(|foreign| foreign.get(key).is_some()) {
-        return (None, key);
+) -> Result<Option<(String, KeyPlace<'k>, Change)>> {
+    if matches!(edit.change, Change::Unset)
+        || place.format.is_none() && place.known(&target.manifest).is_some()
+    {
+        return Ok(None);
     }
-    let formats = model.foreign.iter().map(|foreign| foreign.format.as_str());
-    let mut qualified = formats.chain([target.id(), model.format.as_str()]).filter_map(|id| {
-        let key = key.strip_prefix(id)?.strip_prefix('.')?;
-        (!key.is_empty()).then_some((id, key))
-    });
-    qualified.next().map_or((None, key), |(id, key)| (Some(id.to_owned()), key))
+    let others = model.foreign.iter().filter(|foreign| foreign.format != target.id());
+    for foreign in others.filter(|foreign| place.format.as_ref().is_none_or(|only| *only == foreign.format)) {
+        let Ok(format) = engine.registry.format(&foreign.format) else { continue };
+        if place.format.is_none() && place.known(&format.manifest).is_none() {
+            continue;
+        }
+        let (place, change) = new_key(engine, edit, place, format)
+            .map_err(|error| error.unwrap_or_else(|| unknown(edit, &[foreign], &[])))?;
+        return Ok(Some((foreign.format.clone(), place, change)));
+    }
+    // A new key without a format belongs to the target.
+    Ok(None)
+}
+
+/// The place of a new key in the metadata of `format`, and the change with its type.
+///
+/// # Errors
+/// Unsupported for a key of other formats alone; no error for one whose type nothing states.
+fn new_key<'k>(
+    engine: &Engine,
+    edit: &Edit,
+    place: KeyPlace<'k>,
+    format: &Format,
+) -> std::result::Result<(KeyPlace<'k>, Change), Option<Error>> {
+    let Change::Set { text, stated } = &edit.change else { return Err(None) };
+    if let Some((place, kind)) = place.known(&format.manifest) {
+        let stated = Some(stated.clone().unwrap_or(kind));
+        return Ok((place, Change::Set { text: text.clone(), stated }));
+    }
+    let Some(kind) = stated else { return Err(None) };
+    let mut others = engine.registry.formats().iter();
+    if place.format.is_none()
+        && let Some(other) = others.find(|other| place.known(&other.manifest).is_some())
+    {
+        return Err(Some(of_another(&place, kind, format, other)));
+    }
+    Ok((place, Change::Set { text: text.clone(), stated: stated.clone() }))
+}
+
+/// The error for a key that another format knows.
+fn of_another(place: &KeyPlace<'_>, kind: &str, format: &Format, other: &Format) -> Error {
+    let key = escape(place.key, 120);
+    let id = format.id();
+    let name = &format.manifest.name;
+    let tail = place.key.rsplit('.').next().unwrap_or(place.key);
+    let known = format.manifest.keys.iter().map(|(name, _)| name);
+    let mut known = known.chain(format.manifest.file_keys.iter().map(|known| &known.name));
+    let hint = match known.find(|name| name.rsplit('.').next() == Some(tail)) {
+        Some(known) => format!("use `{known}`, which is the key of {name}"),
+        None => format!("to add it nevertheless, name the format: --set '{id}.{key}:{kind}=VALUE'"),
+    };
+    let message =
+        format!("`{key}` is a key of {}, and would say nothing in metadata of {name}", other.manifest.name);
+    Error::unsupported(message).hint(hint)
+}
+
+/// Changes the companion file that holds a key's text; returns a line for the summary if there is one.
+fn apply_to_text(
+    assets: &mut Vec<Asset>,
+    format: &Format,
+    place: &KeyPlace<'_>,
+    change: &Change,
+) -> Option<String> {
+    let asset = place.text(&format.manifest, assets)?;
+    let (shown, file) = (escape(place.key, 120), asset.name.clone());
+    match change {
+        Change::Set { text, .. } => {
+            asset.bytes = Bytes::from(text.clone().into_bytes());
+            Some(format!("set `{shown}` ({}, `{file}`)", format.id()))
+        }
+        Change::Unset => {
+            let note = format!("removed `{shown}` ({}, `{file}`)", format.id());
+            assets.retain(|asset| asset.name != file);
+            Some(note)
+        }
+    }
 }
 
 /// The target's statements about the model; `None` if only the finished file can show them.
@@ -367,34 +447,40 @@ fn look(
     }
 }
 
-/// Changes a key wherever it occurs, or adds it to the first file; returns a line for the summary.
-fn apply_to(foreign: &mut Foreign, key: &str, change: &Change) -> Result<String> {
+/// Changes a key wherever it occurs, or adds it to its file, else to the first; returns a line for the summary.
+fn apply_to(foreign: &mut Foreign, place: &KeyPlace<'_>, change: &Change) -> Result<String> {
+    let key = place.key;
     let shown = escape(key, 120);
     let format = foreign.format.clone();
     let Change::Set { text, stated } = change else {
-        for file in &mut foreign.files {
+        for file in foreign.files.iter_mut().filter(|file| place.is_of(file)) {
             file.typed.retain(|(k, _)| k != key);
         }
         return Ok(format!("removed `{shown}` ({format})"));
     };
     let mut types: Vec<String> = Vec::new();
-    let mut placed = false;
-    for file in &mut foreign.files {
+    for file in foreign.files.iter_mut().filter(|file| place.is_of(file)) {
         let Some(old) = file.get(key) else { continue };
         let kind = stated.clone().unwrap_or_else(|| type_of(old));
         file.set(key, typed(key, &kind, text)?);
         types.push(kind);
-        placed = true;
     }
-    if !placed {
+    if types.is_empty() {
         let kind = stated.as_deref().unwrap_or("str");
         let value = typed(key, kind, text)?;
         types.push(kind.to_owned());
-        match foreign.files.first_mut() {
-            Some(first) => first.set(key, value),
-            None => foreign
-                .files
-                .push(ForeignFile { typed: vec![(key.to_owned(), value)], ..ForeignFile::default() }),
+        let at = match &place.file {
+            Some(name) => foreign.files.iter().position(|file| file.name == *name),
+            None => (!foreign.files.is_empty()).then_some(0),
+        };
+        let name = place.file.clone().unwrap_or_default();
+        match at.and_then(|at| foreign.files.get_mut(at)) {
+            Some(file) => file.set(key, value),
+            None => foreign.files.push(ForeignFile {
+                name,
+                typed: vec![(key.to_owned(), value)],
+                ..ForeignFile::default()
+            }),
         }
     }
     types.dedup();

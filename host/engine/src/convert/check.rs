@@ -44,13 +44,13 @@ impl<'a> Checked<'a> {
         context.notes.extend(output_names::notes(&renamed));
         wide_activations::list(&mut planned, &context.source, &renamed, target)?;
         let copies_codes = context.packed.is_some();
-        if copies_codes {
-            refuse_misread(&context, &planned).map_err(|e| context.of_source(e))?;
-        }
         let registry = &engine.registry;
         let old_names = copies_codes
             .then(|| old_names::forget_old_names(&mut planned, &context.source, registry))
             .flatten();
+        if copies_codes && old_names.is_none() {
+            refuse_misread(&context, &planned).map_err(|e| context.of_source(e))?;
+        }
         let (model, computations) = planned.into_parts();
         let model = carries::checked(model, target, registry.formats(), context.casting());
         let mut model = model.map_err(|e| context.of_source(e))?;

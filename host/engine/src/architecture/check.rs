@@ -8,7 +8,7 @@ use crate::architecture::description::covered_config;
 use crate::architecture::language::expression::Expression;
 use crate::architecture::language::operation::Operation;
 use crate::architecture::language::pattern::Pattern;
-use crate::architecture::table::rule::{Presence, images};
+use crate::architecture::table::rule::images;
 use crate::architecture::table::{CANONICAL, Generator, Rule, Source, Table};
 use crate::architecture::translate::{Made, Passage, translate};
 use apr_sdk::{Error, Model, Result, Tensor, escape};
@@ -229,7 +229,7 @@ fn names_of_tensors(table: &Table, found: &mut Findings) {
         for rule in &table.rules {
             for pattern in images(rule, dialect).0 {
                 let own = rule.members[0].text();
-                let in_some = rule.presence != Presence::Always || rule.when.is_some();
+                let in_some = !rule.is_required() || rule.when.is_some();
                 if let Some((other, _)) =
                     seen.insert(pattern.text(), (own, in_some)).filter(|(_, other)| !(*other && in_some))
                 {

@@ -126,6 +126,6 @@ fn lacking<'t>(table: &'t Table, dialect: &str, names: &[&str]) -> impl Iterator
         let (patterns, side) = images(rule, dialect);
         let is_dropped = side.is_some_and(|side| side.dropped.is_some());
         let has = names.iter().any(|name| patterns.iter().any(|pattern| pattern.numbers(name).is_some()));
-        !rule.optional && !is_dropped && !has
+        rule.is_required() && !is_dropped && !has
     })
 }

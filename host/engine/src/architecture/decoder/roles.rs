@@ -71,7 +71,7 @@ impl Roles {
                 let name = pattern.name(|_| layer.unwrap_or(0));
                 // Of several that may have the role, the one that the model has.
                 if has.contains(name.as_str()) || !roles.names.contains_key(role) {
-                    roles.names.insert(role.clone(), (name, !rule.optional));
+                    roles.names.insert(role.clone(), (name, rule.is_required()));
                 }
             }
         }

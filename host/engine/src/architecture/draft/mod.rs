@@ -249,7 +249,7 @@ impl Draft<'_> {
             let shape = rule.shapes.first().map(|shape| shape.iter().map(|size| size.size(&scope)).collect());
             let fits =
                 shape.is_none_or(|shape: Result<Vec<u64>>| shape.is_ok_and(|shape| shape == tensor.shape));
-            let in_some = !rule.optional && self.is_in_some(near.table, member, &scope);
+            let in_some = rule.is_required() && self.is_in_some(near.table, member, &scope);
             if fits && !in_some {
                 continue;
             }

@@ -59,6 +59,11 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Returns whether every model has its tensors.
+    pub fn is_required(&self) -> bool {
+        self.presence == Presence::Always
+    }
+
     /// The rule's side in a dialect; `None` if the dialect has the members unchanged.
     pub fn side(&self, dialect: &str) -> Option<&Side> {
         self.sides.iter().find(|(id, _)| id == dialect).map(|(_, side)| side)

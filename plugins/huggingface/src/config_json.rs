@@ -24,15 +24,17 @@ pub fn flatten(object: &Map<String, Json>) -> Vec<(String, Value)> {
 
 /// Keys whose null is another statement than none at all for some classes of the library: it switches off, or leaves to other keys,
 /// what they do where the key is missing.
-const STATED_NULL: [&str; 8] = [
+const STATED_NULL: [&str; 10] = [
     "attn_logit_softcapping",
     "final_logit_softcapping",
     "head_dim",
     "mamba_d_ssm",
+    "moe_normalize_expert_weights",
     "num_key_value_heads",
     "num_nextn_predict_layers",
     "q_lora_rank",
     "sliding_window",
+    "truncate",
 ];
 
 fn members(prefix: &str, object: &Map<String, Json>, typed: &mut Vec<(String, Value)>) {

@@ -13,6 +13,7 @@ mod around;
 mod chat;
 mod configured;
 mod flags;
+mod foreign;
 mod ids;
 mod patterns;
 mod pieces;

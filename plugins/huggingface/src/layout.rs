@@ -12,6 +12,9 @@ pub const ADAPTER: &str = "adapter_config.json";
 /// The file that says how to generate.
 pub const GENERATION: &str = "generation_config.json";
 
+/// The file that holds the chat template alone.
+pub const CHAT_TEMPLATE: &str = "chat_template.jinja";
+
 /// The JSON objects whose members are typed metadata, in the order of their records.
 pub const OBJECTS: [&str; 9] = [
     CONFIG,

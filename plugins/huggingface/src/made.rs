@@ -2,10 +2,12 @@
 //! `generation_config.json`, and a README with the model card.
 
 use crate::card;
-use crate::layout::{FORMAT, TOKENIZERS};
+use crate::layout::{CHAT_TEMPLATE, FORMAT, TOKENIZERS};
 use crate::tokenizer::stays_text;
 use apr_sdk::tokenizer::{Kind, Tokenizer};
-use apr_sdk::{Bytes, DType, DTypeChoice, DTypeKind, Error, Foreign, LayoutSink, Model, Result, TensorFacts};
+use apr_sdk::{
+    Bytes, DType, DTypeChoice, DTypeKind, Error, Foreign, ForeignFile, LayoutSink, Model, Result, TensorFacts,
+};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 
@@ -26,6 +28,34 @@ pub fn tokenizer(
         return Ok(None);
     }
     held(model.tokenizer.as_ref(), sink)?.map(|json| Tokenizer::from_json(&json)).transpose()
+}
+
+/// The chat template, if the model brings its tokenizer's files and they lack it: another format held it apart from them.
+///
+/// # Errors
+/// Malformed for what is no tokenizer; any error from reading it.
+pub fn chat_template(
+    model: &Model,
+    records: Option<&Foreign>,
+    sink: &mut dyn LayoutSink,
+) -> Result<Option<Vec<u8>>> {
+    let says = |file: &ForeignFile| {
+        let is_text = file.name == CHAT_TEMPLATE && file.verbatim.is_some();
+        is_text
+            || file.typed.iter().any(|(key, _)| key == "chat_template" || key.starts_with("chat_template."))
+    };
+    let is_brought = records.iter().flat_map(|records| &records.files).any(says)
+        || model.assets.iter().any(|asset| asset.name == CHAT_TEMPLATE);
+    // A folder has it where it has it.
+    if is_brought || model.format == FORMAT {
+        return Ok(None);
+    }
+    let json = held(model.tokenizer.as_ref(), sink)?;
+    let tokenizer = json.map(|json| Tokenizer::from_json(&json)).transpose()?;
+    Ok(match tokenizer.map(|tokenizer| tokenizer.chat_templates).as_deref() {
+        Some([(name, template)]) if name == "default" => Some(template.clone().into_bytes()),
+        _ => None,
+    })
 }
 
 /// What the model's makers say of it.

@@ -1,6 +1,8 @@
 //! Lays out a model as a folder: its JSON files, the tokenizer's, companions, and the weights as a part.
 
-use crate::layout::{ADAPTER, ADAPTER_STEM, CARRIED, CONFIG, FORMAT, GENERATION, MODULES, OBJECTS};
+use crate::layout::{
+    ADAPTER, ADAPTER_STEM, CARRIED, CHAT_TEMPLATE, CONFIG, FORMAT, GENERATION, MODULES, OBJECTS,
+};
 use crate::{card, carried, config_json, made, pooling, reader, text, tokenizer};
 use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{
@@ -134,7 +136,12 @@ fn made_files(
     tokenizer: Option<&Tokenizer>,
     sink: &mut dyn LayoutSink,
 ) -> Result<Files> {
-    let mut files = tokenizer.map(tokenizer::files).unwrap_or_default();
+    let mut files = match tokenizer {
+        Some(tokenizer) => tokenizer::files(tokenizer),
+        None => {
+            made::chat_template(model, records, sink)?.map(|text| (CHAT_TEMPLATE, text)).into_iter().collect()
+        }
+    };
     for (name, bytes) in &mut files {
         // What a file of this name said besides stays.
         if let Some(record) = named(records, name).filter(|record| !record.typed.is_empty()) {

@@ -7,7 +7,7 @@ use crate::open::OpenedModel;
 use crate::planned::PlannedModel;
 use crate::planned::coverage::Dropped;
 use crate::types::token_rows;
-use apr_sdk::{Result, Tensor};
+use apr_sdk::{ForeignPolicy, Result, Tensor};
 
 /// The third stage as a function, which tests can substitute ([`Translated::made_of`]).
 pub type Translate<'t> = dyn for<'a> Fn(Selected<'a>) -> Result<Translated<'a>> + 't;
@@ -65,6 +65,11 @@ impl<'a> Translated<'a> {
         context.notes.extend(translation.notes);
         context.warnings.extend(translation.warnings);
         let is_translated = translation.tensors.is_some();
+        // What a translation states is the model itself, and not what only the source's format can say.
+        let is_new = context.source.model.foreign_of(target.id()).is_none();
+        if is_translated && is_new && context.output.request.foreign == ForeignPolicy::Drop {
+            context.output.request.foreign = ForeignPolicy::Typed;
+        }
         if let Some(error) = not_understood {
             // A fully translated model must not lose it; otherwise its files or keys may still be carried
             // unchanged.

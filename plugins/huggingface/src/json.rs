@@ -13,10 +13,22 @@ const NOT_JSON: [(&str, &str, f64); 3] = [
     ("NaN", "\u{0}NaN", f64::NAN),
 ];
 
-/// The float that a string of a parsed tree stands for.
+/// The float that a string of a parsed tree stands for: one that JSON has not, or the nearest to a whole number that no 64
+/// bits hold, whose digits it has.
 pub fn not_json(text: &str) -> Option<f64> {
-    NOT_JSON.iter().find(|(_, mark, _)| *mark == text).map(|(.., float)| *float)
+    let known = NOT_JSON.iter().find(|(_, mark, _)| *mark == text).map(|(.., float)| *float);
+    known.or_else(|| text.strip_prefix('\0').filter(|digits| is_long(digits))?.parse().ok())
 }
+
+/// Returns whether a number is whole, and beyond 64 bits.
+fn is_long(number: &str) -> bool {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_whole = digits.len() >= LONG_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err()
+}
+
+/// The fewest digits of a whole number that 64 bits may not hold.
+const LONG_DIGITS: usize = 19;
 
 /// The float that JSON has not and Python spells like this.
 pub fn of_word(text: &str) -> Option<f64> {
@@ -50,9 +62,11 @@ pub fn parse(text: &str) -> Result<Json> {
         .map_err(|(message, at)| Error::malformed(format!("invalid JSON: {}", escape(&message, 200))).at(at))
 }
 
-/// The text with each float that JSON has not as the string that stands for it.
+/// The text with each number that a parsed tree cannot hold as the string that stands for it.
 fn spelled(text: &str) -> Cow<'_, str> {
-    if !NOT_JSON.iter().any(|(word, ..)| text.contains(word)) {
+    let has_words = NOT_JSON.iter().any(|(word, ..)| text.contains(word));
+    let mut runs = text.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());
+    if !has_words && !runs.any(|run| run.len() >= LONG_DIGITS) {
         return Cow::Borrowed(text);
     }
     let (mut out, mut rest, mut quoted) = (String::with_capacity(text.len()), text, false);
@@ -64,15 +78,28 @@ fn spelled(text: &str) -> Cow<'_, str> {
             _ => {}
         }
         let word = NOT_JSON.iter().find(|(word, ..)| !quoted && rest.starts_with(word));
+        let number = if quoted { "" } else { number_at(rest) };
         if let Some((word, mark, _)) = word {
             out.push_str(&Json::from(*mark).to_string());
-            rest = &rest[word.len()..];
+            len = word.len();
+        } else if is_long(number) {
+            out.push_str(&Json::from(format!("\0{number}")).to_string());
+            len = number.len();
         } else {
+            len = len.max(number.len());
             out.push_str(&rest[..len]);
-            rest = &rest[len..];
         }
+        rest = &rest[len..];
     }
     Cow::Owned(out)
+}
+
+/// The number that a text begins with; empty if it begins with none.
+fn number_at(text: &str) -> &str {
+    let is_of_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    let begins = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    let len = if begins { text.bytes().take_while(|byte| is_of_number(byte)).count() } else { 0 };
+    &text[..len]
 }
 
 #[cfg(test)]
@@ -88,6 +115,19 @@ mod tests {
             .map(|j| not_json(j.as_str().unwrap()).unwrap());
         assert_eq!(floats[..2], [f64::INFINITY, f64::NEG_INFINITY]);
         assert!(floats[2].is_nan() && floats[3].is_nan());
+    }
+
+    #[test]
+    fn whole_numbers_beyond_64_bits_keep_their_digits() {
+        let text = r#"{"a": [12345678901234567890123, -9223372036854775808, 18446744073709551615], "b": 1e30,
+            "c": "12345678901234567890123", "d": -9223372036854775809}"#;
+        let map = parse_object(text).unwrap();
+        assert_eq!(map["a"][0], Json::from("\u{0}12345678901234567890123"));
+        assert_eq!(not_json(map["a"][0].as_str().unwrap()), Some(12_345_678_901_234_567_890_123.0));
+        assert_eq!((map["a"][1].as_i64(), map["a"][2].as_u64()), (Some(i64::MIN), Some(u64::MAX)));
+        assert_eq!((map["b"].as_f64(), not_json(map["c"].as_str().unwrap())), (Some(1e30), None));
+        assert_eq!(not_json(map["d"].as_str().unwrap()), Some(-9_223_372_036_854_775_809.0));
+        assert!(crate::text::file(&map).contains("12345678901234567890123,"));
     }
 
     #[test]

@@ -14,6 +14,11 @@ use std::fs;
 /// Keys in which a file may differ from the converter's: the exceptions.
 const EXCEPT: &[&str] = &["general.quantization_version"];
 
+/// Whether the converter writes the number of released models for a key, whatever the vocabulary says.
+fn is_of_released(arch: &Value, key: &str) -> bool {
+    arch.as_str() == Some("gemma") && key == "tokenizer.ggml.eot_token_id"
+}
+
 /// Starts of keys that a file may have beyond the converter's.
 const MORE: &[&str] = &[
     // What GGUF has no key for and llama.cpp passes over: further ids that end a text, flags of added tokens.
@@ -21,6 +26,7 @@ const MORE: &[&str] = &[
     // What an architecture's keys do not say; llama.cpp passes over it too.
     "bert.apr.",
     "gpt-oss.apr.",
+    "llama.apr.tie_word_embeddings",
     "mamba2.apr.",
     "phimoe.apr.",
     "starcoder2.apr.",
@@ -105,6 +111,8 @@ fn key_differences(model: &OpenedModel, golden: &Json) -> Vec<String> {
         match keys.iter().find(|(k, _)| k == key) {
             None => lines.push(format!("lacks {key} = {}", kv["value"])),
             Some(_) if EXCEPT.contains(&key) => {}
+            Some(_)
+                if keys.iter().any(|(k, arch)| k == "general.architecture" && is_of_released(arch, key)) => {}
             Some((_, value)) => {
                 let value = Value { kind: value.kind, bytes: model.fetch(&value.bytes).unwrap() };
                 if !same(&value, kv) {

@@ -22,6 +22,10 @@ const LLAMA: [&str; 11] = [
 /// Architectures that never add a leading space, and say so last.
 const NO_SPACE_FIRST: [&str; 4] = ["gemma", "gemma2", "gemma3", "gemma3n"];
 
+/// Architectures, and the texts of their tokens that end a turn, whether added or not: Gemma's, and CodeLlama's. The converter writes
+/// the numbers that they have in released models, whatever the vocabulary says.
+const TURN_ENDS: [(&str, &str); 2] = [("gemma", "<end_of_turn>"), ("llama", "\u{2581}<EOT>")];
+
 /// Roles of tokens, and the texts that have them.
 type Roles = &'static [(&'static str, &'static str)];
 
@@ -112,13 +116,10 @@ pub fn before(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
 /// Keys after the tokenizer's own.
 pub fn after(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
     let sentence_piece = tokenizer.spelling == Spelling::SentencePiece;
-    let end_of_turn = match (arch, tokenizer.vocab_size) {
-        // CodeGemma's; the converter writes it for every Gemma.
-        ("gemma", _) => Some(107),
-        // CodeLlama.
-        ("llama", 32016) => Some(32010),
-        _ => None,
-    };
+    let end_of_turn = TURN_ENDS.iter().find(|(known, _)| *known == arch).and_then(|(_, text)| {
+        let mut tokens = tokenizer.each();
+        tokens.find(|(_, token)| token == text).map(|(id, _)| id)
+    });
     if let (Some(id), Some((_, key))) = (end_of_turn, SPECIAL.iter().find(|(name, _)| *name == "eot")) {
         keys.set(key, Value::from_u32(id));
     }

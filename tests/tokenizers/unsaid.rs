@@ -3,6 +3,7 @@
 
 use crate::pieces::{Trained, USUAL, of_files, piece, plain, through, tried};
 use crate::saved::tokenizer;
+use apr_inference::tokens::{Encoding, Tokens};
 use apr_sdk::ErrorKind;
 use apr_sdk::tokenizer::Tokenizer;
 use apr_testkit::Checkpoint;
@@ -75,6 +76,55 @@ fn normalizers_of_bytes_come_back_and_are_warned_of() {
         assert_warned(&warnings, of);
         let expected = Some(&normalizer).filter(|normalizer| !normalizer.is_null());
         assert_eq!((file.normalizer.as_ref(), back.normalizer.as_ref()), (expected, expected), "{golden}");
+    }
+}
+
+/// Texts that each tokenizer makes of the ids that the first gives of a text.
+fn made_of(all: [Tokenizer; 3], text: &str) -> ([Vec<u32>; 3], [String; 3]) {
+    let mut all = all.map(|tokenizer| Tokens::new(tokenizer).unwrap());
+    let bare = Encoding { add_special: false, plain: false };
+    let ids: Vec<Vec<u32>> = all.iter_mut().map(|tokens| tokens.encode(text, bare).unwrap()).collect();
+    let texts: Vec<String> = all.iter_mut().map(|tokens| tokens.decode(&ids[0], false).unwrap()).collect();
+    (ids.try_into().unwrap(), texts.try_into().unwrap())
+}
+
+#[test]
+fn a_decoder_that_takes_off_a_space_which_none_put_there_comes_back() {
+    let never = |json: &mut Json| {
+        let metaspace = json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": "never"});
+        json["pre_tokenizer"] = metaspace;
+        json["decoder"] = json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": "always"});
+    };
+    let keeps = |json: &mut Json| drop(json["decoder"]["decoders"].as_array_mut().unwrap().pop());
+    type Change<'a> = &'a dyn Fn(&mut Json);
+    let cases: [(&str, Change<'_>); 3] = [("t5", &never), ("xlm-roberta", &never), ("llama", &keeps)];
+    for (golden, change) in cases {
+        let (all, _) = of_no_class(golden, change);
+        let (ids, texts) = made_of(all, " of the");
+        assert_eq!((&ids[1], &ids[2]), (&ids[0], &ids[0]), "{golden}");
+        assert_eq!((&texts[1], &texts[2]), (&texts[0], &texts[0]), "{golden}");
+    }
+}
+
+#[test]
+fn an_unknown_token_that_is_another_than_the_stated_one_stays_that_of_the_model() {
+    let by_number = |json: &mut Json| json["model"]["unk_id"] = json!(5);
+    let by_text = |json: &mut Json| json["model"]["unk_token"] = json!("[MASK]");
+    type Change<'a> = &'a dyn Fn(&mut Json);
+    let cases: [(&str, Change<'_>, &str); 3] = [
+        ("t5", &by_number, "\u{4e00}\u{4e01}"),
+        ("xlm-roberta", &by_number, "\u{4e00}"),
+        ("bert", &by_text, "\u{10ffff}"),
+    ];
+    for (golden, change, text) in cases {
+        let (all, _) = there_and_back(golden, change);
+        let stated = all[0].special_id("unk");
+        let own = all[0].unk;
+        assert!(stated.is_some() && own.is_some() && stated != own, "{golden}: {stated:?} {own:?}");
+        assert!(all.iter().all(|read| read.unk == own && read.special_id("unk") == stated), "{golden}");
+        let (ids, _) = made_of(all, text);
+        assert!(ids[0].contains(&own.unwrap()), "{golden}: {ids:?}");
+        assert_eq!((&ids[1], &ids[2]), (&ids[0], &ids[0]), "{golden}");
     }
 }
 
@@ -411,4 +461,18 @@ fn a_beginning_that_is_the_end_too_comes_back() {
     edit(&folder.join("tokenizer.json"), |json| json["post_processor"] = Json::Null);
     let ([_, file, back], _) = through(&host, &scratch, &folder);
     assert_eq!((file.adds("bos"), back.adds("bos")), (Some(false), Some(false)));
+}
+
+#[test]
+fn the_end_of_a_turn_is_the_piece_that_the_vocabulary_has() {
+    let eot = |path: &Path| tokenizer(&host(), path).special_id("eot");
+    let (host, scratch) = (host(), Scratch::new());
+    let model = Checkpoint::golden(&root().join("tests/golden/gemma")).unwrap();
+    let (folder, file) = (scratch.at("gemma"), scratch.at("m.gguf"));
+    model.write_to(&folder).unwrap();
+    let own = tokenizer(&host, &folder);
+    let id = own.each().find(|(_, text)| *text == "<end_of_turn>").map(|(id, _)| id);
+    assert!(id.is_some_and(|id| id != 107), "{id:?}");
+    tried(&host, "gguf", &folder, &file).unwrap();
+    assert_eq!(eot(&file), id);
 }

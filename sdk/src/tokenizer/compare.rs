@@ -61,9 +61,10 @@ fn tokens(planned: &Tokenizer, written: &Tokenizer, want: &Core, have: &Core, di
 /// Returns whether the planned type of a token and the written one mean the same.
 fn same_type(planned: &Tokenizer, written: &Tokenizer, id: usize, kind: TokenType, other: TokenType) -> bool {
     match (kind, other) {
-        // Some formats have one word for both, and say elsewhere which token is the unknown one.
-        (TokenType::Unknown, TokenType::Control) => is_unknown(written, id),
-        (TokenType::Control, TokenType::Unknown) => is_unknown(planned, id),
+        // Some formats have one word for both, and say elsewhere which token is the unknown one: of another with that type they
+        // cannot tell.
+        (TokenType::Unknown, TokenType::Control) => is_unknown(written, id) || !is_unknown(planned, id),
+        (TokenType::Control, TokenType::Unknown) => is_unknown(planned, id) || !is_unknown(written, id),
         // Others have none and go by the token's look; its flag tells what it is.
         (TokenType::UserDefined, TokenType::Control) => {
             written.added.iter().any(|added| usize::try_from(added.id) == Ok(id) && !added.special)

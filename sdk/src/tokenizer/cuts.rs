@@ -1,7 +1,7 @@
 //! Compares how two tokenizers cut a text where formats say it in two ways: by what the steps do, however they are spelled.
 
 use super::differences::{Differences, SHOWN};
-use super::treatment::steps;
+use super::treatment::{SpaceFirst, Treatment, scheme, steps};
 use super::{AddedToken, Kind, Spelling, TokenType, Tokenizer};
 use crate::escape;
 use serde_json::{Value as Json, json};
@@ -144,12 +144,24 @@ pub fn has_usual_decoder(tokenizer: &Tokenizer) -> bool {
     match tokenizer.spelling {
         Spelling::Bytes => all == ["ByteLevel"],
         Spelling::SentencePiece => {
-            all.ends_with(&["Metaspace"])
-                || all.starts_with(&["Replace"]) && all.contains(&"Fuse")
+            let is_known =
+                all.ends_with(&["Metaspace"]) || all.starts_with(&["Replace"]) && all.contains(&"Fuse");
+            is_known && takes_off_what_is_put_first(tokenizer)
                 || tokenizer.decoder.is_none() && tokenizer.normalizer.is_none()
         }
         Spelling::Plain => tokenizer.kind != Kind::WordPiece || all == ["WordPiece"],
     }
+}
+
+/// Returns whether the decoder takes a space off the start of a text exactly where the steps put one there.
+fn takes_off_what_is_put_first(tokenizer: &Tokenizer) -> bool {
+    let takes = steps(tokenizer.decoder.as_ref()).into_iter().any(|step| match kind(step) {
+        "Metaspace" => scheme(step) != SpaceFirst::Never,
+        "Strip" => step.get("start").and_then(Json::as_u64).is_some_and(|start| start > 0),
+        _ => false,
+    });
+    let puts = Treatment::of(tokenizer).is_some_and(|own| own.space_first != SpaceFirst::Never);
+    takes == puts
 }
 
 /// The steps of a pre-tokenizer in canonical spelling: nested sequences flattened, defaults filled in, and what only moves

@@ -134,7 +134,7 @@ fn is_space(text: &str) -> bool {
 }
 
 /// The places where a Metaspace step puts a space.
-fn scheme(step: &Json) -> SpaceFirst {
+pub(super) fn scheme(step: &Json) -> SpaceFirst {
     let puts = step.get("add_prefix_space").and_then(Json::as_bool) != Some(false);
     match step.get("prepend_scheme").and_then(Json::as_str) {
         Some("never") => SpaceFirst::Never,

@@ -236,10 +236,11 @@ fn special(keys: &mut Keys, tokenizer: &Tokenizer) {
     {
         keys.set(key, Value::from_u32(id));
     }
-    // A model of words or pieces may know its unknown token without a purpose being stated: readers would take another for it.
-    let unknown = tokenizer.unk.filter(|id| Some(*id) != usual_unknown(tokenizer.kind, tokenizer.spelling));
+    // A model of words or pieces knows its unknown token by itself, whichever is stated for that purpose: readers compute with the key.
+    let usual = usual_unknown(tokenizer.kind, tokenizer.spelling);
     let is_stated = tokenizer.special_id("unk").is_some();
-    if let Some(id) = unknown.filter(|_| !is_stated && tokenizer.spelling != Spelling::Bytes) {
+    let unknown = tokenizer.unk.filter(|id| is_stated || Some(*id) != usual);
+    if let Some(id) = unknown.filter(|_| tokenizer.spelling != Spelling::Bytes) {
         keys.set(UNKNOWN, Value::from_u32(id));
     }
     for (name, yes) in &tokenizer.add {

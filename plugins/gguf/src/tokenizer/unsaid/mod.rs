@@ -20,7 +20,7 @@ use serde_json::{Map, Value as Json};
 /// and texts) as in `tokenizer.json`, with `outside_model` of one that the model's own vocabulary lacks, `not_added_tokens`, ids that are not found in texts; `add_space_prefix`,
 /// `ignore_merges`, `fuse_unk`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK; `chat_template_names` for
 /// those that keys have otherwise, `chat_variables` as in the SDK, `empty_chat_templates` by name, `space_first`, what llama.cpp does for the key of that name,
-/// `post_processor_beside`, the flags of what is added, and `eos`, the end of an answer where `eos_beside` is put behind texts and is
+/// `unk`, the stated token for that purpose where the key has the model's own, `post_processor_beside`, the flags of what is added, and `eos`, the end of an answer where `eos_beside` is put behind texts and is
 /// the key's. Anything absent follows from the other keys.
 const TEXT: &str = "tokenizer.apr.text";
 const DECODER: &str = "decoder";
@@ -31,6 +31,7 @@ const TEMPLATES: &str = "chat_template_names";
 const EMPTY: &str = "empty_chat_templates";
 const VARIABLES: &str = "chat_variables";
 const WHOLE: &str = "ignore_merges";
+const UNK: &str = "unk";
 
 /// The longest note that is shown, in characters. 600: those of the plugins are shorter.
 const MAX_NOTE: usize = 600;
@@ -58,6 +59,12 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
     }
     if let Some(cleans) = tokenizer.clean_up_spaces.filter(|cleans| *cleans) {
         text.insert(CLEANS.to_owned(), cleans.into());
+    }
+    let stated = tokenizer.special_id(UNK).filter(|_| tokenizer.spelling != Spelling::Bytes);
+    if let (Some(stated), Some(own)) = (stated, tokenizer.unk)
+        && stated != own
+    {
+        text.insert(UNK.to_owned(), stated.into());
     }
     merges(tokenizer, keys, &mut text, sink);
     templates(tokenizer, &mut text, sink);
@@ -184,6 +191,12 @@ pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     if let Some(variables) = json.get(VARIABLES).and_then(Json::as_object) {
         let text = |(name, text): (&String, &Json)| Some((name.clone(), text.as_str()?.to_owned()));
         parts.chat_variables = Some(variables.iter().filter_map(text).collect());
+    }
+    let unk = json.get(UNK).and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok());
+    let unk = unk.filter(|id| parts.token(*id).is_some());
+    let stated = parts.special.iter_mut().find(|(name, _)| name == UNK);
+    if let (Some(id), Some((_, stated))) = (unk, stated) {
+        *stated = id;
     }
     parts.fuse_unk = flag(pieces::FUSES).unwrap_or(parts.fuse_unk);
     added::take_back(json, parts);

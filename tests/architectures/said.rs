@@ -2,14 +2,14 @@
 
 use crate::altered::configure;
 use crate::back::{config, to};
-use crate::models::{opened, payload};
+use crate::models::{goldens, opened, payload};
 use crate::refused::tried;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_sdk::{DType, Value};
 use apr_testkit::{Checkpoint, SeededTensor};
 use apr_tests::{Scratch, host, root};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -50,9 +50,61 @@ fn a_t5_without_one_comes_back_tied() {
     model.shards[0].1.retain(|tensor| tensor.name != "lm_head.weight");
     let (folder, file, back) = (scratch.at("t5"), scratch.at("m.gguf"), scratch.at("back"));
     model.write_to(&folder).unwrap();
+    configure(&folder, "tie_word_embeddings", true.into());
     to(&host, "gguf", &folder, &file);
     to(&host, "huggingface", &file, &back);
     assert_eq!(config(&back)["tie_word_embeddings"], true);
+}
+
+/// The folder of a golden without the head of its own, whose configuration says this.
+fn headless(scratch: &Scratch, name: &str, keys: &Json) -> PathBuf {
+    let (mut model, folder) = (golden(name), scratch.at(name));
+    for (_, tensors) in &mut model.shards {
+        tensors.retain(|tensor| tensor.name != "lm_head.weight");
+    }
+    model.write_to(&folder).unwrap();
+    for (key, value) in keys.as_object().unwrap() {
+        configure(&folder, key, value.clone());
+    }
+    folder
+}
+
+#[test]
+fn a_head_of_its_own_that_is_missing_is_refused_by_key_and_tensor() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = headless(&scratch, "llama", &json!({"tie_word_embeddings": false}));
+    let error = tried(&host, "gguf", &folder, &scratch.at("m.gguf")).unwrap_err();
+    let said = "`tie_word_embeddings` is false, but the model has no `lm_head.weight`";
+    assert_eq!((error.message(), error.tensor_name()), (said, Some("lm_head.weight")));
+    assert!(error.hint_text().unwrap().contains("--set tie_word_embeddings=true"), "{error}");
+    let (file, back) = (scratch.at("m.gguf"), scratch.at("back"));
+    let set = vec![("tie_word_embeddings".to_owned(), "true".to_owned())];
+    let options =
+        ConvertOptions { input: folder, output: Some(file.clone()), set, ..ConvertOptions::default() };
+    convert(&host, &options).unwrap();
+    to(&host, "huggingface", &file, &back);
+    assert_eq!(config(&back)["tie_word_embeddings"], true);
+}
+
+#[test]
+fn a_body_that_is_saved_alone_needs_no_head_and_comes_back_untied() {
+    let (host, scratch) = (host(), Scratch::new());
+    let mut model = golden("llama");
+    for (_, tensors) in &mut model.shards {
+        tensors.retain(|tensor| tensor.name != "lm_head.weight");
+        for tensor in tensors {
+            tensor.name = tensor.name.strip_prefix("model.").unwrap().to_owned();
+        }
+    }
+    let (folder, file, back) = (scratch.at("llama"), scratch.at("m.gguf"), scratch.at("back"));
+    model.write_to(&folder).unwrap();
+    configure(&folder, "tie_word_embeddings", false.into());
+    to(&host, "gguf", &folder, &file);
+    to(&host, "huggingface", &file, &back);
+    assert_eq!(config(&back)["tie_word_embeddings"], false);
+    // So does a class without one.
+    let folder = headless(&scratch, "mistral", &json!({"architectures": ["MistralModel"]}));
+    to(&host, "gguf", &folder, &scratch.at("mistral.gguf"));
 }
 
 /// The folder of a golden with the heads of its library's class for judging texts.
@@ -368,4 +420,164 @@ fn what_tells_two_architectures_apart_is_named_where_it_is_missing() {
     options.arch = Some("bert".to_owned());
     convert(&host, &options).unwrap();
     assert_eq!(config(&back)["model_type"], "bert");
+}
+
+#[test]
+fn the_outermost_class_says_whether_a_head_is_tied() {
+    let (host, scratch) = (host(), Scratch::new());
+    let mut model = golden("qwen3");
+    for (_, tensors) in &mut model.shards {
+        tensors.retain(|tensor| tensor.name != "lm_head.weight");
+        for tensor in tensors {
+            tensor.name = tensor.name.replacen("model.", "model.language_model.", 1);
+        }
+    }
+    let folder = scratch.at("qwen3");
+    model.write_to(&folder).unwrap();
+    let mut inner: Json = serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    inner["tie_word_embeddings"] = false.into();
+    for class in ["LightOnOcrForConditionalGeneration", "LightOnOCRForConditionalGeneration"] {
+        let outer = json!({"architectures": [class], "model_type": "lighton_ocr", "text_config": inner,
+            "tie_word_embeddings": true});
+        fs::write(folder.join("config.json"), outer.to_string()).unwrap();
+        let file = scratch.at(&format!("{class}.gguf"));
+        to(&host, "gguf", &folder, &file);
+        assert_eq!(key(&host, &file, "general.architecture"), Some(Value::from_string("qwen3")));
+    }
+    configure(&folder, "tie_word_embeddings", false.into());
+    let error = tried(&host, "gguf", &folder, &scratch.at("m.gguf")).unwrap_err();
+    assert!(error.message().contains("has no `lm_head.weight`"), "{error}");
+}
+
+/// What heads are called.
+const HEADS: [&str; 6] = [
+    "lm_head.weight",
+    "output.weight",
+    "embed_out.weight",
+    "model.transformer.ff_out.weight",
+    "output_layer.weight",
+    "transformer.output_layer.weight",
+];
+
+#[test]
+fn what_is_tied_is_said_so_in_the_folder_that_comes_back_in_every_family() {
+    let (host, mut tried_all, mut wrong) = (host(), 0, Vec::new());
+    for path in goldens() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let mut model = golden(name);
+        let is_head = |tensor: &SeededTensor| HEADS.iter().any(|head| tensor.name.ends_with(head));
+        let has_head = model.tensors().any(is_head);
+        model.shards.iter_mut().for_each(|(_, tensors)| tensors.retain(|tensor| !is_head(tensor)));
+        if !has_head {
+            continue;
+        }
+        let scratch = Scratch::in_memory();
+        let [folder, file, back, again] = ["model", "m.gguf", "back", "again.gguf"].map(|at| scratch.at(at));
+        model.write_to(&folder).unwrap();
+        configure(&folder, "tie_word_embeddings", true.into());
+        let told: Json = serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+        for root in ["text_config", "llm_config", "language_config", "thinker_config"] {
+            if let Some(mut inner) = told.get(root).filter(|inner| inner.is_object()).cloned() {
+                inner["tie_word_embeddings"] = true.into();
+                configure(&folder, root, inner);
+            }
+        }
+        // Those whose class has no such flag, or never ties, are refused.
+        let Ok(_) = tried(&host, "gguf", &folder, &file) else { continue };
+        if tried(&host, "huggingface", &file, &back).is_err() {
+            continue;
+        }
+        tried_all += 1;
+        if let Err(error) = tried(&host, "gguf", &back, &again) {
+            wrong.push(format!("{name}: {error}"));
+        }
+    }
+    assert!(wrong.is_empty() && tried_all > 50, "{tried_all}: {}", wrong.join("\n"));
+}
+
+#[test]
+fn a_vocabulary_of_its_own_for_each_layer_comes_back() {
+    let (host, scratch) = (host(), Scratch::new());
+    let mut model = golden("gemma4");
+    let rows = 700;
+    let tensors = model.shards.iter_mut().flat_map(|(_, tensors)| tensors);
+    for tensor in tensors.filter(|tensor| tensor.name.ends_with("embed_tokens_per_layer.weight")) {
+        tensor.shape[0] = rows;
+    }
+    let (folder, file, back) = (scratch.at("gemma4"), scratch.at("m.gguf"), scratch.at("back"));
+    model.write_to(&folder).unwrap();
+    let mut inner: Json = serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    inner = inner["text_config"].take();
+    inner["vocab_size_per_layer_input"] = rows.into();
+    configure(&folder, "text_config", inner);
+    let done = to(&host, "gguf", &folder, &file);
+    let told = |warning: &String| warning.contains("as many rows of `per_layer_token_embd.weight`");
+    assert!(done.warnings.iter().any(told), "{:?}", done.warnings);
+    to(&host, "huggingface", &file, &back);
+    let said = config(&back);
+    let value =
+        said.iter().find(|(key, _)| key.ends_with("vocab_size_per_layer_input")).map(|(_, value)| value);
+    assert_eq!(value, Some(&json!(rows)));
+}
+
+#[test]
+fn an_epsilon_of_its_own_in_the_mixers_of_a_falcon_comes_back_and_is_warned_of() {
+    let (host, scratch) = (host(), Scratch::new());
+    let (file, back) = (scratch.at("m.gguf"), scratch.at("back"));
+    // 0.000001 of the class, and 0.00001 of the file.
+    let folder = folder(&scratch, "falcon-mamba");
+    configure(&folder, "layer_norm_epsilon", json!(1e-5));
+    let mut said: Json = serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    said.as_object_mut().unwrap().remove("mixer_rms_eps");
+    fs::write(folder.join("config.json"), said.to_string()).unwrap();
+    let done = to(&host, "gguf", &folder, &file);
+    let told = |warning: &String| warning.contains("`mixer_rms_eps`") && warning.contains("the other norms");
+    assert!(done.warnings.iter().any(told), "{:?}", done.warnings);
+    to(&host, "huggingface", &file, &back);
+    let said = config(&back);
+    assert_eq!(
+        (said["layer_norm_epsilon"].as_f64(), said["mixer_rms_eps"].as_f64()),
+        (Some(1e-5), Some(1e-6))
+    );
+}
+
+#[test]
+fn several_key_heads_of_a_bigcode_are_what_is_refused() {
+    let (host, scratch) = (host(), Scratch::new());
+    let mut model = golden("starcoder");
+    let tensors = model.shards.iter_mut().flat_map(|(_, tensors)| tensors);
+    for tensor in tensors.filter(|tensor| tensor.name.contains("attn.c_attn.")) {
+        tensor.shape[0] = 3 * 64;
+    }
+    let (folder, file) = (scratch.at("starcoder"), scratch.at("m.apr"));
+    model.write_to(&folder).unwrap();
+    configure(&folder, "multi_query", false.into());
+    configure(&folder, "num_key_value_heads", 4.into());
+    let done = tried(&host, "apr", &folder, &file).unwrap();
+    assert!(done.warnings.is_empty(), "{:?}", done.warnings);
+    for input in [&folder, &file] {
+        let error = tried(&host, "gguf", input, &scratch.at("m.gguf")).unwrap_err();
+        assert!(error.message().contains("`multi_query` false"), "{error}");
+    }
+}
+
+#[test]
+fn feed_forward_networks_of_an_mpt_are_as_wide_as_its_tensors() {
+    for (ratio, rows) in [(2, 256), (2, 128)] {
+        let (host, scratch) = (host(), Scratch::new());
+        let mut model = golden("mpt");
+        let tensors = model.shards.iter_mut().flat_map(|(_, tensors)| tensors);
+        for tensor in tensors.filter(|tensor| tensor.name.contains(".ffn.")) {
+            let axis = usize::from(tensor.name.contains("down_proj"));
+            tensor.shape[axis] = rows;
+        }
+        let (folder, file, back) = (scratch.at("mpt"), scratch.at("m.gguf"), scratch.at("back"));
+        model.write_to(&folder).unwrap();
+        configure(&folder, "expansion_ratio", ratio.into());
+        to(&host, "gguf", &folder, &file);
+        let done = to(&host, "huggingface", &file, &back);
+        assert_eq!(config(&back)["expansion_ratio"], rows / 64);
+        let told = done.warnings.iter().any(|warning| warning.contains("`expansion_ratio`"));
+        assert_eq!(told, rows != 256, "{:?}", done.warnings);
+    }
 }

@@ -6,7 +6,7 @@ use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::description::{find_table, stated};
 use crate::architecture::language::expression::same;
 use crate::architecture::language::value::{from_value, narrowed};
-use crate::architecture::model::{Journey, Stored, planned, tell_of_tied_head};
+use crate::architecture::model::{Headed, Journey, Stored, planned, tell_of_tied_head};
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{Source, Table};
 use crate::architecture::translate::{Passage, translate};
@@ -143,6 +143,16 @@ pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<
     let known = Known::new(engine, opened, arch, to, target)?;
     if let Some(dialect) = known.table.dialect(&known.from) {
         tell_of_tied_head(engine, opened, known.table, dialect, &known.config, &known.names)?;
+        let headed = Headed {
+            table: known.table,
+            dialect,
+            config: &known.config,
+            lookup: &|key| stated(&opened.model, key),
+            dimensions: &known.dimensions(),
+            names: &known.names,
+            called: &opened.model.tensors,
+        };
+        headed.refuse_missing(engine)?;
     }
     let called = &opened.model.tensors;
     let tensors = if known.from == to {

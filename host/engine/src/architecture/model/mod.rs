@@ -4,12 +4,14 @@
 mod codes;
 mod inverse;
 mod ledger;
+mod missing_head;
 mod no_table;
 mod recovery;
 mod tensors;
 mod tied_head;
 
 pub use ledger::Ledger;
+pub(super) use missing_head::Headed;
 pub(super) use tensors::planned;
 pub(super) use tied_head::tell_of_tied_head;
 
@@ -183,6 +185,16 @@ impl Journey<'_> {
         };
         refuse(self.table, &stated)?;
         tell_of_tied_head(self.engine, self.stored.source, self.table, from, &config, &names)?;
+        let headed = Headed {
+            table: self.table,
+            dialect: from,
+            config: &config,
+            lookup: stated.lookup,
+            dimensions: &dimensions,
+            names: &names,
+            called: &model.tensors,
+        };
+        headed.refuse_missing(self.engine)?;
         let came_from_target = model.foreign_of(self.target.id()).is_some();
         let passage = Passage {
             table: self.table,

@@ -1,6 +1,7 @@
 //! A dialect's view of the configuration, as a table states it.
 
 pub(in crate::architecture) mod condition;
+pub(in crate::architecture) mod heads;
 pub(in crate::architecture) mod key;
 pub(in crate::architecture) mod refusal;
 pub(in crate::architecture) mod rename;
@@ -14,6 +15,7 @@ use crate::architecture::language::members::{
 };
 use crate::architecture::language::table_error::{Read, Within};
 use apr_sdk::{Error, escape};
+use heads::Heads;
 use key::{Key, read_key};
 use refusal::Refusal;
 use rename::Rename;
@@ -60,6 +62,8 @@ pub struct Dialect {
     pub derived: Vec<(String, Expression)>,
     /// Keys of which null says that a model has none of it, where a class assumes some.
     pub null: Vec<String>,
+    /// Which of its classes have a head.
+    pub heads: Option<Heads>,
 }
 
 impl Dialect {
@@ -101,6 +105,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Read<Diale
         "derived",
         "detect",
         "either",
+        "heads",
         "ignore",
         "key",
         "null",
@@ -142,6 +147,8 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Read<Diale
     dialect.warned = Warning::read(toml, &named)?;
     dialect.renames = Rename::read(toml)?;
     dialect.stacked = Stacked::read(toml)?;
+    let heads = sub_table(toml, "heads")?;
+    dialect.heads = if heads.is_empty() { None } else { Some(Heads::read(heads).within("heads")?) };
     let derived = sub_table(toml, "derived")?;
     for (name, _) in derived {
         let follows = expression(derived, name).within("derived")?;

@@ -2,7 +2,7 @@
 
 use crate::storage::small_file::read_bytes;
 use apr_engine::architecture::check_len;
-use apr_engine::registry::Provider;
+use apr_engine::registry::{Provider, TABLE_PREFIX};
 use apr_sdk::{Error, Kernel, Manifest, Quantizer, Reader, Result, Writer, escape};
 use std::path::Path;
 
@@ -36,7 +36,7 @@ impl TableFile {
             )));
         }
         let mut manifest = Manifest::default();
-        manifest.id = format!("table_{id}");
+        manifest.id = format!("{TABLE_PREFIX}{id}");
         let version = toml.get("version").and_then(toml::Value::as_str);
         version.unwrap_or("0").clone_into(&mut manifest.version);
         manifest.architectures = vec![id.clone()];

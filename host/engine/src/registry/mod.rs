@@ -128,7 +128,23 @@ pub struct Plugin {
     pub state: Result<Arc<dyn Provider>>,
 }
 
+/// The start of the plugin id of an architecture table in a file of its own: a table may be called as a plugin is.
+pub const TABLE_PREFIX: &str = "table_";
+
 impl Plugin {
+    /// The name by which users know it: its id, or the architecture's id if it is a table in a file of its own.
+    pub fn shown_id(&self) -> Option<&str> {
+        let manifest = self.manifest.as_ref()?;
+        Some(self.table_id().unwrap_or(&manifest.id))
+    }
+
+    /// The architecture's id, if it is a table in a file of its own.
+    fn table_id(&self) -> Option<&str> {
+        let manifest = self.manifest.as_ref()?;
+        let [architecture] = &manifest.architectures[..] else { return None };
+        (manifest.id.strip_prefix(TABLE_PREFIX)? == architecture).then_some(architecture)
+    }
+
     /// Returns whether it is refused because a plugin found earlier provides the same id or format.
     pub fn gives_way(&self) -> bool {
         self.state.as_ref().err().is_some_and(|error| error.explicit_code() == Some(DUPLICATE))
@@ -247,7 +263,10 @@ impl Registry {
                 let what = match (format, kernel) {
                     (Some(format), _) => format!("format `{}`", format.id),
                     (None, Some(kernel)) => format!("compute backend `{kernel}`"),
-                    (None, None) => format!("plugin `{}`", manifest.id),
+                    (None, None) => match plugin.table_id() {
+                        Some(id) => format!("architecture table `{id}`"),
+                        None => format!("plugin `{}`", manifest.id),
+                    },
                 };
                 let message = format!("{what} is provided by a plugin found earlier");
                 plugin.state = Err(Error::plugin(message).code(DUPLICATE));
@@ -325,6 +344,11 @@ impl Registry {
             let manifest = plugin.manifest.as_ref().filter(|_| plugin.state.is_ok());
             manifest.is_some_and(|manifest| manifest.architectures.iter().any(|known| known == id))
         })
+    }
+
+    /// The file of an architecture's table, if that is one of its own.
+    pub fn table_file(&self, id: &str) -> Option<&Path> {
+        self.table_provider(id).filter(|plugin| plugin.table_id().is_some())?.path.as_deref()
     }
 
     /// The texts of all tables, for use at any later time.

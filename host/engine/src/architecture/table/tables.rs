@@ -20,6 +20,8 @@ pub struct Tables {
 /// A table that a plugin provides.
 struct Slot {
     id: String,
+    /// Its file, if it is one of its own.
+    file: Option<String>,
     /// `None` if it is broken.
     head: OnceLock<Option<Head>>,
     whole: OnceLock<Result<Table>>,
@@ -29,8 +31,12 @@ impl Tables {
     /// The tables of every plugin, and those in plugin folders. A broken one does not hide the others.
     pub fn of(registry: &Registry) -> Tables {
         let texts: Arc<TableTexts> = Arc::new(registry.table_texts());
-        let slots =
-            texts.ids().map(|id| Slot { id: id.to_owned(), head: OnceLock::new(), whole: OnceLock::new() });
+        let slots = texts.ids().map(|id| Slot {
+            id: id.to_owned(),
+            file: registry.table_file(id).map(|path| path.display().to_string()),
+            head: OnceLock::new(),
+            whole: OnceLock::new(),
+        });
         let slots = slots.collect();
         let again = Arc::clone(&texts);
         let text: TextOf = Box::new(move |id| texts.get(id));
@@ -39,8 +45,14 @@ impl Tables {
     }
 
     fn whole<'t>(&'t self, slot: &'t Slot) -> Result<&'t Table> {
-        let whole = slot.whole.get_or_init(|| Table::on(&self.bases.text(&slot.id)?, &self.bases)).as_ref();
-        whole.map_err(Error::clone)
+        let whole = slot.whole.get_or_init(|| {
+            let text = self.bases.text(&slot.id)?;
+            Table::on(&text, &self.bases).map_err(|error| match &slot.file {
+                Some(file) => error.in_file(file),
+                None => error,
+            })
+        });
+        whole.as_ref().map_err(Error::clone)
     }
 
     /// The heads of the tables of architectures, without bases and those known to be broken.

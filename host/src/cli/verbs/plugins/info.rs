@@ -56,9 +56,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Info> {
     }
     let registry = context.registry();
     let plugins = registry.plugins();
+    // A library before a table of the same name.
     let named =
         plugins.iter().position(|plugin| plugin.manifest.as_ref().is_some_and(|m| m.id == args.plugin));
     let named = named.or_else(|| registry.format(&args.plugin).ok().map(|format| format.plugin));
+    let named = named.or_else(|| plugins.iter().position(|p| p.shown_id() == Some(args.plugin.as_str())));
     match named.and_then(|at| plugins.get(at)) {
         Some(plugin) => Ok(info(plugin)),
         None => Err(Error::invalid_argument(format!(

@@ -72,13 +72,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
     let manifest = plugin.manifest.as_ref().ok_or_else(|| Error::plugin("the plugin has no manifest"))?;
     let folder = context.discover_options().user.ok_or_else(no_data_folder)?;
     let is_table = is_table(&args.file);
+    let shown = plugin.shown_id().unwrap_or(&manifest.id);
     let [library, table] = [file_name(&manifest.id), table_name(&manifest.id)].map(|name| folder.join(name));
     let (target, other) = if is_table { (table, library) } else { (library, table) };
     let installed = [&target, &other].into_iter().find(|path| path.exists());
     let replaced = installed.and_then(|path| installed_version(path, context));
     if let Some(installed) = installed.filter(|_| !args.force) {
         let version = replaced.map(|version| format!(", version {version}")).unwrap_or_default();
-        return Err(Error::io(format!("plugin `{}` is already installed{version}", manifest.id))
+        return Err(Error::io(format!("plugin `{shown}` is already installed{version}"))
             .in_file(installed.display().to_string())
             .hint("pass --force to replace it"));
     }
@@ -104,8 +105,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
             let at =
                 other.path.as_ref().map_or("built into apr".to_owned(), |path| path.display().to_string());
             format!(
-                "another plugin `{}` exists ({}, {at}); `apr plugins list` shows which one is used",
-                manifest.id,
+                "another plugin `{shown}` exists ({}, {at}); `apr plugins list` shows which one is used",
                 tier_word(other.origin.tier())
             )
         });
@@ -114,7 +114,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Installed> {
     let mine = everything.plugins().iter().filter(|plugin| is_table && plugin.path.as_ref() == Some(&target));
     warnings.extend(draft_warnings(mine));
     Ok(Installed {
-        id: manifest.id.clone(),
+        id: shown.to_owned(),
         version: manifest.version.clone(),
         path: target.display().to_string(),
         replaced,

@@ -34,7 +34,7 @@ pub struct Plugins {
 /// One plugin.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Its id; `null` if its manifest could not be read.
+    /// Its id, for a table the architecture's; `null` if its manifest could not be read.
     pub id: Option<String>,
     /// Its version.
     pub version: Option<String>,
@@ -93,7 +93,7 @@ pub fn row(plugin: &Plugin) -> Row {
         formats.chain(&m.quantizers).chain(&m.architectures).chain(&m.kernels).cloned().collect()
     });
     Row {
-        id: manifest.map(|m| m.id.clone()),
+        id: plugin.shown_id().map(str::to_owned),
         version: manifest.map(|m| m.version.clone()),
         license: manifest.map(|m| m.license.clone()),
         kinds: manifest.map(|m| m.kinds()).unwrap_or_default(),

@@ -4,6 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::plugins::install::no_data_folder;
 use crate::cli::verbs::plugins::tier_word;
+use apr_engine::registry::TABLE_PREFIX;
 use apr_host::plugins::{Lock, file_name, table_name};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
@@ -38,22 +39,29 @@ pub struct Removed {
 /// # Errors
 /// InvalidArgument for an id that is not installed; Io if the file cannot be removed.
 pub fn run(args: &Args, context: &Context) -> Result<Removed> {
-    let id = &args.id;
+    let given = &args.id;
     // A table's id has more letters than a library's; neither leads out of the folder.
-    let fits = id.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-    if id.is_empty() || id.starts_with('.') || !fits {
-        return Err(Error::invalid_argument(format!("`{}` is not a plugin id", escape(id, 80)))
+    let fits = given.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if given.is_empty() || given.starts_with('.') || !fits {
+        return Err(Error::invalid_argument(format!("`{}` is not a plugin id", escape(given, 80)))
             .hint("run `apr plugins list -q` to list the ids"));
     }
     let folder = context.discover_options().user.ok_or_else(no_data_folder)?;
-    let [library, table] = [file_name(id), table_name(id)].map(|name| folder.join(name));
-    let path = if table.exists() { table } else { library };
+    let id_of_table = format!("{TABLE_PREFIX}{given}");
+    let candidates = [
+        (given, folder.join(table_name(given))),
+        (given, folder.join(file_name(given))),
+        (&id_of_table, folder.join(table_name(&id_of_table))),
+    ];
+    let Some((id, path)) = candidates.into_iter().find(|(_, path)| path.exists()) else {
+        return Err(not_installed(given, context));
+    };
     match std::fs::remove_file(&path) {
         Ok(()) => {
             let pinned = forget(context, id)?;
-            Ok(Removed { id: id.clone(), path: path.display().to_string(), pinned })
+            Ok(Removed { id: given.clone(), path: path.display().to_string(), pinned })
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(not_installed(id, context)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(not_installed(given, context)),
         Err(error) => {
             Err(Error::io(format!("cannot remove the plugin: {error}")).in_file(path.display().to_string()))
         }
@@ -74,7 +82,7 @@ fn forget(context: &Context, id: &str) -> Result<bool> {
 fn not_installed(id: &str, context: &Context) -> Error {
     let registry = context.registry();
     let error = Error::invalid_argument(format!("plugin `{id}` is not installed in your data folder"));
-    let elsewhere = registry.plugins().iter().find(|p| p.manifest.as_ref().is_some_and(|m| m.id == id));
+    let elsewhere = registry.plugins().iter().find(|p| p.shown_id() == Some(id));
     match elsewhere {
         Some(plugin) => {
             let place =

@@ -23,7 +23,7 @@ pub struct RowOptions {
     pub stats: bool,
 }
 
-/// One tensor. The keys are those of `apr tensors --json`.
+/// One tensor. The keys are those of `apr tensors --json`, but for the schema's name.
 #[derive(Clone, Debug, Serialize)]
 pub struct TensorRow {
     /// The tensor's name in the source.

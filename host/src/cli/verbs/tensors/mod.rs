@@ -12,6 +12,7 @@ use apr_engine::verify::histogram::{Histogram, histogram};
 use apr_engine::verify::stats::{RowOptions, Stats, TensorRow, each_row_of};
 use apr_engine::wording::nearest;
 use apr_sdk::{Error, Result, escape};
+use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 use std::io::{self, Write};
@@ -71,11 +72,11 @@ pub struct Args {
     pub open: OpenArgs,
 }
 
-/// The tensors in the file's order. JSON: `apr tensors`: an array without a `schema`, one object for each tensor: `name`,
-/// `dtype`, `shape`, `bytes`; `file` and `offset` if the payload is one run of bytes of a file; for a packed weight `packed`
-/// (`as`, `bytes`, `parts`); with `--sha256` also `sha256`, with `--stats` `stats` (`count`, `min`, `max`, `mean`, `std`,
-/// `zeros`, `nans`, `infs`) or `stats_missing` with the reason; with `--hist NAME` that tensor alone, with `histogram`: `bins`
-/// (each `from`, `to`, `count`), `nans`, `infs`.
+/// The tensors in the file's order. JSON: `apr tensors`: a bare array of objects of the schema `apr.tensors/1`, each with
+/// `name`, `dtype`, `shape`, `bytes`; `file` and `offset` if the payload is one run of bytes of a file; for a packed weight
+/// `packed` (`as`, `bytes`, `parts`); with `--sha256` also `sha256`, with `--stats` `stats` (`count`, `min`, `max`, `mean`,
+/// `std`, `zeros`, `nans`, `infs`) or `stats_missing` with the reason; with `--hist NAME` that tensor alone, with `histogram`:
+/// `bins` (each `from`, `to`, `count`), `nans`, `infs`.
 #[derive(Debug)]
 pub struct Listed {
     rows: Vec<TensorRow>,
@@ -122,13 +123,27 @@ fn unknown(opened: &OpenedModel, name: &str) -> Error {
     error.hint(format!("{near}run `apr tensors {file} -q` to list the names")).in_file(file)
 }
 
+/// A tensor as JSON has it. An array has no key for its schema, so each of its objects has.
+#[derive(Serialize)]
+struct Document<'r> {
+    schema: &'static str,
+    #[serde(flatten)]
+    row: &'r TensorRow,
+}
+
+impl Listed {
+    fn documents(&self) -> Vec<Document<'_>> {
+        self.rows.iter().map(|row| Document { schema: "apr.tensors/1", row }).collect()
+    }
+}
+
 impl Report for Listed {
     fn json(&self) -> Result<Json> {
-        plain(&self.rows)
+        plain(&self.documents())
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<Streamed> {
-        write_rows(out, &self.rows)
+        write_rows(out, &self.documents())
     }
 
     fn warnings(&self) -> &[String] {

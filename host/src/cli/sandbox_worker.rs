@@ -1,6 +1,7 @@
 //! A model's tokenizer and chat templates in a worker process, for every verb that needs them.
 
 use crate::cli::context::Context;
+use apr_engine::architecture::way_out_of_lone;
 use apr_engine::open::OpenedModel;
 use apr_host::host::Host;
 use apr_sandbox::{Program, Tokens, Watch};
@@ -67,6 +68,18 @@ impl Given {
     }
 }
 
+/// The way out for a model without a tokenizer, as an imperative.
+fn way_to_tokenizer(host: &Host, opened: &OpenedModel) -> String {
+    let format = host.registry.format(&opened.format);
+    if let Some(way) = way_out_of_lone(&host.registry, &opened.model) {
+        way
+    } else if format.is_ok_and(|format| format.manifest.folder) {
+        "put the files of its tokenizer into the model's folder".to_owned()
+    } else {
+        "use a file that was made of the model with its tokenizer".to_owned()
+    }
+}
+
 fn tokenizer_json(host: &Host, opened: &OpenedModel) -> Result<Vec<u8>> {
     let tokenizer = opened.tokenizer(host).map_err(|error| match error.kind() {
         // What the format says is said of converting it.
@@ -84,7 +97,7 @@ fn tokenizer_json(host: &Host, opened: &OpenedModel) -> Result<Vec<u8>> {
     let bytes = tokenizer?.ok_or_else(|| {
         Error::unsupported("the model has no tokenizer, or its format cannot hold one")
             .in_file(opened.path.display().to_string())
-            .hint("specify the folder or file that contains the model's tokenizer")
+            .hint(way_to_tokenizer(host, opened))
     })?;
     Ok(opened.fetch(&bytes)?.inline().unwrap_or_default().to_vec())
 }

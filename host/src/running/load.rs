@@ -7,12 +7,12 @@ use super::file_watch::Watched;
 use super::images::{Images, Place};
 use super::key::key;
 use super::memory::{self, Needs};
-use super::rows::{HeldRows, TensorRows, matrix};
+use super::rows::{CountedRows, HeldRows, Reading, TensorRows, matrix};
 use super::suggestions::Suggested;
 use crate::host::Host;
 use crate::threads::Team;
 use apr_engine::architecture::{
-    Decoder, Roles, decoder, decoder_rows, in_dialect, refuse_adapter, tensor_specs,
+    Decoder, Roles, decoder, decoder_rows, explain_lone, in_dialect, refuse_adapter, tensor_specs,
 };
 use apr_engine::expression::PlannedTensor;
 use apr_engine::open::OpenedModel;
@@ -131,11 +131,12 @@ pub fn load(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<
 fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
     refuse_adapter(&opened.model, &host.registry)?;
     let arch = options.arch.as_deref();
-    let rows = decoder_rows(host, &opened.model, arch)?;
-    let mut model = Translated::new(host, opened, &rows, arch)?;
+    let explained = |error| explain_lone(host, &opened.model, arch, error);
+    let rows = decoder_rows(host, &opened.model, arch).map_err(explained)?;
+    let mut model = Translated::new(host, opened, &rows, arch).map_err(explained)?;
     let shapes: Vec<(String, Vec<u64>)> =
         model.tensors.iter().map(|one| (one.tensor.name.clone(), one.tensor.shape.clone())).collect();
-    let decoder = decoder(host, &opened.model, arch, &shapes)?;
+    let decoder = decoder(host, &opened.model, arch, &shapes).map_err(explained)?;
     model.choose_types(&decoder, options)?;
     let context = context_of(&decoder, options, &mut model.warnings)?;
     model.warnings.extend(long_factors(&decoder, context));
@@ -422,9 +423,17 @@ impl<'a> Translated<'a> {
         let mut order: Vec<usize> = (0..specs.len()).collect();
         order.sort_by_key(|number| std::cmp::Reverse(specs[*number].bytes()));
         let weights: Vec<Mutex<Option<Weight>>> = specs.iter().map(|_| Mutex::new(None)).collect();
+        let total = specs.iter().fold(0u64, |all, spec| all.saturating_add(spec.bytes()));
+        let reading = Reading::new(self.host.progress.as_ref(), total);
         self.host.crew.run(order.len(), &|_, at| {
             let number = order[at];
-            let weight = self.prepare_one(&built.weights[number], &specs[number], device, &images, number)?;
+            let mut place = Place { images: &images, number };
+            let weight = match images.ready {
+                true => device.adopt(&specs[number], images.take(number)?)?,
+                false => {
+                    self.prepare_one(&built.weights[number], &specs[number], device, &mut place, &reading)?
+                }
+            };
             *weights[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(weight);
             Ok(())
         })?;
@@ -442,19 +451,16 @@ impl<'a> Translated<'a> {
         of: &WeightOf,
         spec: &MatrixSpec,
         device: &dyn Device,
-        images: &Images,
-        number: usize,
+        place: &mut Place<'_>,
+        reading: &Reading<'_>,
     ) -> Result<Weight> {
-        if images.ready {
-            return device.adopt(spec, images.take(number)?);
-        }
-        let mut place = Place { images, number };
         match of {
             WeightOf::Tensor(name) => {
                 let rows = TensorRows::new(self.host, self.opened, self.find(name)?)?;
-                device.prepare(spec, &rows, &mut place).map_err(|error| error.tensor(name))
+                let rows = CountedRows { rows: &rows, reading, name };
+                device.prepare(spec, &rows, place).map_err(|error| error.tensor(name))
             }
-            WeightOf::Literal { values, .. } => device.prepare(spec, &HeldRows::vector(values), &mut place),
+            WeightOf::Literal { values, .. } => device.prepare(spec, &HeldRows::vector(values), place),
         }
     }
 }

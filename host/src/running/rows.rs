@@ -3,7 +3,9 @@
 use apr_engine::Engine;
 use apr_engine::expression::PlannedTensor;
 use apr_engine::open::OpenedModel;
+use apr_engine::progress::Progress;
 use apr_sdk::{Error, Extent, MatrixSpec, Result, Rows};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A tensor of the model as a matrix: its last axis are columns, all others rows. A vector is one row.
 ///
@@ -56,6 +58,41 @@ impl Rows for TensorRows<'_> {
         let at = at.ok_or_else(|| Error::invalid_argument("row index out of range"))?;
         let filled = self.planned.expression.fill_at(&self.engine.registry, &read, at, out);
         filled.map_err(|error| self.opened.files.show(error.tensor(&self.planned.tensor.name)))
+    }
+}
+
+/// How much of all weights has been read.
+pub struct Reading<'a> {
+    progress: &'a dyn Progress,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl<'a> Reading<'a> {
+    /// Nothing yet of so many bytes.
+    pub fn new(progress: &'a dyn Progress, total: u64) -> Reading<'a> {
+        Reading { progress, done: AtomicU64::new(0), total }
+    }
+}
+
+/// Rows that are counted as they are read.
+pub struct CountedRows<'a> {
+    /// The rows.
+    pub rows: &'a dyn Rows,
+    /// The count.
+    pub reading: &'a Reading<'a>,
+    /// The tensor's name.
+    pub name: &'a str,
+}
+
+impl Rows for CountedRows<'_> {
+    fn read(&self, first: u64, out: &mut [u8]) -> Result<()> {
+        self.rows.read(first, out)?;
+        let Reading { progress, done, total } = self.reading;
+        let all = done.fetch_add(out.len() as u64, Ordering::Relaxed).saturating_add(out.len() as u64);
+        // A device may read rows again.
+        progress.bytes(all.min(*total), *total, self.name);
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Each layer uses only those before it: `language` (what tables are written in), `table` (a parsed table and its parts),
 //! `config` (a configuration, read and written through a table), `description` (a model as its table describes it),
-//! `translate` (tensors in another dialect), `decoder` (what is computed), `model` (a whole model in another dialect); then
+//! `lone` (a model of which a part is missing), `translate` (tensors in another dialect), `decoder` (what is computed), `model` (a whole model in another dialect); then
 //! what asks these.
 
 mod adapter;
@@ -16,13 +16,14 @@ mod draft;
 mod forward;
 mod language;
 mod layers;
+mod lone;
 mod model;
 mod summary;
 mod table;
 mod tensor_spec;
 mod translate;
 
-pub use adapter::refuse_adapter;
+pub use adapter::{WAY_OUT_OF_ADAPTER, adapter_mark, refuse_adapter};
 pub use check::{Findings, Tried, check, try_on, unused};
 pub use choices::{choices, is_float};
 pub use decoder::{
@@ -35,6 +36,7 @@ pub use draft::guesses::{Guess, draft_warning, draft_warnings, is_draft, marked,
 pub use forward::{Forward, InDialect, differing, forward, in_dialect};
 pub use language::pattern::Pattern;
 pub use layers::{PrunedLayers, prune_layers};
+pub use lone::{explain_lone, way_out_of_lone};
 pub use model::{Ledger, Stored, Translation, Wishes, translate_model};
 pub use summary::{KvCache, Rope, Summary, Tokenizer, not_understood, summary, summary_of};
 pub use table::Table;

@@ -24,6 +24,7 @@ use crate::architecture::decoder::refuse_differing;
 use crate::architecture::description::{find_table, stated, stated_keys, unknown_dialect};
 use crate::architecture::language::expression::same;
 use crate::architecture::language::value::{from_value, says_null};
+use crate::architecture::lone::explain_lone;
 use crate::architecture::table::dialect::{canonical, warning};
 use crate::architecture::table::{CANONICAL, Dialect, Source, Table};
 use crate::architecture::translate::{Made, OTHER_TABLE, Passage, Removed, Translated, translate};
@@ -109,23 +110,24 @@ pub fn translate_model(
         return Ok(Translation::default());
     }
     let Some((table, from)) = find_table(engine, model, wishes.arch)? else {
-        return no_table(engine.tables(), model, target, want, required);
+        return no_table(engine, model, target, want, required);
     };
     if !table.knows(want) || !table.knows(&from) {
         let missing = if table.knows(want) { &from } else { want };
         return if required {
             Err(ways_out(unknown_dialect(table, missing)))
         } else {
-            no_table(engine.tables(), model, target, want, false)
+            no_table(engine, model, target, want, false)
         };
     }
     let journey = Journey { table, from: &from, to: want, target, engine, stored };
+    let arch = wishes.arch;
     let wishes = Wishes { required: wishes.required || required, ..wishes };
     match journey.translate(model, writer, wishes) {
         // A target that merely prefers other names does without if the table does not fit the whole model.
         Err(error)
             if !required
-                && wishes.arch.is_none()
+                && arch.is_none()
                 && [ErrorKind::Malformed, ErrorKind::Unsupported].contains(&error.kind()) =>
         {
             let tensor =
@@ -137,7 +139,7 @@ pub fn translate_model(
             );
             Ok(Translation { notes: vec![note], ..Translation::default() })
         }
-        done => done,
+        done => done.map_err(|error| explain_lone(engine, model, arch, error)),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Models that no table translates: the reason, and hints.
 
+use crate::architecture::adapter::refuse_adapter;
 use crate::architecture::description::{names_of, stated};
 use crate::architecture::language::value::from_value;
+use crate::architecture::lone::way_out_of_lone;
 use crate::architecture::model::Translation;
 use crate::architecture::table::tables::Tables;
+use crate::engine::Engine;
 use crate::registry::Format;
 use apr_sdk::{Error, Model, Result, escape};
 
@@ -12,12 +15,13 @@ use apr_sdk::{Error, Model, Result, escape};
 /// # Errors
 /// Unsupported if `target` requires that dialect: the reason, with hints.
 pub fn no_table(
-    tables: &Tables,
+    engine: &Engine,
     model: &Model,
     target: &Format,
     want: &str,
     required: bool,
 ) -> Result<Translation> {
+    let tables = engine.tables();
     let have = model.dialect.as_str();
     let what = &target.manifest.name;
     let mut translation = Translation::default();
@@ -30,6 +34,7 @@ pub fn no_table(
         translation.notes.push(format!("the table of architecture `{id}` was skipped: {}", error.message()));
     }
     if required {
+        refuse_adapter(model, &engine.registry)?;
         let keys = keys_of_architecture(tables, model);
         let nearly = tables.nearly(have, &|key| stated(model, key));
         let mut message = match (keys.is_empty(), have) {
@@ -41,6 +46,14 @@ pub fn no_table(
             (true, _) => format!("no table translates names from the dialect `{have}`"),
         };
         message += &format!(", and {what} requires names in the dialect `{want}`");
+        // Nothing that its names suggest would lead far without a configuration.
+        if let Some(way) = way_out_of_lone(&engine.registry, model).filter(|_| keys.is_empty()) {
+            let hint = format!("{way}; or pass --arch none to keep every name");
+            return Err(translation
+                .notes
+                .into_iter()
+                .fold(Error::unsupported(message).hint(hint), Error::cause));
+        }
         let names = names_of(model);
         let mut hint = String::new();
         if !nearly.is_empty() {

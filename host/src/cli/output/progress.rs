@@ -37,6 +37,8 @@ struct Pace {
     began: Option<(Instant, u64)>,
     /// When a line was last printed.
     printed: Option<Instant>,
+    /// The work that is shown where nothing is counted.
+    stage: Option<String>,
 }
 
 impl Pace {
@@ -88,14 +90,35 @@ pub fn shown(form: &str, level: &str, terminal: &Terminal) -> Arc<dyn Progress> 
     Arc::new(Shown { terminal: terminal.clone(), form, pace: Mutex::default(), lowest })
 }
 
+/// What shows how much is done.
+const BAR: &str =
+    "{percent:>3} %  {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}  {wide_msg}";
+/// What shows that something is done.
+const SPINNER: &str = "{spinner} {msg}";
+
 fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    let template =
-        "{percent:>3} %  {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}  {wide_msg}";
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
+}
+
+/// Shows the bar on stderr in another form, from the beginning.
+fn show(bar: &ProgressBar, template: &str) {
+    bar.disable_steady_tick();
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
     }
+    bar.reset();
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+}
+
+/// Shows something that moves beside a name, or nothing.
+fn spin(bar: &ProgressBar, what: Option<&str>) {
+    let Some(what) = what else {
+        bar.disable_steady_tick();
+        return bar.finish_and_clear();
+    };
+    show(bar, SPINNER);
+    bar.set_message(escape(what, 60));
+    bar.enable_steady_tick(Duration::from_millis(100));
 }
 
 impl Progress for Shown {
@@ -112,15 +135,17 @@ impl Progress for Shown {
         let left = pace.left(now, done, total);
         match &self.form {
             Form::Bar(bar) => {
+                if pace.printed.replace(now).is_none() {
+                    show(bar, BAR);
+                }
                 bar.set_length(total);
                 bar.set_position(done);
                 let left = left.map_or(String::new(), |left| format!("{} left  ", show_duration(left)));
                 bar.set_message(format!("{left}{}", escape(what, 60)));
-                if pace.printed.replace(now).is_none() {
-                    bar.set_draw_target(ProgressDrawTarget::stderr());
-                }
                 if done >= total {
-                    bar.finish_and_clear();
+                    // More may come, with a pace of its own.
+                    *pace = Pace { stage: pace.stage.take(), ..Pace::default() };
+                    spin(bar, pace.stage.as_deref());
                 }
             }
             Form::Lines { json }
@@ -145,6 +170,14 @@ impl Progress for Shown {
                 let _ = io::stderr().lock().write_all(line.as_bytes());
             }
             _ => {}
+        }
+    }
+
+    fn stage(&self, what: Option<&str>) {
+        if let Form::Bar(bar) = &self.form {
+            let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+            *pace = Pace { stage: what.map(str::to_owned), ..Pace::default() };
+            spin(bar, what);
         }
     }
 
@@ -188,7 +221,7 @@ mod tests {
     #[test]
     fn the_rest_is_estimated_at_the_pace_so_far() {
         let began = Instant::now();
-        let pace = Pace { began: Some((began, 100)), printed: None };
+        let pace = Pace { began: Some((began, 100)), ..Pace::default() };
         let now = began + Duration::from_secs(10);
         assert_eq!(pace.left(now, 200, 400), Some(Duration::from_secs(20)));
         assert_eq!(pace.left(now, 100, 400), None);

@@ -8,10 +8,10 @@ use crate::cli::sandbox_worker::{Given, tokens_of};
 use crate::cli::verbs::running::args::ModelArgs;
 use crate::cli::verbs::running::loading::open_model;
 use crate::cli::verbs::running::prompt::{ids_without_pattern, of_text};
-use crate::cli::verbs::running::spinner::Spinner;
 use crate::cli::verbs::tokenizer::text::{Text, read};
 use apr_engine::crew::Crew;
 use apr_engine::open::OpenedModel;
+use apr_engine::progress::Stage;
 use apr_host::host::Host;
 use apr_host::running::{Backend, Facts, LoadOptions, Loaded, Wanted, load};
 use apr_inference::compare::{Side, compare};
@@ -104,8 +104,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     only_a_path(&args.file)?;
     let text = text_of(args)?;
     let host = context.host();
-    let progress = context.settings.text("defaults.progress");
-    let spinner = Spinner::showing("loading the model", progress, &context.terminal);
+    let stage = Stage::new(host.progress.as_ref(), "loading the model");
     let opened = open_model(&args.file, &args.open, &host)?;
     let known = text.map(|text| ids_of(&host, &opened, &text, context)).transpose()?;
     let device = args.model.to_options(host.threads().width(), Wanted::Logits)?;
@@ -114,7 +113,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let mut tested = load(&host, &opened, &device)?;
     refuse_the_same(&tested.facts, &device, &reference)?;
     let mut against = load(&host, &opened, &reference)?;
-    drop(spinner);
+    drop(stage);
     let count = args.tokens.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
     let has_text = known.is_some();
     let ids = match known {
@@ -134,12 +133,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
             Error::invalid_argument(message).hint(format!("pass --context {count}, or --tokens {room}"))
         );
     }
-    let spinner = Spinner::showing("comparing", progress, &context.terminal);
+    let stage = Stage::new(host.progress.as_ref(), "comparing");
     let bound = args.bound.unwrap_or(if tested.facts.has_blocks { BOUND_OF_BLOCKS } else { BOUND });
     let mut sides = [side(&mut tested), side(&mut against)];
     let forms = compare(&mut sides, &ids, bound, &|| host.check_cancelled())
         .map_err(|error| error.in_file(args.file.display().to_string()))?;
-    drop(spinner);
+    drop(stage);
     let mut warnings = opened.warnings.clone();
     for warning in tested.facts.warnings.iter().chain(&against.facts.warnings) {
         if !warnings.contains(warning) {

@@ -157,7 +157,7 @@ impl<'c> Conversation<'c> {
         }
         let greedy = self.sampler.settings().temperature == 0.0;
         for sign in &answer.signs {
-            terminal.warn(&in_words(*sign, self.tokens, &self.args.file, greedy));
+            terminal.warn(&in_words(*sign, Some(self.tokens), &self.args.file, greedy));
         }
     }
 }

@@ -1,14 +1,11 @@
 //! The report of `apr run`: the text has been printed by then.
 
-use super::Args;
-use crate::cli::context::Context;
+use super::Asked;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::kernels::floor::read_floor;
 use crate::cli::verbs::running::args::Bound;
-use crate::cli::verbs::running::loading::Ready;
 use crate::cli::verbs::running::signs::in_words;
 use crate::cli::verbs::running::summary::{Summary, said_of, word_of};
-use apr_host::host::Host;
 use apr_inference::generation::Answer;
 use apr_inference::sampling::Sampler;
 use apr_sdk::Result;
@@ -16,13 +13,13 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 
-/// An answer. JSON: `text`; `end`: `end_of_text`, `stop`, `max_tokens` or `context`; `ids` of the text; the `seed`, with
+/// An answer. JSON: `text`, null with `--ids`; `end`: `end_of_text`, `stop`, `max_tokens` or `context`; `ids` of the text; the `seed`, with
 /// which the answer can be had again; `prompt_tokens`, and how many of them were `known_tokens` from before; `tokens` of the
 /// answer; `seconds_to_load`, `seconds_to_first_token`; `prompt_tokens_per_second` and `tokens_per_second`, the first token
 /// not counted; `bytes_per_second`, the weights read while decoding. A figure that was not measured is null.
 #[derive(Debug, Serialize)]
 pub struct Answered {
-    text: String,
+    text: Option<String>,
     end: &'static str,
     ids: Vec<u32>,
     seed: u64,
@@ -35,33 +32,31 @@ pub struct Answered {
 ///
 /// # Errors
 /// As [`read_floor`].
-pub fn report(
-    args: &Args,
-    context: &Context,
-    host: &Host,
-    loaded: &Ready,
+pub(super) fn report(
+    asked: &Asked<'_>,
+    n_context: u32,
     bound: Bound,
     answer: Answer,
     sampler: &Sampler,
 ) -> Result<Answered> {
-    let summary = Summary::of(&answer.timings, loaded.time, loaded.facts.bytes_per_token);
+    let Asked { args, context, host, facts, time, tokens, .. } = asked;
+    let summary = Summary::of(&answer.timings, *time, facts.bytes_per_token);
     if context.terminal.verbose > 0 {
         // That of the host's memory says nothing about a device with memory of its own.
-        let is_measured = summary.reads_memory() && !loaded.facts.own_memory;
+        let is_measured = summary.reads_memory() && !facts.own_memory;
         let floor = is_measured.then(|| read_floor(host)).transpose()?;
         summary.lines(floor).iter().for_each(|line| context.terminal.note(line));
         context.terminal.note(&format!("seed {}", sampler.settings().seed));
     }
     let greedy = sampler.settings().temperature == 0.0;
-    let signs = answer.signs.iter().map(|sign| in_words(*sign, &loaded.tokens, &args.file, greedy));
-    let mut warnings: Vec<String> =
-        said_of(&answer, loaded.runner.context(), bound).into_iter().chain(signs).collect();
+    let signs = answer.signs.iter().map(|sign| in_words(*sign, *tokens, &args.file, greedy));
+    let mut warnings: Vec<String> = said_of(&answer, n_context, bound).into_iter().chain(signs).collect();
     if context.terminal.json {
-        warnings.splice(0..0, loaded.facts.warnings.iter().cloned());
+        warnings.splice(0..0, facts.warnings.iter().cloned());
     }
     Ok(Answered {
         end: word_of(&answer.end),
-        text: answer.text,
+        text: tokens.map(|_| answer.text),
         ids: answer.ids,
         seed: sampler.settings().seed,
         summary,

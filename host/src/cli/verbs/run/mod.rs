@@ -2,6 +2,7 @@
 
 mod answer;
 mod embedding;
+mod ids;
 mod logits;
 mod question;
 
@@ -9,21 +10,23 @@ use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, only_a_path};
 use crate::cli::output::verb_report::{Report, boxed};
 use crate::cli::verbs::running::args::{ModelArgs, SamplingArgs};
-use crate::cli::verbs::running::loading::{Wishes, load_model};
+use crate::cli::verbs::running::loading::{Ready, Wishes, load_for_ids, load_model};
 use crate::cli::verbs::running::signs::explained;
 use crate::cli::verbs::running::stdout::Stdout;
+use answer::Answered;
 use apr_host::destination::output_file::OutputFile;
 use apr_host::host::Host;
-use apr_host::running::Wanted;
+use apr_host::running::{Facts, Wanted};
 use apr_host::sizes::show_number_of;
-use apr_inference::generation::{Answer, End, Generator, Model, Request, Surroundings};
+use apr_inference::generation::{Answer, Decoder, End, Generator, Model, Request, Surroundings};
+use apr_inference::runner::Runner;
 use apr_inference::sampling::Sampler;
 use apr_sandbox::Tokens;
 use apr_sdk::{Error, Result};
 use logits::{Recorded, Writer};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Run a model on a prompt
 ///
@@ -39,6 +42,7 @@ use std::time::Instant;
 ///   apr run model/ --quantize Q8_0 --temperature 0 -f question.txt
 ///   echo 'Summarize this.' | apr run model.apr -v
 ///   apr run model.gguf 'Hello' --embed --json
+///   apr run model.safetensors --ids 1,15043,29892 --temperature 0 -n 8
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -75,7 +79,8 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     only_a_path(&args.file)?;
     args.sampling.check()?;
-    let question = args.question.read()?;
+    let ids = args.question.ids();
+    let question = if ids.is_none() { Some(args.question.read()?) } else { None };
     let file = args.logits_out.as_deref().map(|path| OutputFile::new(path, "file of logits", args.force));
     let host = context.host();
     let wanted = if args.embed { Wanted::Embedding } else { Wanted::Logits };
@@ -86,57 +91,114 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         reads: args.question.file(),
         writes: file.as_ref(),
     };
-    let mut loaded = load_model(&args.file, &wishes, &host, context)?;
-    let warn = |text: &str| context.terminal.warn_of_answer(text);
+    let Some(question) = question else {
+        let ids = ids.unwrap_or_default();
+        let Ready { mut runner, tokens, facts, time } = load_for_ids(&args.file, &wishes, &host, context)?;
+        ids::check(ids, facts.vocabulary)?;
+        let ends = tokens.as_ref().map_or(&[][..], |tokens| &tokens.facts().ends);
+        let asked = Asked {
+            args,
+            context,
+            host: &host,
+            facts: &facts,
+            time,
+            decoder: &ids::Ids,
+            tokens: None,
+            prompt: ids.to_vec(),
+            ends: facts.suggested.ends(ends),
+        };
+        return asked.answer(&mut runner, file).map(boxed);
+    };
+    let loaded = load_model(&args.file, &wishes, &host, context)?;
     if args.embed {
+        let warn = |text: &str| context.terminal.warn_of_answer(text);
         return embedding::run(loaded, &question, &args.file, &warn).map(boxed);
     }
-    let prompt = question.tokens(&loaded.tokens)?;
-    let facts = &loaded.facts;
-    let sampler = args.sampling.sampler(&facts.suggested, facts.vocabulary, &warn)?;
-    let stops = args.sampling.stops(&facts.suggested);
-    let bound = args.sampling.bound(&facts.suggested, prompt.len());
-    let ends = facts.suggested.ends(&loaded.tokens.facts().ends);
-    let request = Request { prompt: &prompt, stops: &stops, ends: &ends, max_tokens: bound.most };
-    let Some(file) = file else {
-        let (answer, sampler) =
-            answer(args, context, &host, &loaded.tokens, &request, sampler, &mut loaded.runner)?;
-        return answer::report(args, context, &host, &loaded, bound, answer, &sampler).map(boxed);
+    let Ready { mut runner, tokens, facts, time } = loaded;
+    let asked = Asked {
+        args,
+        context,
+        host: &host,
+        facts: &facts,
+        time,
+        decoder: &tokens,
+        tokens: Some(&tokens),
+        prompt: question.tokens(&tokens)?,
+        ends: facts.suggested.ends(&tokens.facts().ends),
     };
-    let mut recorded = Recorded::new(&mut loaded.runner, Writer::new(file)?);
-    if bound.most == Some(0) {
-        // Nothing is chosen, but the prompt's logits are wanted.
-        recorded.feed(&prompt).map_err(|error| explained(error, &args.file))?;
-    }
-    let (answer, sampler) = answer(args, context, &host, &loaded.tokens, &request, sampler, &mut recorded)?;
-    recorded.finish()?;
-    answer::report(args, context, &host, &loaded, bound, answer, &sampler).map(boxed)
+    asked.answer(&mut runner, file).map(boxed)
 }
 
-/// Generates the answer, and prints it as it comes.
-fn answer(
-    args: &Args,
-    context: &Context,
-    host: &Host,
-    tokens: &Tokens,
-    request: &Request<'_>,
-    mut sampler: Sampler,
-    model: &mut dyn Model,
-) -> Result<(Answer, Sampler)> {
-    let out = Stdout::new();
-    let began = Instant::now();
-    let json = context.terminal.json;
-    let mut around = Surroundings {
-        now: &|| began.elapsed(),
-        is_cancelled: &|| out.is_closed() || host.cancel.load(Ordering::Relaxed),
-        give: &mut |text| if json { Ok(()) } else { out.give(text) },
-    };
-    let answer = Generator::new(model).generate(tokens, &mut sampler, request, &mut around);
-    out.end_line()?;
-    let answer = answer.map_err(|error| explained(error, &args.file))?;
-    if answer.end == End::Cancelled && !out.is_closed() {
-        let count = show_number_of(answer.ids.len(), "token");
-        return Err(Error::cancelled(format!("stopped after {count}")));
+/// A question to a model that is loaded.
+struct Asked<'a> {
+    args: &'a Args,
+    context: &'a Context,
+    host: &'a Host,
+    facts: &'a Facts,
+    /// Duration of loading.
+    time: Duration,
+    /// The decoder of the answer.
+    decoder: &'a dyn Decoder,
+    /// The tokenizer, unless the model is given ids.
+    tokens: Option<&'a Tokens>,
+    prompt: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Asked<'_> {
+    /// Generates the answer, and writes the logits of every token to a file if there is one.
+    fn answer(&self, runner: &mut Runner, file: Option<OutputFile>) -> Result<Answered> {
+        let args = self.args;
+        let suggested = &self.facts.suggested;
+        let warn = |text: &str| self.context.terminal.warn_of_answer(text);
+        let sampler = args.sampling.sampler(suggested, self.facts.vocabulary, &warn)?;
+        // What has no text has no strings that end it.
+        let stops = self.tokens.map(|_| args.sampling.stops(suggested)).unwrap_or_default();
+        let bound = args.sampling.bound(suggested, self.prompt.len());
+        let request =
+            Request { prompt: &self.prompt, stops: &stops, ends: &self.ends, max_tokens: bound.most };
+        let n_context = runner.context();
+        let Some(file) = file else {
+            let (answer, sampler) = self.generate(&request, sampler, runner)?;
+            return answer::report(self, n_context, bound, answer, &sampler);
+        };
+        let mut recorded = Recorded::new(runner, Writer::new(file)?);
+        if bound.most == Some(0) {
+            // Nothing is chosen, but the prompt's logits are wanted.
+            recorded.feed(&self.prompt).map_err(|error| explained(error, &args.file))?;
+        }
+        let (answer, sampler) = self.generate(&request, sampler, &mut recorded)?;
+        recorded.finish()?;
+        answer::report(self, n_context, bound, answer, &sampler)
     }
-    Ok((answer, sampler))
+
+    /// Generates the answer, and prints it as it comes.
+    fn generate(
+        &self,
+        request: &Request<'_>,
+        mut sampler: Sampler,
+        model: &mut dyn Model,
+    ) -> Result<(Answer, Sampler)> {
+        let out = Stdout::new();
+        let began = Instant::now();
+        let json = self.context.terminal.json;
+        // A list of ids does not begin with a comma.
+        let mut skipped = if self.tokens.is_none() { "," } else { "" };
+        let mut around = Surroundings {
+            now: &|| began.elapsed(),
+            is_cancelled: &|| out.is_closed() || self.host.cancel.load(Ordering::Relaxed),
+            give: &mut |text| {
+                let text = text.strip_prefix(std::mem::take(&mut skipped)).unwrap_or(text);
+                if json { Ok(()) } else { out.give(text) }
+            },
+        };
+        let answer = Generator::new(model).generate(self.decoder, &mut sampler, request, &mut around);
+        out.end_line()?;
+        let answer = answer.map_err(|error| explained(error, &self.args.file))?;
+        if answer.end == End::Cancelled && !out.is_closed() {
+            let count = show_number_of(answer.ids.len(), "token");
+            return Err(Error::cancelled(format!("stopped after {count}")));
+        }
+        Ok((answer, sampler))
+    }
 }

@@ -27,6 +27,15 @@ pub struct QuestionArgs {
     /// Read the prompt from FILE
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     prompt_file: Option<String>,
+    /// Continue these token ids, such as 1,15043,29892, and print those of the answer: needs no tokenizer
+    #[arg(
+        long,
+        value_name = "IDS",
+        value_delimiter = ',',
+        value_parser = parse_id,
+        conflicts_with_all = ["prompt", "prompt_flag", "prompt_file", "raw", "chat", "system", "template", "embed", "stop"]
+    )]
+    ids: Option<Vec<u32>>,
     /// Continue the prompt as it is, without the chat template
     #[arg(long, aliases = ["no-template", "no-conversation"])]
     raw: bool,
@@ -39,6 +48,12 @@ pub struct QuestionArgs {
     /// Use the chat template of this name
     #[arg(long, value_name = "NAME", conflicts_with_all = ["raw", "embed"])]
     template: Option<String>,
+}
+
+/// # Errors
+/// A sentence saying what is wrong.
+fn parse_id(text: &str) -> std::result::Result<u32, String> {
+    text.trim().parse().map_err(|_| format!("expected token ids such as 1,15043, found `{text}`"))
 }
 
 /// The question to the model.
@@ -61,6 +76,11 @@ impl QuestionArgs {
     /// The file that the prompt is in.
     pub fn file(&self) -> Option<&Path> {
         self.prompt_file.as_deref().map(Path::new)
+    }
+
+    /// The ids that stand for a prompt.
+    pub fn ids(&self) -> Option<&[u32]> {
+        self.ids.as_deref()
     }
 
     /// Reads the prompt.

@@ -1,30 +1,30 @@
 //! Loads a model for a verb, with something that moves meanwhile, and says what there is to say about it.
 
 use super::args::ModelArgs;
-use super::spinner::Spinner;
 use super::summary::show_time;
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::sandbox_worker::{Given, tokens_of};
-use apr_engine::architecture::refuse_adapter;
+use apr_engine::architecture::{refuse_adapter, way_out_of_lone};
 use apr_engine::crew::Crew;
 use apr_engine::open::{OpenedModel, check_options};
+use apr_engine::progress::Stage;
 use apr_host::destination::output_file::OutputFile;
 use apr_host::host::Host;
 use apr_host::running::{Facts, LoadOptions, Loaded, Wanted, load};
 use apr_host::sizes::{show_count, show_number_of, show_size};
 use apr_inference::runner::Runner;
 use apr_sandbox::Tokens;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A model that is ready to answer.
-pub struct Ready {
+/// A model that is ready to answer, with its tokenizer or whatever stands for it.
+pub struct Ready<T = Tokens> {
     /// The runner.
     pub runner: Runner,
     /// Its tokenizer.
-    pub tokens: Tokens,
+    pub tokens: T,
     /// The facts found out while loading.
     pub facts: Facts,
     /// Duration of loading.
@@ -61,24 +61,100 @@ impl Wishes<'_> {
 /// # Errors
 /// As [`load`]; Unsupported for a model without a tokenizer; Malformed if that has more tokens than the model knows.
 pub fn load_model(path: &Path, wishes: &Wishes<'_>, host: &Host, context: &Context) -> Result<Ready> {
+    let ready = load_with(path, wishes, host, context, |opened, warnings| {
+        let given = Given::of(host, opened).map_err(|error| or_ids(error, opened, host))?;
+        given.warn(warnings);
+        tokens_of(given, host, opened, context)
+    })?;
+    check_vocabulary(&ready.tokens, &ready.facts)
+        .map_err(|error| error.in_file(path.display().to_string()))?;
+    ready.tell(context);
+    Ok(ready)
+}
+
+/// Adds to an error about a tokenizer that there is a way without one, if only that is missing.
+fn or_ids(error: Error, opened: &OpenedModel, host: &Host) -> Error {
+    if error.kind() != ErrorKind::Unsupported || way_out_of_lone(&host.registry, &opened.model).is_some() {
+        return error;
+    }
+    let hint =
+        format!("{}; or give `apr run` token ids, as in --ids 1,2,3", error.hint_text().unwrap_or_default());
+    error.with_hint(hint)
+}
+
+/// Loads a model that is given ids, with its tokenizer if it has one that is understood.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_for_ids(
+    path: &Path,
+    wishes: &Wishes<'_>,
+    host: &Host,
+    context: &Context,
+) -> Result<Ready<Option<Tokens>>> {
+    let ready = load_with(path, wishes, host, context, |opened, _| {
+        Ok(Given::of(host, opened).and_then(|given| tokens_of(given, host, opened, context)).ok())
+    })?;
+    ready.tell(context);
+    Ok(ready)
+}
+
+/// Loads a model, and what `tokenizer_of` makes of its tokenizer, which adds its warnings to those of opening.
+fn load_with<T: Tokenizing>(
+    path: &Path,
+    wishes: &Wishes<'_>,
+    host: &Host,
+    context: &Context,
+    tokenizer_of: impl FnOnce(&OpenedModel, &mut Vec<String>) -> Result<T>,
+) -> Result<Ready<T>> {
     let began = Instant::now();
     let options = wishes.model.to_options(host.threads().width(), wishes.wanted)?;
-    let spinner =
-        Spinner::showing("loading the model", context.settings.text("defaults.progress"), &context.terminal);
-    let (loaded, tokens, opening) = all(path, wishes, &options, host, context)?;
-    drop(spinner);
-    let time = began.elapsed();
-    let Loaded { runner, mut facts, .. } = loaded;
-    facts.warnings.splice(0..0, opening);
-    check_vocabulary(&tokens, &facts).map_err(|error| error.in_file(path.display().to_string()))?;
-    if !context.terminal.json {
-        // The document has them itself.
-        facts.warnings.iter().for_each(|warning| context.terminal.warn(warning));
+    let stage = Stage::new(host.progress.as_ref(), "loading the model");
+    let opened = open_model(path, wishes.open, host)?;
+    let mut warnings = opened.warnings.clone();
+    let ready = tokenizer_of(&opened, &mut warnings).and_then(|mut tokens| {
+        wishes.check_output(&opened, host, context)?;
+        // The worker makes the tokenizer ready while the weights are loaded.
+        tokens.prepare();
+        let Loaded { runner, facts, .. } = load(host, &opened, &options)?;
+        Ok(Ready { runner, tokens, facts, time: began.elapsed() })
+    });
+    drop(stage);
+    // They may be the reason.
+    let mut ready =
+        ready.inspect_err(|_| warnings.iter().for_each(|text| context.terminal.warn_of_answer(text)))?;
+    ready.facts.warnings.splice(0..0, warnings);
+    Ok(ready)
+}
+
+/// What stands for a tokenizer while a model is loaded.
+trait Tokenizing {
+    /// Begins to make it ready.
+    fn prepare(&mut self);
+}
+
+impl Tokenizing for Tokens {
+    fn prepare(&mut self) {
+        Tokens::prepare(self);
     }
-    if context.terminal.verbose > 0 {
-        tell(&facts, time, context);
+}
+
+impl Tokenizing for Option<Tokens> {
+    /// Of the tokenizer, only what it says of itself is wanted.
+    fn prepare(&mut self) {}
+}
+
+impl<T> Ready<T> {
+    /// Says what there is to say about a model that was loaded.
+    fn tell(&self, context: &Context) {
+        if !context.terminal.json {
+            // The document has them itself.
+            self.facts.warnings.iter().for_each(|warning| context.terminal.warn(warning));
+        }
+        if context.terminal.verbose > 0 {
+            tell(&self.facts, self.time, context);
+        }
     }
-    Ok(Ready { runner, tokens, facts, time })
 }
 
 /// Loads a model whose tokens need no text, for so many sequences of so many tokens, unless the user said how many.
@@ -95,12 +171,11 @@ pub fn load_without_tokens(
 ) -> Result<Loaded> {
     let options = wishes.model.to_options(host.threads().width(), wishes.wanted)?;
     let options = LoadOptions { sequences, usual_context: tokens, ..options };
-    let spinner =
-        Spinner::showing("loading the model", context.settings.text("defaults.progress"), &context.terminal);
+    let stage = Stage::new(host.progress.as_ref(), "loading the model");
     let opened = open_model(path, wishes.open, host)?;
     wishes.check_output(&opened, host, context)?;
     let mut loaded = load(host, &opened, &options)?;
-    drop(spinner);
+    drop(stage);
     loaded.facts.warnings.splice(0..0, opened.warnings.clone());
     Ok(loaded)
 }
@@ -116,25 +191,6 @@ pub fn open_model(path: &Path, open: &OpenArgs, host: &Host) -> Result<OpenedMod
     refuse_adapter(&opened.model, &host.registry)
         .map_err(|error| error.in_file(path.display().to_string()))?;
     Ok(opened)
-}
-
-/// The model, its tokenizer, and what opening both warned of.
-fn all(
-    path: &Path,
-    wishes: &Wishes<'_>,
-    options: &LoadOptions,
-    host: &Host,
-    context: &Context,
-) -> Result<(Loaded, Tokens, Vec<String>)> {
-    let opened = open_model(path, wishes.open, host)?;
-    let given = Given::of(host, &opened)?;
-    let mut warnings = opened.warnings.clone();
-    given.warn(&mut warnings);
-    let mut tokens = tokens_of(given, host, &opened, context)?;
-    wishes.check_output(&opened, host, context)?;
-    // The worker makes the tokenizer ready while the weights are loaded.
-    tokens.prepare();
-    Ok((load(host, &opened, options)?, tokens, warnings))
 }
 
 /// Refuses a tokenizer with tokens that the model does not know.

@@ -4,6 +4,5 @@ pub mod args;
 pub mod loading;
 pub mod prompt;
 pub mod signs;
-pub mod spinner;
 pub mod stdout;
 pub mod summary;

@@ -5,9 +5,10 @@ use apr_sandbox::Tokens;
 use apr_sdk::{Error, ErrorKind, escape};
 use std::path::Path;
 
-/// A sign in words.
-pub fn in_words(sign: Sign, tokens: &Tokens, model: &Path, greedy: bool) -> String {
+/// A sign in words; `tokens` is `None` for a model that is given ids.
+pub fn in_words(sign: Sign, tokens: Option<&Tokens>, model: &Path, greedy: bool) -> String {
     let model = quoted(model);
+    let Some(tokens) = tokens else { return without_tokens(sign, &model) };
     match sign {
         Sign::Repeated { id, times } if greedy => format!(
             "the model repeated {} {times} times in a row: at temperature 0 small models tend to loop; try \
@@ -35,6 +36,18 @@ pub fn in_words(sign: Sign, tokens: &Tokens, model: &Path, greedy: bool) -> Stri
             "the model chose id {id}, which is not in its tokenizer: the tokenizer probably belongs to \
              another model; run `apr tokenizer {model}` to see its size"
         ),
+    }
+}
+
+/// A sign in words, of a model whose ids have no pieces.
+fn without_tokens(sign: Sign, model: &str) -> String {
+    match sign {
+        Sign::Repeated { id, times } => format!(
+            "the model repeated id {id} {times} times in a row: try `--temperature 0.8 --repeat-penalty 1.1`, and if \
+             that does not help, run `apr tensors {model} --stats` to look for corrupt weights"
+        ),
+        Sign::EndedAtOnce { id, .. } => format!("the model ended the text immediately with id {id}"),
+        Sign::NoToken { id } => format!("the model chose id {id}, which is not in its tokenizer"),
     }
 }
 

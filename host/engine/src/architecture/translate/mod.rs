@@ -15,7 +15,7 @@ use crate::architecture::language::pattern::{Pattern, number_in};
 use crate::architecture::table::Rule;
 use crate::architecture::table::rule::{Presence, images};
 use crate::wording::n_of;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, Result, escape};
 use counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
 use group::GroupWork;
 use passage::{is_kept, whole};
@@ -136,10 +136,33 @@ fn match_names(
         false if groups.is_empty() => {
             let tensors = n_of(passage.tensors.len(), "tensor");
             let message = format!("architecture `{}` has none of its {tensors}", passage.table.id);
-            Err(Error::unsupported(message).hint(OTHER_TABLE))
+            let error = Error::unsupported(message);
+            Err(match wrapper(passage) {
+                Some(wrapper) => error.hint(format!(
+                    "every name begins with `{0}.`: convert the model with --prefix {0}, which strips that",
+                    escape(wrapper, 120)
+                )),
+                None => error.hint(OTHER_TABLE),
+            })
         }
         false => Err(unknown_names(passage, &unknown)),
     }
+}
+
+/// The path below which a wrapper, such as `module` of data-parallel training, has put all tensors of the architecture; `None`
+/// if nothing but another architecture explains their names.
+fn wrapper<'p>(passage: &Passage<'p>) -> Option<&'p str> {
+    /// Parts of the path: wrappers are wrapped in others, but not often.
+    const DEEPEST: usize = 4;
+    let first = passage.called.first()?.name.as_str();
+    let ends = first.match_indices('.').map(|(end, _)| end).take(DEEPEST);
+    ends.map(|end| &first[..end]).find(|path| {
+        let mut names = passage
+            .called
+            .iter()
+            .map(|tensor| tensor.name.strip_prefix(path).and_then(|rest| rest.strip_prefix('.')));
+        names.all(|name| name.is_some_and(|name| passage.table.names(passage.from, name)))
+    })
 }
 
 /// Advice for a table that does not fit.

@@ -28,7 +28,9 @@ pub fn plan(host: &Host, options: &ConvertOptions) -> Result<Plan> {
 /// As [`plan`]; any error from `translate`.
 pub fn plan_with(host: &Host, options: &ConvertOptions, translate: &Translate<'_>) -> Result<Plan> {
     let request = options.request();
-    plan_opened(host, options, &request, Opened::new(host, &request, false)?, translate)
+    let opened = Opened::new(host, &request, false)?;
+    let opening = opened.source.warnings.clone();
+    plan_opened(host, options, &request, opened, translate).inspect_err(|_| warn_of_opening(host, &opening))
 }
 
 /// Plans conversions of one source that differ in what is written; the source is opened once.
@@ -42,6 +44,11 @@ pub fn plan_all(host: &Host, all: &[ConvertOptions]) -> Result<Vec<Result<Plan>>
     let each =
         all.iter().map(|options| plan_opened(host, options, &options.request(), opened.clone(), translate));
     Ok(each.collect())
+}
+
+/// Gives the warnings of opening a model although nothing came of it: they may be the reason.
+fn warn_of_opening(host: &Host, warnings: &[String]) {
+    warnings.iter().for_each(|warning| host.progress.warn(warning));
 }
 
 fn plan_opened(
@@ -102,7 +109,9 @@ fn together(
     let Some(first) = requests.first().filter(|_| places.iter().any(Result::is_ok)) else {
         return Ok(places.into_iter().filter_map(Result::err).map(Err).collect());
     };
-    let mut opened = Some(Opened::new(host, first, true)?);
+    let opened = Opened::new(host, first, true)?;
+    let opening = opened.source.warnings.clone();
+    let mut opened = Some(opened);
     // What is wrong with a place is said after what is wrong with the source.
     let mut waiting: Vec<_> =
         (0..).zip(places.into_iter().map(|place| place.and_then(|place| place))).collect();
@@ -138,6 +147,9 @@ fn together(
         done.extend(numbers.into_iter().zip(ended));
     }
     done.sort_by_key(|(number, _)| *number);
+    if done.iter().all(|(_, result)| result.is_err()) {
+        warn_of_opening(host, &opening);
+    }
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 

@@ -7,7 +7,7 @@ use crate::cli::flags::open_args::{OpenArgs, host_and_model};
 use crate::cli::output::format_report;
 use crate::cli::output::metadata::{self, Entry};
 use crate::cli::output::verb_report::{Report, Streamed, boxed, with_schema, write_with_schema};
-use apr_engine::architecture::{Summary, called, not_understood, summary};
+use apr_engine::architecture::{Summary, WAY_OUT_OF_ADAPTER, adapter_mark, called, not_understood, summary};
 use apr_engine::open::OpenedModel;
 use apr_host::report::inspect_summary::lines as summary_lines;
 use apr_host::sizes::{show_count, show_number_of, show_size};
@@ -156,9 +156,14 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
     opened.forget_readers();
     let architecture = called(&host, &opened.model);
     let n_items = context.settings.number("inspect.max_tokens_display");
+    // The entries are taken out of the model.
+    let adapter = adapter_mark(&opened.model, &host.registry);
     let metadata = metadata::entries(&mut opened, args.full, n_items)?;
     let mut warnings = opened.warnings.clone();
     warnings.extend(summary.not_understood.iter().map(not_understood));
+    warnings.extend(adapter.map(|mark| {
+        format!("`{mark}` marks this as an adapter, and apr does not apply adapters: {WAY_OUT_OF_ADAPTER}")
+    }));
     let model = &opened.model;
     let name = host.registry.format(&opened.format).map(|format| format.manifest.name.clone());
     let mut files: Vec<NamedSize> = Vec::new();

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Verbs that are planned, and the question each will answer.
 pub const VERBS: &[(&str, &str)] = &[
-    ("quantize", "Shrink a model's weights; use `apr convert IN OUT --quantize Q4_K_M`"),
+    ("quantize", "Shrink a model's weights"),
     ("merge", "Merge models into one"),
     ("lint", "Check a model against best practices"),
     ("debug", "Show a file's bytes and structure"),
@@ -21,6 +21,14 @@ pub const VERBS: &[(&str, &str)] = &[
     ("hash", "Print a model's digests"),
     ("pull", "Download a model"),
     ("cache", "Show and clear the download cache"),
+];
+
+/// Planned verbs, and the commands that do meanwhile what most people want of them.
+const MEANWHILE: &[(&str, &str)] = &[
+    ("quantize", "apr convert IN OUT --quantize Q4_K_M"),
+    ("lint", "apr validate MODEL"),
+    ("profile", "apr bench MODEL"),
+    ("hash", "apr tensors MODEL --sha256"),
 ];
 
 /// The verbs that convert.
@@ -91,7 +99,10 @@ pub fn refuse(matches: &ArgMatches) -> Result<()> {
     let Some((verb, given)) = matches.subcommand() else { return Ok(()) };
     if let Some((name, about)) = VERBS.iter().find(|(name, _)| *name == verb) {
         return Err(Error::unsupported(format!("`apr {name}` is not implemented yet: {}", lower(about)))
-            .hint("run `apr --help` to list the available commands"));
+            .hint(match MEANWHILE.iter().find(|(planned, _)| planned == name) {
+                Some((_, command)) => format!("run `{command}`"),
+                None => "run `apr --help` to list the available commands".to_owned(),
+            }));
     }
     for (_, flag, _, help) in flags().filter(|(of, ..)| *of == verb) {
         let there = given.try_contains_id(&id(flag)).is_ok();

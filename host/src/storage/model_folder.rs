@@ -130,11 +130,11 @@ fn name_of_folder(resolved: &Path, typed: &str) -> String {
     }
 }
 
-/// The folder that links in a download cache lead to: `CACHE/blobs`, for the model in `CACHE/snapshots/NAME`.
-/// Both belong to the same model's cache, to which its files are confined; a `blobs` that is itself a link
-/// does not count.
+/// The folder that links in a download cache lead to: `CACHE/blobs`, for the model in `CACHE/snapshots/NAME` or in a folder
+/// there. Both belong to the same model's cache, to which its files are confined; a `blobs` that is itself a link does
+/// not count.
 fn blobs_of(resolved: &Path) -> Option<PathBuf> {
-    let snapshots = resolved.parent().filter(|parent| parent.ends_with("snapshots"))?;
+    let snapshots = resolved.ancestors().skip(1).find(|parent| parent.ends_with("snapshots"))?;
     let blobs = snapshots.parent()?.join("blobs");
     blobs.canonicalize().is_ok_and(|real| real == blobs).then_some(blobs)
 }

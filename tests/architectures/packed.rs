@@ -248,3 +248,54 @@ fn weights_whose_activations_stay_wide_are_listed_as_llama_cpp_s_converter_lists
     let keys = &floats.model.foreign_of("gguf").unwrap().files[0].typed;
     assert!(!keys.iter().any(|(key, _)| key.starts_with("general.tensor_extra")));
 }
+
+#[test]
+fn a_float_type_converts_the_rest_and_keeps_the_experts_of_gpt_oss_in_blocks() {
+    let (host, scratch) = (host(), Scratch::new());
+    let path = packed().into_iter().find(|path| name(path) == "gpt-oss-mxfp4").unwrap();
+    let model = Checkpoint::golden(&path).unwrap();
+    let folder = scratch.at(&model.name);
+    model.write_to(&folder).unwrap();
+    to(&host, "gguf", &folder, &scratch.at("auto.gguf"));
+    let auto = tensors(&host, &scratch.at("auto.gguf"));
+    // What `--outtype bf16`, `--outtype f16` and `--outtype f32` ask for: llama.cpp's converter repacks the experts
+    // whatever the type of the rest is.
+    for precision in [DType::BF16, DType::F16, DType::F32] {
+        let output = scratch.at(&format!("{precision}.gguf"));
+        let options = ConvertOptions {
+            input: folder.clone(),
+            output: Some(output.clone()),
+            to: Some("gguf".to_owned()),
+            quantization: Quantization {
+                precision: Some(precision),
+                repack: true,
+                ..Quantization::default()
+            },
+            ..ConvertOptions::default()
+        };
+        convert(&host, &options).unwrap_or_else(|e| panic!("{precision}: {e:#?}"));
+        // The flag says just that.
+        let typed = scratch.at("typed.gguf");
+        let outtype = precision.name().to_lowercase();
+        let mut command = std::process::Command::new(apr_tests::program());
+        command.arg("convert").args([&folder, &typed]).args(["--outtype", &outtype, "--force", "-q"]);
+        assert!(command.status().unwrap().success(), "{precision}");
+        assert!(fs::read(&typed).unwrap() == fs::read(&output).unwrap(), "{precision}");
+        let made = tensors(&host, &output);
+        assert_eq!(made.keys().collect::<Vec<_>>(), auto.keys().collect::<Vec<_>>());
+        let mut n_blocks = 0;
+        for (tensor, (dtype, shape, bytes)) in &made {
+            let (of_auto, shape_of_auto, bytes_of_auto) = &auto[tensor];
+            assert_eq!(shape, shape_of_auto, "{tensor}");
+            match *of_auto {
+                DType::MXFP4 => {
+                    n_blocks += 1;
+                    assert!(*dtype == DType::MXFP4 && bytes == bytes_of_auto, "{precision}: {tensor}");
+                }
+                DType::F32 => assert_eq!(*dtype, DType::F32, "{precision}: {tensor}"),
+                _ => assert_eq!(*dtype, precision, "{precision}: {tensor}"),
+            }
+        }
+        assert_eq!(n_blocks, 6, "three tensors of experts in each of two layers");
+    }
+}

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Rows whose scales are judged at once.
 const ROWS: u64 = 4096;
 
-/// Gives each packed weight a type that holds every value of it exactly, unless the user said what it becomes. With
-/// `look`, what decides is read; without, a type that may do is taken to do.
+/// Gives each packed weight a type that holds every value of it exactly, unless the user said what it becomes: if that is a
+/// type of floats, only blocks come before it. With `look`, what decides is read; without, a type that may do is taken to do.
 ///
 /// # Errors
 /// Unsupported if a weight has no such type in the target, with what to do; any error from reading and the schemes.
@@ -58,6 +58,13 @@ pub fn choose(
                 (factored.dtype, Some(factored.blocks))
             }
             None => match judge.type_of(tensor, expression, target).map_err(|e| e.tensor(&tensor.name))? {
+                // What is no block has the type of floats that the user named.
+                choice
+                    if wishes.precision.is_some()
+                        && choice.as_ref().is_none_or(|(_, blocks)| blocks.is_none()) =>
+                {
+                    continue;
+                }
                 Some(choice) => choice,
                 None => {
                     let bytes = checked_payload_len(DType::BF16, &tensor.shape)?;

@@ -96,7 +96,7 @@ impl Packed {
             return Some(Need {
                 why,
                 otherwise,
-                cast: types.precision.filter(|_| types.dequantize.is_none()),
+                cast: types.precision.filter(|_| types.dequantize.is_none() && !types.repack),
             });
         }
         let mut codes = model.tensors.iter().filter(|tensor| scales::is_code(tensor));

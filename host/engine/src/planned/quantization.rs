@@ -13,6 +13,9 @@ pub struct Quantization {
     pub options: Options,
     /// The type for tensors that are floats (`--precision`).
     pub precision: Option<DType>,
+    /// True if `precision` concerns packed weights too, unless a block type holds every value of them, which they become
+    /// then: what llama.cpp's `--outtype` does.
+    pub repack: bool,
     /// The type for tensors that are blocks (`--dequantize`).
     pub dequantize: Option<DType>,
     /// True if tensors that are already blocks stay unchanged.

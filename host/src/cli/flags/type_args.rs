@@ -135,6 +135,7 @@ impl TypeArgs {
         Ok(Quantization {
             recipe: self.quantize.clone().or(wishes.recipe).or(recipe),
             precision: self.precision.or(floats),
+            repack: floats.is_some(),
             dequantize: self.dequantize,
             keep_quantization: self.keep_quantization,
             allow_requantize: self.allow_requantize,

@@ -169,3 +169,52 @@ fn it_computes_on_the_hosts_threads_and_a_failure_there_names_it() {
         assert_eq!(session.read(0, &mut [0.0; 2]).unwrap_err().explicit_code(), Some("E_PLUGIN"));
     }
 }
+
+/// What `apr plugins check` says of a library, and how it ends.
+fn checked(library: &std::path::Path) -> (Option<i32>, String) {
+    let mut command = std::process::Command::new(apr_tests::program());
+    let home = std::env::temp_dir();
+    let output =
+        command.env_clear().env("HOME", home).args(["plugins", "check"]).arg(library).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_check_of_a_backend_runs_its_operations() {
+    // What it does not have is told apart from what is wrong.
+    let (code, said) = checked(&LINEAR);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("skipped  linear device 0: norm "), "{said}");
+    assert!(
+        said.contains("0 correct, 0 wrong, 0 failed, 6 unsupported: version 1 of the operation `embed`"),
+        "{said}"
+    );
+    // That of this program, built beside this test.
+    let name = apr_host::plugins::file_name("cpu_kernels");
+    let (code, said) = checked(&std::env::current_exe().unwrap().with_file_name(name));
+    assert_eq!(code, Some(0), "{said}");
+    for operation in ["linear", "attention", "norm", "rope", "expert_linear"] {
+        assert!(said.contains(&format!("passed   cpu device 0: {operation} ")), "{operation}: {said}");
+    }
+}
+
+#[test]
+fn an_installed_backend_is_listed_with_the_way_to_have_it_chosen() {
+    let home = &crate::library::folder();
+    let plugins = home.join(".local/share/apr/plugins");
+    std::fs::create_dir_all(&plugins).unwrap();
+    std::fs::copy(&*LINEAR, plugins.join(apr_host::plugins::file_name("linear"))).unwrap();
+    let list = || {
+        let mut command = std::process::Command::new(apr_tests::program());
+        let output = command.env_clear().env("HOME", home).args(["kernels", "list"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.lines().find(|line| line.starts_with("linear ")).unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let line = list();
+    let way = "usable, not in auto: add it with `backends.auto = [\"linear\"]` in the configuration file, or pass --backend linear";
+    assert!(line.ends_with(way), "{line}");
+    std::fs::create_dir_all(home.join(".config/apr")).unwrap();
+    std::fs::write(home.join(".config/apr/config.toml"), "backends.auto = [\"linear\"]\n").unwrap();
+    let line = list();
+    assert!(line.ends_with("  usable"), "{line}");
+}

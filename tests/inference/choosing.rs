@@ -1,10 +1,14 @@
 //! Which backend computes, and who is told.
 
 use crate::loading::{exact, trained, try_load};
+use apr_engine::progress::Progress;
 use apr_engine::registry::Registry;
 use apr_host::host::Host;
 use apr_host::running::{Backend, LoadOptions};
-use apr_sdk::{Device, DeviceInfo, DeviceSink, Kernel, OpSpec, Options, PluginDecl, Result, Support};
+use apr_sdk::{
+    Device, DeviceInfo, DeviceSink, Kernel, LogLevel, OpSpec, Options, PluginDecl, Result, Support,
+};
+use std::sync::{Arc, Mutex};
 
 /// A device that runs nothing, with so much memory, and why it cannot be used.
 struct Idle(u64, Option<&'static str>);
@@ -80,6 +84,52 @@ fn a_device_that_cannot_be_used_is_told_of_if_it_is_there() {
     let loaded = try_load(&host_with(&MISSING), &trained(), &automatic()).unwrap();
     assert_eq!(about(&loaded.facts.warnings, "missing:"), 0, "{:?}", loaded.facts);
     assert_eq!(about(&loaded.facts.notes, "missing: it is not installed"), 1, "{:?}", loaded.facts);
+}
+
+#[test]
+fn the_choice_of_a_backend_has_its_reason() {
+    let named = LoadOptions { backend: Backend::Named("cpu".to_owned()), ..exact() };
+    let only_host = LoadOptions { backend: Backend::Host, ..exact() };
+    for (plugin, options, reason) in [
+        (&MISSING, &automatic(), "the first usable one that can compute the whole model"),
+        (&MISSING, &named, "named with --backend"),
+        (&MISSING, &only_host, "the first that computes in the host's memory, as --no-gpu asks"),
+    ] {
+        let loaded = try_load(&host_with(plugin), &trained(), options).unwrap();
+        let note = format!("chose the backend cpu: {reason}");
+        assert!(loaded.facts.notes.contains(&note), "{note}: {:?}", loaded.facts.notes);
+    }
+    let host = apr_tests::host_but(Registry::new(), "cuda_kernels");
+    let alone = try_load(&host, &trained(), &automatic()).unwrap().facts.notes;
+    assert!(alone.iter().any(|note| note.ends_with("no other device comes before it")), "{alone:?}");
+}
+
+/// How far work is, as it was reported.
+#[derive(Default)]
+struct Reports(Mutex<Vec<(u64, u64)>>);
+
+impl Progress for Reports {
+    fn bytes(&self, done: u64, total: u64, _: &str) {
+        self.0.lock().unwrap().push((done, total));
+    }
+
+    fn log(&self, _: LogLevel, _: &str) {}
+}
+
+#[test]
+fn loading_and_quantizing_report_how_far_they_are() {
+    for quantize in [None, Some("Q8_0".to_owned())] {
+        let mut host = apr_tests::host();
+        let reports = Arc::new(Reports::default());
+        host.progress = reports.clone();
+        let loaded = try_load(&host, &trained(), &LoadOptions { quantize, ..exact() }).unwrap();
+        let reports = reports.0.lock().unwrap();
+        assert!(reports.len() > 30, "{} reports", reports.len());
+        let total = reports[0].1;
+        assert!(total >= loaded.facts.bytes / 2, "{total} of {}", loaded.facts.bytes);
+        assert!(reports.iter().all(|(done, of)| done <= of && *of == total));
+        assert!(reports.iter().any(|(done, of)| 100 * done >= 99 * of), "{:?}", reports.iter().max());
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct Chosen {
     pub device: u32,
     /// Its description of itself.
     pub info: DeviceInfo,
+    /// The reason for this device.
+    pub because: String,
     /// The reasons why others, which come before it, were passed over: there is no such device here.
     pub passed: Vec<String>,
     /// The same of devices that are there, but cannot be used, or do not run this program.
@@ -125,11 +127,27 @@ fn obstacle(kernel: &dyn Kernel, device: u32, program: &Program, types: &[DType]
 }
 
 /// The reason why an installed backend is not chosen automatically, and the remedy.
-pub fn not_automatic(id: &str) -> String {
-    let id = escape(id, 40);
+pub fn not_automatic(registry: &Registry, id: &str) -> String {
+    let listed = registry.auto_backends.iter().map(String::as_str).chain([id]);
+    let list: Vec<String> = listed.map(|id| format!("\"{}\"", escape(id, 40))).collect();
     format!(
-        "not chosen automatically: pass --backend {id}, or add it to `backends.auto` in the configuration"
+        "not in auto: add it with `backends.auto = [{}]` in the configuration file, or pass --backend {}",
+        list.join(", "),
+        escape(id, 40)
     )
+}
+
+/// The reason for a device that runs a program, where so many others do not.
+fn reason(backend: &Backend, info: &DeviceInfo, others: usize) -> String {
+    match backend {
+        Backend::Named(_) => "named with --backend".to_owned(),
+        Backend::Host => "the first that computes in the host's memory, as --no-gpu asks".to_owned(),
+        Backend::Auto if others > 0 => "the first usable one that can compute the whole model".to_owned(),
+        Backend::Auto if info.memory > 0 => {
+            "it can compute the whole model, and devices with memory of their own come first".to_owned()
+        }
+        Backend::Auto => "it can compute the whole model, and no other device comes before it".to_owned(),
+    }
 }
 
 /// The device that runs a program over weights of these types.
@@ -153,7 +171,7 @@ pub fn choose(
     let mut has_device = false;
     if *backend == Backend::Auto {
         let installed = registry.kernel_ids().filter(|id| !registry.is_automatic(id));
-        passed.extend(installed.map(|id| format!("{id}: {}", not_automatic(id))));
+        passed.extend(installed.map(|id| format!("{id}: {}", not_automatic(registry, id))));
     }
     for (id, kernel) in all {
         let kernel = match (kernel, backend) {
@@ -180,7 +198,11 @@ pub fn choose(
             continue;
         }
         match obstacle(kernel.as_ref(), device, program, types)? {
-            None => return Ok(Chosen { id, kernel, device, info, passed, declined }),
+            None => {
+                let others = passed.len() + declined.len();
+                let because = reason(backend, &info, others);
+                return Ok(Chosen { id, kernel, device, info, because, passed, declined });
+            }
             Some(why) => declined.push(format!("{id}: {why}")),
         }
     }

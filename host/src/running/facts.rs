@@ -90,6 +90,7 @@ impl Facts {
             .extend(declined.map(|why| {
                 format!("running on {}, because another device cannot be used: {why}", chosen.id)
             }));
+        found.notes.push(format!("chose the backend {}: {}", chosen.id, chosen.because));
         found.notes.extend(chosen.passed.iter().map(|why| format!("not used: {why}")));
         Facts {
             architecture: decoder.architecture.clone(),

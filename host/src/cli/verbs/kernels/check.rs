@@ -1,12 +1,13 @@
 //! `apr kernels check`: does a device compute what it should?
 
+use super::DeviceArgs;
 use super::blocks::Packing;
 use super::rows::aligned;
-use super::{DeviceArgs, Opened};
+use super::verdicts::{Counts, Row};
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
-use apr_inference::check::{Case, Verdict, cases, run as run_case};
-use apr_sdk::{Error, ErrorKind, Result, escape};
+use apr_inference::check::cases;
+use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
@@ -35,25 +36,13 @@ pub struct Args {
 
 /// The findings. JSON: `backend`, `device` (its name), and `cases`, each with `operation`, `type`, `form`, the largest
 /// `error` relative to its bound, that `bound`, `share` of both, and `result`: `right`, `wrong`, `unsupported` with its
-/// `reason`, or `failed` with it.
+/// `reason`, or `failed` with it; `counts` has the number of each.
 #[derive(Debug, Serialize)]
 pub struct Checked {
     backend: String,
     device: String,
+    counts: Counts,
     cases: Vec<Row>,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    operation: &'static str,
-    #[serde(rename = "type")]
-    dtype: String,
-    form: String,
-    error: Option<f64>,
-    bound: Option<f64>,
-    share: Option<f64>,
-    result: &'static str,
-    reason: Option<String>,
 }
 
 /// Runs all cases.
@@ -74,32 +63,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
     let mut rows = Vec::new();
     for case in &chosen {
         host.check_cancelled()?;
-        rows.push(row(case, run_on(&opened, case)));
+        rows.push(Row::of(opened.device.as_ref(), &opened.team, case));
     }
-    Ok(Checked { backend: opened.backend, device: opened.info.name, cases: rows })
-}
-
-fn run_on(opened: &Opened, case: &Case) -> Result<Verdict> {
-    run_case(opened.device.as_ref(), &opened.team, case)
-}
-
-fn row(case: &Case, verdict: Result<Verdict>) -> Row {
-    let measured = verdict.as_ref().ok();
-    Row {
-        operation: case.operation,
-        dtype: case.dtype.to_string(),
-        form: case.form.clone(),
-        error: measured.map(|measured| measured.error).filter(|error| error.is_finite()),
-        bound: measured.map(|measured| measured.bound),
-        share: measured.map(|measured| measured.worst).filter(|share| share.is_finite()),
-        result: match &verdict {
-            Ok(measured) if measured.worst <= 1.0 => "right",
-            Ok(_) => "wrong",
-            Err(error) if error.kind() == ErrorKind::Unsupported => "unsupported",
-            Err(_) => "failed",
-        },
-        reason: verdict.as_ref().err().map(|error| error.message().to_owned()),
-    }
+    let counts = Counts::of(&rows);
+    Ok(Checked { backend: opened.backend, device: opened.info.name, counts, cases: rows })
 }
 
 impl Report for Checked {
@@ -112,11 +79,11 @@ impl Report for Checked {
     }
 
     fn verdict(&self) -> Result<()> {
-        let bad = self.cases.iter().filter(|row| matches!(row.result, "wrong" | "failed")).count();
+        let bad = self.counts.bad();
         if bad == 0 {
             return Ok(());
         }
-        let all = self.cases.len();
+        let all = self.counts.supported();
         Err(Error::failed(format!("{bad} of {all} checks failed on {}", escape(&self.device, 80)))
             .hint("do not trust results from this device; report the output of `apr kernels check --json`"))
     }
@@ -131,24 +98,16 @@ impl fmt::Display for Checked {
         let head = ["operation", "type", "form", "max error", "bound", "result"].map(str::to_owned);
         let mut lines = vec![head];
         for row in &self.cases {
-            let reason = row.reason.as_ref().map_or(String::new(), |why| format!(": {}", escape(why, 200)));
             lines.push([
                 row.operation.to_owned(),
                 row.dtype.clone(),
                 row.form.clone(),
                 number(row.error),
                 number(row.bound),
-                format!("{}{reason}", row.result),
+                row.in_words(),
             ]);
         }
         f.write_str(&aligned(&lines))?;
-        let right = self.cases.iter().filter(|row| row.result == "right").count();
-        writeln!(
-            f,
-            "{right} of {} correct, on {} ({})",
-            self.cases.len(),
-            self.backend,
-            escape(&self.device, 80)
-        )
+        writeln!(f, "{}, on {} ({})", self.counts, self.backend, escape(&self.device, 80))
     }
 }

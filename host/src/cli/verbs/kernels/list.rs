@@ -22,8 +22,8 @@ use std::fmt;
 pub struct Args {}
 
 /// The devices. JSON: `devices`, each with `backend`, `plugin`, `device` (its number), `name`, `features`, `memory` in
-/// bytes (null if unknown), `unusable`, the reason or null, and `auto`, whether it may be chosen without being named; a backend
-/// that fails has no device number.
+/// bytes (null if unknown), `unusable`, the reason or null, `auto`, whether it may be chosen without being named, and
+/// `not_auto`, what to do if not, or null; a backend that fails has no device number.
 #[derive(Debug, Serialize)]
 pub struct Devices {
     devices: Vec<Row>,
@@ -39,6 +39,7 @@ struct Row {
     memory: Option<u64>,
     unusable: Option<String>,
     auto: bool,
+    not_auto: Option<String>,
 }
 
 /// Asks every backend for its devices.
@@ -47,6 +48,8 @@ pub fn run(_: &Args, context: &Context) -> Devices {
     let mut rows = Vec::new();
     for (id, kernel) in registry.kernels() {
         let plugin = plugin_of(&registry, &id);
+        let auto = registry.is_automatic(&id);
+        let not_auto = (!auto).then(|| not_automatic(&registry, &id));
         let devices = kernel.and_then(|kernel| devices(kernel.as_ref()));
         let why = match &devices {
             Ok(devices) if devices.is_empty() => Some("it has no devices".to_owned()),
@@ -62,11 +65,11 @@ pub fn run(_: &Args, context: &Context) -> Devices {
                 features: info.features,
                 memory: Some(info.memory).filter(|bytes| *bytes > 0),
                 unusable: info.unusable,
-                auto: registry.is_automatic(&id),
+                auto,
+                not_auto: not_auto.clone(),
             });
         }
         if let Some(why) = why {
-            let auto = registry.is_automatic(&id);
             rows.push(Row {
                 backend: id,
                 plugin,
@@ -76,6 +79,7 @@ pub fn run(_: &Args, context: &Context) -> Devices {
                 memory: None,
                 unusable: Some(why),
                 auto,
+                not_auto,
             });
         }
     }
@@ -120,10 +124,10 @@ impl fmt::Display for Devices {
                 or_dash(&row.name),
                 or_dash(&row.features),
                 row.memory.map_or("-".to_owned(), show_size),
-                match &row.unusable {
-                    Some(why) => format!("unusable: {}", escape(why, 400)),
-                    None if row.auto => "usable".to_owned(),
-                    None => format!("usable, {}", not_automatic(&row.backend)),
+                match (&row.unusable, &row.not_auto) {
+                    (Some(why), _) => format!("unusable: {}", escape(why, 400)),
+                    (None, None) => "usable".to_owned(),
+                    (None, Some(remedy)) => format!("usable, {remedy}"),
                 },
             ]);
         }

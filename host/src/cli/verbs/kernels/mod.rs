@@ -1,11 +1,12 @@
 //! `apr kernels`: what computes here, is it right, and how fast is it?
 
 mod bench;
-mod blocks;
+pub mod blocks;
 mod check;
 pub mod floor;
 mod list;
 pub mod rows;
+pub mod verdicts;
 
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, boxed};

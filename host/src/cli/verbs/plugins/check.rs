@@ -2,6 +2,7 @@
 
 use super::check_kernel::check_kernel;
 use super::check_line::Line;
+use super::check_operations::check_operations;
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::plugins::info::only;
@@ -19,7 +20,9 @@ use std::time::{Duration, Instant};
 /// Run the conformance tests on a built plugin
 ///
 /// The plugin is loaded in a process of its own: if it crashes or hangs, that
-/// is a finding, and the check goes on.
+/// is a finding, and the check goes on. The operations of a compute backend are
+/// compared with plain arithmetic, as by `apr kernels check`, on each of its
+/// usable devices.
 ///
 /// Examples:
 ///   apr plugins check target/release/libapr_plugin_my_format.so --fixtures tests/data
@@ -198,7 +201,10 @@ pub fn run_child(args: &ChildArgs, context: &Context) -> Result<Nothing> {
         check_format(format, args.fixtures.as_deref())?;
     }
     for (id, kernel) in registry.kernels() {
-        check_kernel(&id, kernel, &say)?;
+        check_kernel(&id, kernel.clone(), &say)?;
+        if let Ok(kernel) = kernel {
+            check_operations(&id, kernel.as_ref(), context, &say)?;
+        }
     }
     Ok(Nothing)
 }

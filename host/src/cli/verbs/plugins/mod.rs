@@ -3,6 +3,7 @@
 mod check;
 mod check_kernel;
 mod check_line;
+mod check_operations;
 mod info;
 mod install;
 mod list;

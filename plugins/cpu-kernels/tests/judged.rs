@@ -23,6 +23,8 @@ enum Change {
     Obeys,
     /// Values are read whatever their number and length.
     Reads,
+    /// Programs that are none are compiled, as one that does nothing.
+    Compiles,
 }
 
 struct Changed(Box<dyn Device>, Change);
@@ -58,7 +60,12 @@ impl Device for Changed {
         weights: &[Weight],
         limits: &SessionLimits,
     ) -> Result<Box<dyn Session>> {
-        let session = self.0.compile(program, weights, limits)?;
+        let session = match self.0.compile(program, weights, limits) {
+            Err(_) if self.1 == Change::Compiles => {
+                self.0.compile(&[], &[], &SessionLimits::new(8, 2, 50))?
+            }
+            compiled => compiled?,
+        };
         Ok(Box::new(ChangedSession(session, self.1, SESSIONS.fetch_add(1, Ordering::Relaxed))))
     }
 }
@@ -81,7 +88,7 @@ impl Session for ChangedSession {
             Change::Bits => out.iter_mut().for_each(|x| flip(x, 1)),
             Change::Random => out.iter_mut().for_each(|x| flip(x, self.2 % 2)),
             Change::Reads => return Ok(()),
-            Change::Nothing | Change::Obeys => {}
+            Change::Nothing | Change::Obeys | Change::Compiles => {}
         }
         result
     }
@@ -127,6 +134,32 @@ fn other_bits_are_found_where_they_should_be_the_same() {
     random.devices.remove(0);
     let found = finding("pool", random);
     assert!(found.starts_with("changed, workers: 1: other bits than before"), "{found}");
+}
+
+#[test]
+fn every_program_that_is_wrongly_accepted_is_found() {
+    for (check, n_findings, words) in [
+        (
+            "programs_that_do_not_hold_together_are_refused",
+            21,
+            &["linear: no matrix", "a value without elements", "a rotation beyond a head"][..],
+        ),
+        (
+            "keys_of_another_shape_are_refused",
+            4,
+            &["keys of one head", "keys of a value that does not exist"],
+        ),
+        ("declarations_come_once_and_first", 3, &["declared twice", "declared after an operation"]),
+    ] {
+        let mut subject = subject(Change::Compiles);
+        subject.devices.remove(0);
+        let found = finding(check, subject);
+        assert!(found.starts_with(&format!("{n_findings} findings: ")), "{found}");
+        for word in words {
+            assert!(found.contains(word), "{word}: {found}");
+        }
+        assert_eq!(found.matches(": not refused").count(), n_findings, "{found}");
+    }
 }
 
 #[test]

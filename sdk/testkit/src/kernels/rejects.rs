@@ -44,6 +44,28 @@ fn refused<T>(what: &str, result: Result<T>, kinds: &[ErrorKind]) -> Result<()> 
     }
 }
 
+/// The findings of several requests, each of which must be refused: one that is accepted does not hide the next.
+#[derive(Default)]
+struct Findings(Vec<String>);
+
+impl Findings {
+    /// Adds a finding unless a call was refused in one of these ways.
+    fn judge<T>(&mut self, what: &str, result: Result<T>, kinds: &[ErrorKind]) {
+        if let Err(error) = refused(what, result, kinds) {
+            self.0.push(error.message().to_owned());
+        }
+    }
+
+    /// All findings as one.
+    fn verdict(self) -> Result<()> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => Err(Error::failed(self.0.concat())),
+            count => Err(Error::failed(format!("{count} findings: {}", self.0.join("; ")))),
+        }
+    }
+}
+
 /// A program that a backend refuses to compile over the weights of [`decoder`].
 pub struct BrokenProgram {
     /// The fault in it.
@@ -129,11 +151,12 @@ pub fn broken_programs() -> (Vec<Floats>, Vec<BrokenProgram>) {
 /// Failed for a program that is compiled, or refused in another way.
 pub fn programs_that_do_not_hold_together_are_refused(subject: &Subject) -> Result<()> {
     let (weights, all) = broken_programs();
+    let mut findings = Findings::default();
     for broken in all {
         let compiled = compile(subject.device()?, &broken.program, &weights, &limits());
-        refused(broken.what, compiled, &[broken.kind])?;
+        findings.judge(broken.what, compiled, &[broken.kind]);
     }
-    Ok(())
+    findings.verdict()
 }
 
 /// Keys and values of other shapes than their cache.
@@ -143,6 +166,7 @@ pub fn programs_that_do_not_hold_together_are_refused(subject: &Subject) -> Resu
 pub fn keys_of_another_shape_are_refused(subject: &Subject) -> Result<()> {
     let dtype = subject.cache(DType::F32);
     let state = State::Paged(PagedState { heads: 2, key: 4, value: 4, dtype, window: 0 });
+    let mut findings = Findings::default();
     for (what, key, value) in [
         ("keys of one head", slice(0, 0, 4), None),
         ("values of one head", slice(0, 0, 8), Some(slice(0, 8, 4))),
@@ -151,9 +175,10 @@ pub fn keys_of_another_shape_are_refused(subject: &Subject) -> Result<()> {
     ] {
         let append = Append { state: 0, key, value };
         let program = Program { states: vec![state.clone()], ..program(&[16], vec![append.into()]) };
-        refused(what, compile(subject.device()?, &program, &[], &room()), &[ErrorKind::InvalidArgument])?;
+        let compiled = compile(subject.device()?, &program, &[], &room());
+        findings.judge(what, compiled, &[ErrorKind::InvalidArgument]);
     }
-    Ok(())
+    findings.verdict()
 }
 
 /// Programs as bytes whose declarations come twice or late.
@@ -165,14 +190,16 @@ pub fn declarations_come_once_and_first(subject: &Subject) -> Result<()> {
     let add = Binary { kind: BinaryKind::ADD, a: x, b: x, out: x };
     let whole = program(&[3], vec![add.into()]).to_bytes()?;
     let declared = program(&[3], Vec::new()).to_bytes()?;
+    let mut findings = Findings::default();
     for (what, bytes) in [
         ("declared twice, then an operation", [declared.clone(), whole.clone()].concat()),
         ("declared again after an operation", [whole.clone(), declared.clone()].concat()),
         ("declared after an operation", [&whole[declared.len()..], &declared].concat()),
     ] {
-        refused(what, subject.device()?.compile(&bytes, &[], &room()), &[ErrorKind::InvalidArgument])?;
+        let compiled = subject.device()?.compile(&bytes, &[], &room());
+        findings.judge(what, compiled, &[ErrorKind::InvalidArgument]);
     }
-    Ok(())
+    findings.verdict()
 }
 
 /// Weights that nobody prepared, bytes that are no program, limits of nothing. An empty program is one that does nothing.
@@ -188,13 +215,15 @@ pub fn weights_and_bytes_that_are_none_are_refused(subject: &Subject) -> Result<
     }
     let device = subject.device()?;
     let invalid = &[ErrorKind::InvalidArgument][..];
+    let mut findings = Findings::default();
     for none in [Weight(3), Weight(u64::MAX)] {
-        refused("exporting no weight", device.export(none, &mut Nowhere), invalid)?;
-        refused("a program over no weight", device.compile(&[], &[none], &limits()), invalid)?;
+        findings.judge("exporting no weight", device.export(none, &mut Nowhere), invalid);
+        findings.judge("a program over no weight", device.compile(&[], &[none], &limits()), invalid);
     }
     let any = &[ErrorKind::InvalidArgument, ErrorKind::Unsupported][..];
-    refused("bytes that are no program", device.compile(&[1, 2, 3], &[], &limits()), any)?;
-    refused("limits of no rows", device.compile(&[], &[], &SessionLimits::new(0, 1, 1)), invalid)?;
+    findings.judge("bytes that are no program", device.compile(&[1, 2, 3], &[], &limits()), any);
+    findings.judge("limits of no rows", device.compile(&[], &[], &SessionLimits::new(0, 1, 1)), invalid);
+    findings.verdict()?;
     let mut session = compile(device, &program(&[3], Vec::new()), &[], &limits())?;
     let batch = Batch::new(&[1, 2], &[0, 9], &[0, 1], &[])?;
     let given = step(&mut *session, &batch, subject.workers(1))?;

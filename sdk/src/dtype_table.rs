@@ -2,7 +2,7 @@
 //! structs, the small floats from the OCP MX and OFP8 specifications. Numbers never change: append new rows,
 //! here and to the wire's list of numbers (`sdk/abi/tests/numbers.txt`).
 
-use crate::{DType, DTypeInfo, DTypeKind, Error, Packing, Result, SwapField};
+use crate::{DType, DTypeInfo, DTypeKind, Error, Packing, Result, SwapField, run_time_dtypes};
 
 impl DType {
     /// IEEE 754 binary64.
@@ -192,12 +192,12 @@ const TABLE: &[DTypeInfo] = &[
 ];
 
 impl DType {
-    /// Every known type, ordered by number.
+    /// Every type of this version, ordered by number. Plugins may bring more ([`crate::BlockType`]).
     pub const ALL: &'static [DTypeInfo] = TABLE;
 
     /// The type's table row, or `None` for an unknown number.
     pub fn info(self) -> Option<&'static DTypeInfo> {
-        TABLE.get(self.0 as usize)
+        TABLE.get(self.0 as usize).or_else(|| run_time_dtypes::find(self).map(run_time_dtypes::Row::info))
     }
 
     /// The type's table row.
@@ -210,9 +210,10 @@ impl DType {
         })
     }
 
-    /// Looks up a type by its exact name.
+    /// Looks up a type of this version or of a plugin by its exact name.
     pub fn from_name(name: &str) -> Option<DType> {
-        TABLE.iter().find(|row| row.name == name).map(|row| row.dtype)
+        let built_in = TABLE.iter().find(|row| row.name == name).map(|row| row.dtype);
+        built_in.or_else(|| run_time_dtypes::named(name))
     }
 
     /// The type's name, or `?` for an unknown number.

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod block_type;
 mod bytes;
 pub mod carried_metadata;
 mod checked_model;
@@ -41,6 +42,7 @@ mod probe;
 mod quantizer;
 mod reader;
 mod report;
+mod run_time_dtypes;
 mod scales;
 mod shape;
 pub mod shards;
@@ -51,6 +53,7 @@ pub mod tokenizer;
 mod value;
 mod writer;
 
+pub use block_type::BlockType;
 pub use bytes::{Bytes, Extent, FileId};
 pub use checked_model::{CheckedModel, Obstacle, Refusal};
 pub use cursor::{Cursor, Endian};
@@ -93,6 +96,7 @@ pub use probe::{Look, Score};
 pub use quantizer::{Assignment, ImportanceSink, ModelFacts, Quantizer, RecipeDecl, Record, TensorFacts};
 pub use reader::{BlockAt, BlockSink, Fact, ModelSink, OpenModel, PartDecl, Reader, Stream, TensorDecl};
 pub use report::Report;
+pub use run_time_dtypes::{OwnTypes, ProgramTypes, connect as connect_types};
 pub use scales::{ScaleField, ScaleKind};
 pub use shape::{checked_elements, checked_payload_len};
 pub use source::{LogLevel, Source};

@@ -16,7 +16,7 @@
 //! | `F.folder` | `yes`: its models are always folders |
 //! | `F.aliases` | other ids that `--from` and `--to` accept |
 //! | `F.dialect` | `always D`, `requires D`, `prefers D` or `any` (the default) |
-//! | `F.dtypes` | names of the dtypes the writer can hold, or `*` |
+//! | `F.dtypes` | names of the dtypes the writer can hold, block types that the plugin brings included; or `*`: all, other plugins' too |
 //! | `F.max_dims`, `F.max_name_bytes` | the writer's caps; 8 and 65535 if absent |
 //! | `F.names` | `any`, `no-nul` or `no-control` |
 //! | `F.row_scales` | `yes`: an integer tensor `NAME` beside a tensor `NAME.scale`, one value per row, stands for their product; `no` is the default |
@@ -37,10 +37,11 @@
 //! | `F.adapters` | what marks a model as an adapter of another: the name of a record of its own metadata, or a key and its text (`KEY=TEXT`) |
 //! | `F.foreign` | whether it carries other formats' metadata: `all`, `lost` (only what would otherwise be lost), `keep` (only with `--foreign keep`), `none` (the default) |
 //! | `F.option.NAME` | `WHEN KIND DEFAULT HELP`: `read`, `write` or `both`; `flag`, `integer`, `text`, `choice:a,b`, or `refuse` (read only: while it is on, the host refuses to read the format); `-` for no default |
+//! | `Q.dtype.NAME` | of a quantizer `Q`: a block type that it brings, as [`crate::BlockType::parse`] takes it: `32 18 0:f16` is 32 elements in 18 bytes, which begin with a scale. Names are A-Z, 0-9 and `_`, and belong to one plugin |
 //! | `K.option.NAME` | of a compute backend `K`: `open KIND DEFAULT HELP`, as for formats, but not `refuse` |
 //! | `F.report.NAME` | one line of help. `apr inspect --NAME` shows the report; `apr scan` shows the one named `scan`, and `apr validate` counts the one named `check` |
 
-use crate::{DType, OptionSpec};
+use crate::{BlockType, DType, OptionSpec};
 
 /// A parsed manifest. See the [module](self) for the keys.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -56,6 +57,8 @@ pub struct Manifest {
     pub formats: Vec<FormatManifest>,
     /// Ids of the quantizers the plugin provides.
     pub quantizers: Vec<String>,
+    /// The block types that its quantizers bring.
+    pub block_types: Vec<BlockType>,
     /// Ids of the architectures the plugin has tables for.
     pub architectures: Vec<String>,
     /// Ids of the compute backends the plugin provides.

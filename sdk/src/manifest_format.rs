@@ -3,11 +3,13 @@
 use crate::manifest::{
     Carries, DialectRule, FileKey, ForeignCarrier, FormatManifest, Magic, Manifest, NameRule, WideActivations,
 };
-use crate::{DType, Error, OptionKind, OptionSpec, Result, ValueType, escape};
+use crate::{BlockType, DType, Error, OptionKind, OptionSpec, Result, ValueType, escape};
 use std::cell::Cell;
 
 /// Bytes of a manifest's text. 1 MiB: a plugin with a hundred formats needs a twentieth of it.
 const LONGEST: usize = 1 << 20;
+/// Block types that a plugin may bring. 127: an `.apr` file numbers no more.
+const MOST_BLOCK_TYPES: usize = 127;
 
 impl Manifest {
     /// Parses a manifest (see [`crate::manifest`] for the keys). Unknown keys are recorded, not refused, so
@@ -28,6 +30,7 @@ impl Manifest {
             version: lines.required("version")?.to_owned(),
             license: lines.get("license").unwrap_or_default().to_owned(),
             quantizers: lines.words("quantizers"),
+            block_types: Vec::new(),
             architectures: lines.words("architectures"),
             kernels: lines.words("kernels"),
             kernel_options: Vec::new(),
@@ -35,6 +38,11 @@ impl Manifest {
             unknown: Vec::new(),
         };
         check_id("plugin id", &manifest.id)?;
+        for id in &manifest.quantizers {
+            check_id("quantizer id", id)?;
+            manifest.block_types.extend(lines.block_types(id)?);
+        }
+        check_block_types(&manifest.block_types)?;
         for id in &manifest.kernels {
             let options = lines.options(id, true)?;
             manifest.kernel_options.extend(options.into_iter().map(|option| (id.clone(), option)));
@@ -44,7 +52,7 @@ impl Manifest {
             if manifest.formats.iter().any(|f| f.id == id) {
                 return Err(Error::plugin(format!("the manifest has a duplicate format `{id}`")));
             }
-            manifest.formats.push(lines.format(id)?);
+            manifest.formats.push(lines.format(id, &manifest.block_types)?);
         }
         manifest.unknown = lines.unread();
         Ok(manifest)
@@ -58,6 +66,21 @@ fn check_id(what: &str, id: &str) -> Result<()> {
     }
     let shown = escape(id, 64);
     Err(Error::plugin(format!("the manifest's {what} `{shown}` must be 1 to 64 of a-z, 0-9 and _")))
+}
+
+fn check_block_types(all: &[BlockType]) -> Result<()> {
+    if all.len() > MOST_BLOCK_TYPES {
+        let message =
+            format!("the manifest has {} block types, more than the limit of {MOST_BLOCK_TYPES}", all.len());
+        return Err(Error::plugin(message));
+    }
+    let is_duplicate = |at: usize, name: &str| all[..at].iter().any(|earlier| earlier.name() == name);
+    match all.iter().enumerate().find(|(at, block)| is_duplicate(*at, block.name())) {
+        Some((_, twice)) => {
+            Err(Error::plugin(format!("the manifest has a duplicate block type `{}`", twice.name())))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The `key=value` lines in order, each marked once it has been asked for.
@@ -146,7 +169,16 @@ impl<'a> Lines<'a> {
         keys.collect()
     }
 
-    fn format(&self, id: String) -> Result<FormatManifest> {
+    fn block_types(&self, id: &str) -> Result<Vec<BlockType>> {
+        let prefix = format!("{id}.dtype.");
+        let rows = self.under(&prefix).map(|(name, sizes)| {
+            let block = BlockType::parse(name, sizes);
+            block.map_err(|why| Error::plugin(format!("the manifest's {}", why.message())))
+        });
+        rows.collect()
+    }
+
+    fn format(&self, id: String, brought: &[BlockType]) -> Result<FormatManifest> {
         let key = |name: &str| format!("{id}.{name}");
         let roles = self.words(&key("roles"));
         if let Some(odd) = roles.iter().find(|role| *role != "read" && *role != "write") {
@@ -168,7 +200,7 @@ impl<'a> Lines<'a> {
             folder: self.yes(&key("folder"), false)?,
             aliases: self.words(&key("aliases")),
             dialect: self.dialect(&key("dialect"))?,
-            carries: self.carries(&id)?,
+            carries: self.carries(&id, brought)?,
             bookkeeping: self.words(&key("bookkeeping")),
             tokenizer_keys: self.words(&key("tokenizer_keys")),
             card_keys: self.words(&key("card_keys")),
@@ -221,7 +253,11 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn carries(&self, id: &str) -> Result<Carries> {
+    fn carries(&self, id: &str, brought: &[BlockType]) -> Result<Carries> {
+        // What other plugins bring depends on which are loaded.
+        let is_dtype = |name: &str| {
+            DType::ALL.iter().any(|row| row.name == name) || brought.iter().any(|block| block.name() == name)
+        };
         let key = |name: &str| format!("{id}.{name}");
         let standard = Carries::default();
         let tokenizer = [("yes", (true, false)), ("core", (false, true)), ("no", (false, false))];
@@ -229,7 +265,7 @@ impl<'a> Lines<'a> {
         Ok(Carries {
             one_tensor: self.yes(&key("one_tensor"), false)?,
             row_scales: self.yes(&key("row_scales"), false)?,
-            dtypes: self.list(&key("dtypes"), |name| DType::from_name(name).is_some())?.unwrap_or(None),
+            dtypes: self.list(&key("dtypes"), is_dtype)?.unwrap_or(None),
             max_dims: self.number(&key("max_dims"), standard.max_dims)?,
             max_name_bytes: self.number(&key("max_name_bytes"), standard.max_name_bytes)?,
             names: self.one_of(
@@ -400,6 +436,27 @@ mod tests {
         assert_eq!(format.adapters, ["adapter.json", "kind=adapter"]);
         assert_eq!(format.reports, [("scan".to_owned(), "What it calls".to_owned())]);
         assert_eq!(manifest.unknown, [""; 0]);
+    }
+
+    #[test]
+    fn block_types_are_rows_of_the_plugins_own() {
+        let head = "id=a\nversion=1\nquantizers=q r\n";
+        let rows = "q.dtype.NB4=32 18 0:f16\nr.dtype.WIDE=64 130 0:f32\nformats=f\nf.roles=write\nf.dtypes=F32 NB4\n";
+        let manifest = Manifest::parse(&format!("{head}{rows}")).unwrap();
+        let names: Vec<_> = manifest.block_types.iter().map(|block| (block.name(), block.bytes())).collect();
+        assert_eq!(names, [("NB4", 18), ("WIDE", 130)]);
+        assert!(manifest.formats[0].carries.dtype("NB4") && manifest.unknown.is_empty());
+        for (rows, why) in [
+            ("q.dtype.NB4=32 18 0:f16\nr.dtype.NB4=32 18 0:f16", "duplicate block type `NB4`"),
+            ("q.dtype.Q4_K=256 144", "`Q4_K`: the name is that of a built-in type"),
+            ("q.dtype.NB4=32 99999999", "32 elements take 1 to 512 bytes, not 99999999"),
+            ("formats=f\nf.roles=write\nf.dtypes=NB4", "`f.dtypes` cannot be `NB4`"),
+        ] {
+            let error = Manifest::parse(&format!("{head}{rows}\n")).unwrap_err();
+            assert!(error.message().contains(why), "{rows}: {error}");
+        }
+        let rows: String = (0..128).map(|n| format!("q.dtype.X{n}=32 18\n")).collect();
+        Manifest::parse(&format!("{head}{rows}")).unwrap_err();
     }
 
     #[test]

@@ -4,9 +4,12 @@
 use crate::adapt::kernel::ToWireKernel;
 use crate::adapt::quantizer::ToWireQuantizer;
 use crate::adapt::reader::ToWireReader;
+use crate::adapt::types;
 use crate::adapt::writer::ToWireWriter;
 use crate::guard;
-use crate::wire::{KernelObject, PluginMod, PluginMod_Ref, QuantizerObject, R, ReaderObject, WriterObject};
+use crate::wire::{
+    KernelObject, PluginMod, PluginMod_Ref, QuantizerObject, R, ReaderObject, WireProgram, WriterObject,
+};
 use abi_stable::erased_types::TD_Opaque;
 use abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleError};
 use abi_stable::marker_type::ErasedPrefix;
@@ -38,6 +41,7 @@ extern "C" fn construct<P: Export>() -> RResult<PrefixRef<ErasedPrefix>, RootMod
             new_quantizer: new_quantizer::<P>,
             new_kernel: new_kernel::<P>,
             architecture: architecture::<P>,
+            connect,
             take_faults,
         }
         .leak_into_prefix()
@@ -85,6 +89,11 @@ extern "C" fn architecture<P: Export>(id: RStr<'_>) -> R<RString> {
         let tables = (P::decl().name_mapper)().ok_or_else(|| lacks("table", id.as_str()))?;
         tables.table(id.as_str()).map(RString::from)
     })
+}
+
+extern "C" fn connect(program: WireProgram) {
+    // What is stored cannot panic either.
+    let _ = guard::guard(|| types::connect(program));
 }
 
 extern "C" fn take_faults() -> RVec<RString> {

@@ -4,6 +4,7 @@ use crate::adapt::error::from_wire;
 use crate::adapt::kernel::FromWireKernel;
 use crate::adapt::quantizer::FromWireQuantizer;
 use crate::adapt::reader::FromWireReader;
+use crate::adapt::types;
 use crate::adapt::writer::FromWireWriter;
 use crate::guard::{Faults, guard};
 use crate::wire::PluginMod_Ref;
@@ -68,13 +69,16 @@ impl Module {
             })?;
         // SAFETY: the layout was just checked.
         let module = unsafe { header.unchecked_layout::<PluginMod_Ref>() };
-        module.map(|functions| Module { functions, faults: Arc::default() }).map_err(|error| {
+        let module = module.map_err(|error| {
             let why = match error {
                 RootModuleError::Returned(error) => error.to_string(),
                 RootModuleError::Unwound => "it panicked".to_owned(),
             };
             refused("E_INIT", format!("its constructor failed: {}", apr_sdk::escape(&why, 600)))
-        })
+        });
+        let functions = module?;
+        (functions.connect())(types::program());
+        Ok(Module { functions, faults: Arc::default() })
     }
 
     /// The manifest section as the loaded library has it.

@@ -15,5 +15,6 @@ pub mod reader;
 pub mod request;
 mod session;
 pub mod source;
+pub mod types;
 mod workers;
 pub mod writer;

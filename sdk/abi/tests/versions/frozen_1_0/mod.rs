@@ -41,7 +41,7 @@ pub use model::{
     BlockSinkMut, ModelRef, ModelSinkMut, WireBlockSink, WireBlockSink_TO, WireBytes, WireExtent, WireModel,
     WireModel_TO, WireModelSink, WireModelSink_TO, WirePart, WireTensor,
 };
-pub use module::{PluginMod, PluginMod_Ref};
+pub use module::{PluginMod, PluginMod_Ref, WireProgram};
 pub use numbers::{
     ByteOrder, CodingNumber, DTypeNumber, DigestNumber, EncodingNumber, ErrorNumber, FactNumber, FormNumber,
     LogNumber, NUMBERS, PayloadNumber, PolicyNumber, ScoreNumber, SupportNumber,

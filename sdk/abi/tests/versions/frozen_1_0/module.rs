@@ -6,7 +6,7 @@ use abi_stable::library::RootModule;
 use abi_stable::sabi_types::VersionStrings;
 use abi_stable::std_types::{RSlice, RStr, RString, RVec};
 
-/// What a plugin provides. New roles are appended as new fields.
+/// Functions that a plugin provides. New roles are appended as new fields.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = PluginMod_Ref)))]
@@ -24,9 +24,21 @@ pub struct PluginMod {
     pub new_kernel: extern "C" fn() -> R<KernelObject>,
     /// The TOML text of an architecture table.
     pub architecture: extern "C" fn(RStr<'_>) -> R<RString>,
+    /// Connects the library with the program; called once, before anything else but `manifest`.
+    pub connect: extern "C" fn(WireProgram),
     /// Returns the panics that no call could report, and clears the list.
     #[sabi(last_prefix_field)]
     pub take_faults: extern "C" fn() -> RVec<RString>,
+}
+
+/// Functions of the program that a plugin may call at any time.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct WireProgram {
+    /// Names, numbers and sizes of block types that the plugin's table lacks; question and answer are pairs.
+    pub types: extern "C" fn(RSlice<'_, u8>) -> R<RVec<u8>>,
+    /// Zero.
+    pub reserved: [u64; 2],
 }
 
 /// Only required by [`abi_stable::library::LibHeader`]; its loading is never used.

@@ -24,11 +24,23 @@ pub struct PluginMod {
     pub new_kernel: extern "C" fn() -> R<KernelObject>,
     /// The text of an architecture table.
     pub architecture: extern "C" fn(RStr<'_>) -> R<RString>,
+    /// Connects the library with the program.
+    pub connect: extern "C" fn(WireProgram),
     /// The panics that no call could report, handed out once.
     #[sabi(last_prefix_field)]
     pub take_faults: extern "C" fn() -> RVec<RString>,
     /// Since 1.1.
     pub motto: extern "C" fn() -> RString,
+}
+
+/// Functions of the program.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct WireProgram {
+    /// Names, numbers and sizes of block types.
+    pub types: extern "C" fn(RSlice<'_, u8>) -> R<RVec<u8>>,
+    /// Zero.
+    pub reserved: [u64; 2],
 }
 
 /// Only [`abi_stable::library::LibHeader`] wants this: none of its loading is ever used.

@@ -2,7 +2,7 @@
 //! structs, the small floats from the OCP MX and OFP8 specifications. Numbers never change: append new rows,
 //! here and to the wire's list of numbers (`sdk/abi/tests/numbers.txt`).
 
-use crate::{DType, DTypeInfo, DTypeKind, Error, Packing, Result, SwapField, run_time_dtypes};
+use crate::{DType, DTypeInfo, DTypeKind, Error, Packing, Result, SwapField, escape, run_time_dtypes};
 
 impl DType {
     /// IEEE 754 binary64.
@@ -214,6 +214,17 @@ impl DType {
     pub fn from_name(name: &str) -> Option<DType> {
         let built_in = TABLE.iter().find(|row| row.name == name).map(|row| row.dtype);
         built_in.or_else(|| run_time_dtypes::named(name))
+    }
+
+    /// The type of a name, for a quantizer that brings it.
+    ///
+    /// # Errors
+    /// Plugin if there is none: the plugin's manifest does not declare it, or nothing has read that manifest.
+    pub fn named(name: &str) -> Result<DType> {
+        DType::from_name(name).ok_or_else(|| {
+            Error::plugin(format!("no block type `{}` is provided", escape(name, 64)))
+                .hint("declare it in the plugin's manifest: QUANTIZER.dtype.NAME=ELEMENTS BYTES")
+        })
     }
 
     /// The type's name, or `?` for an unknown number.

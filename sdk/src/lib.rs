@@ -98,7 +98,7 @@ pub use reader::{BlockAt, BlockSink, Fact, ModelSink, OpenModel, PartDecl, Reade
 pub use report::Report;
 pub use run_time_dtypes::{OwnTypes, ProgramTypes, connect as connect_types};
 pub use scales::{ScaleField, ScaleKind};
-pub use shape::{checked_elements, checked_payload_len};
+pub use shape::{checked_blocks, checked_elements, checked_payload_len};
 pub use source::{LogLevel, Source};
 pub use text::{escape, escape_json, escape_lines, has_controls, is_printable};
 pub use value::{Value, ValueType};

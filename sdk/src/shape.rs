@@ -1,6 +1,6 @@
 //! Checked sizes: the one place that computes element and byte counts.
 
-use crate::{DType, Error, Packing, Result};
+use crate::{DType, DTypeInfo, Error, Packing, Result};
 
 /// The number of elements of `shape` (outermost dimension first); 1 for a scalar.
 ///
@@ -45,6 +45,30 @@ pub fn checked_payload_len(dtype: DType, shape: &[u64]) -> Result<u64> {
     bytes.filter(|&n| n <= i64::MAX as u64).ok_or_else(|| {
         Error::malformed(format!("{} tensor of shape {shape:?} has more than 2^63 bytes", info.name))
     })
+}
+
+/// The type's table row, if `elements` in rows of `row_len` and `bytes` are the same whole rows of whole blocks: what
+/// every quantizer checks first.
+///
+/// # Errors
+/// InvalidArgument if they are not; Unsupported for a dtype that is not in the table.
+pub fn checked_blocks(
+    dtype: DType,
+    elements: usize,
+    row_len: u64,
+    bytes: usize,
+) -> Result<&'static DTypeInfo> {
+    let info = dtype.require()?;
+    let per_block = u64::from(info.block_elements);
+    let elements_64 = elements as u64;
+    let is_whole = row_len > 0 && row_len.is_multiple_of(per_block) && elements_64.is_multiple_of(row_len);
+    let wanted = (elements_64 / per_block).checked_mul(info.block_bytes.into());
+    if !is_whole || wanted != Some(bytes as u64) {
+        return Err(Error::invalid_argument(format!(
+            "{elements} elements in rows of {row_len} do not match {bytes} bytes of {dtype}"
+        )));
+    }
+    Ok(info)
 }
 
 #[cfg(test)]

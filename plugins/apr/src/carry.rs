@@ -24,7 +24,7 @@ pub fn metadata(
 ) -> Result<Metadata> {
     let mut dtypes = Numbers::default();
     for &tensor in tensors {
-        dtypes.add(model.tensors[tensor].dtype.require()?.name)?;
+        dtypes.add(model.tensors[tensor].dtype)?;
     }
     let mut metadata = Metadata {
         model_type: NO_ARCHITECTURE.to_owned(),

@@ -1,6 +1,6 @@
 //! The numbers of dtypes in the index. The name is the identity: numbers are looked up by name.
 
-use apr_sdk::{DType, Error, Result, escape};
+use apr_sdk::{BlockType, DType, Error, Result, escape};
 
 /// The fixed names and numbers: the specification's, and ours.
 const OWN: &[(&str, u8)] = &[
@@ -69,41 +69,63 @@ pub const LAST_NAMED: u8 = 254;
 /// The numbers valid in one file: the fixed ones, and those named in its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// Numbers with names, ascending.
-    pub named: Vec<(u8, String)>,
+    /// The file's own numbers, ascending.
+    pub named: Vec<Named>,
+}
+
+/// A number that the file itself assigns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    /// The number.
+    pub number: u8,
+    /// The type's name.
+    pub name: String,
+    /// The sizes of a block type that a plugin brought: with them, a program without the plugin can list and copy it.
+    pub block: Option<BlockType>,
 }
 
 impl Numbers {
-    /// The number for a type's name; assigns one if it has no fixed number.
+    /// The number for a type; assigns one if it has no fixed number.
     ///
     /// # Errors
-    /// Unsupported if all 127 are taken.
-    pub fn add(&mut self, name: &str) -> Result<u8> {
+    /// Unsupported if all 127 are taken, or if another type of the model has the same name.
+    pub fn add(&mut self, dtype: DType) -> Result<u8> {
+        let name = dtype.require()?.name;
+        if let Some(named) = self.named.iter().find(|named| named.name == name)
+            && named.block.as_ref() != dtype.block_type()
+        {
+            let message = format!("the model has two block types named {name} with different sizes");
+            return Err(Error::unsupported(message).hint("keep their tensors in separate files"));
+        }
         if let Some(number) = self.get(name) {
             return Ok(number);
         }
-        let next = self.named.last().map_or(Some(FIRST_NAMED), |(last, _)| last.checked_add(1));
-        let next = next.filter(|&n| n <= LAST_NAMED).ok_or_else(|| {
+        let next = self.named.last().map_or(Some(FIRST_NAMED), |last| last.number.checked_add(1));
+        let number = next.filter(|&n| n <= LAST_NAMED).ok_or_else(|| {
             Error::unsupported(format!("dtype {name}: a file can define at most 127 dtypes of its own"))
         })?;
-        self.named.push((next, name.to_owned()));
-        Ok(next)
+        self.named.push(Named { number, name: name.to_owned(), block: dtype.block_type().cloned() });
+        Ok(number)
     }
 
     /// The number assigned to a type's name, if any.
     pub fn get(&self, name: &str) -> Option<u8> {
         let own = OWN.iter().find(|(own, _)| *own == name).map(|(_, number)| *number);
-        own.or_else(|| self.named.iter().find(|(_, named)| named == name).map(|(number, _)| *number))
+        own.or_else(|| self.named.iter().find(|named| named.name == name).map(|named| named.number))
     }
 
     /// The type for a number in the index.
     ///
     /// # Errors
-    /// Malformed for a number that neither the specification nor the metadata names; Unsupported for a name
-    /// that is not in this program's table.
+    /// Malformed for a number that neither the specification nor the metadata names, and for sizes that are not those of
+    /// the plugin that provides the type; Unsupported for a name that no table has, if the file does not state its sizes.
     pub fn dtype(&self, number: u8) -> Result<DType> {
         let own = OWN.iter().find(|(_, own)| *own == number).map(|(name, _)| *name);
-        let named = || self.named.iter().find(|(named, _)| *named == number).map(|(_, name)| name.as_str());
+        let named = self.named.iter().find(|named| named.number == number);
+        if let Some(block) = named.and_then(|named| named.block.as_ref()) {
+            return block.state();
+        }
+        let named = || named.map(|named| named.name.as_str());
         let name = own.or_else(named).ok_or_else(|| match number {
             FIRST_NAMED..=LAST_NAMED => {
                 Error::malformed(format!("dtype number {number} is not defined by the metadata key `dtypes`"))
@@ -112,7 +134,8 @@ impl Numbers {
             _ => Error::malformed(format!("dtype number {number} is not defined")),
         })?;
         DType::from_name(name).ok_or_else(|| {
-            Error::unsupported(format!("dtype `{}` is not in this version's table", escape(name, 64)))
+            let name = escape(name, 64);
+            Error::unsupported(format!("dtype `{name}` is unknown, and the file does not state its sizes"))
                 .hint("install the plugin that provides it")
         })
     }
@@ -138,15 +161,29 @@ mod tests {
     #[test]
     fn further_types_are_numbered_from_128_in_order_of_appearance() {
         let mut numbers = Numbers::default();
-        assert_eq!((numbers.add("X1"), numbers.add("X0"), numbers.add("X1")), (Ok(128), Ok(129), Ok(128)));
-        assert_eq!(numbers.add("F32"), Ok(0));
-        assert!(numbers.dtype(128).unwrap_err().message().contains("X1"));
+        let dtype = |name: &str, sizes| BlockType::parse(name, sizes).unwrap().state().unwrap();
+        let [one, other] = [dtype("X1", "32 18"), dtype("X0", "1 2")];
+        assert_eq!([one, other, one].map(|dtype| numbers.add(dtype).unwrap()), [128, 129, 128]);
+        assert_eq!(numbers.add(DType::F32), Ok(0));
+        assert_eq!((numbers.dtype(128).unwrap(), numbers.dtype(129).unwrap()), (one, other));
+        let twice = numbers.add(dtype("X1", "32 20")).unwrap_err();
+        assert!(twice.message().contains("two block types named X1"), "{twice}");
         for n in 0..125 {
-            numbers.add(&format!("Y{n}")).unwrap();
+            numbers.add(dtype(&format!("Y{n}"), "1 1")).unwrap();
         }
-        assert!(numbers.add("Z").is_err());
+        assert!(numbers.add(dtype("Z", "1 1")).is_err());
         for number in [255, 130, 21, 63] {
             assert!(Numbers::default().dtype(number).is_err());
         }
+    }
+
+    #[test]
+    fn a_name_without_sizes_needs_the_plugin() {
+        let named = Named { number: 128, name: "BARE_NAME".to_owned(), block: None };
+        let numbers = Numbers { named: vec![named] };
+        let error = numbers.dtype(128).unwrap_err();
+        assert!(error.message().contains("`BARE_NAME` is unknown"), "{error}");
+        let provided = BlockType::parse("BARE_NAME", "32 18").unwrap().provide().unwrap();
+        assert_eq!(numbers.dtype(128).unwrap(), provided);
     }
 }

@@ -21,6 +21,7 @@ pub const KNOWN: &[&str] = &[
     "dialect",
     "recipe",
     "dtypes",
+    "block_types",
     "tokenizer",
     "model_card",
     "assets",
@@ -90,8 +91,13 @@ impl Metadata {
             out.entry("recipe", &Json::from(recipe.as_str()).to_string());
         }
         if !self.dtypes.named.is_empty() {
-            let named = self.dtypes.named.iter().map(|(number, name)| (number.to_string(), json!(name)));
-            out.entry("dtypes", &Json::Object(named.collect()).to_string());
+            let names = self.dtypes.named.iter().map(|of| (of.number.to_string(), json!(of.name)));
+            out.entry("dtypes", &Json::Object(names.collect()).to_string());
+        }
+        let mut blocks = self.dtypes.named.iter().filter_map(|named| named.block.as_ref()).peekable();
+        if blocks.peek().is_some() {
+            let sizes = blocks.map(|block| (block.name().to_owned(), json!(block.to_string())));
+            out.entry("block_types", &Json::Object(sizes.collect()).to_string());
         }
         if let Some(tokenizer) = &self.tokenizer {
             let tokenizer = out.carried(tokenizer, fetch)?;
@@ -131,9 +137,10 @@ impl Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtypes::Named;
     use crate::parse::Parser;
     use crate::render::Piece;
-    use apr_sdk::{Error, ForeignFile, Limits, Value, json};
+    use apr_sdk::{BlockType, Error, ForeignFile, Limits, Value, json};
 
     fn held(bytes: &Bytes) -> Result<Bytes> {
         Ok(bytes.clone())
@@ -156,7 +163,16 @@ mod tests {
             architecture: Bytes::from(r#"{"n": 1e400}"#),
             dialect: "hf".to_owned(),
             recipe: Some("Q4_K_M".to_owned()),
-            dtypes: Numbers { named: vec![(128, "X".to_owned())] },
+            dtypes: Numbers {
+                named: vec![
+                    Named { number: 128, name: "X".to_owned(), block: None },
+                    Named {
+                        number: 130,
+                        name: "NB4".to_owned(),
+                        block: BlockType::parse("NB4", "32 18 0:f16").ok(),
+                    },
+                ],
+            },
             tokenizer: Some(Bytes::from(" [1]")),
             model_card: Some(Bytes::from(r#"{"name":"é"}"#)),
             assets: vec![Asset { name: "README.md".to_owned(), bytes: Bytes::from("é") }],

@@ -1,10 +1,12 @@
 //! Parses the metadata section. Values that are only carried stay unparsed.
 
-use crate::dtypes::{FIRST_NAMED, LAST_NAMED, Numbers};
+use crate::dtypes::{FIRST_NAMED, LAST_NAMED, Named, Numbers};
 use crate::entries::{self, Entries};
 use crate::layout::HIDDEN;
 use crate::metadata::{FOREIGN, KNOWN, Metadata, place};
-use apr_sdk::{Asset, Bytes, Error, Foreign, ForeignFile, Limits, Result, Value, ValueType, escape, json};
+use apr_sdk::{
+    Asset, BlockType, Bytes, Error, Foreign, ForeignFile, Limits, Result, Value, ValueType, escape, json,
+};
 use serde_json::{Value as Json, value::RawValue};
 
 /// The most memory that a parsed JSON value takes per byte of text: a tree of one-digit numbers.
@@ -52,7 +54,8 @@ impl<'a> Parser<'a> {
         let optional = |key: &str| raw(key).map(|raw| self.string(key, raw)).transpose();
         let (dialect, recipe) = (optional("dialect")?, optional("recipe")?);
         let model_type = self.string("model_type", model_type)?;
-        let dtypes = raw("dtypes").map_or(Ok(Numbers::default()), |raw| self.dtypes(raw))?;
+        let block_types = raw("block_types").map_or(Ok(Vec::new()), |raw| self.block_types(raw))?;
+        let dtypes = raw("dtypes").map_or(Ok(Numbers::default()), |raw| self.dtypes(raw, &block_types))?;
         let architecture = self.carried(architecture)?;
         let tokenizer = raw("tokenizer").map(|raw| self.carried(raw)).transpose()?;
         let model_card = raw("model_card").map(|raw| self.carried(raw)).transpose()?;
@@ -134,12 +137,23 @@ impl<'a> Parser<'a> {
         (self.resolve)(name).map_err(|e| e.at(self.place(raw.get())))
     }
 
-    fn dtypes(&self, raw: &RawValue) -> Result<Numbers> {
+    fn block_types(&self, raw: &RawValue) -> Result<Vec<BlockType>> {
+        let mut blocks = Vec::new();
+        for (name, sizes) in self.object("key `block_types`", raw.get())? {
+            let text = self.string("block_types", sizes)?;
+            blocks.push(BlockType::parse(&name, &text).map_err(|e| e.at(self.place(sizes.get())))?);
+        }
+        Ok(blocks)
+    }
+
+    fn dtypes(&self, raw: &RawValue, blocks: &[BlockType]) -> Result<Numbers> {
         let mut numbers = Numbers::default();
         for (key, name) in self.object("key `dtypes`", raw.get())? {
             let number = key.parse().ok().filter(|n| (FIRST_NAMED..=LAST_NAMED).contains(n));
             let number = number.ok_or_else(|| self.wrong("dtypes", "a map from 128 to 254 to names", raw))?;
-            numbers.named.push((number, self.string("dtypes", name)?));
+            let name = self.string("dtypes", name)?;
+            let block = blocks.iter().find(|block| block.name() == name).cloned();
+            numbers.named.push(Named { number, name, block });
         }
         numbers.named.sort();
         Ok(numbers)

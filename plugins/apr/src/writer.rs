@@ -167,7 +167,7 @@ fn lay_out(
 fn numbers(model: &Model, tensors: &[usize]) -> Result<Numbers> {
     let mut numbers = Numbers::default();
     for &tensor in tensors {
-        numbers.add(model.tensors[tensor].dtype.require()?.name)?;
+        numbers.add(model.tensors[tensor].dtype)?;
     }
     Ok(numbers)
 }

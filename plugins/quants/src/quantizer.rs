@@ -5,7 +5,7 @@ use crate::types::{Rows, TYPES, block_type};
 use crate::{bounds, imatrix, recipes, repack};
 use apr_sdk::{
     Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Record, Result,
-    Source, TensorFacts,
+    Source, TensorFacts, checked_blocks,
 };
 
 /// The quantizer.
@@ -17,7 +17,7 @@ impl Quantizer for Quants {
     }
 
     fn decode(&self, dtype: DType, blocks: &[u8], row_len: u64, out: &mut [f32]) -> Result<()> {
-        check(dtype, out.len(), row_len, blocks.len())?;
+        checked_blocks(dtype, out.len(), row_len, blocks.len())?;
         (block_type(dtype)?.decode)(Level::best(), blocks, out);
         Ok(())
     }
@@ -30,7 +30,8 @@ impl Quantizer for Quants {
         importance: Option<&[f32]>,
         out: &mut [u8],
     ) -> Result<()> {
-        let row_len = check(dtype, rows.len(), row_len, out.len())?;
+        checked_blocks(dtype, rows.len(), row_len, out.len())?;
+        let row_len = usize::try_from(row_len).unwrap_or(usize::MAX);
         let block_type = block_type(dtype)?;
         if importance.is_some_and(|importance| importance.len() != row_len) {
             return Err(Error::invalid_argument(format!(
@@ -84,18 +85,4 @@ impl Quantizer for Quants {
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
         imatrix::read(source, sink)
     }
-}
-
-/// Checks that elements and bytes are the same whole rows of whole blocks; gives the elements of a row.
-fn check(dtype: DType, elements: usize, row_len: u64, bytes: usize) -> Result<usize> {
-    let info = dtype.require()?;
-    let (of_block, bytes_of_block) = (info.block_elements as usize, info.block_bytes as usize);
-    let row = usize::try_from(row_len).unwrap_or(usize::MAX);
-    let whole = row > 0 && row.is_multiple_of(of_block) && elements.is_multiple_of(row);
-    if !whole || elements / of_block * bytes_of_block != bytes {
-        return Err(Error::invalid_argument(format!(
-            "{elements} elements in rows of {row_len} do not match {bytes} bytes of {dtype}"
-        )));
-    }
-    Ok(row)
 }

@@ -1,13 +1,15 @@
 //! The available plugins, by kind and id. A value, never a static.
 
 mod kernels;
+mod own_recipes;
 mod static_plugins;
 
 pub use static_plugins::Linked;
 
 use crate::wording::nearest;
-use apr_sdk::{DType, Error, FormatManifest, Kernel, Manifest, Quantizer, Reader, Result, Writer};
+use apr_sdk::{BlockType, DType, Error, FormatManifest, Kernel, Manifest, Quantizer, Reader, Result, Writer};
 use kernels::KernelSlot;
+use own_recipes::WithOwnRecipes;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -214,6 +216,8 @@ struct QuantizerSlot {
     /// Index of the plugin in [`Registry::plugins`].
     plugin: usize,
     provider: Arc<dyn Provider>,
+    /// The block types that the plugin's manifest declares.
+    brought: Vec<BlockType>,
     made: OnceLock<Result<Able>>,
 }
 
@@ -229,10 +233,27 @@ impl QuantizerSlot {
         self.made.get_or_init(|| {
             let quantizer: Arc<dyn Quantizer> = Arc::from(self.provider.quantizer()?);
             let dtypes = quantizer.dtypes()?;
+            self.check_dtypes(&dtypes)?;
             let repacks = quantizer.repacks()?;
-            quantizer.recipes()?;
+            let quantizer = WithOwnRecipes::new(quantizer, &self.brought)?;
             Ok(Able { quantizer, dtypes, repacks })
         })
+    }
+
+    /// Checks that the types that the quantizer lists exist, and that those of its manifest are among them.
+    fn check_dtypes(&self, listed: &[DType]) -> Result<()> {
+        if let Some(unknown) = listed.iter().find(|dtype| dtype.info().is_none()) {
+            let message = format!("its quantizer lists the unknown dtype number {}", unknown.0);
+            return Err(Error::plugin(message).hint("declare the block type in the plugin's manifest"));
+        }
+        let is_listed = |name: &str| listed.iter().any(|dtype| dtype.name() == name);
+        match self.brought.iter().find(|block| !is_listed(block.name())) {
+            Some(missing) => Err(Error::plugin(format!(
+                "its manifest declares the block type `{}`, but its quantizer does not list it",
+                missing.name()
+            ))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -251,25 +272,32 @@ impl Registry {
             && (parts.is_empty() || of_weights.any(|of| of.manifest.carries.dtype(dtype.name())))
     }
 
-    /// Adds a plugin. A loaded one whose id, or one of whose formats or compute backends, is already taken is
-    /// refused with `E_DUPLICATE_ID`.
+    /// Adds a plugin. A loaded one whose id, or one of whose formats, compute backends or block types, is already taken
+    /// is refused with `E_DUPLICATE_ID`.
     pub fn add(&mut self, mut plugin: Plugin) {
         if let (Ok(provider), Some(manifest)) = (&plugin.state, &plugin.manifest) {
             let provider = Arc::clone(provider);
             let taken = self.loaded().any(|m| m.id == manifest.id);
             let format = manifest.formats.iter().find(|f| self.format(&f.id).is_ok());
             let kernel = manifest.kernels.iter().find(|id| self.kernels.iter().any(|slot| slot.id == **id));
-            if taken || format.is_some() || kernel.is_some() {
-                let what = match (format, kernel) {
-                    (Some(format), _) => format!("format `{}`", format.id),
-                    (None, Some(kernel)) => format!("compute backend `{kernel}`"),
-                    (None, None) => match plugin.table_id() {
+            let block = manifest.block_types.iter().find(|block| self.brings(block.name()));
+            if taken || format.is_some() || kernel.is_some() || block.is_some() {
+                let what = match (format, kernel, block) {
+                    (Some(format), ..) => format!("format `{}`", format.id),
+                    (None, Some(kernel), _) => format!("compute backend `{kernel}`"),
+                    (None, None, Some(block)) if !taken => format!("block type `{}`", block.name()),
+                    (None, None, _) => match plugin.table_id() {
                         Some(id) => format!("architecture table `{id}`"),
                         None => format!("plugin `{}`", manifest.id),
                     },
                 };
                 let message = format!("{what} is provided by a plugin found earlier");
                 plugin.state = Err(Error::plugin(message).code(DUPLICATE));
+            } else if let Err(error) =
+                manifest.block_types.iter().try_for_each(|block| block.provide().map(drop))
+            {
+                // Another registry of this process has such a type.
+                plugin.state = Err(error.code(DUPLICATE));
             } else {
                 let at = self.plugins.len();
                 self.formats.extend(manifest.formats.iter().map(|format| Format {
@@ -281,7 +309,13 @@ impl Registry {
                 }));
                 self.kernels.extend(KernelSlot::all(manifest, at, &provider));
                 if !manifest.quantizers.is_empty() {
-                    self.quantizers.push(QuantizerSlot { plugin: at, provider, made: OnceLock::new() });
+                    let brought = manifest.block_types.clone();
+                    self.quantizers.push(QuantizerSlot {
+                        plugin: at,
+                        provider,
+                        brought,
+                        made: OnceLock::new(),
+                    });
                 }
             }
         }
@@ -406,8 +440,12 @@ impl Registry {
     /// Unsupported if there is none.
     pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
         self.find_quantizer(dtype).ok_or_else(|| {
+            let hint = match dtype.block_type() {
+                Some(_) => "install the plugin that provides this block type",
+                None => "run `apr plugins list` to see what is available",
+            };
             Error::unsupported(format!("no quantizer plugin supports {dtype}"))
-                .hint(self.quantizer_hint("run `apr plugins list` to see what is available"))
+                .hint(self.quantizer_hint(hint))
         })
     }
 
@@ -478,6 +516,10 @@ impl Registry {
         all.truncate(SHOWN);
         let more = if n_more > 0 { format!("; and {n_more} more") } else { String::new() };
         (!all.is_empty()).then(|| format!("{}{more}: run `apr plugins list` for details", all.join("; ")))
+    }
+
+    fn brings(&self, name: &str) -> bool {
+        self.loaded().flat_map(|manifest| &manifest.block_types).any(|block| block.name() == name)
     }
 
     fn loaded(&self) -> impl Iterator<Item = &Manifest> {

@@ -72,7 +72,10 @@ fn pattern(option: &str, line: &str) -> Result<(Regex, DType)> {
 /// The type of a name, in any case.
 fn named(option: &str, name: &str) -> Result<DType> {
     let found = WRITABLE.iter().find(|dtype| dtype.name().eq_ignore_ascii_case(name.trim()));
-    found.copied().ok_or_else(|| {
+    // Another plugin's block type, which its quantizer writes.
+    let brought =
+        || DType::from_name(&name.trim().to_ascii_uppercase()).filter(|of| of.block_type().is_some());
+    found.copied().or_else(brought).ok_or_else(|| {
         let names: Vec<_> = WRITABLE.iter().map(|dtype| dtype.name()).collect();
         let message = format!("--{option}: no tensor can be written in `{}`", escape(name, 80));
         Error::invalid_argument(message).hint(format!("use one of {}", names.join(", ")))

@@ -64,6 +64,10 @@ impl SizeTarget {
                     Err(error) if error.kind() == ErrorKind::Unsupported => continue,
                     Err(error) => return Err(error),
                 };
+                // A type that only some machines can read is written only if it is named.
+                if assigned.iter().filter_map(|a| a.dtype?.block_type()).next().is_some() {
+                    continue;
+                }
                 let has_integers = assigned.iter().filter_map(|a| a.dtype).any(super::is_integer);
                 if !has_importance && assigned.iter().any(|a| a.needs_importance)
                     || has_integers && !row_scales

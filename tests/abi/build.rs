@@ -38,6 +38,26 @@ pub static FEATURES: LazyLock<PathBuf> =
 /// The library of a compute backend that knows one operation. It says more than this version knows, too.
 pub static LINEAR: LazyLock<PathBuf> = LazyLock::new(|| plugin("linear", "linear", &DETAILED_WIRE, &[]));
 
+/// What `apr plugins new --kind quantizer nibbles` writes, as a library: a plugin that brings the block type NIBBLES.
+pub static NIBBLES: LazyLock<PathBuf> = LazyLock::new(|| quantizer("nibbles", &[]));
+
+/// The template of a quantizer as a library of this name, with every occurrence of some texts replaced.
+pub fn quantizer(name: &str, edits: &[(&str, &str)]) -> PathBuf {
+    let source = WORK.join(format!("quantizer-{name}"));
+    fs::create_dir_all(&source).unwrap();
+    each_file(&root().join("sdk/template/quantizer/src"), &mut |path| {
+        let mut text = fs::read_to_string(path).unwrap();
+        for (old, new) in edits.iter().chain(&[("{{id}}", name), ("{{TYPE}}", "NIBBLES")]) {
+            text = text.replace(old, new);
+        }
+        let copy = source.join(path.file_name().unwrap());
+        if fs::read_to_string(&copy).ok().as_ref() != Some(&text) {
+            fs::write(copy, text).unwrap();
+        }
+    });
+    compile(name, name, &WIRE, &[], &source)
+}
+
 /// The wire crate as it will be once it is frozen.
 static WIRE: LazyLock<PathBuf> = LazyLock::new(|| wire("abi", &root().join("sdk/abi/src"), apr_abi::ABI.1));
 /// The wire crate of the synthetic interface 1.1: one field appended to the module, nothing else.
@@ -64,13 +84,18 @@ static DETAILED_WIRE: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// The plugin of a folder beside this file, as a library of this name.
 fn plugin(folder: &str, name: &str, wire: &Path, flags: &[&str]) -> PathBuf {
+    compile(folder, name, wire, flags, &root().join("tests/abi").join(folder))
+}
+
+/// The plugin whose `lib.rs` lies in `source`, as a library of this name.
+fn compile(folder: &str, name: &str, wire: &Path, flags: &[&str], source: &Path) -> PathBuf {
     let mut rustc = rustc();
     rustc.arg(format!("--crate-name=apr_plugin_{name}")).arg("--crate-type=cdylib").args(flags);
     rustc.env("CARGO_PKG_NAME", format!("apr-plugin-{folder}")).env("CARGO_PKG_VERSION", "0.1.0");
     rustc.env("CARGO_PKG_LICENSE", "MIT OR Apache-2.0").env("APR_ROGUE_MARKERS", WORK.join("markers"));
     let libraries = [("apr_sdk", library("apr_sdk")), ("apr_abi", wire.to_owned())];
     let output = WORK.join(apr_host::plugins::file_name(name));
-    build(rustc, &root().join("tests/abi").join(folder), &libraries, output)
+    build(rustc, source, &libraries, output)
 }
 
 /// The wire crate from these sources, as `sdk/abi/build.rs` would have it built.

@@ -10,6 +10,7 @@
     reason = "tests may fail loudly"
 )]
 
+mod block_types;
 mod build;
 mod bundle;
 mod crashes;

@@ -118,7 +118,7 @@ fn the_commands_of_the_sdks_readme_work_as_written_slow() {
     let sections = blocks(&readme, "## 1. Start from something that works", Some("# Further on"));
     assert_eq!(follow(&mut shell, &sections), 8, "the sections have other commands");
     assert!(shell.folder.join("target/doc/apr_sdk/struct.Cursor.html").is_file(), "no API docs");
-    let whole = fs::read_to_string(root().join("sdk/template/tests/conformance.rs")).unwrap();
+    let whole = fs::read_to_string(root().join("sdk/template/format/tests/conformance.rs")).unwrap();
     let uncompiled: Vec<_> = sections.iter().filter(|block| block.language.starts_with("rust,")).collect();
     assert!(uncompiled.iter().all(|block| whole.contains(&block.text)), "the template has another line");
     assert_eq!(uncompiled.len(), 1, "let the testkit's doctests compile the others");

@@ -2,7 +2,8 @@
 //! memory, as the host would, without the host.
 //!
 //! A plugin's tests begin with one line, [`conformance!`]. `apr plugins check` runs the same [`CHECKS`] on a built library.
-//! Those of a compute backend begin with [`kernel_conformance!`]; what it takes is in [`kernels`].
+//! Those of a quantizer begin with [`quantizer_conformance!`], those of a compute backend with [`kernel_conformance!`]; what
+//! they take is in [`quantizers`] and [`kernels`].
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod parts;
 mod patch;
 mod payload;
 mod presets;
+pub mod quantizers;
 mod read;
 mod same;
 mod skips;

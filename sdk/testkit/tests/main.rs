@@ -10,20 +10,24 @@
     reason = "a test may fail loudly"
 )]
 
+// The quantizer's template, as below.
+#[path = "../../template/quantizer/src/block.rs"]
+mod block;
 mod broken;
 mod checks;
 mod kernels;
 // The template's own code, at the crate's root because it says `crate::layout`: so it compiles and passes wherever the
 // workspace's tests run. Only its `lib.rs` has placeholders.
-#[path = "../../template/src/layout.rs"]
+#[path = "../../template/format/src/layout.rs"]
 mod layout;
 mod parts;
 mod payload;
-#[path = "../../template/src/reader.rs"]
+mod quantizers;
+#[path = "../../template/format/src/reader.rs"]
 mod reader;
 mod sources;
 mod template;
 mod weights;
 mod write;
-#[path = "../../template/src/writer.rs"]
+#[path = "../../template/format/src/writer.rs"]
 mod writer;

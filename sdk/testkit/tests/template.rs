@@ -6,7 +6,7 @@ use apr_testkit::Fixture;
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../template")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../template/format")
 }
 
 fn text(path: &str) -> String {
@@ -40,7 +40,7 @@ static PLUGIN: PluginDecl = PluginDecl {
     ..PluginDecl::EMPTY
 };
 
-apr_testkit::conformance!(PLUGIN, fixtures = "../template/tests/data", byte_identical = true);
+apr_testkit::conformance!(PLUGIN, fixtures = "../template/format/tests/data", byte_identical = true);
 
 #[test]
 fn the_manifest_here_is_the_templates() {

@@ -3,11 +3,13 @@
 use super::check_kernel::check_kernel;
 use super::check_line::Line;
 use super::check_operations::check_operations;
+use super::check_quantizer::check_quantizer;
+use super::check_table::check_table;
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::plugins::info::only;
 use apr_engine::registry::Format;
-use apr_sdk::{Error, Result, escape};
+use apr_sdk::{Error, Manifest, Result, escape};
 use apr_testkit::{CHECKS, Fixture, Subject, Verdict};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -20,12 +22,15 @@ use std::time::{Duration, Instant};
 /// Run the conformance tests on a built plugin
 ///
 /// The plugin is loaded in a process of its own: if it crashes or hangs, that
-/// is a finding, and the check goes on. The operations of a compute backend are
-/// compared with plain arithmetic, as by `apr kernels check`, on each of its
-/// usable devices.
+/// is a finding, and the check goes on. Formats, quantizers, compute backends
+/// and architecture tables are checked, tables also as TOML files. The
+/// operations of a compute backend are compared with plain arithmetic, as by
+/// `apr kernels check`, on each of its usable devices.
 ///
 /// Examples:
 ///   apr plugins check target/release/libapr_plugin_my_format.so --fixtures tests/data
+///   apr plugins check target/release/libapr_plugin_my_blocks.so
+///   apr plugins check my-model.toml
 ///   apr plugins check target/release/libapr_plugin_my_format.so --json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -197,8 +202,18 @@ pub fn run_child(args: &ChildArgs, context: &Context) -> Result<Nothing> {
     if let Err(error) = &only(&registry)?.state {
         return Err(error.clone());
     }
+    let manifest = only(&registry)?.manifest.clone().unwrap_or_default();
+    say(&provided(&manifest))?;
     for format in registry.formats() {
         check_format(format, args.fixtures.as_deref())?;
+    }
+    for (id, quantizer) in manifest.quantizers.iter().zip(registry.quantizers()) {
+        check_quantizer(id, &*quantizer, &manifest.block_types, &say)?;
+    }
+    let others = context.registry();
+    let text_of = |id: &str| registry.architecture(id).or_else(|_| others.architecture(id));
+    for id in &manifest.architectures {
+        check_table(id, &text_of, &say)?;
     }
     for (id, kernel) in registry.kernels() {
         check_kernel(&id, kernel.clone(), &say)?;
@@ -207,6 +222,15 @@ pub fn run_child(args: &ChildArgs, context: &Context) -> Result<Nothing> {
         }
     }
     Ok(Nothing)
+}
+
+/// The line about the plugin as a whole: a plugin that provides nothing is of no use.
+fn provided(manifest: &Manifest) -> Line {
+    let kinds = manifest.kinds();
+    match kinds[..] {
+        [] => Line::new(&manifest.id, "provides", "failed", "nothing that apr knows".to_owned()),
+        _ => Line::new(&manifest.id, "provides", "passed", kinds.join(", ")),
+    }
 }
 
 fn check_format(format: &Format, fixtures: Option<&Path>) -> Result<()> {

@@ -7,13 +7,13 @@ use apr_engine::architecture::draft_warnings;
 use apr_engine::registry::{Plugin, Registry};
 use apr_host::plugins::is_table;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier, Magic, NameRule};
-use apr_sdk::{Error, FormatManifest, OptionKind, OptionSpec, Result, escape};
+use apr_sdk::{BlockType, Error, FormatManifest, OptionKind, OptionSpec, Result, escape};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use std::fmt;
 use std::path::Path;
 
-/// Show a plugin's formats, limits, options and compute backends
+/// Show a plugin's formats, limits, options, block types and compute backends
 ///
 /// A library's manifest is read without running any of its code.
 ///
@@ -29,18 +29,22 @@ pub struct Args {
 }
 
 /// The plugin. JSON: the fields of one of the `plugins` in `apr.plugins.list/1`; `formats`, with everything that their
-/// manifests state; `kernels`, the ids of its compute backends; and `kernel_options`, each with the id of its `backend`.
+/// manifests state; `block_types` (each with `name`, `elements` and `bytes` of a block, and `sizes` as the manifest states them);
+/// `kernels`, the ids of its compute backends; and `kernel_options`, each with the id of its `backend`.
 #[derive(Debug, Serialize)]
 pub struct Info {
     #[serde(flatten)]
     row: Row,
     formats: Vec<Json>,
+    block_types: Vec<Json>,
     kernels: Vec<String>,
     kernel_options: Vec<Json>,
     #[serde(skip)]
     specs: Vec<(String, OptionSpec)>,
     #[serde(skip)]
     manifests: Vec<FormatManifest>,
+    #[serde(skip)]
+    blocks: Vec<BlockType>,
     #[serde(skip)]
     warnings: Vec<String>,
 }
@@ -82,6 +86,7 @@ pub fn only(registry: &Registry) -> Result<&Plugin> {
 fn info(plugin: &Plugin) -> Info {
     let manifests = plugin.manifest.as_ref().map(|m| m.formats.clone()).unwrap_or_default();
     let kernels = plugin.manifest.as_ref().map(|m| m.kernels.clone()).unwrap_or_default();
+    let blocks = plugin.manifest.as_ref().map(|m| m.block_types.clone()).unwrap_or_default();
     let specs = plugin.manifest.as_ref().map(|m| m.kernel_options.clone()).unwrap_or_default();
     let kernel_options = specs.iter().map(|(backend, option)| {
         json!({
@@ -95,6 +100,8 @@ fn info(plugin: &Plugin) -> Info {
     Info {
         row: row(plugin),
         formats: manifests.iter().map(format_json).collect(),
+        block_types: blocks.iter().map(block_json).collect(),
+        blocks,
         kernels,
         kernel_options: kernel_options.collect(),
         specs,
@@ -132,6 +139,15 @@ fn format_json(format: &FormatManifest) -> Json {
         "foreign": show_foreign(carries.foreign),
         "options": format.options.iter().map(option_json).collect::<Vec<_>>(),
         "reports": format.reports.iter().map(|(id, help)| json!({"id": id, "help": help})).collect::<Vec<_>>(),
+    })
+}
+
+fn block_json(block: &BlockType) -> Json {
+    json!({
+        "name": block.name(),
+        "elements": block.elements(),
+        "bytes": block.bytes(),
+        "sizes": block.to_string(),
     })
 }
 
@@ -212,6 +228,11 @@ impl fmt::Display for Info {
             _ => fact(f, "status", "works")?,
         }
         self.manifests.iter().try_for_each(|format| show_format(f, format))?;
+        for block in &self.blocks {
+            let (name, elements, bytes) = (block.name(), block.elements(), block.bytes());
+            let bits = f64::from(bytes) * 8.0 / f64::from(elements);
+            writeln!(f, "block type {name}: {elements} elements in {bytes} bytes, {bits} bits each")?;
+        }
         for id in &self.kernels {
             writeln!(f, "compute backend {}", escape(id, 80))?;
             let specs = self.specs.iter().filter(|(of, _)| of == id);

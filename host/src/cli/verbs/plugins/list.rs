@@ -89,8 +89,10 @@ pub fn row(plugin: &Plugin) -> Row {
     let manifest = plugin.manifest.as_ref();
     let error = plugin.state.as_ref().err();
     let provides = manifest.map(|m| {
-        let formats = m.formats.iter().map(|format| &format.id);
-        formats.chain(&m.quantizers).chain(&m.architectures).chain(&m.kernels).cloned().collect()
+        let formats = m.formats.iter().map(|format| format.id.clone());
+        let block_types = m.block_types.iter().map(|block| block.name().to_owned());
+        let others = m.quantizers.iter().cloned().chain(block_types);
+        formats.chain(others).chain(m.architectures.iter().chain(&m.kernels).cloned()).collect()
     });
     Row {
         id: plugin.shown_id().map(str::to_owned),

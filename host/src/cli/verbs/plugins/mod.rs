@@ -4,6 +4,8 @@ mod check;
 mod check_kernel;
 mod check_line;
 mod check_operations;
+mod check_quantizer;
+mod check_table;
 mod info;
 mod install;
 mod list;
@@ -11,6 +13,7 @@ pub mod load_child;
 mod new;
 mod path;
 mod remove;
+mod templates;
 
 use crate::cli::context::{Context, LOAD_CHILD};
 use crate::cli::output::verb_report::{Report, boxed};

@@ -1,20 +1,25 @@
-//! `apr plugins new`: where does a new format begin?
+//! `apr plugins new`: where does a new plugin begin?
 
+use super::templates::{Kind, Words};
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_sdk::{Error, Result, escape};
+use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Create a new plugin from a template: a small working format
+/// Create a new plugin from a template: a small working format, quantizer, backend or table
 ///
-/// The crate builds outside any workspace, has a fixture and the tests that
-/// every format passes. It builds with the SDK of apr's sources.
+/// The crate builds outside any workspace, with the SDK of apr's sources, and has
+/// the tests that every plugin of its kind passes. A table is a TOML file and
+/// needs neither.
 ///
 /// Examples:
 ///   apr plugins new my-format
+///   apr plugins new my-blocks --kind quantizer
+///   apr plugins new my-model --kind table
 ///   apr plugins new my-format --sdk ~/src/apr/sdk
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -22,31 +27,24 @@ pub struct Args {
     /// Name of the crate and of its new folder: a-z, 0-9 and `-`
     #[arg(value_name = "NAME")]
     name: PathBuf,
+    /// Kind of the plugin
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Kind::Format)]
+    kind: Kind,
     /// Folder of the SDK to build with: `sdk` in apr's sources, found automatically if apr runs from there
     #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
 }
 
-/// The template's files.
-const TEMPLATE: &[(&str, &[u8])] = &[
-    ("Cargo.toml", include_bytes!("../../../../../sdk/template/Cargo.toml")),
-    ("README.md", include_bytes!("../../../../../sdk/template/README.md")),
-    ("src/layout.rs", include_bytes!("../../../../../sdk/template/src/layout.rs")),
-    ("src/lib.rs", include_bytes!("../../../../../sdk/template/src/lib.rs")),
-    ("src/reader.rs", include_bytes!("../../../../../sdk/template/src/reader.rs")),
-    ("src/writer.rs", include_bytes!("../../../../../sdk/template/src/writer.rs")),
-    ("tests/conformance.rs", include_bytes!("../../../../../sdk/template/tests/conformance.rs")),
-    ("tests/data/small.py", include_bytes!("../../../../../sdk/template/tests/data/small.py")),
-    ("tests/data/small.toy", include_bytes!("../../../../../sdk/template/tests/data/small.toy")),
-];
-
-/// The files written. JSON: `name`, `id`, `folder`, `files`.
+/// The files written. JSON: `name`, `id`, `kind`, `folder`, `files`.
 #[derive(Debug, Serialize)]
 pub struct Written {
     name: String,
     id: String,
+    kind: String,
     folder: String,
     files: Vec<String>,
+    #[serde(skip)]
+    next: String,
 }
 
 /// Writes the template with the names filled in.
@@ -60,8 +58,10 @@ pub fn run(args: &Args) -> Result<Written> {
     let id = name.replace('-', "_");
     let sdk = match &args.sdk {
         Some(folder) => sdk_folder(folder)?,
-        None => sdk_folder(&sdk_of_sources()?)?,
+        None if args.kind.is_crate() => sdk_folder(&sdk_of_sources()?)?,
+        None => String::new(),
     };
+    let words = Words { name, id: &id, sdk: &sdk };
     let folder = &args.name;
     fs::create_dir(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Error::io("already exists; nothing was written")
@@ -70,14 +70,20 @@ pub fn run(args: &Args) -> Result<Written> {
         _ => failed(folder, &error),
     })?;
     let mut files = Vec::new();
-    for (file, bytes) in TEMPLATE {
-        let path = folder.join(file);
+    for (file, bytes) in args.kind.files() {
+        let file = words.path(file);
+        let path = folder.join(&file);
         let parent = path.parent().unwrap_or(folder);
         fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
-        fs::write(&path, filled_in(bytes, name, &id, &sdk)).map_err(|error| failed(&path, &error))?;
-        files.push((*file).to_owned());
+        fs::write(&path, words.filled_in(bytes)).map_err(|error| failed(&path, &error))?;
+        files.push(file);
     }
-    Ok(Written { name: name.to_owned(), id, folder: folder.display().to_string(), files })
+    let next = match args.kind.is_crate() {
+        true => "cargo build --release && cargo test --release".to_owned(),
+        false => format!("apr arch check {name}.toml"),
+    };
+    let kind = args.kind.to_possible_value().map(|kind| kind.get_name().to_owned()).unwrap_or_default();
+    Ok(Written { name: name.to_owned(), id, kind, folder: folder.display().to_string(), files, next })
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
@@ -124,12 +130,6 @@ fn sdk_folder(path: &Path) -> Result<String> {
     Err(error.in_file(path.display().to_string()))
 }
 
-/// A file of the template with its placeholders filled in.
-fn filled_in(bytes: &[u8], name: &str, id: &str, sdk: &str) -> Vec<u8> {
-    let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
-    text.replace("{{sdk}}", sdk).replace("{{name}}", name).replace("{{id}}", id).into_bytes()
-}
-
 impl Report for Written {
     fn json(&self) -> Result<Json> {
         with_schema("apr.plugins.new/1", self)
@@ -143,40 +143,13 @@ impl Report for Written {
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "wrote {}: {} files", self.folder, self.files.len())?;
-        writeln!(f, "next: cd {} && cargo build --release && cargo test --release", self.folder)
+        writeln!(f, "next: cd {} && {}", self.folder, self.next)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn files_under(folder: &Path, prefix: &str, found: &mut Vec<String>) {
-        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
-            let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
-            match entry.path() {
-                path if path.is_dir() => files_under(&path, &format!("{name}/"), found),
-                _ => found.push(name),
-            }
-        }
-    }
-
-    #[test]
-    fn every_file_of_the_template_is_written() {
-        let mut files = Vec::new();
-        files_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/template"), "", &mut files);
-        files.sort();
-        assert_eq!(files, TEMPLATE.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn no_placeholder_is_left() {
-        for (name, bytes) in TEMPLATE {
-            let text =
-                String::from_utf8_lossy(&filled_in(bytes, "my-toy", "my_toy", "/src/sdk")).into_owned();
-            assert!(!text.contains("{{") || name.ends_with(".rs") && !text.contains("{{id"), "{name}");
-        }
-    }
 
     #[test]
     fn odd_names_are_refused() {

@@ -440,12 +440,8 @@ impl Registry {
     /// Unsupported if there is none.
     pub fn quantizer_of(&self, dtype: DType) -> Result<Arc<dyn Quantizer>> {
         self.find_quantizer(dtype).ok_or_else(|| {
-            let hint = match dtype.block_type() {
-                Some(_) => "install the plugin that provides this block type",
-                None => "run `apr plugins list` to see what is available",
-            };
             Error::unsupported(format!("no quantizer plugin supports {dtype}"))
-                .hint(self.quantizer_hint(hint))
+                .hint(self.quantizer_hint(way_to(dtype, "run `apr plugins list` to see what is available")))
         })
     }
 
@@ -525,6 +521,11 @@ impl Registry {
     fn loaded(&self) -> impl Iterator<Item = &Manifest> {
         self.plugins.iter().filter(|p| p.state.is_ok()).filter_map(|p| p.manifest.as_ref())
     }
+}
+
+/// Advice about a block type that nothing here decodes: `otherwise`, unless a plugin that is gone brought it.
+pub fn way_to(dtype: DType, otherwise: &'static str) -> &'static str {
+    dtype.block_type().map_or(otherwise, |_| "install the plugin that provides this block type")
 }
 
 fn no_table<'i>(id: &str, ids: impl Iterator<Item = &'i str>) -> Error {

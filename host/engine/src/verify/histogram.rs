@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
+use crate::registry::way_to;
 use crate::values::numbers::{Numbers, Values};
 use crate::values::spread::edge;
 use apr_sdk::{Error, Result};
@@ -42,7 +43,8 @@ pub fn histogram(engine: &Engine, opened: &OpenedModel, tensor: usize) -> Result
     let decl = &opened.model.tensors[tensor];
     let Some(numbers) = Numbers::with(decl.dtype, &engine.registry) else {
         let message = format!("no quantizer plugin can decode {}", decl.dtype);
-        return Err(opened.files.show(Error::unsupported(message).tensor(&decl.name)));
+        let hint = way_to(decl.dtype, "run `apr plugins list` to see the available plugins");
+        return Err(opened.files.show(Error::unsupported(message).hint(hint).tensor(&decl.name)));
     };
     let mut range: Option<(f64, f64)> = None;
     let mut histogram = Histogram { bins: Vec::new(), nans: 0, infs: 0 };

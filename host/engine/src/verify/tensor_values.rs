@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::expression::evaluate::read::Ascending;
 use crate::open::OpenedModel;
+use crate::registry::way_to;
 use crate::values::numbers::{CHUNK, Numbers};
 use crate::values::usize_of;
 use apr_sdk::{DType, DTypeInfo, DTypeKind, Error, Result};
@@ -62,7 +63,8 @@ fn read(
     let info = tensor.dtype.require()?;
     let Some(numbers) = Numbers::with(tensor.dtype, &engine.registry) else {
         let message = format!("no quantizer plugin can decode {}", tensor.dtype);
-        return Err(Error::unsupported(message).hint("run `apr plugins list` to see the available plugins"));
+        return Err(Error::unsupported(message)
+            .hint(way_to(tensor.dtype, "run `apr plugins list` to see the available plugins")));
     };
     let count = axes.iter().map(|axis| len_of(axis)).fold(1u64, u64::saturating_mul);
     // An empty dimension may be beside any others.

@@ -159,6 +159,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
         .collect::<Result<_>>()?;
     let mut rows = Vec::new();
     let mut unpaired = Vec::new();
+    let mut warnings: Vec<String> = a.warnings.iter().chain(&b.warnings).cloned().collect();
     let mut total = Sums::default();
     for one in &differences.tensors {
         match (&one.a, &one.b, &one.values) {
@@ -172,7 +173,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
             }
             // Where only bits of zeros differ, no value is measured.
             (Some(_), Some(_), None) if one.status == Status::Equal => {}
-            (Some(side), other, None) if other.is_none() || one.matters => unpaired.push(side.name.clone()),
+            (Some(side), other, None) if other.is_none() || one.matters => {
+                unpaired.push(side.name.clone());
+                warnings.extend(one.values_missing.clone().filter(|why| !warnings.contains(why)));
+            }
             (None, Some(side), _) => unpaired.push(side.name.clone()),
             _ => {}
         }
@@ -196,7 +200,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
         equal,
         unpaired,
         total: total.figures(),
-        warnings: a.warnings.iter().chain(&b.warnings).cloned().collect(),
+        warnings,
         top: args.top,
     })
 }

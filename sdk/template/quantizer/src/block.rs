@@ -13,13 +13,15 @@ pub const BYTES: usize = 18;
 /// # Errors
 /// Failed for values that a scale cannot hold: NaN, infinity, and beyond 16 bits.
 pub fn encode(values: &[f32], block: &mut [u8]) -> Result<()> {
-    let most = values.iter().fold(0f32, |most, value| if value.is_nan() { f32::NAN } else { most.max(value.abs()) });
+    let most =
+        values.iter().fold(0f32, |most, value| if value.is_nan() { f32::NAN } else { most.max(value.abs()) });
     let scale = to_f16(most / 7.0);
     let unit = from_f16(scale);
     if most.is_nan() || !unit.is_finite() {
         return Err(Error::failed("a value is not finite, or too large for a scale of 16 bits"));
     }
-    let code = |value: f32| if unit == 0.0 { 8 } else { ((value / unit).round() + 8.0).clamp(0.0, 15.0) as u8 };
+    let code =
+        |value: f32| if unit == 0.0 { 8 } else { ((value / unit).round() + 8.0).clamp(0.0, 15.0) as u8 };
     block[..2].copy_from_slice(&scale.to_le_bytes());
     let (low, high) = values.split_at(ELEMENTS / 2);
     for (byte, (low, high)) in block[2..].iter_mut().zip(low.iter().zip(high)) {

@@ -200,8 +200,13 @@ fn take(
     registry: &Registry,
     groups: &mut Vec<(String, Vec<String>)>,
 ) -> Result<bool> {
-    let Some(dtype) = assignment.dtype else { return Ok(false) };
     let tensor = planned.tensor(handle);
+    let Some(dtype) = assignment.dtype else {
+        if let Some(note) = assignment.note {
+            add_to_group(groups, note, &tensor.name);
+        }
+        return Ok(false);
+    };
     let expression = &planned.computations()[handle].expression;
     let from = expression.stored_dtype();
     if expression.is_stored_as(dtype) {
@@ -234,10 +239,7 @@ fn take(
         return Err(Error::invalid_argument(message).hint(hint));
     }
     if let Some(note) = assignment.note {
-        match groups.iter_mut().find(|(what, _)| *what == note) {
-            Some((_, names)) => names.push(tensor.name.clone()),
-            None => groups.push((note, vec![tensor.name.clone()])),
-        }
+        add_to_group(groups, note, &tensor.name);
     }
     if is_integer(dtype) && from != dtype {
         planned.code(handle, dtype);
@@ -257,6 +259,14 @@ fn take(
     planned.retype(handle, dtype, registry, Some(&importance));
     // Lossless conversions between blocks need no importance.
     Ok(planned.computations()[handle].expression.is_encoded())
+}
+
+/// Adds a tensor to those that a note is about.
+fn add_to_group(groups: &mut Vec<(String, Vec<String>)>, note: String, name: &str) {
+    match groups.iter_mut().find(|(what, _)| *what == note) {
+        Some((_, names)) => names.push(name.to_owned()),
+        None => groups.push((note, vec![name.to_owned()])),
+    }
 }
 
 /// The importance of a tensor's columns: as many values as a row has, for each matrix if it has three

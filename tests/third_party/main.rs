@@ -87,6 +87,51 @@ fn a_third_party_writes_builds_checks_installs_and_uses_a_plugin_slow() {
     assert!(!names.iter().any(|name| name.starts_with('.')), "{names:?}");
 }
 
+/// A plugin of each other kind: it builds, passes its own tests and the checks, and does what it says.
+#[test]
+fn a_third_party_writes_a_quantizer_a_backend_and_a_table_slow() {
+    let scratch = Scratch::new();
+    let user = User { program: program(), folder: scratch.at(""), data: scratch.at("data") };
+    for (kind, name, most) in [("quantizer", "my-blocks", 70), ("backend", "my-device", 270)] {
+        user.must(&["plugins", "new", name, "--kind", kind]);
+        let plugin = scratch.at(name);
+        let (_, n_lines) = lines(&plugin.join("src"));
+        assert!((20..=most).contains(&n_lines), "{kind}: {n_lines} lines of code");
+        let target = target(&user.program);
+        fs::copy(root().join("Cargo.lock"), plugin.join("Cargo.lock")).unwrap();
+        cargo(&plugin, &target, &["build", "--release"]);
+        cargo(&plugin, &target, &["test", "--release"]);
+        let id = name.replace('-', "_");
+        let library = target.join("release").join(apr_host::plugins::file_name(&id));
+        let checked = user.must(&["plugins", "check", library.to_str().unwrap()]);
+        assert!(checked.ends_with(" 0 failed\n"), "{checked}");
+        user.must(&["plugins", "install", library.to_str().unwrap()]);
+        assert!(user.ids().contains(&id));
+    }
+    brings_a_block_type(&user);
+    user.must(&["plugins", "new", "my-model", "--kind", "table"]);
+    let table = "my-model/my-model.toml";
+    assert!(user.must(&["arch", "check", table]).ends_with("(my-model): sound\n"));
+    let checked = user.must(&["plugins", "check", table]);
+    assert!(checked.ends_with("2 passed, 0 skipped, 0 failed\n"), "{checked}");
+    user.must(&["plugins", "install", table]);
+    assert!(user.must(&["arch", "list", "-q"]).lines().any(|id| id == "my-model"));
+}
+
+/// SafeTensors -> APR in the plugin's own block type -> F16, with the plugin installed.
+fn brings_a_block_type(user: &User) {
+    let model = root().join("tests/model/weights/model.safetensors");
+    let listed = user.must(&["plugins", "info", "my_blocks"]);
+    assert!(listed.contains("block type MY_BLOCKS: 32 elements in 18 bytes"), "{listed}");
+    let (model, to) =
+        (model.to_str().unwrap(), ["m.apr", "--bare", "--arch", "none", "--quantize", "my_blocks"]);
+    user.must(&[&["convert", model][..], &to].concat());
+    assert!(user.must(&["tensors", "m.apr"]).contains("MY_BLOCKS"));
+    user.must(&["convert", "m.apr", "m.safetensors", "--arch", "none", "--dequantize", "f16"]);
+    user.must(&["plugins", "remove", "my_blocks"]);
+    assert!(user.must(&["tensors", "m.apr"]).contains("MY_BLOCKS"));
+}
+
 /// Where all of these plugins are built, so that the SDK is built once.
 fn target(program: &Path) -> PathBuf {
     program.parent().and_then(Path::parent).unwrap().join("third_party")

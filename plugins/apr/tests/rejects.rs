@@ -178,7 +178,19 @@ fn rejects_tensors_that_contradict_themselves() {
     says(&one(Raw { dtype: 130, ..raw("a", 0, 1) }), Malformed, "`dtypes`");
     let text = METADATA.replace("{}}", r#"{},"dtypes":{"130":"ODD"}}"#);
     let error = refused(file(text.as_bytes(), &[Raw { dtype: 130, ..raw("a", 0, 1) }], 1));
-    says(&error, Unsupported, "`ODD` is not in this version's table");
+    says(&error, Unsupported, "dtype `ODD` is unknown, and the file does not state its sizes");
+    for (block_types, words) in [
+        (r#"{"ODD":"33 18"}"#, "block type `ODD`: a block has 33 elements"),
+        (r#"{"ODD":"32 99999"}"#, "32 elements take 1 to 512 bytes"),
+        (r#"{"ODD":7}"#, "metadata key `block_types` is not a text"),
+        (r#"{"F32":"1 4"}"#, "the name is that of a built-in type"),
+        (r#"{"ODD":"32 18"}"#, "are not a multiple of the ODD block size 32"),
+    ] {
+        let keys = format!(r#"{{}},"dtypes":{{"130":"ODD"}},"block_types":{block_types}"#);
+        let text = METADATA.replace("{}}", &format!("{keys}}}"));
+        let error = refused(file(text.as_bytes(), &[Raw { dtype: 130, ..raw("a", 0, 1) }], 1));
+        says(&error, Malformed, words);
+    }
 }
 
 #[test]

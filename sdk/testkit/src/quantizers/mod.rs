@@ -31,6 +31,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("importance", lengths::importance),
     ("repacks", values::repacks),
     ("recipes", recipes::recipes),
+    ("schemes", types::schemes),
 ];
 
 /// Runs the check `name` on the quantizer of a plugin that is linked in. What
@@ -59,7 +60,7 @@ macro_rules! quantizer_conformance {
     ($plugin:expr) => {
         $crate::__quantizer_tests! {
             $plugin,
-            types unknown_types any_bytes round_trip row_by_row not_finite lengths importance repacks recipes
+            types unknown_types any_bytes round_trip row_by_row not_finite lengths importance repacks recipes schemes
         }
     };
 }

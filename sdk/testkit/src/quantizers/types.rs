@@ -4,7 +4,7 @@ use super::Subject;
 use super::subject::about;
 use crate::Verdict;
 use crate::subject::guarded;
-use apr_sdk::{DType, DTypeKind, Error, Result};
+use apr_sdk::{DType, DTypeKind, Error, Result, StoredModel, StoredTensor};
 
 /// Checks that every type is a block type, listed once, and that none of the manifest's is missing.
 pub(super) fn types(subject: &Subject<'_>) -> Result<Verdict> {
@@ -46,4 +46,25 @@ pub(super) fn unknown_types(subject: &Subject<'_>) -> Result<Verdict> {
         }
     }
     Verdict::passed("refused")
+}
+
+/// Checks that its schemes find no packed weights in models that have none.
+pub(super) fn schemes(subject: &Subject<'_>) -> Result<Verdict> {
+    let Some(schemes) = guarded(|| Ok(subject.quantizer.schemes()))?? else {
+        return Verdict::skipped("it has no schemes of packed weights");
+    };
+    let mut plain = StoredModel::default();
+    for (name, dtype, shape) in
+        [("a.weight", DType::F16, vec![8, 16]), ("a.bias", DType::F16, vec![8]), ("ids", DType::I64, vec![4])]
+    {
+        plain.tensors.push(StoredTensor { name: name.to_owned(), dtype, shape });
+    }
+    for model in [StoredModel::default(), plain] {
+        let understood = guarded(|| schemes.understand(&model))??;
+        if let Some(first) = understood.packed.first() {
+            let message = format!("finds the packed weight `{}` in a model without any", first.name);
+            return Err(Error::failed(message));
+        }
+    }
+    Verdict::passed("nothing is found in models without packed weights")
 }

@@ -100,7 +100,7 @@ entries! {
         ["the plugin is newer than apr", "a plugin and an apr built from different sources before a release"],
         ["install a newer apr", "or build the plugin again from the same sources as apr"];
     now "E_DUPLICATE_ID" "provided twice":
-        "Another plugin, found earlier in the search order, has the same id or provides the same format.",
+        "Another plugin, found earlier in the search order, has the same id or provides the same format, compute backend or block type.",
         ["an installed copy next to a bundled one", "two folders with the same plugin"],
         ["run `apr plugins list` to see both with their paths", "run `apr plugins remove ID` to remove the installed one"];
     now "E_DLOPEN" "library could not be loaded":

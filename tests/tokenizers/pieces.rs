@@ -338,7 +338,7 @@ fn without_a_list_of_added_tokens_the_model_s_own_specials_have_its_types_and_sc
         let file = scratch.at(&format!("{golden}.gguf"));
         tried(&host, "gguf", &folder, &file).unwrap();
         let read = tokenizer(&host, &file);
-        let scores = read.scores.unwrap();
+        let scores = read.scores.clone().unwrap();
         for (id, kind) in [(0, TokenType::Unknown), (1, TokenType::Control), (2, TokenType::Control)] {
             assert_eq!((read.types[id], scores[id]), (kind, 0.0), "{golden}, token {id}");
         }

@@ -52,7 +52,8 @@ pub fn chat_template(
     }
     let json = held(model.tokenizer.as_ref(), sink)?;
     let tokenizer = json.map(|json| Tokenizer::from_json(&json)).transpose()?;
-    Ok(match tokenizer.map(|tokenizer| tokenizer.chat_templates).as_deref() {
+    let templates = tokenizer.as_ref().map(|tokenizer| &tokenizer.chat_templates[..]);
+    Ok(match templates {
         Some([(name, template)]) if name == "default" => Some(template.clone().into_bytes()),
         _ => None,
     })

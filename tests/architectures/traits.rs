@@ -145,6 +145,32 @@ fn biases_are_there_where_the_model_has_them() {
     assert_eq!(error.tensor_name(), Some(lost), "{error}");
 }
 
+#[test]
+fn a_tensor_that_some_layers_lack_is_missing_and_so_is_a_norm_that_is_claimed() {
+    let (host, scratch) = (host(), Scratch::in_memory());
+    for (name, lost, said) in [
+        ("starcoder2", &["model.layers.1.mlp.c_fc.bias"][..], "this tensor is missing"),
+        ("exaone-moe", &["model.layers.1.mlp.e_score_correction_bias"], "this tensor is missing"),
+        ("glm4-moe", &["q_norm.weight", "k_norm.weight"], "but the model has no"),
+    ] {
+        let mut model = golden(name);
+        let is_lost = |tensor: &str| lost.iter().any(|end| tensor.ends_with(end));
+        let before = model.tensors().count();
+        model.shards.iter_mut().for_each(|(_, tensors)| tensors.retain(|tensor| !is_lost(&tensor.name)));
+        assert!(model.tensors().count() < before, "{name} has no {lost:?}");
+        if said.contains("no") {
+            let (_, bytes) = model.companions.iter_mut().find(|(name, _)| name == "config.json").unwrap();
+            let mut config: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+            config["use_qk_norm"] = true.into();
+            *bytes = config.to_string().into_bytes();
+        }
+        let folder = scratch.at(name);
+        model.write_to(&folder).unwrap();
+        let error = to(&host, "gguf", &folder, &scratch.at("out.gguf")).err().unwrap();
+        assert!(error.message().contains(said), "{name}: {error}");
+    }
+}
+
 /// Tokens of a file, and their types.
 fn tokens(model: &OpenedModel) -> (Vec<String>, Vec<i32>) {
     let texts = items(model, "tokenizer.ggml.tokens");

@@ -1,5 +1,5 @@
-//! Contradictions: keys that state one thing with different values, and flags that deny tensors which the model has. Programs
-//! differ in which of them they take, so none of them is chosen here.
+//! Contradictions: keys that state one thing with different values, flags that deny tensors which the model has, and flags that
+//! claim norms which it lacks. Programs differ in which of them they take, so none of them is chosen here.
 
 use crate::architecture::config::statement::Stated;
 use crate::architecture::config::{Config, ConfigScope, dimensions, is_unlimited, key_of};
@@ -30,6 +30,7 @@ pub(in crate::architecture) fn refuse_contradictions(table: &Table, model: &Stat
         if let Some(Denied { key, stated, tensor, is_head: false }) = denied {
             found.push(format!("`{key}` is {stated}, but the model has `{}`", escape(&tensor.name, 120)));
         }
+        found.extend(claimed_norm(entry, table, model)?);
     }
     if found.is_empty() {
         return Ok(());
@@ -166,4 +167,30 @@ fn denied<'m>(
     let key = escape(key_of(table, &dialect.id, &entry.name), 80).to_string();
     let is_head = rule.role.as_deref() == Some("output");
     Ok(tensor.map(|tensor| Denied { key, stated: stated.clone(), tensor, is_head }))
+}
+
+/// A norm that a flag claims and the model lacks, in words: the flag's default follows from such tensors, and it is stated as it
+/// would be with them. The library would fill in a norm's weights with ones, which is not the same as no norm.
+fn claimed_norm(entry: &ConfigName, table: &Table, model: &Stated<'_>) -> Result<Option<String>> {
+    let config = model.scope.config;
+    let stated = config.get(&entry.name).filter(|_| entry.kind == Kind::Bool);
+    let (Some(default), Some(stated)) = (&entry.default, stated) else { return Ok(None) };
+    let asked = RefCell::new(None);
+    let with = default.value(&ConfigScope::new(table, config, &|name, _| {
+        asked.borrow_mut().get_or_insert_with(|| name.to_owned());
+        Some(1)
+    }))?;
+    let Some(asked) = asked.into_inner() else { return Ok(None) };
+    let without = default.value(&ConfigScope::new(table, config, &|_, _| None))?;
+    let dimensions = dimensions(table, &model.dialect.id, model.tensors);
+    if with.as_ref() != Some(stated) || without == with || dimensions(&asked, 0).is_some() {
+        return Ok(None);
+    }
+    let is_norm = |role: &str| role.ends_with(".norm");
+    let rule = table.rule_of(&asked).filter(|rule| rule.role.as_deref().is_some_and(is_norm));
+    let Some(image) = rule.and_then(|rule| images(rule, &model.dialect.id).0.first()) else {
+        return Ok(None);
+    };
+    let key = escape(key_of(table, &model.dialect.id, &entry.name), 80);
+    Ok(Some(format!("`{key}` is {stated}, but the model has no `{}`", escape(image.text(), 120))))
 }

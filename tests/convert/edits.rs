@@ -438,6 +438,11 @@ fn a_key_of_another_format_alone_is_refused_with_its_name_here() {
         assert!(error.message().contains("is a key of GGUF"), "{error}");
         assert!(error.hint_text().unwrap().contains(hint), "{error}");
     }
+    // In a format without keys of its own, too.
+    let mut kept = whole(&o.input, &scratch.at("m.apr"));
+    kept.set = set(&[("tokenizer.chat_template:str", "x")]);
+    let error = convert(&host, &kept).unwrap_err();
+    assert!(error.hint_text().unwrap().contains("use `chat_template`"), "{error}");
     // Both hints work.
     o.set = set(&[("huggingface.general.author:str", "Ada"), ("chat_template", "{{ mine }}")]);
     must(&host, &o);

@@ -109,13 +109,9 @@ fn a_decoder_that_takes_off_a_space_which_none_put_there_comes_back() {
 #[test]
 fn an_unknown_token_that_is_another_than_the_stated_one_stays_that_of_the_model() {
     let by_number = |json: &mut Json| json["model"]["unk_id"] = json!(5);
-    let by_text = |json: &mut Json| json["model"]["unk_token"] = json!("[MASK]");
     type Change<'a> = &'a dyn Fn(&mut Json);
-    let cases: [(&str, Change<'_>, &str); 3] = [
-        ("t5", &by_number, "\u{4e00}\u{4e01}"),
-        ("xlm-roberta", &by_number, "\u{4e00}"),
-        ("bert", &by_text, "\u{10ffff}"),
-    ];
+    let cases: [(&str, Change<'_>, &str); 2] =
+        [("t5", &by_number, "\u{4e00}\u{4e01}"), ("xlm-roberta", &by_number, "\u{4e00}")];
     for (golden, change, text) in cases {
         let (all, _) = there_and_back(golden, change);
         let stated = all[0].special_id("unk");

@@ -1,7 +1,7 @@
 //! Where the key of an edit lies: in which format's metadata, and in which of its files.
 
 use crate::registry::{Format, Registry};
-use apr_sdk::{Asset, Foreign, ForeignFile, FormatManifest, Model, Value};
+use apr_sdk::{Asset, Error, Foreign, ForeignFile, FormatManifest, Model, Value, escape};
 
 /// The place of a key.
 #[derive(Debug)]
@@ -61,6 +61,34 @@ impl<'k> KeyPlace<'k> {
         let mut known = manifest.file_keys.iter().filter(|known| known.name == key);
         let known = known.find(|known| self.file.as_ref().is_none_or(|file| *file == known.file))?;
         Some((KeyPlace { format, file: Some(known.file.clone()), key }, known.kind.clone()))
+    }
+
+    /// A known key of a format with the same last word.
+    pub fn near<'m>(&self, manifest: &'m FormatManifest) -> Option<&'m str> {
+        let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+        let keys = manifest.keys.iter().map(|(name, _)| name.as_str());
+        let mut all = keys.chain(manifest.file_keys.iter().map(|known| known.name.as_str()));
+        all.find(|name| last(name) == last(self.key))
+    }
+
+    /// The error for a new key without a format, of type `kind`, that says something in metadata of formats other than
+    /// `format` alone; `None` for any other key.
+    pub fn of_another(&self, kind: &str, format: &Format, registry: &Registry) -> Option<Error> {
+        if self.format.is_some() || self.known(&format.manifest).is_some() {
+            return None;
+        }
+        let other = registry.formats().iter().find(|other| self.known(&other.manifest).is_some())?;
+        let key = escape(self.key, 120);
+        let name = &format.manifest.name;
+        let hint = match self.near(&format.manifest) {
+            Some(known) => format!("use `{known}`, which is the key of {name}"),
+            None => {
+                format!("to add it nevertheless, name the format: --set '{}.{key}:{kind}=VALUE'", format.id())
+            }
+        };
+        let of = &other.manifest.name;
+        let message = format!("`{key}` is a key of {of}, and would say nothing in metadata of {name}");
+        Some(Error::unsupported(message).hint(hint))
     }
 
     /// The companion file whose text is the key's value.

@@ -315,6 +315,14 @@ impl Edits {
                 }
                 _ if !edit.has_type() => return Err(unknown(edit, &[], &source.model.foreign)),
                 (None, several) => {
+                    let formats = several.iter().filter_map(|id| engine.registry.format(id).ok());
+                    let nearest = formats.max_by_key(|format| place.near(&format.manifest).is_some());
+                    let stated = edit.stated().unwrap_or_default();
+                    let refused =
+                        nearest.and_then(|format| place.of_another(stated, format, &engine.registry));
+                    if let Some(error) = refused {
+                        return Err(error);
+                    }
                     let message =
                         format!("the key is ambiguous: the model has metadata of {}", several.join(" and "));
                     return Err(
@@ -332,7 +340,15 @@ impl Edits {
 
 impl Edit {
     fn has_type(&self) -> bool {
-        matches!(&self.change, Change::Set { stated: Some(_), .. })
+        self.stated().is_some()
+    }
+
+    /// The name of the type that the user gives.
+    fn stated(&self) -> Option<&str> {
+        match &self.change {
+            Change::Set { stated, .. } => stated.as_deref(),
+            Change::Unset => None,
+        }
     }
 }
 
@@ -380,30 +396,10 @@ fn new_key<'k>(
         return Ok((place, Change::Set { text: text.clone(), stated }));
     }
     let Some(kind) = stated else { return Err(None) };
-    let mut others = engine.registry.formats().iter();
-    if place.format.is_none()
-        && let Some(other) = others.find(|other| place.known(&other.manifest).is_some())
-    {
-        return Err(Some(of_another(&place, kind, format, other)));
+    if let Some(error) = place.of_another(kind, format, &engine.registry) {
+        return Err(Some(error));
     }
     Ok((place, Change::Set { text: text.clone(), stated: stated.clone() }))
-}
-
-/// The error for a key that another format knows.
-fn of_another(place: &KeyPlace<'_>, kind: &str, format: &Format, other: &Format) -> Error {
-    let key = escape(place.key, 120);
-    let id = format.id();
-    let name = &format.manifest.name;
-    let tail = place.key.rsplit('.').next().unwrap_or(place.key);
-    let known = format.manifest.keys.iter().map(|(name, _)| name);
-    let mut known = known.chain(format.manifest.file_keys.iter().map(|known| &known.name));
-    let hint = match known.find(|name| name.rsplit('.').next() == Some(tail)) {
-        Some(known) => format!("use `{known}`, which is the key of {name}"),
-        None => format!("to add it nevertheless, name the format: --set '{id}.{key}:{kind}=VALUE'"),
-    };
-    let message =
-        format!("`{key}` is a key of {}, and would say nothing in metadata of {name}", other.manifest.name);
-    Error::unsupported(message).hint(hint)
 }
 
 /// Changes the companion file that holds a key's text; returns a line for the summary if there is one.

@@ -4,6 +4,7 @@ use crate::layout::{
     CARRIED, DEEPEST, MODULES, MOST_COMPANIONS, NO_COMPANION_FOLDERS, NO_COMPANIONS, OBJECTS, TOKENIZERS,
 };
 use crate::pooling;
+use crate::weights::Files;
 use apr_sdk::{Bytes, Error, ErrorKind, Extent, Result, Source, escape};
 
 /// How many names a note has, and how many files have one of their own.
@@ -21,11 +22,11 @@ pub struct Companions {
 }
 
 impl Companions {
-    /// Looks through a folder's `entries`. `taken` says which paths hold the weights that were chosen, or are read already.
+    /// Looks through a folder's `entries`. `taken` says which names are read already.
     ///
     /// # Errors
     /// Unsupported for more than [`MOST_COMPANIONS`]; Io.
-    pub fn find(source: &dyn Source, entries: &[String], taken: &dyn Fn(&str) -> bool) -> Result<Companions> {
+    pub fn find(source: &dyn Source, entries: &[String], taken: impl Fn(&str) -> bool) -> Result<Companions> {
         let modules = if entries.iter().any(|name| name == MODULES) { modules(source) } else { Vec::new() };
         let mut found = Companions::default();
         for name in entries {
@@ -36,8 +37,7 @@ impl Companions {
             }
             match name.strip_suffix('/') {
                 Some(folder) => {
-                    let is_module = modules.iter().any(|module| module == folder);
-                    found.folder(source, folder, is_module, taken, 1)?
+                    found.folder(source, folder, modules.iter().any(|module| module == folder), 1)?
                 }
                 None => found.file(source, name.clone(), is_no_companion(name))?,
             }
@@ -45,14 +45,7 @@ impl Companions {
         Ok(found)
     }
 
-    fn folder(
-        &mut self,
-        source: &dyn Source,
-        path: &str,
-        is_module: bool,
-        taken: &dyn Fn(&str) -> bool,
-        depth: usize,
-    ) -> Result<()> {
+    fn folder(&mut self, source: &dyn Source, path: &str, is_module: bool, depth: usize) -> Result<()> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let refused =
             name.starts_with('.') || name.starts_with("checkpoint-") || NO_COMPANION_FOLDERS.contains(&name);
@@ -63,8 +56,7 @@ impl Companions {
         for name in source.entries_of(path)? {
             let inner = format!("{path}/{name}");
             match inner.strip_suffix('/') {
-                _ if taken(&inner) => {}
-                Some(folder) => self.folder(source, folder, is_module, taken, depth + 1)?,
+                Some(folder) => self.folder(source, folder, is_module, depth + 1)?,
                 None => self.file(source, inner.clone(), !is_module && is_no_companion(&name))?,
             }
         }
@@ -101,6 +93,12 @@ impl Companions {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Takes out what belongs to the weights.
+    pub fn forget(&mut self, weights: &Files<'_>) {
+        self.assets.retain(|(path, _)| !weights.contain(path));
+        self.left_out.retain(|path| !weights.contain(path));
     }
 
     /// What to say of that which is left out.

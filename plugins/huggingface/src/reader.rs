@@ -3,7 +3,7 @@
 use crate::carried::Carried;
 use crate::companions::Companions;
 use crate::layout::{ADAPTER, CARRIED, CONFIG, FORMAT, GENERATION, MAX_JSON, MODULES, OBJECTS, TOKENIZERS};
-use crate::weights::Weights;
+use crate::weights::Files;
 use crate::{card, config_json, json, pooling, scan, sentences, stated, tokenizer, weights};
 use apr_sdk::{
     Bytes, Cursor, Error, ErrorKind, Extent, Fact, FileId, Limits, Look, ModelSink, OpenModel, Options,
@@ -31,12 +31,13 @@ impl Reader for HuggingFace {
 
     fn open(&self, source: &dyn Source, limits: &Limits, options: &Options) -> Result<Box<dyn OpenModel>> {
         let entries = source.entries()?;
-        let weights = Weights::find(source, &entries, options.get(Options::ONLY), limits)?;
-        let format = weights::format_of(&weights.name).ok_or_else(|| {
-            Error::unsupported(format!(
-                "`{}` is not a weights file of the folder",
-                escape(&weights.name, 120)
-            ))
+        let only = options.get(Options::ONLY);
+        let mut weights = match only {
+            Some(only) => weights::whole(only, &entries),
+            None => weights::choose(&entries)?,
+        };
+        let format = weights::format_of(weights).ok_or_else(|| {
+            Error::unsupported(format!("`{}` is not a weights file of the folder", escape(weights, 120)))
         })?;
         let (mut records, mut damaged, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for name in OBJECTS.iter().filter(|name| entries.iter().any(|entry| entry == *name)) {
@@ -79,8 +80,15 @@ impl Reader for HuggingFace {
             true => Some(Carried::read(source, limits)?),
             false => None,
         };
-        let taken = |name: &str| weights.are_in(name) || records.iter().any(|record| record.name == name);
-        let mut companions = Companions::find(source, &entries, &taken)?;
+        let taken = |name: &str| name == weights || records.iter().any(|record| record.name == name);
+        let mut companions = Companions::find(source, &entries, taken)?;
+        let mut files = Files::of(source, weights, limits)?;
+        if let Some(only) = only.filter(|only| !files.contain(only)) {
+            // A shard that the index does not list stands alone.
+            weights = only;
+            files = Files::of(source, weights, limits)?;
+        }
+        companions.forget(&files);
         companions.assets.append(&mut damaged);
         notes.extend(companions.notes());
         let (front, odd) = card::front(source, &entries)?;
@@ -98,7 +106,7 @@ impl Reader for HuggingFace {
             false => None,
         };
         let card = card::card(front.as_ref(), config, typed(GENERATION), embedding, &folder);
-        let weights = weights.name;
+        let weights = weights.to_owned();
         Ok(Box::new(Folder { card, records, companions, notes, carried, weights, format }))
     }
 

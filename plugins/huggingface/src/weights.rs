@@ -6,56 +6,6 @@ use apr_sdk::{Error, Limits, Result, Source, escape};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
-/// The weights of a folder: a file, or an index and the shards that it lists.
-pub struct Weights {
-    /// The file, or the index.
-    pub name: String,
-    shards: BTreeSet<String>,
-}
-
-impl Weights {
-    /// The weights among a folder's `entries`, or those of which the file `only` is part.
-    ///
-    /// # Errors
-    /// As [`choose`].
-    pub fn find(
-        source: &dyn Source,
-        entries: &[String],
-        only: Option<&str>,
-        limits: &Limits,
-    ) -> Result<Weights> {
-        let name = match only {
-            Some(only) => whole(only, entries),
-            None => choose(entries)?,
-        };
-        // An index that cannot be parsed is refused by the reader of its format.
-        let shards = match name.ends_with(".index.json") {
-            true => shards(source, name, limits).unwrap_or_default(),
-            false => BTreeSet::new(),
-        };
-        match only {
-            Some(only) if only != name && !shards.is_empty() && !shards.contains(only) => {
-                Ok(Weights { name: only.to_owned(), shards: BTreeSet::new() })
-            }
-            _ => Ok(Weights { name: name.to_owned(), shards }),
-        }
-    }
-
-    /// Whether they are in this file of the folder.
-    pub fn are_in(&self, path: &str) -> bool {
-        path == self.name || self.shards.contains(path)
-    }
-}
-
-/// Paths of the shards that an index lists.
-fn shards(source: &dyn Source, index: &str, limits: &Limits) -> Result<BTreeSet<String>> {
-    let bytes = contents(source, source.sibling(index)?, limits)?;
-    let json = parse(&bytes)?;
-    let map = json.get("weight_map").and_then(Json::as_object);
-    let files = map.into_iter().flat_map(|map| map.values()).filter_map(Json::as_str);
-    Ok(files.map(|file| file.strip_prefix("./").unwrap_or(file).to_owned()).collect())
-}
-
 /// The format of a weights file, or of an index of some, by its name.
 pub fn format_of(name: &str) -> Option<&'static str> {
     WEIGHT_FORMATS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| *format)
@@ -65,7 +15,7 @@ pub fn format_of(name: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// NotFound without one; InvalidArgument, naming them, for several of which none is preferred.
-fn choose(entries: &[String]) -> Result<&str> {
+pub fn choose(entries: &[String]) -> Result<&str> {
     let has = |name: &str| entries.iter().find(|entry| *entry == name).map(String::as_str);
     if let Some(name) = WEIGHTS.iter().find_map(|name| has(name)) {
         return Ok(name);
@@ -85,7 +35,7 @@ fn choose(entries: &[String]) -> Result<&str> {
 }
 
 /// The file or index that holds all of which `name` is part: the index, for a shard of one.
-fn whole<'a>(name: &'a str, entries: &'a [String]) -> &'a str {
+pub fn whole<'a>(name: &'a str, entries: &'a [String]) -> &'a str {
     let index = || {
         let (stem, extension) = name.rsplit_once('.')?;
         let (numbered, last) = stem.rsplit_once("-of-")?;
@@ -95,6 +45,57 @@ fn whole<'a>(name: &'a str, entries: &'a [String]) -> &'a str {
         (digits(first) && digits(last)).then(|| entries.iter().find(|entry| **entry == index))?
     };
     index().map_or(name, String::as_str)
+}
+
+/// The files of the chosen weights.
+pub struct Files<'w> {
+    chosen: &'w str,
+    /// Paths of the shards that the index lists; `None` for a file, and for an index that is not read here.
+    listed: Option<BTreeSet<String>>,
+}
+
+impl<'w> Files<'w> {
+    /// The files of `chosen`. An index that cannot be parsed is refused by the reader of its format.
+    ///
+    /// # Errors
+    /// Any error from opening an index.
+    pub fn of(source: &dyn Source, chosen: &'w str, limits: &Limits) -> Result<Files<'w>> {
+        let mut files = Files { chosen, listed: None };
+        if chosen.ends_with(".index.json") {
+            let index = source.sibling(chosen)?;
+            let json = contents(source, index, limits).and_then(|bytes| parse(&bytes));
+            files.listed =
+                json.ok().as_ref().and_then(|json| json.get("weight_map")?.as_object()).map(|map| {
+                    let paths = map.values().filter_map(Json::as_str);
+                    paths.map(|path| path.strip_prefix("./").unwrap_or(path).to_owned()).collect()
+                });
+        }
+        Ok(files)
+    }
+
+    /// Whether a file of the folder is one of them.
+    pub fn contain(&self, path: &str) -> bool {
+        match &self.listed {
+            Some(listed) => path == self.chosen || listed.contains(path),
+            None => belongs(path, self.chosen),
+        }
+    }
+}
+
+/// Whether a file is the chosen weights, or a shard of the chosen index by its name.
+fn belongs(name: &str, chosen: &str) -> bool {
+    name == chosen
+        || stem_of_index(chosen).is_some_and(|(stem, extension)| {
+            let middle = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(extension));
+            middle.is_some_and(|middle| {
+                middle.starts_with('-') && middle.ends_with('.') && middle.contains("-of-")
+            })
+        })
+}
+
+/// `model` and `safetensors` of `model.safetensors.index.json`.
+fn stem_of_index(name: &str) -> Option<(&str, &str)> {
+    name.strip_suffix(".index.json")?.rsplit_once('.')
 }
 
 /// Names of weights files and of their indexes. PyTorch's endings are also those of training states and other pickles.
@@ -136,5 +137,7 @@ mod tests {
         assert_eq!(whole("m-00001-of-00002.bin", &names), "m.bin.index.json");
         assert_eq!(whole("n-00001-of-00002.bin", &names), "n-00001-of-00002.bin");
         assert_eq!(whole("m.bin", &names), "m.bin");
+        assert!(belongs("m-00001-of-00002.bin", "m.bin.index.json") && belongs("m.bin", "m.bin"));
+        assert!(!belongs("n-00001-of-00002.bin", "m.bin.index.json") && !belongs("m-x.bin", "m.bin"));
     }
 }

@@ -187,16 +187,6 @@ impl Journey<'_> {
         };
         refuse(self.table, &stated)?;
         tell_of_tied_head(self.engine, self.stored.source, self.table, from, &config, &names)?;
-        let headed = Headed {
-            table: self.table,
-            dialect: from,
-            config: &config,
-            lookup: stated.lookup,
-            dimensions: &dimensions,
-            names: &names,
-            called: &model.tensors,
-        };
-        headed.refuse_missing(self.engine)?;
         let came_from_target = model.foreign_of(self.target.id()).is_some();
         let passage = Passage {
             table: self.table,
@@ -209,6 +199,16 @@ impl Journey<'_> {
             keep_order: came_from_target,
         };
         let mut translated = translate(&passage)?;
+        let headed = Headed {
+            table: self.table,
+            dialect: from,
+            config: &config,
+            lookup: stated.lookup,
+            dimensions: &dimensions,
+            names: &names,
+            called: &model.tensors,
+        };
+        headed.refuse_missing(self.engine)?;
         self.refuse_same_names(&translated.tensors, model)?;
         refuse_codes(&translated.tensors, &model.tensors)?;
         let order = self.lost_order(&passage, &translated, wishes);

@@ -2,7 +2,7 @@
 
 use crate::back::to;
 use crate::refused::{changed, folder, tried};
-use apr_engine::architecture::{Table, check};
+use apr_engine::architecture::{Table, check, check_text};
 use apr_sdk::{Error, ErrorKind};
 use apr_tests::{Scratch, host};
 use serde_json::json;
@@ -45,6 +45,33 @@ fn a_message_that_quotes_what_the_text_has_elsewhere_is_not_led_astray() {
     ] {
         let error = table(more).unwrap_err();
         assert!(error.message().contains(&format!("line {line}:")), "{}", error.message());
+    }
+}
+
+#[test]
+fn a_finding_has_the_line_of_what_the_text_says_itself() {
+    let host = host();
+    let base = |id: &str| host.registry.architecture(id);
+    for (more, found) in [
+        (
+            "[config.hidden_size]\ndefault = \"widht\"\n",
+            "line 4: configuration `hidden_size`: `widht` refers",
+        ),
+        (
+            "[[tensor]]\nname = \"x\"\nrole = \"widht\"\nshape = [1]\n[[tensor]]\nname = \"y\"\nshape = [\"widht\"]\n",
+            "line 8: tensor `y`: `widht` refers",
+        ),
+        ("[[dialect.gguf.key]]\nkey = \"a.b\"\nvalue = \"widht\"\n", "line 4: key `a.b`: `widht` refers"),
+        ("[decoder.norm]\nepsilon = \"widht\"\n", "line 5: [decoder.norm] `epsilon`: `widht` refers"),
+        ("[places]\nlayer = \"widht\"\n", "line 5: place `layer`: `widht` refers"),
+        // What the base's rules lack has no line here.
+        ("", "`sources` does not cite any source"),
+    ] {
+        let text = format!("id = \"acme\"\nbase = \"llama\"\n\n{more}");
+        let table = Table::parse(&text, &base).unwrap();
+        let findings = check_text(&table, &text, &base).unwrap();
+        let all: Vec<&String> = findings.errors.iter().chain(&findings.warnings).collect();
+        assert!(all.iter().any(|finding| finding.starts_with(found)), "{found}: {all:#?}");
     }
 }
 

@@ -6,11 +6,13 @@ use crate::architecture::config::omissions::{Written, lost};
 use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::description::covered_config;
 use crate::architecture::language::expression::Expression;
-use crate::architecture::language::operation::Operation;
-use crate::architecture::language::pattern::Pattern;
+use crate::architecture::language::table_error::Step;
+use crate::architecture::table::base::{Bases, with_base};
+use crate::architecture::table::line::line_of;
 use crate::architecture::table::rule::images;
-use crate::architecture::table::{CANONICAL, Generator, Rule, Source, Table};
+use crate::architecture::table::{CANONICAL, Generator, Table};
 use crate::architecture::translate::{Made, Passage, translate};
+use crate::architecture::uses::{Use, uses};
 use apr_sdk::{Error, Model, Result, Tensor, escape};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -24,19 +26,66 @@ pub struct Findings {
     pub warnings: Vec<String>,
 }
 
+/// Problems of a table, each with the path to its cause.
+#[derive(Default)]
+struct Problems {
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+struct Problem {
+    path: Vec<Step>,
+    message: String,
+}
+
+impl Problem {
+    fn new(path: Vec<Step>, message: String) -> Problem {
+        Problem { path, message }
+    }
+}
+
+impl Problems {
+    /// The problems in words, each with its line if `line_of` knows one.
+    fn in_words(self, line_of: &dyn Fn(&[Step]) -> Option<usize>) -> Findings {
+        let told = |problems: Vec<Problem>| {
+            let told = problems.into_iter().map(|Problem { path, message }| match line_of(&path) {
+                Some(line) => format!("line {line}: {message}"),
+                None => message,
+            });
+            told.collect()
+        };
+        Findings { errors: told(self.errors), warnings: told(self.warnings) }
+    }
+}
+
 /// Checks a table by itself: every name in its expressions, every place, every tensor name.
 pub fn check(table: &Table) -> Findings {
-    let mut found = Findings::default();
+    problems(table).in_words(&|_| None)
+}
+
+/// The same for the table of a text, with the lines of what the text says itself. `base` returns the text of another table.
+///
+/// # Errors
+/// As [`Table::parse`].
+pub fn check_text(table: &Table, text: &str, base: &dyn Fn(&str) -> Result<String>) -> Result<Findings> {
+    let merged = with_base(text, &Bases::new(base), 0)?;
+    Ok(problems(table).in_words(&|path| line_of(text, &merged, path)))
+}
+
+fn problems(table: &Table) -> Problems {
+    let mut found = Problems::default();
     if table.sources.is_empty() {
-        found.warnings.push("`sources` does not cite any source for the table".to_owned());
+        let message = "`sources` does not cite any source for the table".to_owned();
+        found.warnings.push(Problem::new(vec!["sources".into()], message));
     }
     for dialect in &table.dialects {
         if dialect.detect.is_empty() && !table.is_base {
             let id = &dialect.id;
-            found.warnings.push(format!(
+            let message = format!(
                 "dialect `{id}` has no `detect`: models in it are only found with --arch {}",
                 table.id
-            ));
+            );
+            found.warnings.push(Problem::new(vec!["dialect".into(), id.as_str().into()], message));
         }
     }
     names_of_expressions(table, &mut found);
@@ -44,100 +93,32 @@ pub fn check(table: &Table) -> Findings {
     names_of_tensors(table, &mut found);
     for dialect in &table.dialects {
         let mut seen = HashSet::new();
-        for key in &dialect.keys {
+        for (at, key) in dialect.keys.iter().enumerate() {
+            let path = vec!["dialect".into(), dialect.id.as_str().into(), "key".into(), at.into()];
             for (name, _) in key.sets.iter().filter(|(name, _)| table.entry(name).is_none()) {
-                found
-                    .errors
-                    .push(format!("key `{}` sets `{name}`, which is not a configuration name", key.key));
+                let message = format!("key `{}` sets `{name}`, which is not a configuration name", key.key);
+                found.errors.push(Problem::new(path.clone(), message));
             }
             if key.when.is_none() && !seen.insert(&key.key) {
-                found.errors.push(format!("key `{}` is written more than once", key.key));
+                let message = format!("key `{}` is written more than once", key.key);
+                found.errors.push(Problem::new(path, message));
             }
         }
     }
-    let generators =
-        table.rules.iter().flat_map(|rule| &rule.sides).filter_map(|(_, side)| side.generated.as_ref());
-    for (name, _) in generators.flat_map(Generator::sets) {
-        if table.entry(name).is_none() {
-            found.errors.push(format!("`generate` sets `{name}`, which is not a configuration name"));
+    for (at, rule) in table.rules.iter().enumerate() {
+        let generators = rule.sides.iter().filter_map(|(_, side)| side.generated.as_ref());
+        for (name, _) in generators.flat_map(Generator::sets) {
+            if table.entry(name).is_none() {
+                let message = format!("`generate` sets `{name}`, which is not a configuration name");
+                found.errors.push(Problem::new(vec!["tensor".into(), at.into()], message));
+            }
         }
     }
     found
 }
 
-/// Every expression with its location, and the names it may use besides the configuration's.
-fn expressions(table: &Table) -> Vec<(String, &Expression, Vec<&str>)> {
-    let mut all = Vec::new();
-    for (place, count) in &table.places {
-        all.push((format!("place `{place}`"), count, Vec::new()));
-    }
-    for entry in &table.config {
-        let when = entry.effect.iter().filter_map(|(_, when)| when.as_ref());
-        for expression in entry.default.iter().chain(when) {
-            all.push((format!("configuration `{}`", entry.name), expression, Vec::new()));
-        }
-    }
-    for key in table.dialects.iter().flat_map(|dialect| &dialect.keys) {
-        let at = format!("key `{}`", key.key);
-        if let Source::Expression(value) = &key.value {
-            all.push((at.clone(), value, Vec::new()));
-        }
-        if let Some(when) = &key.when {
-            all.push((at.clone(), when, Vec::new()));
-        }
-        for from in key.sets.iter().filter_map(|(_, from)| from.as_ref()) {
-            all.push((at.clone(), from, vec!["it"]));
-        }
-    }
-    for rename in table.dialects.iter().flat_map(|dialect| &dialect.renames) {
-        if let Some(written) = &rename.written {
-            all.push(("a rename".to_owned(), written, Vec::new()));
-        }
-    }
-    for drop in &table.drops {
-        if let Some(when) = &drop.when {
-            let places = drop.pattern.places().iter().map(String::as_str).collect();
-            all.push((format!("the drop of `{}`", drop.pattern.text()), when, places));
-        }
-    }
-    for refusal in table.dialects.iter().flat_map(|dialect| &dialect.refused) {
-        if let Some((when, places)) = refusal.condition() {
-            all.push(("a refusal".to_owned(), when, places));
-        }
-    }
-    for warning in table.dialects.iter().flat_map(|dialect| &dialect.warned) {
-        all.push(("a warning".to_owned(), warning.condition(), Vec::new()));
-    }
-    for (at, expression) in table.decoder.iter().flat_map(|section| section.expressions()) {
-        all.push((at, expression, vec!["i", "layer"]));
-    }
-    for rule in &table.rules {
-        expressions_of_rule(rule, &mut all);
-    }
-    all
-}
-
-/// Adds the expressions of a rule, which may use the places of its names.
-fn expressions_of_rule<'t>(rule: &'t Rule, all: &mut Vec<(String, &'t Expression, Vec<&'t str>)>) {
-    let at = format!("tensor `{}`", rule.members[0].text());
-    let images = rule.sides.iter().flat_map(|(_, side)| &side.images);
-    let places = rule.members.iter().chain(images).flat_map(Pattern::places);
-    let places: Vec<&str> = places.map(String::as_str).collect();
-    let mut own: Vec<&Expression> = rule.shapes.iter().flatten().chain(&rule.when).collect();
-    for (_, side) in &rule.sides {
-        if let Some(Generator::Values { values, sets, .. }) = &side.generated {
-            all.push((at.clone(), values, places.clone()));
-            all.extend(sets.iter().map(|(_, from)| (at.clone(), from, vec!["it"])));
-        }
-        let operations = side.operations.iter().chain(side.each.iter().flatten());
-        own.extend(operations.flat_map(Operation::expressions));
-    }
-    own.extend(rule.sides.iter().flat_map(|(_, side)| &side.offsets).map(|(_, offset)| offset));
-    all.extend(own.into_iter().map(|expression| (at.clone(), expression, places.clone())));
-}
-
 /// Finds defaults that follow from one another: a model must state one of them.
-fn circles(table: &Table, found: &mut Findings) {
+fn circles(table: &Table, found: &mut Problems) {
     let mut defaults: HashMap<&str, Vec<String>> = HashMap::new();
     for entry in &table.config {
         let names = entry.default.as_ref().map(Expression::names);
@@ -160,14 +141,16 @@ fn circles(table: &Table, found: &mut Findings) {
             };
             *gone += 1;
             if next == name {
-                found.errors.push(format!("the default of `{name}` depends on itself"));
+                let message = format!("the default of `{name}` depends on itself");
+                found.errors.push(Problem::new(vec!["config".into(), name.into()], message));
             } else if done.contains(next) || !defaults.contains_key(next) {
                 continue;
             } else if way.iter().any(|(on_way, _)| *on_way == next) {
-                found.warnings.push(format!(
+                let message = format!(
                     "the defaults of `{next}` and `{name}` depend on each other: a model that states \
                      neither is refused"
-                ));
+                );
+                found.warnings.push(Problem::new(vec!["config".into(), next.into()], message));
             } else {
                 way.push((next, 0));
             }
@@ -186,8 +169,8 @@ pub fn unused(table: &Table, text: &str) -> Result<Vec<String>> {
         .map_err(|e| Error::invalid_argument(format!("the architecture table is not valid TOML: {e}")))?;
     let own = toml.get("config").and_then(toml::Value::as_table);
     let mut used: HashSet<String> = HashSet::new();
-    for (_, expression, _) in expressions(table) {
-        used.extend(expression.names());
+    for one in uses(table) {
+        used.extend(one.expression.names());
     }
     for (_, side) in table.rules.iter().flat_map(|rule| &rule.sides) {
         used.extend(side.generated.iter().flat_map(follows_from).map(str::to_owned));
@@ -206,27 +189,28 @@ pub fn unused(table: &Table, text: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-fn names_of_expressions(table: &Table, found: &mut Findings) {
-    for (at, expression, others) in expressions(table) {
+fn names_of_expressions(table: &Table, found: &mut Problems) {
+    for Use { about, path, expression, others } in uses(table) {
         for name in expression.names() {
             // `none` is the name that never has a value.
             let is_known = name == "none" || table.entry(&name).is_some() || others.contains(&name.as_str());
             if !is_known {
-                found.errors.push(format!(
-                    "{at}: `{expression}` refers to `{}`, which is not a configuration name",
+                let message = format!(
+                    "{about}: `{expression}` refers to `{}`, which is not a configuration name",
                     escape(&name, 80)
-                ));
+                );
+                found.errors.push(Problem::new(path.clone(), message));
             }
         }
     }
 }
 
-fn names_of_tensors(table: &Table, found: &mut Findings) {
+fn names_of_tensors(table: &Table, found: &mut Problems) {
     let dialects = table.dialects.iter().map(|d| d.id.as_str()).chain([CANONICAL]);
     for dialect in dialects {
         // Rules for alternative tensors may share a name.
         let mut seen: HashMap<&str, (&str, bool)> = HashMap::new();
-        for rule in &table.rules {
+        for (at, rule) in table.rules.iter().enumerate() {
             for pattern in images(rule, dialect).0 {
                 let own = rule.members[0].text();
                 let in_some = !rule.is_required() || rule.when.is_some();
@@ -234,29 +218,33 @@ fn names_of_tensors(table: &Table, found: &mut Findings) {
                     seen.insert(pattern.text(), (own, in_some)).filter(|(_, other)| !(*other && in_some))
                 {
                     let name = pattern.text();
-                    found
-                        .errors
-                        .push(format!("in dialect `{dialect}`, `{name}` names both `{other}` and `{own}`"));
+                    let message =
+                        format!("in dialect `{dialect}`, `{name}` names both `{other}` and `{own}`");
+                    found.errors.push(Problem::new(vec!["tensor".into(), at.into()], message));
                 }
             }
         }
     }
-    for rule in &table.rules {
+    let mut uncounted = HashSet::new();
+    for (at, rule) in table.rules.iter().enumerate() {
+        let path = vec![Step::from("tensor"), at.into()];
         let name = rule.members[0].text();
         if rule.role.is_none() {
-            found.warnings.push(format!("tensor `{name}` has no role"));
+            found.warnings.push(Problem::new(path.clone(), format!("tensor `{name}` has no role")));
         }
         let others = table.dialects.iter().filter(|dialect| !dialect.same_names);
         for dialect in others.filter(|dialect| rule.side(&dialect.id).is_none()) {
-            found.warnings.push(format!("tensor `{name}` keeps its name in `{}`", dialect.id));
+            let message = format!("tensor `{name}` keeps its name in `{}`", dialect.id);
+            found.warnings.push(Problem::new(path.clone(), message));
         }
         if rule.shapes.is_empty() {
-            found.warnings.push(format!("tensor `{name}` has no `shape`, so its shape is not checked"));
+            let message = format!("tensor `{name}` has no `shape`, so its shape is not checked");
+            found.warnings.push(Problem::new(path.clone(), message));
         }
         for place in rule.members.iter().flat_map(|pattern| pattern.places()) {
-            let said = format!("`[places]` gives no count for `{place}`: any number is accepted");
-            if !table.places.iter().any(|(p, _)| p == place) && !found.warnings.contains(&said) {
-                found.warnings.push(said);
+            if !table.places.iter().any(|(p, _)| p == place) && uncounted.insert(place) {
+                let message = format!("`[places]` gives no count for `{place}`: any number is accepted");
+                found.warnings.push(Problem::new(path.clone(), message));
             }
         }
     }

@@ -22,9 +22,10 @@ mod summary;
 mod table;
 mod tensor_spec;
 mod translate;
+mod uses;
 
 pub use adapter::{WAY_OUT_OF_ADAPTER, adapter_mark, refuse_adapter};
-pub use check::{Findings, Tried, check, try_on, unused};
+pub use check::{Findings, Tried, check, check_text, try_on, unused};
 pub use choices::{choices, is_float};
 pub use decoder::{
     Attention, Decoder, Experts, FeedForward, Input, Layer, Norm, NormPlace, Output, QkNorm, Roles,

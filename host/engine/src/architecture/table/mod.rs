@@ -6,7 +6,7 @@ mod copies;
 pub(crate) mod dialect;
 pub(crate) mod expectations;
 pub(crate) mod head;
-mod line;
+pub(crate) mod line;
 pub(crate) mod rule;
 pub(crate) mod section;
 pub(crate) mod side;

@@ -5,7 +5,7 @@ use crate::cli::context::Context;
 use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::architecture::{
-    Findings, Guess, Table, Tried, check, is_draft, marked, taken_over, try_on, unused,
+    Findings, Guess, Table, Tried, check_text, is_draft, marked, taken_over, try_on, unused,
 };
 use apr_engine::open::OpenedModel;
 use apr_host::host::Host;
@@ -74,7 +74,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
             host.registry.architecture(given).map_err(|e| e.hint("run `apr arch list` to list the ids"))?
         }
     };
-    let table = Table::parse(&text, &|id| host.registry.architecture(id));
+    let base = |id: &str| host.registry.architecture(id);
+    let table = Table::parse(&text, &base);
     let table = table.map_err(|e| e.in_file(given.to_owned()))?;
     let mut checked = Checked {
         table: given.to_owned(),
@@ -82,7 +83,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Checked> {
         sound: true,
         draft: table.draft,
         guesses: guesses(&table, &text)?,
-        findings: check(&table),
+        findings: check_text(&table, &text, &base)?,
         models: Vec::new(),
         logits: None,
     };

@@ -4,7 +4,7 @@ pub(in crate::architecture) mod keys;
 
 use crate::architecture::language::expression::Expression;
 use crate::architecture::language::members::{bad, expression, only, read_tables, words};
-use crate::architecture::language::table_error::{Read, Within};
+use crate::architecture::language::table_error::{Read, Step, Within};
 use crate::architecture::table::ConfigName;
 use crate::wording::nearest;
 use apr_sdk::{Error, escape};
@@ -158,16 +158,27 @@ impl Section {
         expressions.chain(refusals).flat_map(Expression::names).collect()
     }
 
-    /// Its own expressions, with their keys. Defaults may ask for names that a table does not have.
-    pub(in crate::architecture) fn expressions(&self) -> impl Iterator<Item = (String, &Expression)> {
+    /// Its own expressions, with their keys in words and as paths. Defaults may ask for names that a table does not have.
+    pub(in crate::architecture) fn expressions(
+        &self,
+    ) -> impl Iterator<Item = (String, Vec<Step>, &Expression)> {
         let values = KEYS.iter().zip(&self.values).filter_map(|(key, value)| match value {
             Stated::Expression(expression) if expression.to_string() != key.default => {
-                Some((format!("{} `{}`", called(key.section), key.name), expression))
+                Some((format!("{} `{}`", called(key.section), key.name), path_to(key), expression))
             }
             _ => None,
         });
-        values.chain(self.refusals.iter().map(|(when, _)| ("[[decoder.refuse]]".to_owned(), when)))
+        let refusals = self.refusals.iter().enumerate().map(|(at, (when, _))| {
+            ("[[decoder.refuse]]".to_owned(), vec!["decoder".into(), "refuse".into(), at.into()], when)
+        });
+        values.chain(refusals)
     }
+}
+
+/// The path to a key in a table's TOML.
+fn path_to(key: &Key) -> Vec<Step> {
+    let section = Some(key.section).filter(|section| !section.is_empty());
+    ["decoder"].into_iter().chain(section).chain([key.name]).map(Step::from).collect()
 }
 
 /// A condition on which a model cannot be run, and the reason.

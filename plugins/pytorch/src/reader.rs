@@ -46,6 +46,7 @@ impl Reader for PyTorch {
         match look.head {
             [_, _, _, _, 0, 0, 0, 0, b'{', ..] => Score::NO,
             [0x80, 0..=5, ..] if look.tail.contains(&b'.') => Score::STRUCTURE,
+            head if bare::begins(head) => Score::STRUCTURE,
             _ => Score::NO,
         }
     }

@@ -16,7 +16,8 @@ use std::path::PathBuf;
 /// call anything. apr runs nothing; this lists what a file would import and call,
 /// with a verdict: exit 5 if it does more than rebuild tensors, 0 if it does not,
 /// or if its format holds no code. Files that do not load can be scanned as well.
-/// In a folder, every file is scanned. --json lists every step.
+/// In a folder, every file is scanned that a format knows or that begins like a
+/// pickle; the others are named. --json lists every step.
 ///
 /// Examples:
 ///   apr scan pytorch_model.bin

@@ -2,6 +2,7 @@
 //! and the resulting values.
 
 pub mod allow_list;
+pub mod bare;
 pub mod decoder;
 pub mod left_out;
 pub mod machine;

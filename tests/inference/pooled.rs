@@ -121,6 +121,18 @@ fn what_is_pooled_otherwise_is_refused_by_name() {
     }
 }
 
+#[test]
+fn an_encoder_without_an_output_of_its_own_generates_no_text() {
+    for name in ["bert", "distilbert", "roberta"] {
+        let scratch = Scratch::in_memory();
+        let path = scratch.at(name);
+        Checkpoint::golden(&folder(name)).unwrap().write_to(&path).unwrap();
+        let error = try_load(&host(), &path, &exact()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}: {error}");
+        assert!(error.message().contains("the model is an encoder"), "{name}: {error}");
+    }
+}
+
 /// The error that embedding with a model of this architecture is.
 fn refused(path: &Path, arch: &str) -> apr_sdk::Error {
     let arch = Some(arch.to_owned());

@@ -5,8 +5,8 @@ use super::norm::norm;
 use super::{Built, Output, Request, block};
 use apr_engine::architecture::{Decoder, NormPlace};
 use apr_sdk::{
-    Binary, BinaryKind, Embed, Error, Linear, Pool, Pooling, Result, RowIndex, RowsOf, Sample, Slice, Unary,
-    UnaryKind, WeightPart,
+    Binary, BinaryKind, Embed, Error, Linear, Mask, Pool, Pooling, Result, RowIndex, RowsOf, Sample, Slice,
+    Unary, UnaryKind, WeightPart,
 };
 
 /// Builds the program of a model.
@@ -94,8 +94,16 @@ fn input(builder: &mut Builder<'_>, decoder: &Decoder) -> Result<Slice> {
 /// The logits of the rows that want output.
 fn logits(builder: &mut Builder<'_>, decoder: &Decoder, rows: Slice) -> Result<Slice> {
     let roles = &decoder.roles;
+    let has_output = builder.has(roles, "output");
+    // What reads a whole text at once and has no output of its own makes vectors.
+    if !has_output && decoder.layers.iter().any(|layer| layer.attention.mask == Mask::FULL) {
+        let message =
+            "the model is an encoder: it reads a whole text at once, and has no output for further tokens";
+        let hint = "pass --embed to `apr run` for the vector that it makes of a text";
+        return Err(Error::unsupported(message).hint(hint));
+    }
     // A model without an output of its own takes its embedding.
-    let role = if builder.has(roles, "output") { "output" } else { "embedding" };
+    let role = if has_output { "output" } else { "embedding" };
     let mut out = builder.value_of("logits", decoder.vocabulary, RowsOf::OUTPUTS)?;
     let part = WeightPart {
         bias: builder.bias(roles, "output", &[decoder.vocabulary])?,

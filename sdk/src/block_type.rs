@@ -2,7 +2,6 @@
 //! states their sizes. One text serves both, and crosses to plugins: `32 18 0:f16` is 32 elements in 18 bytes, which begin
 //! with a scale.
 
-use crate::run_time_dtypes::{self, Row};
 use crate::{DType, Error, Result, ScaleField, ScaleKind, SwapField, escape};
 use std::fmt;
 
@@ -175,37 +174,6 @@ impl BlockType {
         });
         fields.collect()
     }
-
-    /// The type's number, for a plugin that provides it. From then on, its name belongs to it.
-    ///
-    /// # Errors
-    /// Plugin if the name belongs to a type of other sizes; LimitExceeded if there are too many types.
-    pub fn provide(&self) -> Result<DType> {
-        run_time_dtypes::provide(self)
-    }
-
-    /// The type's number, for a file that holds such tensors, whether or not a plugin provides it.
-    ///
-    /// # Errors
-    /// Malformed if a plugin provides a type of this name with other sizes; LimitExceeded if there are too many types.
-    pub fn state(&self) -> Result<DType> {
-        if let Some(dtype) = DType::from_name(&self.name) {
-            return match dtype.block_type() {
-                Some(provided) if provided == self => Ok(dtype),
-                provided => {
-                    let of_plugin = provided.map(ToString::to_string).unwrap_or_default();
-                    let message = format!(
-                        "block type `{}` has the sizes `{self}` here, but `{of_plugin}` in the plugin that \
-                         provides it",
-                        self.name
-                    );
-                    Err(Error::malformed(message)
-                        .hint("use the version of the plugin that the file was written with"))
-                }
-            };
-        }
-        run_time_dtypes::state(self)
-    }
 }
 
 /// The sizes and fields, as [`BlockType::parse`] takes them.
@@ -219,13 +187,6 @@ impl fmt::Display for BlockType {
             }
         }
         Ok(())
-    }
-}
-
-impl DType {
-    /// The block type that a plugin or a file brought; `None` for a type of this version's table.
-    pub fn block_type(self) -> Option<&'static BlockType> {
-        run_time_dtypes::find(self).map(Row::block_type)
     }
 }
 

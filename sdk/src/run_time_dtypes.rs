@@ -1,6 +1,7 @@
 //! The rows of the dtype table that are added at run time. The program numbers them; a plugin library, whose copy of this
 //! table is its own, asks the program for what it lacks.
 
+use crate::scales::built_in_scales;
 use crate::{BlockType, DType, DTypeInfo, DTypeKind, Error, Packing, Result, ScaleField};
 use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -20,14 +21,6 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) fn info(&'static self) -> &'static DTypeInfo {
         &self.info
-    }
-
-    pub(crate) fn scales(&'static self) -> Option<&'static [ScaleField]> {
-        (!self.scales.is_empty()).then_some(&self.scales)
-    }
-
-    pub(crate) fn block_type(&'static self) -> &'static BlockType {
-        &self.block
     }
 }
 
@@ -143,28 +136,67 @@ pub(crate) fn named(name: &str) -> Option<DType> {
     OwnTypes.named(name).or_else(|| PROGRAM.get()?.named(name))
 }
 
-/// See [`BlockType::provide`].
-pub(crate) fn provide(block: &BlockType) -> Result<DType> {
-    change(|rows| {
-        let before = rows.provided.get(block.name()).copied();
-        let number = rows.add(block)?;
-        if let Some(before) = before.filter(|before| *before != number) {
-            let sizes = rows.numbered.get(&before).map(|row| row.block.to_string()).unwrap_or_default();
-            let message = format!(
-                "block type `{}` is provided by another plugin with other sizes: `{sizes}`, here `{block}`",
-                block.name()
-            );
-            return Err(Error::plugin(message));
+impl BlockType {
+    /// The type's number, for a plugin that provides it. From then on, its name belongs to it.
+    ///
+    /// # Errors
+    /// Plugin if the name belongs to a type of other sizes; LimitExceeded if there are too many types.
+    pub fn provide(&self) -> Result<DType> {
+        change(|rows| {
+            let before = rows.provided.get(self.name()).copied();
+            let number = rows.add(self)?;
+            if let Some(before) = before.filter(|before| *before != number) {
+                let sizes = rows.numbered.get(&before).map(|row| row.block.to_string()).unwrap_or_default();
+                let message = format!(
+                    "block type `{}` is provided by another plugin with other sizes: `{sizes}`, here `{self}`",
+                    self.name()
+                );
+                return Err(Error::plugin(message));
+            }
+            rows.provided.insert(self.name().to_owned(), number);
+            Ok(DType(number))
+        })
+    }
+
+    /// The type's number, for a file that holds such tensors, whether or not a plugin provides it.
+    ///
+    /// # Errors
+    /// Malformed if a plugin provides a type of this name with other sizes; LimitExceeded if there are too many types.
+    pub fn state(&self) -> Result<DType> {
+        if let Some(dtype) = DType::from_name(self.name()) {
+            return match dtype.block_type() {
+                Some(provided) if provided == self => Ok(dtype),
+                provided => {
+                    let of_plugin = provided.map(ToString::to_string).unwrap_or_default();
+                    let message = format!(
+                        "block type `{}` has the sizes `{self}` here, but `{of_plugin}` in the plugin that \
+                         provides it",
+                        self.name()
+                    );
+                    Err(Error::malformed(message)
+                        .hint("use the version of the plugin that the file was written with"))
+                }
+            };
         }
-        rows.provided.insert(block.name().to_owned(), number);
-        Ok(DType(number))
-    })
+        let Some(program) = PROGRAM.get() else { return OwnTypes.stated(self) };
+        let dtype = program.stated(self)?;
+        change(|rows| rows.keep(self, dtype.0));
+        Ok(dtype)
+    }
 }
 
-/// See [`BlockType::state`].
-pub(crate) fn state(block: &BlockType) -> Result<DType> {
-    let Some(program) = PROGRAM.get() else { return OwnTypes.stated(block) };
-    let dtype = program.stated(block)?;
-    change(|rows| rows.keep(block, dtype.0));
-    Ok(dtype)
+impl DType {
+    /// The block type that a plugin or a file brought; `None` for a type of this version's table.
+    pub fn block_type(self) -> Option<&'static BlockType> {
+        find(self).map(|row| &row.block)
+    }
+
+    /// The scales in a block of this type; `None` for types that are not blocks, and for blocks whose scales
+    /// are not whole bytes.
+    pub fn scales(self) -> Option<&'static [ScaleField]> {
+        match find(self) {
+            Some(row) => (!row.scales.is_empty()).then_some(&row.scales),
+            None => built_in_scales(self),
+        }
+    }
 }

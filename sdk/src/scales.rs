@@ -1,7 +1,7 @@
 //! Places of the scales of quantized blocks, so that a block's health can be judged without decoding it. Offsets are
 //! those of ggml's published block structs, as in the dtype table.
 
-use crate::{DType, run_time_dtypes};
+use crate::DType;
 
 /// The number format of a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,16 +96,9 @@ static SCALES: &[(DType, Option<&[ScaleField]>)] = &[
     (DType::NVFP4, Some(&[at(0, UE4M3, 4)])),
 ];
 
-impl DType {
-    /// The scales in a block of this type; `None` for types that are not blocks, and for blocks whose scales
-    /// are not whole bytes.
-    pub fn scales(self) -> Option<&'static [ScaleField]> {
-        let built_in = SCALES.iter().find(|(dtype, _)| *dtype == self);
-        built_in.map_or_else(
-            || run_time_dtypes::find(self).and_then(run_time_dtypes::Row::scales),
-            |(_, scales)| *scales,
-        )
-    }
+/// The scales in a block of a type of this version's table.
+pub(crate) fn built_in_scales(dtype: DType) -> Option<&'static [ScaleField]> {
+    SCALES.iter().find(|(of, _)| *of == dtype).and_then(|(_, scales)| *scales)
 }
 
 #[cfg(test)]

@@ -131,20 +131,25 @@ impl Wishes {
     }
 
     fn assign(&self, tensor: &TensorFacts) -> Result<Assignment> {
-        let name = tensor.name_in("gguf");
+        let role = tensor.role.as_deref();
         let info = tensor.dtype.and_then(DType::info);
         let has_floats = info.is_none_or(|info| matches!(info.kind, DTypeKind::Float | DTypeKind::Block));
         let is_matrix = tensor.shape.iter().rev().skip(1).any(|&n| n > 1);
-        if !has_floats || !is_matrix || self.leaves_output && name == "output.weight" {
+        if !has_floats || !is_matrix || self.leaves_output && role == Some("output") {
             return Ok(Assignment::KEEP);
         }
-        let by_name = match name {
-            "output.weight" => self.output,
-            "token_embd.weight" => self.embedding,
+        let by_role = match role {
+            Some("output") => self.output,
+            Some("embedding") => self.embedding,
             _ => None,
         };
-        let by_pattern = || self.patterns.iter().find(|(pattern, _)| pattern.is_match(name));
-        let wanted = by_name.or_else(|| by_pattern().map(|(_, dtype)| *dtype));
+        // A pattern may be written for the names of any dialect.
+        let is_named = |pattern: &Regex| {
+            let mut names = tensor.names.iter().map(|(_, name)| name);
+            pattern.is_match(&tensor.name) || names.any(|name| pattern.is_match(name))
+        };
+        let by_pattern = || self.patterns.iter().find(|(pattern, _)| is_named(pattern));
+        let wanted = by_role.or_else(|| by_pattern().map(|(_, dtype)| *dtype));
         let dtype = wanted.unwrap_or(self.dtype);
         let columns = tensor.shape.last().copied().unwrap_or(1);
         let per_block = dtype.info().map_or(1, |info| u64::from(info.block_elements));
@@ -213,12 +218,16 @@ mod tests {
         let dtype = block.provide().unwrap();
         let quantizer = WithOwnRecipes::new(Arc::new(Plain), &[block]).unwrap();
         assert_eq!(quantizer.recipes().unwrap()[0].name, "OWN_RECIPE");
+        let mut output = tensor("head", &[2, 64], DType::BF16);
+        output.role = Some("output".to_owned());
+        let mut first = tensor("first", &[2, 64], DType::F32);
+        first.names = vec![("other".to_owned(), "a.weight".to_owned())];
         let tensors = [
-            tensor("a.weight", &[2, 64], DType::F32),
+            first,
             tensor("a.bias", &[64], DType::F32),
             tensor("ids", &[2, 64], DType::I32),
             tensor("narrow", &[2, 40], DType::F16),
-            tensor("output.weight", &[2, 64], DType::BF16),
+            output,
             tensor("b.weight", &[2, 64], DType::Q4_0),
         ];
         let assign = |options: &Options| {

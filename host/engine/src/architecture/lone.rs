@@ -10,9 +10,11 @@ use apr_sdk::{Error, ErrorKind, Model, escape};
 /// The way out for a file of weights that lies alone, as an imperative: a folder format would find in other files what it does
 /// not state. `None` for any other model.
 pub fn way_out_of_lone(registry: &Registry, model: &Model) -> Option<String> {
-    let folder = registry.formats().iter().map(|format| &format.manifest).find(|manifest| {
-        !manifest.claims.is_empty() && manifest.parts.iter().any(|part| *part == model.format)
-    })?;
+    let folder = registry
+        .formats()
+        .iter()
+        .map(|format| &format.manifest)
+        .find(|manifest| !manifest.claims.is_empty() && manifest.parts.contains(&model.format))?;
     let claim = folder.claims.first()?;
     Some(format!(
         "put the other files of its model beside it: `{}`, and for text those of its tokenizer",

@@ -1,6 +1,7 @@
 //! Reads members of a table's TOML by kind.
 
 use crate::architecture::language::expression::{Expression, Scalar};
+use crate::architecture::language::pattern::Pattern;
 use crate::architecture::language::table_error::{Read, Within};
 use apr_sdk::{Error, escape};
 use toml::{Table as Toml, Value as Item};
@@ -59,9 +60,19 @@ pub fn each<'a, T>(item: Option<&'a Item>, read: impl Fn(&'a Item) -> Read<T>) -
     }
 }
 
+/// The patterns under `names`, or under `name` if there is no such key.
+///
+/// # Errors
+/// InvalidArgument for what is no pattern.
+pub fn patterns(toml: &Toml) -> Read<Vec<Pattern>> {
+    let key = if toml.contains_key("names") { "names" } else { "name" };
+    list(toml, key)?;
+    each(toml.get(key), |name| Ok(Pattern::parse(name.as_str().unwrap_or_default())?)).within(key)
+}
+
 /// A list of tables.
 pub fn tables<'a>(toml: &'a Toml, key: &str) -> Read<Vec<&'a Toml>> {
-    read_tables(toml, key, |table| Ok(table))
+    read_tables(toml, key, Ok)
 }
 
 /// Reads each of a list of tables.

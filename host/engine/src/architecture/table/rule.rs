@@ -1,7 +1,7 @@
 //! Rules for tensors: how the canonical ones correspond to those of each dialect.
 
 use crate::architecture::language::expression::{Expression, Scope};
-use crate::architecture::language::members::{bad, each, expression, list, words};
+use crate::architecture::language::members::{bad, each, expression, patterns, words};
 use crate::architecture::language::pattern::Pattern;
 use crate::architecture::language::table_error::{Read, TableError, Within};
 use crate::architecture::table::dialect::Dialect;
@@ -130,16 +130,6 @@ pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Read<Rule> {
         expected: toml.get("expected").map(Expected::parse).transpose().within("expected")?,
         sides,
     })
-}
-
-/// The patterns under `names`, or under `name` if there is no such key.
-///
-/// # Errors
-/// InvalidArgument for what is no pattern.
-pub(super) fn patterns(toml: &Toml) -> Read<Vec<Pattern>> {
-    let key = if toml.contains_key("names") { "names" } else { "name" };
-    list(toml, key)?;
-    each(toml.get(key), |name| Ok(Pattern::parse(name.as_str().unwrap_or_default())?)).within(key)
 }
 
 fn read_shape(item: &Item) -> Read<Vec<Expression>> {

@@ -1,11 +1,12 @@
 //! A rule's tensors in one dialect: their names, and what is done to the canonical ones.
 
 use crate::architecture::language::expression::{Expression, Scope};
-use crate::architecture::language::members::{bad, each, expression, list, only, sub_table, truth, words};
+use crate::architecture::language::members::{
+    bad, each, expression, list, only, patterns, sub_table, truth, words,
+};
 use crate::architecture::language::operation::Operation;
 use crate::architecture::language::pattern::Pattern;
 use crate::architecture::language::table_error::{Read, Within};
-use crate::architecture::table::rule::patterns;
 use apr_sdk::{Error, Result, escape};
 use toml::Value as Item;
 

@@ -5,6 +5,7 @@ use crate::index_file::{self, IndexFile};
 use crate::kept::{self, Kept};
 use crate::layout::{APR_RECORD, FORMAT, ZIP_MAGIC};
 use crate::names::{self, LeftOut, Walked};
+use crate::pickle::bare;
 use crate::plan::{FLAT_DICT, TIED, TREE};
 use crate::storage::{Claims, Placed};
 use crate::{derived, legacy_stream, legacy_tar, list_keys, scan, zip_file};

@@ -9,7 +9,7 @@ use crate::open::OpenedModel;
 use crate::registry::Registry;
 use crate::wording::n_of;
 use apr_sdk::manifest::DialectRule;
-use apr_sdk::{DTypeKind, Error, Extent, Result, Tensor, escape};
+use apr_sdk::{DType, DTypeKind, Error, Extent, Result, Tensor, escape};
 use std::collections::{HashMap, HashSet};
 
 /// Two tensors of the same shape, by their indices.
@@ -111,6 +111,21 @@ impl<'a> Sides<'a> {
         Ok(sides)
     }
 
+    /// Reads two packed tensors in F32: rounded to the type that they were packed from, unequal values may be the same.
+    fn unpack_both(&mut self, registry: &Registry, pair: Pair) -> Result<()> {
+        let expressions = [self.a.expression(pair.a)?, self.b.expression(pair.b)?];
+        if !expressions.iter().all(is_unpacked) {
+            return Ok(());
+        }
+        let sides = [(&mut self.a, pair.a), (&mut self.b, pair.b)];
+        for ((side, number), expression) in sides.into_iter().zip(expressions) {
+            let mut unpacked = PlannedTensor::new(side.tensor(number).clone(), expression);
+            unpacked.retype(DType::F32, registry);
+            side.unpacked.insert(number, unpacked);
+        }
+        Ok(())
+    }
+
     /// Reads packed tensors in the types of the floats that they are compared with: their values are stored in none.
     ///
     /// # Errors
@@ -119,6 +134,7 @@ impl<'a> Sides<'a> {
         for pair in pairs {
             let [left, right] = [self.a.tensor(pair.a).dtype, self.b.tensor(pair.b).dtype];
             if left == right {
+                self.unpack_both(registry, *pair)?;
                 continue;
             }
             for (side, number, to) in [(&mut self.a, pair.a, right), (&mut self.b, pair.b, left)] {

@@ -200,3 +200,20 @@ impl DType {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_process_has_a_bounded_number_of_rows() {
+        let mut rows = Rows::default();
+        let block = |n: u32| BlockType::parse(&format!("X{n}"), "1 1").unwrap();
+        for n in 0..MOST {
+            assert_eq!(rows.add(&block(n)).unwrap(), FIRST + n);
+        }
+        assert_eq!(rows.add(&block(7)).unwrap(), FIRST + 7);
+        assert_eq!(rows.add(&block(MOST)).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    }
+}

@@ -309,3 +309,17 @@ impl fmt::Display for Checked {
         writeln!(f, "{} passed, {} skipped, {} failed", count("passed"), count("skipped"), count("failed"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_provides_nothing_fails() {
+        let mut manifest = Manifest::default();
+        assert_eq!(provided(&manifest).result, "failed");
+        manifest.quantizers = vec!["x".to_owned()];
+        let line = provided(&manifest);
+        assert_eq!((&line.result[..], &line.detail[..]), ("passed", "quantizer"));
+    }
+}

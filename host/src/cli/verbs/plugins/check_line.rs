@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The result of one check; also what the child prints, one JSON object a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// The id of the format or compute backend.
+    /// The id of the format, quantizer, compute backend or table; of the plugin, for what is said of it as a whole.
     pub format: String,
     /// The check's name.
     pub check: String,

@@ -61,7 +61,7 @@ pub fn checked_blocks(
     let info = dtype.require()?;
     let per_block = u64::from(info.block_elements);
     let elements_64 = elements as u64;
-    let is_whole = row_len > 0 && row_len.is_multiple_of(per_block) && elements_64.is_multiple_of(row_len);
+    let is_whole = row_len > 0 && row_len % per_block == 0 && elements_64 % row_len == 0;
     let wanted = (elements_64 / per_block).checked_mul(info.block_bytes.into());
     if !is_whole || wanted != Some(bytes as u64) {
         return Err(Error::invalid_argument(format!(

@@ -123,7 +123,8 @@ fn a_format_that_cannot_hold_a_block_type_of_a_plugin_refuses_it_by_name() {
     }
     let mixed = "convert in.safetensors out.gguf --arch none --quantize Q8_0 --tensor-type a.weight=nibbles";
     user.fails(mixed, 4, &["cannot hold NIBBLES", "a.weight"]);
-    let unknown = "convert in.safetensors out.apr --force --arch none --quantize Q8_0 --tensor-type a.weight=nibble";
+    let unknown =
+        "convert in.safetensors out.apr --force --arch none --quantize Q8_0 --tensor-type a.weight=nibble";
     user.fails(unknown, 2, &["no tensor can be written in `nibble`"]);
 }
 

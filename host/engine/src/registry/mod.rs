@@ -235,7 +235,7 @@ impl QuantizerSlot {
             let dtypes = quantizer.dtypes()?;
             self.check_dtypes(&dtypes)?;
             let repacks = quantizer.repacks()?;
-            let quantizer = WithOwnRecipes::new(quantizer, &self.brought)?;
+            let quantizer = WithOwnRecipes::wrap(quantizer, &self.brought)?;
             Ok(Able { quantizer, dtypes, repacks })
         })
     }

@@ -20,7 +20,7 @@ impl WithOwnRecipes {
     ///
     /// # Errors
     /// Any error from the quantizer.
-    pub(super) fn new(quantizer: Arc<dyn Quantizer>, brought: &[BlockType]) -> Result<Arc<dyn Quantizer>> {
+    pub(super) fn wrap(quantizer: Arc<dyn Quantizer>, brought: &[BlockType]) -> Result<Arc<dyn Quantizer>> {
         let own = quantizer.recipes()?;
         let named = brought.iter().map(BlockType::name);
         let without = named.filter(|name| own.iter().all(|recipe| !recipe.name.eq_ignore_ascii_case(name)));
@@ -216,7 +216,7 @@ mod tests {
     fn matrices_of_floats_become_blocks_unless_a_flag_says_otherwise() {
         let block = BlockType::parse("OWN_RECIPE", "32 18").unwrap();
         let dtype = block.provide().unwrap();
-        let quantizer = WithOwnRecipes::new(Arc::new(Plain), &[block]).unwrap();
+        let quantizer = WithOwnRecipes::wrap(Arc::new(Plain), &[block]).unwrap();
         assert_eq!(quantizer.recipes().unwrap()[0].name, "OWN_RECIPE");
         let mut output = tensor("head", &[2, 64], DType::BF16);
         output.role = Some("output".to_owned());

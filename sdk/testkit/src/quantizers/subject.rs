@@ -16,6 +16,13 @@ pub struct Subject<'a> {
     pub(super) listed: Vec<&'static DTypeInfo>,
 }
 
+/// Rows of a type, and their blocks.
+pub(super) struct Encoded {
+    pub(super) of: &'static DTypeInfo,
+    pub(super) rows: Vec<f32>,
+    pub(super) blocks: Vec<u8>,
+}
+
 impl<'a> Subject<'a> {
     /// A quantizer whose declared types have numbers already ([`BlockType::provide`]).
     ///
@@ -70,12 +77,12 @@ impl<'a> Subject<'a> {
     }
 
     /// The types that can be encoded, each with rows and their blocks.
-    pub(super) fn encoded(&self) -> Result<Vec<(&'static DTypeInfo, Vec<f32>, Vec<u8>)>> {
+    pub(super) fn encoded(&self) -> Result<Vec<Encoded>> {
         let mut all = Vec::new();
         for of in &self.listed {
             let rows = Subject::rows(of, ROWS);
             match self.encode(of, &rows)? {
-                Ok(blocks) => all.push((*of, rows, blocks)),
+                Ok(blocks) => all.push(Encoded { of, rows, blocks }),
                 Err(error) if error.kind() == ErrorKind::Unsupported => {}
                 Err(error) => return Err(about(of)(error)),
             }

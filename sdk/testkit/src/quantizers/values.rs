@@ -1,7 +1,7 @@
 //! Values and blocks: what comes back, and that it depends on nothing but the row.
 
 use super::Subject;
-use super::subject::{ROWS, about};
+use super::subject::{Encoded, ROWS, about};
 use crate::subject::guarded;
 use crate::{Random, Verdict};
 use apr_sdk::{DTypeInfo, Error, Result};
@@ -30,7 +30,7 @@ pub(super) fn any_bytes(subject: &Subject<'_>) -> Result<Verdict> {
 /// What is encoded and decoded is nearer to the values than zeros are.
 pub(super) fn round_trip(subject: &Subject<'_>) -> Result<Verdict> {
     let mut n_values = 0;
-    for (of, rows, blocks) in subject.encoded()? {
+    for Encoded { of, rows, blocks } in subject.encoded()? {
         let back = subject.decode(of, &blocks)?;
         let square = |value: f32| f64::from(value) * f64::from(value);
         let whole: f64 = rows.iter().map(|value| square(*value)).sum();
@@ -49,7 +49,7 @@ pub(super) fn round_trip(subject: &Subject<'_>) -> Result<Verdict> {
 /// A row gives the same bytes and values alone and among others, and each time.
 pub(super) fn row_by_row(subject: &Subject<'_>) -> Result<Verdict> {
     let mut n_rows = 0;
-    for (of, rows, blocks) in subject.encoded()? {
+    for Encoded { of, rows, blocks } in subject.encoded()? {
         let values = subject.decode(of, &blocks)?;
         let (row_len, row_bytes) = (Subject::row_len(of), Subject::bytes(of, 1));
         if subject.encode(of, &rows)?.map_err(about(of))? != blocks {
@@ -104,7 +104,9 @@ pub(super) fn repacks(subject: &Subject<'_>) -> Result<Verdict> {
         let (Some(from), Some(to)) = (from.info(), to.info()) else {
             return Err(Error::failed("it repacks a type with an unknown number"));
         };
-        let Some((_, _, blocks)) = encoded.iter().find(|(of, ..)| of == &from) else { continue };
+        let Some(Encoded { blocks, .. }) = encoded.iter().find(|encoded| encoded.of == from) else {
+            continue;
+        };
         // So many rows are whole blocks of both types.
         let row_bytes = Subject::bytes(from, 1);
         let many = blocks.repeat(to.block_elements as usize);

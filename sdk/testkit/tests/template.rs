@@ -70,7 +70,7 @@ fn knows_three_placeholders_only() {
 
 #[test]
 fn the_manifest_of_the_readme_is_one() {
-    let readme = std::fs::read_to_string(folder().join("../README.md")).unwrap();
+    let readme = std::fs::read_to_string(folder().join("../../README.md")).unwrap();
     let block = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
     let manifest = Manifest::parse(&format!("id=my_format\nversion=0.1.0\n{block}")).unwrap();
     assert_eq!((manifest.unknown.len(), manifest.formats.len()), (0, 1));

@@ -15,12 +15,19 @@ use apr_tests::{Scratch, assert_same_file, fixtures, program, root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a working toy format may take (issue 3): lines that are neither empty nor comments.
 const MOST_LINES: usize = 80;
 
 /// Released plugins are optimized, which nothing here looks at: it would take most of the time.
 const UNOPTIMIZED: (&str, &str) = ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
+
+/// Keeps others from building a plugin of the same name in the same folder meanwhile.
+fn alone() -> MutexGuard<'static, ()> {
+    static BUILDING: Mutex<()> = Mutex::new(());
+    BUILDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 struct User {
     program: PathBuf,
@@ -64,6 +71,7 @@ impl User {
 
 #[test]
 fn a_third_party_writes_builds_checks_installs_and_uses_a_plugin_slow() {
+    let _alone = alone();
     let scratch = Scratch::new();
     let user = User { program: program(), folder: scratch.at(""), data: scratch.at("data") };
 
@@ -141,6 +149,7 @@ fn target(program: &Path) -> PathBuf {
 #[test]
 #[cfg(target_os = "linux")]
 fn the_commands_of_the_readme_work_as_written_slow() {
+    let _alone = alone();
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let scratch = newcomer();
     let mut shell = Shell::new(&scratch);
@@ -157,6 +166,7 @@ fn the_commands_of_the_readme_work_as_written_slow() {
 #[test]
 #[cfg(target_os = "linux")]
 fn the_commands_of_the_sdks_readme_work_as_written_slow() {
+    let _alone = alone();
     let readme = fs::read_to_string(root().join("sdk/README.md")).unwrap();
     let scratch = newcomer();
     let mut shell = Shell::new(&scratch);

@@ -22,21 +22,29 @@ pub enum Presence {
 }
 
 impl Presence {
-    /// Parses `optional`: a truth, or `"each"`.
-    fn read(toml: &Toml, members: &[Pattern]) -> Read<Presence> {
+    /// Parses `optional`, of a rule with this role: a truth, or `"each"`.
+    fn read(toml: &Toml, members: &[Pattern], role: Option<&str>) -> Read<Presence> {
         let item = match toml.get("optional") {
             Some(item) => item,
             None => return Ok(Presence::Always),
         };
         match (item.as_bool(), item.as_str()) {
             // Names that go on in any way tell nothing about one another.
-            (Some(true), _) if members.iter().any(Pattern::is_open) => Ok(Presence::Some),
-            (Some(true), _) => Ok(Presence::AllOrNone),
+            (Some(true), _) if role.is_some_and(is_of_all) && !members.iter().any(Pattern::is_open) => {
+                Ok(Presence::AllOrNone)
+            }
+            (Some(true), _) => Ok(Presence::Some),
             (Some(false), _) => Ok(Presence::Always),
             (_, Some("each")) => Ok(Presence::Some),
             _ => Err(bad("`optional`", item)).within("optional"),
         }
     }
+}
+
+/// Returns whether a role is one that all layers have, or none: the biases, norms and corrections of what every layer computes.
+fn is_of_all(role: &str) -> bool {
+    let is_of_layers = ["attention.", "feed_forward.", "router."].iter().any(|start| role.starts_with(start));
+    is_of_layers && [".bias", ".norm", ".correction"].iter().any(|end| role.ends_with(end))
 }
 
 /// How canonical tensors (the members) correspond to those of each dialect.
@@ -120,7 +128,7 @@ pub fn read_rule(toml: &Toml, dialects: &[Dialect]) -> Read<Rule> {
     if role.as_ref().is_some_and(String::is_empty) {
         return Err(Error::invalid_argument("its `role` is empty: specify it or remove it")).within("role");
     }
-    let presence = Presence::read(toml, &members)?;
+    let presence = Presence::read(toml, &members, role.as_deref())?;
     Ok(Rule {
         role,
         members,

@@ -51,7 +51,7 @@ fn choose_table<'t>(
         return Ok(None);
     }
     let found = tables.detect(&model.dialect, &|key| match key.strip_prefix(OF_TENSORS) {
-        None => stated(model, key),
+        None => model.foreign_of(&model.format)?.get(key).cloned(),
         Some(name) => model.tensors.iter().any(|tensor| tensor.name == name).then(|| Value::from_bool(true)),
     })?;
     Ok(found.map(|table| (table, model.dialect.clone())))

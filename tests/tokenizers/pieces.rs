@@ -325,22 +325,3 @@ fn an_empty_text_of_tokenizer_json_is_called_by_its_number() {
     let named = format!("[EMPTY_{id}]");
     assert_eq!([whole.token(id), file.token(id), back.token(id)], [Some(""), Some(&*named), Some(&*named)]);
 }
-
-/// transformers 5 leaves the list out of `tokenizer_config.json`; llama.cpp's converter then reads the model alone.
-#[test]
-fn without_a_list_of_added_tokens_the_model_s_own_specials_have_its_types_and_scores() {
-    let (host, scratch) = (host(), Scratch::new());
-    for golden in ["llama", "mistral", "mixtral"] {
-        let folder = crate::unsaid::changed(&scratch, golden, "tokenizer.json", |_| {});
-        crate::unsaid::edit(&folder.join("tokenizer_config.json"), |json| {
-            json.as_object_mut().unwrap().remove("added_tokens_decoder");
-        });
-        let file = scratch.at(&format!("{golden}.gguf"));
-        tried(&host, "gguf", &folder, &file).unwrap();
-        let read = tokenizer(&host, &file);
-        let scores = read.scores.clone().unwrap();
-        for (id, kind) in [(0, TokenType::Unknown), (1, TokenType::Control), (2, TokenType::Control)] {
-            assert_eq!((read.types[id], scores[id]), (kind, 0.0), "{golden}, token {id}");
-        }
-    }
-}

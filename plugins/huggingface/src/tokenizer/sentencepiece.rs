@@ -293,14 +293,10 @@ pub fn overlay(
     }
     let decoder = said.and_then(|said| said.get("added_tokens_decoder")).and_then(Json::as_object);
     if decoder.is_none() && by_merges && !alone {
-        // transformers 5 leaves the decoder out: the same flags are in `tokenizer.json`. What the model itself calls unknown or
-        // control has its type and score, as llama.cpp's converter reads them.
+        // transformers 5 leaves the decoder out: the same flags are in `tokenizer.json`, where they count as they do there, so
+        // that a tokenizer is the same whichever version saved it.
         for at in 0..parts.added.len() {
             let AddedToken { id, special, .. } = parts.added[at];
-            let is_piece = (id as usize) < n;
-            if is_piece && [TokenType::Unknown, TokenType::Control].contains(&model.type_of(id as usize)) {
-                continue;
-            }
             let kind = added_type(special, parts.token(id).unwrap_or_default());
             (parts.types[id as usize], scores[id as usize]) = (kind, ADDED);
         }

@@ -1,10 +1,10 @@
 //! `apr plugins check`: does this plugin keep the promises that every plugin makes?
 
-use super::check_kernel::check_kernel;
-use super::check_line::Line;
-use super::check_operations::check_operations;
-use super::check_quantizer::check_quantizer;
-use super::check_table::check_table;
+use super::checks::check_kernel::check_kernel;
+use super::checks::check_line::Line;
+use super::checks::check_operations::check_operations;
+use super::checks::check_quantizer::check_quantizer;
+use super::checks::check_table::check_table;
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::plugins::info::only;

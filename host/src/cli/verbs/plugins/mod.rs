@@ -1,11 +1,7 @@
 //! `apr plugins`: what can this installation do, and how do I add to it?
 
 mod check;
-mod check_kernel;
-mod check_line;
-mod check_operations;
-mod check_quantizer;
-mod check_table;
+mod checks;
 mod info;
 mod install;
 mod list;

@@ -115,14 +115,14 @@ impl Stack {
             }
             0x80 | 0x95 => true,
             b'.' | b'p' | b'q' | b'r' | 0x94 | 0x98 => self.replace(1, 1),
-            b'0' => self.replace(1, 0) || self.to_mark(0),
-            b'1' => self.to_mark(0),
+            b'0' => self.replace(1, 0) || self.unwind(0),
+            b'1' => self.unwind(0),
             b'2' => self.replace(1, 2),
             b'Q' | 0x85 => self.replace(1, 1),
             b'R' | b'a' | b'b' | 0x81 | 0x86 | 0x93 => self.replace(2, 1),
             0x87 | 0x92 | b's' => self.replace(3, 1),
-            b'd' | b'l' | b't' | b'i' | b'o' | 0x91 => self.to_mark(1),
-            b'e' | b'u' | 0x90 => self.to_mark(0) && self.replace(1, 1),
+            b'd' | b'l' | b't' | b'i' | b'o' | 0x91 => self.unwind(1),
+            b'e' | b'u' | 0x90 => self.unwind(0) && self.replace(1, 1),
             _ => self.replace(0, 1),
         };
         self.has_called |= is_done && is_call && self.has_import;
@@ -140,7 +140,7 @@ impl Stack {
         }
     }
 
-    fn to_mark(&mut self, put: usize) -> bool {
+    fn unwind(&mut self, put: usize) -> bool {
         self.above.len() > 1 && self.above.pop().is_some() && self.replace(0, put)
     }
 }

@@ -91,7 +91,7 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         // Null is not the same as missing.
         (
             "gpt-oss",
-            json!({"rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 4.0, "original_max_position_embeddings": 64, "rope_type": "yarn", "truncate": null}}),
+            json!({"rope_scaling": null, "rope_parameters": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 4.0, "original_max_position_embeddings": 64, "rope_type": "yarn", "truncate": null}}),
             &["truncate`", "different bounds"],
         ),
         (

@@ -67,7 +67,8 @@ impl<'a> Translated<'a> {
         let is_translated = translation.tensors.is_some();
         // What a translation states is the model itself, and not what only the source's format can say.
         let is_new = context.source.model.foreign_of(target.id()).is_none();
-        if is_translated && is_new && context.output.request.foreign == ForeignPolicy::Drop {
+        let states_model = target.manifest.carries.tokenizer_core;
+        if is_translated && is_new && states_model && context.output.request.foreign == ForeignPolicy::Drop {
             context.output.request.foreign = ForeignPolicy::Typed;
         }
         if let Some(error) = not_understood {

@@ -10,7 +10,7 @@ use crate::layout::carries;
 use crate::open::long_values;
 use crate::packed::{old_names, wide_activations};
 use crate::planned::coverage::Coverage;
-use crate::planned::{Computation, PlannedModel, TensorMap};
+use crate::planned::{Computation, TensorMap};
 use crate::select::output_names;
 use apr_sdk::{CheckedModel, Error, Result, Tensor};
 
@@ -48,9 +48,6 @@ impl<'a> Checked<'a> {
         let old_names = copies_codes
             .then(|| old_names::forget_old_names(&mut planned, &context.source, registry))
             .flatten();
-        if copies_codes && old_names.is_none() {
-            refuse_misread(&context, &planned).map_err(|e| context.of_source(e))?;
-        }
         let (model, computations) = planned.into_parts();
         let model = carries::checked(model, target, registry.formats(), context.casting());
         let mut model = model.map_err(|e| context.of_source(e))?;
@@ -70,6 +67,11 @@ impl<'a> Checked<'a> {
             model.with_rest(|rest| carries::prune(rest, &source.format, target, request.foreign, &restates));
         context.notes.extend(lost);
         if let Some((note, warning)) = context.packed.as_ref().map(|packed| packed.word(&model)) {
+            // What is not carried over says nothing of the new names.
+            if warning.is_none() && old_names.is_none() {
+                let sound = refuse_misread(&context, &model.tensors, &computations);
+                sound.map_err(|e| context.of_source(e))?;
+            }
             context.notes.push(note);
             context.warnings.extend(old_names.or(warning));
         }
@@ -85,10 +87,13 @@ impl<'a> Checked<'a> {
 }
 
 /// Refuses names under which the model's announcement would describe a packed weight differently.
-fn refuse_misread(context: &PlanContext<'_>, planned: &PlannedModel) -> Result<()> {
+fn refuse_misread(
+    context: &PlanContext<'_>,
+    tensors: &[Tensor],
+    computations: &TensorMap<Computation>,
+) -> Result<()> {
     let of_source = |computation: &Computation| computation.expression.source_tensor().unwrap_or(usize::MAX);
-    let kept: Vec<usize> = planned.computations().iter().map(of_source).collect();
-    let tensors = &planned.model().tensors;
+    let kept: Vec<usize> = computations.iter().map(of_source).collect();
     let source = &context.source;
     let is_renamed = |(tensor, number): (&Tensor, &usize)| {
         source.model.tensors.get(*number).is_some_and(|before| before.name != tensor.name)

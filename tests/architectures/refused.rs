@@ -90,11 +90,6 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("gemma2", json!({"query_pre_attn_scalar": 48}), &["`query_pre_attn_scalar` 48"]),
         // Null is not the same as missing.
         (
-            "gpt-oss",
-            json!({"rope_scaling": null, "rope_parameters": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 4.0, "original_max_position_embeddings": 64, "rope_type": "yarn", "truncate": null}}),
-            &["truncate`", "different bounds"],
-        ),
-        (
             "dbrx",
             json!({"ffn_config": {"ffn_hidden_size": 32, "model_type": "", "moe_jitter_eps": 0.01, "moe_loss_weight": 0.05, "moe_num_experts": 4, "moe_top_k": 2, "moe_normalize_expert_weights": null}}),
             &["moe_normalize", "weights experts"],

@@ -209,10 +209,13 @@ fn lone(scratch: &Scratch, name: &str, dtype: &str, bytes: &[u8], count: usize) 
     path
 }
 
+/// A type and a value's bytes of one file and of another, and whether they are the same.
+type IntegerPair<'b> = (&'b str, &'b [u8], &'b str, &'b [u8], bool);
+
 #[test]
 fn integers_of_the_same_bytes_or_the_same_nearest_float_are_not_the_same() {
     let scratch = Scratch::in_memory();
-    let pairs: [(&str, &[u8], &str, &[u8], bool); 7] = [
+    let pairs: [IntegerPair<'_>; 7] = [
         ("I8", &(-1i8).to_le_bytes(), "U8", &255u8.to_le_bytes(), false),
         ("I32", &(-1i32).to_le_bytes(), "U32", &u32::MAX.to_le_bytes(), false),
         ("I64", &(-1i64).to_le_bytes(), "U64", &u64::MAX.to_le_bytes(), false),

@@ -24,7 +24,7 @@ pub fn flatten(object: &Map<String, Json>) -> Vec<(String, Value)> {
 
 /// Keys whose null is another statement than none at all for some classes of the library: it switches off, or leaves to other keys,
 /// what they do where the key is missing.
-const STATED_NULL: [&str; 10] = [
+const STATED_NULL: [&str; 9] = [
     "attn_logit_softcapping",
     "final_logit_softcapping",
     "head_dim",
@@ -34,7 +34,6 @@ const STATED_NULL: [&str; 10] = [
     "num_nextn_predict_layers",
     "q_lora_rank",
     "sliding_window",
-    "truncate",
 ];
 
 fn members(prefix: &str, object: &Map<String, Json>, typed: &mut Vec<(String, Value)>) {

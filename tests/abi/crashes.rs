@@ -40,14 +40,14 @@ fn the_plugin_that_a_signal_found_is_named() {
     const SEGV: i32 = 11;
     const ABRT: i32 = 6;
     for (how, named, signal, doing) in [
-        ("segv", "SIGSEGV", &[SEGV][..], "opening"),
-        ("abort", "SIGABRT", &[ABRT], "opening"),
-        // The standard library makes an abort of it, where the signal's stack is large enough for both handlers.
-        ("sink", "SIGSEGV", &[ABRT, SEGV], "opening"),
+        ("segv", "SIGSEGV", SEGV, "opening"),
+        ("abort", "SIGABRT", ABRT, "opening"),
+        // The standard library makes an abort of it.
+        ("sink", "SIGSEGV", ABRT, "opening"),
     ] {
         let output = apr(&library, &["--plugin", path, "inspect", "a.rogue", "-O", &format!("mode={how}")]);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.signal().is_some_and(|own| signal.contains(&own)), "{how}: {output:?}");
+        assert_eq!(output.status.signal(), Some(signal), "{how}: {said}");
         let line = format!("apr: plugin `rogue` 0.1.0 crashed ({named}) while {doing}");
         assert_eq!(said.lines().filter(|found| *found == line).count(), 1, "{how}: {said}");
         assert_eq!(said.matches("crashed").count(), 1, "{how}: {said}");
@@ -124,8 +124,7 @@ fn a_plugin_that_ends_or_stops_its_check_fails_it_by_name() {
         (b"rogue-token-loop0000", "the plugin did not finish within 10 s"),
         (b"rogue-token-abort000", "the plugin terminated the process: signal: 6"),
         (b"rogue-token-segv0000", "the plugin terminated the process: signal: 11"),
-        // SIGABRT or SIGSEGV, as above.
-        (b"rogue-token-sink0000", "the plugin terminated the process: signal: "),
+        (b"rogue-token-sink0000", "the plugin terminated the process: signal: 6"),
     ] {
         let library = with_token(token);
         let path = library.path.to_str().unwrap();

@@ -79,19 +79,22 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
         // A fault recurs when this returns; a sent signal does not, and the previous handler would wait for
         // it.
         let was_sent = !info.is_null() && (*info).si_code <= 0;
-        match BEFORE[at].get().filter(|_| !was_sent) {
-            Some(before) => {
-                libc::sigaction(signal, before, std::ptr::null_mut());
-            }
-            None => {
-                libc::signal(signal, libc::SIG_DFL);
-                libc::raise(signal);
+        if was_sent || BEFORE[at].get().is_none() {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+            return;
+        }
+        // All of them: the standard library aborts after a stack overflow, and the alternate stack may have no room for
+        // the frames of this handler above its own.
+        for ((signal, _), before) in SIGNALS.iter().zip(&BEFORE) {
+            if let Some(before) = before.get() {
+                libc::sigaction(*signal, before, std::ptr::null_mut());
             }
         }
     }
 }
 
-/// Writes the line, once: a stack overflow turns into an abort after its fault was reported.
+/// Writes the line, once.
 fn say(signal: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     let Some(call) = running() else { return };

@@ -2,12 +2,12 @@
 //! claim norms which it lacks. Programs differ in which of them they take, so none of them is chosen here.
 
 use crate::architecture::config::statement::Stated;
-use crate::architecture::config::{Config, ConfigScope, dimensions, is_unlimited, key_of};
+use crate::architecture::config::{Config, ConfigScope, Dimensions, dimensions, is_unlimited, key_of};
 use crate::architecture::language::expression::{Scalar, Scope, same};
 use crate::architecture::language::value::{from_value, is_null};
 use crate::architecture::table::config_name::names_in;
 use crate::architecture::table::rule::images;
-use crate::architecture::table::{ConfigName, Dialect, Kind, Table};
+use crate::architecture::table::{ConfigName, Dialect, Kind, Rule, Table};
 use apr_sdk::{Error, Result, Tensor, escape};
 use std::cell::RefCell;
 
@@ -169,10 +169,37 @@ fn denied<'m>(
     Ok(tensor.map(|tensor| Denied { key, stated: stated.clone(), tensor, is_head }))
 }
 
-/// A norm that a flag claims and the model lacks, in words: the flag's default follows from such tensors, and it is stated as it
-/// would be with them. The library would fill in a norm's weights with ones, which is not the same as no norm.
+/// A norm that a flag claims and the model lacks, in words. The library would fill in its weights with ones, which is not the
+/// same as no norm.
 fn claimed_norm(entry: &ConfigName, table: &Table, model: &Stated<'_>) -> Result<Option<String>> {
-    let config = model.scope.config;
+    let claimed = claimed(entry, table, model.scope.config, model.scope.dimensions)?;
+    let is_norm =
+        |claimed: &Claimed<'_>| claimed.rule.role.as_deref().is_some_and(|role| role.ends_with(".norm"));
+    let Some(Claimed { stated, rule }) = claimed.filter(is_norm) else { return Ok(None) };
+    let Some(image) = images(rule, &model.dialect.id).0.first() else { return Ok(None) };
+    let key = escape(key_of(table, &model.dialect.id, &entry.name), 80);
+    Ok(Some(format!("`{key}` is {stated}, but the model has no `{}`", escape(image.text(), 120))))
+}
+
+/// Tensors that a flag claims and the model lacks.
+pub(in crate::architecture) struct Claimed<'t> {
+    /// What the flag says.
+    pub stated: Scalar,
+    /// The rule of the tensors.
+    pub rule: &'t Rule,
+}
+
+/// The tensors that a flag claims and the model lacks: the flag's default follows from them, and it is stated as it would be with
+/// them.
+///
+/// # Errors
+/// Any error from evaluating the default.
+pub(in crate::architecture) fn claimed<'t>(
+    entry: &ConfigName,
+    table: &'t Table,
+    config: &Config,
+    dimensions: Dimensions<'_>,
+) -> Result<Option<Claimed<'t>>> {
     let stated = config.get(&entry.name).filter(|_| entry.kind == Kind::Bool);
     let (Some(default), Some(stated)) = (&entry.default, stated) else { return Ok(None) };
     let asked = RefCell::new(None);
@@ -182,15 +209,8 @@ fn claimed_norm(entry: &ConfigName, table: &Table, model: &Stated<'_>) -> Result
     }))?;
     let Some(asked) = asked.into_inner() else { return Ok(None) };
     let without = default.value(&ConfigScope::new(table, config, &|_, _| None))?;
-    let dimensions = dimensions(table, &model.dialect.id, model.tensors);
     if with.as_ref() != Some(stated) || without == with || dimensions(&asked, 0).is_some() {
         return Ok(None);
     }
-    let is_norm = |role: &str| role.ends_with(".norm");
-    let rule = table.rule_of(&asked).filter(|rule| rule.role.as_deref().is_some_and(is_norm));
-    let Some(image) = rule.and_then(|rule| images(rule, &model.dialect.id).0.first()) else {
-        return Ok(None);
-    };
-    let key = escape(key_of(table, &model.dialect.id, &entry.name), 80);
-    Ok(Some(format!("`{key}` is {stated}, but the model has no `{}`", escape(image.text(), 120))))
+    Ok(table.rule_of(&asked).map(|rule| Claimed { stated: stated.clone(), rule }))
 }

@@ -1,14 +1,14 @@
 //! A head that a model's class has, that is not tied to the embedding, and that is not there: its own library would compute with
 //! random values in its place, other programs with the embedding.
 
-use crate::architecture::config::{Config, ConfigScope, Dimensions, key_of};
+use crate::architecture::config::contradiction::{Claimed, claimed};
+use crate::architecture::config::{Config, Dimensions, key_of};
 use crate::architecture::language::expression::Scalar;
 use crate::architecture::language::value::from_value;
 use crate::architecture::table::rule::images;
-use crate::architecture::table::{ConfigName, Dialect, Kind, Table};
+use crate::architecture::table::{ConfigName, Dialect, Table};
 use crate::engine::Engine;
 use apr_sdk::{Error, Result, Tensor, Value, escape};
-use std::cell::RefCell;
 
 /// A model's tensors and what it states.
 pub(in crate::architecture) struct Headed<'m> {
@@ -74,33 +74,21 @@ impl Headed<'_> {
         Ok(None)
     }
 
-    /// The head that is missing by one flag: its default follows from the tensor, and it is stated as it would be with it.
+    /// The head that is missing by one flag.
     fn missing_by(&self, entry: &ConfigName) -> Result<Option<Missing>> {
-        let stated = self.config.get(&entry.name).filter(|_| entry.kind == Kind::Bool);
-        let (Some(default), Some(stated)) = (&entry.default, stated) else { return Ok(None) };
-        let asked = RefCell::new(None);
-        let with = default.value(&ConfigScope::new(self.table, self.config, &|name, _| {
-            asked.borrow_mut().get_or_insert_with(|| name.to_owned());
-            Some(1)
-        }))?;
-        let Some(asked) = asked.into_inner() else { return Ok(None) };
-        let without = default.value(&ConfigScope::new(self.table, self.config, &|_, _| None))?;
-        if with.as_ref() != Some(stated) || without == with || (self.dimensions)(&asked, 0).is_some() {
-            return Ok(None);
-        }
-        let rule = self.table.rule_of(&asked).filter(|rule| rule.role.as_deref() == Some("output"));
-        let Some(image) = rule.and_then(|rule| images(rule, &self.dialect.id).0.first()) else {
-            return Ok(None);
-        };
+        let claimed = claimed(entry, self.table, self.config, self.dimensions)?;
+        let claimed = claimed.filter(|claimed| claimed.rule.role.as_deref() == Some("output"));
+        let Some(Claimed { stated, rule }) = claimed else { return Ok(None) };
+        let Some(image) = images(rule, &self.dialect.id).0.first() else { return Ok(None) };
         let key = key_of(self.table, &self.dialect.id, &entry.name);
         // The outermost class decides, whatever is said inside of its configuration.
         let outermost = (self.lookup)(key).and_then(|value| from_value(&value));
-        if outermost.as_ref().is_some_and(|other| other != stated) {
+        if outermost.as_ref().is_some_and(|other| *other != stated) {
             return Ok(None);
         }
         Ok(Some(Missing {
             key: escape(key, 80).to_string(),
-            stated: stated.clone(),
+            stated,
             tensor: escape(image.text(), 120).to_string(),
             is_sure: outermost.is_some() || self.dialect.roots.of_class_at_root(key, self.lookup).is_some(),
         }))

@@ -594,6 +594,6 @@ fn names_under_which_a_packed_weight_would_mean_something_else_are_refused() {
     };
     let error = renamed(("model.*", "other.model.*"), "a").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.message().contains("announces its packed weights by name"), "{error}");
+    assert!(error.message().contains("packed weights are found by name"), "{error}");
     renamed(("model.norm.weight", "norm.weight"), "b").unwrap();
 }

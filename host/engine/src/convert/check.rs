@@ -86,7 +86,8 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// Refuses names under which the model's announcement would describe a packed weight differently.
+/// Refuses names under which a packed weight would be read differently, or not as one: schemes find its tensors by name, and the
+/// model's configuration may describe it by name.
 fn refuse_misread(
     context: &PlanContext<'_>,
     tensors: &[Tensor],
@@ -102,8 +103,9 @@ fn refuse_misread(
         return Ok(());
     }
     let Some(weight) = source.misread(context.engine, tensors, &kept)? else { return Ok(()) };
-    let message = "the model announces its packed weights by name, and would describe this one differently under \
-                   its new name";
-    let hint = "keep the names, or convert the values: --dequantize TYPE, or --quantize RECIPE";
+    let message = "packed weights are found by name: under its new name, this one would be read differently, or not as \
+                   a weight";
+    let hint =
+        "rename all of its tensors alike, or convert the values: --dequantize TYPE, or --quantize RECIPE";
     Err(Error::unsupported(message).tensor(weight).hint(hint))
 }

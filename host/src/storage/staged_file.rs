@@ -9,7 +9,6 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// One file that is being written.
 pub struct StagedFile {
@@ -23,15 +22,12 @@ pub struct StagedFile {
     pub shown: String,
     /// True if anything was written since the last [`StagedFile::sync_data`].
     dirty: AtomicBool,
-    /// Held while writing: threads that write one file at a time spin on its inode in the kernel, where they could read and
-    /// compute.
-    writing: Mutex<()>,
 }
 
 impl StagedFile {
     /// An open file, now at `path` and later at `published`, which messages call `shown`.
     pub fn new(handle: File, path: PathBuf, published: PathBuf, shown: String) -> StagedFile {
-        StagedFile { handle, path, published, shown, dirty: AtomicBool::new(false), writing: Mutex::new(()) }
+        StagedFile { handle, path, published, shown, dirty: AtomicBool::new(false) }
     }
 
     /// Writes all of `bytes` at `offset`.
@@ -39,9 +35,7 @@ impl StagedFile {
     /// # Errors
     /// Io, with the final path.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.handle.write_all_at(bytes, offset);
-        drop(writing);
         self.dirty.store(true, Ordering::Release);
         written.map_err(|e| self.wrong(&e, "write").at(offset))
     }

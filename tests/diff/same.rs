@@ -1,7 +1,7 @@
 //! What is the same: a model and itself, whatever its format.
 
 use crate::{compare, compared};
-use apr_engine::diff::{DiffOptions, diff};
+use apr_engine::diff::{DiffOptions, Status, diff};
 use apr_engine::open::{OpenOptions, open};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::DType;
@@ -72,4 +72,28 @@ fn packed_weights_are_the_same_as_what_they_unpack_to() {
         }
     }
     assert!(count > 200, "{count}");
+}
+
+#[test]
+fn packed_weights_differ_where_their_scales_do_by_less_than_a_step_of_their_type() {
+    let (host, scratch) = (host(), Scratch::new());
+    let fixture = apr_tests::root().join("tests/packed/fixtures/fp8-block-ue8m0");
+    let changed = scratch.at("changed");
+    std::fs::create_dir(&changed).unwrap();
+    std::fs::copy(fixture.join("config.json"), changed.join("config.json")).unwrap();
+    let mut file = std::fs::read(fixture.join("model.safetensors")).unwrap();
+    let data = 8 + u64::from_le_bytes(*file.first_chunk().unwrap()) as usize;
+    // The first of the scales, a power of two: 2^-16 more of it is lost in BF16, as which the weights are listed.
+    let scale = file[data..].first_chunk_mut::<4>().unwrap();
+    *scale = (f32::from_le_bytes(*scale) * (1.0 + f32::EPSILON * 128.0)).to_le_bytes();
+    std::fs::write(changed.join("model.safetensors"), file).unwrap();
+
+    let [a, b] = [&fixture, &changed].map(|path| {
+        let mut opened = open(&host, path, &OpenOptions::default()).unwrap();
+        opened.unpack(&host).unwrap();
+        opened
+    });
+    let diff = diff(&host, &a, &b, &DiffOptions::default()).unwrap();
+    let [tensor] = &diff.tensors[..] else { panic!("{:?}", diff.tensors) };
+    assert_eq!(tensor.status, Status::Different, "{tensor:?}");
 }

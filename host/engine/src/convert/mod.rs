@@ -15,7 +15,7 @@
 //! | [`assign_types`] | [`Typed`](assign_types::Typed) | each tensor has the type it is written in, and its scales, if any, are tensors |
 //! | [`check`] | [`Checked`](check::Checked) | the target can hold it all; every tensor and key of the source has an account |
 //! | [`lay_out`] | [`LaidOut`] | the writer's files, at known offsets or within known bounds, and the expression for each payload |
-//! | [`run`] | [`WrittenPayload`](run::WrittenPayload) | every payload is computed and handed to the [sink](crate::tiles::TileSink) |
+//! | [`run`](mod@run) | [`WrittenPayload`](run::WrittenPayload) | every payload is computed and handed to the [sink](crate::tiles::TileSink) |
 //! | [`verify`] | [`WrittenOutput`](verify::WrittenOutput) | the output was read back by its format's reader and is as planned |
 //!
 //! [`run()`] is all of them in a row, into any sink. Publishing, the rename of the staged files, is the program's, and so is

@@ -3,6 +3,8 @@
 use crate::{compare, compared};
 use apr_engine::diff::{DiffOptions, Status, diff};
 use apr_engine::open::{OpenOptions, open};
+use apr_engine::rosetta::compare::compare as verify;
+use apr_engine::survey::{self, survey};
 use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::DType;
 use apr_tests::{Scratch, fixtures, fixtures_with, host, must, options};
@@ -96,4 +98,11 @@ fn packed_weights_differ_where_their_scales_do_by_less_than_a_step_of_their_type
     let diff = diff(&host, &a, &b, &DiffOptions::default()).unwrap();
     let [tensor] = &diff.tensors[..] else { panic!("{:?}", diff.tensors) };
     assert_eq!(tensor.status, Status::Different, "{tensor:?}");
+    // So do the other comparisons of two models, which pair their tensors likewise.
+    let compared = verify(&host, &a, &b, None).unwrap();
+    let codes: Vec<&str> = compared.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["ROSETTA-CRC-001"], "{:?}", compared.findings);
+    let survey = survey(&host, &a, Some(&b), 0).unwrap();
+    let apart = survey.tensors.iter().filter(|tensor| tensor.status == Some(survey::Status::Different));
+    assert_eq!(apart.count(), 1, "{:?}", survey.tensors);
 }

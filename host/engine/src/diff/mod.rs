@@ -245,8 +245,7 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
         let [a, b] = [one, two].map(|value| Some(FactValue::Text(value.clone())));
         facts.push(Fact { kind: FactKind::Config, format, file, key: name.clone(), a, b, matters: true });
     }
-    let matched = pairs::matched(engine, &sides, &options.mapping)?;
-    sides.unpack_alike(&engine.registry, &matched.pairs)?;
+    let matched = pairs::matched(engine, &mut sides, &options.mapping)?;
     let Sides { a, b, .. } = &sides;
     let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
         matched.pairs.iter().partition(|pair| a.tensor(pair.a).shape == b.tensor(pair.b).shape);

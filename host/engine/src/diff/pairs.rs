@@ -5,6 +5,7 @@ use crate::diff::sides::{Pair, Side, Sides};
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
 use crate::open::OpenedModel;
+use crate::registry::Registry;
 use crate::select::source_names::expand;
 use apr_sdk::{DType, Error, Result};
 use sha2::{Digest, Sha256};
@@ -25,12 +26,12 @@ pub struct Matched {
 /// A digest of a payload.
 type Sum = [u8; 32];
 
-/// Pairs the tensors of two models; `mapping` has names in a and in b.
+/// Pairs the tensors of two models, packed ones in types that can be compared; `mapping` has names in a and in b.
 ///
 /// # Errors
 /// InvalidArgument for a mapping with an unknown name, or with one tensor twice; any error from reading.
-pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
-    let mut matched = by_name(sides, mapping)?;
+pub fn matched(engine: &Engine, sides: &mut Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
+    let mut matched = by_name(&engine.registry, sides, mapping)?;
     // Names of one dialect say which is which.
     if !sides.translated {
         by_content(engine, sides.a.opened, sides.b.opened, &mut matched)?;
@@ -42,7 +43,13 @@ pub fn matched(engine: &Engine, sides: &Sides<'_>, mapping: &[(String, String)])
 ///
 /// # Errors
 /// InvalidArgument as [`matched`].
-pub fn by_name(sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
+pub fn by_name(registry: &Registry, sides: &mut Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
+    let matched = names_paired(sides, mapping)?;
+    sides.unpack_alike(registry, &matched.pairs)?;
+    Ok(matched)
+}
+
+fn names_paired(sides: &Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
     let a = sides.a.opened;
     let of_b = numbers(&sides.b);
     let mut wanted: HashMap<usize, usize> = HashMap::new();

@@ -130,7 +130,7 @@ impl<'a> Sides<'a> {
     ///
     /// # Errors
     /// Unsupported for an unknown kind of payload.
-    pub fn unpack_alike(&mut self, registry: &Registry, pairs: &[Pair]) -> Result<()> {
+    pub(super) fn unpack_alike(&mut self, registry: &Registry, pairs: &[Pair]) -> Result<()> {
         for pair in pairs {
             let [left, right] = [self.a.tensor(pair.a).dtype, self.b.tensor(pair.b).dtype];
             if left == right {
@@ -182,12 +182,21 @@ impl<'a> Side<'a> {
         self.translated.is_some()
     }
 
-    /// A tensor in the common dialect.
+    /// Returns whether a packed tensor is read in another type than it is listed with.
+    pub fn is_retyped(&self, number: usize) -> bool {
+        self.unpacked.contains_key(&number)
+    }
+
+    /// A tensor in the common dialect, in the type that it is compared in.
     pub fn tensor(&self, number: usize) -> &Tensor {
-        match (self.unpacked.get(&number), &self.translated) {
-            (Some(unpacked), _) => &unpacked.tensor,
-            (None, Some(tensors)) => &tensors[number].tensor,
-            (None, None) => &self.opened.model.tensors[number],
+        self.unpacked.get(&number).map_or_else(|| self.listed(number), |unpacked| &unpacked.tensor)
+    }
+
+    /// A tensor in the common dialect, in the type that its model lists it with.
+    pub fn listed(&self, number: usize) -> &Tensor {
+        match &self.translated {
+            Some(tensors) => &tensors[number].tensor,
+            None => &self.opened.model.tensors[number],
         }
     }
 

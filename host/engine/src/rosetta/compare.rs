@@ -1,11 +1,11 @@
 //! The Jidoka conditions: compares a result with its source. A NaN on both sides is not a finding.
 
 use crate::architecture::differing;
-use crate::diff::Rounding;
 use crate::diff::computations::{Computation, computations};
 use crate::diff::side_by_side::side_by_side;
 use crate::diff::sides::{Side, Sides};
 use crate::diff::tokenizers::Tokenizers;
+use crate::diff::{Rounding, by_name};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::registry::Registry;
@@ -83,7 +83,8 @@ pub fn compare(
     result: &OpenedModel,
     tolerance: Option<f64>,
 ) -> Result<Comparison> {
-    let sides = Sides::in_one_dialect(engine, source, result)?;
+    let mut sides = Sides::in_one_dialect(engine, source, result)?;
+    let pairs = by_name(&engine.registry, &mut sides, &[])?.pairs;
     let mut comparison = Comparison { notes: sides.notes.clone(), ..Comparison::default() };
     let [n, m] = [&sides.a, &sides.b].map(|side| side.n_tensors());
     if n != m {
@@ -93,11 +94,10 @@ pub fn compare(
             format!("expected {n} tensors as in the source, found {m}"),
         );
     }
-    let there: HashMap<&str, usize> =
-        sides.b.tensors().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
+    let there: HashMap<usize, usize> = pairs.iter().map(|pair| (pair.a, pair.b)).collect();
     for (number, tensor) in sides.a.tensors().enumerate() {
         let name = &sides.a.own_name(number).to_owned();
-        let Some(&at) = there.get(tensor.name.as_str()) else {
+        let Some(&at) = there.get(&number) else {
             let message = "it is missing from the result".to_owned();
             comparison.find("ROSETTA-COUNT-001", Some(name), message);
             continue;
@@ -146,7 +146,7 @@ fn measure(engine: &Engine, sides: &Sides<'_>, a: usize, b: usize) -> Result<Mea
     }
     let widths = measured.widths();
     let sizes = [widths.0 * PIECE, widths.1 * PIECE];
-    if sides.translated {
+    if sides.translated || sides.a.is_retyped(a) || sides.b.is_retyped(b) {
         in_rows(engine, [(&sides.a, a), (&sides.b, b)], sizes, &mut |a, b| {
             measured.add(a, b);
             Ok(())

@@ -14,6 +14,7 @@ use crate::diff::sides::{Side, Sides};
 use crate::diff::{Measure, by_name};
 use crate::engine::Engine;
 use crate::open::OpenedModel;
+use crate::registry::Registry;
 use crate::values::double_double::DoubleDouble;
 use crate::values::spread::Bins;
 use apr_sdk::{Payload, Result, checked_elements};
@@ -178,11 +179,11 @@ pub fn survey(
     b: Option<&OpenedModel>,
     histograms: usize,
 ) -> Result<Survey> {
-    let sides = match b {
+    let mut sides = match b {
         Some(b) => Sides::in_one_dialect(engine, a, b)?,
         None => Sides::plain(a, a),
     };
-    let pairs = paired(&sides, b.is_some())?;
+    let pairs = paired(&engine.registry, &mut sides, b.is_some())?;
     let mut tensors = tensors(engine, &sides, &pairs, histograms)?;
     if b.is_none() {
         tensors.iter_mut().for_each(|tensor| tensor.status = None);
@@ -197,11 +198,11 @@ pub fn survey(
 }
 
 /// The tensors that belong together, in a's order, then those of b alone.
-fn paired(sides: &Sides<'_>, both: bool) -> Result<Vec<Together>> {
+fn paired(registry: &Registry, sides: &mut Sides<'_>, both: bool) -> Result<Vec<Together>> {
     if !both {
         return Ok((0..sides.a.n_tensors()).map(|number| [Some(number), None]).collect());
     }
-    let matched = by_name(sides, &[])?;
+    let matched = by_name(registry, sides, &[])?;
     let mut pairs: Vec<Together> = matched.pairs.iter().map(|pair| [Some(pair.a), Some(pair.b)]).collect();
     pairs.extend(matched.only_a.iter().map(|&number| [Some(number), None]));
     pairs.sort_by_key(|pair| pair[0]);
@@ -274,7 +275,7 @@ fn status(sides: &Sides<'_>, pair: Together, apart: Option<&Apart>) -> Status {
 }
 
 fn surveyed_side(side: &Side<'_>, number: usize, found: Option<(Statistics, Bins)>) -> Result<SurveyedSide> {
-    let tensor = side.tensor(number);
+    let tensor = side.listed(number);
     let (statistics, bins) = found.unzip();
     Ok(SurveyedSide {
         dtype: tensor.dtype.name(),

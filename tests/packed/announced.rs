@@ -139,11 +139,12 @@ fn a_method_that_nobody_knows_beside_one_that_is_known_is_refused_by_name() {
 }
 
 /// Ways to pack that a known method states and nobody knows: the fixture, what its configuration says, and what it says here.
-const FORMS: [(&str, &str, &str); 14] = [
+const FORMS: [(&str, &str, &str); 15] = [
     ("ct-pack-int4", "\"format\":\"pack-quantized\"", "\"format\":\"foo-quantized\""),
     ("ct-float-block", "\"format\":\"float-quantized\"", "\"format\":\"foo-quantized\""),
     ("gptq-4-sym", "\"checkpoint_format\":\"gptq\"", "\"checkpoint_format\":\"foo\""),
     ("gptq-4-no-zeros", "\"checkpoint_format\":\"gptq\"", "\"checkpoint_format\":\"gptq_v9\""),
+    ("gptq-4-sym", "\"bits\":4", "\"bits\":4,\"is_marlin_format\":true"),
     ("auto-round-gptq", "auto_round:auto_gptq", "auto_round:foo"),
     ("auto-round-gptq", "\"bits\":4", "\"bits\":4,\"data_type\":\"mx_foo\""),
     ("awq-gemm", "\"version\":\"gemm\"", "\"version\":\"foo\""),
@@ -166,8 +167,24 @@ fn a_form_of_a_known_method_that_nobody_knows_is_refused_by_name() {
         assert!(folder.model.announced.iter().any(|one| one.json.contains(to)), "{fixture} {from}");
         let error = folder.understood().err().unwrap_or_else(|| panic!("{fixture} {to} is understood"));
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{fixture} {to}: {error}");
-        let named =
-            ["foo", "FOO", "v9", "NVFP5", "convrot"].iter().any(|name| error.message().contains(name));
+        let named = ["foo", "FOO", "v9", "marlin", "NVFP5", "convrot"]
+            .iter()
+            .any(|name| error.message().contains(name));
         assert!(named, "{fixture} {to}: {error}");
+    }
+}
+
+#[test]
+fn the_sides_of_a_block_may_be_text() {
+    for (sides, is_right) in
+        [("16x64", true), ("64x16", false), ("16", false), ("0x64", false), ("16x64x1", false)]
+    {
+        let mut folder = Folder::read(&crate::folder::fixtures().join("ct-float-block"));
+        let stated =
+            folder.model.announced.iter_mut().find(|one| one.json.contains("block_structure")).unwrap();
+        let mut json: Json = serde_json::from_str(&stated.json).unwrap();
+        *json.pointer_mut("/config_groups/group_0/weights/block_structure").unwrap() = sides.into();
+        stated.json = json.to_string();
+        assert_eq!(folder.understood().is_ok(), is_right, "{sides}");
     }
 }

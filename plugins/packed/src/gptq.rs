@@ -158,7 +158,15 @@ fn format_of<'m>(model: &'m Model<'_>, config: &'m Config<'_>) -> &'m str {
         // `format` is the newer name of `checkpoint_format`.
         ["checkpoint_format", "format", "packing_format"].into_iter().find_map(|key| config.text(key))
     };
+    if model.configs.iter().any(is_marlin) {
+        return "marlin";
+    }
     stated(config).or_else(|| model.configs.iter().find_map(stated)).unwrap_or("gptq")
+}
+
+/// Whether AutoGPTQ 0.7 states Marlin's form (`quantization/config.py`).
+fn is_marlin(config: &Config<'_>) -> bool {
+    config.json.get("is_marlin_format").and_then(Json::as_bool) == Some(true)
 }
 
 /// Whether zero points are stored lower by 1: in the first version, and in AutoRound's form of that name alone.

@@ -102,18 +102,18 @@ pub fn groups(config: &Config<'_>) -> Result<Groups> {
         let key = format!("config_groups.{name}.weights.group_size");
         let size = weights.get("group_size").and_then(Json::as_i64);
         let size = size.map_or(Ok(None), |size| config.columns(&key, size))?;
-        let block = weights.get("block_structure").and_then(Json::as_array).map(|sides| {
-            let sides: Vec<u64> = sides.iter().filter_map(Json::as_u64).filter(|side| *side > 0).collect();
-            <[u64; 2]>::try_from(sides)
-        });
         let key = format!("config_groups.{name}.weights.block_structure");
-        let block = block.transpose().map_err(|_| config.wrong(&key, "is not a pair of integers"))?;
+        let block = weights.get("block_structure").filter(|block| !block.is_null());
+        let block = block.map(|block| {
+            block_of(block).ok_or_else(|| config.wrong(&key, "is not a pair of positive integers"))
+        });
+        let block = block.transpose()?;
         let targets = of.get("targets").and_then(Json::as_array).into_iter().flatten();
         let weights = Weights {
             bits,
             strategy: weights.get("strategy").and_then(Json::as_str).map(str::to_owned),
             size,
-            block: block.map(|[rows, columns]| (rows, columns)),
+            block,
             symmetric: weights.get("symmetric").and_then(Json::as_bool),
             kind: weights.get("type").and_then(Json::as_str).map(str::to_owned),
             // Of one group, the whole speaks too.
@@ -127,6 +127,19 @@ pub fn groups(config: &Config<'_>) -> Result<Groups> {
         found.add(targets.filter_map(Json::as_str), weights);
     }
     Ok(found)
+}
+
+/// Rows and columns that share a scale: a list, or text such as `128x128`, as older versions of the library write it
+/// (`QuantizationArgs.validate_block_structure`).
+fn block_of(stated: &Json) -> Option<(u64, u64)> {
+    let sides: Option<Vec<u64>> = match stated {
+        Json::String(text) => text.split('x').map(|side| side.trim().parse().ok()).collect(),
+        other => other.as_array()?.iter().map(Json::as_u64).collect(),
+    };
+    match sides?[..] {
+        [rows, columns] if rows > 0 && columns > 0 => Some((rows, columns)),
+        _ => None,
+    }
 }
 
 /// The class that a module is of, as far as its name tells.

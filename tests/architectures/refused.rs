@@ -181,6 +181,12 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
             json!({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "truncate": false}}),
             &["`rope_parameters.truncate` false"],
         ),
+        // To the library, null is false here.
+        (
+            "qwen3",
+            json!({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "truncate": null}}),
+            &["`rope_parameters.truncate` false"],
+        ),
         (
             "hunyuan-dense",
             json!({"rope_scaling": {"type": "yarn", "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.4}}),

@@ -8,7 +8,7 @@
 //! | numbers that are not all integers: `[1, 0.5]` | an array of F64 |
 //! | `Infinity`, and as transformers 5 saves it: `{"__float__": "Infinity"}` | infinity (F64) |
 //! | other lists, `{}` | an array of one string, its JSON |
-//! | `null` | nothing; where its absence would change the model, an array of one string, its JSON |
+//! | `null` | nothing; where its absence would change the model, false or an array of one string, its JSON |
 
 use crate::json::{not_json, of_word};
 use apr_sdk::{Error, Result, Value, ValueType, escape};
@@ -36,10 +36,14 @@ const STATED_NULL: [&str; 9] = [
     "sliding_window",
 ];
 
+/// A key whose null is false to the library, and true where it is missing (`_compute_yarn_parameters`).
+const FALSE_IF_NULL: &str = "truncate";
+
 fn members(prefix: &str, object: &Map<String, Json>, typed: &mut Vec<(String, Value)>) {
     for (name, json) in object {
         let key = format!("{prefix}{}", name.replace('\\', "\\\\").replace('.', "\\."));
         match json {
+            Json::Null if name == FALSE_IF_NULL => typed.push((key, Value::from_bool(false))),
             Json::Null if !STATED_NULL.contains(&name.as_str()) => {}
             Json::Object(inner) if !inner.is_empty() && spelled_float(json).is_none() => {
                 members(&format!("{key}."), inner, typed);
@@ -247,6 +251,16 @@ mod tests {
         assert_eq!(flatten(&five), flatten(&four));
         // What is not changed keeps its spelling.
         assert_eq!(edited(five.clone(), &flatten(&four)).unwrap(), five);
+    }
+
+    #[test]
+    fn null_is_false_where_the_library_takes_it_for_that() {
+        let object =
+            |text: &str| crate::json::parse_object(&format!(r#"{{"rope_scaling": {{{text}}}}}"#)).unwrap();
+        let null = object(r#""truncate": null"#);
+        assert_eq!(flatten(&null), flatten(&object(r#""truncate": false"#)));
+        // What is not changed keeps its spelling.
+        assert_eq!(edited(null.clone(), &flatten(&null)).unwrap(), null);
     }
 
     #[test]

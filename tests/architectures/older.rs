@@ -76,7 +76,11 @@ fn decoders() -> Vec<Variant> {
             golden: "qwen3",
             prefix: "model.",
             config: json!({"architectures": ["Qwen3Model"], "attention_bias": true}),
-            with: &[(1, "model.layers.{layer}.self_attn.q_proj.bias", &[128])],
+            with: &[
+                (1, "model.layers.{layer}.self_attn.q_proj.bias", &[128]),
+                (1, "model.layers.{layer}.self_attn.k_proj.bias", &[64]),
+                (1, "model.layers.{layer}.self_attn.v_proj.bias", &[64]),
+            ],
             lost: &["layer_types"],
             ..Variant::default()
         },

@@ -150,6 +150,9 @@ fn a_tensor_that_some_layers_lack_is_missing_and_so_is_a_norm_that_is_claimed() 
     let (host, scratch) = (host(), Scratch::in_memory());
     for (name, lost, said) in [
         ("starcoder2", &["model.layers.1.mlp.c_fc.bias"][..], "this tensor is missing"),
+        // In all layers, but not those of queries and values.
+        ("qwen2", &["k_proj.bias"], "this tensor is missing"),
+        ("starcoder2", &["q_proj.bias"], "this tensor is missing"),
         ("glm4-moe", &["q_norm.weight", "k_norm.weight"], "but the model has no"),
     ] {
         let mut model = golden(name);

@@ -67,6 +67,16 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Returns whether a model that has the other's tensors has these too, as one flag states both: the biases of queries, keys and
+    /// values.
+    pub fn is_stated_with(&self, other: &Rule) -> bool {
+        const PROJECTIONS: [&str; 3] = ["attention.query.bias", "attention.key.bias", "attention.value.bias"];
+        [self, other].iter().all(|rule| {
+            let is_projection = rule.role.as_deref().is_some_and(|role| PROJECTIONS.contains(&role));
+            is_projection && rule.presence == Presence::AllOrNone
+        })
+    }
+
     /// Returns whether every model has its tensors.
     pub fn is_required(&self) -> bool {
         self.presence == Presence::Always

@@ -230,7 +230,10 @@ fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>)
         let side = rule.side(passage.from);
         let may_lack = match rule.presence {
             Presence::Always => false,
-            Presence::AllOrNone => !present.contains(&number),
+            Presence::AllOrNone => {
+                let rules = &passage.table.rules;
+                !present.iter().any(|other| *other == number || rule.is_stated_with(&rules[*other]))
+            }
             Presence::Some => true,
         };
         if may_lack || side.is_some_and(|side| side.dropped.is_some()) {

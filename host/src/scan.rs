@@ -28,7 +28,7 @@ pub enum Scanned {
 
 /// The results for several files. JSON: `apr.scan/1`: of a folder, and of a file whose format holds no code; of any other
 /// file, `apr scan` prints the format's own document. `path`, `files` (each `file`, `format`, `passed`, and `report`, the
-/// format's document or null), `others` (files of unknown format), `ok`.
+/// format's document or null), `others` (files of unknown format), `unseen` (links to folders elsewhere), `ok`.
 #[derive(Debug, Serialize)]
 pub struct ScannedFiles {
     /// The file or folder, as typed.
@@ -37,7 +37,9 @@ pub struct ScannedFiles {
     pub files: Vec<ScannedFile>,
     /// The names of the others, about which nothing is said.
     pub others: Vec<String>,
-    /// True if no file asks to run code.
+    /// The names of links to folders outside this one, which are not followed.
+    pub unseen: Vec<String>,
+    /// True if no file asks to run code, and all were seen.
     pub ok: bool,
     /// Warnings for the user.
     #[serde(skip)]
@@ -82,6 +84,7 @@ pub fn scan(host: &Host, path: &Path, options: &OpenOptions) -> Result<Scanned> 
                 path,
                 files: vec![file],
                 others: Vec::new(),
+                unseen: Vec::new(),
                 ok: true,
                 warnings: probed.warnings().to_vec(),
             }))
@@ -97,12 +100,26 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
     let mut names = Vec::new();
     list(path, "", &mut names)?;
     names.sort();
-    let shown = path.display().to_string();
-    let mut scanned =
-        ScannedFiles { path: shown, files: Vec::new(), others: Vec::new(), ok: true, warnings: Vec::new() };
+    let root = path.canonicalize().map_err(|e| path_error(&e, "resolve", path))?;
+    let mut scanned = ScannedFiles {
+        path: path.display().to_string(),
+        files: Vec::new(),
+        others: Vec::new(),
+        unseen: Vec::new(),
+        ok: true,
+        warnings: Vec::new(),
+    };
     for name in names {
         host.check_cancelled()?;
         let file = path.join(&name);
+        if file.is_dir() {
+            // What is in this folder is scanned in its own place.
+            if !file.canonicalize().is_ok_and(|target| target.starts_with(&root)) {
+                scanned.unseen.push(name);
+                scanned.ok = false;
+            }
+            continue;
+        }
         // A pipe or a device is no file: opening it may block for ever.
         if !file.is_file() {
             scanned.others.push(name);
@@ -130,14 +147,14 @@ fn folder(host: &Host, path: &Path, options: &OpenOptions) -> Result<ScannedFile
             report: made.map(|made| made.json),
         });
     }
-    if scanned.files.is_empty() {
+    if scanned.files.is_empty() && scanned.unseen.is_empty() {
         let error = Error::malformed("no file in this folder is of an available format").code("E001");
         return Err(error.in_file(scanned.path));
     }
     Ok(scanned)
 }
 
-/// The files below a folder. Links to folders are not followed: they may be circular.
+/// The files below a folder, and links to folders. Those are not followed: they may be circular.
 fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
     for entry in std::fs::read_dir(folder).map_err(|e| path_error(&e, "list", folder))? {
         let entry = entry.map_err(|e| path_error(&e, "list", folder))?;

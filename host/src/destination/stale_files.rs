@@ -3,8 +3,8 @@
 use super::view::{Other, View};
 use crate::host::Host;
 use crate::storage::overlay::Overlay;
-use apr_engine::convert::output::INDEX;
 use apr_engine::open::OpenedModel;
+use apr_engine::open::parts::lone::INDEX;
 use apr_sdk::escape;
 use std::collections::BTreeSet;
 use std::path::Path;

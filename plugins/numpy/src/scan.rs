@@ -50,7 +50,11 @@ impl Scan<'_> {
     fn archive(&mut self) -> Result<()> {
         let archive = Archive::open(self.source, 0, self.limits)?;
         for entry in archive.entries() {
-            let judged = judge_entry(self.source, entry, self.limits, self.options);
+            let judged = match is_named_pickle(&entry.name) {
+                // NumPy gives its bytes, but another library may load the same file by this entry.
+                true => Err(Error::unsupported("its name is that of a pickle, which is not scanned here")),
+                false => judge_entry(self.source, entry, self.limits, self.options),
+            };
             let name = entry.name.strip_suffix(SUFFIX).unwrap_or(&entry.name);
             self.add(name, entry.data.offset, judged)?;
         }
@@ -100,6 +104,12 @@ impl Scan<'_> {
         });
         Report { text: lines.join("\n"), json: json.to_string(), passed }
     }
+}
+
+/// Whether an entry is named like a pickle instead of an array.
+fn is_named_pickle(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [".pkl", ".pickle", ".p", ".joblib", ".dill"].iter().any(|ext| name.ends_with(ext))
 }
 
 /// Whether a stored array may hold objects.

@@ -16,11 +16,14 @@ use apr_sdk::{Cursor, Endian, Error, Extent, FileId, Limits, Result, Source};
 use std::collections::{HashMap, HashSet};
 
 /// A tar's block.
-const BLOCK: u64 = 512;
-const NAME: std::ops::Range<usize> = 0..100;
-const SIZE: std::ops::Range<usize> = 124..136;
+pub const BLOCK: u64 = 512;
+/// The name in a header.
+pub const NAME: std::ops::Range<usize> = 0..100;
+/// The size of the data behind a header.
+pub const SIZE: std::ops::Range<usize> = 124..136;
 const SUM: std::ops::Range<usize> = 148..156;
-const TYPE: usize = 156;
+/// The kind of member.
+pub const TYPE: usize = 156;
 
 /// The most members. 64: torch wrote four.
 const MOST_MEMBERS: usize = 64;

@@ -37,7 +37,7 @@ impl Reader for PyTorch {
         if look.head_is(ZIP_MAGIC) {
             let has = |text: &[u8], word: &[u8]| text.windows(word.len()).any(|run| run == word);
             let named = |text: &[u8]| has(text, b"/data.pkl") || has(text, b"/.data/serialization_id");
-            return if named(look.head) || named(look.tail) { Score::MAGIC } else { Score::NO };
+            return if named(look.head) || named(look.tail) { Score::MAGIC } else { Score::EXTENSION };
         }
         if legacy_stream::is_stream(look.head) || legacy_tar::is_tar(look.head) {
             return Score::MAGIC_AND_VERSION;
@@ -48,6 +48,8 @@ impl Reader for PyTorch {
             [_, _, _, _, 0, 0, 0, 0, b'{', ..] => Score::NO,
             [0x80, 0..=5, ..] if look.tail.contains(&b'.') => Score::STRUCTURE,
             head if bare::begins(head) => Score::STRUCTURE,
+            // Neither a model nor ours to open, but what may hold pickles is ours to scan.
+            head if scan::is_suspect(look.name, head) => Score::EXTENSION,
             _ => Score::NO,
         }
     }

@@ -1,7 +1,7 @@
 //! What is said: one case for each message that misled somebody once.
 
 use crate::fixture::{FORMAT, bytes, open, reader};
-use crate::forge::{call, checkpoint, global, int, named, pickle, storage, tensor, text, tuple, zip};
+use crate::forge::{call, checkpoint, global, int, named, pickle, storage, tensor, text, tuple};
 use apr_sdk::{Error, ErrorKind, Limits, MemorySource, Options, Report};
 use serde_json::Value as Json;
 
@@ -149,10 +149,4 @@ fn list_keys_says_where_it_fails() {
         let error = reader().report("list-keys", &source, &Limits::default(), &Options::new()).unwrap_err();
         assert!(error.offset().is_some() && error.file().is_some(), "{error}");
     }
-}
-
-#[test]
-fn archives_with_nothing_to_load_are_no_pickle() {
-    let (report, json) = scan(&zip(&[("x.txt", b"hello")]));
-    assert!(!report.passed && json["verdict"] == "no pickle", "{}", report.text);
 }

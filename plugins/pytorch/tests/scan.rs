@@ -4,6 +4,7 @@ use crate::fixture::{bytes, open, reader, single_files};
 use crate::forge::{call, checkpoint, global, int, named, pickle, storage, stream, tensor, text, tuple, zip};
 use apr_sdk::{Limits, MemorySource, Options, Report};
 use serde_json::Value as Json;
+use std::io::Write;
 
 fn report(id: &str, bytes: &[u8]) -> (Report, Json) {
     let source = MemorySource::new("m.pt", bytes);
@@ -135,13 +136,107 @@ fn calls_and_offsets_are_told() {
 #[test]
 fn files_without_a_pickle_or_with_a_broken_one_do_not_pass() {
     for (file, verdict) in [
-        (zip(&[("x.txt", b"hello")]), "no pickle"),
         (Vec::new(), "no pickle"),
         (b"\x80\x02}X".to_vec(), "broken"),
         (bytes("state_dict.pth")[..100].to_vec(), "broken"),
     ] {
         let (report, json) = report("scan", &file);
         assert!(!report.passed && json["verdict"] == verdict, "{}", report.text);
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A tar of one member of this kind, whose size is written like this.
+fn tar(name: &str, kind: u8, size: &[u8], bytes: &[u8]) -> Vec<u8> {
+    let mut header = [0; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[124..124 + size.len()].copy_from_slice(size);
+    header[148..156].fill(b' ');
+    header[156] = kind;
+    let sum: u64 = header.iter().map(|&byte| u64::from(byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    let mut out = [&header[..], bytes].concat();
+    out.resize(out.len().next_multiple_of(512) + 1024, 0);
+    out
+}
+
+fn octal(bytes: &[u8]) -> Vec<u8> {
+    format!("{:011o}\0", bytes.len()).into_bytes()
+}
+
+#[test]
+fn pickles_are_found_in_archives_and_compressed_files() {
+    let evil = pickle(&evil());
+    let in_tar = tar("weights.dat", b'0', &octal(&evil), &evil);
+    let in_zip = zip(&[("a/weights.dat", &evil)]);
+    let array = [b"\x93NUMPY\x01\0\x0e\0{'descr': '|O'", &evil[..]].concat();
+    for file in [&evil, &in_tar, &in_zip, &array, &checkpoint(&evil, 16)] {
+        flagged_only(&gzip(file));
+        flagged_only(&zlib(file));
+        flagged_only(&zip(&[("x", file)]));
+        flagged_only(&tar("x", b'0', &octal(file), file));
+        flagged_only(&gzip(&tar("x", b'0', &octal(file), file)));
+    }
+    // Cut off, or with something behind; two streams in one file; behind the end of the tar; behind a folder that states a size.
+    flagged_only(&gzip(&[evil.clone(), (0..=255).collect()].concat())[..evil.len() + 30]);
+    flagged_only(&[gzip(b"}"), gzip(&evil)].concat());
+    flagged_only(&[tar("a", b'0', b"0", b""), in_tar.clone()].concat());
+    flagged_only(&[&tar("a", b'5', &octal(&in_tar), b"")[..512], &in_tar].concat());
+    // A size in binary, and one in a header of its own.
+    let binary = [b"\x80\0\0\0".to_vec(), (evil.len() as u64).to_be_bytes().to_vec()].concat();
+    flagged_only(&tar("x", b'0', &binary, &evil));
+    let record = format!("12 size={:03}\n", evil.len());
+    let said = tar("x", b'x', &octal(record.as_bytes()), record.as_bytes());
+    flagged_only(&[&said[..1024], &tar("x", b'0', b"00000000001\0", &evil)].concat());
+}
+
+#[test]
+fn what_is_not_looked_into_does_not_pass() {
+    let deep = (0..6).fold(b"hello".to_vec(), |inner, _| gzip(&inner));
+    let harmless = tar("x", b'0', &octal(b"hello"), b"hello");
+    let bomb = gzip(&[b"\x80\x02X\xff\xff\xff\x0f".to_vec(), vec![0; 300 << 20]].concat());
+    for (file, why) in [
+        (b"\xfd7zXZ\0\0\x04".to_vec(), "apr does not read xz"),
+        (zip(&[("a.bz2", b"BZh91AY&SY")]), "a.bz2: it is not looked into: apr does not read bzip2"),
+        (deep, "nested too deeply"),
+        (tar("x", b'0', b"00000010000\0", b""), "extends past the end"),
+        (tar("x", b'S', b"0", b""), "sparse"),
+        ([&harmless[..1024], &[b'x'; 512]].concat(), "header is damaged"),
+        ([zlib(b"hello"), b"more".to_vec()].concat(), "something follows"),
+        (bomb, "budget"),
+    ] {
+        let (report, json) = report("scan", &file);
+        assert!(!report.passed && json["verdict"] == "broken", "{}", report.text);
+        assert!(report.text.contains(why), "{why}: {}", report.text);
+    }
+}
+
+#[test]
+fn archives_without_pickles_and_with_checkpoints_pass() {
+    let whole = bytes("state_dict.pth");
+    for file in [
+        zip(&[("x.txt", b"hello")]),
+        zip(&[]),
+        gzip(b"hello"),
+        tar("x", b'0', &octal(b"hello"), b"hello"),
+        tar("x/", b'5', b"0", b""),
+        tar("model.ckpt", b'0', &octal(&whole), &whole),
+        gzip(&whole),
+        zip(&[("model.pt", &whole), ("config.json", b"{}")]),
+    ] {
+        let (report, json) = report("scan", &file);
+        assert!(report.passed && json["verdict"] == "safe", "{}", report.text);
     }
 }
 

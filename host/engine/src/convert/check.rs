@@ -63,6 +63,9 @@ impl<'a> Checked<'a> {
             card: model.model_card.is_some(),
         };
         let restates = |format: &str, file: &str, key: &str| restated.has(format, file, key, ledger.as_ref());
+        if let Ok(format) = engine.registry.format(&source.format) {
+            context.warnings.extend(carries::warn_of_lost_texts(&model, format, target, &restates));
+        }
         let lost =
             model.with_rest(|rest| carries::prune(rest, &source.format, target, request.foreign, &restates));
         context.notes.extend(lost);

@@ -1,7 +1,7 @@
 //! The output, and the format that its name or `--to` gives it.
 
 use crate::engine::Engine;
-use crate::open::parts::lone;
+use crate::open::parts::lone::{self, INDEX};
 use crate::registry::Format;
 use apr_sdk::{Error, ForeignPolicy, LayoutRequest, Result};
 use std::path::Path;
@@ -45,9 +45,6 @@ impl<'a> Output<'a> {
         Ok(Output { format, request, takes_many, shown })
     }
 }
-
-/// The suffix of an index of shards, in every format.
-pub const INDEX: &str = ".index.json";
 
 /// The writable format that `to`, an id, or else the extension of `path` names.
 ///

@@ -110,6 +110,26 @@ fn overlong_names(model: &mut Model) -> Vec<String> {
     lost
 }
 
+/// Warns of companion files that are the whole text of a key of the source's format, such as a chat template, if the target
+/// neither carries them nor `restates` them: the model is another one without them.
+pub fn warn_of_lost_texts(
+    model: &Model,
+    source: &Format,
+    target: &Format,
+    restates: &dyn Fn(&str, &str, &str) -> bool,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (key, file) in source.manifest.key_texts.iter().filter(|_| !target.manifest.carries.assets) {
+        let is_there = model.assets.iter().any(|asset| asset.name == *file);
+        if is_there && !restates(source.id(), file, "") {
+            warnings.push(format!(
+                "`{file}`, which states the model's `{key}`, is not carried over: copy it to where the output is used"
+            ));
+        }
+    }
+    warnings
+}
+
 /// Removes from `model`, which was of the format `source`, what the target does not carry, and reports it. `restates` says
 /// which keys (by format, file and key) the output states in another form.
 pub fn prune(

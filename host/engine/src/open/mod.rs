@@ -19,7 +19,7 @@ pub use named_bytes::{Held, Listed};
 pub use options::{GivenOption, check_options, option_values};
 
 use crate::engine::Engine;
-use crate::open::parts::lone::LonePart;
+use crate::open::parts::lone::{LonePart, has_index};
 use crate::open::source::{CallSource, Root};
 use crate::place::Entry;
 use crate::registry::Format;
@@ -246,6 +246,7 @@ impl<'e> Probed<'e> {
             let folder = Entry { place: Arc::clone(&entry.place), file: None };
             files = Files::new(&folder, engine.cancel.clone());
         }
+        let is_folder = files.get(0)?.is_folder() && only.is_none();
         if options.witnessed {
             files = files.witnessed();
         }
@@ -267,8 +268,13 @@ impl<'e> Probed<'e> {
         }
         let format = choice.format.id().to_owned();
         let mut warnings = choice.warnings.clone();
-        // With `--bare` the user knows.
-        warnings.extend(LonePart::of(&files).filter(|_| !options.bare).map(|part| part.warning()));
+        if let Some(part) = LonePart::of(&files) {
+            if is_folder && !has_index(&files) {
+                return Err(part.refusal().in_file(path.display().to_string()));
+            }
+            // With `--bare` the user knows.
+            warnings.extend((!options.bare).then(|| part.warning()));
+        }
         let path = path.to_owned();
         let opened_as = Vec::new();
         Ok(OpenedModel { model, format, path, warnings, unpacked: None, files, origins, opened_as })

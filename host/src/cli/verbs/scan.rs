@@ -17,7 +17,8 @@ use std::path::PathBuf;
 /// with a verdict: exit 5 if it does more than rebuild tensors, 0 if it does not,
 /// or if its format holds no code. Files that do not load can be scanned as well.
 /// In a folder, every file is scanned that a format knows or that begins like a
-/// pickle; the others are named. --json lists every step.
+/// pickle; the others are named. ZIP, tar, gzip and zlib files are looked into;
+/// what cannot be looked into, such as xz, is no success. --json lists every step.
 ///
 /// Examples:
 ///   apr scan pytorch_model.bin
@@ -61,7 +62,17 @@ impl Report for Found {
     fn verdict(&self) -> Result<()> {
         let bad: Vec<_> = self.0.files.iter().filter(|file| !file.passed).collect();
         match bad.first() {
-            None => Ok(()),
+            None => match self.0.unseen.first() {
+                None => Ok(()),
+                Some(first) => {
+                    let message = format!(
+                        "`{}` is a link to a folder elsewhere, which was not scanned",
+                        escape(first, 200)
+                    );
+                    let error = Error::failed(message).in_file(self.0.path.clone());
+                    Err(error.hint("scan that folder as well"))
+                }
+            },
             Some(first) => {
                 let shown = escape(&first.file, 200);
                 let message =
@@ -86,6 +97,9 @@ impl fmt::Display for Found {
                 }
             }
         }
+        self.0.unseen.iter().try_for_each(|name| {
+            writeln!(f, "{}: a link to a folder elsewhere, not scanned", escape(name, 400))
+        })?;
         if !self.0.others.is_empty() {
             let shown: Vec<_> = self.0.others.iter().take(8).map(|name| escape(name, 80)).collect();
             let more = if self.0.others.len() > shown.len() { ", ..." } else { "" };

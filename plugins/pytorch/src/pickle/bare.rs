@@ -15,7 +15,8 @@ pub fn begins(head: &[u8]) -> bool {
         let Some(opcode) = OPCODES.iter().find(|opcode| opcode.code == code) else { return false };
         let argument = match argument(opcode.argument, behind) {
             Taken::Whole(argument) => argument,
-            Taken::CutOff => return done >= ENOUGH,
+            // A protocol comes first in no text: one long value behind it hides what is called.
+            Taken::CutOff => return done >= ENOUGH || done > 0 && head[0] == 0x80,
             Taken::Impossible => return false,
         };
         if !is_sound(code, argument) || !stack.apply(code) {
@@ -159,6 +160,7 @@ mod tests {
             b"(S'x'\niposix\nsystem\n.",
             b"\x80\x02cposix\nsystem\nX\x01\x00\x00\x00x\x85R",
             b"\x80\x04\x95\x1e\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x8c\x06system\x93\x8c\x01x\x85R.",
+            b"\x80\x02X\xff\xff\0\0a long text",
         ] {
             assert!(begins(pickle), "{:?}", String::from_utf8_lossy(pickle));
         }

@@ -1,12 +1,16 @@
 //! The report `scan`: what every pickle in a file would import and call, even in files that do not open.
 
+mod container;
+mod members;
 pub mod names;
 mod places;
+mod tar;
 mod trace;
 
 use crate::layout::FORMAT;
 use crate::reader::File;
 use apr_sdk::{ErrorKind, FileId, Limits, ModelBuilder, Report, Result, Source, escape};
+use container::Kind;
 use names::Verdict;
 use places::Found;
 use serde_json::{Value as Json, json};
@@ -21,8 +25,14 @@ pub(super) const LISTED: usize = 20_000;
 /// LimitExceeded; any error from the source.
 pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<Report> {
     let mut found = Found::default();
+    let mut checkpoints = Vec::new();
     for &file in files {
         let mut one = places::traces(source, file, limits)?;
+        if one.is_archive {
+            found.is_archive = true;
+        } else {
+            checkpoints.push(file);
+        }
         if files.len() > 1 {
             let name = source.name(file);
             one.traces.iter_mut().for_each(|trace| trace.place = format!("{name}: {}", trace.place));
@@ -33,9 +43,10 @@ pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<
     }
     let worst = found.traces.iter().map(|trace| trace.verdict()).max().unwrap_or(Verdict::Known);
     let broken = found.traces.iter().any(|trace| trace.problem.is_some()) || found.problem.is_some();
-    let whole = worst == Verdict::Known && !broken && !found.traces.is_empty();
+    let is_empty = found.traces.is_empty();
+    let whole = worst == Verdict::Known && !broken && (found.is_archive || !is_empty);
     let mut refused = None;
-    for &file in files.iter().filter(|_| whole) {
+    for &file in checkpoints.iter().filter(|_| whole) {
         refused = match refused {
             None => refused_file(source, file, limits)?,
             already => already,
@@ -45,7 +56,7 @@ pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<
     let verdict = match (worst, passed) {
         (Verdict::Known, true) => "safe",
         (Verdict::Known, false) if whole => "does not load",
-        (Verdict::Known, false) if found.traces.is_empty() && found.problem.is_none() => "no pickle",
+        (Verdict::Known, false) if is_empty && found.problem.is_none() => "no pickle",
         (Verdict::Known, false) => "broken",
         (worst, _) => worst.word(),
     };
@@ -57,6 +68,7 @@ pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<
         lines.extend(text(trace));
     }
     lines.push(match verdict {
+        "safe" if is_empty => "verdict: safe: no pickle was found in it".to_owned(),
         "safe" => "verdict: safe: it only refers to names that rebuild tensors or plain values".to_owned(),
         "does not load" => {
             let why = refused.as_deref().unwrap_or_default();
@@ -82,6 +94,13 @@ pub fn report(source: &dyn Source, files: &[FileId], limits: &Limits) -> Result<
         "pickles": pickles,
     });
     Ok(Report { text: lines.join("\n"), json: json.to_string(), passed })
+}
+
+/// Whether a file that is no checkpoint may hold pickles: by its name, or since other files lie in it.
+pub fn is_suspect(name: &str, head: &[u8]) -> bool {
+    let is_checkpoint = [".pt", ".pth", ".ckpt"].iter().any(|ext| name.ends_with(ext));
+    let is_named = is_checkpoint || places::is_named_pickle(name);
+    is_named && !head.is_empty() || Kind::of(head).is_some()
 }
 
 /// Why the file does not open, if it does not: what no other program would load either must not be called safe.

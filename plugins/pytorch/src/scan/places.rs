@@ -1,6 +1,8 @@
 //! Finds the pickles in a file: in an archive's records, in a tar's members, in sequence from the start, and
 //! after the local headers of a broken archive.
 
+use super::container::Kind;
+use super::members;
 use super::names::Verdict;
 use super::trace::Trace;
 use crate::layout::DATA;
@@ -30,10 +32,48 @@ pub struct Found {
     pub traces: Vec<Trace>,
     /// What is wrong with the file around them.
     pub problem: Option<String>,
+    /// True for an archive or a compressed file that is no checkpoint: it need not hold a pickle.
+    pub is_archive: bool,
+    /// How many files this one lies in.
+    pub depth: usize,
     /// Bytes that may still be traced: places in a file may overlap.
     left: u64,
     /// Opcodes that may still be kept.
     steps: usize,
+}
+
+impl Found {
+    /// Notes what is wrong, unless something is already.
+    pub fn fail(&mut self, problem: &str) {
+        self.problem.get_or_insert_with(|| problem.to_owned());
+    }
+
+    /// Lets as much be traced as `bytes` that were decompressed may need.
+    pub fn allow(&mut self, bytes: u64) {
+        self.left = self.left.saturating_add(bytes.saturating_mul(4));
+    }
+
+    /// What is to be found in a file inside, with what is left for it.
+    pub fn inner(&self) -> Found {
+        Found { left: self.left, steps: self.steps, depth: self.depth, ..Found::default() }
+    }
+
+    /// Takes what was found in the file `name` inside.
+    pub fn absorb(&mut self, inner: Found, name: &str) {
+        (self.left, self.steps) = (inner.left, inner.steps);
+        if let Some(problem) = inner.problem {
+            self.fail(&format!("{}: {problem}", escape(name, 120)));
+        }
+        for mut trace in inner.traces {
+            let rest = if trace.place.is_empty() { String::new() } else { format!(": {}", trace.place) };
+            trace.place = format!("{name}{rest}");
+            self.traces.push(trace);
+        }
+        if self.traces.len() > MOST {
+            self.traces.truncate(MOST);
+            self.fail("it contains more pickles than are scanned");
+        }
+    }
 }
 
 /// The pickles of a file.
@@ -47,15 +87,23 @@ pub fn traces(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Foun
     limits.budget.earn(head.len() as u64);
     let left = len.saturating_mul(4).saturating_add(TRACED);
     let mut found = Found { left, steps: super::LISTED, ..Found::default() };
-    if legacy_tar::looks_like_tar(&head) {
-        tar(source, file, limits, &mut found)?;
+    if legacy_tar::is_tar(&head) {
+        tar_checkpoint(source, file, limits, &mut found)?;
+        return Ok(found);
+    }
+    if let Some(kind) = Kind::of(&head).filter(|kind| *kind != Kind::Zip) {
+        found.is_archive = true;
+        members::contents(source, file, kind, limits, &mut found)?;
         return Ok(found);
     }
     match Archive::open(source, file, limits) {
+        Ok(archive) if head.starts_with(b"PK") && !is_checkpoint(&archive) => {
+            found.is_archive = true;
+            members::contents(source, file, Kind::Zip, limits, &mut found)?;
+            return Ok(found);
+        }
         Ok(archive) => {
-            for entry in archive.entries() {
-                record(source, &archive, entry, limits, &mut found)?;
-            }
+            records(source, &archive, limits, &mut found)?;
             // An archive behind something else: torch loads what comes first.
             if !head.starts_with(b"PK") {
                 sequence(source, file, &mut found)?;
@@ -71,13 +119,32 @@ pub fn traces(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Foun
 }
 
 /// Whether bytes begin as a pickle does: of protocol 2 and up by its first opcode, before that by a name or a mark.
-fn begins(head: &[u8]) -> bool {
+pub fn begins(head: &[u8]) -> bool {
     match head {
         [0x80, 0..=5, ..] => true,
         [b'c', first, ..] => first.is_ascii_alphabetic() || *first == b'_',
         [b'(' | b']' | b'}', next, ..] => b"(]}cdilpqSUVXIKMJNoht.".contains(next),
         _ => false,
     }
+}
+
+/// Whether a file of this name is a pickle, whatever it begins with.
+pub fn is_named_pickle(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [".pkl", ".pickle", ".p", ".joblib", ".dill"].iter().any(|ext| name.ends_with(ext))
+}
+
+/// Whether an archive is a checkpoint: torch loads its `data.pkl`.
+pub fn is_checkpoint(archive: &Archive) -> bool {
+    archive.entries().iter().any(|entry| entry.name == "data.pkl" || entry.name.ends_with("/data.pkl"))
+}
+
+/// The pickles in the records of a checkpoint.
+///
+/// # Errors
+/// Any error from the source.
+pub fn records(source: &dyn Source, archive: &Archive, limits: &Limits, found: &mut Found) -> Result<()> {
+    archive.entries().iter().try_for_each(|entry| record(source, archive, entry, limits, found))
 }
 
 /// A storage's or text's bytes may look like a pickle: only one that names something bad is told.
@@ -100,7 +167,7 @@ fn record(
         return Ok(());
     }
     let name = entry.name.to_ascii_lowercase();
-    let certain = [".pkl", ".pickle", ".p"].iter().any(|ext| name.ends_with(ext));
+    let certain = is_named_pickle(&name);
     let own = Limits { budget: apr_sdk::Budget::default(), ..Limits::default() };
     if entry.method == Method::Deflated {
         if !certain && name.contains(&format!("/{DATA}")) {
@@ -154,7 +221,7 @@ fn span(
 }
 
 /// Pickles one after another. The first `certain` of them are told whatever they are.
-fn run_all(cursor: &mut Cursor<'_>, place: &str, certain: usize, found: &mut Found) {
+pub fn run_all(cursor: &mut Cursor<'_>, place: &str, certain: usize, found: &mut Found) {
     let mut n = 0;
     while cursor.left() > 0 {
         if found.traces.len() >= MOST || found.left == 0 {
@@ -177,14 +244,21 @@ fn run_all(cursor: &mut Cursor<'_>, place: &str, certain: usize, found: &mut Fou
 }
 
 /// Pickles one after another from the file's beginning, as a legacy stream has them, or a file that is only a pickle.
-fn sequence(source: &dyn Source, file: FileId, found: &mut Found) -> Result<()> {
+///
+/// # Errors
+/// Any error from the source.
+pub fn sequence(source: &dyn Source, file: FileId, found: &mut Found) -> Result<()> {
     let own = Limits::default();
     let mut cursor = Cursor::new(source, file, 0, &own)?;
     run_all(&mut cursor, "the file", STREAM, found);
     Ok(())
 }
 
-fn tar(source: &dyn Source, file: FileId, limits: &Limits, found: &mut Found) -> Result<()> {
+/// The pickles in a tar that torch wrote.
+///
+/// # Errors
+/// Any error from the source.
+pub fn tar_checkpoint(source: &dyn Source, file: FileId, limits: &Limits, found: &mut Found) -> Result<()> {
     match legacy_tar::members(source, file, limits) {
         Ok(members) => {
             for (name, start, end) in members {

@@ -48,7 +48,12 @@ pub fn no_table(
         message += &format!(", and {what} requires names in the dialect `{want}`");
         // Nothing that its names suggest would lead far without a configuration.
         if let Some(way) = way_out_of_lone(&engine.registry, model).filter(|_| keys.is_empty()) {
-            let hint = format!("{way}; or pass --arch none to keep every name");
+            let hint = match model.foreign_of(target.id()) {
+                Some(_) => format!(
+                    "its metadata is that of a {what}: pass --arch none to keep every name and write one again"
+                ),
+                None => format!("{way}; or pass --arch none to keep every name"),
+            };
             return Err(translation
                 .notes
                 .into_iter()

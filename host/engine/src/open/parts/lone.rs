@@ -1,7 +1,10 @@
 //! Detects a part of a model that is opened without the others, by its name: `model-00001-of-00003` alone.
 
 use crate::open::files::Files;
-use apr_sdk::escape;
+use apr_sdk::{Error, escape};
+
+/// The suffix of an index of shards, in every format.
+pub const INDEX: &str = ".index.json";
 
 /// A part that is the only one of its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +32,26 @@ impl LonePart {
         parts.next().is_none().then_some(first)
     }
 
-    /// The warning for the user, with the names of the parts that are not there.
+    /// The warning for a user who asked for this part.
     pub fn warning(&self) -> String {
+        let LonePart { file, number, count } = self;
+        let file = escape(file, 120);
+        format!("{file} is part {number} of {count}, opened without the others: {}", self.missing())
+    }
+
+    /// The error for a user who asked for the folder's model.
+    pub fn refusal(&self) -> Error {
+        let LonePart { file, number, count } = self;
+        let file = escape(file, 120);
+        let message =
+            format!("{file} is part {number} of {count}, and the others are missing: {}", self.missing());
+        Error::not_found(message).hint(format!(
+            "put all parts into one folder, with their index; to open this part alone, specify {file}"
+        ))
+    }
+
+    /// The names of the parts that are not there.
+    fn missing(&self) -> String {
         const SHOWN: usize = 2;
         let LonePart { file, number, count } = self;
         let missing: Vec<String> = (1..=*count)
@@ -45,12 +66,13 @@ impl LonePart {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        format!(
-            "{} is part {number} of {count}, opened without the others: {}{more}",
-            escape(file, 120),
-            missing.join(", ")
-        )
+        format!("{}{more}", missing.join(", "))
     }
+}
+
+/// Returns whether an index led to the files of an opened model, which then says what belongs to the model.
+pub fn has_index(files: &Files) -> bool {
+    files.all().iter().any(|file| file.name.ends_with(INDEX))
 }
 
 /// Splits a file stem into base name, part number and number of parts, as all sharded formats number them.

@@ -4,6 +4,7 @@
 
 use crate::fields::computed_otherwise;
 use crate::models::{goldens, name, opened, payload};
+use apr_engine::diff::{DiffOptions, FactKind, diff};
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_sdk::half::{from_bf16, from_f16};
@@ -159,6 +160,10 @@ fn a_gguf_file_gives_the_folder_back_that_it_was_made_of() {
         if !COMPUTED_OTHERWISE.contains(&name(path)) {
             failed.extend(computed_otherwise(&host, name(path), &folder, &file));
         }
+        let both =
+            diff(&host, &opened(&host, &folder), &opened(&host, &file), &DiffOptions::default()).unwrap();
+        let otherwise = both.facts.iter().filter(|fact| fact.kind == FactKind::Config && fact.matters);
+        failed.extend(otherwise.map(|fact| format!("{}: {fact:?}", name(path))));
         to(&host, "huggingface", &file, &back);
         let (mut before, after) = (own_names(&host, &folder), own_names(&host, &back));
         if let Some((_, shape, bytes)) = before.get_mut(CUT_ROWS.1).filter(|_| name(path) == CUT_ROWS.0) {

@@ -2,6 +2,7 @@
 //! embeddings, heads that are not hidden over heads, missing biases, padded vocabularies, tokens beyond the vocabulary.
 
 use crate::models::{opened, payload};
+use apr_engine::diff::{DiffOptions, FactKind, diff};
 use apr_engine::open::OpenedModel;
 use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
@@ -170,6 +171,34 @@ fn a_tensor_that_some_layers_lack_is_missing_and_so_is_a_norm_that_is_claimed() 
         model.write_to(&folder).unwrap();
         let error = to(&host, "gguf", &folder, &scratch.at("out.gguf")).err().unwrap();
         assert!(error.message().contains(said), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_key_that_a_file_lacks_is_a_difference_unless_it_is_taken_for_the_same() {
+    let host = host();
+    for (name, lost, is_same) in [
+        ("llama", "llama.rope.freq_base", false),
+        ("llama", "llama.vocab_size", true),
+        ("gemma2", "gemma2.attention.sliding_window", false),
+        ("gemma2", "gemma2.final_logit_softcapping", false),
+        ("granite", "granite.embedding_scale", false),
+        ("granite", "granite.logit_scale", false),
+        ("qwen3-moe", "qwen3moe.expert_used_count", false),
+        ("command-r", "command-r.logit_scale", false),
+        ("cohere2", "cohere2.attention.sliding_window", false),
+        ("gpt-neox", "gptneox.use_parallel_residual", false),
+    ] {
+        let mut way = way(&golden(name));
+        let whole = diff(&host, &way.folder, &way.gguf, &DiffOptions::default()).unwrap();
+        let stated = whole.facts.iter().find(|fact| fact.kind == FactKind::Config && fact.matters);
+        assert!(stated.is_none(), "{name}: {stated:?}");
+        let mut files = way.gguf.model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files);
+        let file = files.find(|file| file.typed.iter().any(|(key, _)| key == lost));
+        file.unwrap_or_else(|| panic!("{name} has no {lost}")).typed.retain(|(key, _)| key != lost);
+        let less = diff(&host, &way.folder, &way.gguf, &DiffOptions::default()).unwrap();
+        let stated = less.facts.iter().any(|fact| fact.kind == FactKind::Config && fact.matters);
+        assert_eq!(stated, !is_same, "{name} without {lost}");
     }
 }
 

@@ -4,17 +4,17 @@
 use crate::architecture::config::keys::value_of;
 use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::description::{find_table, stated};
-use crate::architecture::language::expression::same;
+use crate::architecture::language::expression::{Scope, same};
 use crate::architecture::language::value::{from_value, narrowed};
 use crate::architecture::model::{Headed, Journey, Stored, planned, tell_of_tied_head};
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{Source, Table};
-use crate::architecture::translate::{Passage, translate};
+use crate::architecture::translate::{Passage, refuse_incomplete, translate};
 use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
 use crate::registry::Format;
-use apr_sdk::{DType, Error, Model, Result, Tensor, escape};
+use apr_sdk::{DType, Error, ErrorKind, Model, Result, Tensor, escape};
 
 /// A model in the dialect of another.
 #[derive(Debug)]
@@ -106,6 +106,22 @@ impl<'e> Known<'e> {
         Err(Error::unsupported(message).tensor(&first.name))
     }
 
+    /// Fails for a model that lacks tensors of its architecture.
+    fn refuse_incomplete(&self, called: &[Tensor]) -> Result<()> {
+        let dimensions = self.dimensions();
+        let passage = Passage {
+            table: self.table,
+            scope: &ConfigScope::new(self.table, &self.config, &dimensions),
+            tensors: &self.names,
+            called,
+            removed: &[],
+            from: &self.from,
+            to: &self.from,
+            keep_order: true,
+        };
+        refuse_incomplete(&passage)
+    }
+
     /// The tensors in another dialect, and those that it has no place for.
     fn translate(
         &self,
@@ -130,6 +146,17 @@ impl<'e> Known<'e> {
         }
         Ok((out, translated.dropped))
     }
+}
+
+/// States what is missing of a model by the table of its architecture: a copy of half a model is half a model. `None` if nothing is,
+/// or if no table describes the model.
+pub fn incomplete(engine: &Engine, opened: &OpenedModel, arch: Option<&str>) -> Option<String> {
+    let target = engine.registry.format(&opened.format).ok()?;
+    let (_, from) = find_table(engine, &opened.model, arch).ok()??;
+    let known = Known::new(engine, opened, arch, &from, target).ok()?;
+    let error = known.refuse_incomplete(&opened.model.tensors).err()?;
+    let tensor = error.tensor_name().filter(|_| error.kind() == ErrorKind::Malformed)?;
+    Some(format!("the model is incomplete: `{}`: {}", escape(tensor, 120), error.message()))
 }
 
 /// A model as the dialect `to` has it, so that it can be computed; nothing is read of its weights but a head that may be the embedding. `arch` is the
@@ -188,6 +215,18 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &dimensions)?;
     let (own, _) = Config::read(table, theirs, &|path| value_of(&keys, path), &dimensions)?;
     forward.differing = differences(&own, &told);
+    // What only one of them states differs from what the other is taken for without it. Keys that other programs pass over are
+    // not wanted of either.
+    let is_read = |path: &str| !theirs.keys.iter().any(|key| key.unread && key.key == path);
+    let (own_read, _) =
+        Config::read(table, theirs, &|path| value_of(&keys, path).filter(|_| is_read(path)), &dimensions)?;
+    let (told_read, _) =
+        Config::read(table, theirs, &|path| stated(other, path).filter(|_| is_read(path)), &dimensions)?;
+    let own_scope = ConfigScope::new(table, &known.config, &dimensions);
+    let told_scope = ConfigScope::new(table, &told, &dimensions);
+    forward.differing.extend(unlike(&own_read, &told, &told_scope)?);
+    let of_other = unlike(&told_read, &own, &own_scope)?;
+    forward.differing.extend(of_other.into_iter().map(|(name, theirs, ours)| (name, ours, theirs)));
     // A key that the table always writes belongs to another architecture if it differs.
     for key in &theirs.keys {
         let Source::Constant(wanted) = &key.value else { continue };
@@ -212,6 +251,19 @@ pub fn differing(engine: &Engine, one: &Model, other: &Model) -> Result<Vec<(Str
     let (of_one, _) = Config::read(table, dialect, &|key| stated(one, key), &dimensions)?;
     let (of_other, _) = Config::read(table, dialect, &|key| stated(other, key), &dimensions)?;
     Ok(differences(&of_one, &of_other))
+}
+
+/// Values of one configuration that another does not state and takes for something else: the name, and both values.
+fn unlike(one: &Config, other: &Config, scope: &ConfigScope<'_>) -> Result<Vec<(String, String, String)>> {
+    let mut unlike = Vec::new();
+    for (name, value) in one.values().iter().filter(|(name, _)| other.get(name).is_none()) {
+        let taken = scope.value(name)?;
+        if taken.as_ref().is_none_or(|taken| !same(&narrowed(value), &narrowed(taken))) {
+            let taken = taken.map_or("not stated".to_owned(), |taken| taken.to_string());
+            unlike.push((name.clone(), value.to_string(), taken));
+        }
+    }
+    Ok(unlike)
 }
 
 /// Values that two configurations both state, but differently: the name, and both values.

@@ -34,7 +34,7 @@ pub use decoder::{
 pub use description::called;
 pub use draft::draft;
 pub use draft::guesses::{Guess, draft_warning, draft_warnings, is_draft, marked, taken_over};
-pub use forward::{Forward, InDialect, differing, forward, in_dialect};
+pub use forward::{Forward, InDialect, differing, forward, in_dialect, incomplete};
 pub use language::pattern::Pattern;
 pub use layers::{PrunedLayers, prune_layers};
 pub use lone::{explain_lone, way_out_of_lone};

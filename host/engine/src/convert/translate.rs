@@ -1,7 +1,7 @@
 //! The model in the target's dialect, with tensors computed from the source's: the third stage.
 
 use super::select::{PlanContext, Selected};
-use crate::architecture::{Ledger, Stored, Translation, Wishes, tensor_specs, translate_model};
+use crate::architecture::{Ledger, Stored, Translation, Wishes, incomplete, tensor_specs, translate_model};
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
 use crate::planned::PlannedModel;
@@ -62,9 +62,13 @@ impl<'a> Translated<'a> {
             None => translate_model(context.engine, &mut model, target, writer, wishes, stored),
         };
         let translation = translation.map_err(|e| context.of_source(e))?;
+        let is_explained = !translation.notes.is_empty();
         context.notes.extend(translation.notes);
         context.warnings.extend(translation.warnings);
         let is_translated = translation.tensors.is_some();
+        if !is_translated && !is_explained && context.arch() != Some("none") {
+            context.warnings.extend(incomplete(context.engine, &context.source, context.arch()));
+        }
         // What a translation states is the model itself, and not what only the source's format can say.
         let is_new = context.source.model.foreign_of(target.id()).is_none();
         let states_model = target.manifest.carries.tokenizer_core;

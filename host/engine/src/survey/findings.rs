@@ -3,7 +3,7 @@
 
 use super::measure::Together;
 use super::{Status, SurveyedSide, SurveyedTensor};
-use crate::architecture::{TensorSpec, TensorSpecs, tensor_specs};
+use crate::architecture::{TensorSpec, TensorSpecs, incomplete, tensor_specs};
 use crate::contract::{self, Kind, Quality, Severity, judge_layout, judge_tensor};
 use crate::diff::sides::Sides;
 use crate::engine::Engine;
@@ -62,6 +62,7 @@ pub fn findings(
         let Some(opened) = opened else { continue };
         let messages = opened.warnings.iter().chain(&opened.model.notes);
         findings.extend(messages.map(|message| Finding::new(Some(word), message)));
+        findings.extend(incomplete(engine, opened, None).map(|message| Finding::new(Some(word), message)));
         match tensor_specs(engine, &opened.model, None) {
             Ok(known) => *specs = known,
             Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Io) => return Err(error),

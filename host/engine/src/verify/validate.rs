@@ -1,6 +1,6 @@
 //! Judges one file: is it consistent, and are its stored checksums right?
 
-use crate::architecture::{not_understood, tensor_specs};
+use crate::architecture::{incomplete, not_understood, tensor_specs};
 use crate::contract::Severity;
 use crate::engine::Engine;
 use crate::open::reports::{declares, report};
@@ -67,6 +67,7 @@ pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions)
         ),
     }];
     findings.extend(opened.warnings.iter().chain(&opened.model.notes).map(|note| warning(note.clone())));
+    findings.extend(incomplete(engine, opened, None).map(warning));
     findings.extend(own_check(engine, opened)?);
     match opened.tokenizer(engine) {
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Cancelled) => return Err(error),

@@ -36,6 +36,20 @@ pub fn translate(passage: &Passage<'_>) -> Result<Translated> {
     Ok(translated)
 }
 
+/// Fails for a model that lacks tensors of its architecture. One that the table does not fit otherwise is not judged.
+///
+/// # Errors
+/// Malformed, with a tensor; any error from evaluating conditions.
+pub fn refuse_incomplete(passage: &Passage<'_>) -> Result<()> {
+    let stacks = Stacks::find(passage)?;
+    let passage = match &stacks {
+        Some(stacks) => &Passage { tensors: &stacks.tensors, called: &stacks.called, ..*passage },
+        None => passage,
+    };
+    let groups = check_counts(passage).and_then(|()| match_names(passage, &mut Translated::default()));
+    groups.map_or(Ok(()), |groups| find_missing(passage, &groups))
+}
+
 fn translate_each(passage: &Passage<'_>) -> Result<Translated> {
     check_counts(passage)?;
     let mut translated = Translated::default();

@@ -191,6 +191,16 @@ pub fn cuts(definition: &Json) -> Vec<String> {
     steps(Some(definition)).into_iter().map(cut).collect()
 }
 
+/// Returns whether each character of any text is in some match of a pattern, as it is with those that GPT-4's tokenizer and its
+/// successors have: letters, numbers, spaces, and what is none of them.
+fn covers_all(pattern: &str) -> bool {
+    let has = |part: &str| pattern.contains(part);
+    let letters = has("\\p{L}+")
+        || has("[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*") && has("[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+");
+    let others = has("| ?[^\\s\\p{L}\\p{N}]+");
+    letters && has("|\\p{N}") && others && pattern.ends_with("|\\s+")
+}
+
 fn cut(step: &Json) -> String {
     let yes = |key: &str, default: bool| step.get(key).and_then(Json::as_bool).unwrap_or(default);
     let behavior = step.get("behavior").and_then(Json::as_str).unwrap_or("Isolated");
@@ -206,10 +216,9 @@ fn cut(step: &Json) -> String {
             let regex = step.pointer("/pattern/Regex").and_then(Json::as_str);
             let pattern = regex
                 .map_or_else(|| step.get("pattern").cloned().unwrap_or_default().to_string(), str::to_owned);
-            // Keeping only the matches is the same as keeping everything if the pattern covers everything, as
-            // all patterns used this way do.
+            // Keeping only the matches is the same as keeping everything if the pattern covers everything.
             let behavior = match (behavior, yes("invert", false)) {
-                ("Removed", true) => "Isolated".to_owned(),
+                ("Removed", true) if regex.is_some_and(covers_all) => "Isolated".to_owned(),
                 (behavior, false) => behavior.to_owned(),
                 (behavior, true) => format!("{behavior} inverted"),
             };

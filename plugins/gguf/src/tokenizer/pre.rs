@@ -200,6 +200,22 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_for_what_cuts_the_same_in_all_texts() {
+        let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true});
+        let split = |pattern: &str, behavior: &str, invert: bool| {
+            let step = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert});
+            let all = json!({"type": "Sequence", "pretokenizers": [step, bytes]});
+            find(&cuts(&all), &|own| own.is_none(), false, "llama")
+        };
+        assert_eq!(split(r"\p{N}", "Isolated", false).as_deref(), Some("smollm"));
+        // Other numbers than decimal digits, such as `½`, are none for this one.
+        assert_eq!(split(r"\d", "Isolated", false), None);
+        assert_eq!(split("[0-9]", "Isolated", false), None);
+        // Here everything but numbers is taken out.
+        assert_eq!(split(r"\p{N}", "Removed", true), None);
+    }
+
+    #[test]
     fn only_known_names_can_be_asked_for() {
         assert_eq!(known("qwen2").unwrap(), "qwen2");
         assert!(known("qwen").unwrap_err().hint_text().unwrap().contains("qwen2"));

@@ -100,6 +100,13 @@ fn class_of_five<'c>(class: &'c str, config: Option<&'c Json>, parts: &Parts) ->
     }
 }
 
+/// As [`class_of_five`], for a folder with a `tokenizer.json`, by which version 5 of the library goes without a class where the types of
+/// models and of the tokenizer do not belong together.
+pub fn class_in_five<'c>(class: &'c str, config: Option<&'c Json>, parts: &Parts) -> Option<&'c str> {
+    let found = class_of_five(class, config, parts);
+    (!found.is_empty() && !is_passed_over(config, class)).then_some(found)
+}
+
 /// Returns whether a configuration lists further special tokens, or none: such a list takes the place of those of the class and of
 /// SentencePiece's model.
 pub fn lists_tokens(own: &Map<String, Json>) -> bool {

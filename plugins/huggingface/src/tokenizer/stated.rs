@@ -76,7 +76,11 @@ pub fn whole(
             whole.insert(DECODER.to_owned(), Json::Object(listed));
         }
     }
-    parts.chat_variables = Some(added::variables(&whole, class_of_five(class, config, parts)));
+    let of_five = match recipe {
+        Some(_) => class_of_five(class, config, parts),
+        None => class_in_five(class, config, parts).unwrap_or_default(),
+    };
+    parts.chat_variables = Some(added::variables(&whole, of_five));
     let known = classes::tokens(class);
     for (name, text) in NAMES.iter().filter_map(|name| Some((name, known?.get(*name)?))) {
         let key = format!("{name}_token");

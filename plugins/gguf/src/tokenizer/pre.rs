@@ -134,6 +134,13 @@ pub fn splitter(name: &str) -> Result<Splitter> {
         .hint("install a newer apr, or get the file again: it may be corrupt"))
 }
 
+/// Returns whether a name stands for a splitter of these steps, or for one that has no definition.
+pub fn stands_for(name: &str, steps: &[String]) -> bool {
+    table().iter().filter(|entry| names(entry).any(|(known, _)| known == name)).all(|entry| {
+        definitions(entry).next().is_none() || definitions(entry).any(|definition| cuts(definition) == steps)
+    })
+}
+
 fn definitions(entry: &Json) -> impl Iterator<Item = &Json> {
     entry.get("definitions").and_then(Json::as_array).into_iter().flatten()
 }

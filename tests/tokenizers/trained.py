@@ -79,6 +79,15 @@ def whole_spaces():
     return Tokenizer.from_str(json.dumps(parsed))
 
 
+def even_odds():
+    # With scores that go by length, so that many ways to cut a text are about as probable, and the bits behind the 32nd decide.
+    parsed = json.loads(unigram().to_str())
+    for entry in parsed["model"]["vocab"]:
+        if entry[0] not in SPECIAL:
+            entry[1] = -round(0.7 * len(entry[0]), 1)
+    return Tokenizer.from_str(json.dumps(parsed))
+
+
 def added(*tokens):
     tokenizer = unigram()
     for token in tokens:
@@ -194,6 +203,7 @@ CASES = {
     "unigram with a word that takes spaces": (lambda: saved(added(AddedToken("foo", lstrip=True)), **UNK), ["`lstrip`"]),
     "unigram with a special token added": (lambda: saved(added(AddedToken("<sep>", special=True)), **UNK), []),
     "unigram with another mark": (lambda: saved(unigram(pre_tokenizers.Metaspace(replacement="_"), decoders.Metaspace(replacement="_")), **UNK), ["replaces spaces with U+2581", "`Metaspace`"]),
+    "unigram with scores of more than 32 bits": (lambda: saved(even_odds(), **UNK), ["32 bits for a score"]),
     "unigram of whole texts": (lambda: saved(whole_spaces(), **UNK), []),
     "unigram that takes spaces off both ends": (lambda: saved(squeezed(normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), "▁")), **UNK), ["keeps line ends and tabs"]),
     "unigram that makes one of many spaces": (lambda: saved(squeezed(normalizers.Replace(Regex(" {2,}"), " ")), **UNK), ["removes spaces at the end"]),

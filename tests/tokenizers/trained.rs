@@ -3,6 +3,7 @@
 
 use crate::parse;
 use crate::pieces::through;
+use crate::saved::tokenizer;
 use apr_inference::template::choose;
 use apr_inference::tokens::{Encoding, Tokens};
 use apr_sdk::tokenizer::Tokenizer;
@@ -107,6 +108,44 @@ fn what_no_family_does_comes_back_through_gguf_or_is_warned_of() {
         }
     }
     assert!(complaints.is_empty(), "{} differ:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// The position behind a text in a file.
+fn behind(bytes: &[u8], text: &str) -> usize {
+    bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap() + text.len()
+}
+
+#[test]
+fn scores_of_a_file_have_all_their_bits_unless_its_own_key_was_changed() {
+    let (host, scratch) = (host(), Scratch::new());
+    let ([folder, whole, _], _) =
+        through(&host, &scratch, &folder(&scratch, &case("unigram with scores of more than 32 bits")));
+    assert_eq!(whole.scores, folder.scores);
+    let file = fs::read(scratch.at("m.gguf")).unwrap();
+
+    // As another program writes it.
+    let mut bytes = file.clone();
+    let key = behind(&bytes, "tokenizer.apr.scor");
+    bytes[key] = b'X';
+    fs::write(scratch.at("rounded.gguf"), &bytes).unwrap();
+    let rounded = tokenizer(&host, &scratch.at("rounded.gguf"));
+    assert_eq!(folder.core_differences(&rounded).listed(), []);
+    let cuts = folder.cut_differences(&rounded);
+    let first = cuts.listed()[0].to_string();
+    assert!(first.starts_with("its score of token 3 "), "{first}");
+    assert!(first.ends_with(" is -0.699999988079071, expected -0.7"), "{first}");
+
+    let mut bytes = file;
+    let key = behind(&bytes, "tokenizer.ggml.scores");
+    let old = (-0.7f32).to_le_bytes();
+    let at = key + bytes[key..].windows(4).position(|window| window == old).unwrap();
+    bytes[at..at + 4].copy_from_slice(&(-9.3f32).to_le_bytes());
+    fs::write(scratch.at("changed.gguf"), &bytes).unwrap();
+    let changed = tokenizer(&host, &scratch.at("changed.gguf")).scores.clone().unwrap();
+    let scores = whole.scores.as_ref().unwrap();
+    let others: Vec<f64> =
+        changed.iter().zip(scores).filter(|(new, old)| new != old).map(|(new, _)| *new).collect();
+    assert_eq!(others, [f64::from(-9.3f32)]);
 }
 
 #[test]

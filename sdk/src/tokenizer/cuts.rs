@@ -1,6 +1,7 @@
 //! Compares how two tokenizers cut a text where formats say it in two ways: by what the steps do, however they are spelled.
 
 use super::differences::{Differences, SHOWN};
+use super::pieces::{counts, same_score};
 use super::treatment::{SpaceFirst, Treatment, scheme, steps};
 use super::{AddedToken, Kind, Spelling, TokenType, Tokenizer};
 use crate::escape;
@@ -22,6 +23,9 @@ pub fn cut_differences(one: &Tokenizer, other: &Tokenizer) -> Differences {
     if one.kind == Kind::Bpe {
         differences.unless_same("`ignore_merges`", "", &one.ignore_merges, &other.ignore_merges);
     }
+    if one.kind == Kind::Unigram {
+        finer_scores(one, other, &mut differences);
+    }
     differences.unless_same(
         "`split_special_tokens`",
         "",
@@ -39,6 +43,23 @@ pub fn cut_differences(one: &Tokenizer, other: &Tokenizer) -> Differences {
         put_first("decoder", &first, &second, &mut differences);
     }
     differences
+}
+
+/// Compares the part of scores that 32 bits do not hold, which decides where two segmentations of a text are about as probable. The
+/// core has the rest.
+fn finer_scores(one: &Tokenizer, other: &Tokenizer, differences: &mut Differences) {
+    let (Some(scores), Some(other_scores)) = (&one.scores, &other.scores) else { return };
+    for ((id, score), other_score) in (0u32..).zip(scores).zip(other_scores) {
+        #[allow(clippy::cast_possible_truncation, reason = "rounding to f32 is what is meant")]
+        let is_same_rounded = *score as f32 == *other_score as f32;
+        let is_there = one.written(id) && other.written(id) && counts(one.type_of(id));
+        if is_there && is_same_rounded && !same_score(*score, *other_score) {
+            differences.put("score", || {
+                let text = escape(one.token(id).unwrap_or_default(), SHOWN);
+                (format!("of token {id} `{text}`"), score.to_string(), other_score.to_string())
+            });
+        }
+    }
 }
 
 fn kind(step: &Json) -> &str {
@@ -170,6 +191,16 @@ pub fn cuts(definition: &Json) -> Vec<String> {
     steps(Some(definition)).into_iter().map(cut).collect()
 }
 
+/// Returns whether each character of any text is in some match of a pattern, as it is with those that GPT-4's tokenizer and its
+/// successors have: letters, numbers, spaces, and what is none of them.
+fn covers_all(pattern: &str) -> bool {
+    let has = |part: &str| pattern.contains(part);
+    let letters = has("\\p{L}+")
+        || has("[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*") && has("[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+");
+    let others = has("| ?[^\\s\\p{L}\\p{N}]+");
+    letters && has("|\\p{N}") && others && pattern.ends_with("|\\s+")
+}
+
 fn cut(step: &Json) -> String {
     let yes = |key: &str, default: bool| step.get(key).and_then(Json::as_bool).unwrap_or(default);
     let behavior = step.get("behavior").and_then(Json::as_str).unwrap_or("Isolated");
@@ -185,10 +216,9 @@ fn cut(step: &Json) -> String {
             let regex = step.pointer("/pattern/Regex").and_then(Json::as_str);
             let pattern = regex
                 .map_or_else(|| step.get("pattern").cloned().unwrap_or_default().to_string(), str::to_owned);
-            // Keeping only the matches is the same as keeping everything if the pattern covers everything, as
-            // all patterns used this way do.
+            // Keeping only the matches is the same as keeping everything if the pattern covers everything.
             let behavior = match (behavior, yes("invert", false)) {
-                ("Removed", true) => "Isolated".to_owned(),
+                ("Removed", true) if regex.is_some_and(covers_all) => "Isolated".to_owned(),
                 (behavior, false) => behavior.to_owned(),
                 (behavior, true) => format!("{behavior} inverted"),
             };

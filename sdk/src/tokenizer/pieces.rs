@@ -19,6 +19,12 @@ pub fn counts(kind: TokenType) -> bool {
     matches!(kind, TokenType::Normal | TokenType::Unused)
 }
 
+/// Returns whether two scores are the same number. The `tokenizers` library reads one in eight of `tokenizer.json` with another last bit,
+/// so that files that it loaded and saved drift by a few of them.
+pub fn same_score(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 4.0 * f64::EPSILON * one.abs()
+}
+
 /// Scores equivalent to the merges, one per entry of `tokens`, 0 for tokens that are not found by merging.
 /// `None` for a tokenizer that has scores already, or is not SentencePiece BPE.
 ///

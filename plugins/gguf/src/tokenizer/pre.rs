@@ -134,6 +134,13 @@ pub fn splitter(name: &str) -> Result<Splitter> {
         .hint("install a newer apr, or get the file again: it may be corrupt"))
 }
 
+/// Returns whether a name stands for a splitter of these steps, or for one that has no definition.
+pub fn stands_for(name: &str, steps: &[String]) -> bool {
+    table().iter().filter(|entry| names(entry).any(|(known, _)| known == name)).all(|entry| {
+        definitions(entry).next().is_none() || definitions(entry).any(|definition| cuts(definition) == steps)
+    })
+}
+
 fn definitions(entry: &Json) -> impl Iterator<Item = &Json> {
     entry.get("definitions").and_then(Json::as_array).into_iter().flatten()
 }
@@ -197,6 +204,22 @@ mod tests {
         assert_eq!(name(&nested, true, "new").as_deref(), Some("llama-bpe"));
         assert_eq!(name(&json!({"type": "Whitespace"}), false, "llama"), None);
         assert_eq!(name(&json!(null), false, "llama"), None);
+    }
+
+    #[test]
+    fn a_name_is_for_what_cuts_the_same_in_all_texts() {
+        let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true});
+        let split = |pattern: &str, behavior: &str, invert: bool| {
+            let step = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert});
+            let all = json!({"type": "Sequence", "pretokenizers": [step, bytes]});
+            find(&cuts(&all), &|own| own.is_none(), false, "llama")
+        };
+        assert_eq!(split(r"\p{N}", "Isolated", false).as_deref(), Some("smollm"));
+        // Other numbers than decimal digits, such as `½`, are none for this one.
+        assert_eq!(split(r"\d", "Isolated", false), None);
+        assert_eq!(split("[0-9]", "Isolated", false), None);
+        // Here everything but numbers is taken out.
+        assert_eq!(split(r"\p{N}", "Removed", true), None);
     }
 
     #[test]

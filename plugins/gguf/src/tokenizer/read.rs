@@ -35,6 +35,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     };
     let mut parts = Parts { kind, spelling, ..Parts::default() };
     tokens(&scan, &mut parts)?;
+    unsaid::take_back_scores(&scan, &mut parts)?;
     let carried = unsaid::carried(&scan)?;
     // Merges go by them.
     carried.iter().for_each(|json| unsaid::take_back_texts(json, &mut parts));

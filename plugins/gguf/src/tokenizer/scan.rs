@@ -77,7 +77,10 @@ impl Scan<'_> {
             ValueType::F32 => Ok(Some(words.map(|w| f64::from(f32::from_le_bytes(*w))).collect())),
             ValueType::I32 => Ok(Some(words.map(|w| f64::from(i32::from_le_bytes(*w))).collect())),
             ValueType::U32 => Ok(Some(words.map(|w| f64::from(u32::from_le_bytes(*w))).collect())),
-            _ => Err(odd(key, "an array of 32-bit numbers")),
+            ValueType::F64 => {
+                Ok(Some(items.as_chunks::<8>().0.iter().map(|word| f64::from_le_bytes(*word)).collect()))
+            }
+            _ => Err(odd(key, "an array of numbers")),
         }
     }
 

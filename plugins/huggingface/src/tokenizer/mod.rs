@@ -6,6 +6,7 @@ mod added;
 mod class;
 mod classes;
 mod fast;
+mod frame;
 mod recipe;
 mod sentencepiece;
 mod slow;
@@ -100,6 +101,7 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
         model = model.filter(|(_, model)| sentencepiece::has_ids_of(model, &parts));
         unknown(&mut parts, said.as_ref());
         if let Some(said) = &said {
+            frame::fill_in(&mut parts, said, config.as_ref(), &class);
             stated::note(&mut parts, said, config.as_ref(), &class);
             class::apply(&mut parts, said, &class);
         }

@@ -148,6 +148,25 @@ impl Recipe {
         Ok(())
     }
 
+    /// Returns whether the class makes tokenizers of this kind, as far as is known.
+    pub fn is_of(&self, kind: Kind) -> bool {
+        let named = self.made.get("kind").and_then(Json::as_str);
+        named.is_none_or(|named| named == kind_name(kind))
+    }
+
+    /// Returns whether flags decide on what is put around a text, where there is no tokenizer.json.
+    pub fn has_flags(&self) -> bool {
+        self.made.get("adds").is_some()
+    }
+
+    /// Returns whether the class puts tokens around a text whatever tokenizer.json says: one without flags for that, or with one that
+    /// is usually set.
+    pub fn frames_always(&self) -> bool {
+        let usual = self.made.get("adds").and_then(Json::as_object);
+        let is_set = usual.is_none_or(|usual| usual.values().any(|set| set.as_bool() == Some(true)));
+        self.made.get("post_processor").is_some() && is_set
+    }
+
     /// True if the class itself says what is put around a text, whatever flags are stated.
     pub fn is_framed(&self, said: &Json) -> bool {
         let is_stated = |name: &str| said.get(format!("add_{name}_token")).is_some_and(Json::is_boolean);
@@ -196,6 +215,15 @@ impl Recipe {
             true => json!({"type": "Sequence", "processors": [bytes, template]}),
             false => template,
         }))
+    }
+}
+
+/// The name of a kind of models in tokenizer.json.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Bpe => "BPE",
+        Kind::Unigram => "Unigram",
+        Kind::WordPiece => "WordPiece",
     }
 }
 

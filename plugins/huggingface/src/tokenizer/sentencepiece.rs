@@ -276,7 +276,7 @@ pub fn overlay(
     // What the model does not have is what was added, and has the score that llama.cpp gives that.
     let mut scores = vec![if by_merges { ADDED } else { 0.0 }; parts.tokens.len()];
     for (at, piece) in model.pieces.iter().enumerate() {
-        scores[at] = f64::from(piece.score.unwrap_or(0.0));
+        scores[at] = score(parts, at, piece.score.unwrap_or(0.0));
         // An id without a token is a piece that is not used.
         if parts.tokens[at].is_none() {
             continue;
@@ -347,6 +347,15 @@ pub fn overlay(
         trained_ids(parts, model);
     }
     Ok(())
+}
+
+/// The score of a piece by the model, which has 32 bits for it: where `tokenizer.json` has the same number with more, all of those, which
+/// decide between segmentations that are about as probable.
+fn score(parts: &Parts, at: usize, own: f32) -> f64 {
+    let stated = parts.scores.as_ref().and_then(|scores| scores.get(at)).copied();
+    #[allow(clippy::cast_possible_truncation, reason = "the model holds 32 bits")]
+    let finer = stated.filter(|stated| parts.kind == Kind::Unigram && *stated as f32 == own);
+    finer.unwrap_or(f64::from(own))
 }
 
 /// Adds the special tokens that a configuration names and the model's pieces lack, behind those that it lists with an id.

@@ -76,7 +76,11 @@ pub fn whole(
             whole.insert(DECODER.to_owned(), Json::Object(listed));
         }
     }
-    parts.chat_variables = Some(added::variables(&whole, class_of_five(class, config, parts)));
+    let of_five = match recipe {
+        Some(_) => class_of_five(class, config, parts),
+        None => class_in_five(class, config, parts).unwrap_or_default(),
+    };
+    parts.chat_variables = Some(added::variables(&whole, of_five));
     let known = classes::tokens(class);
     for (name, text) in NAMES.iter().filter_map(|name| Some((name, known?.get(*name)?))) {
         let key = format!("{name}_token");
@@ -98,6 +102,13 @@ fn class_of_five<'c>(class: &'c str, config: Option<&'c Json>, parts: &Parts) ->
         None if classes::recipe(class).is_some() || classes::runs_in_python(class) => class,
         None => "",
     }
+}
+
+/// As [`class_of_five`], for a folder with a `tokenizer.json`, by which version 5 of the library goes without a class where the types of
+/// models and of the tokenizer do not belong together.
+pub fn class_in_five<'c>(class: &'c str, config: Option<&'c Json>, parts: &Parts) -> Option<&'c str> {
+    let found = class_of_five(class, config, parts);
+    (!found.is_empty() && !is_passed_over(config, class)).then_some(found)
 }
 
 /// Returns whether a configuration lists further special tokens, or none: such a list takes the place of those of the class and of

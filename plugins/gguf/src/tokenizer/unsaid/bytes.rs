@@ -2,8 +2,8 @@
 
 use super::super::{PRE, pre};
 use super::{kind, made, without};
-use apr_sdk::tokenizer::{Parts, Tokenizer, steps};
-use apr_sdk::{LayoutSink, Value};
+use apr_sdk::tokenizer::{Parts, Tokenizer, cuts, steps};
+use apr_sdk::{LayoutSink, Value, escape};
 use serde_json::{Map, Value as Json};
 
 /// The normalization form that llama.cpp's converter ignores, as do the models that llama.cpp has names for.
@@ -26,8 +26,16 @@ pub fn carry(
         );
         text.insert(SPACE.to_owned(), true.into());
     }
-    let own = steps(tokenizer.normalizer.as_ref());
     let name = made(keys, PRE).and_then(Value::as_str);
+    let own_cuts = tokenizer.pre_tokenizer.as_ref().map(cuts).unwrap_or_default();
+    if let Some(name) = name.filter(|name| !pre::stands_for(name, &own_cuts)) {
+        sink.warn(&format!(
+            "the file says that texts are split as `{}` does it, but this tokenizer splits them otherwise: they may be tokenized \
+             differently",
+            escape(name, 60)
+        ));
+    }
+    let own = steps(tokenizer.normalizer.as_ref());
     let implied = name.and_then(|name| pre::splitter(name).ok()).and_then(|splitter| splitter.normalizer);
     if own == steps(implied.as_ref()) {
         return;

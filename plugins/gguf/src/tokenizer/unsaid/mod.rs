@@ -5,9 +5,11 @@ mod added;
 pub mod around;
 mod bytes;
 mod pieces;
+mod scores;
 mod words;
 
 pub use added::take_back_texts;
+pub use scores::take_back as take_back_scores;
 
 use super::scan::Scan;
 use super::write::template_names;
@@ -47,6 +49,7 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
         (Kind::WordPiece, _) => words::carry(tokenizer, keys, &mut text, sink),
         _ => {}
     }
+    scores::carry(tokenizer, keys, sink);
     if !has_usual_decoder(tokenizer) {
         text.insert(DECODER.to_owned(), tokenizer.decoder.clone().unwrap_or_default());
     }

@@ -8,8 +8,9 @@ use apr_host::convert::{ConvertOptions, convert};
 use apr_host::host::Host;
 use apr_sdk::{Bytes, Result, Tensor, Value};
 use apr_testkit::Checkpoint;
-use apr_tests::{Scratch, host, root};
+use apr_tests::{Scratch, host, program, root};
 use std::path::Path;
+use std::process::Command;
 
 fn golden(name: &str) -> Checkpoint {
     Checkpoint::golden(&root().join("tests/golden").join(name)).unwrap()
@@ -178,16 +179,15 @@ fn a_tensor_that_some_layers_lack_is_missing_and_so_is_a_norm_that_is_claimed() 
 fn a_key_that_a_file_lacks_is_a_difference_unless_it_is_taken_for_the_same() {
     let host = host();
     for (name, lost, is_same) in [
-        ("llama", "llama.rope.freq_base", false),
+        ("qwen2", "qwen2.rope.freq_base", false),
+        ("llama", "llama.rope.freq_base", true),
         ("llama", "llama.vocab_size", true),
         ("gemma2", "gemma2.attention.sliding_window", false),
         ("gemma2", "gemma2.final_logit_softcapping", false),
         ("granite", "granite.embedding_scale", false),
         ("granite", "granite.logit_scale", false),
         ("qwen3-moe", "qwen3moe.expert_used_count", false),
-        ("command-r", "command-r.logit_scale", false),
         ("cohere2", "cohere2.attention.sliding_window", false),
-        ("gpt-neox", "gptneox.use_parallel_residual", false),
     ] {
         let mut way = way(&golden(name));
         let whole = diff(&host, &way.folder, &way.gguf, &DiffOptions::default()).unwrap();
@@ -199,6 +199,33 @@ fn a_key_that_a_file_lacks_is_a_difference_unless_it_is_taken_for_the_same() {
         let less = diff(&host, &way.folder, &way.gguf, &DiffOptions::default()).unwrap();
         let stated = less.facts.iter().any(|fact| fact.kind == FactKind::Config && fact.matters);
         assert_eq!(stated, !is_same, "{name} without {lost}");
+    }
+}
+
+#[test]
+fn a_key_that_others_overrule_is_warned_of_and_differs() {
+    let (host, scratch) = (host(), Scratch::new());
+    for (name, key, value) in
+        [("llama", "llama.rope.dimension_count", 16u32), ("arcee", "arcee.attention.key_length", 64)]
+    {
+        let way = way(&golden(name));
+        let file = scratch.at("changed.gguf");
+        let set = vec![(key.to_owned(), value.to_string())];
+        let options = ConvertOptions {
+            input: way.gguf.path.clone(),
+            output: Some(file.clone()),
+            set,
+            force: true,
+            ..ConvertOptions::default()
+        };
+        convert(&host, &options).unwrap();
+        let changed = opened(&host, &file);
+        let diff = diff(&host, &way.folder, &changed, &DiffOptions::default()).unwrap();
+        assert!(diff.facts.iter().any(|fact| fact.key == key && fact.matters), "{key}: {:?}", diff.facts);
+        let mut convert = Command::new(program());
+        convert.arg("convert").arg(&file).arg(scratch.at(name)).args(["--to", "hf"]);
+        let said = String::from_utf8(convert.output().unwrap().stderr).unwrap();
+        assert!(said.contains(&format!("`{key}` is {value}, but")), "{key}: {said}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! written, no type changes, and no keys are placed.
 
 use crate::architecture::config::keys::value_of;
+use crate::architecture::config::overruled::{Overruled, overruled, tell_of_overruled};
 use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::description::{find_table, stated};
 use crate::architecture::language::expression::{Scope, same};
@@ -180,6 +181,9 @@ pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<
             called: &opened.model.tensors,
         };
         headed.refuse_missing(engine)?;
+        let dimensions = known.dimensions();
+        let scope = ConfigScope::new(known.table, &known.config, &dimensions);
+        tell_of_overruled(engine, dialect, &scope, &|key| stated(&opened.model, key))?;
     }
     let called = &opened.model.tensors;
     let tensors = if known.from == to {
@@ -224,6 +228,9 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
         Config::read(table, theirs, &|path| stated(other, path).filter(|_| is_read(path)), &dimensions)?;
     let own_scope = ConfigScope::new(table, &known.config, &dimensions);
     let told_scope = ConfigScope::new(table, &told, &dimensions);
+    for Overruled { key, stated, taken } in overruled(theirs, &told_scope, &|key| stated(other, key))? {
+        forward.differing.push((escape(key, 120).to_string(), taken.to_string(), stated.to_string()));
+    }
     forward.differing.extend(unlike(&own_read, &told, &told_scope)?);
     let of_other = unlike(&told_read, &own, &own_scope)?;
     forward.differing.extend(of_other.into_iter().map(|(name, theirs, ours)| (name, ours, theirs)));

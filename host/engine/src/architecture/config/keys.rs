@@ -87,7 +87,11 @@ impl ConfigScope<'_> {
 
 impl Key {
     /// The key's path and value in a file, if it is to be written.
-    fn written(&self, dialect: &Dialect, scope: &ConfigScope<'_>) -> Result<Option<(String, Value)>> {
+    pub(in crate::architecture) fn written(
+        &self,
+        dialect: &Dialect,
+        scope: &ConfigScope<'_>,
+    ) -> Result<Option<(String, Value)>> {
         if let Some(when) = &self.when
             && !when.holds(scope)?
         {

@@ -5,6 +5,7 @@ pub(crate) mod generation;
 pub(crate) mod keys;
 pub(crate) mod nearest;
 pub(crate) mod omissions;
+pub(in crate::architecture) mod overruled;
 pub(crate) mod refusal;
 pub(crate) mod statement;
 

@@ -17,6 +17,7 @@ pub(super) use tied_head::tell_of_tied_head;
 
 use crate::architecture::adapter::refuse_adapter;
 use crate::architecture::config::omissions::{Lost, Written, is_stated, lost};
+use crate::architecture::config::overruled::tell_of_overruled;
 use crate::architecture::config::refusal::refuse;
 use crate::architecture::config::statement::Stated;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, dimensions};
@@ -209,6 +210,7 @@ impl Journey<'_> {
             called: &model.tensors,
         };
         headed.refuse_missing(self.engine)?;
+        tell_of_overruled(self.engine, from, &scope, stated.lookup)?;
         self.refuse_same_names(&translated.tensors, model)?;
         refuse_codes(&translated.tensors, &model.tensors)?;
         let order = self.lost_order(&passage, &translated, wishes);

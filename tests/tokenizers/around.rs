@@ -4,8 +4,9 @@
 use crate::pieces::{through, tried};
 use crate::saved::tokenizer;
 use crate::unsaid::{assert_warned, changed, edit, there_and_back};
+use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::tokenizer::Tokenizer;
-use apr_tests::{Scratch, host};
+use apr_tests::{Scratch, host, root};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::Path;
@@ -146,4 +147,33 @@ fn a_padding_is_the_tokenizers_own() {
         let ([before, file, _], _) = through(&host, &scratch, &folder);
         assert_eq!((before.special_id("pad"), file.special_id("pad")), (pad.map(|_| 3), pad.map(|_| 3)));
     }
+}
+
+#[test]
+fn a_class_that_puts_a_token_before_texts_puts_none_behind_whatever_chooses_pieces() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = changed(&scratch, "t5", "tokenizer_config.json", |json| {
+        *json = json!({"tokenizer_class": "LlamaTokenizer", "eos_token": "</s>", "unk_token": "<unk>"});
+    });
+    fs::remove_file(folder.join("tokenizer.json")).unwrap();
+    let model = ["spiece.model", "tokenizer.model"].map(|name| folder.join(name));
+    fs::copy(root().join("tests/golden/tokenizers/t5-sp/spiece.model"), &model[1]).unwrap();
+    let _ = fs::remove_file(&model[0]);
+    assert_eq!(around(&tokenizer(&host, &folder)).1, Vec::<String>::new());
+}
+
+#[test]
+fn a_key_that_is_edited_beside_our_own_is_noted() {
+    let (host, scratch) = (host(), Scratch::new());
+    let folder = changed(&scratch, "llama", "tokenizer.json", |json| put_around(json, &["<s>"], &["<unk>"]));
+    let [file, edited] = ["m.gguf", "edited.gguf"].map(|name| scratch.at(name));
+    tried(&host, "gguf", &folder, &file).unwrap();
+    assert_eq!(tokenizer(&host, &file).notes, tokenizer(&host, &folder).notes);
+    let set = vec![("tokenizer.ggml.add_bos_token".to_owned(), "false".to_owned())];
+    let options =
+        ConvertOptions { input: file, output: Some(edited.clone()), set, ..ConvertOptions::default() };
+    convert(&host, &options).unwrap();
+    let notes = tokenizer(&host, &edited).notes.clone();
+    let said = "`tokenizer.ggml.add_bos_token` is false, and was true when `tokenizer.apr.text` was written";
+    assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
 }

@@ -129,8 +129,10 @@ fn whether_whole_words_are_taken_comes_back_and_is_warned_of() {
     for (golden, whole, of) in
         [("gpt2", true, "merges words that are tokens"), ("gemma", true, "merges words that are tokens")]
     {
-        let ([folder, file, back], warnings) =
+        let ([folder, file, back], mut warnings) =
             there_and_back(golden, |json| json["model"]["ignore_merges"] = json!(whole));
+        // Of Gemma's activation.
+        warnings.retain(|warning| !warning.contains("GELU"));
         assert_warned(&warnings, &[of]);
         assert_eq!([&folder, &file, &back].map(|read| read.ignore_merges), [whole; 3], "{golden}");
     }

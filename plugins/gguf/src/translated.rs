@@ -85,6 +85,7 @@ pub fn complete(
         None => Keys::new(),
     };
     let mut made = tokenizer::merge(made, tokens);
+    tokenizer::carry_keys_beside(&mut made);
     let begins = tokenizer::begins(&made);
     if let Some(at) = begins.filter(|_| arch == BEGINS_EARLY) {
         keys.push(made.remove(at));

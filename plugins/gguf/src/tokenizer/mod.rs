@@ -9,6 +9,7 @@ mod unsaid;
 mod write;
 
 pub use read::read;
+pub use unsaid::beside::carry as carry_keys_beside;
 pub use unsaid::carry;
 pub use write::keys;
 

@@ -71,6 +71,7 @@ pub fn read(keys: &[Key], source: &dyn Source, file: FileId, limits: &Limits) ->
     let around = usual.around(&parts, &|name| parts.adds(name), &|name| parts.special_id(name));
     parts.post_processor = kept.unwrap_or_else(|| post_processor(&parts, around));
     carried.iter().for_each(|json| unsaid::around::take_back_end(json, &mut parts));
+    parts.notes.extend(carried.iter().flat_map(|json| unsaid::beside::notes(&scan, json)));
     Tokenizer::new(parts).map(Some)
 }
 

@@ -251,17 +251,23 @@ pub fn puts(step: Option<&Json>) -> [Option<String>; 2] {
 /// `is_anew` if they say that spaces are put as later versions do.
 pub fn around(parts: &mut Parts, class: &str, is_anew: bool) {
     let id = |name: &str, other: &str| parts.special_id(name).or_else(|| parts.special_id(other));
-    let usual = if parts.kind == Kind::Unigram { [false, true] } else { [true, false] };
+    let is_merged = parts.kind == Kind::Bpe || reads_pieces(class);
+    let usual = if is_merged { [true, false] } else { [false, true] };
     let adds = |name: &str, usual: bool| parts.adds(name).unwrap_or(usual);
     let around = Around {
         bos: id("bos", "cls").filter(|_| adds("bos", usual[0])),
         eos: id("eos", "sep").filter(|_| adds("eos", usual[1])),
         sep: None,
     };
-    if parts.kind == Kind::Bpe {
+    if is_merged {
         note_pieces(parts, class, is_anew);
     }
     parts.post_processor = post_processor(parts, around);
+}
+
+/// Whether a class, as Llama's, reads SentencePiece's model as that is.
+fn reads_pieces(class: &str) -> bool {
+    classes::recipe(class).is_some_and(|recipe| recipe.reads() == Reads::SentencePiece)
 }
 
 /// Notes where version 5 of the library reads a lone model of pieces that are merged otherwise than SentencePiece does.
@@ -270,7 +276,7 @@ fn note_pieces(parts: &mut Parts, class: &str, is_anew: bool) {
         "" => "a tokenizer without a class".to_owned(),
         class => format!("the class `{}`", escape(class, 60)),
     };
-    if !classes::recipe(class).is_some_and(|recipe| recipe.reads() == Reads::SentencePiece) {
+    if !reads_pieces(class) {
         parts.notes.push(format!(
             "SentencePiece's model is followed for {shown} as SentencePiece and llama.cpp do: version 5 of transformers puts neither a \
              space nor a token before a text there"
@@ -282,6 +288,12 @@ fn note_pieces(parts: &mut Parts, class: &str, is_anew: bool) {
         parts.notes.push(format!(
             "nothing says whether a token is put before a text: version 4 of transformers, llama.cpp and apr put one for \
              {shown}, version 5 of transformers none where there is no tokenizer.json"
+        ));
+    }
+    if is_anew && parts.remove_extra_whitespaces == Some(true) {
+        parts.notes.push(format!(
+            "SentencePiece's model removes extra spaces, and `legacy` is false for {shown}: the library keeps a space at the start of a \
+             text and behind special tokens, which is removed here"
         ));
     }
     if !is_anew && parts.add_space_prefix != Some(false) && class != "GemmaTokenizer" {

@@ -55,7 +55,11 @@ pub fn typed(value: &Scalar, kind: Option<(ValueType, bool)>) -> Option<Value> {
         (Scalar::Text(text), None | Some((ValueType::STRING, _))) => Some(Value::from_string(text)),
         (Scalar::Float(x), None | Some((ValueType::F64, _))) => Some(Value::from_f64(*x)),
         #[allow(clippy::cast_possible_truncation, reason = "the file's type is F32")]
-        (Scalar::Float(x), Some((ValueType::F32, _))) => Some(Value::from_f32(*x as f32)),
+        (Scalar::Float(x), Some((ValueType::F32, _))) => {
+            let narrow = *x as f32;
+            let is_lost = x.is_finite() && !narrow.is_finite() || narrow == 0.0 && *x != 0.0;
+            (!is_lost).then(|| Value::from_f32(narrow))
+        }
         // A float without fraction counts as an integer.
         #[allow(
             clippy::cast_possible_truncation,

@@ -3,6 +3,7 @@
 
 mod added;
 pub mod around;
+pub mod beside;
 mod bytes;
 mod pieces;
 mod scores;
@@ -22,7 +23,7 @@ use serde_json::{Map, Value as Json};
 /// and texts) as in `tokenizer.json`, with `outside_model` of one that the model's own vocabulary lacks, `not_added_tokens`, ids that are not found in texts; `add_space_prefix`,
 /// `ignore_merges`, `fuse_unk`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK; `chat_template_names` for
 /// those that keys have otherwise, `chat_variables` as in the SDK, `empty_chat_templates` by name, `space_first`, what llama.cpp does for the key of that name,
-/// `unk`, the stated token for that purpose where the key has the model's own, `post_processor_beside`, the flags of what is added, and `eos`, the end of an answer where `eos_beside` is put behind texts and is
+/// `keys`, what others said beside it, `unk`, the stated token for that purpose where the key has the model's own, `post_processor_beside`, the flags of what is added, and `eos`, the end of an answer where `eos_beside` is put behind texts and is
 /// the key's. Anything absent follows from the other keys.
 const TEXT: &str = "tokenizer.apr.text";
 const DECODER: &str = "decoder";

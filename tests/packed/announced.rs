@@ -188,3 +188,29 @@ fn the_sides_of_a_block_may_be_text() {
         assert_eq!(folder.understood().is_ok(), is_right, "{sides}");
     }
 }
+
+#[test]
+fn a_packed_weight_of_a_module_that_is_stated_not_to_be_is_refused() {
+    for (fixture, key) in [
+        ("fp8-block-ue8m0", "modules_to_not_convert"),
+        ("fp8-block-ue8m0", "ignored_layers"),
+        ("awq-gemm", "modules_to_not_convert"),
+        ("bnb-nf4", "llm_int8_skip_modules"),
+        ("modelopt-fp8", "exclude_modules"),
+    ] {
+        let folder = Folder::read(&crate::folder::fixtures().join(fixture));
+        let weight = folder.understood().unwrap().packed[0].name.clone();
+        let module = weight.strip_suffix(".weight").unwrap();
+        let last = module.rsplit('.').next().unwrap();
+        for (entry, is_refused) in [(module, true), (last, true), (&last[1..], false), ("other", false)] {
+            let mut other = Folder::read(&crate::folder::fixtures().join(fixture));
+            let announced = other.model.announced.iter_mut().find(|one| one.key != DERIVED).unwrap();
+            let mut json: Json = serde_json::from_str(&announced.json).unwrap();
+            json[key] = json!([entry]);
+            announced.json = json.to_string();
+            let error = other.understood().err();
+            let said = error.as_ref().is_some_and(|error| error.message().contains(key));
+            assert_eq!(said, is_refused, "{fixture}, {key} lists {entry}: {error:?}");
+        }
+    }
+}

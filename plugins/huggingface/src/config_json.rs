@@ -36,14 +36,25 @@ const STATED_NULL: [&str; 9] = [
     "sliding_window",
 ];
 
-/// A key whose null is false to the library, and true where it is missing (`_compute_yarn_parameters`).
-const FALSE_IF_NULL: &str = "truncate";
+/// Keys whose null is false to the library, which asks only whether they are set, and true where they are missing:
+/// `_compute_yarn_parameters`, the routers of DeepSeek V3 and GLM 4, GPT-NeoX, GPT-2, Mamba 2, Llama 4, Falcon.
+const FALSE_IF_NULL: [&str; 7] = [
+    "norm_topk_prob",
+    "parallel_attn",
+    "scale_attn_weights",
+    "truncate",
+    "use_conv_bias",
+    "use_parallel_residual",
+    "use_qk_norm",
+];
 
 fn members(prefix: &str, object: &Map<String, Json>, typed: &mut Vec<(String, Value)>) {
     for (name, json) in object {
         let key = format!("{prefix}{}", name.replace('\\', "\\\\").replace('.', "\\."));
         match json {
-            Json::Null if name == FALSE_IF_NULL => typed.push((key, Value::from_bool(false))),
+            Json::Null if FALSE_IF_NULL.contains(&name.as_str()) => {
+                typed.push((key, Value::from_bool(false)))
+            }
             Json::Null if !STATED_NULL.contains(&name.as_str()) => {}
             Json::Object(inner) if !inner.is_empty() && spelled_float(json).is_none() => {
                 members(&format!("{key}."), inner, typed);

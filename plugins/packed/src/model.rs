@@ -190,6 +190,11 @@ impl Found {
         self.understood.packed.get(self.before..).unwrap_or_default()
     }
 
+    /// The weights of all schemes so far.
+    pub fn weights(&self) -> &[PackedTensor] {
+        &self.understood.packed
+    }
+
     /// Whether no scheme has a tensor yet.
     pub fn is_free(&self, tensor: usize) -> bool {
         self.owners.get(tensor).is_some_and(Option::is_none)

@@ -3,7 +3,7 @@
 use crate::layout;
 use crate::model::{Found, Model};
 use crate::scheme::SCHEMES;
-use crate::stated::Stated;
+use crate::stated::{Stated, refuse_left_out};
 use apr_sdk::{
     DType, HeldRows, PackedRows, PartRange, Quantizer, Result, Schemes, StoredModel, Understood, escape,
 };
@@ -42,6 +42,7 @@ fn understand(model: &StoredModel) -> Result<Understood> {
         }
         stated.check(&model, &found, scheme)?;
     }
+    refuse_left_out(&model, &found)?;
     found.lost_scales(&model)?;
     Ok(found.finish())
 }

@@ -4,6 +4,8 @@
 use crate::model::{Found, Model};
 use crate::scheme::{SCHEMES, Scheme, States};
 use apr_sdk::{Error, RECIPE, Result};
+use serde_json::Value as Json;
+use std::collections::HashSet;
 
 /// What is stated of a model.
 pub enum Stated {
@@ -63,3 +65,44 @@ impl Stated {
         Err(Error::unsupported(message).tensor(&model.tensor(*number).name))
     }
 }
+
+/// Lists of modules that are not packed: transformers' and AutoAWQ's, vLLM's, bitsandbytes', ModelOpt's. What has a `*` is not
+/// looked at.
+const LEFT_OUT: [&str; 4] =
+    ["modules_to_not_convert", "ignored_layers", "llm_int8_skip_modules", "exclude_modules"];
+
+/// Fails if a packed weight is of a module that a configuration states not to be packed.
+///
+/// # Errors
+/// Malformed, with the list, what it has, and a tensor.
+pub fn refuse_left_out(model: &Model<'_>, found: &Found) -> Result<()> {
+    for config in &model.configs {
+        for key in LEFT_OUT {
+            let listed = config.json.get(key).and_then(Json::as_array).into_iter().flatten();
+            let listed: HashSet<&str> = listed.filter_map(Json::as_str).collect();
+            let weights = found.weights().iter().filter(|_| !listed.is_empty());
+            for weight in weights {
+                let module = weight.name.strip_suffix(".weight").unwrap_or(&weight.name);
+                let Some(entry) = paths_in(module).find(|path| listed.contains(path)) else { continue };
+                let message = format!("it is packed, but the configuration's `{key}` lists `{entry}`");
+                let error = Error::malformed(message).in_file(config.file);
+                let tensor = weight.parts.first().map_or(&weight.name, |(part, _)| &model.tensor(*part).name);
+                return Err(error.tensor(tensor));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every run of whole parts in a path: `a.b` has `a`, `a.b` and `b`.
+fn paths_in(module: &str) -> impl Iterator<Item = &str> {
+    let begins = std::iter::once(0).chain(module.match_indices('.').map(|(at, _)| at + 1)).take(DEEPEST);
+    begins.flat_map(move |begin| {
+        let rest = &module[begin..];
+        let ends = rest.match_indices('.').map(|(at, _)| at).chain(std::iter::once(rest.len()));
+        ends.take(DEEPEST).map(move |end| &rest[..end])
+    })
+}
+
+/// Parts of a path that are looked at. 32: modules have about ten.
+const DEEPEST: usize = 32;

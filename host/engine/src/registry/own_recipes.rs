@@ -54,6 +54,7 @@ impl Quantizer for WithOwnRecipes {
             return self.quantizer.assign(recipe, tensors, model, options);
         };
         let wishes = Wishes::new(dtype, options)?;
+        wishes.refuse_unmatched(tensors)?;
         tensors.iter().map(|tensor| wishes.assign(tensor)).collect()
     }
 
@@ -130,6 +131,19 @@ impl Wishes {
         Ok(wishes)
     }
 
+    fn refuse_unmatched(&self, tensors: &[TensorFacts]) -> Result<()> {
+        let unmatched =
+            |(pattern, _): &&(Regex, DType)| !tensors.iter().any(|tensor| is_named(tensor, pattern));
+        match self.patterns.iter().find(unmatched) {
+            Some((pattern, _)) => {
+                let message = format!("--tensor-type `{}` matches no tensor", escape(pattern.as_str(), 200));
+                Err(Error::invalid_argument(message)
+                    .hint("correct it: run `apr tensors IN -q` to list the names, of which a part is enough"))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn assign(&self, tensor: &TensorFacts) -> Result<Assignment> {
         let role = tensor.role.as_deref();
         let info = tensor.dtype.and_then(DType::info);
@@ -143,12 +157,7 @@ impl Wishes {
             Some("embedding") => self.embedding,
             _ => None,
         };
-        // A pattern may be written for the names of any dialect.
-        let is_named = |pattern: &Regex| {
-            let mut names = tensor.names.iter().map(|(_, name)| name);
-            pattern.is_match(&tensor.name) || names.any(|name| pattern.is_match(name))
-        };
-        let by_pattern = || self.patterns.iter().find(|(pattern, _)| is_named(pattern));
+        let by_pattern = || self.patterns.iter().find(|(pattern, _)| is_named(tensor, pattern));
         let wanted = by_role.or_else(|| by_pattern().map(|(_, dtype)| *dtype));
         let dtype = wanted.unwrap_or(self.dtype);
         let columns = tensor.shape.last().copied().unwrap_or(1);
@@ -164,6 +173,12 @@ impl Wishes {
             None => Ok(Assignment::KEEP.with_note(format!("not quantized: {why}"))),
         }
     }
+}
+
+/// Whether a pattern is in a name: it may be written for the names of any dialect.
+fn is_named(tensor: &TensorFacts, pattern: &Regex) -> bool {
+    let mut names = tensor.names.iter().map(|(_, name)| name);
+    pattern.is_match(&tensor.name) || names.any(|name| pattern.is_match(name))
 }
 
 /// `PATTERN=TYPE`, for names in lower case.

@@ -53,6 +53,7 @@ pub fn assign(
     }
     let model = Model::of(facts, tensors)?;
     let names: Vec<_> = tensors.iter().map(|tensor| tensor.name_in("gguf")).collect();
+    wishes.refuse_unmatched(&names)?;
     let mut choice = Choice::new(mixture, &wishes, &model, names.iter().map(|name| Category::of(name)));
 
     let mut order: Vec<_> = (0..tensors.len()).collect();

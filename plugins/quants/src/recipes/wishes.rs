@@ -46,6 +46,22 @@ impl Wishes {
         Ok(wishes)
     }
 
+    /// Fails for a pattern that is in none of the tensors' names.
+    ///
+    /// # Errors
+    /// InvalidArgument, naming the pattern.
+    pub fn refuse_unmatched(&self, names: &[&str]) -> Result<()> {
+        match self.patterns.iter().find(|(pattern, _)| !names.iter().any(|name| pattern.is_match(name))) {
+            Some((pattern, _)) => {
+                let message = format!("--tensor-type `{}` matches no tensor", escape(pattern.as_str(), 200));
+                Err(Error::invalid_argument(message).hint(
+                    "correct it: names are GGUF's, such as `blk.0.attn_v.weight`, and a part is enough",
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The type that the first pattern in a name asks for.
     pub fn for_name(&self, name: &str) -> Option<DType> {
         self.patterns.iter().find(|(pattern, _)| pattern.is_match(name)).map(|(_, dtype)| *dtype)

@@ -245,6 +245,10 @@ fn take(
         planned.code(handle, dtype);
         return Ok(false);
     }
+    if importance.is_none() && wishes.importance.is_some() && dtype.is_block() {
+        let what = "quantized without importance: the matrix has none for it";
+        add_to_group(groups, what.to_owned(), &tensor.name);
+    }
     let Some(values) = importance.filter(|_| dtype.is_block()) else {
         planned.retype(handle, dtype, registry, None);
         return Ok(false);

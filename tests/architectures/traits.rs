@@ -229,6 +229,20 @@ fn a_key_that_others_overrule_is_warned_of_and_differs() {
     }
 }
 
+#[test]
+fn a_factor_without_a_type_scales_linearly_as_in_llama_cpp() {
+    let (host, scratch, way) = (host(), Scratch::new(), way(&golden("llama")));
+    let options = ConvertOptions {
+        input: way.gguf.path.clone(),
+        output: Some(scratch.at("scaled.gguf")),
+        set: vec![("llama.rope.scaling.factor:f32".to_owned(), "8.0".to_owned())],
+        ..ConvertOptions::default()
+    };
+    convert(&host, &options).unwrap();
+    let back = to(&host, "hf", &scratch.at("scaled.gguf"), &scratch.at("back")).unwrap();
+    assert_eq!(key(&back, "rope_scaling.rope_type").unwrap().as_str(), Some("linear"));
+}
+
 /// Tokens of a file, and their types.
 fn tokens(model: &OpenedModel) -> (Vec<String>, Vec<i32>) {
     let texts = items(model, "tokenizer.ggml.tokens");

@@ -37,8 +37,9 @@ const STATED_NULL: [&str; 9] = [
 ];
 
 /// Keys whose null is false to the library, which asks only whether they are set, and true where they are missing:
-/// `_compute_yarn_parameters`, the routers of DeepSeek V3 and GLM 4, GPT-NeoX, GPT-2, Mamba 2, Llama 4, Falcon.
-const FALSE_IF_NULL: [&str; 7] = [
+/// `_compute_yarn_parameters`, the routers of DeepSeek V3 and GLM 4, GPT-NeoX, GPT-2, Mamba, Llama 4, Falcon.
+const FALSE_IF_NULL: [&str; 8] = [
+    "mamba_conv_bias",
     "norm_topk_prob",
     "parallel_attn",
     "scale_attn_weights",

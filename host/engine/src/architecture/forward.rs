@@ -3,8 +3,10 @@
 
 use crate::architecture::config::keys::value_of;
 use crate::architecture::config::overruled::{Overruled, overruled, tell_of_overruled};
+use crate::architecture::config::refusal::refuse;
+use crate::architecture::config::statement::Stated;
 use crate::architecture::config::{Config, ConfigScope, dimensions};
-use crate::architecture::description::{find_table, stated};
+use crate::architecture::description::{find_table, stated, stated_keys};
 use crate::architecture::language::expression::{Scope, same};
 use crate::architecture::language::value::{from_value, narrowed};
 use crate::architecture::model::{Headed, Journey, Stored, planned, tell_of_tied_head};
@@ -16,6 +18,7 @@ use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
 use crate::registry::Format;
 use apr_sdk::{DType, Error, ErrorKind, Model, Result, Tensor, escape};
+use std::collections::HashSet;
 
 /// A model in the dialect of another.
 #[derive(Debug)]
@@ -48,6 +51,10 @@ struct Known<'e> {
     from: String,
     names: Vec<Tensor>,
     config: Config,
+    /// Keys that the table has read.
+    used: HashSet<String>,
+    /// The model's names for itself.
+    called: Vec<String>,
 }
 
 impl<'e> Known<'e> {
@@ -77,15 +84,18 @@ impl<'e> Known<'e> {
             names: model.tensors.iter().map(|tensor| table.own_tensor(&from, tensor)).collect(),
             from: from.clone(),
             config: Config::default(),
+            used: HashSet::new(),
+            called: journey.names(model)?,
         };
         let canonical = canonical();
         let dialect = table.dialect(&from).unwrap_or(&canonical);
-        let (mut config, _) = journey.config(model, dialect, &known.dimensions())?;
+        let (mut config, used) = journey.config(model, dialect, &known.dimensions())?;
         // Whoever computes takes what a tensor states from the tensor itself.
         if from != to {
             journey.recover(&known.names, &mut config, &known.dimensions())?;
         }
         known.config = config;
+        known.used = used;
         Ok(known)
     }
 
@@ -105,6 +115,21 @@ impl<'e> Known<'e> {
         };
         let message = format!("architecture `{}` has no tensor with this name{more}", self.table.id);
         Err(Error::unsupported(message).tensor(&first.name))
+    }
+
+    /// States why a configuration is refused where a model is translated: no other dialect can say it.
+    fn refusal(&self, model: &Model) -> Option<String> {
+        let dimensions = self.dimensions();
+        let stated = Stated {
+            dialect: self.table.dialect(&self.from)?,
+            lookup: &|key| stated(model, key),
+            keys: &stated_keys(model),
+            used: &self.used,
+            scope: &ConfigScope::new(self.table, &self.config, &dimensions),
+            tensors: &self.names,
+            names: &self.called,
+        };
+        refuse(self.table, &stated).err().map(|error| error.message().to_owned())
     }
 
     /// Fails for a model that lacks tensors of its architecture.
@@ -130,7 +155,7 @@ impl<'e> Known<'e> {
         called: &[Tensor],
         to: &str,
     ) -> Result<(Vec<PlannedTensor>, Dropped)> {
-        let Known { table, from, names, config } = self;
+        let Known { table, from, names, config, .. } = self;
         let dimensions = self.dimensions();
         let scope = ConfigScope::new(table, config, &dimensions);
         let tensors = &names[..];
@@ -214,6 +239,9 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     let table = known.table;
     let dimensions = known.dimensions();
     let Some(theirs) = table.dialect(to) else { return Ok(forward) };
+    if let Some(refusal) = known.refusal(&opened.model) {
+        forward.differing.push(("configuration".to_owned(), refusal, "not stated".to_owned()));
+    }
     // Not every key can be read back: both configurations are compared as that dialect's keys state them.
     let keys = ConfigScope::new(table, &known.config, &dimensions).write(theirs)?;
     let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &dimensions)?;

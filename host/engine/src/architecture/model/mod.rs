@@ -320,7 +320,7 @@ impl Journey<'_> {
 
     /// The model's names for itself, in lower case with hyphens: from its card, and from the headings of its
     /// README.
-    fn names(&self, model: &Model) -> Result<Vec<String>> {
+    pub(super) fn names(&self, model: &Model) -> Result<Vec<String>> {
         const LONGEST: u64 = 1 << 20;
         let mut names = Vec::new();
         if let Some(card) = &model.model_card {

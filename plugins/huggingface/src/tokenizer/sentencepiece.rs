@@ -2,7 +2,7 @@
 
 use super::recipe::Layout;
 use super::stated::DECODER;
-use super::{added, added_type, fast};
+use super::{added, added_token, added_type, fast};
 use apr_sdk::tokenizer::{
     AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer, before_bytes, scores_of_merges,
 };
@@ -254,7 +254,18 @@ pub fn has_ids_of(model: &Model, parts: &Parts) -> bool {
     2 * same >= all
 }
 
-/// Scores, types and flags of the model, over parts that another file said. `alone` if there was none.
+/// What else says how a model of SentencePiece reads texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// A `tokenizer.json`, of which the parts are.
+    Fast,
+    /// A class, as Llama's, that reads such models as they are.
+    Class,
+    /// Nothing.
+    Nothing,
+}
+
+/// Scores, types and flags of the model, over the parts of what is `beside` it.
 ///
 /// # Errors
 /// Malformed for a list of added tokens that is none; LimitExceeded for ids out of proportion.
@@ -263,8 +274,9 @@ pub fn overlay(
     model: &Model,
     added: Option<&Json>,
     said: Option<&Json>,
-    alone: bool,
+    beside: Beside,
 ) -> Result<()> {
+    let alone = beside != Beside::Fast;
     let n = model.pieces.len();
     if parts.tokens.len() < n {
         return Err(Error::malformed(format!(
@@ -313,7 +325,8 @@ pub fn overlay(
         }
         put(parts, &mut scores, id, text, TokenType::UserDefined, by_merges)?;
     }
-    for (id, token) in decoder.into_iter().flatten().filter(|_| by_merges) {
+    let lists = by_merges || beside == Beside::Class;
+    for (id, token) in decoder.into_iter().flatten().filter(|_| lists) {
         let (Ok(id), Some(text)) = (id.parse(), token.get("content").and_then(Json::as_str)) else {
             continue;
         };
@@ -321,7 +334,11 @@ pub fn overlay(
             continue;
         }
         let special = token.get("special").and_then(Json::as_bool).unwrap_or(false);
+        let is_new = id as usize >= parts.tokens.len();
         put(parts, &mut scores, id, text, added_type(special, text), by_merges)?;
+        if alone {
+            state_flags(parts, id, token, is_new);
+        }
     }
     parts.scores = Some(scores);
     let normalizer = model.normalizer.clone().unwrap_or_default();
@@ -387,6 +404,16 @@ pub fn has_later(parts: &Parts) -> bool {
         let text = parts.token(added.id).unwrap_or_default();
         added.outside_model && added.id >= n && !fast::is_sentinel(text)
     })
+}
+
+/// Gives an added token the flags that `token` states of the text beside it; a new one is no piece. Nothing is normalized before it is
+/// found, as in SentencePiece.
+fn state_flags(parts: &mut Parts, id: u32, token: &Json, is_new: bool) {
+    let AddedToken { lstrip, rstrip, single_word, .. } = added_token(id, token);
+    if let Some(added) = parts.added.iter_mut().find(|added| added.id == id) {
+        let outside_model = added.outside_model || is_new;
+        *added = AddedToken { lstrip, rstrip, single_word, outside_model, ..*added };
+    }
 }
 
 /// The score of added tokens.

@@ -266,7 +266,7 @@ pub fn around(parts: &mut Parts, class: &str, is_anew: bool) {
 }
 
 /// Whether a class, as Llama's, reads SentencePiece's model as that is.
-fn reads_pieces(class: &str) -> bool {
+pub fn reads_pieces(class: &str) -> bool {
     classes::recipe(class).is_some_and(|recipe| recipe.reads() == Reads::SentencePiece)
 }
 

@@ -8,7 +8,8 @@ lists texts of tokens, or numbers where the class has them for good, with the ty
 beginning and the end decide about it instead, where one of them is stated or the class itself puts nothing. `tokens` has flags of
 special tokens that are stated as texts alone, `plain` says that those that are stated are lost, `unlike_4` what version 4 does otherwise
 if it gives other ids (slow.json), `further` the special tokens that the class adds of its own, `reads` the files,
-`pieces` what stands before and behind the pieces of SentencePiece's model, of which the first ones are left out.
+`pieces` what stands before and behind the pieces of SentencePiece's model, of which the first ones are left out, `counted` the form of
+those that a stated number says how many there are of.
 """
 
 import base64
@@ -248,6 +249,8 @@ def recipe(made):
         if step["model"][name] is None or step["model"][name] is False or step["model"][name] == "":
             del step["model"][name]
     found = {"reads": reads(made), "kind": sample.kind or "Unigram", **step, "flags": flags, "words": options or None, "pieces": pieces(made)}
+    if "extra_ids" in sample.parameters and found["pieces"]:
+        found["counted"] = {"extra_ids": "<extra_id_{}>"}
     forced = around_of(sample)
     if forced is not None:
         found["adds"] = forced

@@ -205,7 +205,10 @@ PIECES = {
     **{name: ("T5", "spiece.model", [{}]) for name in ("PegasusTokenizer", "SiglipTokenizer", "LasrTokenizer", "VideoPrismTokenizer", "BertGenerationTokenizer", "GPTSw3Tokenizer", "CpmTokenizer")},
     **{name: ("ALBERT", "spiece.model", [{}]) for name in ("FNetTokenizer", "RemBertTokenizer", "BertJapaneseTokenizer")},
 }
-# Flags of added tokens.
+# What T5's class counts, and flags of added tokens.
+SENTINELS = ["<extra_id_0> the <extra_id_4>", "<extra_id_5> fox <new>"]
+COUNTED = [{"extra_ids": 5}, {"extra_ids": 0}, {"extra_ids": 103}, {"extra_ids": -1}, {"extra_ids": 5, "additional_special_tokens": ["<new>"]},
+           {"extra_ids": 2, "additional_special_tokens": ["<extra_id_0>", "<extra_id_1>", "<new>"]}]
 FLAGS = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": False}
 STRIPPED = {"add_bos_token": True, "legacy": False, "added_tokens_decoder": {
     "+0": {"content": "<left>", **FLAGS, "lstrip": True}, "+1": {"content": "<right>", **FLAGS, "rstrip": True},
@@ -213,6 +216,7 @@ STRIPPED = {"add_bos_token": True, "legacy": False, "added_tokens_decoder": {
 }}
 STRIPS = ["the <left> fox", "the <right> fox", "the<new> fox <new> the", "hellos hello the hello"]
 MORE_PIECES = [
+    *(("T5Tokenizer", "T5", "spiece.model", {"config": config, "texts": SENTINELS}) for config in COUNTED),
     *((name, of, "tokenizer.model", {"config": STRIPPED, "texts": STRIPS}) for name in ("LlamaTokenizer", "CodeLlamaTokenizer") for of in ("Llama", "Llama by cost")),
 ]
 # Classes that transformers runs in Python, and other files that no one class reads: refused by name.

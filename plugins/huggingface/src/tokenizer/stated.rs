@@ -138,8 +138,9 @@ fn complete(whole: &mut Map<String, Json>, recipe: Recipe, is_listed: bool) {
     if recipe.is_plain() {
         added::make_plain(whole);
     }
-    let further = recipe.further().filter(|_| !is_listed);
-    let further: Vec<Json> = further.chain(recipe.named().map(|(_, text)| text)).map(Json::from).collect();
+    let listed = if is_listed { Vec::new() } else { recipe.further(&Json::Object(whole.clone())) };
+    let named = recipe.named().map(|(_, text)| text.to_owned());
+    let further: Vec<Json> = listed.into_iter().chain(named).map(Json::from).collect();
     if further.is_empty() {
         return;
     }

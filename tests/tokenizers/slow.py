@@ -134,6 +134,7 @@ HEADS = {
     "DeBERTa": {"first": {"[PAD]": CONTROL, "[CLS]": CONTROL, "[SEP]": CONTROL, "[UNK]": UNKNOWN}, "unk": "[UNK]"},
     "XLNet": {"first": {"<unk>": UNKNOWN, **dict.fromkeys(["<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"], CONTROL)}, "unk": "<unk>"},
     "BigBird": {"first": {"<pad>": CONTROL, "</s>": CONTROL, "<s>": CONTROL, "<unk>": UNKNOWN, "[CLS]": CONTROL, "[SEP]": CONTROL, "[MASK]": CONTROL}, "unk": "<unk>"},
+    "words with a purpose": {"first": {"<pad>": CONTROL, "<unk>": UNKNOWN, "[CLS]": USER_DEFINED, "[SEP]": USER_DEFINED, "[MASK]": USER_DEFINED, "fox": USER_DEFINED}, "unk": "<unk>"},
     "Llama": {"first": LLAMA, "unk": "<unk>", "merges": True},
     "Llama by cost": {"first": LLAMA, "unk": "<unk>", "plain": True},
 }
@@ -205,10 +206,11 @@ PIECES = {
     **{name: ("T5", "spiece.model", [{}]) for name in ("PegasusTokenizer", "SiglipTokenizer", "LasrTokenizer", "VideoPrismTokenizer", "BertGenerationTokenizer", "GPTSw3Tokenizer", "CpmTokenizer")},
     **{name: ("ALBERT", "spiece.model", [{}]) for name in ("FNetTokenizer", "RemBertTokenizer", "BertJapaneseTokenizer")},
 }
-# What T5's class counts, and flags of added tokens.
+# What T5's class counts, tokens with a purpose that are words of the model, and flags of added tokens.
 SENTINELS = ["<extra_id_0> the <extra_id_4>", "<extra_id_5> fox <new>"]
 COUNTED = [{"extra_ids": 5}, {"extra_ids": 0}, {"extra_ids": 103}, {"extra_ids": -1}, {"extra_ids": 5, "additional_special_tokens": ["<new>"]},
            {"extra_ids": 2, "additional_special_tokens": ["<extra_id_0>", "<extra_id_1>", "<new>"]}]
+PURPOSES = ["the fox [MASK] over [SEP] the", "a\u2603b"]
 FLAGS = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": False}
 STRIPPED = {"add_bos_token": True, "legacy": False, "added_tokens_decoder": {
     "+0": {"content": "<left>", **FLAGS, "lstrip": True}, "+1": {"content": "<right>", **FLAGS, "rstrip": True},
@@ -217,6 +219,9 @@ STRIPPED = {"add_bos_token": True, "legacy": False, "added_tokens_decoder": {
 STRIPS = ["the <left> fox", "the <right> fox", "the<new> fox <new> the", "hellos hello the hello"]
 MORE_PIECES = [
     *(("T5Tokenizer", "T5", "spiece.model", {"config": config, "texts": SENTINELS}) for config in COUNTED),
+    ("AlbertTokenizer", "words with a purpose", "spiece.model", {"texts": PURPOSES}),
+    ("DebertaV2Tokenizer", "words with a purpose", "spm.model", {"texts": PURPOSES}),
+    ("DebertaV2Tokenizer", "words with a purpose", "spm.model", {"config": {"unk_token": "<unk>", "pad_token": "<pad>"}, "texts": PURPOSES}),
     *((name, of, "tokenizer.model", {"config": STRIPPED, "texts": STRIPS}) for name in ("LlamaTokenizer", "CodeLlamaTokenizer") for of in ("Llama", "Llama by cost")),
 ]
 # Classes that transformers runs in Python, and other files that no one class reads: refused by name.

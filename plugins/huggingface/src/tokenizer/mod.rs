@@ -89,7 +89,8 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
         if let Some((name, model)) = model.take() {
             let others = own.as_ref().and_then(Json::as_object).is_some_and(stated::lists_tokens);
             let layout = recipe.layout(said)?;
-            sentencepiece::lay_out(&mut parts, &model, &layout, !others).map_err(|e| e.in_file(name))?;
+            sentencepiece::lay_out(&mut parts, &model, &layout, said, !others)
+                .map_err(|e| e.in_file(name))?;
         }
         recipe.prepare(&mut parts, said)?;
         parts.notes.extend(recipe.disputed());

@@ -167,7 +167,12 @@ impl Recipe {
             if let Some(Json::String(text)) = model.get(key) {
                 let text = stated.token(text)?;
                 model.remove(key);
-                model.insert("unk_token".to_owned(), text.into());
+                // A number stands for one that is no piece.
+                let other = model.get("unk_else").and_then(Json::as_u64);
+                match other.filter(|_| parts.each().all(|(_, known)| known != text)) {
+                    Some(id) => model.insert("unk_id".to_owned(), id.into()),
+                    None => model.insert("unk_token".to_owned(), text.into()),
+                };
             }
         }
         fast::flags(parts, &model);

@@ -1,7 +1,7 @@
 //! Reads and writes SentencePiece models (`sentencepiece_model.proto`). Field numbers are the proto's.
 
 use super::recipe::Layout;
-use super::stated::DECODER;
+use super::stated::{DECODER, NAMES, text};
 use super::{added, added_token, added_type, fast};
 use apr_sdk::tokenizer::{
     AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer, before_bytes, scores_of_merges,
@@ -198,11 +198,11 @@ pub fn parts(model: &Model) -> Result<Parts> {
 }
 
 /// Puts what a class has around the model's pieces into `parts`, which have the pieces alone, and takes the model's scores and rules.
-/// `adds` if what the model controls or a user defined in it is found in texts first.
+/// `adds` if what the model controls or a user defined in it is found in texts first; what `said` has a purpose for is special there.
 ///
 /// # Errors
 /// Unsupported for a model whose pieces are merged; Malformed if a text is there twice.
-pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, adds: bool) -> Result<()> {
+pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, said: &Json, adds: bool) -> Result<()> {
     if parts.kind != Kind::Unigram {
         return Err(Error::unsupported(
             "a SentencePiece model whose pieces are merged, of a class that chooses them by their scores",
@@ -219,7 +219,10 @@ pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, adds: bool) ->
             TokenType::Byte => TokenType::Normal,
             kind => kind,
         };
-        (piece.piece.as_deref().unwrap_or_default(), f64::from(piece.score.unwrap_or(0.0)), kind)
+        let text = piece.piece.as_deref().unwrap_or_default();
+        let is_word = kind == TokenType::UserDefined && adds && has_purpose(said, text);
+        let kind = if is_word { TokenType::Control } else { kind };
+        (text, f64::from(piece.score.unwrap_or(0.0)), kind)
     }));
     tokens.extend(layout.last.iter().map(|text| (text.as_str(), 0.0, TokenType::Control)));
     let mut made = Parts { kind: Kind::Unigram, spelling: Spelling::SentencePiece, ..Parts::default() };
@@ -242,6 +245,12 @@ pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, adds: bool) ->
     made.chat_variables = parts.chat_variables.take();
     *parts = made;
     Ok(())
+}
+
+/// Whether a configuration states a purpose of a token.
+fn has_purpose(said: &Json, token: &str) -> bool {
+    let stated = NAMES.iter().filter_map(|name| said.get(format!("{name}_token")));
+    stated.filter_map(text).any(|text| text == token)
 }
 
 /// Whether the tokens of these parts have the numbers of the model's pieces: most of its ordinary pieces do.

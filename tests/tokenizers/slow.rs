@@ -193,6 +193,21 @@ fn a_class_is_followed_or_refused_by_name() {
 }
 
 #[test]
+fn a_number_of_tokens_that_is_none_is_refused_by_name() {
+    let listed = listed();
+    let is_counted = |case: &&Json| case["config"]["extra_ids"] == 5;
+    let case = listed.cases.iter().find(is_counted).unwrap();
+    for stated in [json!("5"), json!(null), json!(true), json!(5.5), json!(1u64 << 40)] {
+        let mut case = case.clone();
+        case["config"]["extra_ids"] = stated.clone();
+        let error = read(&files(&listed, &case)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        let message = error.message();
+        assert!(message.contains("`extra_ids`") && message.contains("`T5Tokenizer`"), "{error:?}");
+    }
+}
+
+#[test]
 fn files_without_a_class_are_read_as_the_usual_one_and_that_is_said() {
     let listed = listed();
     for (class, of) in [("BertTokenizer", "words"), ("GPT2Tokenizer", "bytes")] {

@@ -8,7 +8,8 @@ lists texts of tokens, or numbers where the class has them for good, with the ty
 beginning and the end decide about it instead, where one of them is stated or the class itself puts nothing. `tokens` has flags of
 special tokens that are stated as texts alone, `plain` says that those that are stated are lost, `unlike_4` what version 4 does otherwise
 if it gives other ids (slow.json), `further` the special tokens that the class adds of its own, `reads` the files,
-`pieces` what stands before and behind the pieces of SentencePiece's model, of which the first ones are left out.
+`pieces` what stands before and behind the pieces of SentencePiece's model, of which the first ones are left out, `counted` the form of
+those that a stated number says how many there are of, and `unk_else` the unknown token's number where it is no piece.
 """
 
 import base64
@@ -83,6 +84,8 @@ class Sample:
         model = {key: value for key, value in found["model"].items() if key not in ("vocab", "merges", "type", "dropout", "ignore_merges")}
         if isinstance(model.get("unk_id"), int):
             model["unk_id"] = ids.get(model["unk_id"], model["unk_id"])
+            if model["unk_id"] == "{unk}" and (other := self.other_unknown()) is not None:
+                model["unk_else"] = other
         return {
             "model": named(model),
             "normalizer": named(found["normalizer"]),
@@ -91,6 +94,14 @@ class Sample:
             "post_processor": around(found["post_processor"], ids, tokenizer),
         }
 
+
+    def other_unknown(self):
+        """The number of the unknown token where the vocabulary has none of its text."""
+        try:
+            made = self.made(vocab=[(f"other{n}", 0.0) for n in range(2 * OTHERS)], **{f"{name}_token": f"own-{name}" for name in self.tokens})
+            return json.loads(made.backend_tokenizer.to_str())["model"]["unk_id"]
+        except Exception:
+            return None
 
     def decoder(self, step):
         """With what a class does to texts behind it, in Python."""
@@ -248,6 +259,8 @@ def recipe(made):
         if step["model"][name] is None or step["model"][name] is False or step["model"][name] == "":
             del step["model"][name]
     found = {"reads": reads(made), "kind": sample.kind or "Unigram", **step, "flags": flags, "words": options or None, "pieces": pieces(made)}
+    if "extra_ids" in sample.parameters and found["pieces"]:
+        found["counted"] = {"extra_ids": "<extra_id_{}>"}
     forced = around_of(sample)
     if forced is not None:
         found["adds"] = forced

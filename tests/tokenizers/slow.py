@@ -6,8 +6,8 @@ such files, and what it makes of texts by them.
 `vocabularies` are the parts of such files that cases share: lists of words, of tokens of bytes, of characters with an end of words,
 and pairs that are merged; or a model of SentencePiece in base64. A case names one (`of`), the special tokens that stand before it (`first`) or behind it (`last`), the class,
 its whole `tokenizer_config.json` but for the class (`config`), further files of JSON by name (`files`), what `config.json` has
-(`model`), and how a model of SentencePiece is called (`file`). The script adds under the version of the library that runs it the ids of `texts` with and without what is put around them,
-the texts that these ids give back, the ids of the special tokens and the variables that chat templates have of them, or
+(`model`), how a model of SentencePiece is called (`file`), and texts of its own behind the others (`texts`). The script adds under the version of the library that runs it the ids of `texts` with and without what is put around them,
+the texts that these ids give back, also without special tokens for a case with texts of its own (`shown`), the ids of the special tokens and the variables that chat templates have of them, or
 `{"error": class}`. What version 4 makes of a case counts where
 version 5 fails, and is written in words where it does not. It is run with transformers 5 first, and then with version 4.
 """
@@ -100,11 +100,11 @@ def vocabularies():
     }
 
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 
 
-def model(first, unk, merges=False):
-    """A model of SentencePiece, whose pieces begin with the ones named."""
+def model(first, unk, merges=False, plain=False):
+    """A model of SentencePiece, whose pieces begin with the ones named; a plain one, and one of merges, change no text."""
     made = sentencepiece.ModelProto()
     for text, kind in first.items():
         made.pieces.add(piece=text, score=0.0, type=kind)
@@ -116,11 +116,17 @@ def model(first, unk, merges=False):
     made.trainer_spec.model_type = 2 if merges else 1
     made.trainer_spec.unk_id, made.trainer_spec.unk_piece = list(first).index(unk), unk
     made.trainer_spec.bos_id = made.trainer_spec.eos_id = made.trainer_spec.pad_id = -1
+    if BYTE in first.values():
+        made.trainer_spec.byte_fallback = True
     made.trainer_spec.vocab_size = len(made.pieces)
-    made.normalizer_spec.precompiled_charsmap = charsmap()
+    if merges or plain:
+        made.normalizer_spec.remove_extra_whitespaces = False
+    else:
+        made.normalizer_spec.precompiled_charsmap = charsmap()
     return made.SerializeToString(deterministic=True)
 
 
+LLAMA = {"<unk>": UNKNOWN, "<s>": CONTROL, "</s>": CONTROL, **{f"<0x{byte:02X}>": BYTE for byte in range(256)}}
 HEADS = {
     "fairseq": {"first": {"<unk>": UNKNOWN, "<s>": CONTROL, "</s>": CONTROL}, "unk": "<unk>"},
     "T5": {"first": {"<pad>": CONTROL, "</s>": CONTROL, "<unk>": UNKNOWN}, "unk": "<unk>"},
@@ -128,6 +134,9 @@ HEADS = {
     "DeBERTa": {"first": {"[PAD]": CONTROL, "[CLS]": CONTROL, "[SEP]": CONTROL, "[UNK]": UNKNOWN}, "unk": "[UNK]"},
     "XLNet": {"first": {"<unk>": UNKNOWN, **dict.fromkeys(["<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"], CONTROL)}, "unk": "<unk>"},
     "BigBird": {"first": {"<pad>": CONTROL, "</s>": CONTROL, "<s>": CONTROL, "<unk>": UNKNOWN, "[CLS]": CONTROL, "[SEP]": CONTROL, "[MASK]": CONTROL}, "unk": "<unk>"},
+    "words with a purpose": {"first": {"<pad>": CONTROL, "<unk>": UNKNOWN, "[CLS]": USER_DEFINED, "[SEP]": USER_DEFINED, "[MASK]": USER_DEFINED, "fox": USER_DEFINED}, "unk": "<unk>"},
+    "Llama": {"first": LLAMA, "unk": "<unk>", "merges": True},
+    "Llama by cost": {"first": LLAMA, "unk": "<unk>", "plain": True},
 }
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -197,6 +206,24 @@ PIECES = {
     **{name: ("T5", "spiece.model", [{}]) for name in ("PegasusTokenizer", "SiglipTokenizer", "LasrTokenizer", "VideoPrismTokenizer", "BertGenerationTokenizer", "GPTSw3Tokenizer", "CpmTokenizer")},
     **{name: ("ALBERT", "spiece.model", [{}]) for name in ("FNetTokenizer", "RemBertTokenizer", "BertJapaneseTokenizer")},
 }
+# What T5's class counts, tokens with a purpose that are words of the model, and flags of added tokens.
+SENTINELS = ["<extra_id_0> the <extra_id_4>", "<extra_id_5> fox <new>"]
+COUNTED = [{"extra_ids": 5}, {"extra_ids": 0}, {"extra_ids": 103}, {"extra_ids": -1}, {"extra_ids": 5, "additional_special_tokens": ["<new>"]},
+           {"extra_ids": 2, "additional_special_tokens": ["<extra_id_0>", "<extra_id_1>", "<new>"]}]
+PURPOSES = ["the fox [MASK] over [SEP] the", "a\u2603b"]
+FLAGS = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": False}
+STRIPPED = {"add_bos_token": True, "legacy": False, "added_tokens_decoder": {
+    "+0": {"content": "<left>", **FLAGS, "lstrip": True}, "+1": {"content": "<right>", **FLAGS, "rstrip": True},
+    "+2": {"content": "<new>", **FLAGS, "lstrip": True, "rstrip": True, "special": True}, "+3": {"content": "hello", **FLAGS, "single_word": True},
+}}
+STRIPS = ["the <left> fox", "the <right> fox", "the<new> fox <new> the", "hellos hello the hello"]
+MORE_PIECES = [
+    *(("T5Tokenizer", "T5", "spiece.model", {"config": config, "texts": SENTINELS}) for config in COUNTED),
+    ("AlbertTokenizer", "words with a purpose", "spiece.model", {"texts": PURPOSES}),
+    ("DebertaV2Tokenizer", "words with a purpose", "spm.model", {"texts": PURPOSES}),
+    ("DebertaV2Tokenizer", "words with a purpose", "spm.model", {"config": {"unk_token": "<unk>", "pad_token": "<pad>"}, "texts": PURPOSES}),
+    *((name, of, "tokenizer.model", {"config": STRIPPED, "texts": STRIPS}) for name in ("LlamaTokenizer", "CodeLlamaTokenizer") for of in ("Llama", "Llama by cost")),
+]
 # Classes that transformers runs in Python, and other files that no one class reads: refused by name.
 OTHERS = {
     **{name: ("words", BERT, [], [{}]) for name in ("BertJapaneseTokenizer", "ProphetNetTokenizer", "TapasTokenizer", "RoCBertTokenizer", "RoFormerTokenizer", "EsmTokenizer", "CpmAntTokenizer", "NoSuchTokenizer")},
@@ -219,6 +246,8 @@ def cases():
     for name, (of, file, variants) in PIECES.items():
         for variant in variants:
             yield {"class": name, "of": f"pieces of {of}", "file": file, **variant}
+    for name, of, file, variant in MORE_PIECES:
+        yield {"class": name, "of": f"pieces of {of}", "file": file, **variant}
     for of, first, last, name, model in MODELS:
         yield {"class": name, "of": of, "first": first, "last": last, "model": model}
 
@@ -273,11 +302,13 @@ def judged(case, vocabulary):
                 tokenizer = tokenizer.backend_tokenizer
                 ids = [tokenizer.encode(text).ids for text in TEXTS]
                 return {"ids": ids, "bare": [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]}
-            ids = [tokenizer(text)["input_ids"] for text in TEXTS]
+            texts = TEXTS + case.get("texts", [])
+            ids = [tokenizer(text)["input_ids"] for text in texts]
             return {
                 "ids": ids,
-                "bare": [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS],
+                "bare": [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts],
                 "back": [tokenizer.decode(row) for row in ids],
+                **({"shown": [tokenizer.decode(row, skip_special_tokens=True) for row in ids]} if "texts" in case else {}),
                 "special": {name: getattr(tokenizer, f"{name}_token_id") for name in NAMES if getattr(tokenizer, f"{name}_token_id", None) is not None},
                 **({"variables": tokenizer.special_tokens_map} if FIVE else {}),
             }

@@ -97,6 +97,12 @@ fn n_of_pieces(listed: &Listed, case: &Json, model: &[u8]) -> usize {
     n + around - usize::try_from(pieces["from"].as_u64().unwrap_or(0)).unwrap()
 }
 
+/// The texts of a case.
+fn texts(listed: &Listed, case: &Json) -> Vec<String> {
+    let own = strings(&case["texts"]).into_iter().map(str::to_owned);
+    listed.texts.iter().cloned().chain(own).collect()
+}
+
 /// The files of a case.
 pub fn files_of(case: &Json) -> Files {
     files(&listed(), case)
@@ -124,11 +130,12 @@ fn differences(tokenizer: Tokenizer, found: &Json, texts: &[String]) -> Vec<Stri
                 wrong.push(format!("{key} of {text:?}: {ids:?}, not {}", found[key][n]));
             }
         }
-        if let Some(back) = found["back"][n].as_str() {
+        for (key, skips) in [("back", false), ("shown", true)] {
+            let Some(back) = found[key][n].as_str() else { continue };
             let ids: Vec<u32> = serde_json::from_value(found["ids"][n].clone()).unwrap();
-            let own = tokens.decode(&ids, false).unwrap_or_else(|error| format!("{error:?}"));
+            let own = tokens.decode(&ids, skips).unwrap_or_else(|error| format!("{error:?}"));
             if own != back {
-                wrong.push(format!("{ids:?} give {own:?}, not {back:?}"));
+                wrong.push(format!("{key} of {ids:?}: {own:?}, not {back:?}"));
             }
         }
     }
@@ -172,7 +179,7 @@ fn a_class_is_followed_or_refused_by_name() {
                 if is_plain && is_disputed == tokenizer.notes.is_empty() {
                     complaints.push(format!("{}\n    notes {:?}", shown(case), tokenizer.notes));
                 }
-                let wrong = differences(tokenizer, found, &listed.texts);
+                let wrong = differences(tokenizer, found, &texts(&listed, case));
                 if let Some(first) = wrong.first() {
                     complaints.push(format!("{}\n    {} differ: {first}", shown(case), wrong.len()));
                 }
@@ -183,6 +190,21 @@ fn a_class_is_followed_or_refused_by_name() {
     let both: Vec<&String> = refused.iter().filter(|class| followed.contains_key(*class)).collect();
     assert!(both.is_empty(), "{both:?} are followed in some folders");
     assert!(followed.len() > 40, "{followed:?}");
+}
+
+#[test]
+fn a_number_of_tokens_that_is_none_is_refused_by_name() {
+    let listed = listed();
+    let is_counted = |case: &&Json| case["config"]["extra_ids"] == 5;
+    let case = listed.cases.iter().find(is_counted).unwrap();
+    for stated in [json!("5"), json!(null), json!(true), json!(5.5), json!(1u64 << 40)] {
+        let mut case = case.clone();
+        case["config"]["extra_ids"] = stated.clone();
+        let error = read(&files(&listed, &case)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        let message = error.message();
+        assert!(message.contains("`extra_ids`") && message.contains("`T5Tokenizer`"), "{error:?}");
+    }
 }
 
 #[test]
@@ -227,7 +249,7 @@ fn what_a_class_does_comes_back_through_gguf_or_is_refused() {
         *written.entry(case["class"].as_str().unwrap_or_default().to_owned()).or_insert(0) += 1;
         let (n_pieces, mut own, mut back) =
             (tokenizer.n_pieces, Tokens::new(tokenizer).unwrap(), Tokens::new(file).unwrap());
-        for text in listed.texts.iter().filter(|text| n_pieces.is_none() || !text.contains('<')) {
+        for text in texts(&listed, case).iter().filter(|text| n_pieces.is_none() || !text.contains('<')) {
             for how in [WITH, BARE] {
                 let (one, other) = (own.encode(text, how).unwrap(), back.encode(text, how).unwrap());
                 if one != other {

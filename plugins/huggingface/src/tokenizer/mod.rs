@@ -21,6 +21,7 @@ use apr_sdk::tokenizer::{
     AddedToken, Kind, Parts, SpaceFirst, Spelling, TokenType, Tokenizer, fill_definitions_with,
 };
 use apr_sdk::{Error, Result, strict_json};
+use sentencepiece::Beside;
 use serde_json::Value as Json;
 
 /// Names of SentencePiece's model, the first that is there counts.
@@ -88,7 +89,8 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
         if let Some((name, model)) = model.take() {
             let others = own.as_ref().and_then(Json::as_object).is_some_and(stated::lists_tokens);
             let layout = recipe.layout(said)?;
-            sentencepiece::lay_out(&mut parts, &model, &layout, !others).map_err(|e| e.in_file(name))?;
+            sentencepiece::lay_out(&mut parts, &model, &layout, said, !others)
+                .map_err(|e| e.in_file(name))?;
         }
         recipe.prepare(&mut parts, said)?;
         parts.notes.extend(recipe.disputed());
@@ -120,7 +122,12 @@ pub fn read(files: &mut dyn Files) -> Result<Option<Tokenizer>> {
         && parts.spelling == Spelling::SentencePiece
     {
         let added = json(files, "added_tokens.json")?;
-        sentencepiece::overlay(&mut parts, model, added.as_ref(), own.as_ref(), fast.is_none())?;
+        let beside = match fast {
+            Some(_) => Beside::Fast,
+            None if stated::reads_pieces(&class) => Beside::Class,
+            None => Beside::Nothing,
+        };
+        sentencepiece::overlay(&mut parts, model, added.as_ref(), own.as_ref(), beside)?;
     }
     if let Some(said) = said.as_ref().filter(|_| is_of_model) {
         sentencepiece::add_special(&mut parts, said, rows)?;

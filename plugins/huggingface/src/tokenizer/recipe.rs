@@ -2,7 +2,7 @@
 //! tests/tokenizers/recipes.py says how they are written.
 
 use super::{fast, stated};
-use apr_sdk::tokenizer::{Kind, Parts, Spelling};
+use apr_sdk::tokenizer::{Kind, MAX_TOKENS, Parts, Spelling};
 use apr_sdk::{Error, Result, escape};
 use serde_json::{Map, Value as Json, json};
 
@@ -98,10 +98,31 @@ impl Recipe {
         named.into_iter().flatten().filter_map(|(name, text)| Some((name.as_str(), text.as_str()?)))
     }
 
-    /// The special tokens that the class lists of its own.
-    pub fn further(&self) -> impl Iterator<Item = &'static str> + use<> {
+    /// The special tokens that the class lists of its own. A number of them that [`Recipe::layout`] refuses is passed over.
+    pub fn further(&self, said: &Json) -> Vec<String> {
+        if let Ok(Some(counted)) = self.counted(said) {
+            return counted;
+        }
         let listed = self.made.pointer("/further/listed").and_then(Json::as_array);
-        listed.into_iter().flatten().filter_map(Json::as_str)
+        listed.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect()
+    }
+
+    /// The class's own tokens with a number each, if the folder states how many there are.
+    fn counted(&self, said: &Json) -> Result<Option<Vec<String>>> {
+        let counted = self.made.get("counted").and_then(Json::as_object);
+        let Some((key, form)) = counted.and_then(|counted| counted.iter().next()) else { return Ok(None) };
+        let Some(stated) = said.get(key) else { return Ok(None) };
+        // The library has none for a number below zero.
+        let n = stated.as_i64().map(|n| usize::try_from(n).unwrap_or(0)).filter(|n| *n <= MAX_TOKENS);
+        let n = n.ok_or_else(|| {
+            let (class, stated) = (self.class, escape(&stated.to_string(), 60));
+            Error::unsupported(format!(
+                "`{key}` is `{stated}` in tokenizer_config.json, which the class `{class}` does not support"
+            ))
+            .hint(format!("correct `{key}`"))
+        })?;
+        let form = form.as_str().unwrap_or_default();
+        Ok(Some((0..n).map(|n| form.replace("{}", &n.to_string())).collect()))
     }
 
     /// One of the steps before or behind the model, with what `said` states; `charsmap` are SentencePiece's rules in base64.
@@ -111,6 +132,9 @@ impl Recipe {
     }
 
     /// What stands around the pieces of a model.
+    ///
+    /// # Errors
+    /// Unsupported where a token is not stated that stands there, or a number of tokens is none.
     pub fn layout(&self, said: &Json) -> Result<Layout> {
         let stated = Stated { recipe: *self, said, charsmap: None };
         let pieces = self.made.get("pieces");
@@ -119,7 +143,10 @@ impl Recipe {
             texts.into_iter().flatten().filter_map(Json::as_str).map(|text| stated.token(text)).collect()
         };
         let from = pieces.and_then(|pieces| pieces.get("from")).and_then(Json::as_u64).unwrap_or(0);
-        Ok(Layout { first: texts("first")?, from: usize::try_from(from).unwrap_or(0), last: texts("last")? })
+        // The last one comes first.
+        let counted = self.counted(said)?.map(|counted| counted.into_iter().rev().collect());
+        let last = counted.map_or_else(|| texts("last"), Ok)?;
+        Ok(Layout { first: texts("first")?, from: usize::try_from(from).unwrap_or(0), last })
     }
 
     /// Gives `parts`, which have a vocabulary, the steps of the class and its model's flags. Rules of SentencePiece in `parts` are
@@ -140,7 +167,12 @@ impl Recipe {
             if let Some(Json::String(text)) = model.get(key) {
                 let text = stated.token(text)?;
                 model.remove(key);
-                model.insert("unk_token".to_owned(), text.into());
+                // A number stands for one that is no piece.
+                let other = model.get("unk_else").and_then(Json::as_u64);
+                match other.filter(|_| parts.each().all(|(_, known)| known != text)) {
+                    Some(id) => model.insert("unk_id".to_owned(), id.into()),
+                    None => model.insert("unk_token".to_owned(), text.into()),
+                };
             }
         }
         fast::flags(parts, &model);

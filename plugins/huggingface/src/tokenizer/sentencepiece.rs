@@ -1,8 +1,8 @@
 //! Reads and writes SentencePiece models (`sentencepiece_model.proto`). Field numbers are the proto's.
 
 use super::recipe::Layout;
-use super::stated::DECODER;
-use super::{added, added_type, fast};
+use super::stated::{DECODER, NAMES, text};
+use super::{added, added_token, added_type, fast};
 use apr_sdk::tokenizer::{
     AddedToken, Kind, MAX_TOKENS, Parts, Spelling, TokenType, Tokenizer, before_bytes, scores_of_merges,
 };
@@ -198,11 +198,11 @@ pub fn parts(model: &Model) -> Result<Parts> {
 }
 
 /// Puts what a class has around the model's pieces into `parts`, which have the pieces alone, and takes the model's scores and rules.
-/// `adds` if what the model controls or a user defined in it is found in texts first.
+/// `adds` if what the model controls or a user defined in it is found in texts first; what `said` has a purpose for is special there.
 ///
 /// # Errors
 /// Unsupported for a model whose pieces are merged; Malformed if a text is there twice.
-pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, adds: bool) -> Result<()> {
+pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, said: &Json, adds: bool) -> Result<()> {
     if parts.kind != Kind::Unigram {
         return Err(Error::unsupported(
             "a SentencePiece model whose pieces are merged, of a class that chooses them by their scores",
@@ -219,7 +219,10 @@ pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, adds: bool) ->
             TokenType::Byte => TokenType::Normal,
             kind => kind,
         };
-        (piece.piece.as_deref().unwrap_or_default(), f64::from(piece.score.unwrap_or(0.0)), kind)
+        let text = piece.piece.as_deref().unwrap_or_default();
+        let is_word = kind == TokenType::UserDefined && adds && has_purpose(said, text);
+        let kind = if is_word { TokenType::Control } else { kind };
+        (text, f64::from(piece.score.unwrap_or(0.0)), kind)
     }));
     tokens.extend(layout.last.iter().map(|text| (text.as_str(), 0.0, TokenType::Control)));
     let mut made = Parts { kind: Kind::Unigram, spelling: Spelling::SentencePiece, ..Parts::default() };
@@ -244,6 +247,12 @@ pub fn lay_out(parts: &mut Parts, model: &Model, layout: &Layout, adds: bool) ->
     Ok(())
 }
 
+/// Whether a configuration states a purpose of a token.
+fn has_purpose(said: &Json, token: &str) -> bool {
+    let stated = NAMES.iter().filter_map(|name| said.get(format!("{name}_token")));
+    stated.filter_map(text).any(|text| text == token)
+}
+
 /// Whether the tokens of these parts have the numbers of the model's pieces: most of its ordinary pieces do.
 pub fn has_ids_of(model: &Model, parts: &Parts) -> bool {
     let ids = |at: usize| u32::try_from(at).ok().and_then(|id| parts.token(id));
@@ -254,7 +263,18 @@ pub fn has_ids_of(model: &Model, parts: &Parts) -> bool {
     2 * same >= all
 }
 
-/// Scores, types and flags of the model, over parts that another file said. `alone` if there was none.
+/// What else says how a model of SentencePiece reads texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// A `tokenizer.json`, of which the parts are.
+    Fast,
+    /// A class, as Llama's, that reads such models as they are.
+    Class,
+    /// Nothing.
+    Nothing,
+}
+
+/// Scores, types and flags of the model, over the parts of what is `beside` it.
 ///
 /// # Errors
 /// Malformed for a list of added tokens that is none; LimitExceeded for ids out of proportion.
@@ -263,8 +283,9 @@ pub fn overlay(
     model: &Model,
     added: Option<&Json>,
     said: Option<&Json>,
-    alone: bool,
+    beside: Beside,
 ) -> Result<()> {
+    let alone = beside != Beside::Fast;
     let n = model.pieces.len();
     if parts.tokens.len() < n {
         return Err(Error::malformed(format!(
@@ -313,7 +334,8 @@ pub fn overlay(
         }
         put(parts, &mut scores, id, text, TokenType::UserDefined, by_merges)?;
     }
-    for (id, token) in decoder.into_iter().flatten().filter(|_| by_merges) {
+    let lists = by_merges || beside == Beside::Class;
+    for (id, token) in decoder.into_iter().flatten().filter(|_| lists) {
         let (Ok(id), Some(text)) = (id.parse(), token.get("content").and_then(Json::as_str)) else {
             continue;
         };
@@ -321,7 +343,11 @@ pub fn overlay(
             continue;
         }
         let special = token.get("special").and_then(Json::as_bool).unwrap_or(false);
+        let is_new = id as usize >= parts.tokens.len();
         put(parts, &mut scores, id, text, added_type(special, text), by_merges)?;
+        if alone {
+            state_flags(parts, id, token, is_new);
+        }
     }
     parts.scores = Some(scores);
     let normalizer = model.normalizer.clone().unwrap_or_default();
@@ -387,6 +413,16 @@ pub fn has_later(parts: &Parts) -> bool {
         let text = parts.token(added.id).unwrap_or_default();
         added.outside_model && added.id >= n && !fast::is_sentinel(text)
     })
+}
+
+/// Gives an added token the flags that `token` states of the text beside it; a new one is no piece. Nothing is normalized before it is
+/// found, as in SentencePiece.
+fn state_flags(parts: &mut Parts, id: u32, token: &Json, is_new: bool) {
+    let AddedToken { lstrip, rstrip, single_word, .. } = added_token(id, token);
+    if let Some(added) = parts.added.iter_mut().find(|added| added.id == id) {
+        let outside_model = added.outside_model || is_new;
+        *added = AddedToken { lstrip, rstrip, single_word, outside_model, ..*added };
+    }
 }
 
 /// The score of added tokens.

@@ -138,8 +138,9 @@ fn complete(whole: &mut Map<String, Json>, recipe: Recipe, is_listed: bool) {
     if recipe.is_plain() {
         added::make_plain(whole);
     }
-    let further = recipe.further().filter(|_| !is_listed);
-    let further: Vec<Json> = further.chain(recipe.named().map(|(_, text)| text)).map(Json::from).collect();
+    let listed = if is_listed { Vec::new() } else { recipe.further(&Json::Object(whole.clone())) };
+    let named = recipe.named().map(|(_, text)| text.to_owned());
+    let further: Vec<Json> = listed.into_iter().chain(named).map(Json::from).collect();
     if further.is_empty() {
         return;
     }
@@ -266,7 +267,7 @@ pub fn around(parts: &mut Parts, class: &str, is_anew: bool) {
 }
 
 /// Whether a class, as Llama's, reads SentencePiece's model as that is.
-fn reads_pieces(class: &str) -> bool {
+pub fn reads_pieces(class: &str) -> bool {
     classes::recipe(class).is_some_and(|recipe| recipe.reads() == Reads::SentencePiece)
 }
 

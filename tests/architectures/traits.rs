@@ -204,10 +204,10 @@ fn a_key_that_a_file_lacks_is_a_difference_unless_it_is_taken_for_the_same() {
 
 #[test]
 fn what_a_folder_says_and_a_file_cannot_is_a_difference() {
-    let (host, mut way) = (host(), way(&golden("gemma2")));
+    let (host, mut way) = (host(), way(&golden("ernie4_5-moe")));
     let mut files = way.folder.model.foreign.iter_mut().flat_map(|foreign| &mut foreign.files);
     let file = files.find(|file| file.typed.iter().any(|(key, _)| key == "model_type"));
-    file.unwrap().set("query_pre_attn_scalar", Value::from_i64(48));
+    file.unwrap().set("moe_norm_min", Value::from_f64(1.0));
     let diff = diff(&host, &way.folder, &way.gguf, &DiffOptions::default()).unwrap();
     let stated = diff.facts.iter().find(|fact| fact.key == "configuration" && fact.matters);
     assert!(stated.is_some(), "{:?}", diff.facts);

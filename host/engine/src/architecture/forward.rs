@@ -2,12 +2,10 @@
 //! written, no type changes, and no keys are placed.
 
 use crate::architecture::config::keys::value_of;
-use crate::architecture::config::omissions::{Written, lost};
 use crate::architecture::config::overruled::{Overruled, overruled, tell_of_overruled};
 use crate::architecture::config::refusal::refuse;
 use crate::architecture::config::statement::Stated;
 use crate::architecture::config::{Config, ConfigScope, dimensions};
-use crate::architecture::decoder::refuse_differing;
 use crate::architecture::description::{find_table, stated, stated_keys};
 use crate::architecture::language::expression::{Scope, same};
 use crate::architecture::language::value::{from_value, narrowed};
@@ -44,14 +42,8 @@ pub struct InDialect {
     pub tensors: Vec<PlannedTensor>,
 }
 
-/// A model's tensors in another dialect.
-struct InOther {
-    tensors: Vec<PlannedTensor>,
-    /// Names of those that the dialect has no place for, and why.
-    dropped: Vec<(String, String)>,
-    /// Names and bytes of those that are computed from the configuration.
-    computed: Vec<(String, Vec<u8>)>,
-}
+/// Names of tensors that a dialect has no place for, and why.
+type Dropped = Vec<(String, String)>;
 
 /// A model's table and configuration, and its tensors under the table's own names.
 struct Known<'e> {
@@ -125,12 +117,11 @@ impl<'e> Known<'e> {
         Err(Error::unsupported(message).tensor(&first.name))
     }
 
-    /// Fails for a configuration that is refused where a model is translated: no other dialect can say it.
-    fn refuse(&self, model: &Model) -> Result<()> {
-        let Some(dialect) = self.table.dialect(&self.from) else { return Ok(()) };
+    /// States why a configuration is refused where a model is translated: no other dialect can say it.
+    fn refusal(&self, model: &Model) -> Option<String> {
         let dimensions = self.dimensions();
         let stated = Stated {
-            dialect,
+            dialect: self.table.dialect(&self.from)?,
             lookup: &|key| stated(model, key),
             keys: &stated_keys(model),
             used: &self.used,
@@ -138,7 +129,7 @@ impl<'e> Known<'e> {
             tensors: &self.names,
             names: &self.called,
         };
-        refuse(self.table, &stated)
+        refuse(self.table, &stated).err().map(|error| error.message().to_owned())
     }
 
     /// Fails for a model that lacks tensors of its architecture.
@@ -158,7 +149,12 @@ impl<'e> Known<'e> {
     }
 
     /// The tensors in another dialect, and those that it has no place for.
-    fn translate(&self, engine: &Engine, called: &[Tensor], to: &str) -> Result<InOther> {
+    fn translate(
+        &self,
+        engine: &Engine,
+        called: &[Tensor],
+        to: &str,
+    ) -> Result<(Vec<PlannedTensor>, Dropped)> {
         let Known { table, from, names, config, .. } = self;
         let dimensions = self.dimensions();
         let scope = ConfigScope::new(table, config, &dimensions);
@@ -166,7 +162,6 @@ impl<'e> Known<'e> {
         let passage =
             Passage { table, scope: &scope, tensors, called, removed: &[], from, to, keep_order: true };
         let translated = translate(&passage)?;
-        let computed = translated.computed();
         let mut out = Vec::with_capacity(translated.tensors.len());
         for made in translated.tensors {
             // What is changed is computed in F32 and stays that wide, so that it can be compared with values
@@ -175,7 +170,7 @@ impl<'e> Known<'e> {
             let dtype = if made.is_changed() && narrow { DType::F32 } else { made.dtype };
             out.push(planned(made, dtype, called, &engine.registry)?);
         }
-        Ok(InOther { tensors: out, dropped: translated.dropped, computed })
+        Ok((out, translated.dropped))
     }
 }
 
@@ -225,7 +220,7 @@ pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<
         }
         tensors
     } else {
-        known.translate(engine, called, to)?.tensors
+        known.translate(engine, called, to)?.0
     };
     let config = known.config.to_json()?;
     Ok(InDialect { architecture: known.table.id.clone(), config, tensors })
@@ -239,31 +234,19 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     let to = other.dialect.as_str();
     let target = engine.registry.format(&other.format)?;
     let known = Known::new(engine, opened, None, to, target)?;
-    let InOther { tensors, dropped, computed } = known.translate(engine, &opened.model.tensors, to)?;
+    let (tensors, dropped) = known.translate(engine, &opened.model.tensors, to)?;
     let mut forward = Forward { tensors, dropped, differing: Vec::new() };
     let table = known.table;
     let dimensions = known.dimensions();
     let Some(theirs) = table.dialect(to) else { return Ok(forward) };
-    // Not every key can be read back: both configurations are compared as that dialect's keys state them.
-    let own_scope = ConfigScope::new(table, &known.config, &dimensions);
-    let keys = own_scope.write(theirs)?;
-    let written = Written { dialect: theirs, keys: &keys, computed: &computed };
-    let shapes: Vec<(String, Vec<u64>)> = forward
-        .tensors
-        .iter()
-        .map(|planned| (planned.tensor.name.clone(), planned.tensor.shape.clone()))
-        .collect();
-    let refused = known
-        .refuse(&opened.model)
-        .and_then(|()| lost(&own_scope, &written))
-        .and_then(|_| refuse_differing(&own_scope, &written, &shapes));
-    if let Err(error) = refused {
-        let stated = error.message().to_owned();
-        forward.differing.push(("configuration".to_owned(), stated, "not stated".to_owned()));
+    if let Some(refusal) = known.refusal(&opened.model) {
+        forward.differing.push(("configuration".to_owned(), refusal, "not stated".to_owned()));
     }
+    // Not every key can be read back: both configurations are compared as that dialect's keys state them.
+    let keys = ConfigScope::new(table, &known.config, &dimensions).write(theirs)?;
     let (told, _) = Config::read(table, theirs, &|key| stated(other, key), &dimensions)?;
     let (own, _) = Config::read(table, theirs, &|path| value_of(&keys, path), &dimensions)?;
-    forward.differing = differences(&own, &told);
+    forward.differing.extend(differences(&own, &told));
     // What only one of them states differs from what the other is taken for without it. Keys that other programs pass over are
     // not wanted of either.
     let is_read = |path: &str| !theirs.keys.iter().any(|key| key.unread && key.key == path);
@@ -271,6 +254,7 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
         Config::read(table, theirs, &|path| value_of(&keys, path).filter(|_| is_read(path)), &dimensions)?;
     let (told_read, _) =
         Config::read(table, theirs, &|path| stated(other, path).filter(|_| is_read(path)), &dimensions)?;
+    let own_scope = ConfigScope::new(table, &known.config, &dimensions);
     let told_scope = ConfigScope::new(table, &told, &dimensions);
     for Overruled { key, stated, taken } in overruled(theirs, &told_scope, &|key| stated(other, key))? {
         forward.differing.push((escape(key, 120).to_string(), taken.to_string(), stated.to_string()));

@@ -190,6 +190,26 @@ fn the_sides_of_a_block_may_be_text() {
 }
 
 #[test]
+fn a_packed_weight_that_a_scheme_s_own_words_leave_out_is_refused() {
+    for (fixture, key, value, said) in [
+        ("gptq-4-sym", "dynamic", json!({"-:.*": {}}), "`dynamic` leaves out"),
+        ("gptq-4-sym", "dynamic", json!({"-:nothing": {}}), ""),
+        ("mlx-4", "", json!(false), "false for"),
+    ] {
+        let weight = Folder::read(&crate::folder::fixtures().join(fixture)).understood().unwrap();
+        let module = weight.packed[0].name.strip_suffix(".weight").unwrap().to_owned();
+        let mut folder = Folder::read(&crate::folder::fixtures().join(fixture));
+        let announced = folder.model.announced.iter_mut().find(|one| one.key != DERIVED).unwrap();
+        let mut json: Json = serde_json::from_str(&announced.json).unwrap();
+        json[if key.is_empty() { &module } else { key }] = value;
+        announced.json = json.to_string();
+        let error = folder.understood().err();
+        let message = error.as_ref().map_or("", |error| error.message());
+        assert!(message.contains(said) && message.is_empty() == said.is_empty(), "{fixture}: {error:?}");
+    }
+}
+
+#[test]
 fn a_packed_weight_of_a_module_that_is_stated_not_to_be_is_refused() {
     for (fixture, key) in [
         ("fp8-block-ue8m0", "modules_to_not_convert"),

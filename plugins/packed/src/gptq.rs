@@ -57,6 +57,8 @@ struct Settings {
     is_symmetric: bool,
     /// Modules with bits and groups of their own.
     dynamic: Vec<Own>,
+    /// Modules that are not packed.
+    left_out: Vec<Pattern>,
     /// How often their patterns may still be matched.
     matches: Matches,
     /// What messages call it.
@@ -187,6 +189,7 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
         is_ordered: false,
         is_symmetric: false,
         dynamic: Vec::new(),
+        left_out: Vec::new(),
         matches: Matches::default(),
         name: "GPTQ",
     };
@@ -217,8 +220,8 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     }
     let modules = ["dynamic", "extra_config"].into_iter().filter_map(|key| config.json.get(key)?.as_object());
     for (pattern, of) in modules.flatten() {
-        // A minus leaves modules out: those have no codes.
-        if pattern.starts_with("-:") {
+        if let Some(pattern) = pattern.strip_prefix("-:") {
+            settings.left_out.push(Pattern::new(pattern));
             continue;
         }
         let pattern = pattern.strip_prefix("+:").unwrap_or(pattern);
@@ -276,6 +279,13 @@ fn weight(
     let ((stacked, words, rows), groups) = (matrices(codes)?, *groups);
     if stacked != 1 || codes.shape.len() != 2 {
         return Err(wrong(number, format!("its shape {:?} is not that of a matrix", codes.shape)));
+    }
+    let name = Module::new(module);
+    let is_left_out = |pattern: &&Pattern| pattern.matches(name, &settings.matches) == Some(true);
+    if let Some(pattern) = settings.left_out.iter().find(is_left_out) {
+        let message =
+            format!("it is packed, but the configuration's `dynamic` leaves out `{}`", pattern.text);
+        return Err(wrong(number, message));
     }
     let own = settings.own(module).map_err(|pattern| {
         let message = format!(

@@ -1,9 +1,9 @@
 //! What is stated of how a model's weights are packed comes before what its tensors look like: where a scheme is stated, weights are
 //! of no other; and where one is stated that no scheme here knows, they are of none.
 
-use crate::model::{Found, Model};
+use crate::model::{Config, Found, Model};
 use crate::scheme::{SCHEMES, Scheme, States};
-use apr_sdk::{Error, RECIPE, Result};
+use apr_sdk::{Error, PackedTensor, RECIPE, Result};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 
@@ -77,21 +77,36 @@ const LEFT_OUT: [&str; 4] =
 /// Malformed, with the list, what it has, and a tensor.
 pub fn refuse_left_out(model: &Model<'_>, found: &Found) -> Result<()> {
     for config in &model.configs {
+        // MLX says it under the module's own name.
+        let is_false =
+            |weight: &&PackedTensor| config.json.get(module_of(weight)) == Some(&Json::Bool(false));
+        if let Some(weight) = found.weights().iter().find(is_false) {
+            let message =
+                format!("it is packed, but the configuration has false for `{}`", module_of(weight));
+            return Err(of_weight(message, model, config, weight));
+        }
         for key in LEFT_OUT {
             let listed = config.json.get(key).and_then(Json::as_array).into_iter().flatten();
             let listed: HashSet<&str> = listed.filter_map(Json::as_str).collect();
             let weights = found.weights().iter().filter(|_| !listed.is_empty());
             for weight in weights {
-                let module = weight.name.strip_suffix(".weight").unwrap_or(&weight.name);
-                let Some(entry) = paths_in(module).find(|path| listed.contains(path)) else { continue };
+                let entry = paths_in(module_of(weight)).find(|path| listed.contains(path));
+                let Some(entry) = entry else { continue };
                 let message = format!("it is packed, but the configuration's `{key}` lists `{entry}`");
-                let error = Error::malformed(message).in_file(config.file);
-                let tensor = weight.parts.first().map_or(&weight.name, |(part, _)| &model.tensor(*part).name);
-                return Err(error.tensor(tensor));
+                return Err(of_weight(message, model, config, weight));
             }
         }
     }
     Ok(())
+}
+
+fn module_of(weight: &PackedTensor) -> &str {
+    weight.name.strip_suffix(".weight").unwrap_or(&weight.name)
+}
+
+fn of_weight(message: String, model: &Model<'_>, config: &Config<'_>, weight: &PackedTensor) -> Error {
+    let tensor = weight.parts.first().map_or(&weight.name, |(part, _)| &model.tensor(*part).name);
+    Error::malformed(message).in_file(config.file).tensor(tensor)
 }
 
 /// Every run of whole parts in a path: `a.b` has `a`, `a.b` and `b`.

@@ -43,6 +43,8 @@ OTHERWISE = {
     "internlm3": {"rope_parameters.factor", "rope_parameters.rope_type"},
     # Without a head of its own it is tied.
     "t5": {"scale_decoder_outputs"}, "t5-encoder": {"scale_decoder_outputs"},
+    # As many for each layer, as a list and as one number.
+    "hunyuan-moe": {"moe_topk"},
     # Another class of the library comes back, whose side of text is the same.
     "qwen3-asr": {"layer_types", "use_sliding_window"}, "qwen3-omni-moe": {"num_experts"}, "qwen3-vl-moe": {"tie_word_embeddings"},
 }

@@ -259,6 +259,5 @@ ROUNDED = {"falcon_h1"}
 # Why apr refuses what GGUF cannot say, by words of the message.
 REFUSED = {
     "qwen3_moe-class": (FAMILIES.pop("qwen3_moe-class"), "`norm_topk_prob` false"),
-    "falcon_mamba-class": (FAMILIES.pop("falcon_mamba-class"), "`mixer_rms_eps`"),
     "hunyuan_v1_dense-dynamic": (decoder(turned(10000.0, rope_type="dynamic", factor=2.0), head_dim=32, max_position_embeddings=32768), "as a text grows"),
 }

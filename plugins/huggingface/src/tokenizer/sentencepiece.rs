@@ -489,11 +489,13 @@ pub fn write(tokenizer: &Tokenizer) -> Option<Vec<u8>> {
             TokenType::Unknown => TokenType::Normal,
             // SentencePiece loads all bytes or none.
             TokenType::Byte if !all_bytes => TokenType::Normal,
-            // Of merged pieces, only what begins, ends and pads is never found in a text; other special tokens are, and
-            // `tokenizer_config.json` says that they are special.
+            // Of merged pieces, only what begins, ends and pads is never found in a text; other special tokens are, as those that end a
+            // turn, and `tokenizer_config.json` says that they are special.
             TokenType::Control
                 if tokenizer.kind == Kind::Bpe
-                    && tokenizer.special.iter().all(|(_, special)| *special != id) =>
+                    && !tokenizer.special.iter().any(|(name, special)| {
+                        *special == id && !["eot", "eom"].contains(&name.as_str())
+                    }) =>
             {
                 TokenType::UserDefined
             }

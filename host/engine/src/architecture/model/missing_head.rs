@@ -55,6 +55,34 @@ impl Headed<'_> {
         Err(Error::malformed(what).tensor(tensor).hint(hint))
     }
 
+    /// The flag of a head that is missing because the model's outermost class ties it to the embedding, whatever is said inside of its
+    /// configuration; and the value that says so.
+    ///
+    /// # Errors
+    /// Any error from evaluating defaults.
+    pub fn tied_outside(&self) -> Result<Option<(String, Scalar)>> {
+        let Some(heads) = &self.dialect.heads else { return Ok(None) };
+        let classes = (self.lookup)(&heads.key).map(|value| value.items()).unwrap_or_default();
+        if !classes.iter().filter_map(Value::as_str).any(|class| heads.has(class)) || self.is_body() {
+            return Ok(None);
+        }
+        for entry in &self.table.config {
+            let claimed = claimed(entry, self.table, self.config, self.dimensions)?;
+            let claimed = claimed.filter(|claimed| claimed.rule.role.as_deref() == Some("output"));
+            let Some(Claimed { stated, .. }) = claimed else { continue };
+            let key = key_of(self.table, &self.dialect.id, &entry.name);
+            let outermost = (self.lookup)(key).and_then(|value| from_value(&value));
+            let is_inside = match outermost {
+                Some(outermost) => outermost != stated,
+                None => self.dialect.roots.of_class_at_root(key, self.lookup).is_none(),
+            };
+            if is_inside {
+                return Ok(Some((entry.name.clone(), Scalar::Bool(stated != Scalar::Bool(true)))));
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether names lack the prefix of the class's body, as a body has them that is saved alone.
     fn is_body(&self) -> bool {
         let prefixes = self.dialect.renames.iter().filter(|rename| rename.start.as_deref() == Some(""));

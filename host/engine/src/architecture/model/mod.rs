@@ -176,6 +176,18 @@ impl Journey<'_> {
         let (mut config, used) = self.config(model, from, &dimensions)?;
         let of_class = self.names_of_class(model, from, &config);
         self.recover(&names, &mut config, &dimensions)?;
+        let tied = Headed {
+            table: self.table,
+            dialect: from,
+            config: &config,
+            lookup: &|key| stated(model, key),
+            dimensions: &dimensions,
+            names: &names,
+            called: &model.tensors,
+        };
+        if let Some((name, value)) = tied.tied_outside()? {
+            config.set(&name, value);
+        }
         let scope = ConfigScope::new(self.table, &config, &dimensions);
         let stated = Stated {
             dialect: from,

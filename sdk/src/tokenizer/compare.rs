@@ -149,8 +149,6 @@ impl Around {
                 flags.insert(name.to_owned(), yes);
             }
         }
-        // Files say it of some architectures whatever their tokenizers put between two texts.
-        flags.extend(have.add.get_key_value("sep").map(|(name, yes)| (name.clone(), *yes)));
         flags.extend(want.add.clone());
         flags
     }

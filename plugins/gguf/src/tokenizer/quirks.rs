@@ -107,8 +107,10 @@ pub fn before(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
         _ => {}
     }
     if arch == "modern-bert" {
-        for (_, key) in super::ADD {
-            keys.set(key, Value::from_bool(true));
+        for (name, key) in super::ADD {
+            // The converter takes for granted that a separator is put between two texts, as the class's own tokenizer does.
+            let separates = name != "sep" || super::unsaid::around::separates(tokenizer);
+            keys.set(key, Value::from_bool(separates));
         }
     }
 }

@@ -116,10 +116,9 @@ pub fn carry(
     let splitter = made(keys, PRE).and_then(Value::as_str).and_then(|name| pre::splitter(name).ok());
     let usual = Usual::of(tokenizer.kind, tokenizer.spelling, splitter.as_ref());
     if tokenizer.spelling == Spelling::Bytes {
-        let separates = pair.windows(2).any(|two| two[0].is_none() && two[1].is_some());
         for ((_, key), forbid) in [
             (ADD[0], usual.bos && single.first().is_some_and(Option::is_none)),
-            (ADD[2], usual.sep && !separates),
+            (ADD[2], usual.sep && !has_between(&pair)),
         ] {
             if forbid && made(keys, key).is_none() {
                 keys.push((key.to_owned(), Value::from_bool(false)));
@@ -145,6 +144,16 @@ pub fn carry(
     }
     text.insert(STEP.to_owned(), tokenizer.post_processor.clone().unwrap_or_default());
     text.insert(BESIDE.to_owned(), json!(ADD.map(|(name, _)| adds(name))));
+}
+
+/// Whether a tokenizer puts a token behind the first of two texts.
+pub fn separates(tokenizer: &Tokenizer) -> bool {
+    let [_, pair] = templates(tokenizer, tokenizer.post_processor.as_ref());
+    has_between(&pair)
+}
+
+fn has_between(pair: &Template) -> bool {
+    pair.windows(2).any(|two| two[0].is_none() && two[1].is_some())
 }
 
 /// The post-processor that [`carry`] wrote, which may be none, as long as keys say of what is added what they said then.

@@ -177,3 +177,14 @@ fn a_key_that_is_edited_beside_our_own_is_noted() {
     let said = "`tokenizer.ggml.add_bos_token` is false, and was true when `tokenizer.apr.text` was written";
     assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
 }
+
+#[test]
+fn a_modern_bert_whose_tokenizer_puts_no_separator_between_texts_says_so() {
+    let plain = |json: &mut Json| {
+        let id = json["added_tokens"][0]["content"].as_str().unwrap().to_owned();
+        put_around(json, &[&id], &[]);
+    };
+    let (all, _) = there_and_back("modern-bert", plain);
+    assert_eq!(all[1].adds("sep"), Some(false));
+    assert!(all.iter().all(|tokenizer| around(tokenizer) == around(&all[0])));
+}

@@ -107,10 +107,9 @@ pub fn before(keys: &mut Keys, tokenizer: &Tokenizer, arch: &str) {
         _ => {}
     }
     if arch == "modern-bert" {
-        for (name, key) in super::ADD {
-            // The converter takes for granted that a separator is put between two texts, as the class's own tokenizer does.
-            let separates = name != "sep" || super::unsaid::around::separates(tokenizer);
-            keys.set(key, Value::from_bool(separates));
+        // The converter takes all three for granted, as the class's own tokenizer has them.
+        for ((_, key), yes) in super::ADD.into_iter().zip(super::unsaid::around::puts(tokenizer)) {
+            keys.set(key, Value::from_bool(yes));
         }
     }
 }

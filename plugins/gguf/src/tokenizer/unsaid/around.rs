@@ -146,10 +146,11 @@ pub fn carry(
     text.insert(BESIDE.to_owned(), json!(ADD.map(|(name, _)| adds(name))));
 }
 
-/// Whether a tokenizer puts a token behind the first of two texts.
-pub fn separates(tokenizer: &Tokenizer) -> bool {
-    let [_, pair] = templates(tokenizer, tokenizer.post_processor.as_ref());
-    has_between(&pair)
+/// Whether a tokenizer puts a token before a text, behind it, and between two, in the order of the keys that say it.
+pub fn puts(tokenizer: &Tokenizer) -> [bool; 3] {
+    let [single, pair] = templates(tokenizer, tokenizer.post_processor.as_ref());
+    let [first, last] = [single.first(), single.last()].map(|token| token.is_some_and(Option::is_some));
+    [first, last, has_between(&pair)]
 }
 
 fn has_between(pair: &Template) -> bool {

@@ -9,6 +9,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// One file that is being written.
 pub struct StagedFile {
@@ -20,6 +21,9 @@ pub struct StagedFile {
     pub published: PathBuf,
     /// That path in the way the user typed it.
     pub shown: String,
+    /// Held by the thread that writes. The kernel lets one thread at a time write to a file, and the others
+    /// spin meanwhile; here they sleep.
+    writer: Mutex<()>,
     /// True if anything was written since the last [`StagedFile::sync_data`].
     dirty: AtomicBool,
 }
@@ -27,7 +31,7 @@ pub struct StagedFile {
 impl StagedFile {
     /// An open file, now at `path` and later at `published`, which messages call `shown`.
     pub fn new(handle: File, path: PathBuf, published: PathBuf, shown: String) -> StagedFile {
-        StagedFile { handle, path, published, shown, dirty: AtomicBool::new(false) }
+        StagedFile { handle, path, published, shown, writer: Mutex::new(()), dirty: AtomicBool::new(false) }
     }
 
     /// Writes all of `bytes` at `offset`.
@@ -35,7 +39,9 @@ impl StagedFile {
     /// # Errors
     /// Io, with the final path.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let turn = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.handle.write_all_at(bytes, offset);
+        drop(turn);
         self.dirty.store(true, Ordering::Release);
         written.map_err(|e| self.wrong(&e, "write").at(offset))
     }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each bench uses its part")]
 
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -90,19 +91,25 @@ pub fn timed(command: &mut Command) -> f64 {
 
 /// The processor time that this process has used, in seconds.
 pub fn cpu_seconds() -> f64 {
-    ticks(11)
+    ticks(11..13)
 }
 
 /// The processor time that the commands have used that ended, in seconds.
 pub fn cpu_seconds_of_commands() -> f64 {
-    ticks(13)
+    ticks(13..15)
 }
 
-/// Two neighbours in what the kernel says of this process, in seconds: time in user and in kernel mode.
-fn ticks(first: usize) -> f64 {
+/// The part of it that they spent in the kernel, in seconds.
+pub fn system_seconds_of_commands() -> f64 {
+    ticks(14..15)
+}
+
+/// The sum of some fields of what the kernel says of this process, in seconds; those of time come in pairs, of user and of kernel
+/// mode.
+fn ticks(fields: Range<usize>) -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks: f64 = fields[first..first + 2].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum();
+    let all: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: f64 = all[fields].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum();
     ticks / 100.0
 }
 

@@ -129,7 +129,10 @@ fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
         }
         let mut pairs = Vec::new();
         for (at, _) in text.char_indices().skip(1) {
-            if let (Some(left), Some(right)) = (ids.get(&text[..at]), ids.get(&text[at..])) {
+            // Most splits have no left part: the right one is not looked for then.
+            if let Some(left) = ids.get(&text[..at])
+                && let Some(right) = ids.get(&text[at..])
+            {
                 pairs.push((*left, *right));
             }
         }

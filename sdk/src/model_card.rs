@@ -18,6 +18,7 @@
 //! | key | value |
 //! | --- | --- |
 //! | `eos_token_id` | array of ids, each of which ends the answer, and no other does; without it, those of the tokenizer do |
+//! | `do_sample` | true if tokens are drawn, false if the most probable one is taken, where `sampling` suggests the other |
 //! | `repetition_penalty`, `encoder_repetition_penalty` | a number above 0, for all tokens of the text, and for those of the prompt |
 //! | `sequence_bias` | array of pairs: an array of ids, and the number that is added to the logit of the last of them behind the others |
 //! | `no_repeat_ngram_size`, `encoder_no_repeat_ngram_size` | the length of sequences that do not occur twice, or not as in the prompt |

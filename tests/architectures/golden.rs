@@ -22,6 +22,7 @@ fn is_of_released(arch: &Value, key: &str) -> bool {
 /// Starts of keys that a file may have beyond the converter's.
 const MORE: &[&str] = &[
     // What GGUF has no key for and llama.cpp passes over: further ids that end a text, flags of added tokens.
+    "general.apr.",
     "tokenizer.apr.",
     // What an architecture's keys do not say; llama.cpp passes over it too.
     "bert.apr.",

@@ -14,6 +14,7 @@ mod chat;
 mod configured;
 mod flags;
 mod foreign;
+mod generation;
 mod ids;
 mod patterns;
 mod pieces;

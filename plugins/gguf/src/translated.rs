@@ -72,6 +72,7 @@ pub fn complete(
     if !known && !NO_FILE_TYPE.contains(&arch.as_str()) {
         keys.push((FILE_TYPE_KEY.to_owned(), Value::from_u32(file_type(&model.tensors))));
     }
+    let mut ends = Vec::new();
     let made = match held(model.tokenizer.as_ref(), sink)? {
         Some(text) => {
             let tokenizer = Tokenizer::from_json(&text)?;
@@ -79,12 +80,14 @@ pub fn complete(
             tokenizer::note_beyond_scores(&tokenizer, sink);
             let name = keys.iter().find(|(key, _)| key == NAME_KEY).and_then(|(_, value)| value.as_str());
             let mut made = tokenizer::keys(&tokenizer, &arch, request.options.get("pre"))?;
+            ends = tokenizer::ends(&tokenizer, &made);
             tokenizer::carry(&tokenizer, name.unwrap_or_default(), &mut made, sink);
             made
         }
         None => Keys::new(),
     };
     let mut made = tokenizer::merge(made, tokens);
+    keys.extend(card::generation(said.as_ref(), &ends));
     tokenizer::carry_keys_beside(&mut made);
     let begins = tokenizer::begins(&made);
     if let Some(at) = begins.filter(|_| arch == BEGINS_EARLY) {

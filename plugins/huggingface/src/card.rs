@@ -140,11 +140,15 @@ pub fn card(
         // The one word for it that other formats have.
         sampling.insert("temp".to_owned(), 0.into());
     }
+    let mut carried = settings.carried;
+    if generation.is_some() && settings.draws != suggests_drawing(&sampling) {
+        carried.insert("do_sample".to_owned(), settings.draws.into());
+    }
     if !sampling.is_empty() {
         card.insert("sampling".to_owned(), Json::Object(sampling));
     }
-    if !settings.carried.is_empty() {
-        card.insert("generation".to_owned(), Json::Object(settings.carried));
+    if !carried.is_empty() {
+        card.insert("generation".to_owned(), Json::Object(carried));
     }
     if let Some(embedding) = embedding.filter(|embedding| !embedding.is_empty()) {
         card.insert("embedding".to_owned(), Json::Object(embedding));
@@ -165,6 +169,13 @@ pub fn sampling(card: &Map<String, Json>) -> Map<String, Json> {
         |name: &str| SAMPLING.iter().rfind(|(known, _)| *known == name).map(|(_, key)| (*key).to_owned());
     let pairs = said.into_iter().flatten().filter_map(|(name, value)| Some((key(name)?, value.clone())));
     pairs.collect()
+}
+
+/// Whether settings of a card are of tokens that are drawn. A penalty is followed either way.
+pub fn suggests_drawing(sampling: &Map<String, Json>) -> bool {
+    let greedy = sampling.get("temp").and_then(Json::as_f64) == Some(0.0);
+    !greedy
+        && sampling.keys().any(|name| !["sequence", "penalty_last_n", "penalty_repeat"].contains(&&**name))
 }
 
 /// A README whose front matter says what the card says, and below what was done, a sentence; `None` if the card says nothing.

@@ -94,6 +94,8 @@ pub struct Generation {
     pub carried: Map<String, Json>,
     /// True if the most probable token is to be taken, as the file says itself.
     pub greedy: bool,
+    /// True if tokens are drawn: the library draws none unless told to.
+    pub draws: bool,
 }
 
 impl Generation {
@@ -151,7 +153,7 @@ impl Generation {
         if !others.is_empty() {
             carried.insert("not_followed".to_owned(), others.into());
         }
-        Generation { carried, greedy }
+        Generation { carried, greedy, draws: draws == Some(true) }
     }
 }
 

@@ -78,10 +78,16 @@ fn held(bytes: Option<&Bytes>, sink: &mut dyn LayoutSink) -> Result<Option<Vec<u
 const IDS: [(&str, &str); 3] = [("bos", "bos_token_id"), ("eos", "eos_token_id"), ("pad", "pad_token_id")];
 
 /// Adds to a configuration what it lacks and belongs to the folder: the type of the weights, the tokenizer's size and ids.
-pub fn complete(config: &mut Map<String, Json>, model: &Model, tokenizer: Option<&Tokenizer>) {
+/// `said` is the model's card.
+pub fn complete(
+    config: &mut Map<String, Json>,
+    model: &Model,
+    tokenizer: Option<&Tokenizer>,
+    said: &Map<String, Json>,
+) {
     if let Some(tokenizer) = tokenizer {
         config.entry("vocab_size").or_insert_with(|| tokenizer.vocab_size.into());
-        ids(config, tokenizer);
+        ids(config, tokenizer, ends(said));
     }
     let of_class =
         PADS.iter().find(|(kind, _)| config.get("model_type").and_then(Json::as_str) == Some(kind));
@@ -114,17 +120,22 @@ const PADS: [(&str, u64); 12] = [
     ("whisper", 50_256),
 ];
 
-/// Ids that are not stated. The words of WordPiece have no begin and end that a model would go on from.
-fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {
+/// Ids that are not stated; `ends` are those that end an answer, if they are not the tokenizer's. The words of WordPiece have no begin
+/// and end that a model would go on from.
+fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer, ends: Option<&Json>) {
     for (name, key) in IDS {
         let generates = tokenizer.kind != Kind::WordPiece || name == "pad";
-        if let Some(id) = tokenizer.special_id(name).filter(|_| generates) {
-            let all = || std::iter::once(id).chain(tokenizer.ends.iter().copied()).map(Json::from);
-            object.entry(key).or_insert_with(|| match name == "eos" && !tokenizer.ends.is_empty() {
-                true => all().collect(),
-                false => id.into(),
-            });
-        }
+        let Some(id) = tokenizer.special_id(name).filter(|_| generates) else { continue };
+        let stated = ends.filter(|_| name == "eos").map(|ends| match ends.as_array().map(Vec::as_slice) {
+            Some([only]) => only.clone(),
+            _ => ends.clone(),
+        });
+        let all = || std::iter::once(id).chain(tokenizer.ends.iter().copied()).map(Json::from);
+        let own = || match name == "eos" && !tokenizer.ends.is_empty() {
+            true => all().collect(),
+            false => id.into(),
+        };
+        object.entry(key).or_insert_with(|| stated.unwrap_or_else(own));
     }
     // What `tokenizer_config.json` cannot name without making it a special token.
     for (name, id) in tokenizer.special.iter().filter(|(_, id)| stays_text(tokenizer, *id)) {
@@ -132,10 +143,21 @@ fn ids(object: &mut Map<String, Json>, tokenizer: &Tokenizer) {
     }
 }
 
+/// A setting of generation that a card has.
+fn setting<'c>(said: &'c Map<String, Json>, name: &str) -> Option<&'c Json> {
+    said.get("generation")?.get(name)
+}
+
+/// The tokens that end an answer, if a card names them: those of `generation_config.json`, which decides, or else of `config.json`.
+fn ends(said: &Map<String, Json>) -> Option<&Json> {
+    setting(said, "eos_token_id").filter(|ids| ids.as_array().is_some_and(|ids| !ids.is_empty()))
+}
+
 /// `generation_config.json`, for a card that says how to sample.
 pub fn generation(said: &Map<String, Json>, tokenizer: Option<&Tokenizer>) -> Option<Map<String, Json>> {
     let mut generation = card::sampling(said);
-    if generation.is_empty() {
+    let stated = setting(said, "do_sample").and_then(Json::as_bool);
+    if generation.is_empty() && stated.is_none() {
         return None;
     }
     // Unless told to draw, the library takes the most probable token and warns of the rest; it refuses a temperature of 0.
@@ -143,9 +165,12 @@ pub fn generation(said: &Map<String, Json>, tokenizer: Option<&Tokenizer>) -> Op
     if greedy {
         generation.shift_remove("temperature");
     }
-    generation.insert("do_sample".to_owned(), (!greedy).into());
+    let suggested = said.get("sampling").and_then(Json::as_object).is_some_and(card::suggests_drawing);
+    if greedy || stated.unwrap_or(suggested) {
+        generation.insert("do_sample".to_owned(), (!greedy).into());
+    }
     if let Some(tokenizer) = tokenizer {
-        ids(&mut generation, tokenizer);
+        ids(&mut generation, tokenizer, ends(said));
     }
     Some(generation)
 }

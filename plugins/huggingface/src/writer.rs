@@ -119,7 +119,8 @@ fn config(
             Map::from_iter([("architectures".to_owned(), Json::Array(Vec::new()))])
         }
     };
-    made::complete(&mut config, model, tokenizer);
+    let said = made::card(model, sink)?;
+    made::complete(&mut config, model, tokenizer, &said);
     let lacks_module = named(records, MODULES).is_none();
     let files = match config.shift_remove(pooling::KEY) {
         Some(Json::String(mode)) if lacks_module => pooling::files(&mode, &config),

@@ -7,7 +7,7 @@ mod write;
 
 pub use read::read;
 pub use size::Parameters;
-pub use write::keys;
+pub use write::{generation, keys};
 
 /// Texts before the lists: (name in the card, key).
 const TEXTS: [(&str, &str); 16] = [
@@ -63,3 +63,10 @@ const SAMPLING_NAMES: [&str; 12] = [
 
 /// Sampling names that are integers.
 const SAMPLING_WHOLE: [&str; 3] = ["top_k", "penalty_last_n", "mirostat"];
+
+/// The key for tokens that end an answer where they are not those of the tokenizer: the format has no other place for them.
+const ENDS: &str = "general.apr.eos_token_id";
+
+/// The key that says whether tokens are drawn where the sampling keys suggest otherwise: programs draw by those whatever the model's own
+/// library does.
+const DRAWS: &str = "general.apr.do_sample";

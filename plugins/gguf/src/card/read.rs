@@ -1,12 +1,15 @@
 //! Builds the card from `general.*` keys, using only values in memory.
 
-use super::{ORIGIN, ORIGINS, SAMPLING, SAMPLING_NAMES, SOURCE, TEXTS, WORDS};
+use super::{DRAWS, ENDS, ORIGIN, ORIGINS, SAMPLING, SAMPLING_NAMES, SOURCE, TEXTS, WORDS};
 use crate::metadata::Key;
 use apr_sdk::{Value, ValueType};
 use serde_json::{Map, Value as Json, json};
 
 /// Base models or datasets. 1024: merges name a dozen.
 const MAX_ORIGINS: u64 = 1024;
+
+/// Tokens that end an answer. 1024: models name a handful.
+const MAX_ENDS: u64 = 1024;
 
 /// The card; `None` if the keys have nothing that belongs on one.
 pub fn read(keys: &[Key]) -> Option<Vec<u8>> {
@@ -44,6 +47,10 @@ pub fn read(keys: &[Key]) -> Option<Vec<u8>> {
         put(&mut sampling, name, get(&format!("{SAMPLING}{name}")).and_then(number));
     }
     put(&mut card, "sampling", object(sampling));
+    let mut generation = Map::new();
+    put(&mut generation, "do_sample", get(DRAWS).and_then(Value::as_bool).map(Json::from));
+    put(&mut generation, "eos_token_id", get(ENDS).and_then(ids));
+    put(&mut card, "generation", object(generation));
     object(card).map(|card| card.to_string().into_bytes())
 }
 
@@ -55,6 +62,14 @@ fn put(map: &mut Map<String, Json>, name: &str, value: Option<Json>) {
 
 fn object(map: Map<String, Json>) -> Option<Json> {
     (!map.is_empty()).then_some(Json::Object(map))
+}
+
+/// A list of ids; `None` for anything else.
+fn ids(value: &Value) -> Option<Json> {
+    let (kind, count) = value.array_head()?;
+    let ids = value.items();
+    let fits = kind == ValueType::U32 && (1..=MAX_ENDS).contains(&count);
+    fits.then(|| ids.iter().filter_map(Value::as_u32).map(Json::from).collect())
 }
 
 fn number(value: &Value) -> Option<Json> {

@@ -2,8 +2,10 @@
 //! model's ids where the card says nothing.
 
 use super::model_id::{components, title};
-use super::{ORIGIN, ORIGINS, Parameters, SAMPLING, SAMPLING_NAMES, SAMPLING_WHOLE, SOURCE, TEXTS, WORDS};
-use apr_sdk::Value;
+use super::{
+    DRAWS, ENDS, ORIGIN, ORIGINS, Parameters, SAMPLING, SAMPLING_NAMES, SAMPLING_WHOLE, SOURCE, TEXTS, WORDS,
+};
+use apr_sdk::{Value, ValueType};
 use serde_json::{Map, Value as Json};
 
 type Keys = Vec<(String, Value)>;
@@ -118,6 +120,22 @@ fn sampling(keys: &mut Keys, card: &Map<String, Json>) {
             _ => {}
         }
     }
+}
+
+/// The keys for what the card says of an answer and no other key does. `ends` are the tokens that the tokenizer's keys name.
+pub fn generation(card: Option<&Json>, ends: &[u32]) -> Keys {
+    let said = |name: &str| card?.get("generation")?.get(name);
+    let mut keys = Keys::new();
+    let draws = said("do_sample").and_then(Json::as_bool);
+    keys.extend(draws.map(|draws| (DRAWS.to_owned(), Value::from_bool(draws))));
+    let listed = said("eos_token_id").and_then(Json::as_array).into_iter().flatten();
+    let ids: Vec<u32> = listed.filter_map(Json::as_u64).filter_map(|id| u32::try_from(id).ok()).collect();
+    let is_same = ids.iter().all(|id| ends.contains(id)) && ends.iter().all(|id| ids.contains(id));
+    if !ids.is_empty() && !is_same {
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+        keys.push((ENDS.to_owned(), Value::from_items(ValueType::U32, ids.len() as u64, &bytes)));
+    }
+    keys
 }
 
 /// Adds a non-empty text. Some cards have numbers in place of texts, and lists of licences.

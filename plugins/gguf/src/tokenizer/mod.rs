@@ -48,6 +48,15 @@ pub fn refuse_other_ids(tokenizer: &Tokenizer, given: &[(String, Value)]) -> Res
     Ok(())
 }
 
+/// The tokens that end an answer, as the tokenizer comes back from the keys that were made of it.
+pub fn ends(tokenizer: &Tokenizer, made: &[(String, Value)]) -> Vec<u32> {
+    let key = SPECIAL.iter().find(|(name, _)| *name == "eos").map(|(_, key)| *key);
+    let written = made.iter().find(|(name, _)| Some(name.as_str()) == key);
+    let written = written.and_then(|(_, value)| value.as_u32());
+    let restored = unsaid::around::other_end(tokenizer).and_then(|_| tokenizer.special_id("eos"));
+    restored.or(written).into_iter().chain(tokenizer.ends.iter().copied()).collect()
+}
+
 /// Merges generated keys with those from the host, which replace generated ones in their place.
 pub fn merge(mut made: Vec<(String, Value)>, given: Vec<(String, Value)>) -> Vec<(String, Value)> {
     let bert = made.iter().any(|(key, value)| key == MODEL && value.as_str() == Some("bert"));

@@ -181,12 +181,36 @@ fn claimed_norm(entry: &ConfigName, table: &Table, model: &Stated<'_>) -> Result
     Ok(Some(format!("`{key}` is {stated}, but the model has no `{}`", escape(image.text(), 120))))
 }
 
+/// Returns whether a flag claims a head of its own that the model lacks.
+///
+/// # Errors
+/// Any error from evaluating defaults.
+pub(in crate::architecture) fn claims_head(
+    table: &Table,
+    config: &Config,
+    dimensions: Dimensions<'_>,
+) -> Result<bool> {
+    for entry in &table.config {
+        if claimed(entry, table, config, dimensions)?.is_some_and(|claimed| claimed.is_head()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Tensors that a flag claims and the model lacks.
 pub(in crate::architecture) struct Claimed<'t> {
     /// What the flag says.
     pub stated: Scalar,
     /// The rule of the tensors.
     pub rule: &'t Rule,
+}
+
+impl Claimed<'_> {
+    /// Returns whether they are the head.
+    pub fn is_head(&self) -> bool {
+        self.rule.role.as_deref() == Some("output")
+    }
 }
 
 /// The tensors that a flag claims and the model lacks: the flag's default follows from them, and it is stated as it would be with

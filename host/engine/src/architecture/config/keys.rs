@@ -1,5 +1,6 @@
 //! A configuration written as a dialect's keys.
 
+use crate::architecture::config::contradiction::claims_head;
 use crate::architecture::config::{Config, ConfigScope};
 use crate::architecture::language::expression::{Scalar, Scope, same};
 use crate::architecture::language::value::{from_value, narrowed, typed};
@@ -33,6 +34,11 @@ impl ConfigScope<'_> {
         let mut keys: Vec<(String, Value)> = Vec::new();
         for key in read {
             keys.extend(key.written(dialect, &scope)?);
+        }
+        if let Some(heads) = &dialect.heads
+            && claims_head(self.table, self.config, self.dimensions)?
+        {
+            heads.name_bodies(&mut keys);
         }
         if !unread.is_empty() {
             let untold = self.untold(dialect, &keys)?;

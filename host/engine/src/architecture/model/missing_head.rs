@@ -105,7 +105,7 @@ impl Headed<'_> {
     /// The head that is missing by one flag.
     fn missing_by(&self, entry: &ConfigName) -> Result<Option<Missing>> {
         let claimed = claimed(entry, self.table, self.config, self.dimensions)?;
-        let claimed = claimed.filter(|claimed| claimed.rule.role.as_deref() == Some("output"));
+        let claimed = claimed.filter(Claimed::is_head);
         let Some(Claimed { stated, rule }) = claimed else { return Ok(None) };
         let Some(image) = images(rule, &self.dialect.id).0.first() else { return Ok(None) };
         let key = key_of(self.table, &self.dialect.id, &entry.name);

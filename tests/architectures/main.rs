@@ -36,5 +36,6 @@ mod third_party;
 mod traits;
 mod variants;
 mod vocabulary;
+mod versions;
 mod whisper;
 mod worked;

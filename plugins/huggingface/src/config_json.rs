@@ -18,13 +18,13 @@ use std::collections::{HashMap, HashSet};
 /// The members of an object as typed keys, in its order.
 pub fn flatten(object: &Map<String, Json>) -> Vec<(String, Value)> {
     let mut typed = Vec::new();
-    members("", object, &mut typed);
+    members("", object, None, &mut typed);
     typed
 }
 
 /// Keys whose null is another statement than none at all for some classes of the library: it switches off, or leaves to other keys,
 /// what they do where the key is missing.
-const STATED_NULL: [&str; 9] = [
+const STATED_NULL: [&str; 10] = [
     "attn_logit_softcapping",
     "final_logit_softcapping",
     "head_dim",
@@ -32,9 +32,25 @@ const STATED_NULL: [&str; 9] = [
     "moe_normalize_expert_weights",
     "num_key_value_heads",
     "num_nextn_predict_layers",
+    "position_embedding_type",
     "q_lora_rank",
     "sliding_window",
 ];
+
+/// The object whose null is no other statement than none at all, but for two cases.
+const SCALING: &str = "rope_scaling";
+
+/// Classes that stretch the rotation unless told otherwise. Version 4 of the library takes null for an instruction, version 5 does not.
+const STRETCHED: [&str; 2] = ["apertus", "gpt_oss"];
+
+/// Whether null in [`SCALING`] says something inside of an object: its class stretches the rotation otherwise, or the file, at its
+/// `root`, states how.
+fn says_no_scaling(object: &Map<String, Json>, root: Option<&Map<String, Json>>) -> bool {
+    let class = object.get("model_type").and_then(Json::as_str).unwrap_or_default();
+    let is_said = |object: &Map<String, Json>, key: &str| object.get(key).is_some_and(Json::is_object);
+    let is_of_class = STRETCHED.contains(&class) && !is_said(object, "rope_parameters");
+    is_of_class || root.is_some_and(|root| is_said(root, SCALING))
+}
 
 /// Keys whose null is false to the library, which asks only whether they are set, and true where they are missing:
 /// `_compute_yarn_parameters`, the routers of DeepSeek V3 and GLM 4, GPT-NeoX, GPT-2, Mamba, Llama 4, Falcon.
@@ -49,16 +65,23 @@ const FALSE_IF_NULL: [&str; 8] = [
     "use_qk_norm",
 ];
 
-fn members(prefix: &str, object: &Map<String, Json>, typed: &mut Vec<(String, Value)>) {
+/// Adds the members of an object, which lies in `root` if that is another.
+fn members(
+    prefix: &str,
+    object: &Map<String, Json>,
+    root: Option<&Map<String, Json>>,
+    typed: &mut Vec<(String, Value)>,
+) {
     for (name, json) in object {
         let key = format!("{prefix}{}", name.replace('\\', "\\\\").replace('.', "\\."));
         match json {
             Json::Null if FALSE_IF_NULL.contains(&name.as_str()) => {
                 typed.push((key, Value::from_bool(false)))
             }
+            Json::Null if name == SCALING && says_no_scaling(object, root) => typed.push((key, value(json))),
             Json::Null if !STATED_NULL.contains(&name.as_str()) => {}
             Json::Object(inner) if !inner.is_empty() && spelled_float(json).is_none() => {
-                members(&format!("{key}."), inner, typed);
+                members(&format!("{key}."), inner, root.or(Some(object)), typed);
             }
             _ => typed.push((key, value(json))),
         }
@@ -174,7 +197,10 @@ fn place<'o>(object: &'o mut Map<String, Json>, key: &str) -> Result<&'o mut Jso
     let last = path.pop().unwrap_or_default();
     let mut inner = object;
     for name in path {
-        let slot = inner.entry(name).or_insert_with(|| Json::Object(Map::new()));
+        let slot = inner.entry(name).or_insert(Json::Null);
+        if slot.is_null() {
+            *slot = Json::Object(Map::new());
+        }
         inner = slot.as_object_mut().ok_or_else(both)?;
     }
     let slot = inner.entry(last).or_insert(Json::Null);

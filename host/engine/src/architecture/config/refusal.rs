@@ -65,7 +65,7 @@ impl Refusal {
             return None;
         }
         // Null states something where the class says something else.
-        if says_null(&value) && model.dialect.roots.of_class(key, model.lookup).is_none() {
+        if says_null(&value) && !model.is_of_class(key) {
             return None;
         }
         let shown = from_value(&value).map_or_else(String::new, |value| format!(" {value}"));

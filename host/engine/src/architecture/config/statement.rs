@@ -31,6 +31,15 @@ impl Stated<'_> {
         self.used.contains(key) || self.dialect.ignores(key)
     }
 
+    /// Whether the library's class says something of a key, or inside of the object that it is.
+    pub(super) fn is_of_class(&self, key: &str) -> bool {
+        let roots = &self.dialect.roots;
+        let either = &self.dialect.either;
+        roots.of_class(key, self.lookup).is_some()
+            || either.iter().any(|object| object == key)
+                && either.iter().any(|object| roots.says_inside(object, self.lookup))
+    }
+
     /// What the model states, or its class, for a key for which the table always writes one number or boolean, if it
     /// differs. Texts are names, of which a table may read several.
     pub(super) fn other_constant(&self, key: &Key) -> Option<String> {

@@ -4,7 +4,7 @@
 use crate::architecture::language::expression::Scalar;
 use crate::architecture::language::members::{entries, list, scalar, words};
 use crate::architecture::language::table_error::{Read, Within};
-use crate::architecture::language::value::{from_value, typed};
+use crate::architecture::language::value::{from_value, says_null, typed};
 use apr_sdk::{Error, Result, Value, escape};
 use toml::Table as Toml;
 
@@ -117,8 +117,18 @@ impl Roots {
         if let Some(key) = key.strip_prefix('/') {
             return lookup(key).map(|value| (key.to_owned(), value));
         }
-        let nested = self.nested.iter().map(|root| format!("{root}.{key}"));
-        nested.chain([key.to_owned()]).find_map(|path| lookup(&path).map(|value| (path, value)))
+        for root in &self.nested {
+            let path = format!("{root}.{key}");
+            if let Some(value) = lookup(&path) {
+                return Some((path, value));
+            }
+            // Null in place of the object says that there is none, whatever lies at the root.
+            let object = key.split_once('.').map(|(object, _)| format!("{root}.{object}"));
+            if object.and_then(|object| lookup(&object)).is_some_and(|value| says_null(&value)) {
+                return None;
+            }
+        }
+        lookup(key).map(|value| (key.to_owned(), value))
     }
 
     /// What else the library's class reads for a key.
@@ -153,7 +163,16 @@ impl Roots {
         (!is_replaced).then_some(value)
     }
 
-    /// The same of a key that lies at the file's root whatever the roots are: nothing where the class is that of what lies inside.
+    /// Whether the library's class says anything inside of an object.
+    pub fn says_inside(&self, object: &str, lookup: Lookup<'_>) -> bool {
+        let class = self.class(lookup);
+        let values = class.and_then(|class| self.classes.iter().find(|(known, _)| *known == class));
+        let mut keys = values.into_iter().flat_map(|(_, values)| values).map(|(key, _)| key.as_str());
+        keys.any(|key| key.strip_prefix(object).is_some_and(|rest| rest.starts_with('.')))
+    }
+
+    /// What [`Roots::of_class`] gives of a key that lies at the file's root whatever the roots are: nothing where the class is that of
+    /// what lies inside.
     pub fn of_class_at_root(&self, key: &str, lookup: Lookup<'_>) -> Option<&Value> {
         self.of_class(key, lookup).filter(|_| self.nested.is_empty())
     }

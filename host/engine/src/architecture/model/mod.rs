@@ -378,11 +378,11 @@ impl Journey<'_> {
             }
         }
         if !left.is_empty() {
-            notes.push(format!(
-                "not carried over: {} unknown to the table: {}",
-                n_of(left.len(), "key"),
-                left.join(", ")
-            ));
+            let what = n_of(left.len(), "key");
+            let more = left.len().saturating_sub(MOST_NAMED);
+            left.truncate(MOST_NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            notes.push(format!("not carried over: {what} unknown to the table: {}{more}", left.join(", ")));
         }
         model.foreign.remove(at);
     }
@@ -449,6 +449,9 @@ impl Journey<'_> {
         }
     }
 }
+
+/// Keys that a note names.
+const MOST_NAMED: usize = 32;
 
 /// A model's name for itself, as tables compare it.
 fn hyphenated(name: &str) -> String {

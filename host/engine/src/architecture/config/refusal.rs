@@ -95,8 +95,33 @@ pub fn refuse(table: &Table, model: &Stated<'_>) -> Result<()> {
     }
     found.extend(model.dialect.keys.iter().filter_map(|key| model.other_constant(key)));
     not_covered(table, found)?;
+    refuse_without_required(model)?;
     refuse_contradictions(table, model)
 }
+
+/// Fails for a model that lacks a key which its readers require, and which the table would otherwise take from a default.
+///
+/// # Errors
+/// Malformed, naming the key.
+fn refuse_without_required(model: &Stated<'_>) -> Result<()> {
+    let is_read = |key: &&str| model.dialect.keys.iter().any(|own| own.key == *key && !own.sets.is_empty());
+    for required in &model.dialect.required {
+        let mut either = required.split(OR);
+        let keys: Vec<&str> = required.split(OR).filter(is_read).collect();
+        if keys.is_empty() || either.any(|key| (model.lookup)(key).is_some()) {
+            continue;
+        }
+        let shown: Vec<String> = keys.iter().map(|key| format!("`{}`", escape(key, 80))).collect();
+        let message = format!("{} is missing, which readers of the file require", shown.join(" or "));
+        let hint =
+            "pass --set KEY:TYPE=VALUE if you know the value, or convert the model to this format again";
+        return Err(Error::malformed(message).hint(hint));
+    }
+    Ok(())
+}
+
+/// What stands between keys of which one is enough.
+const OR: char = '|';
 
 /// Fails for what a table does not cover.
 ///

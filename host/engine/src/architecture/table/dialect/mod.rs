@@ -60,6 +60,8 @@ pub struct Dialect {
     pub either: Vec<String>,
     /// What the library's class makes of other keys where the file is silent: names of the configuration, and expressions.
     pub derived: Vec<(String, Expression)>,
+    /// Keys without which its readers do not load a file, as far as the table reads them; with `|` between those of which one is enough.
+    pub required: Vec<String>,
     /// Keys of which null says that a model has none of it, where a class assumes some.
     pub null: Vec<String>,
     /// Which of its classes have a head.
@@ -113,6 +115,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Read<Diale
         "prefix",
         "refuse",
         "rename",
+        "required",
         "roots",
         "same_names",
         "spellings",
@@ -154,6 +157,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Read<Diale
         let follows = expression(derived, name).within("derived")?;
         dialect.derived.extend(follows.map(|follows| (name.clone(), follows)));
     }
+    dialect.required = list(toml, "required")?.iter().map(|key| named(key)).collect();
     dialect.per_layer = list(toml, "per_layer")?.iter().map(|key| named(key)).collect();
     let ignored = read_tables(toml, "ignore", |ignored| {
         only(ignored, &["keys", "reason"], "`ignore`")?;

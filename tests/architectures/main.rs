@@ -18,6 +18,7 @@ mod contract;
 mod coverage;
 mod fields;
 mod golden;
+mod headless;
 mod identity;
 mod judges;
 mod models;

@@ -1,5 +1,6 @@
 //! What does not fit is an error that names the tensor.
 
+mod agreement;
 mod by_hand;
 mod comfy;
 mod derived;

@@ -12,6 +12,7 @@
 //! Source: `utils/packing_utils.py` and `modules/linear/` of AutoAWQ 0.2.
 
 use crate::affine::{self, Groups};
+use crate::agreement::{self, Statement};
 use crate::gptq::{AUTO_ROUND, needed};
 use crate::model::{Config, Found, Model, matrices};
 use crate::scheme::{Scheme, States};
@@ -23,6 +24,9 @@ pub static SCHEME: Scheme = Scheme { name: "AWQ", states: States::Config(is_ours
 
 /// Versions that are known. The second and third are kernels for what lies as in the first.
 const VERSIONS: [&str; 6] = ["gemm", "exllama", "ipex", "gemv", "gemv_fast", "llm-awq"];
+
+/// The keys of the width of codes.
+const BITS: [&str; 2] = ["bits", "w_bit"];
 
 /// The keys of the length of groups.
 const GROUP_SIZE: [&str; 2] = ["group_size", "q_group_size"];
@@ -39,13 +43,13 @@ pub fn is_ours(config: &Config<'_>) -> bool {
 }
 
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
-    let config = model.configs.iter().find(|config| is_ours(config));
-    config.map(|config| config.group_size(&GROUP_SIZE)).transpose()?;
-    if let Some(config) = config
-        && config.number("bits").or(config.number("w_bit")).is_some_and(|bits| bits != 4)
-    {
-        return Err(config.wrong("bits", "is not 4"));
+    let configs = || model.configs.iter().filter(|config| is_ours(config));
+    let config = configs().next();
+    for config in configs() {
+        check(config)?;
     }
+    let versions = configs().filter(|config| !config.is_method(&AUTO_ROUND)).filter_map(stated_version);
+    agreement::same(versions, |version| arrangement(&version.value))?;
     let mut is_any = false;
     for (number, codes, module) in model.ending(".qweight") {
         let is_fast = codes.dtype == DType::I16 && config.is_some();
@@ -75,14 +79,36 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
+/// Fails for settings that no version has.
+fn check(config: &Config<'_>) -> Result<()> {
+    config.group_size(&GROUP_SIZE)?;
+    let other = BITS.into_iter().find(|key| config.number(key).is_some_and(|bits| bits != 4));
+    other.map_or(Ok(()), |key| Err(config.wrong(key, "is not 4")))
+}
+
 /// The version: under its older key, which comes first where both are there (`AwqConfig` of transformers), its newer one, or by
 /// the name of the package that packed it.
 fn version(config: &Config<'_>) -> String {
-    let version = match config.text("backend") {
-        Some(backend @ "llm-awq") => Some(backend),
-        _ => config.text("version").or(config.text("format")),
+    stated_version(config).map_or_else(|| "gemm".to_owned(), |version| version.value)
+}
+
+fn stated_version<'m>(config: &'m Config<'m>) -> Option<Statement<'m>> {
+    let key = match config.text("backend") {
+        Some("llm-awq") => "backend",
+        _ => ["version", "format"].into_iter().find(|key| config.text(key).is_some())?,
     };
-    version.unwrap_or("gemm").to_ascii_lowercase()
+    let value = config.text(key)?.to_ascii_lowercase();
+    Some(Statement { config, key, value })
+}
+
+/// The version that names the arrangement of codes which another one shares.
+fn arrangement(version: &str) -> String {
+    let first = match version {
+        "exllama" | "ipex" => "gemm",
+        "llm-awq" => "gemv_fast",
+        other => other,
+    };
+    first.to_owned()
 }
 
 /// How many columns share a scale, as the configuration states it.

@@ -32,6 +32,9 @@ pub static SCHEME: Scheme = Scheme { name: "bitsandbytes", states: States::Confi
 const STATES: [(&str, &str); 2] =
     [(".quant_state.bitsandbytes__nf4", "NF4"), (".quant_state.bitsandbytes__fp4", "FP4")];
 
+/// What the type of eight bits is called.
+const INT8: &str = "INT8";
+
 /// Older configurations name no method.
 fn is_ours(config: &Config<'_>) -> bool {
     let loads = |key: &str| config.json.get(key).and_then(Json::as_bool) == Some(true);
@@ -45,16 +48,23 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     for (ending, kind) in STATES {
         for (state, tensor, name) in model.ending(ending) {
             is_any = true;
+            check_configs(model, tensor, kind)?;
+            let map = map_of(model, name).map(|map| (map, found.contents(model, map)));
             let Some(json) = found.contents(model, state) else { continue };
+            if let Some((map, bytes)) = map {
+                check_map(model, (map, bytes), kind)?;
+            }
             let json: Json = serde_json::from_slice(json).map_err(|error| {
                 Error::malformed(format!("its state is not valid JSON: {error}")).tensor(&tensor.name)
             })?;
             let state = State { number: state, tensor, json };
+            state.check_kind(kind)?;
             found.add(model, four_bits(model, &state, (name, kind))?)?;
         }
     }
     for (at, scales, name) in model.ending(".SCB") {
         is_any = true;
+        check_configs(model, scales, INT8)?;
         let format = model.find(&format!("{name}.weight_format"));
         if let Some(format) = format {
             match found.contents(model, format) {
@@ -86,6 +96,53 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
+/// Fails for a weight of another type than a configuration states.
+fn check_configs(model: &Model<'_>, tensor: &StoredTensor, kind: &str) -> Result<()> {
+    for config in model.configs.iter().filter(|config| is_ours(config)) {
+        let is = |key: &str, value: bool| config.json.get(key).and_then(Json::as_bool) == Some(value);
+        let (own, other) =
+            if kind == INT8 { ("load_in_8bit", "load_in_4bit") } else { ("load_in_4bit", "load_in_8bit") };
+        let differ = |stated: String| {
+            let message = format!("it is part of a weight of {kind}, but {stated}");
+            Err(Error::malformed(message).in_file(config.file).tensor(&tensor.name))
+        };
+        if is(other, true) && !is(own, true) {
+            return differ(format!("{} is true", config.place(other)));
+        }
+        // Beside eight bits this is only what is usual.
+        let stated = config.text(TYPE).filter(|_| kind != INT8);
+        if let Some(stated) = stated.filter(|stated| !stated.eq_ignore_ascii_case(kind)) {
+            let stated: String = stated.chars().take(40).collect();
+            return differ(format!("{} is `{}`", config.place(TYPE), stated.escape_debug()));
+        }
+    }
+    Ok(())
+}
+
+/// The key for the type of four bits.
+const TYPE: &str = "bnb_4bit_quant_type";
+
+/// The values of the codes of a weight of four bits.
+fn map_of(model: &Model<'_>, name: &str) -> Option<usize> {
+    let map = model.find(&format!("{name}.quant_map"))?;
+    (model.tensor(map).dtype == DType::F32 && elements(model.tensor(map)) == Some(16)).then_some(map)
+}
+
+/// Fails for the values of the other type, which begin with another one: NF4 with -1, FP4 with 0.
+fn check_map(model: &Model<'_>, (map, bytes): (usize, Option<&[u8]>), kind: &str) -> Result<()> {
+    let first = bytes.and_then(|bytes| bytes.first_chunk()).map(|bytes| f32::from_le_bytes(*bytes));
+    let of_map = match first {
+        Some(-1.0) => "NF4",
+        Some(0.0) => "FP4",
+        _ => return Ok(()),
+    };
+    if of_map == kind {
+        return Ok(());
+    }
+    let message = format!("its values are those of {of_map}, but the name of the weight's state says {kind}");
+    Err(Error::malformed(message).tensor(&model.tensor(map).name))
+}
+
 /// Whether the weight that a tensor's name begins with has a state.
 fn is_wanted(model: &Model<'_>, name: &str) -> bool {
     let base = name.rsplit_once('.').map_or(name, |(base, _)| base);
@@ -102,6 +159,15 @@ struct State<'a> {
 impl State<'_> {
     fn wrong(&self, key: &str) -> Error {
         Error::malformed(format!("its `{key}` is missing or invalid")).tensor(&self.tensor.name)
+    }
+
+    /// Fails if it states another type than its name.
+    fn check_kind(&self, kind: &str) -> Result<()> {
+        let stated = self.json.get("quant_type").and_then(Json::as_str);
+        let Some(stated) = stated.filter(|stated| !stated.eq_ignore_ascii_case(kind)) else { return Ok(()) };
+        let stated: String = stated.chars().take(40).collect();
+        let message = format!("its `quant_type` is `{}`, but its name says {kind}", stated.escape_debug());
+        Err(Error::malformed(message).tensor(&self.tensor.name))
     }
 
     fn size(&self, key: &str) -> Result<u64> {

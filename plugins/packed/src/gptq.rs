@@ -12,6 +12,7 @@
 //!
 //! Sources: `qlinear_torch.py` of AutoGPTQ 0.7, `nn_modules/qlinear/` of GPTQModel; `conversion/base.py` of llama.cpp.
 
+use crate::agreement::{self, Statement};
 use crate::awq;
 use crate::model::{Config, Found, Model, matrices};
 use crate::pattern::{Matches, Module, Pattern};
@@ -154,29 +155,59 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// The name of the form that codes and zero points are in: as any announcement states it.
-fn format_of<'m>(model: &'m Model<'_>, config: &'m Config<'_>) -> &'m str {
-    let stated = |config: &'m Config<'_>| {
-        // `format` is the newer name of `checkpoint_format`.
-        ["checkpoint_format", "format", "packing_format"].into_iter().find_map(|key| config.text(key))
+/// The names that announcements give the form that codes and zero points are in.
+fn formats<'m>(model: &'m Model<'m>) -> impl Iterator<Item = Statement<'m>> {
+    // `format` is the newer name of `checkpoint_format`.
+    let keys = ["checkpoint_format", "format", "packing_format"];
+    model.configs.iter().filter(|config| is_ours(config)).flat_map(move |config| {
+        let stated = move |key| Some(Statement { config, key, value: config.text(key)?.to_owned() });
+        keys.into_iter().filter_map(stated)
+    })
+}
+
+/// The form that codes and zero points are in, as any announcement states it.
+///
+/// # Errors
+/// Malformed where they state several; Unsupported for one that is not known.
+fn form(model: &Model<'_>, config: &Config<'_>, name: &str) -> Result<Form> {
+    let refused = |format: &str, file: &str| {
+        let format: String = format.chars().take(80).collect();
+        Error::unsupported(format!("{name} in the form `{format}` cannot be unpacked")).in_file(file)
     };
     if model.configs.iter().any(is_marlin) {
-        return "marlin";
+        return Err(refused("marlin", config.file));
     }
-    stated(config).or_else(|| model.configs.iter().find_map(stated)).unwrap_or("gptq")
+    let is_known = |format: &str| format.rsplit(':').next().is_some_and(|form| FORMS.contains(&form));
+    if let Some(other) = formats(model).find(|format| !is_known(&format.value)) {
+        return Err(refused(&other.value, other.config.file));
+    }
+    agreement::same(formats(model), |format| Form::of(&format.value))?;
+    Ok(formats(model).next().map_or_else(|| Form::of("gptq"), |format| Form::of(&format.value)))
+}
+
+/// What a form's name says of codes and zero points.
+#[derive(PartialEq, Eq)]
+struct Form {
+    /// Whether zero points are stored lower by 1: in the first version, and in AutoRound's form of that name alone.
+    subtracts: bool,
+    /// Whether codes of three bits lie in planes of bits.
+    has_planes: bool,
+}
+
+impl Form {
+    fn of(name: &str) -> Form {
+        let has_planes = name.ends_with("gptq_p");
+        let subtracts = match name.strip_prefix("auto_round") {
+            Some(of) => of.ends_with("gptq"),
+            None => !(name.ends_with("gptq_v2") || has_planes),
+        };
+        Form { subtracts, has_planes }
+    }
 }
 
 /// Whether AutoGPTQ 0.7 states Marlin's form (`quantization/config.py`).
 fn is_marlin(config: &Config<'_>) -> bool {
     config.json.get("is_marlin_format").and_then(Json::as_bool) == Some(true)
-}
-
-/// Whether zero points are stored lower by 1: in the first version, and in AutoRound's form of that name alone.
-fn subtracts(format: &str) -> bool {
-    match format.strip_prefix("auto_round") {
-        Some(of) => of.ends_with("gptq"),
-        None => !(format.ends_with("gptq_v2") || format.ends_with("gptq_p")),
-    }
 }
 
 fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> {
@@ -202,10 +233,6 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     settings.is_whole = config.number("group_size") == Some(-1);
     settings.is_ordered = config.json.get("desc_act").and_then(Json::as_bool).unwrap_or(false);
     settings.is_symmetric = config.json.get("sym").and_then(Json::as_bool).unwrap_or(false);
-    let format = format_of(model, config);
-    settings.add = u64::from(subtracts(format));
-    settings.has_planes = format.ends_with("gptq_p");
-    let is_known = format.rsplit(':').next().is_some_and(|form| FORMS.contains(&form));
     let type_of_codes = config.text("data_type").filter(|said| !said.starts_with("int"));
     if let Some(said) = type_of_codes {
         let said: String = said.chars().take(80).collect();
@@ -213,11 +240,9 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
             format!("{} with the `data_type` `{}` is not supported", settings.name, said.escape_debug());
         return Err(Error::unsupported(message).in_file(config.file));
     }
-    if !is_known {
-        let format: String = format.chars().take(80).collect();
-        let message = format!("{} in the form `{format}` cannot be unpacked", settings.name);
-        return Err(Error::unsupported(message).in_file(config.file));
-    }
+    let form = form(model, config, settings.name)?;
+    settings.add = u64::from(form.subtracts);
+    settings.has_planes = form.has_planes;
     let modules = ["dynamic", "extra_config"].into_iter().filter_map(|key| config.json.get(key)?.as_object());
     for (pattern, of) in modules.flatten() {
         if let Some(pattern) = pattern.strip_prefix("-:") {

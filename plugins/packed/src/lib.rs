@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod affine;
+mod agreement;
 mod awq;
 mod axes;
 mod bitnet;
@@ -38,6 +39,7 @@ mod rows;
 mod scaled;
 mod scheme;
 mod slices;
+mod stars;
 mod stated;
 mod torchao;
 mod words;

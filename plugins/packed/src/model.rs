@@ -65,10 +65,24 @@ impl Config<'_> {
         self.text("quant_method").is_some_and(|method| methods.contains(&method))
     }
 
+    /// A member, or one of the object that ModelOpt's own file has its settings in.
+    pub fn setting(&self, key: &str) -> Option<&Json> {
+        self.json.get(key).or_else(|| self.json.get("quantization")?.get(key))
+    }
+
     /// An error about a member.
     pub fn wrong(&self, key: &str, what: &str) -> Error {
+        Error::malformed(format!("{} {what}", self.path(key))).in_file(self.file)
+    }
+
+    /// A member in messages that name another file too.
+    pub fn place(&self, key: &str) -> String {
+        format!("{} in {}", self.path(key), self.file)
+    }
+
+    fn path(&self, key: &str) -> String {
         let of = if self.key.is_empty() { String::new() } else { format!("{}.", self.key) };
-        Error::malformed(format!("`{of}{key}` {what}")).in_file(self.file)
+        format!("`{of}{key}`")
     }
 }
 

@@ -1,6 +1,6 @@
 //! The plugin's quantizer: it has no types of its own, only schemes.
 
-use crate::layout;
+use crate::{agreement, layout};
 use crate::model::{Found, Model};
 use crate::scheme::SCHEMES;
 use crate::stated::{Stated, refuse_left_out};
@@ -32,6 +32,7 @@ fn understand(model: &StoredModel) -> Result<Understood> {
         // Another plugin may know it; what looks like a scheme of this one's is none.
         return Ok(Understood::default());
     }
+    agreement::check(&model)?;
     let mut found = Found::new(&model);
     for scheme in SCHEMES {
         found.by(scheme.name);

@@ -3,6 +3,7 @@
 
 use crate::model::{Config, Found, Model};
 use crate::scheme::{SCHEMES, Scheme, States};
+use crate::{compressed_tensors, stars};
 use apr_sdk::{Error, PackedTensor, RECIPE, Result};
 use serde_json::Value as Json;
 use std::collections::HashSet;
@@ -66,10 +67,13 @@ impl Stated {
     }
 }
 
-/// Lists of modules that are not packed: transformers' and AutoAWQ's, vLLM's, bitsandbytes', ModelOpt's. What has a `*` is not
-/// looked at.
-const LEFT_OUT: [&str; 4] =
-    ["modules_to_not_convert", "ignored_layers", "llm_int8_skip_modules", "exclude_modules"];
+/// Lists of modules that are not packed: transformers' and AutoAWQ's, vLLM's, bitsandbytes', ModelOpt's in either of its files.
+/// That of compressed-tensors is its own scheme's.
+const LEFT_OUT: [&str; 5] =
+    ["modules_to_not_convert", "ignored_layers", "llm_int8_skip_modules", "exclude_modules", IGNORE];
+
+/// The list that compressed-tensors has too, with patterns of its own.
+const IGNORE: &str = "ignore";
 
 /// Fails if a packed weight is of a module that a configuration states not to be packed.
 ///
@@ -85,19 +89,49 @@ pub fn refuse_left_out(model: &Model<'_>, found: &Found) -> Result<()> {
                 format!("it is packed, but the configuration has false for `{}`", module_of(weight));
             return Err(of_weight(message, model, config, weight));
         }
-        for key in LEFT_OUT {
-            let listed = config.json.get(key).and_then(Json::as_array).into_iter().flatten();
-            let listed: HashSet<&str> = listed.filter_map(Json::as_str).collect();
-            let weights = found.weights().iter().filter(|_| !listed.is_empty());
-            for weight in weights {
-                let entry = paths_in(module_of(weight)).find(|path| listed.contains(path));
-                let Some(entry) = entry else { continue };
+        let has_own = compressed_tensors::is_ours(config);
+        for key in LEFT_OUT.into_iter().filter(|key| *key != IGNORE || !has_own) {
+            let listed = LeftOut::of(config, key);
+            let mut of_weights = found.weights().iter().filter(|_| !listed.is_empty());
+            let entry = of_weights.find_map(|weight| Some((weight, listed.entry(module_of(weight))?)));
+            if let Some((weight, entry)) = entry {
                 let message = format!("it is packed, but the configuration's `{key}` lists `{entry}`");
                 return Err(of_weight(message, model, config, weight));
             }
         }
     }
     Ok(())
+}
+
+/// The entries of such a list.
+struct LeftOut<'c> {
+    /// Paths, or runs of their parts.
+    names: HashSet<&'c str>,
+    /// Those in which a `*` stands for any text.
+    patterns: Vec<&'c str>,
+}
+
+impl<'c> LeftOut<'c> {
+    fn of(config: &'c Config<'_>, key: &str) -> LeftOut<'c> {
+        let listed = config.setting(key).and_then(Json::as_array).into_iter().flatten();
+        let (patterns, names): (Vec<_>, Vec<_>) =
+            listed.filter_map(Json::as_str).partition(|entry| entry.contains('*'));
+        LeftOut { names: names.into_iter().collect(), patterns }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.patterns.is_empty()
+    }
+
+    /// The entry that a module is in the list by.
+    fn entry(&self, module: &str) -> Option<&'c str> {
+        let by_name = paths_in(module).find_map(|path| self.names.get(path).copied());
+        let is_of = |pattern: &&&str| {
+            let ends = module.match_indices('.').map(|(at, _)| at).chain([module.len()]);
+            ends.take(DEEPEST).any(|end| stars::is_of(pattern, &module[..end]))
+        };
+        by_name.or_else(|| self.patterns.iter().find(is_of).copied())
+    }
 }
 
 fn module_of(weight: &PackedTensor) -> &str {

@@ -46,7 +46,7 @@ const FORMATS: [&str; 10] = [
 const METHODS: [&str; 2] = ["compressed-tensors", "sparseml"];
 
 /// Older files have a key of their own, and no method.
-fn is_ours(config: &Config<'_>) -> bool {
+pub fn is_ours(config: &Config<'_>) -> bool {
     let is_key = config.key.rsplit('.').next() == Some("compression_config");
     config.is_method(&METHODS) || is_key && config.text("quant_method").is_none()
 }

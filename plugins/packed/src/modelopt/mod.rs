@@ -15,8 +15,12 @@
 //!
 //! Sources: `quant_utils.py` and `unified_export_hf.py` in `modelopt/torch/export/` of Model Optimizer 0.47; `conversion/base.py` of llama.cpp for NVFP4.
 
+mod stated;
+
+use self::stated::Stored::{self, Fp8, Int4, Int8, Mxfp4, Mxfp8, Nvfp4};
+use self::stated::{LOW_RANK, WIDE_ACTIVATIONS};
 use crate::fp8::boxes;
-use crate::model::{Config, Found, Model, matrices};
+use crate::model::{Found, Model, matrices};
 use crate::scaled::{Arranged, Global, Grid};
 use crate::scheme::{Scheme, States};
 use crate::slices::Slices;
@@ -24,7 +28,7 @@ use apr_sdk::{DType, Error, ExactType, PackedRows, PackedTensor, Result, StoredT
 use serde_json::Value as Json;
 
 /// The scheme.
-pub static SCHEME: Scheme = Scheme { name: "modelopt", states: States::Config(is_ours), understand };
+pub static SCHEME: Scheme = Scheme { name: "modelopt", states: States::Config(stated::is_ours), understand };
 
 /// Types of scales.
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
@@ -33,57 +37,12 @@ const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 const UNUSED: [&str; 6] =
     [".input_scale", ".k_scale", ".v_scale", ".q_scale", ".output_scale", ".prob_output_scale"];
 
-/// The way to pack that adds a product of two small matrices to each weight.
-const LOW_RANK: &str = "NVFP4_SVD";
-
-/// The way to pack whose activations are not meant to be narrowed to four bits.
-const WIDE_ACTIVATIONS: &str = "W4A16_NVFP4";
-
-/// Ways to pack, by `quant_algo`: what the package writes of all, and, in other letters, of single modules.
-const ALGORITHMS: [&str; 29] = [
-    "NVFP4",
-    "NVFP4_AWQ",
-    LOW_RANK,
-    "NVFP4_SVDQUANT",
-    WIDE_ACTIVATIONS,
-    "W4A8_NVFP4_FP8",
-    "MXFP4",
-    "W4A8_MXFP4_FP8",
-    "W4A8_MXFP4_MXFP8",
-    "MXFP8",
-    "FP8",
-    "FP8_PER_CHANNEL_PER_TOKEN",
-    "FP8_PC_PT",
-    "FP8_PB_WO",
-    "FP8_PB_REAL",
-    "FP8_BLOCK_SCALES",
-    "INT8",
-    "INT8_SQ",
-    "INT8_WO",
-    "W8A16",
-    "W8A8_SQ_PER_CHANNEL",
-    "W8A8_SQ_PER_CHANNEL_PER_TENSOR_PLUGIN",
-    "W8A8_SQ_PER_CHANNEL_PER_TOKEN_PLUGIN",
-    "W8A8_SQ_PER_TENSOR_PLUGIN",
-    "INT4_AWQ",
-    "W4A16",
-    "W4A16_AWQ",
-    "W4A8_AWQ",
-    "MIXED_PRECISION",
-];
-
 /// What scales are called: the ending of a weight's name, which those of its other tensors take the place of, and what they
 /// begin with. The others are those of stacked experts.
 const NAMES: [(&str, &str); 3] = [(".weight", "."), ("", "_"), ("_weight", "_")];
 
-/// What states it: the method, or its own file, which names a producer.
-fn is_ours(config: &Config<'_>) -> bool {
-    let is_method = config.text("quant_method").is_some_and(|name| name.starts_with("modelopt"));
-    is_method || config.json.get("quantization").is_some_and(|inner| inner.get("quant_algo").is_some())
-}
-
 fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
-    let config = config(model);
+    let config = stated::config(model);
     let mut is_any = false;
     for (at, scales, base) in model.ending("weight_scale") {
         let of = |(ending, begin): &(&str, &'static str)| {
@@ -114,9 +73,8 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             continue;
         }
         is_any = true;
-        if let Some(config) = &config {
-            config.check_algorithm(name).map_err(|error| error.tensor(&codes.name))?;
-        }
+        let stores = config.as_ref().map(|config| config.stores(name)).transpose();
+        let stores = stores.map_err(|error| error.tensor(&codes.name))?.flatten();
         let is_svd = config.as_ref().is_some_and(|config| config.algorithm(name) == Some(LOW_RANK));
         if let Some(part) = beside("svdquant_lora_a").or_else(|| is_svd.then_some(number)) {
             let message = format!("modelopt weights with a low-rank part ({LOW_RANK}) are not supported");
@@ -124,6 +82,10 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
         }
         let columns = beside("pre_quant_scale");
         let module = Module { model, number, codes, at, scales, second, columns };
+        if let Some(stores) = stores.filter(|stores| module.stored() != Some(*stores)) {
+            let algorithm = config.as_ref().and_then(|config| config.algorithm(name)).unwrap_or_default();
+            return Err(module.contradicts(algorithm, stores));
+        }
         let input = beside("input_scale").map(|number| (number, false));
         let weight = module.weight(config.as_ref().and_then(|config| config.group(name)))?;
         found.add_factored(model, weight, input)?;
@@ -169,87 +131,6 @@ fn of_bytes(dtype: DType) -> bool {
     [DType::U8, DType::I8, DType::F8_E4M3].contains(&dtype)
 }
 
-/// What the configuration says, in either of its forms.
-struct Stated<'a> {
-    json: &'a Json,
-}
-
-fn config<'a>(model: &'a Model<'_>) -> Option<Stated<'a>> {
-    let config = model.configs.iter().find(|config| is_ours(config))?;
-    let inner = config.json.get("quantization").filter(|inner| inner.get("quant_algo").is_some());
-    Some(Stated { json: inner.unwrap_or(&config.json) })
-}
-
-impl Stated<'_> {
-    /// What is stated for a module: for itself, for a module it is in, or for all.
-    fn of(&self, name: &str) -> &Json {
-        let layers = self.json.get("quantized_layers");
-        let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
-        let mut outward = ends.collect::<Vec<_>>().into_iter().rev();
-        outward.find_map(|end| layers?.get(&name[..end])).unwrap_or(self.json)
-    }
-
-    /// The name of the way in which a module is packed.
-    fn algorithm(&self, name: &str) -> Option<&str> {
-        self.of(name).get("quant_algo").and_then(Json::as_str)
-    }
-
-    /// Fails for a module that is packed in a way whose name is not known.
-    ///
-    /// # Errors
-    /// Unsupported, with the name.
-    fn check_algorithm(&self, name: &str) -> Result<()> {
-        let Some(algorithm) = self.algorithm(name) else { return Ok(()) };
-        if ALGORITHMS.contains(&algorithm.to_ascii_uppercase().as_str()) {
-            return Ok(());
-        }
-        let algorithm: String = algorithm.chars().take(80).collect();
-        let message = format!(
-            "modelopt weights packed by `{}` (`quant_algo`) are not supported",
-            algorithm.escape_debug()
-        );
-        Err(Error::unsupported(message))
-    }
-
-    /// The length of groups that is stated for a module, whatever that is. Files of another tool's form have it in groups of modules.
-    fn group(&self, name: &str) -> Option<&Json> {
-        let in_groups = || {
-            let groups = self.json.get("config_groups")?.as_object()?;
-            let has = |group: &&Json, target: &str| {
-                let targets = group.get("targets").and_then(Json::as_array);
-                targets.is_some_and(|targets| targets.iter().any(|one| one.as_str() == Some(target)))
-            };
-            let own = groups.values().find(|group| has(group, name));
-            own.or_else(|| groups.values().find(|group| has(group, "Linear")))?
-                .get("weights")?
-                .get("group_size")
-        };
-        self.of(name).get("group_size").or_else(in_groups).filter(|size| !size.is_null())
-    }
-
-    /// Whether a module is among those that are not packed. A `*` stands for any text.
-    fn is_excluded(&self, name: &str) -> bool {
-        let lists =
-            ["exclude_modules", "ignore"].into_iter().filter_map(|key| self.json.get(key)?.as_array());
-        lists.flatten().filter_map(Json::as_str).any(|pattern| matches(pattern, name))
-    }
-}
-
-/// Whether a pattern with stars is a name, or the beginning of its modules.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else {
-        return name.strip_prefix(pattern).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    };
-    let Some(mut left) = name.strip_prefix(first) else { return false };
-    let mut pieces: Vec<&str> = rest.split('*').collect();
-    let last = pieces.pop().unwrap_or_default();
-    for piece in pieces {
-        let Some((_, after)) = left.split_once(piece) else { return false };
-        left = after;
-    }
-    left.ends_with(last)
-}
-
 /// A packed module.
 struct Module<'a> {
     model: &'a Model<'a>,
@@ -286,16 +167,41 @@ impl Module<'_> {
         Error::malformed(message).tensor(&scales.name)
     }
 
+    /// What the types of its codes and scales are those of.
+    fn stored(&self) -> Option<Stored> {
+        match (self.codes.dtype, self.scales.dtype) {
+            (DType::U8, DType::F8_E4M3) => Some(Nvfp4),
+            (DType::U8, DType::U8 | DType::F8_E8M0) => Some(Mxfp4),
+            (DType::U8, dtype) if FLOATS.contains(&dtype) => Some(Int4),
+            (DType::I8, _) => Some(Int8),
+            (DType::F8_E4M3, DType::U8 | DType::F8_E8M0) => Some(Mxfp8),
+            (DType::F8_E4M3, _) => Some(Fp8),
+            _ => None,
+        }
+    }
+
+    /// An error for codes of which the configuration says that they are others.
+    fn contradicts(&self, algorithm: &str, stores: Stored) -> Error {
+        let Some(own) = self.stored() else { return self.misfit() };
+        let algorithm: String = algorithm.chars().take(80).collect();
+        let (own, stores) = (own.name(), stores.name());
+        let message = format!(
+            "the configuration states `{}` (`quant_algo`), which stores {stores}, but its codes are those of {own}",
+            algorithm.escape_debug()
+        );
+        Error::malformed(message).tensor(&self.codes.name)
+    }
+
     fn weight(&self, group: Option<&Json>) -> Result<PackedTensor> {
         let (stacked, out, stored) = matrices(self.codes)?;
         let sizes = (stacked, out, stored);
         let mut parts = vec![(self.number, "codes".to_owned()), (self.at, "scales".to_owned())];
-        let known = match (self.codes.dtype, self.scales.dtype) {
-            (DType::U8, DType::F8_E4M3) => self.pairs(sizes, 16, group, &mut parts)?,
-            (DType::U8, DType::U8 | DType::F8_E8M0) => self.pairs(sizes, 32, group, &mut parts)?,
-            (DType::U8, dtype) if FLOATS.contains(&dtype) => self.int4(sizes, group, &mut parts)?,
-            (DType::I8 | DType::F8_E4M3, _) => self.whole(sizes, &mut parts)?,
-            _ => return Err(self.misfit()),
+        let known = match self.stored() {
+            Some(Nvfp4) => self.pairs(sizes, 16, group, &mut parts)?,
+            Some(Mxfp4) => self.pairs(sizes, 32, group, &mut parts)?,
+            Some(Int4) => self.int4(sizes, group, &mut parts)?,
+            Some(Int8 | Fp8 | Mxfp8) => self.whole(sizes, &mut parts)?,
+            None => return Err(self.misfit()),
         };
         let [stacked, out, row_len] = known.sizes;
         let (shape, strides) = match known.is_turned {
@@ -474,19 +380,5 @@ impl Module<'_> {
         let (exact, about) = (slices.exact(), format!("int4, groups of {group}"));
         let (rows, sizes) = (slices.packed(), [stacked, out, row_len]);
         Ok(Known { rows, exact, about, sizes, is_turned: false, panel: 1 })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_name_modules() {
-        assert!(matches("lm_head", "lm_head") && !matches("lm_head", "lm_head2"));
-        assert!(matches("model.layers.0", "model.layers.0.mlp") && matches("*.router*", "model.0.router.x"));
-        assert!(
-            matches("model.*.gate", "model.1.mlp.gate") && !matches("model.*.gate", "model.1.mlp.gate_proj")
-        );
     }
 }

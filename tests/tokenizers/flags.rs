@@ -236,6 +236,61 @@ fn another_decoder_comes_back() {
 }
 
 #[test]
+fn a_usual_decoder_that_does_otherwise_comes_back() {
+    let steps = |strip: Json, content: &str, has_bytes: bool| {
+        let replace = json!({"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": content});
+        let mut steps = vec![replace, json!({"type": "ByteFallback"}), json!({"type": "Fuse"}), strip];
+        if !has_bytes {
+            steps.remove(1);
+        }
+        json!({"type": "Sequence", "decoders": steps})
+    };
+    let strip =
+        |start: u32, stop: u32| json!({"type": "Strip", "content": " ", "start": start, "stop": stop});
+    for (golden, decoder) in [
+        ("bert", json!({"type": "WordPiece", "prefix": "##", "cleanup": false})),
+        ("bert", json!({"type": "WordPiece", "prefix": "@@", "cleanup": true})),
+        ("llama", steps(strip(1, 1), " ", true)),
+        ("llama", steps(strip(2, 0), " ", true)),
+        ("llama", steps(strip(1, 0), "_", true)),
+        ("llama", steps(strip(1, 0), " ", false)),
+        (
+            "t5",
+            json!({"type": "Sequence", "decoders": [{"type": "BPEDecoder", "suffix": "</w>"},
+            {"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": "always", "split": true}]}),
+        ),
+    ] {
+        let ([_, file, back], _) = of_no_class(golden, |json| json["decoder"] = decoder.clone());
+        assert_eq!(
+            (file.decoder.as_ref(), back.decoder.as_ref()),
+            (Some(&decoder), Some(&decoder)),
+            "{golden}"
+        );
+    }
+}
+
+#[test]
+fn what_is_said_of_batches_comes_back() {
+    let truncation =
+        json!({"direction": "Right", "max_length": 128, "strategy": "LongestFirst", "stride": 0});
+    let padding = json!({"strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": null,
+        "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"});
+    for golden in ["bert", "gpt2", "llama"] {
+        let ([_, file, back], warnings) = of_no_class(golden, |json| {
+            json["truncation"] = truncation.clone();
+            json["padding"] = padding.clone();
+        });
+        for tokenizer in [&file, &back] {
+            assert_eq!(
+                (&tokenizer.truncation, &tokenizer.padding),
+                (&Some(truncation.clone()), &Some(padding.clone()))
+            );
+        }
+        assert!(warnings.iter().all(|warning| !warning.contains("truncation")), "{warnings:?}");
+    }
+}
+
+#[test]
 fn pieces_that_tokenizer_json_takes_for_no_bytes_are_none() {
     let ([before, file, back], warnings) =
         there_and_back("llama", |json| json["model"]["byte_fallback"] = json!(false));

@@ -159,18 +159,44 @@ fn moves(tokenizer: &Tokenizer, text: &str) -> bool {
     steps.iter().any(|step| kind(step) != "NFC" || composed)
 }
 
-/// Returns whether the decoder is one that tokenizers of its kind have.
+/// Returns whether the decoder is one that tokenizers of its kind have, or gives the same texts.
 pub fn has_usual_decoder(tokenizer: &Tokenizer) -> bool {
-    let all: Vec<&str> = steps(tokenizer.decoder.as_ref()).into_iter().map(kind).collect();
+    let all = steps(tokenizer.decoder.as_ref());
+    let kinds: Vec<&str> = all.iter().map(|step| kind(step)).collect();
     match tokenizer.spelling {
-        Spelling::Bytes => all == ["ByteLevel"],
+        Spelling::Bytes => kinds == ["ByteLevel"],
         Spelling::SentencePiece => {
-            let is_known =
-                all.ends_with(&["Metaspace"]) || all.starts_with(&["Replace"]) && all.contains(&"Fuse");
-            is_known && takes_off_what_is_put_first(tokenizer)
+            let has_bytes = kinds.contains(&"ByteFallback") || !tokenizer.types.contains(&TokenType::Byte);
+            let is_known = match kinds.first() {
+                Some(&"Replace") => kinds.contains(&"Fuse") && !kinds.contains(&"Metaspace"),
+                _ => {
+                    kinds.ends_with(&["Metaspace"])
+                        && kinds.iter().all(|kind| !["Fuse", "Strip"].contains(kind))
+                }
+            };
+            is_known
+                && has_bytes
+                && all.iter().all(|step| is_of_pieces(step))
+                && takes_off_what_is_put_first(tokenizer)
                 || tokenizer.decoder.is_none() && tokenizer.normalizer.is_none()
         }
-        Spelling::Plain => tokenizer.kind != Kind::WordPiece || all == ["WordPiece"],
+        Spelling::Plain if tokenizer.kind == Kind::WordPiece => {
+            let has = |key: &str, usual: Json| all[0].get(key).is_none_or(|value| *value == usual);
+            kinds == ["WordPiece"] && has("prefix", "##".into()) && has("cleanup", true.into())
+        }
+        Spelling::Plain => true,
+    }
+}
+
+/// Returns whether a step of a decoder does what pieces need.
+fn is_of_pieces(step: &Json) -> bool {
+    let has = |key: &str, usual: Json| step.get(key).is_none_or(|value| *value == usual);
+    match kind(step) {
+        "ByteFallback" | "Fuse" => true,
+        "Metaspace" => has("replacement", "\u{2581}".into()),
+        "Replace" => has("content", " ".into()) && has("pattern", json!({"String": "\u{2581}"})),
+        "Strip" => has("content", " ".into()) && has("stop", 0.into()) && has("start", 1.into()),
+        _ => false,
     }
 }
 

@@ -21,7 +21,7 @@ use serde_json::{Map, Value as Json};
 
 /// The key for a JSON object with `normalizer`, `pre_tokenizer`, `decoder`, `post_processor` and `added_tokens` (ids, flags
 /// and texts) as in `tokenizer.json`, with `outside_model` of one that the model's own vocabulary lacks, `not_added_tokens`, ids that are not found in texts; `add_space_prefix`,
-/// `ignore_merges`, `fuse_unk`, `max_word_chars`, `split_special_tokens` and `clean_up_spaces` as in the SDK; `chat_template_names` for
+/// `ignore_merges`, `fuse_unk`, `max_word_chars`, `split_special_tokens`, `clean_up_spaces`, `truncation` and `padding` as in the SDK; `chat_template_names` for
 /// those that keys have otherwise, `chat_variables` as in the SDK, `empty_chat_templates` by name, `space_first`, what llama.cpp does for the key of that name,
 /// `keys`, what others said beside it, `unk`, the stated token for that purpose where the key has the model's own, `post_processor_beside`, the flags of what is added, and `eos`, the end of an answer where `eos_beside` is put behind texts and is
 /// the key's. Anything absent follows from the other keys.
@@ -35,6 +35,8 @@ const EMPTY: &str = "empty_chat_templates";
 const VARIABLES: &str = "chat_variables";
 const WHOLE: &str = "ignore_merges";
 const UNK: &str = "unk";
+const TRUNCATION: &str = "truncation";
+const PADDING: &str = "padding";
 
 /// The longest note that is shown, in characters. 600: those of the plugins are shorter.
 const MAX_NOTE: usize = 600;
@@ -53,6 +55,9 @@ pub fn carry(tokenizer: &Tokenizer, name: &str, keys: &mut Vec<(String, Value)>,
     scores::carry(tokenizer, keys, sink);
     if !has_usual_decoder(tokenizer) {
         text.insert(DECODER.to_owned(), tokenizer.decoder.clone().unwrap_or_default());
+    }
+    for (key, batching) in [(TRUNCATION, &tokenizer.truncation), (PADDING, &tokenizer.padding)] {
+        text.extend(batching.clone().map(|batching| (key.to_owned(), batching)));
     }
     if tokenizer.split_special_tokens {
         sink.warn(
@@ -179,6 +184,8 @@ pub fn take_back(scan: &Scan<'_>, json: &Json, parts: &mut Parts) {
     let flag = |key: &str| json.get(key).and_then(Json::as_bool);
     parts.split_special_tokens = flag(SPLITS).unwrap_or(false);
     parts.clean_up_spaces = flag(CLEANS);
+    parts.truncation = json.get(TRUNCATION).and_then(some);
+    parts.padding = json.get(PADDING).and_then(some);
     parts.ignore_merges = flag(WHOLE).unwrap_or(parts.ignore_merges);
     for (written, name) in json.get(TEMPLATES).and_then(Json::as_object).into_iter().flatten() {
         let slot = parts.chat_templates.iter_mut().find(|(other, _)| other == written);

@@ -6,7 +6,14 @@ use apr_sdk::{Error, Result};
 use serde_json::Value as Json;
 
 /// The names of each setting that values depend on.
-const SETTINGS: [&[&str]; 3] = [&["bits", "w_bit"], &["group_size", "q_group_size"], &["quant_algo"]];
+const SETTINGS: [&[&str]; 6] = [
+    &["bits", "w_bit"],
+    &["group_size", "q_group_size"],
+    &["quant_algo"],
+    &["weight_block_size"],
+    &["fmt"],
+    &["mode"],
+];
 
 /// A setting where it is stated.
 pub struct Statement<'m> {
@@ -62,11 +69,12 @@ impl Statement<'_> {
     }
 }
 
-/// A number or a text, as it is compared; `None` for anything else, which states nothing.
+/// A number, a text or a list, as it is compared; `None` for anything else, which states nothing.
 fn comparable(value: &Json) -> Option<String> {
     match value {
         Json::Number(number) => Some(number.as_f64()?.to_string()),
         Json::String(text) => Some(text.to_ascii_lowercase()),
+        Json::Array(_) => Some(value.to_string()),
         _ => None,
     }
 }

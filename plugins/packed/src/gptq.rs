@@ -231,8 +231,10 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     settings.bits = bits(config.json.get("bits")).map_err(|what| config.wrong("bits", what))?;
     settings.group = config.group_size(&["group_size"])?;
     settings.is_whole = config.number("group_size") == Some(-1);
-    settings.is_ordered = config.json.get("desc_act").and_then(Json::as_bool).unwrap_or(false);
-    settings.is_symmetric = config.json.get("sym").and_then(Json::as_bool).unwrap_or(false);
+    // Of several announcements the one counts that asks for more: a part that is there is read in any case.
+    settings.is_ordered = flags(model, "desc_act").any(|is_set| is_set);
+    settings.is_symmetric =
+        config.json.get("sym") == Some(&Json::Bool(true)) && flags(model, "sym").all(|is_set| is_set);
     let type_of_codes = config.text("data_type").filter(|said| !said.starts_with("int"));
     if let Some(said) = type_of_codes {
         let said: String = said.chars().take(80).collect();
@@ -256,6 +258,15 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
         settings.dynamic.push(Own { pattern, bits, group });
     }
     Ok(settings)
+}
+
+/// What announcements say of a flag.
+fn flags<'m>(model: &'m Model<'_>, key: &'m str) -> impl Iterator<Item = bool> {
+    model
+        .configs
+        .iter()
+        .filter(|config| is_ours(config))
+        .filter_map(move |config| config.json.get(key)?.as_bool())
 }
 
 fn bits(of: Option<&Json>) -> std::result::Result<Option<u64>, &'static str> {

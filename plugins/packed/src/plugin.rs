@@ -1,9 +1,9 @@
 //! The plugin's quantizer: it has no types of its own, only schemes.
 
-use crate::{agreement, layout};
 use crate::model::{Found, Model};
 use crate::scheme::SCHEMES;
 use crate::stated::{Stated, refuse_left_out};
+use crate::{agreement, layout};
 use apr_sdk::{
     DType, HeldRows, PackedRows, PartRange, Quantizer, Result, Schemes, StoredModel, Understood, escape,
 };

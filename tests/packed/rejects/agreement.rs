@@ -26,13 +26,19 @@ fn beside() -> Vec<(&'static str, &'static str, Json, &'static [&'static str])> 
             "awq-gemm",
             "quant_config.json",
             awq(json!({"q_group_size": 64})),
-            &["`quantization_config.group_size` in config.json is 32", "`q_group_size` in quant_config.json is 64"],
+            &[
+                "`quantization_config.group_size` in config.json is 32",
+                "`q_group_size` in quant_config.json is 64",
+            ],
         ),
         (
             "awq-gemm",
             "quant_config.json",
             awq(json!({"version": "gemv"})),
-            &["`quantization_config.version` in config.json is gemm", "`version` in quant_config.json is gemv"],
+            &[
+                "`quantization_config.version` in config.json is gemm",
+                "`version` in quant_config.json is gemv",
+            ],
         ),
         (
             "gptq-v2",
@@ -61,12 +67,24 @@ fn beside() -> Vec<(&'static str, &'static str, Json, &'static [&'static str])> 
             json!({"bits": 8, "group_size": 64}),
             &["`quantization_config.bits` in config.json is 4", "`bits` in quantize_config.json is 8"],
         ),
+        (
+            "fp8-block",
+            "quant_config.json",
+            json!({"quant_method": "fp8", "weight_block_size": [64, 128]}),
+            &[
+                "`quantization_config.weight_block_size` in config.json is [",
+                "`weight_block_size` in quant_config.json is [64,128]",
+            ],
+        ),
         ("modelopt-fp8", "hf_quant_config.json", own("FP8"), &[]),
         (
             "modelopt-fp8",
             "hf_quant_config.json",
             own("NVFP4"),
-            &["`quantization_config.quant_algo` in config.json is fp8", "`quant_algo` in hf_quant_config.json is nvfp4"],
+            &[
+                "`quantization_config.quant_algo` in config.json is fp8",
+                "`quant_algo` in hf_quant_config.json is nvfp4",
+            ],
         ),
     ]
 }
@@ -89,13 +107,46 @@ fn two_statements_that_differ_are_refused_with_both() {
 }
 
 #[test]
+fn a_part_is_missed_that_any_statement_needs() {
+    for (fixture, json, words) in [
+        ("gptq-4-no-zeros", json!({"sym": false}), "up_proj.qzeros` is missing"),
+        ("gptq-4-actorder", json!({"desc_act": true}), "`g_idx` is missing"),
+    ] {
+        let folder = changed(fixture, |folder| {
+            if fixture == "gptq-4-actorder" {
+                configured(folder, "\"desc_act\":true", "\"desc_act\":false");
+                super::words::remove(folder, ".g_idx");
+            }
+            let (file, json) = ("quantize_config.json".into(), json.to_string());
+            folder.model.announced.push(Announced { file, key: String::new(), json });
+        });
+        says(&folder, ErrorKind::Malformed, words);
+    }
+}
+
+#[test]
 fn one_statement_under_two_names_of_a_setting_says_one_thing() {
     for (fixture, from, to, words) in [
-        ("awq-gemm", "\"bits\":4", "\"bits\":4,\"w_bit\":8", "`quantization_config.w_bit` in config.json is 8"),
+        (
+            "awq-gemm",
+            "\"bits\":4",
+            "\"bits\":4,\"w_bit\":8",
+            "`quantization_config.w_bit` in config.json is 8",
+        ),
         ("awq-gemm", "\"bits\":4", "\"bits\":8,\"w_bit\":8", "`quantization_config.bits` is not 4"),
         ("awq-gemm", "\"bits\":4", "\"w_bit\":8", "`quantization_config.w_bit` is not 4"),
-        ("awq-gemm", "\"group_size\":32", "\"group_size\":32,\"q_group_size\":128", "q_group_size` in config.json is 128"),
-        ("gptq-v2", "\"bits\":4", "\"bits\":4,\"format\":\"gptq\"", "`quantization_config.format` in config.json is gptq"),
+        (
+            "awq-gemm",
+            "\"group_size\":32",
+            "\"group_size\":32,\"q_group_size\":128",
+            "q_group_size` in config.json is 128",
+        ),
+        (
+            "gptq-v2",
+            "\"bits\":4",
+            "\"bits\":4,\"format\":\"gptq\"",
+            "`quantization_config.format` in config.json is gptq",
+        ),
     ] {
         let folder = changed(fixture, |folder| configured(folder, from, to));
         says(&folder, ErrorKind::Malformed, words);
@@ -105,14 +156,50 @@ fn one_statement_under_two_names_of_a_setting_says_one_thing() {
 #[test]
 fn codes_of_another_type_than_a_configuration_states_are_refused_with_both() {
     for (fixture, from, to, words) in [
-        ("bnb-nf4", "\"nf4\"", "\"fp4\"", "a weight of NF4, but `quantization_config.bnb_4bit_quant_type` in config.json is `fp4`"),
-        ("bnb-fp4", "\"fp4\"", "\"nf4\"", "a weight of FP4, but `quantization_config.bnb_4bit_quant_type` in config.json is `nf4`"),
-        ("bnb-nf4", "\"load_in_4bit\":true", "\"load_in_8bit\":true", "`quantization_config.load_in_8bit` in config.json is true"),
-        ("bnb-int8", "\"load_in_8bit\":true", "\"load_in_4bit\":true", "`quantization_config.load_in_4bit` in config.json is true"),
-        ("modelopt-fp8", "\"FP8\"", "\"NVFP4\"", "states `NVFP4` (`quant_algo`), which stores NVFP4, but its codes are those of FP8"),
+        (
+            "bnb-nf4",
+            "\"nf4\"",
+            "\"fp4\"",
+            "a weight of NF4, but `quantization_config.bnb_4bit_quant_type` in config.json is `fp4`",
+        ),
+        (
+            "bnb-fp4",
+            "\"fp4\"",
+            "\"nf4\"",
+            "a weight of FP4, but `quantization_config.bnb_4bit_quant_type` in config.json is `nf4`",
+        ),
+        (
+            "bnb-nf4",
+            "\"load_in_4bit\":true",
+            "\"load_in_8bit\":true",
+            "`quantization_config.load_in_8bit` in config.json is true",
+        ),
+        (
+            "bnb-int8",
+            "\"load_in_8bit\":true",
+            "\"load_in_4bit\":true",
+            "`quantization_config.load_in_4bit` in config.json is true",
+        ),
+        (
+            "modelopt-fp8",
+            "\"FP8\"",
+            "\"NVFP4\"",
+            "states `NVFP4` (`quant_algo`), which stores NVFP4, but its codes are those of FP8",
+        ),
         ("modelopt-fp8", "\"FP8\"", "\"MXFP8\"", "which stores MXFP8, but its codes are those of FP8"),
-        ("modelopt-nvfp4", "\"NVFP4\"", "\"FP8\"", "states `FP8` (`quant_algo`), which stores FP8, but its codes are those of NVFP4"),
+        (
+            "modelopt-nvfp4",
+            "\"NVFP4\"",
+            "\"FP8\"",
+            "states `FP8` (`quant_algo`), which stores FP8, but its codes are those of NVFP4",
+        ),
         ("modelopt-int4-awq", "\"W4A16_AWQ\"", "\"NVFP4_AWQ\"", "but its codes are those of int4"),
+        (
+            "modelopt-fp8",
+            "\"quant_algo\":\"FP8\"",
+            "\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":8,\"type\":\"int\"}}}",
+            "states codes of 8 bits (`int`), but its codes are those of FP8",
+        ),
         (
             "modelopt-fp8",
             "\"quant_algo\":\"FP8\"",
@@ -184,12 +271,14 @@ fn a_packed_weight_of_a_module_that_a_pattern_leaves_out_is_refused() {
         let folder = changed(fixture, |folder| {
             let announced = &mut folder.model.announced[0];
             let mut json: Json = serde_json::from_str(&announced.json).unwrap();
-            let within = if json.get("quantization").is_some() { &mut json["quantization"] } else { &mut json };
+            let within =
+                if json.get("quantization").is_some() { &mut json["quantization"] } else { &mut json };
             within[key] = json!([entry]);
             announced.json = json.to_string();
         });
         let error = folder.understood().err();
-        let said = error.as_ref().is_some_and(|error| error.message().contains(&format!("`{key}` lists `{entry}`")));
+        let said =
+            error.as_ref().is_some_and(|error| error.message().contains(&format!("`{key}` lists `{entry}`")));
         assert_eq!(said, is_refused, "{fixture}, {key} lists {entry}: {error:?}");
         assert_eq!(error.is_some(), is_refused, "{fixture}, {key} lists {entry}: {error:?}");
     }

@@ -86,6 +86,9 @@ fn understand(model: &Model<'_>, found: &mut Found) -> Result<()> {
             let algorithm = config.as_ref().and_then(|config| config.algorithm(name)).unwrap_or_default();
             return Err(module.contradicts(algorithm, stores));
         }
+        if let (Some(config), Some(stored)) = (&config, module.stored()) {
+            config.check_group(name, stored).map_err(|error| error.tensor(&codes.name))?;
+        }
         let input = beside("input_scale").map(|number| (number, false));
         let weight = module.weight(config.as_ref().and_then(|config| config.group(name)))?;
         found.add_factored(model, weight, input)?;

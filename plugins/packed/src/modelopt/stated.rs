@@ -30,6 +30,16 @@ pub enum Stored {
 use Stored::{Fp8, Int4, Int8, Mxfp4, Mxfp8, Nvfp4};
 
 impl Stored {
+    /// Bits and kind of its codes, as groups of modules state them.
+    pub fn codes(self) -> (u64, &'static str) {
+        match self {
+            Nvfp4 | Mxfp4 => (4, "float"),
+            Mxfp8 | Fp8 => (8, "float"),
+            Int8 => (8, "int"),
+            Int4 => (4, "int"),
+        }
+    }
+
     /// What messages call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -133,18 +143,40 @@ impl Stated<'_> {
 
     /// The length of groups that is stated for a module, whatever that is. Files of another tool's form have it in groups of modules.
     pub fn group(&self, name: &str) -> Option<&Json> {
-        let in_groups = || {
-            let groups = self.json.get("config_groups")?.as_object()?;
-            let has = |group: &&Json, target: &str| {
-                let targets = group.get("targets").and_then(Json::as_array);
-                targets.is_some_and(|targets| targets.iter().any(|one| one.as_str() == Some(target)))
-            };
-            let own = groups.values().find(|group| has(group, name));
-            own.or_else(|| groups.values().find(|group| has(group, "Linear")))?
-                .get("weights")?
-                .get("group_size")
-        };
+        let in_groups = || self.weights(name)?.get("group_size");
         self.of(name).get("group_size").or_else(in_groups).filter(|size| !size.is_null())
+    }
+
+    /// What a group of modules says of the weights of this one.
+    fn weights(&self, name: &str) -> Option<&Json> {
+        let groups = self.json.get("config_groups")?.as_object()?;
+        let has = |group: &&Json, target: &str| {
+            let targets = group.get("targets").and_then(Json::as_array);
+            targets.is_some_and(|targets| targets.iter().any(|one| one.as_str() == Some(target)))
+        };
+        let own = groups.values().find(|group| has(group, name));
+        own.or_else(|| groups.values().find(|group| has(group, "Linear")))?.get("weights")
+    }
+
+    /// Fails for codes of which the group of their module says that they are others.
+    ///
+    /// # Errors
+    /// Malformed, with both.
+    pub fn check_group(&self, name: &str, stored: Stored) -> Result<()> {
+        let Some(weights) = self.weights(name) else { return Ok(()) };
+        let (own_bits, own_kind) = stored.codes();
+        let bits = weights.get("num_bits").and_then(Json::as_u64).unwrap_or(own_bits);
+        let kind = weights.get("type").and_then(Json::as_str).unwrap_or(own_kind);
+        if (bits, kind) == (own_bits, own_kind) {
+            return Ok(());
+        }
+        let kind: String = kind.chars().take(40).collect();
+        let message = format!(
+            "the configuration's group of modules states codes of {bits} bits (`{}`), but its codes are those of {}",
+            kind.escape_debug(),
+            stored.name()
+        );
+        Err(Error::malformed(message))
     }
 
     /// Whether a module is among those that are not packed. A `*` stands for any text.
@@ -154,4 +186,3 @@ impl Stated<'_> {
         lists.flatten().filter_map(Json::as_str).any(|pattern| stars::is_of(pattern, name))
     }
 }
-

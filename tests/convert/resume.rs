@@ -224,6 +224,23 @@ fn a_wrong_resume_leaves_the_staged_bytes_alone() {
 }
 
 #[test]
+fn a_source_whose_time_was_set_back_after_a_change_is_another() {
+    let scratch = Scratch::new();
+    let mut o = interrupted(&scratch);
+    let path = scratch.at("in.safetensors");
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    let modified = file.metadata().unwrap().modified().unwrap();
+    // In what is still to be converted, where no sample is.
+    std::os::unix::fs::FileExt::write_all_at(&file, b"!", (15 << 20) + 12_345).unwrap();
+    file.set_modified(modified).unwrap();
+    drop(file);
+    o.resume = true;
+    let error = convert(&host(), &o).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("inputs"), "{error}");
+}
+
+#[test]
 fn other_threads_and_another_spelling_of_the_path_are_the_same_work() {
     let scratch = Scratch::new();
     let mut o = interrupted(&scratch);

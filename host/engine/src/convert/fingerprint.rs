@@ -6,6 +6,7 @@ use super::plan::Plan;
 use super::select::versions;
 use crate::engine::Engine;
 use crate::layout::Segment;
+use crate::open::files::ModelFile;
 use crate::wording::hex;
 use apr_sdk::{Error, Result};
 use serde::Serialize;
@@ -55,10 +56,11 @@ pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::V
     digest.add_text(format_args!("{hash}"))?;
     let mut inputs = Vec::new();
     for file in source.files.all().iter().filter(|f| !f.is_folder()) {
-        let mut head = vec![0; usize::try_from(file.len.min(1 << 20)).unwrap_or(0)];
-        file.read_at(0, &mut head).map_err(|e| source.files.show(e))?;
+        let sampled = sample(file).map_err(|e| source.files.show(e))?;
         inputs.push(serde_json::json!({
-            "bytes": file.len, "modified": file.version.modified.to_string(), "head": hex(&Sha256::digest(&head)),
+            "bytes": file.len, "modified": file.version.modified.to_string(),
+            // Where the time of a change was set back, this one tells.
+            "changed": file.version.status.to_string(), "sample": sampled,
         }));
     }
     Ok(serde_json::json!({
@@ -67,6 +69,39 @@ pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::V
         "plugins": versions(engine, source, output.format),
         "inputs": inputs,
     }))
+}
+
+/// Bytes of a file's beginning that are compared: headers of most models.
+const HEAD: u64 = 1 << 20;
+
+/// Number of further blocks, spread evenly up to the file's end, and the bytes of each.
+const BLOCKS: u64 = 16;
+const BLOCK: u64 = 4 << 10;
+
+/// A digest of a file's beginning and of some blocks behind it, whatever its length.
+fn sample(file: &ModelFile) -> Result<String> {
+    let mut digest = Sha256::new();
+    let mut add = |offset: u64, len: u64| -> Result<()> {
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        file.read_at(offset, &mut bytes)?;
+        digest.update(&bytes);
+        Ok(())
+    };
+    let head = file.len.min(HEAD);
+    add(0, head)?;
+    let rest = file.len - head;
+    if rest <= BLOCKS * BLOCK {
+        add(head, rest)?;
+    } else {
+        let last = rest - BLOCK;
+        // Not a product: a length may be near the largest number.
+        let step = last / (BLOCKS - 1);
+        for number in 0..BLOCKS - 1 {
+            add(head + number * step, BLOCK)?;
+        }
+        add(head + last, BLOCK)?;
+    }
+    Ok(hex(&digest.finalize()))
 }
 
 /// Digests whatever is written to it.

@@ -125,6 +125,30 @@ fn what_was_lost_is_what_the_blocks_say() {
 }
 
 #[test]
+fn bits_per_weight_count_the_scales_of_rows() {
+    let scratch = Scratch::new();
+    let input = scratch.at("in.safetensors");
+    write(&input, &[("blk.0.ffn_up.weight", &[64, 32], &values(64 * 32, 1))]);
+    for (recipe, bits) in [("int8", 9.0), ("int4", 5.0)] {
+        let output = scratch.at(&format!("{recipe}.apr"));
+        let done = must(&host(), &quantizing(&input, &output, recipe)).quantized.unwrap();
+        let found = [done.total.bits_per_weight, done.tensors[0].measured.bits_per_weight];
+        assert_eq!((found, done.tensors.len()), ([bits; 2], 1), "{recipe}");
+    }
+    // A target that codes alone would meet is not met by them with their scales.
+    for bits in [8.2, 9.0] {
+        let mut wanted = quantizing(&input, &scratch.at(&format!("{bits}.apr")), "");
+        wanted.quantization = Quantization {
+            recipe: None,
+            target: Some(SizeTarget::BitsPerWeight(bits)),
+            ..wanted.quantization
+        };
+        let found = must(&host(), &wanted).quantized.unwrap().total.bits_per_weight;
+        assert!(found <= bits, "{found} for {bits}");
+    }
+}
+
+#[test]
 fn blocks_become_the_floats_that_the_quantizer_decodes_and_casts_follow() {
     let scratch = Scratch::new();
     let (input, matrix) = model(&scratch);

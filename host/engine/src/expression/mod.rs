@@ -47,6 +47,7 @@ use region::Region;
 use repack::Repack;
 use row_codes::RowCodes;
 use row_scales::RowScales;
+pub use row_scales::scales_len;
 use source::Storage;
 use spool::Spool;
 

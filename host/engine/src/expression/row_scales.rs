@@ -4,7 +4,7 @@ use super::Expression;
 use super::evaluate::{Buffers, Evaluation, Outcome};
 use super::row_codes::{RowCodes, bits};
 use crate::values::integers;
-use apr_sdk::Result;
+use apr_sdk::{DType, Result, checked_payload_len};
 
 /// One F32 scale per row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +15,14 @@ pub struct RowScales {
     pub bits: u32,
     /// Elements per row.
     pub row_len: u64,
+}
+
+/// Bytes of the scales of a tensor of this shape: one for each row.
+///
+/// # Errors
+/// LimitExceeded for more bytes than can be counted.
+pub fn scales_len(shape: &[u64]) -> Result<u64> {
+    checked_payload_len(DType::F32, shape.split_last().map_or(shape, |(_, rows)| rows))
 }
 
 impl Expression {

@@ -2,6 +2,7 @@
 
 use crate::architecture::TensorSpecs;
 use crate::contract::{Finding, Quality, Severity, judge_ruined, judge_vanished};
+use crate::expression::scales_len;
 use crate::tiles::tile::Tiles;
 use crate::values::exact_sum::ExactSum;
 use crate::values::loss::{Loss, Measured, is_none};
@@ -139,7 +140,9 @@ impl Losses {
             let from = expression.stored_dtype();
             let to = expression.dtype();
             let bytes = tensor.payload_len()?;
-            let bits_per_weight = bits_per_weight(bytes, &tensor.shape);
+            // The codes of rows are worth nothing without their scales, which are a tensor beside them.
+            let scales = expression.row_scales().map(|_| scales_len(&tensor.shape)).transpose()?;
+            let bits_per_weight = bits_per_weight(bytes.saturating_add(scales.unwrap_or(0)), &tensor.shape);
             bits += bits_per_weight * loss.pairs() as f64;
             total.add(&loss);
             tensors.push(QuantizedTensor {

@@ -169,7 +169,7 @@ pub struct Measured {
     pub snr_db: Option<f64>,
     /// Cosine similarity of the values before and after; `None` if all are zero.
     pub cosine: Option<f64>,
-    /// Bits per weight after quantization.
+    /// Bits per weight after quantization, with those of the scales of its rows.
     pub bits_per_weight: f64,
 }
 

@@ -4,11 +4,12 @@ use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, only_a_path};
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::diff::{DiffOptions, Status, TensorSide, Values, diff};
+use apr_engine::open::schemes::scales::pairs;
 use apr_engine::open::{OpenedModel, check_options};
 use apr_engine::packed::Packed;
 use apr_engine::values::double_double::DoubleDouble;
 use apr_host::sizes::show_number_of;
-use apr_sdk::{DType, Error, Payload, Result, escape};
+use apr_sdk::{DType, Error, Payload, Result, Tensor, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::cmp::Ordering;
@@ -48,7 +49,7 @@ pub struct Args {
 }
 
 /// The losses. JSON: `a` and `b`, the paths; `tensors`, those whose values differ, worst first (`name`, `from`, `to`,
-/// `shape`, `bits_per_weight`, `values`, `not_finite`, how many of those are NaN or infinite on a side, `mismatched`,
+/// `shape`, `bits_per_weight` (with the scales), `values`, `not_finite`, how many of those are NaN or infinite on a side, `mismatched`,
 /// how many of those differ, and over the rest `rmse`, `max_abs_error`, `snr_db`, `cosine`); `equal`, how many others
 /// have equal values; `unpaired`, names without a counterpart of the same shape; `total`, over all that were compared.
 #[derive(Debug, Serialize)]
@@ -154,9 +155,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
         }
     }
     let differences = diff(&host, &a, &b, &DiffOptions { mapping: Vec::new(), tolerance: None })?;
-    let stored: HashMap<&str, u64> = (b.model.tensors.iter())
-        .map(|tensor| Ok((tensor.name.as_str(), tensor.stored_len()?)))
-        .collect::<Result<_>>()?;
+    let stored = stored(&b.model.tensors)?;
     let mut rows = Vec::new();
     let mut unpaired = Vec::new();
     let mut warnings: Vec<String> = a.warnings.iter().chain(&b.warnings).cloned().collect();
@@ -203,6 +202,19 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
         warnings,
         top: args.top,
     })
+}
+
+/// Bytes that each tensor takes, by name: of codes, with those of their scales.
+fn stored(tensors: &[Tensor]) -> Result<HashMap<&str, u64>> {
+    let mut stored: HashMap<&str, u64> = HashMap::new();
+    for tensor in tensors {
+        stored.insert(&tensor.name, tensor.stored_len()?);
+    }
+    for (codes, scales) in pairs(tensors) {
+        let scales = tensors[scales].stored_len()?;
+        stored.entry(&tensors[codes].name).and_modify(|bytes| *bytes = bytes.saturating_add(scales));
+    }
+    Ok(stored)
 }
 
 fn row(b: &OpenedModel, from: &TensorSide, to: &TensorSide, sums: Sums) -> Row {

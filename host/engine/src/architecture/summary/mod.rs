@@ -12,6 +12,7 @@ use crate::architecture::language::expression::{Scalar, Scope};
 use crate::architecture::tensor_spec::tensor_specs;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
+use crate::open::schemes::scales::pairs;
 use apr_sdk::{Bytes, Error, ErrorKind, Model, Record, Result, checked_elements, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -36,7 +37,7 @@ pub struct Summary {
     pub weights_bytes: u64,
     /// The recipe it was quantized with.
     pub quantization: Option<String>,
-    /// Bits of payload per parameter.
+    /// Bits of payload per parameter; scales of codes are none.
     pub bits_per_weight: Option<f64>,
     /// Number of layers.
     pub layers: Option<u64>,
@@ -136,7 +137,12 @@ pub fn summary_of(
         summary.parameters = summary.parameters.saturating_add(checked_elements(&tensor.shape)?);
         summary.weights_bytes = summary.weights_bytes.saturating_add(tensor.stored_len()?);
     }
-    let bits = summary.weights_bytes as f64 * 8.0 / summary.parameters as f64;
+    // The scales of codes are no weights, but part of what weights take.
+    let scales =
+        pairs(&model.tensors).into_iter().map(|(_, scales)| checked_elements(&model.tensors[scales].shape));
+    let scales = scales.sum::<Result<u64>>()?;
+    let weights = summary.parameters.saturating_sub(scales);
+    let bits = summary.weights_bytes as f64 * 8.0 / weights as f64;
     summary.bits_per_weight = Some(bits).filter(|bits| bits.is_finite());
     summary.quantization = model.recipe.clone().or_else(|| recipe(engine, model));
     if let Some(card) = &model.model_card {

@@ -1,5 +1,6 @@
 //! `--target-size` and `--target-bpw`: finds the recipe that makes the best use of the available size.
 
+use crate::expression::scales_len;
 use crate::planned::quantization::SizeTarget;
 use apr_sdk::{
     Assignment, Error, ErrorKind, Quantizer, Result, Tensor, checked_elements, checked_payload_len,
@@ -103,12 +104,15 @@ impl SizeTarget {
     }
 }
 
-/// Bytes of a model's weights with these assignments.
+/// Bytes of a model's weights with these assignments, and of the scales that integers get.
 fn bytes_of(tensors: &[Tensor], assigned: &[Assignment]) -> Result<u64> {
     let mut bytes = 0u64;
     for (tensor, assignment) in tensors.iter().zip(assigned) {
         let dtype = assignment.dtype.unwrap_or(tensor.dtype);
         bytes = bytes.saturating_add(checked_payload_len(dtype, &tensor.shape)?);
+        if assignment.dtype.is_some_and(super::is_integer) {
+            bytes = bytes.saturating_add(scales_len(&tensor.shape)?);
+        }
     }
     Ok(bytes)
 }

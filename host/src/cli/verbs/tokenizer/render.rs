@@ -45,21 +45,20 @@ pub fn run(args: &Args, chat: &Text, tokens: &Tokens, warnings: Vec<String>) -> 
     let asked = &args.render;
     let tools = match &asked.tools {
         Some(text) => Some(list(
-            parsed(text, "tools")?,
+            parsed(text, &read(text)?, "tools")?,
             "tools",
             "write them as in --tools '[{\"type\": \"function\", ...}]'",
         )?),
         None => None,
     };
-    let variables = match asked.chat_template_kwargs.as_ref().map(|text| parsed(text, "variables")) {
+    let variables = asked.chat_template_kwargs.as_ref().map(|text| parsed(text, &read(text)?, "variables"));
+    let variables = match variables.transpose()? {
         None => Map::new(),
-        Some(json) => match json? {
-            Json::Object(map) => map,
-            _ => {
-                return Err(Error::invalid_argument("the template variables must be a JSON object")
-                    .hint("write them as in --chat-template-kwargs '{\"enable_thinking\": false}'"));
-            }
-        },
+        Some(Json::Object(map)) => map,
+        Some(_) => {
+            return Err(Error::invalid_argument("the template variables must be a JSON object")
+                .hint("write them as in --chat-template-kwargs '{\"enable_thinking\": false}'"));
+        }
     };
     let conversation = Conversation {
         messages: messages(chat)?,
@@ -76,24 +75,33 @@ pub fn run(args: &Args, chat: &Text, tokens: &Tokens, warnings: Vec<String>) -> 
     encode::encoded(tokens, ids, args.pieces, warnings)
 }
 
-fn parsed(text: &Text, what: &str) -> Result<Json> {
-    serde_json::from_str(&read(text)?)
-        .map_err(|error| Error::invalid_argument(format!("invalid JSON in the {what}: {error}")))
+/// The JSON of an argument, which has this text.
+fn parsed(argument: &Text, text: &str, what: &str) -> Result<Json> {
+    serde_json::from_str(text).map_err(|error| {
+        let error = Error::invalid_argument(format!("invalid JSON in the {what}: {error}"));
+        match argument {
+            Text::File(name) => error.in_file(name),
+            Text::Typed(_) | Text::Stdin => error,
+        }
+    })
 }
 
-/// The messages: a JSON list of objects from a file or stdin, or typed; any other typed text is one message of the user.
+/// The messages: a JSON list of objects; a typed text that does not begin as one is a message of the user.
 fn messages(chat: &Text) -> Result<Vec<Json>> {
     let text = read(chat)?;
-    let parsed = serde_json::from_str::<Json>(&text);
-    let typed = matches!(chat, Text::Typed(_));
-    let json = match parsed {
-        Ok(json) if !typed || json.is_array() => json,
-        Err(error) if !typed => {
-            return Err(Error::invalid_argument(format!("invalid JSON in the messages: {error}")).hint(FORM));
-        }
-        _ => json!([{"role": "user", "content": text}]),
+    if matches!(chat, Text::Typed(_)) && !is_json(&text) {
+        return Ok(vec![json!({"role": "user", "content": text})]);
+    }
+    list(parsed(chat, &text, "messages").map_err(|error| error.hint(FORM))?, "messages", FORM)
+}
+
+/// Returns whether a text begins as JSON does that messages are written in, or is a list: people ask nothing like that.
+fn is_json(text: &str) -> bool {
+    let begins = |text: &str, with: char, then: &[char]| {
+        text.strip_prefix(with).is_some_and(|rest| rest.trim_start().starts_with(then))
     };
-    list(json, "messages", FORM)
+    let text = text.trim_start();
+    begins(text, '[', &['{']) || begins(text, '{', &['"']) || serde_json::from_str::<Vec<Json>>(text).is_ok()
 }
 
 const FORM: &str = "write a list of messages: [{\"role\": \"user\", \"content\": \"Hello\"}]";

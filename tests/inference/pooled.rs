@@ -60,6 +60,7 @@ fn a_vector_is_pooled_as_the_folder_and_the_file_say() {
         ("lasttoken", json!({"embedding_dimension": 64, "pooling_mode": "lasttoken"})),
         ("cls", json!({"embedding_dimension": 64, "pooling_mode": ["cls"]})),
         ("mean", json!({"word_embedding_dimension": 64})),
+        ("mean", json!({"pooling_mode_cls_token": false, "pooling_mode_mean_tokens": false})),
     ];
     for name in MODELS {
         let ids = [5, 17, 3, 40, 22, 9];
@@ -97,6 +98,9 @@ fn what_is_pooled_otherwise_is_refused_by_name() {
         ),
         ("qwen3", &usual, json!({"pooling_mode": ["mean", "lasttoken"]}), "\"mean+lasttoken\""),
         ("llama", &usual, json!({"pooling_mode_lasttoken": true}), "\"lasttoken\""),
+        ("bert", &usual, json!({"pooling_mode": "Mean"}), "\"Mean\""),
+        ("bert", &usual, json!({"pooling_mode": []}), "\"[]\""),
+        ("bert", &usual, json!([]), "1_Pooling/config.json does not say it"),
         (
             "bert",
             &["Transformer", "Pooling", "Dense"],

@@ -58,8 +58,13 @@ pub fn stated(source: &dyn Source) -> Result<Vec<(String, Value)>> {
         return Ok(Vec::new());
     }
     let mut typed = vec![(KINDS.to_owned(), Value::from_strings(&kinds))];
-    let mode = pooling_config(source, &modules)?.filter(Json::is_object).map(|config| mode(&config));
-    typed.extend(mode.map(|mode| (KEY.to_owned(), Value::from_string(&mode))));
+    if let Some(path) = path_of(&modules, "Pooling") {
+        let config = pooling_config(source, &modules)?.filter(Json::is_object);
+        // Which way it is nobody knows then: whoever pools refuses it in these words.
+        let mode =
+            config.map_or_else(|| format!("{path}/config.json does not say it"), |config| mode(&config));
+        typed.push((KEY.to_owned(), Value::from_string(&mode)));
+    }
     Ok(typed)
 }
 
@@ -83,17 +88,34 @@ pub fn path_of<'m>(modules: &'m Json, kind: &str) -> Option<&'m str> {
     modules.as_array()?.iter().find(is_it)?.get("path")?.as_str()
 }
 
-/// How the module with this configuration pools: `cls+mean` if it joins the vectors of several ways.
+/// How the module with this configuration pools: `cls+mean` if it joins the vectors of several ways. What the library would not load
+/// is none of its words.
 fn mode(config: &Json) -> String {
-    let ways: Vec<&str> = match config.get(KEY) {
-        Some(Json::Array(ways)) => ways.iter().filter_map(Json::as_str).collect(),
-        Some(Json::String(way)) => vec![way],
-        _ => {
-            let is_on = |key: &str| config.get(key).and_then(Json::as_bool) == Some(true);
-            SWITCHES.iter().filter(|(key, _)| is_on(key)).map(|(_, way)| *way).collect()
+    match config.get(KEY).filter(|stated| !stated.is_null()) {
+        Some(Json::String(way)) => way.clone(),
+        Some(Json::Array(ways)) if !ways.is_empty() && ways.iter().all(Json::is_string) => {
+            ways.iter().filter_map(Json::as_str).collect::<Vec<_>>().join("+")
         }
-    };
-    if ways.is_empty() { USUAL.to_owned() } else { ways.join("+") }
+        Some(other) => other.to_string(),
+        None => {
+            let is_on = |key: &str| config.get(key).is_some_and(is_true);
+            let ways = SWITCHES.iter().filter(|(key, _)| is_on(key)).map(|(_, way)| *way);
+            let ways = ways.collect::<Vec<_>>().join("+");
+            if ways.is_empty() { USUAL.to_owned() } else { ways }
+        }
+    }
+}
+
+/// Returns whether Python takes a value for true, as the library does.
+fn is_true(value: &Json) -> bool {
+    match value {
+        Json::Null => false,
+        Json::Bool(is_on) => *is_on,
+        Json::Number(number) => number.as_f64() != Some(0.0),
+        Json::String(text) => !text.is_empty(),
+        Json::Array(items) => !items.is_empty(),
+        Json::Object(members) => !members.is_empty(),
+    }
 }
 
 /// The files that say so, for a model of this configuration: of the modules, and of the one that pools.

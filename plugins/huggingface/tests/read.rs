@@ -97,7 +97,24 @@ fn the_pooling_module_says_how_one_vector_is_made() {
     let switches = br#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}"#;
     assert_eq!(mode(switches).as_deref(), Some("cls"));
     assert_eq!(mode(br#"{"pooling_mode": "lasttoken"}"#).as_deref(), Some("lasttoken"));
-    assert_eq!(mode(b"[]"), None);
+    let unsaid = Some("1_Pooling/config.json does not say it");
+    assert_eq!(mode(b"[]").as_deref(), unsaid);
+    let without =
+        folder(&[("config.json", CONFIG.as_bytes()), ("model.safetensors", b""), ("modules.json", modules)]);
+    let model = read(&without).unwrap();
+    let found = model.foreign_of(FORMAT).unwrap().get("pooling_mode").and_then(|value| value.as_str());
+    assert_eq!(found, unsaid);
+    // What Python takes for true is set; what the library would not load is none of its ways.
+    for (pooling, want) in [
+        (&br#"{"pooling_mode_cls_token": 1, "pooling_mode_mean_tokens": 0}"#[..], "cls"),
+        (br#"{"pooling_mode_cls_token": false, "pooling_mode_mean_tokens": false}"#, "mean"),
+        (br#"{"pooling_mode": null, "pooling_mode_cls_token": true}"#, "cls"),
+        (br#"{"pooling_mode": []}"#, "[]"),
+        (br#"{"pooling_mode": ["mean", 1]}"#, r#"["mean",1]"#),
+        (br#"{"pooling_mode": true}"#, "true"),
+    ] {
+        assert_eq!(mode(pooling).as_deref(), Some(want));
+    }
     for damaged in [&b"no json"[..], b"", b"\xef\xbb\xbf{}"] {
         let error = read(&with(damaged)).unwrap_err();
         assert_eq!((error.kind(), error.file()), (ErrorKind::Malformed, Some("1_Pooling/config.json")));

@@ -6,6 +6,7 @@ use apr_host::convert::{ConvertOptions, convert};
 use apr_sdk::{Error, ErrorKind};
 use apr_testkit::Checkpoint;
 use apr_tests::{Scratch, host, must, options, root};
+use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -165,6 +166,24 @@ fn what_cannot_be_left_out_is_refused() {
     let error = refusal(&ConvertOptions { arch: none, ..pruned(&[0], "gguf", &folder, &output) });
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.message().contains("no architecture table covers"), "{error}");
+}
+
+#[test]
+fn a_model_whose_layers_differ_by_what_its_table_does_not_cover_is_refused() {
+    let scratch = Scratch::in_memory();
+    for (golden, stated) in [
+        ("qwen2", json!({ "use_sliding_window": true, "sliding_window": 4, "max_window_layers": 1 })),
+        ("gpt2", json!({ "scale_attn_by_inverse_layer_idx": true })),
+    ] {
+        let folder = checkpoint(&scratch, golden);
+        let path = folder.join("config.json");
+        let mut config: Json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        config.as_object_mut().unwrap().extend(stated.as_object().unwrap().clone());
+        std::fs::write(&path, config.to_string()).unwrap();
+        let error = refusal(&pruned(&[0], "huggingface", &folder, &scratch.at("out")));
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{golden}: {error}");
+        assert!(error.message().contains("does not cover"), "{golden}: {error}");
+    }
 }
 
 #[test]

@@ -213,6 +213,22 @@ pub(super) fn needed<'t>(engine: &'t Engine, model: &Model, arch: Option<&str>) 
 }
 
 impl Known<'_> {
+    /// Refuses a model that states what its table does not cover, as a translation would. A model that states its
+    /// configuration under canonical names has come through one.
+    ///
+    /// # Errors
+    /// As [`covered_config`].
+    pub(super) fn refuse_uncovered(&self, model: &Model) -> Result<()> {
+        let table = self.table;
+        if model.architecture.as_ref().is_some_and(|architecture| architecture.id == table.id) {
+            return Ok(());
+        }
+        let tensors = model.tensors.iter().map(|tensor| table.own_tensor(&self.dialect, tensor));
+        let tensors: Vec<Tensor> = tensors.collect();
+        covered_config(table, &self.dialect, model, &tensors, &self.dimensions(model))?;
+        Ok(())
+    }
+
     /// Looks up dimensions of the model's tensors by their canonical names.
     pub(super) fn dimensions(&self, model: &Model) -> impl Fn(&str, usize) -> Option<u64> {
         |name: &str, axis: usize| {

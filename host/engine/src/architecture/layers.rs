@@ -33,7 +33,8 @@ pub struct PrunedLayers {
 ///
 /// # Errors
 /// InvalidArgument for a layer that the model does not have, or if none is left; Unsupported if no table says which tensors
-/// are a layer, does not know one of the tensors, or has layers that depend on their number.
+/// are a layer, does not know one of the tensors, does not cover what the model states, or has layers that depend on their
+/// number.
 pub fn prune_layers(
     engine: &Engine,
     model: &Model,
@@ -66,6 +67,8 @@ pub fn prune_layers(
             format!("--prune-layers: no layers would be left: the model has only {}", n_of_layers(count));
         return Err(Error::invalid_argument(message).hint("keep at least one layer"));
     }
+    // What the table does not cover may go by the numbers of layers.
+    known.refuse_uncovered(model)?;
     let pruning = Pruning { table, dialect: &known.dialect, count_name: name, count, layers };
     let names = model
         .tensors

@@ -14,11 +14,11 @@ pub use rope::Rope;
 
 use crate::architecture::config::ConfigScope;
 use crate::architecture::config::omissions::refuse_unused;
-use crate::architecture::description::{Known, covered_config, kept, needed};
+use crate::architecture::description::{Known, kept, needed};
 use crate::architecture::table::Table;
 use crate::architecture::table::section::Section;
 use crate::engine::Engine;
-use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, Tensor, escape};
+use apr_sdk::{Activation, Error, ExpertScore, Mask, Model, NormKind, Pooling, Result, escape};
 
 /// The computation of a model. Widths are elements.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,25 +218,12 @@ pub fn decoder(
 ) -> Result<Decoder> {
     let known = needed(engine, model, arch)?.ok_or_else(|| no_table(engine, model))?;
     let section = section_of(known.table)?;
-    refuse_what_is_not_covered(&known, model)?;
+    known.refuse_uncovered(model)?;
     refuse_what_is_not_computed(&known, section, model)?;
     resolve::resolve(known.table, section, &known.config, tensors).map_err(|error| {
         let said = format!("architecture `{}`: {}", escape(&known.table.id, 80), error.message());
         error.with_message(said)
     })
-}
-
-/// Refuses a model that states what its table does not cover, as a translation would. A model that states its configuration
-/// under canonical names has come through one.
-fn refuse_what_is_not_covered(known: &Known<'_>, model: &Model) -> Result<()> {
-    let table = known.table;
-    if model.architecture.as_ref().is_some_and(|architecture| architecture.id == table.id) {
-        return Ok(());
-    }
-    let tensors = model.tensors.iter().map(|tensor| table.own_tensor(&known.dialect, tensor));
-    let tensors: Vec<Tensor> = tensors.collect();
-    covered_config(table, &known.dialect, model, &tensors, &known.dimensions(model))?;
-    Ok(())
 }
 
 /// Refuses a model that states what neither `[decoder]` uses nor its dialect can say, as a translation to it would.

@@ -44,7 +44,7 @@ const WORKS: [(&str, Work); 9] = [
         validate(host, opened, ValidateOptions { values: true, ..ValidateOptions::default() }).map(drop)
     }),
     ("diff", |host, opened| {
-        let options = DiffOptions { mapping: Vec::new(), tolerance: None };
+        let options = DiffOptions::default();
         diff(host, opened, opened, &options).map(drop)
     }),
     ("survey", |host, opened| survey(host, opened, None, 10).map(drop)),

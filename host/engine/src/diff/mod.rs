@@ -36,6 +36,9 @@ pub struct DiffOptions {
     /// `None`: tensors are equal if type, shape and bytes are; between two dialects, if the values are equal
     /// or rounded to the narrower type. Otherwise values decide, and differences up to this are ignored.
     pub tolerance: Option<f64>,
+    /// True to compare packed weights by the values that they have, not as they are once unpacked to the type of the
+    /// floats that they are compared with.
+    pub unrounded: bool,
 }
 
 /// The result of a comparison.
@@ -245,7 +248,7 @@ pub fn diff(engine: &Engine, a: &OpenedModel, b: &OpenedModel, options: &DiffOpt
         let [a, b] = [one, two].map(|value| Some(FactValue::Text(value.clone())));
         facts.push(Fact { kind: FactKind::Config, format, file, key: name.clone(), a, b, matters: true });
     }
-    let matched = pairs::matched(engine, &mut sides, &options.mapping)?;
+    let matched = pairs::matched(engine, &mut sides, options)?;
     let Sides { a, b, .. } = &sides;
     let (alike, other_shape): (Vec<Pair>, Vec<Pair>) =
         matched.pairs.iter().partition(|pair| a.tensor(pair.a).shape == b.tensor(pair.b).shape);

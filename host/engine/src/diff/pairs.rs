@@ -1,6 +1,7 @@
 //! Pairs the tensors of two models: by name, by the user's mapping, or by content.
 
 use crate::crew::map;
+use crate::diff::DiffOptions;
 use crate::diff::sides::{Pair, Side, Sides};
 use crate::engine::Engine;
 use crate::expression::evaluate::read;
@@ -26,12 +27,15 @@ pub struct Matched {
 /// A digest of a payload.
 type Sum = [u8; 32];
 
-/// Pairs the tensors of two models, packed ones in types that can be compared; `mapping` has names in a and in b.
+/// Pairs the tensors of two models, packed ones in types that can be compared.
 ///
 /// # Errors
 /// InvalidArgument for a mapping with an unknown name, or with one tensor twice; any error from reading.
-pub fn matched(engine: &Engine, sides: &mut Sides<'_>, mapping: &[(String, String)]) -> Result<Matched> {
-    let mut matched = by_name(&engine.registry, sides, mapping)?;
+pub fn matched(engine: &Engine, sides: &mut Sides<'_>, options: &DiffOptions) -> Result<Matched> {
+    let mut matched = names_paired(sides, &options.mapping)?;
+    if !options.unrounded {
+        sides.unpack_alike(&engine.registry, &matched.pairs)?;
+    }
     // Names of one dialect say which is which.
     if !sides.translated {
         by_content(engine, sides.a.opened, sides.b.opened, &mut matched)?;
@@ -39,7 +43,7 @@ pub fn matched(engine: &Engine, sides: &mut Sides<'_>, mapping: &[(String, Strin
     Ok(matched)
 }
 
-/// The same by names alone: no payload is read, and nothing is found to be renamed.
+/// The same by names alone: no payload is read, and nothing is found to be renamed. `mapping` has names in a and in b.
 ///
 /// # Errors
 /// InvalidArgument as [`matched`].

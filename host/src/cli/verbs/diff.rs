@@ -131,7 +131,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Compared> {
     let b = open.open(&host, &args.b)?;
     let formats = [host.registry.format(&a.format)?, host.registry.format(&b.format)?];
     check_options(&host.registry, &formats, &args.open.options)?;
-    let options = DiffOptions { mapping, tolerance: args.tolerance };
+    let options = DiffOptions { mapping, tolerance: args.tolerance, unrounded: false };
     let Diff { same, counts, tensors, facts, notes } = diff(&host, &a, &b, &options)?;
     let n_items = context.settings.number("inspect.max_tokens_display");
     let facts = facts.iter().map(|fact| row(&a, &b, fact, n_items)).collect::<Result<_>>()?;

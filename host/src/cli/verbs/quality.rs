@@ -154,7 +154,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Measured> {
             tensor.dtype = DType::F32;
         }
     }
-    let differences = diff(&host, &a, &b, &DiffOptions { mapping: Vec::new(), tolerance: None })?;
+    let differences = diff(&host, &a, &b, &DiffOptions { unrounded: true, ..DiffOptions::default() })?;
     let stored = stored(&b.model.tensors)?;
     let mut rows = Vec::new();
     let mut unpaired = Vec::new();

@@ -189,6 +189,12 @@ fn blocks_become_other_blocks_only_where_that_was_asked() {
     wanted.quantization.keep_quantization = true;
     must(&host(), &wanted);
     assert_eq!(payload(&second, "blk.0.ffn_up.weight"), payload(&first, "blk.0.ffn_up.weight"));
+    let [said, before] = [&second, &first].map(|path| {
+        let opened = open(&host(), path, &OpenOptions::default()).unwrap();
+        opened.model.foreign_of("gguf").and_then(|foreign| foreign.get("general.file_type")).cloned()
+    });
+    assert!(before.is_some());
+    assert_eq!(said, before, "what is kept is no Q4_0");
     wanted.quantization =
         Quantization { keep_quantization: false, allow_requantize: true, ..wanted.quantization };
     wanted.force = true;

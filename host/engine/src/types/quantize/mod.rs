@@ -166,14 +166,23 @@ impl TypeChooser<'_> {
         };
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         let mut is_importance_used = false;
+        let mut n_followed = 0;
+        let mut n_kept = 0;
         for (handle, assignment) in planned.computations().handles().zip(assigned) {
             let facts = &tensors[handle.index()];
             let values = importance.as_ref().and_then(|importance| importance.telling(facts));
+            let wanted = assignment.dtype;
             let taken = take(wishes, assignment, planned, handle, values, registry, &mut groups);
             is_importance_used |= taken.map_err(|e| e.tensor(&facts.name))?;
+            let dtype = planned.tensor(handle).dtype;
+            n_followed += usize::from(wanted == Some(dtype));
+            n_kept += usize::from(dtype.is_block() && wanted.is_some_and(|wanted| wanted != dtype));
         }
         notes.extend(groups.into_iter().map(|(what, names)| name_some(&names, &what)));
-        self.record(planned, quantizer.records(&recipe)?);
+        // Where most tensors keep the blocks they had, the file says of its mixture what it said before.
+        if n_followed > n_kept {
+            self.record(planned, quantizer.records(&recipe)?);
+        }
         if let Some(importance) = &importance {
             // A file that names a matrix must have been made with it.
             if is_importance_used {

@@ -12,7 +12,7 @@ use crate::architecture::language::expression::{Scalar, Scope};
 use crate::architecture::tensor_spec::tensor_specs;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
-use crate::open::schemes::scales::pairs;
+use crate::open::schemes::companions::named_after;
 use apr_sdk::{Bytes, Error, ErrorKind, Model, Record, Result, checked_elements, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -139,7 +139,7 @@ pub fn summary_of(
     }
     // The scales of codes are no weights, but part of what weights take.
     let scales =
-        pairs(&model.tensors).into_iter().map(|(_, scales)| checked_elements(&model.tensors[scales].shape));
+        named_after(&model.tensors).map(|(_, scales)| checked_elements(&model.tensors[scales].shape));
     let scales = scales.sum::<Result<u64>>()?;
     let weights = summary.parameters.saturating_sub(scales);
     let bits = summary.weights_bytes as f64 * 8.0 / weights as f64;

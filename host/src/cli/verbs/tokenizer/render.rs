@@ -101,7 +101,9 @@ fn is_json(text: &str) -> bool {
         text.strip_prefix(with).is_some_and(|rest| rest.trim_start().starts_with(then))
     };
     let text = text.trim_start();
-    begins(text, '[', &['{']) || begins(text, '{', &['"']) || serde_json::from_str::<Vec<Json>>(text).is_ok()
+    begins(text, '[', &['{'])
+        || begins(text, '{', &['\u{22}'])
+        || serde_json::from_str::<Vec<Json>>(text).is_ok()
 }
 
 const FORM: &str = "write a list of messages: [{\"role\": \"user\", \"content\": \"Hello\"}]";

@@ -283,3 +283,17 @@ fn a_model_whose_names_were_kept_runs_as_the_architecture_that_is_named() {
     assert!(error.message().contains("`--arch none`"), "{error}");
     assert!(error.hint_text().unwrap().contains("`--arch llama`"), "{error:?}");
 }
+
+#[test]
+fn layers_beyond_those_that_a_file_counts_are_refused() {
+    let (scratch, host) = (Scratch::new(), host());
+    let (source, file) = (scratch.at("llama3"), scratch.at("m.gguf"));
+    Checkpoint::golden(&folder("llama3")).unwrap().write_to(&source).unwrap();
+    convert_to(&source, &file, None);
+    let fewer = scratch.at("fewer.gguf");
+    let set = vec![("llama.block_count".to_owned(), "2".to_owned())];
+    apr_tests::must(&host, &ConvertOptions { set, ..apr_tests::options(&file, &fewer) });
+    let error = try_load(&host, &fewer, &exact()).err().unwrap();
+    assert_eq!((error.kind(), error.tensor_name()), (ErrorKind::Malformed, Some("blk.2.attn_norm.weight")));
+    assert!(error.message().contains("`llama.block_count` is 2"), "{error}");
+}

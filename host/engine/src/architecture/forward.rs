@@ -12,7 +12,7 @@ use crate::architecture::language::value::{from_value, narrowed};
 use crate::architecture::model::{Headed, Journey, Stored, planned, tell_of_tied_head};
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{Source, Table};
-use crate::architecture::translate::{Passage, refuse_incomplete, translate};
+use crate::architecture::translate::{Passage, refuse_beyond, refuse_incomplete, translate};
 use crate::engine::Engine;
 use crate::expression::{Expression, PlannedTensor};
 use crate::open::OpenedModel;
@@ -134,8 +134,18 @@ impl<'e> Known<'e> {
 
     /// Fails for a model that lacks tensors of its architecture.
     fn refuse_incomplete(&self, called: &[Tensor]) -> Result<()> {
+        self.in_passage(called, refuse_incomplete)
+    }
+
+    /// Fails for a model that has tensors of layers beyond those that it counts.
+    fn refuse_beyond(&self, called: &[Tensor]) -> Result<()> {
+        self.in_passage(called, refuse_beyond)
+    }
+
+    /// Asks of the tensors as they are.
+    fn in_passage(&self, called: &[Tensor], ask: fn(&Passage<'_>) -> Result<()>) -> Result<()> {
         let dimensions = self.dimensions();
-        let passage = Passage {
+        ask(&Passage {
             table: self.table,
             scope: &ConfigScope::new(self.table, &self.config, &dimensions),
             tensors: &self.names,
@@ -144,8 +154,7 @@ impl<'e> Known<'e> {
             from: &self.from,
             to: &self.from,
             keep_order: true,
-        };
-        refuse_incomplete(&passage)
+        })
     }
 
     /// The tensors in another dialect, and those that it has no place for.
@@ -213,6 +222,7 @@ pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<
     let called = &opened.model.tensors;
     let tensors = if known.from == to {
         known.refuse_unknown(called)?;
+        known.refuse_beyond(called)?;
         let mut tensors = Vec::with_capacity(called.len());
         for (number, tensor) in called.iter().enumerate() {
             let expression = Expression::of(number, tensor).map_err(|e| e.tensor(&tensor.name))?;

@@ -50,6 +50,29 @@ pub fn refuse_incomplete(passage: &Passage<'_>) -> Result<()> {
     groups.map_or(Ok(()), |groups| find_missing(passage, &groups))
 }
 
+/// Fails for a tensor of a layer, an expert or the like beyond the number that the configuration states.
+///
+/// # Errors
+/// Malformed, with the tensor; any error from evaluating conditions.
+pub fn refuse_beyond(passage: &Passage<'_>) -> Result<()> {
+    let counts = counts(passage)?;
+    for tensor in passage.tensors {
+        if find_drop(passage, &tensor.name)?.is_some() {
+            continue;
+        }
+        let Some(found) = find_rule(passage, &tensor.name)?.filter(|found| !found.pattern.is_open()) else {
+            continue;
+        };
+        for (place, number) in found.pattern.places().iter().zip(&found.numbers) {
+            let count = counts.iter().find_map(|(counted, count)| (*counted == place).then_some(*count)?);
+            if count.is_some_and(|count| *number >= count) {
+                return Err(uncounted(passage, place, *number, &tensor.name));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn translate_each(passage: &Passage<'_>) -> Result<Translated> {
     check_counts(passage)?;
     let mut translated = Translated::default();

@@ -44,16 +44,21 @@ fn a_t5_with_a_head_of_its_own_comes_back_with_it() {
 }
 
 #[test]
-fn a_t5_without_one_comes_back_tied() {
-    let (host, scratch) = (host(), Scratch::new());
-    let mut model = golden("t5");
-    model.shards[0].1.retain(|tensor| tensor.name != "lm_head.weight");
-    let (folder, file, back) = (scratch.at("t5"), scratch.at("m.gguf"), scratch.at("back"));
-    model.write_to(&folder).unwrap();
-    configure(&folder, "tie_word_embeddings", true.into());
-    to(&host, "gguf", &folder, &file);
-    to(&host, "huggingface", &file, &back);
-    assert_eq!(config(&back)["tie_word_embeddings"], true);
+fn a_t5_without_one_comes_back_tied_whether_or_not_it_scales_outputs() {
+    let host = host();
+    for scales in [true, false] {
+        let scratch = Scratch::new();
+        let mut model = golden("t5");
+        model.shards[0].1.retain(|tensor| tensor.name != "lm_head.weight");
+        let (folder, file, back) = (scratch.at("t5"), scratch.at("m.gguf"), scratch.at("back"));
+        model.write_to(&folder).unwrap();
+        configure(&folder, "tie_word_embeddings", true.into());
+        configure(&folder, "scale_decoder_outputs", scales.into());
+        to(&host, "gguf", &folder, &file);
+        to(&host, "huggingface", &file, &back);
+        assert_eq!(config(&back)["tie_word_embeddings"], true);
+        assert_eq!(config(&back)["architectures"], json!(["T5ForConditionalGeneration"]), "{scales}");
+    }
 }
 
 /// The folder of a golden with the heads of its library's class for judging texts.

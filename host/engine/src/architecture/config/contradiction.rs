@@ -181,7 +181,7 @@ fn claimed_norm(entry: &ConfigName, table: &Table, model: &Stated<'_>) -> Result
     Ok(Some(format!("`{key}` is {stated}, but the model has no `{}`", escape(image.text(), 120))))
 }
 
-/// Returns whether a flag claims a head of its own that the model lacks.
+/// Returns whether a flag claims a head of its own that the model lacks. A flag whose default is another flag says nothing of it.
 ///
 /// # Errors
 /// Any error from evaluating defaults.
@@ -191,7 +191,10 @@ pub(in crate::architecture) fn claims_head(
     dimensions: Dimensions<'_>,
 ) -> Result<bool> {
     for entry in &table.config {
-        if claimed(entry, table, config, dimensions)?.is_some_and(|claimed| claimed.is_head()) {
+        let follows_a_flag = entry.default.as_ref().is_some_and(|default| !default.names().is_empty());
+        if !follows_a_flag
+            && claimed(entry, table, config, dimensions)?.is_some_and(|claimed| claimed.is_head())
+        {
             return Ok(true);
         }
     }

@@ -3,7 +3,8 @@
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::only_a_path;
 use crate::cli::output::verb_report::{Report, with_schema};
-use apr_engine::open::{OpenOptions, open};
+use apr_engine::open::{OpenOptions, OpenedModel, open};
+use apr_engine::packed::Packed;
 use apr_engine::rosetta::compare::{Comparison, FactPair, Finding, compare};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
@@ -21,7 +22,8 @@ use std::path::PathBuf;
 /// listed and not compared. `apr diff` compares everything else. A folder and
 /// the GGUF converted from it are compared with the names and rows of one of
 /// them, if a table translates them; values rounded to the nearest of a narrower
-/// float are then no finding.
+/// float are then no finding. Packed weights are compared as they are stored, or
+/// by their values if the other model is not packed.
 ///
 /// Examples:
 ///   apr rosetta verify model.gguf model.apr
@@ -73,8 +75,15 @@ pub fn run(args: &Args, context: &Context) -> Result<Verified> {
     only_a_path(&args.source)?;
     only_a_path(&args.result)?;
     let host = context.host();
-    let source = open(&host, &args.source, &OpenOptions::default())?;
-    let result = open(&host, &args.result, &OpenOptions::default())?;
+    let mut source = open(&host, &args.source, &OpenOptions::default())?;
+    let mut result = open(&host, &args.result, &OpenOptions::default())?;
+    // Codes have nothing in common with values: where one model alone is packed, it is compared by its own values.
+    let is_packed = |model: &OpenedModel| Packed::of(model).is_some();
+    match (is_packed(&source), is_packed(&result)) {
+        (true, false) => source.unpack(&host)?,
+        (false, true) => result.unpack(&host)?,
+        _ => false,
+    };
     Ok(Verified {
         source: args.source.display().to_string(),
         result: args.result.display().to_string(),

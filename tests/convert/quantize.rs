@@ -174,6 +174,26 @@ fn blocks_become_the_floats_that_the_quantizer_decodes_and_casts_follow() {
 }
 
 #[test]
+fn values_of_a_block_that_are_not_finite_are_counted_once() {
+    let scratch = Scratch::new();
+    let (input, _) = model(&scratch);
+    let (blocks, floats) = (scratch.at("q8.gguf"), scratch.at("f16.gguf"));
+    must(&host(), &quantizing(&input, &blocks, "Q8_0"));
+    let first = payload(&blocks, "blk.0.ffn_up.weight").1;
+    let mut file = std::fs::read(&blocks).unwrap();
+    let at = file.windows(first.len()).position(|bytes| bytes == first).unwrap();
+    // A scale of NaN, of 32 values.
+    file[at..at + 2].copy_from_slice(&0x7e00u16.to_le_bytes());
+    std::fs::write(&blocks, file).unwrap();
+    let quantization = Quantization { dequantize: Some(DType::F16), ..Quantization::default() };
+    let arch = Some("none".to_owned());
+    let relaxed = ConvertOptions { quantization, arch, allow_nonfinite: true, ..options(&blocks, &floats) };
+    let notes = must(&host(), &relaxed).notes;
+    let counted = notes.iter().find(|note| note.contains("not finite in the source")).unwrap();
+    assert!(counted.contains(": 32 of "), "{counted}");
+}
+
+#[test]
 fn blocks_become_other_blocks_only_where_that_was_asked() {
     let scratch = Scratch::new();
     let (input, matrix) = model(&scratch);

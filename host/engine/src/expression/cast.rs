@@ -89,7 +89,11 @@ impl Cast {
     ) -> Result<Outcome> {
         let mut changes = self.of.operand_values(of, buffers)?;
         match cast::CastKernel::new(DType::F32, self.to, None)? {
-            Some(cast) => changes += cast.apply(bytemuck::cast_slice(&buffers.values), out),
+            Some(cast) => {
+                let cast = cast.apply(bytemuck::cast_slice(&buffers.values), out);
+                // What is not finite by now is counted by the operand.
+                changes += Changes { nonfinite: 0, ..cast };
+            }
             None => out.copy_from_slice(bytemuck::cast_slice(&buffers.values)),
         }
         Ok(Outcome { changes, loss: None })

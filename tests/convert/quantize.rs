@@ -6,7 +6,7 @@ use apr_engine::values::loss::Measured;
 use apr_engine::verify::stats::{RowOptions, tensor_rows};
 use apr_host::convert::ConvertOptions;
 use apr_host::host::Host;
-use apr_sdk::{DType, DTypeKind, Error, ErrorKind, Quantizer};
+use apr_sdk::{DType, DTypeKind, Error, ErrorKind, Quantizer, Value};
 use apr_tests::{Scratch, host, must, options};
 use std::path::{Path, PathBuf};
 
@@ -209,12 +209,17 @@ fn blocks_become_other_blocks_only_where_that_was_asked() {
     wanted.quantization.keep_quantization = true;
     must(&host(), &wanted);
     assert_eq!(payload(&second, "blk.0.ffn_up.weight"), payload(&first, "blk.0.ffn_up.weight"));
-    let [said, before] = [&second, &first].map(|path| {
-        let opened = open(&host(), path, &OpenOptions::default()).unwrap();
-        opened.model.foreign_of("gguf").and_then(|foreign| foreign.get("general.file_type")).cloned()
-    });
-    assert!(before.is_some());
-    assert_eq!(said, before, "what is kept is no Q4_0");
+    // What is kept is no Q4_0, and the file does not say so.
+    let named = scratch.at("named.gguf");
+    let set = vec![("general.file_type".to_owned(), "7".to_owned())];
+    let arch = Some("none".to_owned());
+    must(&host(), &ConvertOptions { set, arch, ..options(&first, &named) });
+    let kept = scratch.at("kept.gguf");
+    let quantization = wanted.quantization.clone();
+    must(&host(), &ConvertOptions { quantization, ..quantizing(&named, &kept, "Q4_0") });
+    let opened = open(&host(), &kept, &OpenOptions::default()).unwrap();
+    let said = opened.model.foreign_of("gguf").and_then(|foreign| foreign.get("general.file_type"));
+    assert_eq!(said.and_then(Value::as_unsigned), Some(7));
     wanted.quantization =
         Quantization { keep_quantization: false, allow_requantize: true, ..wanted.quantization };
     wanted.force = true;

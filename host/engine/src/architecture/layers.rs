@@ -67,8 +67,11 @@ pub fn prune_layers(
             format!("--prune-layers: no layers would be left: the model has only {}", n_of_layers(count));
         return Err(Error::invalid_argument(message).hint("keep at least one layer"));
     }
-    // What the table does not cover may go by the numbers of layers.
-    known.refuse_uncovered(model)?;
+    // What the table does not cover may go by the numbers of layers. Where tensors state a part of the configuration, the rest
+    // alone does not tell.
+    if !tells_by_tensors(table, &known.dialect) {
+        known.refuse_uncovered(model)?;
+    }
     let pruning = Pruning { table, dialect: &known.dialect, count_name: name, count, layers };
     let names = model
         .tensors
@@ -95,6 +98,12 @@ fn count_of_layers(table: &Table) -> Result<&str> {
     let message = format!("layers of architecture `{}` cannot be pruned: {what}", table.id);
     Err(Error::unsupported(message)
         .hint("select tensors with --drop and --rename, and edit the keys with --set"))
+}
+
+/// Returns whether tensors of a dialect state a part of the configuration.
+fn tells_by_tensors(table: &Table, dialect: &str) -> bool {
+    let sides = table.rules.iter().flat_map(|rule| &rule.sides).filter(|(own, _)| own == dialect);
+    sides.filter_map(|(_, side)| side.generated.as_ref()).any(|generated| !generated.sets().is_empty())
 }
 
 /// Returns whether layers take turns, or have tensors by their numbers.

@@ -180,7 +180,7 @@ impl TypeChooser<'_> {
         }
         notes.extend(groups.into_iter().map(|(what, names)| name_some(&names, &what)));
         // Where most tensors keep the blocks they had, the file says of its mixture what it said before.
-        if n_followed > n_kept {
+        if n_followed >= n_kept {
             self.record(planned, quantizer.records(&recipe)?);
         }
         if let Some(importance) = &importance {

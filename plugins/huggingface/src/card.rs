@@ -258,7 +258,7 @@ mod tests {
             ("repetition_penalty".to_owned(), Value::from_f64(1.1)),
         ];
         let said = card(Some(&front), &config, Some(&generation), None, "folder").unwrap();
-        let expected = r#"{"name":"Tiny","author":"me","license":"apache-2.0","ids":["org/tiny","folder"],"source":{"repo_url":"https://x"},"base_models":[{"id":"org/base"}],"datasets":[{"id":"a/b"}],"tags":["x","text-generation"],"languages":["en","no"],"sampling":{"top_k":40,"temp":0.6,"penalty_repeat":1.1},"generation":{"repetition_penalty":1.1}}"#;
+        let expected = r#"{"name":"Tiny","author":"me","license":"apache-2.0","ids":["org/tiny","folder"],"source":{"repo_url":"https://x"},"base_models":[{"id":"org/base"}],"datasets":[{"id":"a/b"}],"tags":["x","text-generation"],"languages":["en","no"],"sampling":{"top_k":40,"temp":0.6,"penalty_repeat":1.1},"generation":{"repetition_penalty":1.1,"do_sample":false}}"#;
         assert_eq!(said, expected);
         assert_eq!(card(None, &[], None, None, &"a1".repeat(20)), None);
         let path = [("_name_or_path".to_owned(), Value::from_string("/home/me/tiny"))];
@@ -269,7 +269,7 @@ mod tests {
     fn a_readme_says_the_card_again() {
         let said = serde_json::json!({"name": "Tiny: \"1\"", "author": "me", "version": "v1", "license": "mit",
             "source": {"url": "https://x"}, "base_models": [{"id": "org/base"}], "datasets": [{"id": "a/b"}],
-            "tags": ["x"], "languages": ["en", "no"], "sampling": {"top_k": 40, "penalty_repeat": 1.1}, "generation": {"repetition_penalty": 1.1}});
+            "tags": ["x"], "languages": ["en", "no"], "sampling": {"top_k": 40, "penalty_repeat": 1.1}, "generation": {"repetition_penalty": 1.1, "do_sample": false}});
         let said = said.as_object().unwrap();
         let readme = readme(said, "Made here.").unwrap();
         assert!(readme.ends_with("\n# Tiny: \"1\"\n\nMade here.\n"), "{readme}");

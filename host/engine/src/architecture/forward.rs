@@ -142,7 +142,7 @@ impl<'e> Known<'e> {
         self.in_passage(called, refuse_beyond)
     }
 
-    /// Asks of the tensors as they are.
+    /// The answer of `ask` for the tensors in their own dialect.
     fn in_passage(&self, called: &[Tensor], ask: fn(&Passage<'_>) -> Result<()>) -> Result<()> {
         let dimensions = self.dimensions();
         ask(&Passage {

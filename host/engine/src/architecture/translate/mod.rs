@@ -19,7 +19,7 @@ use apr_sdk::{Error, Result, escape};
 use counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
 use group::GroupWork;
 use passage::{is_kept, whole};
-use places::{Group, Outer, find_drop, find_rule, outer_key, outer_places};
+use places::{Group, Outer, find_drop, find_rule, number_beyond, outer_key, outer_places};
 use stacks::Stacks;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -55,19 +55,15 @@ pub fn refuse_incomplete(passage: &Passage<'_>) -> Result<()> {
 /// # Errors
 /// Malformed, with the tensor; any error from evaluating conditions.
 pub fn refuse_beyond(passage: &Passage<'_>) -> Result<()> {
-    let counts = counts(passage)?;
     for tensor in passage.tensors {
         if find_drop(passage, &tensor.name)?.is_some() {
             continue;
         }
-        let Some(found) = find_rule(passage, &tensor.name)?.filter(|found| !found.pattern.is_open()) else {
-            continue;
-        };
-        for (place, number) in found.pattern.places().iter().zip(&found.numbers) {
-            let count = counts.iter().find_map(|(counted, count)| (*counted == place).then_some(*count)?);
-            if count.is_some_and(|count| *number >= count) {
-                return Err(uncounted(passage, place, *number, &tensor.name));
-            }
+        let found = find_rule(passage, &tensor.name)?.filter(|found| !found.pattern.is_open());
+        if let Some(found) = found
+            && let Some((place, number)) = number_beyond(passage, &found)?
+        {
+            return Err(uncounted(passage, place, number, &tensor.name));
         }
     }
     Ok(())

@@ -86,7 +86,7 @@ pub(super) fn find_rule<'a>(passage: &Passage<'a>, name: &str) -> Result<Option<
                 return Ok(Some(place));
             }
             // Layers of another kind may be counted behind these, under the same names.
-            if is_beyond(passage, &place)? {
+            if number_beyond(passage, &place)?.is_some() {
                 beyond.get_or_insert(place);
             } else {
                 first = Some(place);
@@ -107,14 +107,14 @@ fn taken_back(side: &Side, pattern: &Pattern, scope: &dyn Scope, numbers: &mut [
     Ok(true)
 }
 
-/// Returns whether a number in a name is not below the count of its place.
-fn is_beyond(passage: &Passage<'_>, found: &Place<'_>) -> Result<bool> {
+/// The first number in a name that is not below the count of its place, with the place.
+pub(super) fn number_beyond<'p>(passage: &Passage<'_>, found: &Place<'p>) -> Result<Option<(&'p str, u64)>> {
     for (place, number) in found.pattern.places().iter().zip(&found.numbers) {
         if count_of(passage, place)?.is_some_and(|count| *number >= count) {
-            return Ok(true);
+            return Ok(Some((place, *number)));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// Returns whether a model has a rule's tensors with these numbers: two rules may share a name.

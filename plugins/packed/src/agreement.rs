@@ -2,7 +2,7 @@
 
 use crate::model::{Config, Model};
 use crate::scheme::SCHEMES;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 
 /// The names of each setting that values depend on.
@@ -64,8 +64,7 @@ pub fn same<'m, M: PartialEq>(
 impl Statement<'_> {
     /// `` `quantization_config.bits` in config.json is 4 ``.
     fn shown(&self) -> String {
-        let value: String = self.value.chars().take(80).collect();
-        format!("{} is {}", self.config.place(self.key), value.escape_debug())
+        format!("{} is {}", self.config.place(self.key), escape(&self.value, 80))
     }
 }
 

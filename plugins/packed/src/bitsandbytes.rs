@@ -22,7 +22,7 @@ use crate::codebook::Blocks;
 use crate::model::{Config, Found, Model, matrices};
 use crate::scaled::Grid;
 use crate::scheme::{Scheme, States};
-use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor};
+use apr_sdk::{DType, Error, PackedTensor, Result, StoredTensor, escape};
 use serde_json::Value as Json;
 
 /// The scheme.
@@ -32,7 +32,7 @@ pub static SCHEME: Scheme = Scheme { name: "bitsandbytes", states: States::Confi
 const STATES: [(&str, &str); 2] =
     [(".quant_state.bitsandbytes__nf4", "NF4"), (".quant_state.bitsandbytes__fp4", "FP4")];
 
-/// What the type of eight bits is called.
+/// The name of the type of eight bits.
 const INT8: &str = "INT8";
 
 /// Older configurations name no method.
@@ -112,8 +112,7 @@ fn check_configs(model: &Model<'_>, tensor: &StoredTensor, kind: &str) -> Result
         // Beside eight bits this is only what is usual.
         let stated = config.text(TYPE).filter(|_| kind != INT8);
         if let Some(stated) = stated.filter(|stated| !stated.eq_ignore_ascii_case(kind)) {
-            let stated: String = stated.chars().take(40).collect();
-            return differ(format!("{} is `{}`", config.place(TYPE), stated.escape_debug()));
+            return differ(format!("{} is `{}`", config.place(TYPE), escape(stated, 40)));
         }
     }
     Ok(())
@@ -165,8 +164,7 @@ impl State<'_> {
     fn check_kind(&self, kind: &str) -> Result<()> {
         let stated = self.json.get("quant_type").and_then(Json::as_str);
         let Some(stated) = stated.filter(|stated| !stated.eq_ignore_ascii_case(kind)) else { return Ok(()) };
-        let stated: String = stated.chars().take(40).collect();
-        let message = format!("its `quant_type` is `{}`, but its name says {kind}", stated.escape_debug());
+        let message = format!("its `quant_type` is `{}`, but its name says {kind}", escape(stated, 40));
         Err(Error::malformed(message).tensor(&self.tensor.name))
     }
 

@@ -50,7 +50,7 @@ struct Settings {
     is_whole: bool,
     /// What is added to stored zero points.
     add: u64,
-    /// Whether codes of three bits lie in planes of bits.
+    /// True if codes of three bits lie in planes of bits.
     has_planes: bool,
     /// Whether columns are in the order of their activations.
     is_ordered: bool,
@@ -185,12 +185,12 @@ fn form(model: &Model<'_>, config: &Config<'_>, name: &str) -> Result<Form> {
     Ok(formats(model).next().map_or_else(|| Form::of("gptq"), |format| Form::of(&format.value)))
 }
 
-/// What a form's name says of codes and zero points.
+/// The codes and zero points that a form's name stands for.
 #[derive(PartialEq, Eq)]
 struct Form {
-    /// Whether zero points are stored lower by 1: in the first version, and in AutoRound's form of that name alone.
+    /// True if zero points are stored lower by 1: in the first version, and in AutoRound's form of that name alone.
     subtracts: bool,
-    /// Whether codes of three bits lie in planes of bits.
+    /// True if codes of three bits lie in planes of bits.
     has_planes: bool,
 }
 
@@ -205,7 +205,7 @@ impl Form {
     }
 }
 
-/// Whether AutoGPTQ 0.7 states Marlin's form (`quantization/config.py`).
+/// Returns whether AutoGPTQ 0.7 states Marlin's form (`quantization/config.py`).
 fn is_marlin(config: &Config<'_>) -> bool {
     config.json.get("is_marlin_format").and_then(Json::as_bool) == Some(true)
 }
@@ -260,7 +260,7 @@ fn settings(model: &Model<'_>, config: Option<&Config<'_>>) -> Result<Settings> 
     Ok(settings)
 }
 
-/// What announcements say of a flag.
+/// The values of a flag in the announcements that state it.
 fn flags<'m>(model: &'m Model<'_>, key: &'m str) -> impl Iterator<Item = bool> {
     model
         .configs

@@ -1,6 +1,6 @@
 //! Patterns of modules in which a `*` stands for any text, as in Python's `fnmatch`.
 
-/// Whether a pattern is a module's path, or the beginning of its parts if it has no star.
+/// Returns whether a pattern is a module's path, or the beginning of its parts if it has no star.
 pub fn is_of(pattern: &str, path: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return path.strip_prefix(pattern).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

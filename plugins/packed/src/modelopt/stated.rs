@@ -1,8 +1,8 @@
-//! What a configuration of Model Optimizer says of each module.
+//! Statements of Model Optimizer's configurations about each module.
 
 use crate::model::{Config, Model};
 use crate::stars;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 
 /// The way to pack that adds a product of two small matrices to each weight.
@@ -11,7 +11,7 @@ pub const LOW_RANK: &str = "NVFP4_SVD";
 /// The way to pack whose activations are not meant to be narrowed to four bits.
 pub const WIDE_ACTIVATIONS: &str = "W4A16_NVFP4";
 
-/// What codes and scales are stored as.
+/// The form in which codes and scales are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// Pairs of floats in groups of 16, with a scale of scales.
@@ -40,7 +40,7 @@ impl Stored {
         }
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Nvfp4 => "NVFP4",
@@ -88,18 +88,18 @@ const ALGORITHMS: [(&str, Stored); 28] = [
 /// The way to pack that says nothing: each module has its own.
 const MIXED: &str = "MIXED_PRECISION";
 
-/// What states it: the method, or its own file, which names a producer.
+/// Returns whether a configuration is of this scheme: by its method, or as its own file, which names a producer.
 pub fn is_ours(config: &Config<'_>) -> bool {
     let is_method = config.text("quant_method").is_some_and(|name| name.starts_with("modelopt"));
     is_method || config.json.get("quantization").is_some_and(|inner| inner.get("quant_algo").is_some())
 }
 
-/// What the configuration says, in either of its forms.
+/// A configuration in either of its forms.
 pub struct Stated<'a> {
     json: &'a Json,
 }
 
-/// What the configuration states, if it is of this scheme.
+/// The configuration of this scheme, if the model has one.
 pub fn config<'a>(model: &'a Model<'_>) -> Option<Stated<'a>> {
     let config = model.configs.iter().find(|config| is_ours(config))?;
     let inner = config.json.get("quantization").filter(|inner| inner.get("quant_algo").is_some());
@@ -107,7 +107,7 @@ pub fn config<'a>(model: &'a Model<'_>) -> Option<Stated<'a>> {
 }
 
 impl Stated<'_> {
-    /// What is stated for a module: for itself, for a module it is in, or for all.
+    /// The statement for a module: for itself, for a module it is in, or for all.
     fn of(&self, name: &str) -> &Json {
         let layers = self.json.get("quantized_layers");
         let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
@@ -120,7 +120,7 @@ impl Stated<'_> {
         self.of(name).get("quant_algo").and_then(Json::as_str)
     }
 
-    /// What a module's way to pack stores; `None` where none is stated for it.
+    /// The form that a module's way to pack stores; `None` where none is stated for it.
     ///
     /// # Errors
     /// Unsupported, with the name, for a way that is not known.
@@ -133,11 +133,8 @@ impl Stated<'_> {
         if let Some((_, stored)) = ALGORITHMS.iter().find(|(known, _)| *known == upper) {
             return Ok(Some(*stored));
         }
-        let algorithm: String = algorithm.chars().take(80).collect();
-        let message = format!(
-            "modelopt weights packed by `{}` (`quant_algo`) are not supported",
-            algorithm.escape_debug()
-        );
+        let algorithm = escape(algorithm, 80);
+        let message = format!("modelopt weights packed by `{algorithm}` (`quant_algo`) are not supported");
         Err(Error::unsupported(message))
     }
 
@@ -147,7 +144,7 @@ impl Stated<'_> {
         self.of(name).get("group_size").or_else(in_groups).filter(|size| !size.is_null())
     }
 
-    /// What a group of modules says of the weights of this one.
+    /// The entry for weights of the group that a module is in.
     fn weights(&self, name: &str) -> Option<&Json> {
         let groups = self.json.get("config_groups")?.as_object()?;
         let has = |group: &&Json, target: &str| {
@@ -170,16 +167,15 @@ impl Stated<'_> {
         if (bits, kind) == (own_bits, own_kind) {
             return Ok(());
         }
-        let kind: String = kind.chars().take(40).collect();
         let message = format!(
             "the configuration's group of modules states codes of {bits} bits (`{}`), but its codes are those of {}",
-            kind.escape_debug(),
+            escape(kind, 40),
             stored.name()
         );
         Err(Error::malformed(message))
     }
 
-    /// Whether a module is among those that are not packed. A `*` stands for any text.
+    /// Returns whether a module is among those that are not packed. A `*` stands for any text.
     pub fn is_excluded(&self, name: &str) -> bool {
         let lists =
             ["exclude_modules", "ignore"].into_iter().filter_map(|key| self.json.get(key)?.as_array());

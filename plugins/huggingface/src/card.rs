@@ -171,7 +171,7 @@ pub fn sampling(card: &Map<String, Json>) -> Map<String, Json> {
     pairs.collect()
 }
 
-/// Whether settings of a card are of tokens that are drawn. A penalty is followed either way.
+/// Returns whether settings of a card are of tokens that are drawn. A penalty is followed either way.
 pub fn suggests_drawing(sampling: &Map<String, Json>) -> bool {
     let greedy = sampling.get("temp").and_then(Json::as_f64) == Some(0.0);
     !greedy

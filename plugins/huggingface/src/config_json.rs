@@ -43,7 +43,7 @@ const SCALING: &str = "rope_scaling";
 /// Classes that stretch the rotation unless told otherwise. Version 4 of the library takes null for an instruction, version 5 does not.
 const STRETCHED: [&str; 2] = ["apertus", "gpt_oss"];
 
-/// Whether null in [`SCALING`] says something inside of an object: its class stretches the rotation otherwise, or the file, at its
+/// Returns whether null in [`SCALING`] says something inside of an object: its class stretches the rotation otherwise, or the file, at its
 /// `root`, states how.
 fn says_no_scaling(object: &Map<String, Json>, root: Option<&Map<String, Json>>) -> bool {
     let class = object.get("model_type").and_then(Json::as_str).unwrap_or_default();

@@ -120,7 +120,7 @@ fn refuse_without_required(model: &Stated<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What stands between keys of which one is enough.
+/// Separator of keys of which one is enough.
 const OR: char = '|';
 
 /// Fails for what a table does not cover.

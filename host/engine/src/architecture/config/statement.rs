@@ -31,7 +31,7 @@ impl Stated<'_> {
         self.used.contains(key) || self.dialect.ignores(key)
     }
 
-    /// Whether the library's class says something of a key, or inside of the object that it is.
+    /// Returns whether the library's class says something of a key, or inside of the object that it is.
     pub(super) fn is_of_class(&self, key: &str) -> bool {
         let roots = &self.dialect.roots;
         let either = &self.dialect.either;

@@ -163,7 +163,7 @@ impl Roots {
         (!is_replaced).then_some(value)
     }
 
-    /// Whether the library's class says anything inside of an object.
+    /// Returns whether the library's class says anything inside of an object.
     pub fn says_inside(&self, object: &str, lookup: Lookup<'_>) -> bool {
         let class = self.class(lookup);
         let values = class.and_then(|class| self.classes.iter().find(|(known, _)| *known == class));

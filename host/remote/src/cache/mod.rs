@@ -1,0 +1,1 @@
+//! The cache of downloads, which is shared with the hub's own client.

@@ -4,5 +4,11 @@
 //! [`Backing`](apr_engine::place::Backing)s, and cannot tell these from a folder on disk. This is the only crate that
 //! opens sockets, and it opens none, and starts no thread, until an argument names something remote.
 
+pub mod address;
 pub mod cache;
+pub mod http;
+pub mod hub;
 pub mod names;
+pub mod object;
+pub mod spool;
+pub mod window;

@@ -1,0 +1,211 @@
+//! Resolves what users type: addresses here, paths by whoever resolves those.
+
+use crate::address::{Address, HubAddress};
+use crate::http::client::ClientOptions;
+use crate::http::{Client, Origin, Query, Secret, failure};
+use crate::hub::{Hub, select};
+use crate::hub_place::HubPlace;
+use crate::object::{Object, Opened};
+use crate::spool::Spool;
+use crate::web_place::{StdinPlace, WebPlace};
+use crate::window::{FIRST, Look};
+use apr_engine::place::{Backing, Entry, Place, Places};
+use apr_sdk::{Error, Result};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use url::Url;
+
+/// Bytes of a small file that is no model.
+const MOST_SMALL: u64 = 64 << 20;
+
+/// What the user's environment, configuration and flags say of remote models.
+#[derive(Clone, Default)]
+pub struct RemoteOptions {
+    /// How requests are made.
+    pub client: ClientOptions,
+    /// The hub, if it is not the usual one.
+    pub endpoint: Option<String>,
+    /// The token for the hub.
+    pub token: Option<Secret>,
+    /// True if nothing may be asked of any server.
+    pub is_offline: bool,
+    /// The revision, for addresses that name none.
+    pub revision: Option<String>,
+    /// Patterns of the files of a repository that count; all if empty.
+    pub include: Vec<String>,
+    /// Headers for the servers of `https` addresses.
+    pub headers: Vec<(String, Secret)>,
+    /// Users and passwords for hosts.
+    pub logins: crate::netrc::Logins,
+    /// The folder for what can be read only once.
+    pub scratch: PathBuf,
+}
+
+/// Places of addresses, and of paths.
+pub struct Anywhere {
+    paths: Arc<dyn Places>,
+    options: RemoteOptions,
+    /// Made when the first address is resolved: without one there is no client.
+    client: OnceLock<Arc<Client>>,
+    /// What was read from standard input, which cannot be read twice.
+    stdin: Mutex<Option<Arc<Spool>>>,
+}
+
+impl Anywhere {
+    /// Places of addresses, and of what `paths` resolves.
+    pub fn new(paths: Arc<dyn Places>, options: RemoteOptions) -> Anywhere {
+        Anywhere { paths, options, client: OnceLock::new(), stdin: Mutex::default() }
+    }
+
+    /// The options.
+    pub fn options(&self) -> &RemoteOptions {
+        &self.options
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Arc<Client> {
+        self.client.get_or_init(|| Arc::new(Client::new(self.options.client.clone())))
+    }
+
+    /// The hub.
+    ///
+    /// # Errors
+    /// As [`Hub::new`].
+    pub fn hub(&self) -> Result<Hub> {
+        Hub::new(self.client(), self.options.endpoint.as_deref(), self.options.token.as_ref())
+    }
+
+    fn refuse_offline(&self, shown: &str) -> Result<()> {
+        match self.options.is_offline {
+            true => Err(Error::io("this is not in the cache, and nothing may be asked of a server")
+                .in_file(shown)
+                .hint("unset HF_HUB_OFFLINE, or name a file on this machine")),
+            false => Ok(()),
+        }
+    }
+
+    fn in_hub(&self, address: &HubAddress) -> Result<Entry> {
+        let shown = address.shown();
+        self.refuse_offline(&shown)?;
+        let hub = self.hub()?;
+        let revision = address.revision.as_ref().or(self.options.revision.as_ref());
+        let revision = revision.map_or("main", String::as_str).to_owned();
+        let place = HubPlace::new(hub, address, revision, self.options.include.clone());
+        let mut file = address.file.clone();
+        if let Some(word) = &address.word {
+            file = select::tagged(place.listing()?, word).map_err(|e| e.in_file(shown.clone()))?;
+        }
+        place.entry(&file)
+    }
+
+    fn on_the_web(&self, url: &Url) -> Result<Entry> {
+        let shown = crate::http::origin::shown(url);
+        self.refuse_offline(&shown)?;
+        let client = self.client();
+        client.name(url);
+        let mut plain = url.clone();
+        if let Some(origin) = Origin::of(url) {
+            for (name, value) in &self.options.headers {
+                client.grant(origin.clone(), name, value.clone())?;
+            }
+            let typed = (!url.username().is_empty()).then(|| {
+                let password = url.password().unwrap_or_default();
+                crate::netrc::basic(&decoded(url.username()), &decoded(password))
+            });
+            if let Some(login) = typed.or_else(|| self.options.logins.of(origin.host())) {
+                client.grant(origin, "authorization", login)?;
+            }
+            let _ = plain.set_username("");
+            let _ = plain.set_password(None);
+        }
+        let opened = Object::open(client, Query::get(plain.clone()), shown, FIRST, failure::of_status)?;
+        let place = Arc::new(WebPlace::new(Arc::clone(client), plain, self.options.scratch.clone()));
+        let name = place.file_name();
+        let backing = place.keep(&name, backing(opened, &self.options.scratch)?);
+        Ok(Entry { place, file: Some((name, backing)) })
+    }
+
+    fn standard_input(&self) -> Result<Entry> {
+        let mut kept = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        let spool = match &*kept {
+            Some(spool) => Arc::clone(spool),
+            None => {
+                let mut input = std::io::stdin().lock();
+                let cancel = &self.options.client.cancel;
+                let spool = Spool::new(&self.options.scratch, &mut |out| loop {
+                    if cancel.load(std::sync::atomic::Ordering::Relaxed) {
+                        return Err(Error::cancelled("stopped"));
+                    }
+                    match input.read(out) {
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        read => {
+                            return read.map_err(|e| Error::io(format!("cannot read standard input: {e}")));
+                        }
+                    }
+                })?;
+                let spool = Arc::new(spool);
+                *kept = Some(Arc::clone(&spool));
+                spool
+            }
+        };
+        let backing: Arc<dyn Backing> = spool;
+        Ok(Entry { place: Arc::new(StdinPlace), file: Some((StdinPlace.name(), backing)) })
+    }
+}
+
+/// A name in a URL, as it is meant.
+fn decoded(text: &str) -> String {
+    url::form_urlencoded::parse(format!("x={}", text.replace('+', "%2B")).as_bytes())
+        .next()
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
+}
+
+/// The bytes of a file that was opened: all of them at once, if the server gives no ranges.
+pub(crate) fn backing(opened: Opened, scratch: &Path) -> Result<Arc<dyn Backing>> {
+    if opened.object.takes_ranges() {
+        return Ok(Arc::new(Look::new(opened)));
+    }
+    let Opened { object, mut first } = opened;
+    let host = object.shown();
+    object
+        .client()
+        .options()
+        .observer
+        .warn(&format!("{host}: the server gives no ranges, so all of the file is read first"));
+    let spool = Spool::new(scratch, &mut |out| first.read(out))?;
+    Ok(Arc::new(spool))
+}
+
+impl Places for Anywhere {
+    fn locate(&self, path: &Path) -> Result<Entry> {
+        match Address::of(path) {
+            None => self.paths.locate(path),
+            Some(address) => match address? {
+                Address::Url(url) => self.on_the_web(&url),
+                Address::Hub(address) => self.in_hub(&address),
+                Address::Stdin => self.standard_input(),
+            },
+        }
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        // `-` is a name that whoever reads values has a meaning for.
+        let Some(address) = Address::of(path).filter(|address| !matches!(address, Ok(Address::Stdin))) else {
+            return self.paths.read(path);
+        };
+        address?;
+        let entry = self.locate(path)?;
+        let Some((name, backing)) = entry.file else {
+            return Err(Error::invalid_argument("this is a folder, not a file").in_file(entry.place.show("")));
+        };
+        let shown = entry.place.show(&name);
+        if backing.len() > MOST_SMALL {
+            return Err(Error::limit(format!("the file is larger than {MOST_SMALL} bytes")).in_file(shown));
+        }
+        let mut bytes = vec![0; usize::try_from(backing.len()).unwrap_or(0)];
+        backing.read_at(0, &mut bytes).map_err(|e| e.in_file(shown))?;
+        Ok(bytes)
+    }
+}

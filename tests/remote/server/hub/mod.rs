@@ -1,0 +1,184 @@
+//! A hub as Hugging Face's is: an interface, files of repositories, and a second port that has the large ones.
+//!
+//! Repositories are data ([`Repository`]) and may be replaced while the hub runs. What it answers follows what
+//! `huggingface_hub` 2.4 reads, which is also its judge: `judge_hub.py` beside this room.
+
+mod access;
+mod api;
+mod cdn;
+mod outage;
+mod repository;
+mod resolve;
+mod route;
+pub mod samples;
+mod tree;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use super::listen::{Bound, Options, Server};
+use super::log::Log;
+use super::message::{Request, Response};
+use super::pace::Pace;
+
+pub use outage::Outage;
+pub use repository::{Access, File, Kind, Repository, Snapshot, Storage};
+
+/// How a hub behaves, beyond what its repositories say.
+#[derive(Clone)]
+pub struct Behaviour {
+    /// Entries of a listing on one page. The real hub has 1000.
+    pub page_len: usize,
+    /// How long a signed address of the second port holds.
+    pub signed_for: Duration,
+    /// How many requests a signed address serves.
+    pub signed_uses: u32,
+    /// Whether those who take gzip get it, as from the real one. They lose their range by it.
+    pub compress: bool,
+    /// Whether a missing repository is named as such to those without a token, who are told by a 401. Without it,
+    /// only the status tells; `huggingface_hub` understands that over HTTPS alone.
+    pub names_missing: bool,
+    /// The delays and rates of the interface's port.
+    pub pace: Pace,
+    /// The delays and rates of the second port.
+    pub cdn_pace: Pace,
+    /// TLS on both ports, and the log that both share.
+    pub options: Options,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            page_len: 1000,
+            signed_for: Duration::from_secs(3600),
+            signed_uses: u32::MAX,
+            compress: true,
+            names_missing: true,
+            pace: Pace::default(),
+            cdn_pace: Pace::default(),
+            options: Options::default(),
+        }
+    }
+}
+
+/// A hub, until it is dropped.
+pub struct Hub {
+    state: Arc<State>,
+    front: Server,
+    cdn: Server,
+}
+
+impl Hub {
+    /// A hub with these repositories, which is in a hurry.
+    pub fn start(repositories: Vec<Repository>) -> Self {
+        Self::behaving(Behaviour::default(), repositories)
+    }
+
+    /// A hub with these repositories.
+    pub fn behaving(behaviour: Behaviour, repositories: Vec<Repository>) -> Self {
+        let (front, cdn) = (Bound::new(), Bound::new());
+        let (slow, slow_cdn) = (behaviour.pace, behaviour.cdn_pace);
+        let options = behaviour.options.clone();
+        let state = Arc::new(State {
+            url: front.url(&options),
+            cdn: cdn::Cdn::new(cdn.url(&options), &behaviour),
+            behaviour,
+            repositories: RwLock::new(repositories),
+            tokens: RwLock::default(),
+            outages: Mutex::default(),
+        });
+        let (of_front, of_cdn) = (state.clone(), state.clone());
+        let front = front.serve(Options { pace: slow, ..options.clone() }, move |request: &Request| {
+            of_front.answer(request)
+        });
+        let cdn = cdn.serve(Options { pace: slow_cdn, ..options }, move |request: &Request| {
+            of_cdn.answer_cdn(request)
+        });
+        Self { state, front, cdn }
+    }
+
+    /// What `HF_ENDPOINT` is set to.
+    pub fn url(&self) -> &str {
+        self.front.url()
+    }
+
+    /// The port of the interface.
+    pub fn port(&self) -> u16 {
+        self.front.port()
+    }
+
+    /// The port of the large files, which is another origin.
+    pub fn cdn_port(&self) -> u16 {
+        self.cdn.port()
+    }
+
+    /// Both ports' requests in the order of their arrival.
+    pub fn log(&self) -> &Log {
+        self.front.log()
+    }
+
+    /// Makes a token valid. Every other one is refused.
+    pub fn allow_token(&self, token: &str) {
+        self.state.tokens.write().expect("nobody panics while it is held").insert(token.to_owned());
+    }
+
+    /// Adds a repository, or puts it in the place of the one of its name.
+    pub fn put(&self, repository: Repository) {
+        let mut all = self.state.repositories.write().expect("nobody panics while it is held");
+        all.retain(|other| (other.kind, &other.name) != (repository.kind, &repository.name));
+        all.push(repository);
+    }
+
+    /// Takes a repository away.
+    pub fn remove(&self, name: &str) {
+        let mut all = self.state.repositories.write().expect("nobody panics while it is held");
+        all.retain(|other| other.name != name);
+    }
+
+    /// Makes the next requests fail that an outage is for. Outages of several calls come one after another.
+    pub fn fail(&self, outage: Outage) {
+        self.state.outages.lock().expect("nobody panics while it is held").push(outage);
+    }
+
+    /// Lets every signed address given out so far expire.
+    pub fn expire_signed(&self) {
+        self.state.cdn.expire_all();
+    }
+}
+
+/// What the two ports answer from.
+struct State {
+    /// The address of the interface.
+    url: String,
+    behaviour: Behaviour,
+    repositories: RwLock<Vec<Repository>>,
+    tokens: RwLock<HashSet<String>>,
+    outages: Mutex<Vec<Outage>>,
+    cdn: cdn::Cdn,
+}
+
+impl State {
+    fn answer(&self, request: &Request) -> Response {
+        let response = match outage::strike(&self.outages, request) {
+            Some(response) => response,
+            None => self.routed(request),
+        };
+        let response = response.header("X-Request-Id", format!("Root=1-{:08x}", request.ordinal));
+        if response.headers.iter().any(|(name, _)| name == "RateLimit") {
+            return response;
+        }
+        // It stands on every answer, and only its `r=0` means that one has to wait.
+        let topic = if request.path.starts_with("/api/") { "api" } else { "resolvers" };
+        response
+            .header("RateLimit", format!("\"{topic}\";r=499;t=300"))
+            .header("RateLimit-Policy", format!("\"fixed window\";\"{topic}\";q=500;w=300"))
+    }
+
+    fn answer_cdn(&self, request: &Request) -> Response {
+        match outage::strike(&self.outages, request) {
+            Some(response) => response,
+            None => self.cdn.answer(request, self.behaviour.compress),
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Resolves what users type: addresses here, paths by whoever resolves those.
 
 use crate::address::{Address, HubAddress};
+use crate::cache::Roots;
 use crate::http::client::ClientOptions;
 use crate::http::{Client, Origin, Query, Secret, failure};
 use crate::hub::{Hub, select};
@@ -38,14 +39,22 @@ pub struct RemoteOptions {
     pub headers: Vec<(String, Secret)>,
     /// Users and passwords for hosts.
     pub logins: crate::netrc::Logins,
+    /// The folders of downloads, if the environment names any.
+    pub roots: Option<Roots>,
+    /// The folder of what apr remembers, if there is one.
+    pub state: Option<PathBuf>,
     /// The folder for what can be read only once.
     pub scratch: PathBuf,
 }
 
+/// Makes the options when the first address is resolved: until then no file of the user's is read for them.
+pub type MakeOptions = Box<dyn Fn() -> Result<RemoteOptions> + Send + Sync>;
+
 /// Places of addresses, and of paths.
 pub struct Anywhere {
     paths: Arc<dyn Places>,
-    options: RemoteOptions,
+    make: MakeOptions,
+    options: OnceLock<RemoteOptions>,
     /// Made when the first address is resolved: without one there is no client.
     client: OnceLock<Arc<Client>>,
     /// What was read from standard input, which cannot be read twice.
@@ -54,18 +63,31 @@ pub struct Anywhere {
 
 impl Anywhere {
     /// Places of addresses, and of what `paths` resolves.
-    pub fn new(paths: Arc<dyn Places>, options: RemoteOptions) -> Anywhere {
-        Anywhere { paths, options, client: OnceLock::new(), stdin: Mutex::default() }
+    pub fn new(paths: Arc<dyn Places>, make: MakeOptions) -> Anywhere {
+        Anywhere { paths, make, options: OnceLock::new(), client: OnceLock::new(), stdin: Mutex::default() }
     }
 
     /// The options.
-    pub fn options(&self) -> &RemoteOptions {
-        &self.options
+    ///
+    /// # Errors
+    /// Any error from making them.
+    pub fn options(&self) -> Result<&RemoteOptions> {
+        match self.options.get() {
+            Some(options) => Ok(options),
+            None => {
+                let made = (self.make)()?;
+                Ok(self.options.get_or_init(|| made))
+            }
+        }
     }
 
     /// The client.
-    pub fn client(&self) -> &Arc<Client> {
-        self.client.get_or_init(|| Arc::new(Client::new(self.options.client.clone())))
+    ///
+    /// # Errors
+    /// As [`Anywhere::options`].
+    pub fn client(&self) -> Result<&Arc<Client>> {
+        let options = self.options()?;
+        Ok(self.client.get_or_init(|| Arc::new(Client::new(options.client.clone()))))
     }
 
     /// The hub.
@@ -73,11 +95,12 @@ impl Anywhere {
     /// # Errors
     /// As [`Hub::new`].
     pub fn hub(&self) -> Result<Hub> {
-        Hub::new(self.client(), self.options.endpoint.as_deref(), self.options.token.as_ref())
+        let options = self.options()?;
+        Hub::new(self.client()?, options.endpoint.as_deref(), options.token.as_ref())
     }
 
     fn refuse_offline(&self, shown: &str) -> Result<()> {
-        match self.options.is_offline {
+        match self.options()?.is_offline {
             true => Err(Error::io("this is not in the cache, and nothing may be asked of a server")
                 .in_file(shown)
                 .hint("unset HF_HUB_OFFLINE, or name a file on this machine")),
@@ -89,9 +112,10 @@ impl Anywhere {
         let shown = address.shown();
         self.refuse_offline(&shown)?;
         let hub = self.hub()?;
-        let revision = address.revision.as_ref().or(self.options.revision.as_ref());
+        let options = self.options()?;
+        let revision = address.revision.as_ref().or(options.revision.as_ref());
         let revision = revision.map_or("main", String::as_str).to_owned();
-        let place = HubPlace::new(hub, address, revision, self.options.include.clone());
+        let place = HubPlace::new(hub, address, revision, options.include.clone());
         let mut file = address.file.clone();
         if let Some(word) = &address.word {
             file = select::tagged(place.listing()?, word).map_err(|e| e.in_file(shown.clone()))?;
@@ -102,38 +126,40 @@ impl Anywhere {
     fn on_the_web(&self, url: &Url) -> Result<Entry> {
         let shown = crate::http::origin::shown(url);
         self.refuse_offline(&shown)?;
-        let client = self.client();
+        let client = self.client()?;
+        let options = self.options()?;
         client.name(url);
         let mut plain = url.clone();
         if let Some(origin) = Origin::of(url) {
-            for (name, value) in &self.options.headers {
+            for (name, value) in &options.headers {
                 client.grant(origin.clone(), name, value.clone())?;
             }
             let typed = (!url.username().is_empty()).then(|| {
                 let password = url.password().unwrap_or_default();
                 crate::netrc::basic(&decoded(url.username()), &decoded(password))
             });
-            if let Some(login) = typed.or_else(|| self.options.logins.of(origin.host())) {
+            if let Some(login) = typed.or_else(|| options.logins.of(origin.host())) {
                 client.grant(origin, "authorization", login)?;
             }
             let _ = plain.set_username("");
             let _ = plain.set_password(None);
         }
         let opened = Object::open(client, Query::get(plain.clone()), shown, FIRST, failure::of_status)?;
-        let place = Arc::new(WebPlace::new(Arc::clone(client), plain, self.options.scratch.clone()));
+        let place = Arc::new(WebPlace::new(Arc::clone(client), plain, options.scratch.clone()));
         let name = place.file_name();
-        let backing = place.keep(&name, backing(opened, &self.options.scratch)?);
+        let backing = place.keep(&name, backing(opened, &options.scratch)?);
         Ok(Entry { place, file: Some((name, backing)) })
     }
 
     fn standard_input(&self) -> Result<Entry> {
+        let options = self.options()?;
         let mut kept = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
         let spool = match &*kept {
             Some(spool) => Arc::clone(spool),
             None => {
                 let mut input = std::io::stdin().lock();
-                let cancel = &self.options.client.cancel;
-                let spool = Spool::new(&self.options.scratch, &mut |out| loop {
+                let cancel = &options.client.cancel;
+                let spool = Spool::new(&options.scratch, &mut |out| loop {
                     if cancel.load(std::sync::atomic::Ordering::Relaxed) {
                         return Err(Error::cancelled("stopped"));
                     }

@@ -1,17 +1,21 @@
 //! The context of every verb: the terminal, the settings and, when it asks, the host with its plugins.
 
 use crate::cli::flags::globals::{ColorWhen, Globals};
+use crate::cli::flags::remote_args::RemoteArgs;
 use crate::cli::folders::{cache_home, process_env};
 use crate::cli::output::progress;
 use crate::cli::output::terminal::{Terminal, color_wanted};
 use crate::cli::settings::Settings;
 use crate::cli::signals;
+use apr_engine::progress::Progress;
 use apr_engine::registry::{Origin, Registry};
 use apr_host::host::Host;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
 use apr_host::storage::error::with_way_out;
 use apr_host::storage::overwrite::Inputs;
-use apr_sdk::{Error, Result};
+use apr_remote::http::client::Observer;
+use apr_remote::places::Anywhere;
+use apr_sdk::{Error, LogLevel, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +31,8 @@ pub struct Context {
     pub settings: Settings,
     /// The terminal that the answer goes to.
     pub terminal: Terminal,
+    /// Where models that are elsewhere come from.
+    pub remote: RemoteArgs,
 }
 
 impl Context {
@@ -45,7 +51,7 @@ impl Context {
             waiting: Arc::default(),
         };
         settings.warnings.iter().for_each(|warning| terminal.warn(warning));
-        Ok(Context { globals, settings, terminal })
+        Ok(Context { globals, settings, terminal, remote: RemoteArgs::default() })
     }
 
     /// The host: every plugin that is found, the wanted threads, progress on stderr, Ctrl-C as a polite stop.
@@ -82,7 +88,28 @@ impl Context {
         let level = self.settings.text("log.level");
         host.progress = progress::shown(form, level, &self.terminal);
         signals::on_interrupt(&host);
+        self.reach_elsewhere(&mut host);
         host
+    }
+
+    /// Lets the host resolve addresses.
+    fn reach_elsewhere(&self, host: &mut Host) {
+        let args = self.remote.clone();
+        let cancel = Arc::clone(&host.cancel);
+        let progress = Arc::clone(&host.progress);
+        let cache = self.settings.text("cache.folder").to_owned();
+        let make = move || {
+            let env = |name: &str| match name {
+                "APR_CACHE" if !cache.is_empty() => Some(cache.clone()),
+                _ => process_env(name),
+            };
+            let mut options = args.options(&env)?;
+            options.client.cancel = Arc::clone(&cancel);
+            options.client.observer = Arc::new(Observed(Arc::clone(&progress)));
+            Ok(options)
+        };
+        let paths = Arc::clone(&host.places);
+        host.places = Arc::new(Anywhere::new(paths, Box::new(make)));
     }
 
     /// The files that every verb reads, besides plugins and operands: its configuration.
@@ -187,6 +214,19 @@ impl Context {
             rehearsal: rehearsal(),
             ..DiscoverOptions::from_environment()
         }
+    }
+}
+
+/// Passes on what happens on the way to models elsewhere.
+struct Observed(Arc<dyn Progress>);
+
+impl Observer for Observed {
+    fn waits(&self, why: &str) {
+        self.0.log(LogLevel::Note, why);
+    }
+
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
     }
 }
 

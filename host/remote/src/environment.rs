@@ -119,8 +119,6 @@ fn read(path: &Path) -> Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_token_comes_from_where_the_hubs_client_looks() {
         let folder = std::env::temp_dir().join(format!("apr-token-{}", std::process::id()));

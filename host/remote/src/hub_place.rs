@@ -158,6 +158,10 @@ impl Place for HubPlace {
         self.file(name).map(Found::File).map_err(|e| e.with_file(name.to_owned()))
     }
 
+    fn size(&self, name: &str) -> Option<u64> {
+        self.listing.get()?.files.get(&self.full(name))?.size
+    }
+
     fn entries(&self, folder: &str) -> Result<Vec<String>> {
         if !folder.is_empty() {
             check_file(folder)?;

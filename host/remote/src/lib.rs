@@ -15,5 +15,6 @@ pub mod netrc;
 pub mod object;
 pub mod places;
 pub mod spool;
+pub mod transfer;
 mod web_place;
 pub mod window;

@@ -1,6 +1,7 @@
 //! Which files of a repository are meant: `hf://org/name:Q4_K_M`, and `--include`.
 
 use super::listing::Listing;
+use apr_engine::sizes::show_size;
 use apr_sdk::{Error, Result, escape};
 
 /// Names that are listed in an error.
@@ -28,9 +29,10 @@ pub fn tagged(listing: &Listing, word: &str) -> Result<String> {
     }
 }
 
-/// The files that can be a model by themselves: large ones, of split ones the first part, in the repository's own folder.
+/// The files that can be a model by themselves: large ones, of split ones the first part; all files where none is large.
 fn models(listing: &Listing) -> impl Iterator<Item = &String> {
-    let large = listing.files.iter().filter(|(_, file)| file.sha256.is_some());
+    let are_large = listing.files.values().any(|file| file.sha256.is_some());
+    let large = listing.files.iter().filter(move |(_, file)| file.sha256.is_some() || !are_large);
     large.map(|(name, _)| name).filter(|name| part_of(name).is_none_or(|part| part == 1))
 }
 
@@ -41,7 +43,7 @@ fn choices(listing: &Listing, names: &mut dyn Iterator<Item = &String>) -> Strin
         .map(|name| {
             let parts = listing.files.iter().filter(|(other, _)| same_model(name, other));
             let bytes: u64 = parts.filter_map(|(_, file)| file.size).sum();
-            format!("{} ({})", escape(name, 120), size(bytes))
+            format!("{} ({})", escape(name, 120), show_size(bytes))
         })
         .collect();
     if shown.is_empty() {
@@ -52,17 +54,6 @@ fn choices(listing: &Listing, names: &mut dyn Iterator<Item = &String>) -> Strin
         shown.push("...".to_owned());
     }
     format!("name one of its files: {}", shown.join(", "))
-}
-
-/// Bytes in the unit that fits, to one decimal.
-pub fn size(bytes: u64) -> String {
-    let (unit, name) = match bytes {
-        0..1_000_000 => (1_000, "kB"),
-        1_000_000..1_000_000_000 => (1_000_000, "MB"),
-        _ => (1_000_000_000, "GB"),
-    };
-    let tenths = bytes / (unit / 10);
-    format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
 /// Returns whether a file's name has a word, in any case, between what separates words. Projectors for images are no
@@ -167,7 +158,7 @@ mod tests {
         }
         let error = tagged(&repository, "Q4_K").unwrap_err();
         assert_eq!(error.message(), "no file of this model has `Q4_K` in its name");
-        assert!(error.hint_text().unwrap().contains("m-q8_0-00001-of-00002.gguf (3.0 GB)"));
+        assert!(error.hint_text().unwrap().contains("m-q8_0-00001-of-00002.gguf (3.00 GB)"));
         assert!(
             tagged(&listing(&["a/m-Q2_K.gguf", "b/m-Q2_K.gguf"]), "Q2_K")
                 .unwrap_err()

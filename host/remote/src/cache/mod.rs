@@ -12,11 +12,12 @@
 //! blobs/xx/{xet hash}                          the store that repositories share: read, never added to
 //! ```
 //!
-//! A blob is not right because of its name: it is hashed before it is published.
+//! A blob is not right because of its name: it is hashed before it is published, and [`Proofs`] remembers which were.
 
 mod blob_name;
 mod error;
 mod lock;
+mod memory;
 mod partial;
 mod publish;
 mod refs;
@@ -29,6 +30,7 @@ mod tree;
 
 pub use blob_name::{BlobName, ContentDigest};
 pub use lock::EntryLock;
+pub use memory::{Ownership, Proofs, Stamp, Verdict};
 pub use partial::{Download, Partial, Ranges, Verified};
 pub use publish::{Before, Published};
 pub use repository::{Cache, Repository};

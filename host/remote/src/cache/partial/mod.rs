@@ -170,8 +170,7 @@ impl Partial {
             let message = format!("the download is not finished: byte {} is missing", first.start);
             return Err(Error::io(message).in_file(self.path.display().to_string()));
         }
-        self.file.sync_data().map_err(|error| io_error(&error, "write", &self.path))?;
-        self.progress().unrecorded = 0;
+        self.record()?;
         let Some(expected) = self.download.blob.digest().or_else(|| expected.cloned()) else {
             return Ok(Verified { partial: self, digest: None });
         };

@@ -1,6 +1,7 @@
 //! Names of blobs: what the hub calls a file's etag, which for most files is the digest of its content.
 
 use apr_sdk::{Error, Result, escape};
+use serde::{Deserialize, Serialize};
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 use std::fmt;
@@ -11,7 +12,8 @@ use std::io::Read;
 pub struct BlobName(String);
 
 /// The digest of a file's content.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ContentDigest {
     /// SHA-256: 64 hexadecimal digits. The hub names files in its large-file storage so.
     Sha256(String),

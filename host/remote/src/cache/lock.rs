@@ -48,6 +48,13 @@ impl Repository {
         taken(file, &path)
     }
 
+    /// Returns whether a process holds the lock of a blob. Makes no lock file.
+    pub(super) fn is_locked(&self, blob: &BlobName) -> bool {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.lock_path(blob));
+        file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
     fn lock_with(
         &self,
         blob: &BlobName,

@@ -12,14 +12,17 @@
 //! blobs/xx/{xet hash}                          the store that repositories share: read, never added to
 //! ```
 //!
-//! A blob is not right because of its name: it is hashed before it is published.
+//! A blob is not right because of its name: it is hashed before it is published, and [`Proofs`] remembers which were.
 
 mod blob_name;
+mod contents;
 mod error;
 mod lock;
+mod memory;
 mod partial;
 mod publish;
 mod refs;
+mod removal;
 mod repository;
 mod roots;
 mod shared_store;
@@ -28,9 +31,12 @@ mod snapshot;
 mod tree;
 
 pub use blob_name::{BlobName, ContentDigest};
+pub use contents::{Blob, Contents, Kind, PartialFile, Payload, RepositoryContents, Revision, SnapshotFile};
 pub use lock::EntryLock;
+pub use memory::{Ownership, Proofs, Stamp, Verdict};
 pub use partial::{Download, Partial, Ranges, Verified};
 pub use publish::{Before, Published};
+pub use removal::{Removal, Removed, Subject};
 pub use repository::{Cache, Repository};
 pub use roots::{Env, Roots};
 pub use snapshot::CachedFile;

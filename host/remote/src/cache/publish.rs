@@ -54,6 +54,13 @@ impl Repository {
         }
         // One that stays behind is about a file that is not there, and is passed over.
         let _ = std::fs::remove_file(verified.journal());
+        // What cannot be remembered is hashed again, and is not removed unasked.
+        if let Some(digest) = verified.digest() {
+            let _ = self.cache.remember(&path, digest);
+        }
+        if before != Before::Same {
+            let _ = self.cache.own(&path);
+        }
         Ok(Published { blob: verified.blob().clone(), before })
     }
 
@@ -68,6 +75,9 @@ impl Repository {
         let snapshot = self.snapshot(commit)?;
         let path = snapshot.join(name);
         let from = self.blobs().join(blob.as_str());
+        if std::fs::symlink_metadata(&from).is_err() {
+            return Err(Error::not_found("the blob is not in the cache").in_file(from.display().to_string()));
+        }
         let folder = path.parent().unwrap_or(&snapshot);
         check_real(&self.path(), folder)?;
         create_folder(folder)?;
@@ -76,25 +86,17 @@ impl Repository {
         if std::fs::read_link(&path).is_ok_and(|found| found == target) {
             return Ok(path);
         }
-        let failed = |error: &std::io::Error| io_error(error, "write in the cache", &path);
-        if !self.cache.has_links() {
-            return carry(&from, &path, is_new).map(|()| path.clone()).map_err(|error| failed(&error));
-        }
-        // Beside it and renamed, so that what is there is replaced in one step.
-        let beside = beside(&path);
-        let linked = std::os::unix::fs::symlink(&target, &beside);
-        match linked.and_then(|()| std::fs::rename(&beside, &path)) {
-            Ok(()) => Ok(path),
-            Err(error) => {
-                let _ = std::fs::remove_file(&beside);
-                match has_no_links(&error) {
-                    true => {
-                        carry(&from, &path, is_new).map(|()| path.clone()).map_err(|error| failed(&error))
-                    }
-                    false => Err(failed(&error)),
-                }
-            }
-        }
+        let linked = match self.cache.has_links() {
+            true => make_link(&target, &path),
+            false => carry(&from, &path, is_new),
+        };
+        let done = match linked {
+            Err(error) if has_no_links(&error) => carry(&from, &path, is_new),
+            done => done,
+        };
+        done.map_err(|error| io_error(&error, "write in the cache", &path))?;
+        let _ = self.cache.own(&path);
+        Ok(path)
     }
 }
 
@@ -102,6 +104,15 @@ impl Repository {
 fn relative_target(name: &str, blob: &BlobName) -> PathBuf {
     let up = "../".repeat(name.split('/').count() + 1);
     PathBuf::from(format!("{up}blobs/{blob}"))
+}
+
+/// Makes a link beside its place and renames it, so that what is there is replaced in one step.
+fn make_link(target: &Path, path: &Path) -> std::io::Result<()> {
+    let beside = beside(path);
+    let linked = std::os::unix::fs::symlink(target, &beside).and_then(|()| std::fs::rename(&beside, path));
+    linked.inspect_err(|_| {
+        let _ = std::fs::remove_file(&beside);
+    })
 }
 
 /// Moves or copies a blob to where a link to it would be.

@@ -202,8 +202,7 @@ impl Partial {
         found: Option<ContentDigest>,
     ) -> Result<Verified> {
         self.refuse_gaps()?;
-        self.file.sync_data().map_err(|error| io_error(&error, "write", &self.path))?;
-        self.progress().unrecorded = 0;
+        self.record()?;
         if let (Some(expected), Some(found)) = (expected, &found)
             && *found != expected
         {

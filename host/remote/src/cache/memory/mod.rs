@@ -1,0 +1,10 @@
+//! What apr remembers of caches, in its own state folder: which blobs were hashed, and which of them it fetched itself.
+
+mod ownership;
+mod proofs;
+mod stamp;
+mod state_file;
+
+pub use ownership::Ownership;
+pub use proofs::{Proofs, Verdict};
+pub use stamp::Stamp;

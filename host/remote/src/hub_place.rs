@@ -1,11 +1,13 @@
 //! A repository of the hub as a [`Place`].
 
 use crate::address::HubAddress;
+use crate::cache::BlobName;
+use crate::fetch::{Cached, Fetched, Store};
 use crate::hub::{Hub, Listing, select};
 use crate::names::check_file;
 use crate::object::Opened;
 use crate::window::{FIRST, Look};
-use apr_engine::place::{Backing, Entry, Found, Place};
+use apr_engine::place::{Backing, Entry, Found, Place, Places};
 use apr_sdk::{Error, Result, escape};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,8 +19,12 @@ pub struct HubPlace {
     /// The revision that was asked for.
     revision: String,
     include: Vec<String>,
+    /// Where files are kept, and by whom those that are kept are opened; nothing is without.
+    store: Option<Store>,
+    paths: Arc<dyn Places>,
     /// The folder in the repository that names are relative to; empty for the repository itself.
     folder: String,
+    is_offline: bool,
     listing: OnceLock<Listing>,
     /// The commit that the first answer named, where nothing was listed.
     commit: OnceLock<String>,
@@ -27,17 +33,38 @@ pub struct HubPlace {
 
 impl HubPlace {
     /// The place of an address; nothing is asked yet.
-    pub fn new(hub: Hub, address: &HubAddress, revision: String, include: Vec<String>) -> HubPlace {
+    pub fn new(
+        hub: Hub,
+        address: &HubAddress,
+        revision: String,
+        include: Vec<String>,
+        store: Option<Store>,
+        paths: Arc<dyn Places>,
+    ) -> HubPlace {
         HubPlace {
+            store,
+            paths,
             hub,
             address: address.clone(),
             revision,
             include,
             folder: String::new(),
+            is_offline: false,
             listing: OnceLock::new(),
             commit: OnceLock::new(),
             files: Mutex::default(),
         }
+    }
+
+    /// The same with what it holds; offline, nothing else is asked for.
+    ///
+    /// # Errors
+    /// As [`HubPlace::listing`].
+    pub fn with_listing(mut self, listing: Listing, is_offline: bool) -> Result<HubPlace> {
+        self.is_offline = is_offline;
+        let chosen = self.chosen(listing)?;
+        self.listing = OnceLock::from(chosen);
+        Ok(self)
     }
 
     /// What the repository holds, without what `--include` leaves out.
@@ -48,7 +75,12 @@ impl HubPlace {
         if let Some(listing) = self.listing.get() {
             return Ok(listing);
         }
-        let mut listing = self.hub.listing(&self.address.repository, self.commit_or_revision())?;
+        let listing = self.hub.listing(&self.address.repository, self.commit_or_revision())?;
+        let chosen = self.chosen(listing)?;
+        Ok(self.listing.get_or_init(|| chosen))
+    }
+
+    fn chosen(&self, mut listing: Listing) -> Result<Listing> {
         if !self.include.is_empty() {
             listing.files.retain(|name, _| self.include.iter().any(|pattern| select::fits(pattern, name)));
             if listing.files.is_empty() {
@@ -58,7 +90,7 @@ impl HubPlace {
                 return Err(Error::not_found(message).in_file(self.address.shown()).hint(hint));
             }
         }
-        Ok(self.listing.get_or_init(|| listing))
+        Ok(listing)
     }
 
     /// The entry of a file, or of a folder with models.
@@ -99,10 +131,59 @@ impl HubPlace {
         if let Some(known) = self.files.lock().unwrap_or_else(PoisonError::into_inner).get(&full) {
             return Ok(Arc::clone(known));
         }
-        let opened = self.open_object(&full, self.show(name))?;
+        let backing = match self.listed_in_cache(&full)? {
+            Some(cached) => cached,
+            None if self.is_offline => {
+                let error =
+                    Error::not_found("the file is not in the cache, and nothing may be asked of a server");
+                return Err(error.in_file(name.to_owned()).hint("unset HF_HUB_OFFLINE"));
+            }
+            None => self.asked(&full, self.show(name))?,
+        };
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let backing: Arc<dyn Backing> = Arc::new(Look::new(opened));
         Ok(Arc::clone(files.entry(full).or_insert(backing)))
+    }
+
+    /// A file whose content the listing names, and the cache has.
+    fn listed_in_cache(&self, full: &str) -> Result<Option<Arc<dyn Backing>>> {
+        let listed = self.listing.get().and_then(|listing| listing.files.get(full));
+        let Some(listed) = listed else { return Ok(None) };
+        if let Some(name) = listed.sha256.as_ref().or(listed.git_id.as_ref())
+            && let Some(cached) = self.cached(&BlobName::new(name)?, listed.size)?
+        {
+            return Ok(Some(cached));
+        }
+        // Where there are no links, the snapshot has the file itself.
+        let Some(store) = &self.store else { return Ok(None) };
+        let found = store.repository().file(self.commit_or_revision(), full)?;
+        match found.filter(|found| listed.size.is_none_or(|size| size == found.len)) {
+            Some(found) => Ok(self.paths.locate(&found.path)?.file.map(|(_, file)| file)),
+            None => Ok(None),
+        }
+    }
+
+    fn cached(&self, blob: &BlobName, size: Option<u64>) -> Result<Option<Arc<dyn Backing>>> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let Some(path) = store.blob(blob, size)? else { return Ok(None) };
+        let file = self.paths.locate(&path)?.file;
+        Ok(file.map(|(_, file)| -> Arc<dyn Backing> {
+            Arc::new(Cached::new(file, store.clone(), blob.clone()))
+        }))
+    }
+
+    /// A file that the hub is asked for.
+    fn asked(&self, full: &str, shown: String) -> Result<Arc<dyn Backing>> {
+        let opened = self.open_object(full, shown)?;
+        let identity = opened.object.identity().clone();
+        let (Some(content), Some(commit)) = (identity.content, identity.commit) else {
+            return Ok(Arc::new(Look::new(opened)));
+        };
+        let blob = BlobName::new(&content)?;
+        if let Some(cached) = self.cached(&blob, Some(opened.object.len()))? {
+            return Ok(cached);
+        }
+        let look = Look::new(opened);
+        Ok(Arc::new(Fetched::new(look, self.store.clone(), blob, commit, full.to_owned())))
     }
 
     fn open_object(&self, full: &str, shown: String) -> Result<Opened> {

@@ -7,6 +7,7 @@
 pub mod address;
 pub mod cache;
 pub mod environment;
+pub mod fetch;
 pub mod http;
 pub mod hub;
 mod hub_place;

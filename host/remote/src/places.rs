@@ -1,11 +1,13 @@
 //! Resolves what users type: addresses here, paths by whoever resolves those.
 
 use crate::address::{Address, HubAddress};
-use crate::cache::Roots;
+use crate::cache::{Cache, Roots};
+use crate::fetch::Store;
 use crate::http::client::ClientOptions;
 use crate::http::{Client, Origin, Query, Secret, failure};
-use crate::hub::{Hub, select};
+use crate::hub::{Hub, Listing, select};
 use crate::hub_place::HubPlace;
+use crate::names::is_commit;
 use crate::object::{Object, Opened};
 use crate::spool::Spool;
 use crate::web_place::{StdinPlace, WebPlace};
@@ -39,12 +41,22 @@ pub struct RemoteOptions {
     pub headers: Vec<(String, Secret)>,
     /// Users and passwords for hosts.
     pub logins: crate::netrc::Logins,
+    /// True if nothing that is downloaded is kept.
+    pub keeps_nothing: bool,
     /// The folders of downloads, if the environment names any.
     pub roots: Option<Roots>,
     /// The folder of what apr remembers, if there is one.
     pub state: Option<PathBuf>,
     /// The folder for what can be read only once.
     pub scratch: PathBuf,
+}
+
+impl RemoteOptions {
+    /// The cache of what comes from the hub; `None` if nothing is to be kept, or can be.
+    pub fn cache(&self) -> Option<Cache> {
+        let roots = self.roots.as_ref().filter(|_| !self.keeps_nothing)?;
+        Some(Cache::new(&roots.hub, self.state.clone()))
+    }
 }
 
 /// Makes the options when the first address is resolved: until then no file of the user's is read for them.
@@ -110,12 +122,26 @@ impl Anywhere {
 
     fn in_hub(&self, address: &HubAddress) -> Result<Entry> {
         let shown = address.shown();
-        self.refuse_offline(&shown)?;
-        let hub = self.hub()?;
         let options = self.options()?;
+        let hub = self.hub()?;
         let revision = address.revision.as_ref().or(options.revision.as_ref());
         let revision = revision.map_or("main", String::as_str).to_owned();
-        let place = HubPlace::new(hub, address, revision, options.include.clone());
+        let store = options.cache().map(|cache| Store::new(cache, &address.repository, hub.client()));
+        let paths = Arc::clone(&self.paths);
+        let known = match &store {
+            Some(store) if options.is_offline || is_commit(&revision) => {
+                known(store, &revision, options.is_offline)?
+            }
+            _ => None,
+        };
+        if known.is_none() {
+            self.refuse_offline(&shown)?;
+        }
+        let place = HubPlace::new(hub, address, revision, options.include.clone(), store, paths);
+        let place = match known {
+            Some(listing) => place.with_listing(listing, options.is_offline)?,
+            None => place,
+        };
         let mut file = address.file.clone();
         if let Some(word) = &address.word {
             file = select::tagged(place.listing()?, word).map_err(|e| e.in_file(shown.clone()))?;
@@ -178,6 +204,23 @@ impl Anywhere {
         let backing: Arc<dyn Backing> = spool;
         Ok(Entry { place: Arc::new(StdinPlace), file: Some((StdinPlace.name(), backing)) })
     }
+}
+
+/// What the cache has of a revision: all of it, or, offline, whatever there is.
+fn known(store: &Store, revision: &str, is_offline: bool) -> Result<Option<Listing>> {
+    let Some(commit) = store.commit_of(revision)? else { return Ok(None) };
+    let (listing, missing) = store.snapshot(&commit)?;
+    let is_enough = match missing {
+        Some(0) => true,
+        Some(missing) if is_offline => {
+            let all = missing + listing.files.len();
+            let message = format!("{missing} of the {all} files of this model are not in the cache");
+            store.client().options().observer.warn(&message);
+            true
+        }
+        _ => is_offline,
+    };
+    Ok(Some(listing).filter(|listing| is_enough && !listing.files.is_empty()))
 }
 
 /// A name in a URL, as it is meant.

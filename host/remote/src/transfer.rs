@@ -179,7 +179,11 @@ impl Transfer {
     ///
     /// # Errors
     /// Io if no thread can be started.
-    pub fn new(object: &Arc<Object>, partial: Partial, announced: Option<&ContentDigest>) -> Result<Transfer> {
+    pub fn new(
+        object: &Arc<Object>,
+        partial: Partial,
+        announced: Option<&ContentDigest>,
+    ) -> Result<Transfer> {
         let file = partial.file()?;
         let expected = partial.expected(announced);
         let mut waiting = VecDeque::new();
@@ -209,7 +213,10 @@ impl Transfer {
             Some(expected) => {
                 let (own, expected) = (Arc::clone(&shared), expected.clone());
                 let from = shared.partial.file()?;
-                std::thread::Builder::new().name("hash".to_owned()).spawn(move || own.hash(&expected, &from)).ok()
+                std::thread::Builder::new()
+                    .name("hash".to_owned())
+                    .spawn(move || own.hash(&expected, &from))
+                    .ok()
             }
             None => None,
         };
@@ -265,10 +272,12 @@ impl Transfer {
             std::thread::sleep(Duration::from_millis(1));
         };
         let verified = match found {
-            None => partial.verify(self.expected.as_ref(), &|_| match self.object.client().refuse_cancelled() {
-                Ok(()) => Ok(()),
-                Err(_) => Err(io::Error::other("stopped")),
-            }),
+            None => {
+                partial.verify(self.expected.as_ref(), &|_| match self.object.client().refuse_cancelled() {
+                    Ok(()) => Ok(()),
+                    Err(_) => Err(io::Error::other("stopped")),
+                })
+            }
             found => partial.conclude(self.expected.clone(), found),
         };
         verified.map(Some).map_err(|error| error.with_file(self.object.shown().to_owned()))

@@ -6,4 +6,4 @@ mod refusal;
 pub mod select;
 
 pub use api::Hub;
-pub use listing::{Listed, Listing};
+pub use listing::{Listed, Listing, MOST_FILES};

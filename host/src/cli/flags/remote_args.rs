@@ -17,6 +17,9 @@ pub struct RemoteArgs {
     /// Send the headers in FILE, one per line, to the server of an https address
     #[arg(long, value_name = "FILE")]
     pub header_file: Option<PathBuf>,
+    /// Keep nothing that is downloaded
+    #[arg(long)]
+    pub no_cache: bool,
     /// Receive at most RATE bytes per second: 10M, 500k
     #[arg(long, value_name = "RATE", value_parser = parse_size)]
     pub limit_rate: Option<u64>,
@@ -34,6 +37,7 @@ impl RemoteArgs {
         let mut options = environment::options(env)?;
         options.client.insecure_http = self.insecure_http;
         options.client.limit_rate = self.limit_rate;
+        options.keeps_nothing = self.no_cache;
         options.revision.clone_from(&self.revision);
         if let Some(file) = &self.header_file {
             options.headers = headers(file)?;

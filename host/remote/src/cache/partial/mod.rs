@@ -196,11 +196,7 @@ impl Partial {
     ///
     /// # Errors
     /// As [`Partial::verify`].
-    pub fn conclude(
-        self,
-        expected: Option<ContentDigest>,
-        found: Option<ContentDigest>,
-    ) -> Result<Verified> {
+    pub fn conclude(self, expected: Option<ContentDigest>, found: Option<ContentDigest>) -> Result<Verified> {
         self.refuse_gaps()?;
         self.record()?;
         if let (Some(expected), Some(found)) = (expected, &found)

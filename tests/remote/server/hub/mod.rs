@@ -20,6 +20,7 @@ use std::time::Duration;
 use super::listen::{Bound, Options, Server};
 use super::log::Log;
 use super::message::{Request, Response};
+use super::mischief::{Habit, Mischief};
 use super::pace::Pace;
 
 pub use outage::Outage;
@@ -87,6 +88,7 @@ impl Hub {
             repositories: RwLock::new(repositories),
             tokens: RwLock::default(),
             outages: Mutex::default(),
+            front_mischief: Mischief::default(),
         });
         let (of_front, of_cdn) = (state.clone(), state.clone());
         let front = front.serve(Options { pace: slow, ..options.clone() }, move |request: &Request| {
@@ -141,6 +143,16 @@ impl Hub {
         self.state.outages.lock().expect("nobody panics while it is held").push(outage);
     }
 
+    /// From now on, small files are served in this habit, whatever was asked for.
+    pub fn misbehave_at_front(&self, habit: Habit) {
+        self.state.front_mischief.take_up(habit);
+    }
+
+    /// From now on, large files are served in this habit by the second port.
+    pub fn misbehave_at_cdn(&self, habit: Habit) {
+        self.state.cdn.mischief.take_up(habit);
+    }
+
     /// Lets every signed address given out so far expire.
     pub fn expire_signed(&self) {
         self.state.cdn.expire_all();
@@ -155,6 +167,8 @@ struct State {
     repositories: RwLock<Vec<Repository>>,
     tokens: RwLock<HashSet<String>>,
     outages: Mutex<Vec<Outage>>,
+    /// What small files suffer from.
+    front_mischief: Mischief,
     cdn: cdn::Cdn,
 }
 
@@ -178,7 +192,7 @@ impl State {
     fn answer_cdn(&self, request: &Request) -> Response {
         match outage::strike(&self.outages, request) {
             Some(response) => response,
-            None => self.cdn.answer(request, self.behaviour.compress),
+            None => self.cdn.answer(request),
         }
     }
 }

@@ -18,6 +18,9 @@ const PAYLOAD: &[u8] = b"payload of a hostile hub";
 /// The length of an entry in a long listing, its comma included.
 const ENTRY_LEN: u64 = 160;
 
+/// What every entry of a long listing has for its name in git.
+const OID: &str = "0123456789012345678901234567890123456789";
+
 /// Paths that no file of a repository has, with a name of the case.
 pub const PATHS: [(&str, &str); 20] = [
     ("climbs", "../../escaped"),
@@ -240,12 +243,15 @@ fn long(before: &str, n: u64, first: u64, after: &str) -> Response {
 /// An entry of a fixed length, with its comma or what stands in for the last one's.
 fn long_entry(index: u64, is_last: bool) -> String {
     let path = format!("{index:020}.bin");
-    let oid = "0123456789012345678901234567890123456789";
-    let text = format!(
-        "{{\"type\":\"file\",\"oid\":\"{oid}\",\"size\":24,\"path\":\"{path}\",\"rfilename\":\"{path}\"}}{}",
-        if is_last { ' ' } else { ',' }
-    );
-    format!("{text:<width$}", width = ENTRY_LEN as usize)
+    let end = if is_last { ' ' } else { ',' };
+    let text =
+        ["{\"type\":\"file\",\"oid\":\"", OID, "\",\"size\":24,\"path\":\"", &path, "\",\"rfilename\":\""];
+    let mut entry = text.concat();
+    entry.push_str(&path);
+    entry.push_str("\"}");
+    entry.push(end);
+    entry.extend(std::iter::repeat_n(' ', ENTRY_LEN as usize - entry.len()));
+    entry
 }
 
 fn deep(depth: usize) -> Response {

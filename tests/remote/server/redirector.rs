@@ -37,7 +37,7 @@ pub struct Redirector {
 }
 
 impl Redirector {
-    /// What it leads to in the end, unless it leads elsewhere.
+    /// A redirector with this content where its hops end.
     pub fn start(options: Options, content: Content) -> Self {
         let bound = Bound::new();
         let url = bound.url(&options);
@@ -46,7 +46,7 @@ impl Redirector {
         Self { server }
     }
 
-    /// Leads to the content by so many redirects, whose addresses are absolute.
+    /// Leads to the content by so many redirects, whose addresses are absolute and whose statuses differ.
     pub fn hops(&self, n: u32) -> String {
         format!("{}/hops/{n}/file", self.server.url())
     }

@@ -6,7 +6,7 @@ use super::{Answer, get};
 
 fn hub(behaviour: Behaviour) -> Hub {
     let hub = Hub::behaving(behaviour, samples::repositories());
-    samples::allow_tokens(&hub);
+    hub.allow_token(samples::STRANGER);
     hub
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::super::{Content, FileServer, Stall, When};
 use super::{Answer, Wire, get};
 
-/// Long enough for what a server sends at once, and short enough to wait for nothing.
-const MOMENT: Duration = Duration::from_millis(300);
+/// Long enough for what a server sends at once, and short enough to wait for what it never sends.
+const MOMENT: Duration = Duration::from_secs(1);
 
 fn content() -> Content {
     Content::pattern(100_000, 9)

@@ -79,6 +79,7 @@ impl Hub {
     /// A hub with these repositories.
     pub fn behaving(behaviour: Behaviour, repositories: Vec<Repository>) -> Self {
         let (front, cdn) = (Bound::new(), Bound::new());
+        let tokens = repositories.iter().flat_map(|repository| repository.readers.clone()).collect();
         let (slow, slow_cdn) = (behaviour.pace, behaviour.cdn_pace);
         let options = behaviour.options.clone();
         let state = Arc::new(State {
@@ -86,7 +87,7 @@ impl Hub {
             cdn: cdn::Cdn::new(cdn.url(&options), &behaviour),
             behaviour,
             repositories: RwLock::new(repositories),
-            tokens: RwLock::default(),
+            tokens: RwLock::new(tokens),
             outages: Mutex::default(),
             front_mischief: Mischief::default(),
         });
@@ -120,13 +121,14 @@ impl Hub {
         self.front.log()
     }
 
-    /// Makes a token valid. Every other one is refused.
+    /// Makes a token valid, as those of readers are. Every other one is refused.
     pub fn allow_token(&self, token: &str) {
         self.state.tokens.write().expect("nobody panics while it is held").insert(token.to_owned());
     }
 
     /// Adds a repository, or puts it in the place of the one of its name.
     pub fn put(&self, repository: Repository) {
+        repository.readers.iter().for_each(|token| self.allow_token(token));
         let mut all = self.state.repositories.write().expect("nobody panics while it is held");
         all.retain(|other| (other.kind, &other.name) != (repository.kind, &repository.name));
         all.push(repository);

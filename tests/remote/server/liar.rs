@@ -90,7 +90,7 @@ impl Lie {
             Self::ShiftedPart(n) if is_part => Response { content: shifted(&served.content, n), ..honest },
             Self::WrongTotal(n) if is_part => total(honest, &(served.content.len() + n).to_string()),
             Self::NoTotal if is_part => total(honest, "*"),
-            Self::NoContentRange if is_part => without(honest, "Content-Range"),
+            Self::NoContentRange if is_part => honest.losing("Content-Range"),
             Self::Gzip => served.compressed(),
             Self::NoLength => honest.framed(Framing::UntilClose),
             Self::Chunked => honest.framed(Framing::Chunked),
@@ -150,11 +150,6 @@ fn shifted(content: &Content, by: u64) -> Content {
 fn total(honest: Response, total: &str) -> Response {
     let said = format!("bytes {}-{}/{total}", honest.offset, honest.offset + honest.len - 1);
     honest.replacing("Content-Range", said)
-}
-
-fn without(mut honest: Response, name: &str) -> Response {
-    honest.headers.retain(|(n, _)| n != name);
-    honest
 }
 
 fn flipped(served: &Served) -> Served {

@@ -144,3 +144,18 @@ fn a_hub_changes_and_misbehaves() {
     hub.remove("apr/new");
     assert_eq!(get(&url, &[]).status, 401);
 }
+
+#[test]
+fn a_mirror_loses_headers_and_leads_elsewhere() {
+    let hub = hub();
+    let led = || head(&at(&hub, "/apr/small/resolve/main/model.safetensors"), &[]);
+    hub.set_header("X-Repo-Commit", None);
+    hub.set_header("X-HF-Warning", Some("token; it is old"));
+    hub.lead_large_to(Some("http://10.0.0.1/file"));
+    let lost = led();
+    assert_eq!((lost.header("X-Repo-Commit"), lost.header("X-Linked-Size")), (None, Some("300000")));
+    assert_eq!(lost.header("X-HF-Warning"), Some("token; it is old"));
+    assert_eq!(lost.header("Location"), Some("http://10.0.0.1/file"));
+    hub.lead_large_to(None);
+    assert_eq!(split(led().header("Location").unwrap()).0, hub.cdn_port());
+}

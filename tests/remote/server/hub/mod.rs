@@ -90,6 +90,8 @@ impl Hub {
             tokens: RwLock::new(tokens),
             outages: Mutex::default(),
             front_mischief: Mischief::default(),
+            headers: Mutex::default(),
+            elsewhere: Mutex::default(),
         });
         let (of_front, of_cdn) = (state.clone(), state.clone());
         let front = front.serve(Options { pace: slow, ..options.clone() }, move |request: &Request| {
@@ -155,6 +157,18 @@ impl Hub {
         self.state.cdn.mischief.take_up(habit);
     }
 
+    /// From now on, every answer of the interface's port has this header with this value, or loses it: a warning of
+    /// the hub, or a mirror that does not pass on what it does not know.
+    pub fn set_header(&self, name: &str, value: Option<&str>) {
+        let change = (name.to_owned(), value.map(str::to_owned));
+        self.state.headers.lock().expect("nobody panics while it is held").push(change);
+    }
+
+    /// From now on, large files are led to this address, or to the second port again.
+    pub fn lead_large_to(&self, address: Option<&str>) {
+        *self.state.elsewhere.lock().expect("nobody panics while it is held") = address.map(str::to_owned);
+    }
+
     /// Lets every signed address given out so far expire.
     pub fn expire_signed(&self) {
         self.state.cdn.expire_all();
@@ -171,6 +185,10 @@ struct State {
     outages: Mutex<Vec<Outage>>,
     /// What small files suffer from.
     front_mischief: Mischief,
+    /// Headers that the interface's port adds, and those that it loses.
+    headers: Mutex<Vec<(String, Option<String>)>>,
+    /// Where large files are led to in place of the second port.
+    elsewhere: Mutex<Option<String>>,
     cdn: cdn::Cdn,
 }
 
@@ -181,14 +199,17 @@ impl State {
             None => self.routed(request),
         };
         let response = response.header("X-Request-Id", format!("Root=1-{:08x}", request.ordinal));
-        if response.headers.iter().any(|(name, _)| name == "RateLimit") {
-            return response;
+        self.with_headers(with_ration(request, response))
+    }
+
+    fn with_headers(&self, mut response: Response) -> Response {
+        for (name, value) in self.headers.lock().expect("nobody panics while it is held").iter() {
+            response = match value {
+                Some(value) => response.replacing(name, value.as_str()),
+                None => response.losing(name),
+            };
         }
-        // It stands on every answer, and only its `r=0` means that one has to wait.
-        let topic = if request.path.starts_with("/api/") { "api" } else { "resolvers" };
         response
-            .header("RateLimit", format!("\"{topic}\";r=499;t=300"))
-            .header("RateLimit-Policy", format!("\"fixed window\";\"{topic}\";q=500;w=300"))
     }
 
     fn answer_cdn(&self, request: &Request) -> Response {
@@ -197,4 +218,15 @@ impl State {
             None => self.cdn.answer(request),
         }
     }
+}
+
+/// The answer with what is left of the client's ration. It stands on every answer, and only `r=0` means waiting.
+fn with_ration(request: &Request, response: Response) -> Response {
+    if response.headers.iter().any(|(name, _)| name == "RateLimit") {
+        return response;
+    }
+    let topic = if request.path.starts_with("/api/") { "api" } else { "resolvers" };
+    response
+        .header("RateLimit", format!("\"{topic}\";r=499;t=300"))
+        .header("RateLimit-Policy", format!("\"fixed window\";\"{topic}\";q=500;w=300"))
 }

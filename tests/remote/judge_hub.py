@@ -1,9 +1,10 @@
 """Judges the hub of these tests by `huggingface_hub`: what the real client sees there is what the hub has.
 
     judge_hub.py ENDPOINT SECOND EXPECTED
+    judge_hub.py -- HUB [--tls]
 
 ENDPOINT has the samples, SECOND the same and fails now and then; EXPECTED is a file with what they have. All three
-are what the program `hub` writes; instead of three arguments, `judge_hub.py -- HUB` runs that program itself.
+are what the program `hub` writes. The second form runs that program itself, with `--tls` by HTTPS.
 """
 
 import hashlib
@@ -17,15 +18,19 @@ import traceback
 READER, STRANGER, FINE_GRAINED = "hf_reader", "hf_stranger", "hf_fine_grained"
 
 
-def start(program):
-    """The hub, as a process, and the line that it writes."""
-    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def start(program, flags, folder):
+    """The hub as a process, and what it says of itself."""
+    command = [program]
+    if flags == ["--tls"]:
+        os.environ["SSL_CERT_FILE"] = os.path.join(folder, "authority.pem")
+        command += ["--tls", os.environ["SSL_CERT_FILE"]]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     return process, json.loads(process.stdout.readline())
 
 
-def settings(argv):
-    if argv[:1] == ["--"] and len(argv) == 2:
-        process, said = start(argv[1])
+def settings(argv, folder):
+    if argv[:1] == ["--"] and argv[2:] in ([], ["--tls"]):
+        process, said = start(argv[1], argv[2:], folder)
         return process, said["endpoint"], said["second"], said["expected"]
     if len(argv) != 3:
         sys.exit(__doc__)
@@ -217,16 +222,32 @@ class Judge:
         raise AssertionError(f"{repo} {path} was downloaded")
 
 
+def noted(process):
+    """Whether the hub saw what it should have seen of all this."""
+    process.stdin.close()
+    said = json.loads(process.stdout.read())
+    process.wait()
+    statuses = [request["status"] for request in said["second"]]
+    failures = {status: statuses.count(status) for status in (429, 503)}
+    large = [request for request in said["endpoint"] if request["large"]]
+    astray = [request["line"] for request in large if request["authorized"]]
+    right = failures == {429: 1, 503: 2} and len(large) > 5 and not astray
+    print("ok   " if right else "FAIL ", "the hub saw its failures, and no token where the large files are")
+    if not right:
+        print(failures, len(large), astray)
+    return right
+
+
 def main():
-    process, endpoint, second, expected = settings(sys.argv[1:])
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
+        process, endpoint, second, expected = settings(sys.argv[1:], folder)
         # It reads these once, when it is imported.
         os.environ.update(HF_ENDPOINT=endpoint, HF_HOME=folder, HF_HUB_DISABLE_XET="1")
         os.environ.update(HF_HUB_DISABLE_TELEMETRY="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
         import huggingface_hub
 
-        print("huggingface_hub", huggingface_hub.__version__)
+        print("huggingface_hub", huggingface_hub.__version__, "at", endpoint.split(":")[0])
         judge = Judge(endpoint, second, expected, folder)
         checks = [check for name, check in vars(Judge).items() if "_" in name and not name.startswith("__")]
         for check in checks:
@@ -237,10 +258,11 @@ def main():
                 failed += 1
                 print("FAIL ", check.__doc__)
                 traceback.print_exc()
+    n_checks = len(checks)
     if process:
-        process.stdin.close()
-        process.wait()
-    print(f"{len(checks) - failed} of {len(checks)} checks hold")
+        n_checks += 1
+        failed += not noted(process)
+    print(f"{n_checks - failed} of {n_checks} checks hold")
     return 1 if failed else 0
 
 

@@ -36,11 +36,15 @@ impl Content {
     /// Bytes that look random, tell their place, and differ from seed to seed.
     pub fn pattern(len: u64, seed: u64) -> Self {
         Self::generated(len, move |offset, len| {
-            let first = offset / 8;
             let skipped = (offset % 8) as usize;
-            let words = (skipped + len).div_ceil(8) as u64;
-            let bytes = (first..first + words).flat_map(|index| mixed(seed, index).to_le_bytes());
-            bytes.skip(skipped).take(len).collect()
+            let n_words = (skipped + len).div_ceil(8);
+            let mut bytes = Vec::with_capacity(n_words * 8);
+            for index in (offset / 8..).take(n_words) {
+                bytes.extend_from_slice(&mixed(seed, index).to_le_bytes());
+            }
+            bytes.truncate(skipped + len);
+            bytes.drain(..skipped);
+            bytes
         })
     }
 

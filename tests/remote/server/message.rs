@@ -128,10 +128,15 @@ impl Response {
         self
     }
 
-    /// The same with this value in place of every header of the name.
-    pub fn replacing(mut self, name: &str, value: impl Into<String>) -> Self {
+    /// The same without the headers of a name.
+    pub fn losing(mut self, name: &str) -> Self {
         self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
-        self.header(name, value)
+        self
+    }
+
+    /// The same with this value in place of every header of the name.
+    pub fn replacing(self, name: &str, value: impl Into<String>) -> Self {
+        self.losing(name).header(name, value)
     }
 
     /// The same, framed otherwise.

@@ -37,55 +37,99 @@ impl Wanted {
     }
 }
 
-/// Answers with a content as RFC 9110 wants it. The entity tag comes with its quotes.
-pub fn serve(request: &Request, content: &Content, etag: Option<&str>, compress: bool) -> Response {
-    let named = |header: &str| request.header(header).map(|value| matches(value, etag));
-    if named("if-match") == Some(false) {
-        return tagged(Response::text(412, "the entity tag is another one"), etag);
-    }
-    if named("if-none-match") == Some(true) {
-        return tagged(Response::new(304), etag);
-    }
-    if compress && request.accepts_gzip() && content.len() <= GZIP_LIMIT {
-        // As content delivery networks do: the range is forgotten.
-        let response = Response::with(200, Content::bytes(gzip(&content.whole())));
-        let weak =
-            etag.map(|etag| if etag.starts_with("W/") { etag.to_owned() } else { format!("W/{etag}") });
-        return tagged(response.header("Content-Encoding", "gzip"), weak.as_deref());
-    }
-    // A weak tag never holds for a range.
-    let still =
-        request.header("if-range").is_none_or(|value| Some(value) == etag && !value.starts_with("W/"));
-    let wanted = if still { Wanted::of(request, content.len()) } else { Wanted::Whole };
-    let response = match wanted {
-        Wanted::Whole => Response::with(200, content.clone()),
-        Wanted::Part(first, last) => part(content, first, last),
-        Wanted::Nothing => Response::text(416, "the range lies past the end")
-            .header("Content-Range", format!("bytes */{}", content.len())),
-    };
-    tagged(response.header("Accept-Ranges", "bytes"), etag)
+/// A file as a server has it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    pub content: Content,
+    /// With its quotes.
+    pub etag: Option<String>,
+    /// As HTTP writes dates.
+    pub modified: Option<String>,
+    pub content_type: &'static str,
+    /// Whether those who take gzip get it.
+    pub compress: bool,
 }
 
-/// The bytes from one to another, both included, as a 206.
-pub fn part(content: &Content, first: u64, last: u64) -> Response {
-    let mut response = Response::with(206, content.clone())
-        .header("Content-Range", format!("bytes {first}-{last}/{}", content.len()));
-    response.offset = first;
-    response.len = last + 1 - first;
-    response
-}
-
-fn tagged(response: Response, etag: Option<&str>) -> Response {
-    match etag {
-        Some(etag) => response.header("ETag", etag),
-        None => response,
+impl Served {
+    /// Bytes under an entity tag, which is given without its quotes.
+    pub fn tagged(content: Content, etag: &str) -> Self {
+        let content_type = "application/octet-stream";
+        Self { content, etag: Some(format!("\"{etag}\"")), modified: None, content_type, compress: false }
     }
-}
 
-/// Whether a list of entity tags has this one, weak or not.
-fn matches(list: &str, etag: Option<&str>) -> bool {
-    let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    list.trim() == "*" || etag.is_some_and(|etag| list.split(',').any(|one| bare(one) == bare(etag)))
+    /// The answer that RFC 9110 wants.
+    pub fn answer(&self, request: &Request) -> Response {
+        let named = |header: &str| request.header(header).map(|value| self.matches(value));
+        if named("if-match") == Some(false) {
+            return self.described(Response::text(412, "the entity tag is another one"));
+        }
+        if named("if-none-match") == Some(true) {
+            return self.described(Response::new(304));
+        }
+        if self.compress && request.accepts_gzip() && self.content.len() <= GZIP_LIMIT {
+            return self.compressed();
+        }
+        let wanted = if self.holds_for_range(request) {
+            Wanted::of(request, self.content.len())
+        } else {
+            Wanted::Whole
+        };
+        let response = match wanted {
+            Wanted::Whole => self.whole(),
+            Wanted::Part(first, last) => self.part(first, last),
+            Wanted::Nothing => Response::text(416, "the range lies past the end")
+                .header("Content-Range", format!("bytes */{}", self.content.len())),
+        };
+        response.header("Accept-Ranges", "bytes")
+    }
+
+    /// Everything, as a 200.
+    pub fn whole(&self) -> Response {
+        self.described(Response::with(200, self.content.clone()))
+    }
+
+    /// The bytes from one to another, both included, as a 206.
+    pub fn part(&self, first: u64, last: u64) -> Response {
+        let mut response = Response::with(206, self.content.clone())
+            .header("Content-Range", format!("bytes {first}-{last}/{}", self.content.len()));
+        response.offset = first;
+        response.len = last + 1 - first;
+        self.described(response)
+    }
+
+    /// Everything in gzip, as content delivery networks answer: the range is forgotten, and the tag is weak.
+    pub fn compressed(&self) -> Response {
+        let weak = |etag: &String| if etag.starts_with("W/") { etag.clone() } else { format!("W/{etag}") };
+        let tagged = Self { etag: self.etag.as_ref().map(weak), ..self.clone() };
+        let response = Response::with(200, Content::bytes(gzip(&self.content.whole())));
+        tagged.described(response.header("Content-Encoding", "gzip"))
+    }
+
+    fn described(&self, mut response: Response) -> Response {
+        if let Some(etag) = &self.etag {
+            response = response.header("ETag", etag.as_str());
+        }
+        if let Some(modified) = &self.modified {
+            response = response.header("Last-Modified", modified.as_str());
+        }
+        // A refusal has its own.
+        if response.status < 300 { response.header("Content-Type", self.content_type) } else { response }
+    }
+
+    /// Whether `If-Range` lets the range be, which a weak tag never does.
+    fn holds_for_range(&self, request: &Request) -> bool {
+        request.header("if-range").is_none_or(|value| {
+            let strong = !value.starts_with("W/") && self.etag.as_deref() == Some(value);
+            strong || self.modified.as_deref() == Some(value)
+        })
+    }
+
+    /// Whether a list of entity tags has this one, weak or not.
+    fn matches(&self, list: &str) -> bool {
+        let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+        let Some(etag) = &self.etag else { return list.trim() == "*" };
+        list.trim() == "*" || list.split(',').any(|one| bare(one) == bare(etag))
+    }
 }
 
 #[cfg(test)]

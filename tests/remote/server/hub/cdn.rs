@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::super::content::Content;
 use super::super::encoding::{encoded_path, percent_encoded, sha256};
 use super::super::message::{Request, Response};
-use super::super::ranges;
+use super::super::mischief::Mischief;
+use super::super::ranges::Served;
 use super::Behaviour;
 use super::repository::File;
 
@@ -16,14 +16,15 @@ pub(super) struct Cdn {
     url: String,
     lifetime: Duration,
     uses: u32,
+    compress: bool,
+    pub(super) mischief: Mischief,
     signed: Mutex<HashMap<String, Signed>>,
 }
 
 /// An address that was given out.
 struct Signed {
     path: String,
-    content: Content,
-    etag: String,
+    served: Served,
     file_name: String,
     until: Instant,
     uses_left: u32,
@@ -31,7 +32,14 @@ struct Signed {
 
 impl Cdn {
     pub(super) fn new(url: String, behaviour: &Behaviour) -> Self {
-        Self { url, lifetime: behaviour.signed_for, uses: behaviour.signed_uses, signed: Mutex::default() }
+        Self {
+            url,
+            lifetime: behaviour.signed_for,
+            uses: behaviour.signed_uses,
+            compress: behaviour.compress,
+            mischief: Mischief::default(),
+            signed: Mutex::default(),
+        }
     }
 
     /// A new address of a file's content, as it is now.
@@ -50,8 +58,11 @@ impl Cdn {
         );
         let entry = Signed {
             path,
-            content: file.content.clone(),
-            etag: format!("\"{}\"", file.etag()),
+            served: Served {
+                content_type: "binary/octet-stream",
+                compress: self.compress,
+                ..Served::tagged(file.content.clone(), &file.etag())
+            },
             file_name,
             until: Instant::now() + self.lifetime,
             uses_left: self.uses,
@@ -65,7 +76,7 @@ impl Cdn {
         signed.values_mut().for_each(|entry| entry.uses_left = 0);
     }
 
-    pub(super) fn answer(&self, request: &Request, compress: bool) -> Response {
+    pub(super) fn answer(&self, request: &Request) -> Response {
         if request.header("authorization").is_some() {
             return refused(400, "InvalidArgument", "Only one auth mechanism allowed");
         }
@@ -78,8 +89,8 @@ impl Cdn {
             return refused(403, "AccessDenied", "Request has expired");
         }
         entry.uses_left -= 1;
-        ranges::serve(request, &entry.content, Some(&entry.etag), compress)
-            .header("Content-Type", "binary/octet-stream")
+        self.mischief
+            .answer(request, &entry.served)
             .header("Content-Disposition", format!("attachment; filename=\"{}\"", entry.file_name))
     }
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 use super::listen::{Bound, Options, Server};
 use super::log::Log;
 use super::message::{Request, Response};
+use super::mischief::{Habit, Mischief};
 use super::pace::Pace;
 
 pub use outage::Outage;
@@ -78,6 +79,7 @@ impl Hub {
     /// A hub with these repositories.
     pub fn behaving(behaviour: Behaviour, repositories: Vec<Repository>) -> Self {
         let (front, cdn) = (Bound::new(), Bound::new());
+        let tokens = repositories.iter().flat_map(|repository| repository.readers.clone()).collect();
         let (slow, slow_cdn) = (behaviour.pace, behaviour.cdn_pace);
         let options = behaviour.options.clone();
         let state = Arc::new(State {
@@ -85,8 +87,11 @@ impl Hub {
             cdn: cdn::Cdn::new(cdn.url(&options), &behaviour),
             behaviour,
             repositories: RwLock::new(repositories),
-            tokens: RwLock::default(),
+            tokens: RwLock::new(tokens),
             outages: Mutex::default(),
+            front_mischief: Mischief::default(),
+            headers: Mutex::default(),
+            elsewhere: Mutex::default(),
         });
         let (of_front, of_cdn) = (state.clone(), state.clone());
         let front = front.serve(Options { pace: slow, ..options.clone() }, move |request: &Request| {
@@ -118,13 +123,14 @@ impl Hub {
         self.front.log()
     }
 
-    /// Makes a token valid. Every other one is refused.
+    /// Makes a token valid, as those of readers are. Every other one is refused.
     pub fn allow_token(&self, token: &str) {
         self.state.tokens.write().expect("nobody panics while it is held").insert(token.to_owned());
     }
 
     /// Adds a repository, or puts it in the place of the one of its name.
     pub fn put(&self, repository: Repository) {
+        repository.readers.iter().for_each(|token| self.allow_token(token));
         let mut all = self.state.repositories.write().expect("nobody panics while it is held");
         all.retain(|other| (other.kind, &other.name) != (repository.kind, &repository.name));
         all.push(repository);
@@ -141,6 +147,28 @@ impl Hub {
         self.state.outages.lock().expect("nobody panics while it is held").push(outage);
     }
 
+    /// From now on, small files are served in this habit, whatever was asked for.
+    pub fn misbehave_at_front(&self, habit: Habit) {
+        self.state.front_mischief.take_up(habit);
+    }
+
+    /// From now on, large files are served in this habit by the second port.
+    pub fn misbehave_at_cdn(&self, habit: Habit) {
+        self.state.cdn.mischief.take_up(habit);
+    }
+
+    /// From now on, every answer of the interface's port has this header with this value, or loses it: a warning of
+    /// the hub, or a mirror that does not pass on what it does not know.
+    pub fn set_header(&self, name: &str, value: Option<&str>) {
+        let change = (name.to_owned(), value.map(str::to_owned));
+        self.state.headers.lock().expect("nobody panics while it is held").push(change);
+    }
+
+    /// From now on, large files are led to this address, or to the second port again.
+    pub fn lead_large_to(&self, address: Option<&str>) {
+        *self.state.elsewhere.lock().expect("nobody panics while it is held") = address.map(str::to_owned);
+    }
+
     /// Lets every signed address given out so far expire.
     pub fn expire_signed(&self) {
         self.state.cdn.expire_all();
@@ -155,6 +183,12 @@ struct State {
     repositories: RwLock<Vec<Repository>>,
     tokens: RwLock<HashSet<String>>,
     outages: Mutex<Vec<Outage>>,
+    /// What small files suffer from.
+    front_mischief: Mischief,
+    /// Headers that the interface's port adds, and those that it loses.
+    headers: Mutex<Vec<(String, Option<String>)>>,
+    /// Where large files are led to in place of the second port.
+    elsewhere: Mutex<Option<String>>,
     cdn: cdn::Cdn,
 }
 
@@ -165,20 +199,34 @@ impl State {
             None => self.routed(request),
         };
         let response = response.header("X-Request-Id", format!("Root=1-{:08x}", request.ordinal));
-        if response.headers.iter().any(|(name, _)| name == "RateLimit") {
-            return response;
+        self.with_headers(with_ration(request, response))
+    }
+
+    fn with_headers(&self, mut response: Response) -> Response {
+        for (name, value) in self.headers.lock().expect("nobody panics while it is held").iter() {
+            response = match value {
+                Some(value) => response.replacing(name, value.as_str()),
+                None => response.losing(name),
+            };
         }
-        // It stands on every answer, and only its `r=0` means that one has to wait.
-        let topic = if request.path.starts_with("/api/") { "api" } else { "resolvers" };
         response
-            .header("RateLimit", format!("\"{topic}\";r=499;t=300"))
-            .header("RateLimit-Policy", format!("\"fixed window\";\"{topic}\";q=500;w=300"))
     }
 
     fn answer_cdn(&self, request: &Request) -> Response {
         match outage::strike(&self.outages, request) {
             Some(response) => response,
-            None => self.cdn.answer(request, self.behaviour.compress),
+            None => self.cdn.answer(request),
         }
     }
+}
+
+/// The answer with what is left of the client's ration. It stands on every answer, and only `r=0` means waiting.
+fn with_ration(request: &Request, response: Response) -> Response {
+    if response.headers.iter().any(|(name, _)| name == "RateLimit") {
+        return response;
+    }
+    let topic = if request.path.starts_with("/api/") { "api" } else { "resolvers" };
+    response
+        .header("RateLimit", format!("\"{topic}\";r=499;t=300"))
+        .header("RateLimit-Policy", format!("\"fixed window\";\"{topic}\";q=500;w=300"))
 }

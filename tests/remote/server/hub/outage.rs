@@ -7,7 +7,7 @@ use super::super::message::{Request, Response};
 /// Failures to come.
 #[derive(Clone, Debug)]
 pub struct Outage {
-    /// It is for requests whose path contains this.
+    /// It is for requests whose path contains this: `/resolve/`, `/api/`, or `/repos/` for the second port.
     pub of: String,
     /// So many of them.
     pub times: u32,

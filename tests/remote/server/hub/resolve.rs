@@ -2,7 +2,7 @@
 
 use super::super::encoding::{encoded_path, percent_encoded};
 use super::super::message::{Request, Response};
-use super::super::ranges;
+use super::super::ranges::Served;
 use super::State;
 use super::access::Refusal;
 use super::repository::{File, Kind, Repository, Snapshot, Storage};
@@ -51,14 +51,17 @@ impl State {
     }
 
     fn content(&self, request: &Request, file: &File) -> Response {
-        let etag = format!("\"{}\"", file.etag());
-        ranges::serve(request, &file.content, Some(&etag), self.behaviour.compress)
-            .header("Content-Type", "text/plain; charset=utf-8")
+        let compress = self.behaviour.compress;
+        let content_type = "text/plain; charset=utf-8";
+        let served = Served { content_type, compress, ..Served::tagged(file.content.clone(), &file.etag()) };
+        self.front_mischief
+            .answer(request, &served)
             .header("Content-Disposition", format!("inline; filename=\"{}\"", file.path.replace('"', "")))
     }
 
     fn large(&self, repository: &Repository, snapshot: &Snapshot, file: &File) -> Response {
-        let signed = self.cdn.sign(&repository.name, file);
+        let elsewhere = self.elsewhere.lock().expect("nobody panics while it is held").clone();
+        let signed = elsewhere.unwrap_or_else(|| self.cdn.sign(&repository.name, file));
         let mut response = linked(Response::redirect(302, &signed), file);
         if let Storage::Xet(hash) = &file.storage {
             let kind = repository.kind.plural();

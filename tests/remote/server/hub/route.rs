@@ -20,16 +20,16 @@ impl State {
         let segments = request.segments();
         let pieces: Vec<&str> = segments.iter().map(String::as_str).collect();
         match pieces.as_slice() {
-            ["api", "resolve-cache", plural, rest @ ..] => match target(*plural, rest) {
+            ["api", "resolve-cache", plural, rest @ ..] => match target(plural, rest) {
                 Some(target) => self.of_cache(request, &target),
                 None => Response::text(404, "no such address"),
             },
             ["api", "whoami-v2"] => self.who(request),
-            ["api", plural, rest @ ..] => match target(*plural, rest) {
+            ["api", plural, rest @ ..] => match target(plural, rest) {
                 Some(target) => self.of_interface(request, &target),
                 None => Response::text(404, "no such address"),
             },
-            [plural @ ("datasets" | "spaces"), rest @ ..] => self.of_file(request, target(*plural, rest)),
+            [plural @ ("datasets" | "spaces"), rest @ ..] => self.of_file(request, target(plural, rest)),
             rest => self.of_file(request, target("models", rest)),
         }
     }

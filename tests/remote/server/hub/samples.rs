@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::super::content::Content;
-use super::{Access, File, Hub, Kind, Repository, Storage};
+use super::{Access, File, Kind, Repository, Storage};
 
 /// A valid token, which may read everything there is to read.
 pub const READER: &str = "hf_reader";
-/// A valid token that nobody knows.
+/// A token that no repository knows, to be made valid.
 pub const STRANGER: &str = "hf_stranger";
 /// A valid token of a reader, without the right to gated repositories.
 pub const FINE_GRAINED: &str = "hf_fine_grained";
@@ -40,11 +40,6 @@ pub fn repositories() -> Vec<Repository> {
         Repository::model("apr/private", files("private")).with_access(Access::Private, readers),
         disabled,
     ]
-}
-
-/// Makes the tokens valid that the repositories speak of.
-pub fn allow_tokens(hub: &Hub) {
-    [READER, STRANGER, FINE_GRAINED].into_iter().for_each(|token| hub.allow_token(token));
 }
 
 /// What a hub should be seen to have: by kind and name, the commit of `main` and its files.

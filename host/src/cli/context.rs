@@ -88,12 +88,12 @@ impl Context {
         let level = self.settings.text("log.level");
         host.progress = progress::shown(form, level, &self.terminal);
         signals::on_interrupt(&host);
-        self.reach_elsewhere(&mut host);
+        host.places = Arc::new(self.anywhere(&host));
         host
     }
 
-    /// Lets the host resolve addresses.
-    fn reach_elsewhere(&self, host: &mut Host) {
+    /// Models elsewhere, and paths as the host resolves them.
+    pub fn anywhere(&self, host: &Host) -> Anywhere {
         let args = self.remote.clone();
         let cancel = Arc::clone(&host.cancel);
         let progress = Arc::clone(&host.progress);
@@ -108,8 +108,7 @@ impl Context {
             options.client.observer = Arc::new(Observed(Arc::clone(&progress)));
             Ok(options)
         };
-        let paths = Arc::clone(&host.places);
-        host.places = Arc::new(Anywhere::new(paths, Box::new(make)));
+        Anywhere::new(Arc::clone(&host.places), Box::new(make))
     }
 
     /// The files that every verb reads, besides plugins and operands: its configuration.

@@ -17,6 +17,7 @@ use clap::{Parser, Subcommand};
 use context::Context;
 use flags::globals::Globals;
 use flags::open_args::OpenArgs;
+use flags::remote_args::RemoteArgs;
 use output::terminal::Terminal;
 use output::verb_report::{Report, boxed};
 use parser::Parsed;
@@ -24,7 +25,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use verbs::{
     arch, bench, chat, check, completions, config, convert, diff, edit, explain, export, import, inspect,
-    kernels, man, plugins, quality, report, rosetta, run, scan, tensors, tokenizer, tui, validate,
+    kernels, man, plugins, pull, quality, report, rosetta, run, scan, tensors, tokenizer, tui, validate,
 };
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
@@ -73,6 +74,7 @@ enum Verb {
     Report(report::Args),
     Tui(tui::Args),
     Rosetta(rosetta::Args),
+    Pull(pull::Args),
     Plugins(plugins::Args),
     Arch(arch::Args),
     Explain(explain::Args),
@@ -105,6 +107,14 @@ impl Verb {
             _ => None,
         }
     }
+
+    /// The arguments for models from elsewhere, for a verb that takes these.
+    fn remote_args(&mut self) -> Option<&RemoteArgs> {
+        match self {
+            Verb::Pull(args) => Some(&args.remote),
+            other => other.open_args().map(|open| &open.remote),
+        }
+    }
 }
 
 /// Runs the program on its own arguments and says how it ended.
@@ -124,8 +134,8 @@ fn work() -> ExitCode {
             Err(error) => before.fail(&error),
             Ok(mut context) => {
                 let mut verb = cli.verb;
-                if let Some(open) = verb.open_args() {
-                    context.remote = open.remote.clone();
+                if let Some(remote) = verb.remote_args() {
+                    context.remote = remote.clone();
                 }
                 let outcome = dispatch(verb, &context);
                 context.terminal.finish(outcome)
@@ -177,6 +187,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Report(args) => report::run(&args, context).map(boxed),
         Verb::Tui(args) => tui::run(&args, context).map(boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),
+        Verb::Pull(args) => pull::run(&args, context).map(boxed),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Arch(args) => arch::run(&args, context),
         Verb::Explain(args) => explain::run(&args).map(boxed),

@@ -132,7 +132,10 @@ impl Files {
     pub fn refuse_changed(&self) -> Result<()> {
         let all = self.all();
         for file in &all {
-            file.backing.as_ref().map_or(Ok(()), |b| b.settle()).map_err(|e| e.in_file(file.shown.clone()))?;
+            file.backing
+                .as_ref()
+                .map_or(Ok(()), |b| b.settle())
+                .map_err(|e| e.in_file(file.shown.clone()))?;
         }
         match all.iter().find(|file| file.changed() != Change::None) {
             Some(file) => {

@@ -241,6 +241,8 @@ pub struct Fetched {
     store: Option<Store>,
     blob: BlobName,
     commit: String,
+    /// The revision that led to the commit.
+    revision: String,
     /// The file's name in the repository.
     name: String,
     transfer: OnceLock<Transfer>,
@@ -250,8 +252,24 @@ pub struct Fetched {
 
 impl Fetched {
     /// A file at a commit; without a store nothing is kept.
-    pub fn new(look: Look, store: Option<Store>, blob: BlobName, commit: String, name: String) -> Fetched {
-        Fetched { look, store, blob, commit, name, transfer: OnceLock::new(), begins: Mutex::default() }
+    pub fn new(
+        look: Look,
+        store: Option<Store>,
+        blob: BlobName,
+        commit: String,
+        revision: String,
+        name: String,
+    ) -> Fetched {
+        Fetched {
+            look,
+            store,
+            blob,
+            commit,
+            revision,
+            name,
+            transfer: OnceLock::new(),
+            begins: Mutex::default(),
+        }
     }
 }
 
@@ -288,7 +306,10 @@ impl Backing for Fetched {
 
     fn settle(&self) -> Result<()> {
         match (&self.store, self.transfer.get()) {
-            (Some(store), Some(transfer)) => store.end(transfer, &self.commit, &self.name),
+            (Some(store), Some(transfer)) => {
+                store.end(transfer, &self.commit, &self.name)?;
+                store.note_ref(&self.revision, &self.commit)
+            }
             _ => Ok(()),
         }
     }

@@ -18,6 +18,9 @@ const PIECE: u64 = 4 << 20;
 /// Pieces that are held: 96 MiB.
 const MOST_PIECES: usize = 24;
 
+/// Pieces that are waited for although nobody fetches them yet. Those beyond are asked for apart.
+const NEAR: usize = 4;
+
 /// Time after which those who wait look whether the user wants to stop.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -82,10 +85,18 @@ impl State {
         self.held.len() + self.coming.len() >= MOST_PIECES
     }
 
+    /// Lets go of a piece well before one that is wanted, which nobody reads any more; returns whether there was one.
+    fn make_room(&mut self, number: u64) -> bool {
+        let hashed = self.hashed.unwrap_or(u64::MAX);
+        let behind = number.saturating_sub(NEAR as u64).min(hashed);
+        let lowest = self.held.keys().copied().next().filter(|lowest| *lowest < behind);
+        lowest.is_some_and(|lowest| self.held.remove(&lowest).is_some())
+    }
+
     /// Returns whether a piece is one of the next to be fetched.
     fn is_near(&self, number: u64) -> bool {
         let place = self.wanted.binary_search(&number);
-        place.is_ok_and(|place| place >= self.next && place < self.next + MOST_PIECES)
+        place.is_ok_and(|place| place >= self.next && place < self.next + NEAR)
     }
 }
 
@@ -291,18 +302,16 @@ impl Ahead {
                 return Err(failure.clone());
             }
             let is_near = state.is_near(number);
-            if !state.coming.contains(&number) && !is_near || state.is_stopped {
+            let is_to_come =
+                state.coming.contains(&number) || is_near && (!state.is_full() || state.make_room(number));
+            if !is_to_come || state.is_stopped {
+                // What is read apart need not be read of the piece when that comes.
+                if let Some(left) = state.expected.get_mut(&number) {
+                    *left = left.saturating_sub(len);
+                }
                 return Ok(None);
             }
-            // Whoever waits goes before what nobody has asked for yet.
-            if is_near && state.is_full() {
-                let hashed = state.hashed;
-                let lowest = state.held.keys().copied().find(|held| hashed.is_none_or(|next| *held < next));
-                if let Some(lowest) = lowest {
-                    state.held.remove(&lowest);
-                    self.shared.changed.notify_all();
-                }
-            }
+            self.shared.changed.notify_all();
             state = self.shared.wait(state);
             self.shared.object.client().refuse_cancelled()?;
         }
@@ -329,7 +338,8 @@ impl Ahead {
             return Err(failure.clone());
         }
         let again = self.again.load(Ordering::Relaxed);
-        if again > 0 {
+        // A few reads out of order are no news.
+        if again > self.shared.object.len() / 16 {
             let message = format!(
                 "{}: {again} bytes were fetched twice, since they are needed in another order",
                 self.shared.object.shown()

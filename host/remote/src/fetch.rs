@@ -280,8 +280,8 @@ impl Backing for Fetched {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         match self.transfer.get() {
-            Some(transfer) => transfer.read_at(offset, out),
-            None => self.look.read_at(offset, out),
+            Some(transfer) if !self.look.holds(offset, out.len()) => transfer.read_at(offset, out),
+            _ => self.look.read_at(offset, out),
         }
     }
 

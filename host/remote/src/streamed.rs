@@ -34,8 +34,8 @@ impl Backing for Streamed {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         match self.ahead.get() {
-            Some(ahead) => ahead.read_at(offset, out),
-            None => self.look.read_at(offset, out),
+            Some(ahead) if !self.look.holds(offset, out.len()) => ahead.read_at(offset, out),
+            _ => self.look.read_at(offset, out),
         }
     }
 

@@ -71,6 +71,13 @@ impl Look {
         &self.object
     }
 
+    /// Returns whether these bytes were read already, and are still held.
+    pub fn holds(&self, offset: u64, len: usize) -> bool {
+        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = offset.saturating_add(len as u64);
+        windows.iter().any(|window| window.start <= offset && end <= window.start + window.bytes.len() as u64)
+    }
+
     /// Copies what windows have of the bytes at `offset`, opening one if none has the first; returns how many.
     fn copy(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);

@@ -213,7 +213,7 @@ impl Files {
     pub fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {
         self.read_payload(file, offset, out)?;
         if let Some(seen) = &self.seen {
-            seen.see(ByteSpace::File(file), offset, out);
+            seen.see(ByteSpace::File(file), offset, out, false);
         }
         Ok(())
     }

@@ -32,6 +32,9 @@ pub struct SeenRange {
     pub len: u64,
     /// CRC-32 of the bytes.
     pub crc32: u32,
+    /// True if it was read as payload. Readers look into headers by pieces that reach into the payload behind them: such a
+    /// piece must not become one with all of that.
+    pub is_payload: bool,
 }
 
 /// The runs, by where they begin.
@@ -47,7 +50,7 @@ impl Seen {
     }
 
     /// Records the bytes read at `offset`, except those that were read before.
-    pub fn see(&self, place: ByteSpace, offset: u64, bytes: &[u8]) {
+    pub fn see(&self, place: ByteSpace, offset: u64, bytes: &[u8], is_payload: bool) {
         let all = offset..offset.saturating_add(bytes.len() as u64);
         let gaps = gaps(&self.runs(), place, &all);
         for gap in gaps {
@@ -57,7 +60,7 @@ impl Seen {
             self.note(
                 place,
                 gap.start,
-                SeenRange { len: gap.end - gap.start, crc32: crc32fast::hash(bytes) },
+                SeenRange { len: gap.end - gap.start, crc32: crc32fast::hash(bytes), is_payload },
             );
         }
     }
@@ -122,15 +125,16 @@ impl Seen {
     }
 }
 
-/// Returns whether adjacent runs are merged: both are long, or the sum of both is short.
+/// Returns whether adjacent runs are merged: both are long, or the sum of both is short; and both were read as the same.
 fn alike(left: &SeenRange, right: &SeenRange) -> bool {
-    (left.len >= LONG && right.len >= LONG) || left.len + right.len < LONG
+    let fit = (left.len >= LONG && right.len >= LONG) || left.len + right.len < LONG;
+    fit && left.is_payload == right.is_payload
 }
 
 fn joined(left: SeenRange, right: SeenRange) -> SeenRange {
     let mut both = Hasher::new_with_initial_len(left.crc32, left.len);
     both.combine(&Hasher::new_with_initial_len(right.crc32, right.len));
-    SeenRange { len: left.len + right.len, crc32: both.finalize() }
+    SeenRange { len: left.len + right.len, crc32: both.finalize(), is_payload: left.is_payload }
 }
 
 /// The parts of a range that are in no run.
@@ -194,11 +198,11 @@ mod tests {
         let all = bytes(400_000);
         let seen = Seen::default();
         for (from, to) in [(300_000, 400_000), (0, 100), (100, 100_100), (200_100, 300_000)] {
-            seen.see(FILE, from as u64, &all[from..to]);
+            seen.see(FILE, from as u64, &all[from..to], true);
         }
         let whole = crc32fast::hash(&all);
         assert_eq!(sum(&seen, &all, 0..all.len()), (whole, 100_000));
-        seen.see(FILE, 100_100, &all[100_100..200_100]);
+        seen.see(FILE, 100_100, &all[100_100..200_100], true);
         assert_eq!(sum(&seen, &all, 0..all.len()), (whole, 0));
         assert_eq!(seen.within(FILE, 0..u64::MAX).len(), 2, "the long ones are one, the short one stays");
         // Runs that extend across the edge of a range do not help.
@@ -212,20 +216,29 @@ mod tests {
         let mut other = all.clone();
         other[150_000] ^= 1;
         let seen = Seen::default();
-        seen.see(FILE, 100_000, &all[100_000..200_000]);
-        seen.see(FILE, 0, &other);
+        seen.see(FILE, 100_000, &all[100_000..200_000], true);
+        seen.see(FILE, 0, &other, true);
         assert_eq!(sum(&seen, &all, 0..all.len()), (crc32fast::hash(&all), 0));
-        let overlaps = SeenRange { len: 10, crc32: 0 };
+        let overlaps = SeenRange { len: 10, crc32: 0, is_payload: true };
         assert!(!seen.note(FILE, 299_995, overlaps));
         assert!(seen.note(FILE, 300_000, overlaps));
         assert!(seen.note(ByteSpace::File(4), 0, overlaps));
     }
 
     #[test]
+    fn what_was_read_of_a_header_does_not_swallow_the_payload_behind_it() {
+        let all = bytes(600_000);
+        let seen = Seen::default();
+        seen.see(FILE, 0, &all[..150_000], false);
+        seen.see(FILE, 100_000, &all[100_000..], true);
+        assert_eq!(sum(&seen, &all, 100_000..600_000), (crc32fast::hash(&all[100_000..]), 50_000));
+    }
+
+    #[test]
     fn short_runs_join_up_to_the_length_of_a_long_one() {
         let all = bytes(200_000);
         let seen = Seen::default();
-        all.chunks(1000).enumerate().for_each(|(n, piece)| seen.see(FILE, n as u64 * 1000, piece));
+        all.chunks(1000).enumerate().for_each(|(n, piece)| seen.see(FILE, n as u64 * 1000, piece, true));
         let runs = seen.within(FILE, 0..u64::MAX);
         assert!(runs.len() < 8 && runs.iter().all(|(_, run)| run.len < LONG), "{runs:?}");
         assert_eq!(sum(&seen, &all, 0..all.len()), (crc32fast::hash(&all), 0));

@@ -85,7 +85,7 @@ impl Job<'_> {
     pub fn collect(&self, extent: Extent, out: &mut [u8]) -> Result<()> {
         self.read(extent, out)?;
         if let Some(seen) = self.source.files.seen().filter(|_| extent.file != SPOOL && extent.len >= LONG) {
-            seen.see(ByteSpace::File(extent.file), extent.offset, out);
+            seen.see(ByteSpace::File(extent.file), extent.offset, out, true);
         }
         Ok(())
     }
@@ -95,10 +95,10 @@ impl Job<'_> {
     pub fn saw(&self, run: usize, at: u64, len: u64, crc32: u32, bytes: Option<&[u8]>) {
         let from = self.tiles.runs[run].read_from(at, len);
         if let (Some((place, offset, len)), Some(seen)) = (from, self.source.files.seen())
-            && !seen.note(place, offset, SeenRange { len, crc32 })
+            && !seen.note(place, offset, SeenRange { len, crc32, is_payload: true })
             && let Some(bytes) = bytes
         {
-            seen.see(place, offset, bytes);
+            seen.see(place, offset, bytes, true);
         }
     }
 

@@ -44,7 +44,7 @@ pub fn taken_over(source: &OpenedModel, tiles: &Tiles, sums: &TileSums) {
         let Some((_, crc32)) = sums.get(number) else { continue };
         let tile = tiles.tile(number);
         if let Some((place, offset, len)) = tiles.runs[tile.run].read_from(tile.at, tile.len) {
-            seen.note(place, offset, SeenRange { len, crc32 });
+            seen.note(place, offset, SeenRange { len, crc32, is_payload: true });
         }
     }
 }

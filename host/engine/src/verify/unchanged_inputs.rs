@@ -66,7 +66,7 @@ impl FirstRead<'_> {
     fn runs_are_the_same(&self, number: FileId) -> Result<bool> {
         let Some(seen) = self.source.files.seen() else { return Ok(false) };
         let mut buffer = Vec::new();
-        for (offset, SeenRange { len, crc32 }) in seen.within(ByteSpace::File(number), 0..u64::MAX) {
+        for (offset, SeenRange { len, crc32, .. }) in seen.within(ByteSpace::File(number), 0..u64::MAX) {
             let mut again = crc32fast::Hasher::new();
             let mut at = 0;
             while at < len {

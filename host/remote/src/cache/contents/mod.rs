@@ -7,7 +7,7 @@ mod walk;
 pub use walk::walk;
 
 use super::memory::{Ownership, Stamp};
-use super::repository::Cache;
+use super::repository::{Cache, Repository};
 use super::shared_store;
 use apr_sdk::Result;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ pub struct SnapshotFile {
     pub blob: Option<String>,
     /// Its bytes; `None` if its link leads nowhere.
     pub bytes: Option<u64>,
-    /// Returns whether apr made it.
+    /// Whether apr made it.
     pub is_own: bool,
 }
 
@@ -140,6 +140,26 @@ impl RepositoryContents {
         blobs.chain(partials).sum::<u64>() + self.loose_bytes
     }
 
+    /// The revision that a user means by a commit, the start of one that no other has, a branch or a tag.
+    pub fn revision(&self, named: &str) -> Option<&Revision> {
+        const SHORTEST: usize = 4;
+        let exact =
+            |revision: &&Revision| revision.commit == named || revision.refs.iter().any(|r| r == named);
+        self.revisions.iter().find(exact).or_else(|| {
+            let starts = |revision: &&Revision| named.len() >= SHORTEST && revision.commit.starts_with(named);
+            let mut found = self.revisions.iter().filter(starts);
+            found.next().filter(|_| found.next().is_none())
+        })
+    }
+
+    /// Bytes of a revision's files, each blob once.
+    pub fn bytes_of(&self, revision: &Revision) -> u64 {
+        let mut seen = std::collections::HashSet::new();
+        let once =
+            revision.files.iter().filter(|file| file.blob.as_ref().is_none_or(|blob| seen.insert(blob)));
+        once.filter_map(|file| file.bytes).sum()
+    }
+
     /// Number of files in all snapshots.
     pub fn n_files(&self) -> usize {
         self.revisions.iter().map(|revision| revision.files.len()).sum()
@@ -163,6 +183,13 @@ impl RepositoryContents {
 }
 
 impl Contents {
+    /// The repository that a user means by `org/name`, by `datasets/org/name` for another kind, or by its folder's name.
+    pub fn repository(&self, named: &str) -> Option<&RepositoryContents> {
+        let named = named.strip_prefix("hf://").unwrap_or(named);
+        let named = named.strip_prefix("models/").unwrap_or(named);
+        self.repositories.iter().find(|of| of.shown() == named || of.folder == named)
+    }
+
     /// Bytes of everything in the cache; a payload that several repositories share counts once.
     pub fn bytes(&self) -> u64 {
         let own = |repository: &RepositoryContents| {
@@ -199,6 +226,11 @@ impl Cache {
             }
         }
         Ok(contents)
+    }
+
+    /// The repository of these contents.
+    pub fn repository_of(&self, contents: &RepositoryContents) -> Repository {
+        self.repository_at(contents.folder.clone())
     }
 
     /// Returns whether apr made the file or link at `path` in this cache.

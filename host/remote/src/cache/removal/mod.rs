@@ -70,6 +70,14 @@ impl Removal {
         self.steps.is_empty() && self.payloads.is_empty()
     }
 
+    /// Adds another removal behind this one.
+    pub fn add(&mut self, other: Removal) {
+        self.steps.extend(other.steps);
+        self.payloads.extend(other.payloads);
+        self.subjects.extend(other.subjects);
+        self.kept.extend(other.kept);
+    }
+
     /// Removes it all. What changed since it was planned stays, as do folders that are not empty.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::{Removal, Step, Subject, below};
 use crate::cache::blob_name::BlobName;
-use crate::cache::contents::{Contents, RepositoryContents, Revision, SnapshotFile, walk};
+use crate::cache::contents::{Contents, PartialFile, RepositoryContents, Revision, SnapshotFile, walk};
 use crate::cache::partial::journal_path;
 use crate::cache::repository::{Cache, Repository};
 use crate::cache::shared_store;
@@ -146,7 +146,6 @@ impl Plan<'_> {
 
     /// What is of no use in a repository.
     fn garbage(&mut self, repository: &RepositoryContents, all: bool) -> Result<()> {
-        let open = self.open(repository);
         let busy = self.busy(repository);
         for partial in repository.partials.iter().filter(|partial| all || partial.is_own) {
             if busy.contains(&partial.blob) {
@@ -154,20 +153,8 @@ impl Plan<'_> {
                 continue;
             }
             let before = self.bytes;
-            self.file(&open.blobs().join(&partial.name));
+            self.partial(repository, partial);
             self.subject(repository, format!("partial download of {}", partial.blob), before, partial.is_own);
-        }
-        for found in walk(&open.path())? {
-            let name = found.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-            let journal_of =
-                name.strip_suffix(".apr.json").filter(|_| found.path.parent() == Some(&open.blobs()));
-            let is_idle = journal_of.is_some_and(|blob| {
-                let partial = open.blobs().join(format!("{blob}.apr.incomplete"));
-                !busy.iter().any(|busy| busy == blob) && (self.listed.contains(&partial) || !partial.exists())
-            });
-            if is_idle || is_abandoned(&name, &found.meta) {
-                self.file(&found.path);
-            }
         }
         let used = repository.referenced(&|_, _| false);
         let unused = repository.blobs.iter().filter(|blob| all || blob.is_own);
@@ -179,6 +166,29 @@ impl Plan<'_> {
             let before = self.bytes;
             self.blob(repository, &blob.name, blob.payload.as_deref());
             self.subject(repository, format!("unused blob {}", blob.name), before, blob.is_own);
+        }
+        self.leftovers(repository, &busy)
+    }
+
+    /// Files that apr made for the length of one write, and journals of downloads that are no more.
+    fn leftovers(&mut self, repository: &RepositoryContents, busy: &[String]) -> Result<()> {
+        let open = self.open(repository);
+        let blobs = open.blobs();
+        let before = self.bytes;
+        let n_listed = self.listed.len();
+        for found in walk(&open.path())? {
+            let name = found.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            let journal_of = name.strip_suffix(".apr.json").filter(|_| found.path.parent() == Some(&blobs));
+            let is_lone = journal_of.is_some_and(|blob| {
+                let is_busy = busy.iter().any(|busy| busy == blob);
+                !is_busy && !blobs.join(format!("{blob}.apr.incomplete")).exists()
+            });
+            if is_lone || is_abandoned(&name, &found.meta) {
+                self.file(&found.path);
+            }
+        }
+        if self.listed.len() > n_listed {
+            self.subject(repository, "temporary files".to_owned(), before, true);
         }
         Ok(())
     }
@@ -219,8 +229,7 @@ impl Plan<'_> {
             self.blob(repository, &blob.name, blob.payload.as_deref());
         }
         for partial in repository.partials.iter().filter(|partial| partial.is_own) {
-            self.file(&open.blobs().join(&partial.name));
-            self.file(&open.blobs().join(format!("{}.apr.json", partial.blob)));
+            self.partial(repository, partial);
         }
         self.subject(repository, "what apr downloaded".to_owned(), before, true);
         Ok(())
@@ -247,6 +256,15 @@ impl Plan<'_> {
             self.file(&journal_path(&blobs, &blob));
         }
         self.payloads.extend(payload.map(Path::to_owned));
+    }
+
+    /// An unfinished download, with its journal if it is apr's.
+    fn partial(&mut self, repository: &RepositoryContents, partial: &PartialFile) {
+        let blobs = self.open(repository).blobs();
+        self.file(&blobs.join(&partial.name));
+        if let Some(blob) = BlobName::new(&partial.blob).ok().filter(|_| partial.is_own) {
+            self.file(&journal_path(&blobs, &blob));
+        }
     }
 
     /// A file or link, if it is there.

@@ -23,8 +23,8 @@ use parser::Parsed;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use verbs::{
-    arch, bench, chat, check, completions, config, convert, diff, edit, explain, export, import, inspect,
-    kernels, man, plugins, quality, report, rosetta, run, scan, tensors, tokenizer, tui, validate,
+    arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
+    inspect, kernels, man, plugins, quality, report, rosetta, run, scan, tensors, tokenizer, tui, validate,
 };
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
@@ -73,6 +73,7 @@ enum Verb {
     Report(report::Args),
     Tui(tui::Args),
     Rosetta(rosetta::Args),
+    Cache(cache::Args),
     Plugins(plugins::Args),
     Arch(arch::Args),
     Explain(explain::Args),
@@ -173,6 +174,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Report(args) => report::run(&args, context).map(boxed),
         Verb::Tui(args) => tui::run(&args, context).map(boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),
+        Verb::Cache(args) => cache::run(&args, context),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Arch(args) => arch::run(&args, context),
         Verb::Explain(args) => explain::run(&args).map(boxed),

@@ -20,7 +20,6 @@ pub const VERBS: &[(&str, &str)] = &[
     ("upgrade", "Upgrade a file to the newest version of its format"),
     ("hash", "Print a model's digests"),
     ("pull", "Download a model"),
-    ("cache", "Show and clear the download cache"),
 ];
 
 /// Planned verbs, and the commands that do meanwhile what most people want of them.

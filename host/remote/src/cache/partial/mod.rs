@@ -60,9 +60,11 @@ impl Repository {
     /// that of the blob, and is held until the blob is published.
     ///
     /// # Errors
-    /// Io.
+    /// Malformed for anything but a commit; Io.
     pub fn partial(&self, lock: EntryLock, download: Download) -> Result<Partial> {
         self.cache.create()?;
+        // The hub's client takes a repository without snapshots for damaged.
+        create_folder(&self.snapshot(&download.commit)?)?;
         Partial::open(&self.blobs(), Some(lock), download)
     }
 }

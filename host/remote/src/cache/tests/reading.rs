@@ -131,10 +131,12 @@ fn without_a_ref_only_a_lone_snapshot_will_do() {
     assert_eq!(scratch.model().only_commit().unwrap(), None);
     by_hub_client(&scratch);
     std::fs::remove_dir_all(scratch.at("refs")).unwrap();
+    // What a download that was stopped leaves.
+    std::fs::create_dir(scratch.at("snapshots").join("3".repeat(40))).unwrap();
     assert_eq!(scratch.model().only_commit().unwrap().as_deref(), Some(COMMIT));
     by_hub_client_at(&scratch, "v2", OTHER, &FILES);
     assert_eq!(scratch.model().only_commit().unwrap(), None);
-    assert_eq!(scratch.model().commits().unwrap(), [COMMIT, OTHER]);
+    assert_eq!(scratch.model().commits().unwrap(), [COMMIT, OTHER, &"3".repeat(40)]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The context of every verb: the terminal, the settings and, when it asks, the host with its plugins.
 
 use crate::cli::flags::globals::{ColorWhen, Globals};
-use crate::cli::folders::{cache_home, process_env};
+use crate::cli::folders::{cache_home, process_env, state_home};
 use crate::cli::output::progress;
 use crate::cli::output::terminal::{Terminal, color_wanted};
 use crate::cli::settings::Settings;
@@ -11,6 +11,7 @@ use apr_host::host::Host;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
 use apr_host::storage::error::with_way_out;
 use apr_host::storage::overwrite::Inputs;
+use apr_remote::cache::Roots;
 use apr_sdk::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +84,22 @@ impl Context {
         host.progress = progress::shown(form, level, &self.terminal);
         signals::on_interrupt(&host);
         host
+    }
+
+    /// The folders that downloads are kept in.
+    ///
+    /// # Errors
+    /// NotFound if neither a setting nor the environment names one.
+    pub fn downloads(&self) -> Result<Roots> {
+        Roots::of_env(&|name| match name {
+            "APR_CACHE" => Some(self.settings.text("cache.folder").to_owned()),
+            name => process_env(name),
+        })
+    }
+
+    /// The folder of what apr remembers from one run to the next; `None` without a home.
+    pub fn state(&self) -> Option<PathBuf> {
+        Some(state_home(&process_env)?.join("apr"))
     }
 
     /// The files that every verb reads, besides plugins and operands: its configuration.

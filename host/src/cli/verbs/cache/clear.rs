@@ -33,7 +33,7 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Removes what apr put into the cache, or everything.
+/// Removes what apr put into the cache, or everything. JSON: what `apr.cache.rm/1` has.
 ///
 /// # Errors
 /// InvalidArgument if nobody can be asked; Cancelled if the answer is no; Io.

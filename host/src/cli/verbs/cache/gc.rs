@@ -25,7 +25,7 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Removes what is of no use.
+/// Removes what is of no use. JSON: what `apr.cache.rm/1` has.
 ///
 /// # Errors
 /// Io.

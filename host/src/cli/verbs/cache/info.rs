@@ -1,6 +1,5 @@
 //! `apr cache info`: where is the cache, and how large is it?
 
-use super::state;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_host::sizes::{show_number_of, show_size};
 use apr_remote::cache::{Cache, Contents, RepositoryContents};
@@ -18,7 +17,7 @@ use std::fmt;
 #[command(verbatim_doc_comment)]
 pub struct Args {}
 
-/// The cache as a whole.
+/// The cache as a whole. JSON: the fields below.
 #[derive(Debug, Serialize)]
 pub struct Info {
     /// Its folder.
@@ -59,7 +58,7 @@ pub fn run(_args: &Args, cache: &Cache) -> Result<Info> {
     Ok(Info {
         root: cache.root().display().to_string(),
         exists: cache.root().is_dir(),
-        state: state().map(|path| path.display().to_string()),
+        state: cache.state().map(|path| path.display().to_string()),
         bytes: contents.bytes(),
         from_apr_bytes: from_apr.map(RepositoryContents::bytes).sum(),
         partial_bytes: partials.map(|partial| partial.bytes).sum(),

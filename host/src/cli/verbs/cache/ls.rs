@@ -22,8 +22,8 @@ use std::fmt;
 #[command(verbatim_doc_comment)]
 pub struct Args {}
 
-/// The cache. JSON: `root`; `bytes`, of everything, each file once; `repositories`, each with the fields of
-/// [`Row`]; `shared_bytes`, of the store that repositories share; `strays`: the paths of what belongs to no cache.
+/// The cache. JSON: `root`; `bytes` of everything, each file once; `shared_bytes`, of the store that repositories share;
+/// `strays`, the paths of what belongs to no cache; and `repositories`, each with the fields of [`Row`].
 #[derive(Debug, Serialize)]
 pub struct Listing {
     root: String,
@@ -46,9 +46,11 @@ pub struct Row {
     bytes: u64,
     /// Whether apr downloaded any of it.
     from_apr: bool,
-    /// Its revisions.
+    /// Its revisions, each with its `commit`; `refs`, the branches and tags that were last seen at it; `files` and `bytes` that are
+    /// there; `missing`, the names of files that are not, or null if it is not known which files it has.
     revisions: Vec<RevisionRow>,
-    /// Downloads that were interrupted, or are running.
+    /// Downloads that were interrupted, or are running: each with the `blob` that it would become, `bytes` of its file, and
+    /// `from_apr`.
     partials: Vec<PartialRow>,
     /// What is wrong with it, a sentence each.
     damage: Vec<String>,

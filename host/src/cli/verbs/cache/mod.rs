@@ -10,12 +10,10 @@ mod table;
 mod verify;
 
 use crate::cli::context::Context;
-use crate::cli::folders::{process_env, state_home};
 use crate::cli::output::verb_report::{Report, boxed};
 use apr_engine::wording::nearest;
-use apr_remote::cache::{Cache, Contents, RepositoryContents, Roots};
+use apr_remote::cache::{Cache, Contents, RepositoryContents};
 use apr_sdk::{Error, Result, escape};
-use std::path::PathBuf;
 
 /// Show, check and clear the download cache
 ///
@@ -56,7 +54,7 @@ enum Action {
 /// # Errors
 /// The action's; NotFound if the environment names no folder for a cache.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
-    let cache = Cache::new(Roots::of_env(&process_env)?.hub, state());
+    let cache = Cache::new(context.downloads()?.hub, context.state());
     match &args.action {
         Action::Ls(args) => ls::run(args, &cache).map(boxed),
         Action::Rm(args) => rm::run(args, &cache).map(boxed),
@@ -65,11 +63,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         Action::Clear(args) => clear::run(args, &cache, context).map(boxed),
         Action::Info(args) => info::run(args, &cache).map(boxed),
     }
-}
-
-/// The folder of what apr remembers.
-fn state() -> Option<PathBuf> {
-    Some(state_home(&process_env)?.join("apr"))
 }
 
 /// The repository that a user names.

@@ -8,8 +8,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 
-/// A removal. JSON: `dry_run`; `bytes`, freed or to be freed; `files`, removed; `removed`, each with `repository` (`null`
-/// for what belongs to none), `what`, `bytes` and `from_apr`; `kept`: what stayed, and why.
+/// A removal, planned or done.
 #[derive(Debug, Serialize)]
 pub struct Removed {
     dry_run: bool,

@@ -25,7 +25,8 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Removes what is named.
+/// Removes what is named. JSON: `dry_run`; `bytes` that were freed, or would be; `files`, the number of those removed; `removed`
+/// (each `repository`, or null for what belongs to none, `what`, `bytes`, `from_apr`); and `kept`: what stayed, and why.
 ///
 /// # Errors
 /// NotFound for what is not in the cache; Io, also for a model that is being downloaded.

@@ -30,8 +30,8 @@ pub struct Args {
     models: Vec<String>,
 }
 
-/// The verdicts. JSON: `bytes`, hashed; `blobs`, each with the fields of [`Row`]; `damage`: what else is wrong, a sentence
-/// each.
+/// The verdicts. JSON: `bytes` that were hashed; `damage`, what else is wrong, a sentence each; and `blobs`, each with the
+/// fields of [`Row`].
 #[derive(Debug, Serialize)]
 pub struct Verdicts {
     bytes: u64,

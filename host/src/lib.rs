@@ -10,6 +10,6 @@ pub mod report;
 pub mod rosetta;
 pub mod running;
 pub mod scan;
-pub mod sizes;
+pub use apr_engine::sizes;
 pub mod storage;
 pub mod threads;

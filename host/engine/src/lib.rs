@@ -8,6 +8,7 @@ pub mod crew;
 pub mod engine;
 pub mod place;
 pub mod progress;
+pub mod sizes;
 pub mod wording;
 
 pub mod registry;

@@ -2,6 +2,7 @@
 //! the user's paths. The engine knows neither files nor networks; whoever has them implements these traits.
 
 use apr_sdk::{Error, Result, escape, has_controls};
+use std::ops::Range;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
@@ -46,6 +47,23 @@ pub trait Backing: Send + Sync {
         false
     }
 
+    /// Announces that most of these ranges will be read soon: what is far away may be fetched ahead. The last call counts.
+    ///
+    /// # Errors
+    /// Io if that is seen to be impossible.
+    fn expect(&self, _ranges: &[Range<u64>]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Fails if the bytes that were read are not those that whoever has them promised. Called before a result that rests on
+    /// them counts.
+    ///
+    /// # Errors
+    /// Failed with the code E004; Io.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -76,6 +94,11 @@ pub trait Place: Send + Sync {
     /// NotFound; Malformed for a name, or a link, that leaves the folder; Io. Errors have the name as their
     /// file.
     fn open(&self, name: &str) -> Result<Found>;
+
+    /// Length in bytes of the file with this name, if that costs nothing to find out.
+    fn size(&self, _name: &str) -> Option<u64> {
+        None
+    }
 
     /// The names in the folder, or in a subfolder, sorted; folders end in `/`.
     ///

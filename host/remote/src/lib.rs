@@ -4,5 +4,18 @@
 //! [`Backing`](apr_engine::place::Backing)s, and cannot tell these from a folder on disk. This is the only crate that
 //! opens sockets, and it opens none, and starts no thread, until an argument names something remote.
 
+pub mod address;
 pub mod cache;
+pub mod environment;
+pub mod fetch;
+pub mod http;
+pub mod hub;
+mod hub_place;
 pub mod names;
+pub mod netrc;
+pub mod object;
+pub mod places;
+pub mod spool;
+pub mod transfer;
+mod web_place;
+pub mod window;

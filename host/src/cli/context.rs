@@ -1,18 +1,23 @@
 //! The context of every verb: the terminal, the settings and, when it asks, the host with its plugins.
 
 use crate::cli::flags::globals::{ColorWhen, Globals};
-use crate::cli::folders::{cache_home, process_env, state_home};
+use crate::cli::flags::remote_args::RemoteArgs;
+use crate::cli::folders::{cache_home, process_env};
 use crate::cli::output::progress;
 use crate::cli::output::terminal::{Terminal, color_wanted};
 use crate::cli::settings::Settings;
 use crate::cli::signals;
+use apr_engine::progress::Progress;
 use apr_engine::registry::{Origin, Registry};
 use apr_host::host::Host;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
 use apr_host::storage::error::with_way_out;
 use apr_host::storage::overwrite::Inputs;
-use apr_remote::cache::Roots;
-use apr_sdk::{Error, Result};
+use apr_remote::cache::{Cache, Roots};
+use apr_remote::environment;
+use apr_remote::http::client::Observer;
+use apr_remote::places::Anywhere;
+use apr_sdk::{Error, LogLevel, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +33,8 @@ pub struct Context {
     pub settings: Settings,
     /// The terminal that the answer goes to.
     pub terminal: Terminal,
+    /// Where models that are elsewhere come from.
+    pub remote: RemoteArgs,
 }
 
 impl Context {
@@ -46,7 +53,7 @@ impl Context {
             waiting: Arc::default(),
         };
         settings.warnings.iter().for_each(|warning| terminal.warn(warning));
-        Ok(Context { globals, settings, terminal })
+        Ok(Context { globals, settings, terminal, remote: RemoteArgs::default() })
     }
 
     /// The host: every plugin that is found, the wanted threads, progress on stderr, Ctrl-C as a polite stop.
@@ -83,23 +90,33 @@ impl Context {
         let level = self.settings.text("log.level");
         host.progress = progress::shown(form, level, &self.terminal);
         signals::on_interrupt(&host);
+        self.reach_elsewhere(&mut host);
         host
     }
 
-    /// The folders that downloads are kept in.
+    /// The cache of downloads from the hub.
     ///
     /// # Errors
-    /// NotFound if neither a setting nor the environment names one.
-    pub fn downloads(&self) -> Result<Roots> {
-        Roots::of_env(&|name| match name {
-            "APR_CACHE" => Some(self.settings.text("cache.folder").to_owned()),
-            name => process_env(name),
-        })
+    /// NotFound if neither a setting nor the environment names a folder for it.
+    pub fn cache(&self) -> Result<Cache> {
+        let env = with_cache_folder(self.settings.text("cache.folder").to_owned());
+        Ok(Cache::new(Roots::of_env(&env)?.hub, environment::state(&env)))
     }
 
-    /// The folder of what apr remembers from one run to the next; `None` without a home.
-    pub fn state(&self) -> Option<PathBuf> {
-        Some(state_home(&process_env)?.join("apr"))
+    /// Lets the host resolve addresses.
+    fn reach_elsewhere(&self, host: &mut Host) {
+        let args = self.remote.clone();
+        let cancel = Arc::clone(&host.cancel);
+        let progress = Arc::clone(&host.progress);
+        let env = with_cache_folder(self.settings.text("cache.folder").to_owned());
+        let make = move || {
+            let mut options = args.options(&env)?;
+            options.client.cancel = Arc::clone(&cancel);
+            options.client.observer = Arc::new(Observed(Arc::clone(&progress)));
+            Ok(options)
+        };
+        let paths = Arc::clone(&host.places);
+        host.places = Arc::new(Anywhere::new(paths, Box::new(make)));
     }
 
     /// The files that every verb reads, besides plugins and operands: its configuration.
@@ -204,6 +221,27 @@ impl Context {
             rehearsal: rehearsal(),
             ..DiscoverOptions::from_environment()
         }
+    }
+}
+
+/// The environment, with a setting in the place of the variable that it follows.
+fn with_cache_folder(folder: String) -> impl Fn(&str) -> Option<String> + Send + Sync {
+    move |name| match name {
+        "APR_CACHE" if !folder.is_empty() => Some(folder.clone()),
+        name => process_env(name),
+    }
+}
+
+/// Passes on what happens on the way to models elsewhere.
+struct Observed(Arc<dyn Progress>);
+
+impl Observer for Observed {
+    fn waits(&self, why: &str) {
+        self.0.log(LogLevel::Note, why);
+    }
+
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
     }
 }
 

@@ -123,8 +123,12 @@ fn work() -> ExitCode {
         Ok(Parsed::Usage(text)) => before.usage(&text),
         Ok(Parsed::Verb(cli)) => match Context::new(cli.globals) {
             Err(error) => before.fail(&error),
-            Ok(context) => {
-                let outcome = dispatch(cli.verb, &context);
+            Ok(mut context) => {
+                let mut verb = cli.verb;
+                if let Some(open) = verb.open_args() {
+                    context.remote = open.remote.clone();
+                }
+                let outcome = dispatch(verb, &context);
                 context.terminal.finish(outcome)
             }
         },

@@ -55,7 +55,6 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("external-data", false, "Store weights next to the graph"),
     ("split-max-tensors", true, "Max tensors per file, as in llama.cpp"),
     ("safe", false, "Refuse inputs that contain code"),
-    ("revision", true, "Revision of the model on the hub"),
 ];
 
 /// Flags of other verbs that are planned: verb, flag, whether it takes a value, what it will do.

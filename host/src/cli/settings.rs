@@ -54,7 +54,7 @@ specs! {
     "validate.require_signature", Kind::Bool, "false", None, "whether to refuse unsigned files (planned)";
     "debug.drama_mode", Kind::Bool, "false", None, "whether debug presents a file as a play in acts (planned)";
     "debug.hex_limit", Kind::Integer, "256", None, "number of bytes that debug dumps (planned)";
-    "cache.folder", Kind::Text, "\"\"", Some("APR_CACHE"), "where downloads are kept (planned)";
+    "cache.folder", Kind::Text, "\"\"", Some("APR_CACHE"), "where downloads are kept; empty for the folder of the hub's own client";
     "log.level", Kind::Choice(&["error", "warn", "info", "debug"]), "\"info\"", Some("APR_LOG_LEVEL"), "which plugin messages are shown";
 }
 

@@ -104,6 +104,10 @@ impl Place for ModelFolder {
         OpenFile::find(&self.confined(name)?).map_err(|e| e.with_file(name.to_owned()))
     }
 
+    fn size(&self, name: &str) -> Option<u64> {
+        self.confined(name).ok()?.metadata().ok().map(|meta| meta.len())
+    }
+
     fn entries(&self, folder: &str) -> Result<Vec<String>> {
         let gone = self.overlay.as_ref().map(|overlay| overlay.place(folder));
         if !folder.is_empty() && matches!(gone, Some(Staged::Gone)) {

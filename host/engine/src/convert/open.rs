@@ -46,6 +46,9 @@ impl<'e> Opened<'e> {
         let left_by_reader = own_prefix.is_some();
         open_options.options.extend(own_prefix);
         let source = Arc::new(probed.open(&open_options)?);
+        if look {
+            source.expect_payload()?;
+        }
         let unpacked = Arc::default();
         Ok(Opened { source, probed, options: open_options, renaming, left_by_reader, unpacked })
     }

@@ -2,7 +2,9 @@
 
 use super::read_record::{ByteSpace, Seen};
 use crate::place::{Backing, Entry, Found, Place, Version};
-use apr_sdk::{Error, ErrorKind, FileId, Limits, Result, escape};
+use apr_sdk::{Error, ErrorKind, Extent, FileId, Limits, Result, escape};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -122,18 +124,42 @@ impl Files {
     }
 
     /// Fails if a file is not what it was when it was opened: what was read of it belongs together no longer. Bytes that were
-    /// written with the modification time reset cannot be told from a changed mode or link, so that fails as well.
+    /// written with the modification time reset cannot be told from a changed mode or link, so that fails as well. So do bytes
+    /// that are not what a remote source promised.
     ///
     /// # Errors
-    /// Io.
+    /// Io; as [`Backing::settle`].
     pub fn refuse_changed(&self) -> Result<()> {
-        match self.all().iter().find(|file| file.changed() != Change::None) {
+        let all = self.all();
+        for file in &all {
+            file.backing.as_ref().map_or(Ok(()), |b| b.settle()).map_err(|e| e.in_file(file.shown.clone()))?;
+        }
+        match all.iter().find(|file| file.changed() != Change::None) {
             Some(file) => {
                 let error = Error::io("the file changed while it was being read").in_file(file.shown.clone());
                 Err(error.hint("run the command again, and do not modify the file while apr is running"))
             }
             None => Ok(()),
         }
+    }
+
+    /// Announces that these extents will be read.
+    ///
+    /// # Errors
+    /// As [`Backing::expect`].
+    pub fn expect(&self, extents: impl Iterator<Item = Extent>) -> Result<()> {
+        let mut ranges: BTreeMap<FileId, Vec<Range<u64>>> = BTreeMap::new();
+        for extent in extents.filter(|extent| extent.len > 0) {
+            let end = extent.offset.saturating_add(extent.len);
+            ranges.entry(extent.file).or_default().push(extent.offset..end);
+        }
+        for (file, mut ranges) in ranges {
+            ranges.sort_by_key(|range| range.start);
+            let file = self.get(file)?;
+            let Some(backing) = &file.backing else { continue };
+            backing.expect(&ranges).map_err(|e| e.in_file(file.shown.clone()))?;
+        }
+        Ok(())
     }
 
     /// The file with this number.
@@ -238,6 +264,11 @@ impl Files {
         let mut head = vec![0; usize::try_from(file.len).unwrap_or(usize::MAX).min(len)];
         file.read_at(0, &mut head)?;
         Ok(head)
+    }
+
+    /// Length in bytes of a file in the model's folder, if that costs nothing to find out.
+    pub fn size(&self, name: &str) -> Option<u64> {
+        self.place.size(name)
     }
 
     /// The names in the model's folder, sorted; folders end in `/`.

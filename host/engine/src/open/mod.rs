@@ -23,6 +23,7 @@ use crate::open::parts::lone::{LonePart, has_index};
 use crate::open::source::{CallSource, Root};
 use crate::place::Entry;
 use crate::registry::Format;
+use crate::sizes::show_size;
 use apr_sdk::{
     Bytes, Coding, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, Options, Payload,
     Result, escape,
@@ -153,6 +154,18 @@ impl OpenedModel {
             .ok_or_else(|| Error::plugin("a checksum without a reader"))
     }
 
+    /// Announces that the payload of all tensors will be read.
+    ///
+    /// # Errors
+    /// As [`Files::expect`].
+    pub fn expect_payload(&self) -> Result<()> {
+        let extents = self.model.tensors.iter().filter_map(|tensor| match &tensor.payload {
+            Payload::Extent { extent, .. } => Some(*extent),
+            _ => None,
+        });
+        self.files.expect(extents)
+    }
+
     /// The tokenizer, as the JSON of `apr_sdk::tokenizer`: the one in the model, or the one that a reader
     /// builds from its format.
     ///
@@ -252,7 +265,7 @@ impl<'e> Probed<'e> {
         }
         let merged = match open_files(engine, &files, choice, only.as_deref(), options) {
             Ok(merged) => merged,
-            Err(error) => return Err(files.show(way_out(error))),
+            Err(error) => return Err(files.show(with_sizes(way_out(error), &files))),
         };
         files.refuse_replaced().map_err(|e| files.show(e))?;
         let Merged { mut model, origins } = merged;
@@ -296,6 +309,25 @@ pub fn open(engine: &Engine, path: &Path, options: &OpenOptions) -> Result<Opene
 pub fn open_entry(engine: &Engine, entry: &Entry, path: &Path, options: &OpenOptions) -> Result<OpenedModel> {
     let probed = Probed::of(engine, entry.clone(), path, options.from.as_deref(), options.bare);
     probed.map_err(way_out)?.open(options)
+}
+
+/// Adds the sizes of the files that an error about a folder of several models names: they tell which is meant.
+fn with_sizes(error: Error, files: &Files) -> Error {
+    /// Files that are listed.
+    const MOST: usize = 20;
+    let is_choice = error.kind() == ErrorKind::InvalidArgument && files.get(0).is_ok_and(|f| f.is_folder());
+    if !is_choice {
+        return error;
+    }
+    let entries = files.entries().unwrap_or_default();
+    let named = entries.iter().filter(|name| error.message().contains(escape(name, 120).as_str()));
+    let sized = named.filter_map(|name| Some((name, files.size(name)?))).take(MOST);
+    let listed: Vec<String> =
+        sized.map(|(name, bytes)| format!("{} ({})", escape(name, 120), show_size(bytes))).collect();
+    match listed.as_slice() {
+        [] | [_] => error,
+        _ => error.with_hint(format!("specify one of them: {}", listed.join(", "))),
+    }
 }
 
 /// Adds a hint for files that break their own rules, to errors that have none: they are damaged, or were

@@ -4,7 +4,7 @@ use crate::crew::map;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::wording::hex;
-use apr_sdk::Result;
+use apr_sdk::{Extent, Result};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +32,8 @@ pub fn file_digests(engine: &Engine, opened: &OpenedModel) -> Result<Vec<FileDig
     let mut files = opened.files.all();
     // A split model that was opened by one of its parts has that part once as itself and once as a part.
     files.retain(|file| !file.is_folder() && names.insert(file.name.clone()));
+    let numbers = (0..).zip(opened.files.all()).filter(|(_, file)| !file.is_folder());
+    opened.files.expect(numbers.map(|(number, file)| Extent::new(number, 0, file.len)))?;
     let total = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.len));
     let done = AtomicU64::new(0);
     let digests = map(engine.crew.as_ref(), files.len(), &|_, number| {

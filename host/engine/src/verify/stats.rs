@@ -201,6 +201,10 @@ pub fn each_row_of(
     give: &mut dyn FnMut(TensorRow),
 ) -> Result<()> {
     // A million tensors share the name of one file.
+    if options.sha256 || options.stats {
+        let all = numbers.iter().filter_map(|&number| contiguous(&opened.model.tensors[number]));
+        opened.files.expect(all)?;
+    }
     let names: Vec<Arc<str>> = opened.files.all().iter().map(|file| file.name.as_str().into()).collect();
     for batch in numbers.chunks(BATCH) {
         let mut read = match options.sha256 || options.stats {

@@ -57,6 +57,9 @@ pub struct Validation {
 /// # Errors
 /// Any error from reading; a negative verdict is not an error.
 pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions) -> Result<Validation> {
+    if options.checksum || options.values {
+        opened.expect_payload()?;
+    }
     let n = opened.model.tensors.len();
     let mut findings = vec![Finding {
         severity: Severity::Ok,

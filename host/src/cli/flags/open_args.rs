@@ -1,10 +1,12 @@
 //! The flags of every verb that opens a model.
 
 use crate::cli::context::Context;
+use crate::cli::flags::remote_args::RemoteArgs;
 pub use apr_engine::open::GivenOption;
 use apr_engine::open::{OpenOptions, OpenedModel, check_options, open};
 use apr_engine::packed::Packed;
 use apr_host::host::Host;
+use apr_remote::address::Address;
 use apr_sdk::{Error, ErrorKind, Result, escape};
 use std::path::Path;
 
@@ -20,6 +22,9 @@ pub struct OpenArgs {
     /// Open only this file, without the folder around it
     #[arg(long)]
     pub bare: bool,
+    /// Where models that are elsewhere come from.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
     /// Whether packed weights are shown as they are stored, for the verbs that have `--raw`.
     #[arg(skip)]
     pub raw: bool,
@@ -45,9 +50,8 @@ impl OpenArgs {
     /// Opens the model and says on stderr what the user should know about that.
     ///
     /// # Errors
-    /// Unsupported for what is no path; whatever opening raised.
+    /// Whatever opening raised.
     pub fn open(&self, host: &Host, path: &Path) -> Result<OpenedModel> {
-        only_a_path(path)?;
         let mut opened = open(host, path, &self.to_options())?;
         if self.raw || Packed::of(&opened).is_none() {
             return Ok(opened);
@@ -69,21 +73,16 @@ impl OpenArgs {
     }
 }
 
-/// Refuses `-` and addresses, which are planned.
+/// Refuses addresses as outputs.
 ///
 /// # Errors
 /// Unsupported.
 pub fn only_a_path(path: &Path) -> Result<()> {
-    let text = path.to_string_lossy();
-    let planned = match text.split_once("://") {
-        _ if text == "-" => "`-` for stdin and stdout",
-        Some(("hf", _)) => "reading from the model hub",
-        Some(("http" | "https", _)) => "reading from the web",
-        _ => return Ok(()),
-    };
-    Err(Error::unsupported(format!("{planned} is not implemented yet"))
-        .in_file(text)
-        .hint("specify a file or a folder"))
+    if Address::of(path).is_none() {
+        return Ok(());
+    }
+    let message = "apr writes to files and folders on this machine only";
+    Err(Error::unsupported(message).in_file(path.display().to_string()).hint("specify a file or a folder"))
 }
 
 /// `[FORMAT.]NAME=VALUE`; a name alone is a flag that is on.
@@ -118,7 +117,6 @@ pub fn parse_pair(text: &str) -> std::result::Result<(String, String), String> {
 /// # Errors
 /// As [`OpenArgs::open`].
 pub fn host_and_model(args: &OpenArgs, path: &Path, context: &Context) -> Result<(Host, OpenedModel)> {
-    only_a_path(path)?;
     let host = context.host();
     let opened = args.open(&host, path)?;
     check_options(&host.registry, &[host.registry.format(&opened.format)?], &args.options)?;
@@ -143,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_refused_by_name() {
-        for planned in ["-", "hf://org/model", "https://example.org/m"] {
-            assert_eq!(only_a_path(Path::new(planned)).unwrap_err().kind(), apr_sdk::ErrorKind::Unsupported);
+    fn nothing_is_written_to_an_address() {
+        for address in ["-", "hf://org/model", "https://example.org/m", "ftp://x/y"] {
+            assert_eq!(only_a_path(Path::new(address)).unwrap_err().kind(), apr_sdk::ErrorKind::Unsupported);
         }
         assert!(only_a_path(Path::new("./-")).is_ok());
     }

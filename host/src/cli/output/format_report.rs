@@ -1,7 +1,7 @@
 //! Reports that formats declare, on the terminal.
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::Report;
 use apr_engine::open::reports::{FormatReport, report};
 use apr_sdk::{Error, Result, escape};
@@ -22,7 +22,6 @@ pub struct Made {
 /// # Errors
 /// As [`report`].
 pub fn run(id: &str, file: &Path, open: &OpenArgs, context: &Context) -> Result<Made> {
-    only_a_path(file)?;
     let report = report(&context.host(), file, id, &open.to_options())?;
     Ok(Made::new(file, id, report))
 }

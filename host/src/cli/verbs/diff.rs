@@ -2,7 +2,7 @@
 
 use crate::cli::context::Context;
 use crate::cli::flags::mapping::read_mapping;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::metadata;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::diff::{
@@ -122,8 +122,6 @@ struct FactRow {
 /// What opening and reading raised; InvalidArgument for a mapping that does not fit. That the models differ is the
 /// report's verdict.
 pub fn run(args: &Args, context: &Context) -> Result<Compared> {
-    only_a_path(&args.a)?;
-    only_a_path(&args.b)?;
     let mapping = args.tensor_mapping.as_deref().map_or(Ok(Vec::new()), read_mapping)?;
     let host = context.host();
     let open = args.open.shown(args.raw);

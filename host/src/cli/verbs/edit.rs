@@ -65,8 +65,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
             Error::invalid_argument("nothing to change: neither --set nor --unset was given").hint(hint)
         );
     }
-    only_a_path(&args.file)?;
-    args.output.as_deref().map_or(Ok(()), only_a_path)?;
+    only_a_path(args.output.as_ref().unwrap_or(&args.file))?;
     let host = context.host();
     let in_place = args.output.is_none();
     let Own { format, input, output } = own(&host, &args.file, &args.open.to_options(), in_place)?;

@@ -1,7 +1,7 @@
 //! `apr quality`: what a quantized or packed model lost against its original.
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::diff::{DiffOptions, Status, TensorSide, Values, diff};
 use apr_engine::open::schemes::scales::pairs;
@@ -141,8 +141,6 @@ impl Sums {
 /// # Errors
 /// What opening and reading raised; InvalidArgument if no tensor of the one is in the other.
 pub fn run(args: &Args, context: &Context) -> Result<Measured> {
-    only_a_path(&args.a)?;
-    only_a_path(&args.b)?;
     let host = context.host();
     let mut a = args.open.open(&host, &args.a)?;
     let mut b = args.open.open(&host, &args.b)?;

@@ -1,7 +1,7 @@
 //! `apr report`: what is in this model, and how far is another from it, on one page?
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, Streamed, with_schema, write_with_schema};
 use apr_engine::open::check_options;
 use apr_engine::survey::{Survey, survey};
@@ -73,8 +73,6 @@ pub struct Reported {
 /// # Errors
 /// What opening and reading raised; InvalidArgument, Io or NotFound for an output that cannot be written.
 pub fn run(args: &Args, context: &Context) -> Result<Reported> {
-    only_a_path(&args.a)?;
-    args.b.as_deref().map_or(Ok(()), only_a_path)?;
     let json = context.terminal.json;
     let output = match &args.output {
         None if json => None,

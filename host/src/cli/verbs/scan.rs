@@ -1,7 +1,7 @@
 //! `apr scan`: would loading this file elsewhere run code?
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::format_report::Made;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_host::scan::{SCAN, Scanned, ScannedFiles, scan};
@@ -40,7 +40,6 @@ pub struct Args {
 /// # Errors
 /// What reading raised; the answer "no" is the report's verdict.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
-    only_a_path(&args.file)?;
     Ok(match scan(&context.host(), &args.file, &args.open.to_options())? {
         Scanned::File(report) => Box::new(Made::new(&args.file, SCAN, report)),
         Scanned::Files(files) => Box::new(Found(files)),

@@ -158,6 +158,24 @@ impl Partial {
         remove(&self.path)
     }
 
+    /// Another handle of the file, which stays good when the download is published.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn file(&self) -> Result<File> {
+        self.file.try_clone().map_err(|error| io_error(&error, "open", &self.path))
+    }
+
+    /// End of the bytes that are there without a gap from `offset` on; `offset` itself if it is missing.
+    pub fn end_of_run(&self, offset: u64) -> u64 {
+        self.progress().done.end_of_run(offset)
+    }
+
+    /// The digest that the content must have: the one that the blob is named after, else `announced`.
+    pub fn expected(&self, announced: Option<&ContentDigest>) -> Option<ContentDigest> {
+        self.download.blob.digest().or_else(|| announced.cloned())
+    }
+
     /// Hashes what came. `tick` is told how many bytes more were hashed, and may stop the work. The digest is the one that
     /// the blob is named after; a blob whose name is none is verified by `expected`, or not at all.
     ///
@@ -168,29 +186,45 @@ impl Partial {
         expected: Option<&ContentDigest>,
         tick: &dyn Fn(u64) -> std::io::Result<()>,
     ) -> Result<Verified> {
-        if let Some(first) = self.missing().first() {
-            let message = format!("the download is not finished: byte {} is missing", first.start);
-            return Err(Error::io(message).in_file(self.path.display().to_string()));
-        }
-        self.record()?;
-        let Some(expected) = self.download.blob.digest().or_else(|| expected.cloned()) else {
-            return Ok(Verified { partial: self, digest: None });
-        };
+        self.refuse_gaps()?;
+        let Some(expected) = self.expected(expected) else { return self.conclude(None, None) };
         let mut from = Positioned { file: &self.file, at: 0 };
         let found = expected.of_content(&mut from, self.download.size, tick);
         let found = found.map_err(|error| io_error(&error, "hash", &self.path))?;
-        if found != expected {
+        self.conclude(Some(expected), Some(found))
+    }
+
+    /// Ends a download whose content was found to have a digest.
+    ///
+    /// # Errors
+    /// As [`Partial::verify`].
+    pub fn conclude(self, expected: Option<ContentDigest>, found: Option<ContentDigest>) -> Result<Verified> {
+        self.refuse_gaps()?;
+        self.record()?;
+        if let (Some(expected), Some(found)) = (expected, &found)
+            && *found != expected
+        {
             let message = format!(
-                "the download has {} {}, but the hub says {}",
+                "the download has {} {}, but {} was announced",
                 found.algorithm(),
                 found.digits(),
                 expected.digits()
             );
-            let error = Error::failed(message).in_file(self.path.display().to_string());
+            let error = Error::failed(message).in_file(self.path.display().to_string()).code("E004");
             self.discard()?;
             return Err(error.hint("download it again; if that does not help, a proxy or mirror changes it"));
         }
-        Ok(Verified { partial: self, digest: Some(found) })
+        Ok(Verified { partial: self, digest: found })
+    }
+
+    fn refuse_gaps(&self) -> Result<()> {
+        match self.missing().first() {
+            None => Ok(()),
+            Some(first) => {
+                let message = format!("the download is not finished: byte {} is missing", first.start);
+                Err(Error::io(message).in_file(self.path.display().to_string()))
+            }
+        }
     }
 
     fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {

@@ -32,6 +32,12 @@ impl Ranges {
         self.0.last().map_or(0, |(_, end)| *end)
     }
 
+    /// End of the range that has `offset`; `offset` itself if none has.
+    pub fn end_of_run(&self, offset: u64) -> u64 {
+        let behind = self.0.partition_point(|(_, end)| *end <= offset);
+        self.0.get(behind).filter(|(start, _)| *start <= offset).map_or(offset, |(_, end)| *end)
+    }
+
     /// The ranges of a file of `len` bytes that are not there.
     pub fn missing(&self, len: u64) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
@@ -67,6 +73,10 @@ mod tests {
                 let has = |byte: u64| [a, b, c].iter().any(|range| range.contains(&byte));
                 assert!(ranges.is_valid(6), "{a:?} {b:?} {c:?} {ranges:?}");
                 assert_eq!(ranges.bytes(), (0..6).filter(|byte| has(*byte)).count() as u64);
+                for byte in 0..6 {
+                    let run = (byte..6).take_while(|byte| has(*byte)).count() as u64;
+                    assert_eq!(ranges.end_of_run(byte), byte + run);
+                }
                 let missing: Vec<u64> = ranges.missing(6).into_iter().flatten().collect();
                 assert_eq!(missing, (0..6).filter(|byte| !has(*byte)).collect::<Vec<_>>());
             }

@@ -5,7 +5,7 @@ mod roofline;
 mod table;
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, boxed, with_schema};
 use crate::cli::verbs::kernels::floor::{BYTES, Floor, rate};
 use crate::cli::verbs::running::args::ModelArgs;
@@ -114,7 +114,6 @@ pub struct Benched {
 /// # Errors
 /// InvalidArgument if there is nothing to measure, or the context has no room for it; what loading and computing raised.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
-    only_a_path(&args.file)?;
     let kinds = kinds(args);
     let Some(longest) = kinds.iter().map(|kind| kind.tokens()).max() else {
         return Err(

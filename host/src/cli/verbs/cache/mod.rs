@@ -12,7 +12,7 @@ mod verify;
 use crate::cli::context::Context;
 use crate::cli::output::verb_report::{Report, boxed};
 use apr_engine::wording::nearest;
-use apr_remote::cache::{Cache, Contents, RepositoryContents};
+use apr_remote::cache::{Contents, RepositoryContents};
 use apr_sdk::{Error, Result, escape};
 
 /// Show, check and clear the download cache
@@ -54,7 +54,7 @@ enum Action {
 /// # Errors
 /// The action's; NotFound if the environment names no folder for a cache.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
-    let cache = Cache::new(context.downloads()?.hub, context.state());
+    let cache = context.cache()?;
     match &args.action {
         Action::Ls(args) => ls::run(args, &cache).map(boxed),
         Action::Rm(args) => rm::run(args, &cache).map(boxed),

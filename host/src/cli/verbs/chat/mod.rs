@@ -5,7 +5,7 @@ mod conversation;
 mod input;
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::signals;
 use crate::cli::verbs::running::args::{ModelArgs, SamplingArgs};
@@ -80,7 +80,6 @@ impl fmt::Display for Ended {
 /// InvalidArgument for settings that are none, or `--json`; Unsupported for a model without a chat template; what loading
 /// and computing raised; Cancelled after two Ctrl-C.
 pub fn run(args: &Args, context: &Context) -> Result<Ended> {
-    only_a_path(&args.file)?;
     if context.terminal.json {
         return Err(Error::invalid_argument("`apr chat` does not support --json")
             .hint("remove --json, or run `apr run MODEL PROMPT --json` for each message"));

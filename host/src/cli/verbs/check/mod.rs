@@ -3,7 +3,7 @@
 mod verdict;
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path, parse_pair};
+use crate::cli::flags::open_args::{OpenArgs, parse_pair};
 use crate::cli::sandbox_worker::{Given, tokens_of};
 use crate::cli::verbs::running::args::ModelArgs;
 use crate::cli::verbs::running::loading::open_model;
@@ -101,7 +101,6 @@ fn parse_bound(text: &str) -> std::result::Result<f64, String> {
 /// # Errors
 /// InvalidArgument for fewer than two tokens, or if both sides are the same; what loading and computing raised.
 pub fn run(args: &Args, context: &Context) -> Result<Checked> {
-    only_a_path(&args.file)?;
     let text = text_of(args)?;
     let host = context.host();
     let stage = Stage::new(host.progress.as_ref(), "loading the model");

@@ -25,9 +25,7 @@ pub fn operands(args: &Args, is_recipe: &dyn Fn(&str) -> bool) -> Result<Operand
         (None, 1) => None,
         (None, _) => typed.pop(),
     };
-    for path in typed.iter().copied().chain(output) {
-        only_a_path(path)?;
-    }
+    output.map_or(Ok(()), |path| only_a_path(path))?;
     if let Some(recipe) = output.filter(|_| args.to.is_none()).and_then(|path| path.to_str())
         && !recipe.contains(['/', '.'])
         && !Path::new(recipe).exists()

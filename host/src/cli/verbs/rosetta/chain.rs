@@ -1,7 +1,6 @@
 //! `apr rosetta chain`: what does a model lose on its way through several formats?
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::only_a_path;
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::rosetta::verify::{line, parse_tolerance, verdict};
 use apr_host::rosetta::hops::{Chain, ChainOptions, chain};
@@ -45,7 +44,6 @@ impl Args {
     /// # Errors
     /// What a hop raised.
     pub fn carry_out(&self, context: &Context) -> Result<Chain> {
-        only_a_path(&self.file)?;
         let options = ChainOptions {
             input: self.file.clone(),
             via: self.via.clone(),

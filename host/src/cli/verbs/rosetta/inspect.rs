@@ -1,7 +1,6 @@
 //! `apr rosetta inspect`: what could this model become, and what would it lose?
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::only_a_path;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_host::rosetta::prospects::{Prospects, prospects};
 use apr_host::sizes::show_size;
@@ -35,7 +34,6 @@ pub struct Inspected(Prospects);
 /// # Errors
 /// What opening raised.
 pub fn run(args: &Args, context: &Context) -> Result<Inspected> {
-    only_a_path(&args.file)?;
     prospects(&context.host(), &args.file).map(Inspected)
 }
 

@@ -1,7 +1,6 @@
 //! `apr rosetta verify`: is this result what its source says it should be?
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::only_a_path;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::open::{OpenOptions, OpenedModel, open};
 use apr_engine::packed::Packed;
@@ -72,8 +71,6 @@ pub struct Verified {
 /// # Errors
 /// What opening, reading and comparing raised; a difference is the report's verdict.
 pub fn run(args: &Args, context: &Context) -> Result<Verified> {
-    only_a_path(&args.source)?;
-    only_a_path(&args.result)?;
     let host = context.host();
     let mut source = open(&host, &args.source, &OpenOptions::default())?;
     let mut result = open(&host, &args.result, &OpenOptions::default())?;

@@ -7,7 +7,7 @@ mod logits;
 mod question;
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, boxed};
 use crate::cli::verbs::running::args::{ModelArgs, SamplingArgs};
 use crate::cli::verbs::running::loading::{Ready, Wishes, load_for_ids, load_model};
@@ -77,7 +77,6 @@ pub struct Args {
 /// # Errors
 /// InvalidArgument for a prompt or settings that are none; what loading and computing raised; Cancelled after Ctrl-C.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
-    only_a_path(&args.file)?;
     args.sampling.check()?;
     let ids = args.question.ids();
     let question = if ids.is_none() { Some(args.question.read()?) } else { None };

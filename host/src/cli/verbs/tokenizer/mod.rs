@@ -7,7 +7,7 @@ mod render;
 pub mod text;
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, host_and_model, only_a_path};
+use crate::cli::flags::open_args::{OpenArgs, host_and_model};
 use crate::cli::output::verb_report::{Report, boxed};
 use crate::cli::sandbox_worker::{Given, tokens_of, watch};
 use apr_engine::open::check_options;
@@ -104,7 +104,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     given.warn(&mut warnings);
     let how = args.encoding();
     if let (Some(other), Some(text)) = (&args.check, &args.text) {
-        only_a_path(other)?;
         let second = args.open.open(&host, other)?;
         check_options(&host.registry, &[host.registry.format(&second.format)?], &args.open.options)?;
         let other_given = Given::of(&host, &second)?;

@@ -9,7 +9,7 @@ mod views;
 mod worker;
 
 use crate::cli::context::Context;
-use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::Report;
 use crate::cli::signals;
 use apr_engine::open::check_options;
@@ -65,8 +65,6 @@ pub struct Seen;
 /// InvalidArgument without a terminal; what opening raised; Cancelled for Ctrl-C.
 pub fn run(args: &Args, context: &Context) -> Result<Seen> {
     check_terminal(args, context)?;
-    only_a_path(&args.file)?;
-    args.other.as_deref().map_or(Ok(()), only_a_path)?;
     give_back_on_panic();
     let mut host = context.host();
     // From here on, or a signal that comes while the models are opened would be forgotten.

@@ -1,0 +1,304 @@
+//! Files of the hub that are kept in the cache: fetched when all of them is going to be read, and verified before anything
+//! made of them counts.
+
+use crate::cache::{BlobName, Cache, ContentDigest, Download, EntryLock, Proofs, Repository, Verdict};
+use crate::http::Client;
+use crate::hub::{Listed, Listing, MOST_FILES};
+use crate::names::{RepositoryId, check_file, is_commit};
+use crate::object::Object;
+use crate::transfer::Transfer;
+use crate::window::Look;
+use apr_engine::place::{Backing, Version};
+use apr_engine::sizes::show_size;
+use apr_sdk::{Error, Result};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The part of the cache that belongs to a repository, and what is remembered of its blobs.
+#[derive(Clone)]
+pub struct Store {
+    cache: Cache,
+    repository: Repository,
+    proofs: Arc<Proofs>,
+    client: Arc<Client>,
+}
+
+impl Store {
+    /// The part of a cache that belongs to a repository.
+    pub fn new(cache: Cache, id: &RepositoryId, client: &Arc<Client>) -> Store {
+        let repository = cache.repository(id);
+        let proofs = Arc::new(cache.proofs());
+        Store { cache, repository, proofs, client: Arc::clone(client) }
+    }
+
+    /// The client that fetches.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// The repository in the cache.
+    pub fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// The commit of a revision, as far as the cache knows it: of a branch or tag, the one that was last seen; if none was, that
+    /// of the only snapshot, which is said.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn commit_of(&self, revision: &str) -> Result<Option<String>> {
+        if is_commit(revision) {
+            return Ok(Some(revision.to_owned()));
+        }
+        if let Some(commit) = self.repository.commit_of(revision)? {
+            return Ok(Some(commit));
+        }
+        let only = self.repository.only_commit()?;
+        if let Some(commit) = &only {
+            let message =
+                format!("the cache does not know `{revision}`: its only snapshot is read ({commit})");
+            self.client.options().observer.warn(&message);
+        }
+        Ok(only)
+    }
+
+    /// The files of a commit that the cache has, and how many it lacks by the listing that was kept; that is unknown without
+    /// one.
+    ///
+    /// # Errors
+    /// As [`Repository::file`].
+    pub fn snapshot(&self, commit: &str) -> Result<(Listing, Option<usize>)> {
+        let tree = self.repository.tree(commit)?;
+        let names = match &tree {
+            Some(tree) => tree.files.keys().filter(|name| check_file(name).is_ok()).cloned().collect(),
+            None => files_below(&self.repository.snapshot(commit)?),
+        };
+        let mut listing = Listing { commit: commit.to_owned(), ..Listing::default() };
+        for name in &names {
+            let Some(found) = self.repository.file(commit, name)? else { continue };
+            let digest = found.blob.as_ref().and_then(BlobName::digest);
+            let digits = digest.as_ref().map(|digest| digest.digits().to_owned());
+            let is_sha256 = matches!(digest, Some(ContentDigest::Sha256(_)));
+            let (sha256, git_id) = if is_sha256 { (digits, None) } else { (None, digits) };
+            listing.files.insert(name.clone(), Listed { size: Some(found.len), git_id, sha256 });
+        }
+        let missing = tree.map(|_| names.len() - listing.files.len());
+        Ok((listing, missing))
+    }
+
+    /// The path of a blob of this length, if it is in the cache; a file of another length is none.
+    ///
+    /// # Errors
+    /// As [`Repository::blob`].
+    pub fn blob(&self, blob: &BlobName, size: Option<u64>) -> Result<Option<PathBuf>> {
+        let found = self.repository.blob(blob)?.filter(|found| size.is_none_or(|size| size == found.len));
+        Ok(found.map(|found| found.path))
+    }
+
+    /// Hashes a blob, unless it is known to be what its name says.
+    ///
+    /// # Errors
+    /// Failed with the code E004 if it is something else; as [`Repository::prove`].
+    pub fn prove(&self, blob: &BlobName) -> Result<()> {
+        let tick = |_| self.client.refuse_cancelled().map_err(|_| std::io::Error::other("stopped"));
+        match self.repository.prove(blob, &self.proofs, &tick)? {
+            Verdict::Right(_) | Verdict::Unknown => Ok(()),
+            Verdict::Wrong(found) => {
+                let path = self.repository.path().join("blobs").join(blob.as_str());
+                let message = format!("the cached file is damaged: its content has {found}");
+                let error = Error::failed(message).code("E004").in_file(path.display().to_string());
+                Err(error
+                    .hint("remove it from the cache, and run the command again: it is then fetched anew"))
+            }
+        }
+    }
+
+    /// The lock of a blob, which the hub's client takes too; says so if it is long in coming.
+    ///
+    /// # Errors
+    /// Cancelled; Io.
+    pub fn lock(&self, blob: &BlobName) -> Result<EntryLock> {
+        self.repository.lock(blob, &|late: Option<&Path>| {
+            if let Some(path) = late {
+                let why = format!("another process holds {}", path.display());
+                self.client.options().observer.waits(&why);
+            }
+            self.client.refuse_cancelled()
+        })
+    }
+
+    /// Begins to fetch a file into the cache, under its lock.
+    ///
+    /// # Errors
+    /// Io, also if the disk has too little space.
+    pub fn begin(
+        &self,
+        object: &Arc<Object>,
+        lock: EntryLock,
+        blob: &BlobName,
+        commit: &str,
+    ) -> Result<Transfer> {
+        let download = Download { commit: commit.to_owned(), blob: blob.clone(), size: object.len() };
+        let partial = self.repository.partial(lock, download)?;
+        let missing = object.len() - partial.done();
+        match self.cache.free_bytes() {
+            Some(free) if free < missing => {
+                let message = format!(
+                    "the disk of the cache has {} left, and the file needs {}",
+                    show_size(free),
+                    show_size(missing)
+                );
+                let error = Error::io(message).in_file(self.cache.root().display().to_string());
+                Err(error
+                    .hint("free some space (`apr cache ls`), or set APR_CACHE to a folder on another disk"))
+            }
+            _ => Transfer::new(object, partial, None),
+        }
+    }
+
+    /// Ends what [`Store::begin`] began: waits, verifies, publishes, and puts the file into the snapshot of its commit.
+    ///
+    /// # Errors
+    /// What ended the transfer; Failed with the code E004 for content that is not what the hub promised; Io.
+    pub fn end(&self, transfer: &Transfer, commit: &str, name: &str) -> Result<()> {
+        let Some(verified) = transfer.finish()? else { return Ok(()) };
+        let published = self.repository.publish(verified)?;
+        if published.before == crate::cache::Before::Other {
+            let message = format!("the cache had a damaged copy of {name}, which was replaced");
+            self.client.options().observer.warn(&message);
+        }
+        self.repository.link(commit, name, &published.blob, true).map(drop)
+    }
+}
+
+/// The names of the files in a folder and those below it, as far as they are names.
+fn files_below(folder: &Path) -> Vec<String> {
+    /// Folders in folders.
+    const DEEPEST: usize = 16;
+    let mut names = Vec::new();
+    let mut waiting = vec![(folder.to_owned(), String::new(), 0)];
+    while let Some((folder, prefix, depth)) = waiting.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = format!("{prefix}{name}");
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth < DEEPEST => {
+                    waiting.push((entry.path(), format!("{name}/"), depth + 1));
+                }
+                Ok(kind) if !kind.is_dir() && names.len() < MOST_FILES => names.push(name),
+                _ => {}
+            }
+        }
+    }
+    names.retain(|name| check_file(name).is_ok());
+    names.sort();
+    names
+}
+
+/// A file of the hub that is not in the cache: looked into by ranges, and fetched into the cache once its payload is
+/// expected.
+pub struct Fetched {
+    look: Look,
+    store: Option<Store>,
+    blob: BlobName,
+    commit: String,
+    /// The file's name in the repository.
+    name: String,
+    transfer: OnceLock<Transfer>,
+    /// Held while a transfer is begun.
+    begins: Mutex<()>,
+}
+
+impl Fetched {
+    /// A file at a commit; without a store nothing is kept.
+    pub fn new(look: Look, store: Option<Store>, blob: BlobName, commit: String, name: String) -> Fetched {
+        Fetched { look, store, blob, commit, name, transfer: OnceLock::new(), begins: Mutex::default() }
+    }
+}
+
+impl Backing for Fetched {
+    fn len(&self) -> u64 {
+        self.look.len()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        match self.transfer.get() {
+            Some(transfer) => transfer.read_at(offset, out),
+            None => self.look.read_at(offset, out),
+        }
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.look.version()
+    }
+
+    fn expect(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        // Less than half of a file is not worth all of it.
+        let Some(store) = self.store.as_ref().filter(|_| bytes >= self.len() / 2) else { return Ok(()) };
+        let _turn = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.transfer.get().is_some() {
+            return Ok(());
+        }
+        let begun = store
+            .lock(&self.blob)
+            .and_then(|lock| store.begin(self.look.object(), lock, &self.blob, &self.commit));
+        drop(self.transfer.set(begun?));
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        match (&self.store, self.transfer.get()) {
+            (Some(store), Some(transfer)) => store.end(transfer, &self.commit, &self.name),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A file in the cache, which is proved once its payload is expected.
+pub struct Cached {
+    file: Arc<dyn Backing>,
+    store: Store,
+    blob: BlobName,
+    is_expected: AtomicBool,
+}
+
+impl Cached {
+    /// The file of a blob.
+    pub fn new(file: Arc<dyn Backing>, store: Store, blob: BlobName) -> Cached {
+        Cached { file, store, blob, is_expected: AtomicBool::new(false) }
+    }
+}
+
+impl Backing for Cached {
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_at(offset, out)
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.file.version()
+    }
+
+    fn opened_version(&self) -> Option<Version> {
+        self.file.opened_version()
+    }
+
+    fn identity(&self) -> Option<(u64, u64)> {
+        self.file.identity()
+    }
+
+    fn expect(&self, _ranges: &[Range<u64>]) -> Result<()> {
+        self.is_expected.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        if self.is_expected.load(Ordering::Relaxed) { self.store.prove(&self.blob) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,9 @@
+//! The Hugging Face hub: its interface, its words, and what is named on it.
+
+pub mod api;
+mod listing;
+mod refusal;
+pub mod select;
+
+pub use api::Hub;
+pub use listing::{Listed, Listing, MOST_FILES};

@@ -1,0 +1,280 @@
+//! Resolves what users type: addresses here, paths by whoever resolves those.
+
+use crate::address::{Address, HubAddress};
+use crate::cache::{Cache, Roots};
+use crate::fetch::Store;
+use crate::http::client::ClientOptions;
+use crate::http::{Client, Origin, Query, Secret, failure};
+use crate::hub::{Hub, Listing, select};
+use crate::hub_place::HubPlace;
+use crate::names::is_commit;
+use crate::object::{Object, Opened};
+use crate::spool::Spool;
+use crate::web_place::{StdinPlace, WebPlace};
+use crate::window::{FIRST, Look};
+use apr_engine::place::{Backing, Entry, Place, Places};
+use apr_sdk::{Error, Result};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use url::Url;
+
+/// Bytes of a small file that is no model.
+const MOST_SMALL: u64 = 64 << 20;
+
+/// What the user's environment, configuration and flags say of remote models.
+#[derive(Clone, Default)]
+pub struct RemoteOptions {
+    /// How requests are made.
+    pub client: ClientOptions,
+    /// The hub, if it is not the usual one.
+    pub endpoint: Option<String>,
+    /// The token for the hub.
+    pub token: Option<Secret>,
+    /// True if nothing may be asked of any server.
+    pub is_offline: bool,
+    /// The revision, for addresses that name none.
+    pub revision: Option<String>,
+    /// Patterns of the files of a repository that count; all if empty.
+    pub include: Vec<String>,
+    /// Headers for the servers of `https` addresses.
+    pub headers: Vec<(String, Secret)>,
+    /// Users and passwords for hosts.
+    pub logins: crate::netrc::Logins,
+    /// True if nothing that is downloaded is kept.
+    pub keeps_nothing: bool,
+    /// The folders of downloads, if the environment names any.
+    pub roots: Option<Roots>,
+    /// The folder of what apr remembers, if there is one.
+    pub state: Option<PathBuf>,
+    /// The folder for what can be read only once.
+    pub scratch: PathBuf,
+}
+
+impl RemoteOptions {
+    /// The cache of what comes from the hub; `None` if nothing is to be kept, or can be.
+    pub fn cache(&self) -> Option<Cache> {
+        let roots = self.roots.as_ref().filter(|_| !self.keeps_nothing)?;
+        Some(Cache::new(&roots.hub, self.state.clone()))
+    }
+}
+
+/// Makes the options when the first address is resolved: until then no file of the user's is read for them.
+pub type MakeOptions = Box<dyn Fn() -> Result<RemoteOptions> + Send + Sync>;
+
+/// Places of addresses, and of paths.
+pub struct Anywhere {
+    paths: Arc<dyn Places>,
+    make: MakeOptions,
+    options: OnceLock<RemoteOptions>,
+    /// Made when the first address is resolved: without one there is no client.
+    client: OnceLock<Arc<Client>>,
+    /// What was read from standard input, which cannot be read twice.
+    stdin: Mutex<Option<Arc<Spool>>>,
+}
+
+impl Anywhere {
+    /// Places of addresses, and of what `paths` resolves.
+    pub fn new(paths: Arc<dyn Places>, make: MakeOptions) -> Anywhere {
+        Anywhere { paths, make, options: OnceLock::new(), client: OnceLock::new(), stdin: Mutex::default() }
+    }
+
+    /// The options.
+    ///
+    /// # Errors
+    /// Any error from making them.
+    pub fn options(&self) -> Result<&RemoteOptions> {
+        match self.options.get() {
+            Some(options) => Ok(options),
+            None => {
+                let made = (self.make)()?;
+                Ok(self.options.get_or_init(|| made))
+            }
+        }
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// As [`Anywhere::options`].
+    pub fn client(&self) -> Result<&Arc<Client>> {
+        let options = self.options()?;
+        Ok(self.client.get_or_init(|| Arc::new(Client::new(options.client.clone()))))
+    }
+
+    /// The hub.
+    ///
+    /// # Errors
+    /// As [`Hub::new`].
+    pub fn hub(&self) -> Result<Hub> {
+        let options = self.options()?;
+        Hub::new(self.client()?, options.endpoint.as_deref(), options.token.as_ref())
+    }
+
+    fn refuse_offline(&self, shown: &str) -> Result<()> {
+        match self.options()?.is_offline {
+            true => Err(Error::io("this is not in the cache, and nothing may be asked of a server")
+                .in_file(shown)
+                .hint("unset HF_HUB_OFFLINE, or name a file on this machine")),
+            false => Ok(()),
+        }
+    }
+
+    fn in_hub(&self, address: &HubAddress) -> Result<Entry> {
+        let shown = address.shown();
+        let options = self.options()?;
+        let hub = self.hub()?;
+        let revision = address.revision.as_ref().or(options.revision.as_ref());
+        let revision = revision.map_or("main", String::as_str).to_owned();
+        let store = options.cache().map(|cache| Store::new(cache, &address.repository, hub.client()));
+        let paths = Arc::clone(&self.paths);
+        let known = match &store {
+            Some(store) if options.is_offline || is_commit(&revision) => {
+                known(store, &revision, options.is_offline)?
+            }
+            _ => None,
+        };
+        if known.is_none() {
+            self.refuse_offline(&shown)?;
+        }
+        let place = HubPlace::new(hub, address, revision, options.include.clone(), store, paths);
+        let place = match known {
+            Some(listing) => place.with_listing(listing, options.is_offline)?,
+            None => place,
+        };
+        let mut file = address.file.clone();
+        if let Some(word) = &address.word {
+            file = select::tagged(place.listing()?, word).map_err(|e| e.in_file(shown.clone()))?;
+        }
+        place.entry(&file)
+    }
+
+    fn on_the_web(&self, url: &Url) -> Result<Entry> {
+        let shown = crate::http::origin::shown(url);
+        self.refuse_offline(&shown)?;
+        let client = self.client()?;
+        let options = self.options()?;
+        client.name(url);
+        let mut plain = url.clone();
+        if let Some(origin) = Origin::of(url) {
+            for (name, value) in &options.headers {
+                client.grant(origin.clone(), name, value.clone())?;
+            }
+            let typed = (!url.username().is_empty()).then(|| {
+                let password = url.password().unwrap_or_default();
+                crate::netrc::basic(&decoded(url.username()), &decoded(password))
+            });
+            if let Some(login) = typed.or_else(|| options.logins.of(origin.host())) {
+                client.grant(origin, "authorization", login)?;
+            }
+            let _ = plain.set_username("");
+            let _ = plain.set_password(None);
+        }
+        let opened = Object::open(client, Query::get(plain.clone()), shown, FIRST, failure::of_status)?;
+        let place = Arc::new(WebPlace::new(Arc::clone(client), plain, options.scratch.clone()));
+        let name = place.file_name();
+        let backing = place.keep(&name, backing(opened, &options.scratch)?);
+        Ok(Entry { place, file: Some((name, backing)) })
+    }
+
+    fn standard_input(&self) -> Result<Entry> {
+        let options = self.options()?;
+        let mut kept = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        let spool = match &*kept {
+            Some(spool) => Arc::clone(spool),
+            None => {
+                let mut input = std::io::stdin().lock();
+                let cancel = &options.client.cancel;
+                let spool = Spool::new(&options.scratch, &mut |out| loop {
+                    if cancel.load(std::sync::atomic::Ordering::Relaxed) {
+                        return Err(Error::cancelled("stopped"));
+                    }
+                    match input.read(out) {
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        read => {
+                            return read.map_err(|e| Error::io(format!("cannot read standard input: {e}")));
+                        }
+                    }
+                })?;
+                let spool = Arc::new(spool);
+                *kept = Some(Arc::clone(&spool));
+                spool
+            }
+        };
+        let backing: Arc<dyn Backing> = spool;
+        Ok(Entry { place: Arc::new(StdinPlace), file: Some((StdinPlace.name(), backing)) })
+    }
+}
+
+/// What the cache has of a revision: all of it, or, offline, whatever there is.
+fn known(store: &Store, revision: &str, is_offline: bool) -> Result<Option<Listing>> {
+    let Some(commit) = store.commit_of(revision)? else { return Ok(None) };
+    let (listing, missing) = store.snapshot(&commit)?;
+    let is_enough = match missing {
+        Some(0) => true,
+        Some(missing) if is_offline => {
+            let all = missing + listing.files.len();
+            let message = format!("{missing} of the {all} files of this model are not in the cache");
+            store.client().options().observer.warn(&message);
+            true
+        }
+        _ => is_offline,
+    };
+    Ok(Some(listing).filter(|listing| is_enough && !listing.files.is_empty()))
+}
+
+/// A name in a URL, as it is meant.
+fn decoded(text: &str) -> String {
+    url::form_urlencoded::parse(format!("x={}", text.replace('+', "%2B")).as_bytes())
+        .next()
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
+}
+
+/// The bytes of a file that was opened: all of them at once, if the server gives no ranges.
+pub(crate) fn backing(opened: Opened, scratch: &Path) -> Result<Arc<dyn Backing>> {
+    if opened.object.takes_ranges() {
+        return Ok(Arc::new(Look::new(opened)));
+    }
+    let Opened { object, mut first } = opened;
+    let host = object.shown();
+    object
+        .client()
+        .options()
+        .observer
+        .warn(&format!("{host}: the server gives no ranges, so all of the file is read first"));
+    let spool = Spool::new(scratch, &mut |out| first.read(out))?;
+    Ok(Arc::new(spool))
+}
+
+impl Places for Anywhere {
+    fn locate(&self, path: &Path) -> Result<Entry> {
+        match Address::of(path) {
+            None => self.paths.locate(path),
+            Some(address) => match address? {
+                Address::Url(url) => self.on_the_web(&url),
+                Address::Hub(address) => self.in_hub(&address),
+                Address::Stdin => self.standard_input(),
+            },
+        }
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        // `-` is a name that whoever reads values has a meaning for.
+        let Some(address) = Address::of(path).filter(|address| !matches!(address, Ok(Address::Stdin))) else {
+            return self.paths.read(path);
+        };
+        address?;
+        let entry = self.locate(path)?;
+        let Some((name, backing)) = entry.file else {
+            return Err(Error::invalid_argument("this is a folder, not a file").in_file(entry.place.show("")));
+        };
+        let shown = entry.place.show(&name);
+        if backing.len() > MOST_SMALL {
+            return Err(Error::limit(format!("the file is larger than {MOST_SMALL} bytes")).in_file(shown));
+        }
+        let mut bytes = vec![0; usize::try_from(backing.len()).unwrap_or(0)];
+        backing.read_at(0, &mut bytes).map_err(|e| e.in_file(shown))?;
+        Ok(bytes)
+    }
+}

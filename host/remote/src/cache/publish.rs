@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 pub struct Published {
     /// The blob.
     pub blob: BlobName,
-    /// What was there before.
+    /// State of its place before.
     pub before: Before,
 }
 
-/// What was in the place of a blob before it was published.
+/// State of the place of a blob before it was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
     /// Nothing.

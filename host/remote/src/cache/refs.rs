@@ -55,7 +55,7 @@ impl Repository {
     }
 }
 
-/// What `read` gives, or what it gives a moment later if that is empty.
+/// Result of `read`, or of reading again a moment later if that is empty.
 fn settled(read: impl Fn() -> Result<Option<String>>) -> Result<Option<String>> {
     let content = read()?;
     if content.as_ref().is_some_and(String::is_empty) {

@@ -40,7 +40,7 @@ pub enum Kind {
     Kernel,
 }
 
-/// What is in the folder of a repository.
+/// Contents of the folder of a repository.
 #[derive(Debug)]
 pub struct RepositoryContents {
     /// The name of the folder.
@@ -55,7 +55,7 @@ pub struct RepositoryContents {
     pub blobs: Vec<Blob>,
     /// Downloads that are not finished.
     pub partials: Vec<PartialFile>,
-    /// What is wrong with it, a sentence each.
+    /// Faults of it, a sentence each.
     pub damage: Vec<String>,
     /// Bytes of files that lie in snapshots themselves, because there were no links.
     pub loose_bytes: u64,
@@ -81,7 +81,7 @@ pub struct SnapshotFile {
     pub blob: Option<String>,
     /// Its bytes; `None` if its link leads nowhere.
     pub bytes: Option<u64>,
-    /// Whether apr made it.
+    /// True if apr made it.
     pub is_own: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct Blob {
     pub bytes: u64,
     /// The payload in the shared store that it is a link to.
     pub payload: Option<PathBuf>,
-    /// Whether apr fetched it.
+    /// True if apr fetched it.
     pub is_own: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct PartialFile {
     pub blob: String,
     /// Bytes of its file.
     pub bytes: u64,
-    /// Whether it is apr's, which resumes it; others do not.
+    /// True if it is of apr, which resumes it; other programs do not.
     pub is_own: bool,
 }
 

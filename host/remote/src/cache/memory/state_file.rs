@@ -25,7 +25,7 @@ impl StateFile {
         StateFile { path, head }
     }
 
-    /// What is in the file, in order. Nothing if any line of it is not understood: what it says can be found out again. A last
+    /// The lines of the file, in order. Nothing if any line of it is not understood: what it says can be found out again. A last
     /// line that is not finished is being written.
     pub fn read<T: DeserializeOwned>(&self) -> Vec<T> {
         let bytes = small_file::read(&self.path).ok().flatten().unwrap_or_default();

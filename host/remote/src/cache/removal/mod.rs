@@ -10,16 +10,16 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use unlink::Root;
 
-/// What is to be removed from a cache, in an order that leaves no link to what is gone.
+/// Files and folders to remove from a cache, in an order that leaves no link to what is gone.
 #[derive(Debug, Default)]
 pub struct Removal {
     /// Files, links and folders.
     steps: Vec<Step>,
     /// Payloads of the shared store that nothing leads to afterwards, and their bytes.
     payloads: Vec<(PathBuf, u64)>,
-    /// What goes, as users know it.
+    /// Things that go, as users know them.
     pub subjects: Vec<Subject>,
-    /// What stays although it was meant, and why, a sentence each.
+    /// Reasons why something stays that was meant, a sentence each.
     pub kept: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Subject {
     pub what: String,
     /// Bytes that this frees.
     pub bytes: u64,
-    /// Whether apr put it there.
+    /// True if apr put it there.
     pub is_own: bool,
 }
 
@@ -47,14 +47,14 @@ struct Step {
     bytes: u64,
 }
 
-/// What a removal did.
+/// Result of a removal.
 #[derive(Debug, Default)]
 pub struct Removed {
     /// Bytes that were freed.
     pub bytes: u64,
     /// Files and links that were removed.
     pub files: usize,
-    /// What stayed, and why, a sentence each.
+    /// Reasons why something stayed, a sentence each.
     pub left: Vec<String>,
 }
 

@@ -144,7 +144,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// What is of no use in a repository.
+    /// Things of no use in a repository.
     fn garbage(&mut self, repository: &RepositoryContents, all: bool) -> Result<()> {
         let busy = self.busy(repository);
         for partial in repository.partials.iter().filter(|partial| all || partial.is_own) {
@@ -193,7 +193,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// What apr put into a repository.
+    /// Everything that apr put into a repository.
     fn own(&mut self, repository: &RepositoryContents) -> Result<()> {
         if !repository.is_own() {
             return Ok(());

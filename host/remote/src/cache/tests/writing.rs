@@ -112,8 +112,8 @@ fn wrong_content_is_never_published() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: the download has SHA-256 {}, but the hub says {blob}: download it again; if that does not help, a \
-             proxy or mirror changes it",
+            "E004 {}: the download has SHA-256 {}, but {blob} was announced: download it again; if that does not help, \
+             a proxy or mirror changes it",
             scratch.at("blobs").join(format!("{blob}.apr.incomplete")).display(),
             sha256(b"wrong"),
         )

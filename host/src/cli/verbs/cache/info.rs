@@ -22,7 +22,7 @@ pub struct Args {}
 pub struct Info {
     /// Its folder.
     root: String,
-    /// Whether the folder is there.
+    /// True if the folder is there.
     exists: bool,
     /// The folder in which apr keeps what it knows of downloads; `null` without a home.
     state: Option<String>,

@@ -44,7 +44,7 @@ pub struct Row {
     kind: &'static str,
     /// Bytes of its files and of what is not finished.
     bytes: u64,
-    /// Whether apr downloaded any of it.
+    /// True if apr downloaded any of it.
     from_apr: bool,
     /// Its revisions, each with its `commit`; `refs`, the branches and tags that were last seen at it; `files` and `bytes` that are
     /// there; `missing`, the names of files that are not, or null if it is not known which files it has.
@@ -52,7 +52,7 @@ pub struct Row {
     /// Downloads that were interrupted, or are running: each with the `blob` that it would become, `bytes` of its file, and
     /// `from_apr`.
     partials: Vec<PartialRow>,
-    /// What is wrong with it, a sentence each.
+    /// Faults of it, a sentence each.
     damage: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ struct PartialRow {
     blob: String,
     /// Bytes of its file.
     bytes: u64,
-    /// Whether apr began it, and resumes it.
+    /// True if apr began it, and resumes it.
     from_apr: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a removal takes with it, announced or done.
+//! The report of a removal, announced or done.
 
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_host::sizes::show_size;

@@ -138,16 +138,14 @@ impl Report for Verdicts {
     }
 
     fn verdict(&self) -> Result<()> {
-        if self.n_bad() == 0 && self.damage.is_empty() {
+        let faults = self.n_bad() + self.damage.len();
+        if faults == 0 {
             return Ok(());
         }
-        let message = format!("{} in the cache damaged", is_or_are(self.n_bad().max(self.damage.len())));
-        Err(Error::failed(message).hint("run `apr cache rm MODEL` for it, and download it again"))
+        let message = format!("the cache has {}", show_number_of(faults, "fault"));
+        Err(Error::failed(message)
+            .hint("run `apr cache rm MODEL` for what is damaged, and download it again"))
     }
-}
-
-fn is_or_are(n: usize) -> String {
-    format!("{} {}", show_number_of(n, "file"), if n == 1 { "is" } else { "are" })
 }
 
 impl fmt::Display for Verdicts {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use server::hub::{Behaviour, File, Outage, Repository, samples};
 use server::tls::{Authority, Certificate};
 use server::{Content, Hub, Options};
+use sha2::{Digest, Sha256};
 
 #[allow(dead_code, unused_imports, reason = "a server has more to offer than one program asks for")]
 mod server;
@@ -79,7 +80,9 @@ fn add_files(folder: &Path, root: &Path, files: &mut Vec<File>) -> io::Result<()
         let file = if content.len() < LARGE {
             File::cached(&path, content.whole())
         } else {
-            File::lfs(&path, content)
+            let sha256: String =
+                Sha256::digest(content.whole()).iter().map(|byte| format!("{byte:02x}")).collect();
+            File::lfs(&path, content.declaring(Some(&sha256)))
         };
         files.push(file);
     }

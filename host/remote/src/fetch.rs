@@ -1,7 +1,9 @@
 //! Files of the hub that are kept in the cache: fetched when all of them is going to be read, and verified before anything
 //! made of them counts.
 
-use crate::cache::{BlobName, Cache, ContentDigest, Download, EntryLock, Proofs, Repository, Verdict};
+use crate::cache::{
+    BlobName, Cache, ContentDigest, Download, EntryLock, Partial, Proofs, Repository, Verdict,
+};
 use crate::http::Client;
 use crate::hub::{Listed, Listing, MOST_FILES};
 use crate::names::{RepositoryId, check_file, is_commit};
@@ -10,7 +12,7 @@ use crate::transfer::Transfer;
 use crate::window::Look;
 use apr_engine::place::{Backing, Version};
 use apr_engine::sizes::show_size;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,17 +131,52 @@ impl Store {
         })
     }
 
-    /// Begins to fetch a file into the cache, under its lock.
+    /// Returns whether a blob in the cache is what its name says. One that is not is about to be fetched anew, which is said.
+    ///
+    /// # Errors
+    /// As [`Repository::prove`].
+    pub fn is_right(&self, blob: &BlobName) -> Result<bool> {
+        match self.prove(blob) {
+            Err(error) if error.kind() == ErrorKind::Failed => {
+                self.client.options().observer.warn(error.message());
+                Ok(false)
+            }
+            proved => proved.map(|()| true),
+        }
+    }
+
+    /// Bytes that are free for files in the cache, as far as the system tells.
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.cache.free_bytes()
+    }
+
+    /// Notes the commit of a revision; a commit needs no note.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn note_ref(&self, revision: &str, commit: &str) -> Result<()> {
+        if is_commit(revision) { Ok(()) } else { self.repository.set_ref(revision, commit) }
+    }
+
+    /// Gives a blob its name in the snapshot of a commit.
+    ///
+    /// # Errors
+    /// As [`Repository::link`].
+    pub fn link(&self, commit: &str, name: &str, blob: &BlobName) -> Result<()> {
+        self.repository.link(commit, name, blob, false).map(drop)
+    }
+
+    /// What there is of a file that is not in the cache yet, under its lock.
     ///
     /// # Errors
     /// Io, also if the disk has too little space.
-    pub fn begin(
+    pub fn partial(
         &self,
-        object: &Arc<Object>,
+        object: &Object,
         lock: EntryLock,
         blob: &BlobName,
         commit: &str,
-    ) -> Result<Transfer> {
+    ) -> Result<Partial> {
         let download = Download { commit: commit.to_owned(), blob: blob.clone(), size: object.len() };
         let partial = self.repository.partial(lock, download)?;
         let missing = object.len() - partial.done();
@@ -154,11 +191,11 @@ impl Store {
                 Err(error
                     .hint("free some space (`apr cache ls`), or set APR_CACHE to a folder on another disk"))
             }
-            _ => Transfer::new(object, partial, None),
+            _ => Ok(partial),
         }
     }
 
-    /// Ends what [`Store::begin`] began: waits, verifies, publishes, and puts the file into the snapshot of its commit.
+    /// Ends the transfer of a [`Store::partial`]: waits, verifies, publishes, and puts the file into the snapshot of its commit.
     ///
     /// # Errors
     /// What ended the transfer; Failed with the code E004 for content that is not what the hub promised; Io.
@@ -204,6 +241,8 @@ pub struct Fetched {
     store: Option<Store>,
     blob: BlobName,
     commit: String,
+    /// The revision that led to the commit.
+    revision: String,
     /// The file's name in the repository.
     name: String,
     transfer: OnceLock<Transfer>,
@@ -213,8 +252,24 @@ pub struct Fetched {
 
 impl Fetched {
     /// A file at a commit; without a store nothing is kept.
-    pub fn new(look: Look, store: Option<Store>, blob: BlobName, commit: String, name: String) -> Fetched {
-        Fetched { look, store, blob, commit, name, transfer: OnceLock::new(), begins: Mutex::default() }
+    pub fn new(
+        look: Look,
+        store: Option<Store>,
+        blob: BlobName,
+        commit: String,
+        revision: String,
+        name: String,
+    ) -> Fetched {
+        Fetched {
+            look,
+            store,
+            blob,
+            commit,
+            revision,
+            name,
+            transfer: OnceLock::new(),
+            begins: Mutex::default(),
+        }
     }
 }
 
@@ -242,16 +297,19 @@ impl Backing for Fetched {
         if self.transfer.get().is_some() {
             return Ok(());
         }
-        let begun = store
-            .lock(&self.blob)
-            .and_then(|lock| store.begin(self.look.object(), lock, &self.blob, &self.commit));
-        drop(self.transfer.set(begun?));
+        let object = self.look.object();
+        let lock = store.lock(&self.blob)?;
+        let partial = store.partial(object, lock, &self.blob, &self.commit)?;
+        drop(self.transfer.set(Transfer::new(object, partial, None)?));
         Ok(())
     }
 
     fn settle(&self) -> Result<()> {
         match (&self.store, self.transfer.get()) {
-            (Some(store), Some(transfer)) => store.end(transfer, &self.commit, &self.name),
+            (Some(store), Some(transfer)) => {
+                store.end(transfer, &self.commit, &self.name)?;
+                store.note_ref(&self.revision, &self.commit)
+            }
             _ => Ok(()),
         }
     }

@@ -183,7 +183,14 @@ impl HubPlace {
             return Ok(cached);
         }
         let look = Look::new(opened);
-        Ok(Arc::new(Fetched::new(look, self.store.clone(), blob, commit, full.to_owned())))
+        Ok(Arc::new(Fetched::new(
+            look,
+            self.store.clone(),
+            blob,
+            commit,
+            self.revision.clone(),
+            full.to_owned(),
+        )))
     }
 
     fn open_object(&self, full: &str, shown: String) -> Result<Opened> {

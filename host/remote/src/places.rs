@@ -149,7 +149,16 @@ impl Anywhere {
         place.entry(&file)
     }
 
-    fn on_the_web(&self, url: &Url) -> Result<Entry> {
+    /// Opens the file that a URL leads to; also returns its name.
+    ///
+    /// # Errors
+    /// As [`Object::open`].
+    pub fn open_url(&self, url: &Url) -> Result<(Opened, String)> {
+        let (opened, place) = self.asked(url)?;
+        Ok((opened, place.file_name()))
+    }
+
+    fn asked(&self, url: &Url) -> Result<(Opened, WebPlace)> {
         let shown = crate::http::origin::shown(url);
         self.refuse_offline(&shown)?;
         let client = self.client()?;
@@ -171,10 +180,14 @@ impl Anywhere {
             let _ = plain.set_password(None);
         }
         let opened = Object::open(client, Query::get(plain.clone()), shown, FIRST, failure::of_status)?;
-        let place = Arc::new(WebPlace::new(Arc::clone(client), plain, options.scratch.clone()));
+        Ok((opened, WebPlace::new(Arc::clone(client), plain, options.scratch.clone())))
+    }
+
+    fn on_the_web(&self, url: &Url) -> Result<Entry> {
+        let (opened, place) = self.asked(url)?;
         let name = place.file_name();
-        let backing = place.keep(&name, backing(opened, &options.scratch)?);
-        Ok(Entry { place, file: Some((name, backing)) })
+        let backing = place.keep(&name, backing(opened, &self.options()?.scratch)?);
+        Ok(Entry { place: Arc::new(place), file: Some((name, backing)) })
     }
 
     fn standard_input(&self) -> Result<Entry> {

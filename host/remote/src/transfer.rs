@@ -2,7 +2,7 @@
 //! is there without a gap.
 
 use crate::cache::{ContentDigest, Partial, Verified};
-use crate::object::Object;
+use crate::object::{Object, Stretch};
 use apr_sdk::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -222,6 +222,37 @@ impl Transfer {
         };
         let running = Mutex::new(Some(Running { shared, connections, hasher }));
         Ok(Transfer { object: Arc::clone(object), file, expected, running })
+    }
+
+    /// The same, with the first bytes of the file already on their way: all of a small one.
+    ///
+    /// # Errors
+    /// As [`Transfer::new`]; any error from reading and writing them.
+    pub fn beginning(
+        object: &Arc<Object>,
+        mut first: Stretch,
+        partial: Partial,
+        announced: Option<&ContentDigest>,
+    ) -> Result<Transfer> {
+        if first.end() == object.len() && partial.done() == 0 {
+            let mut buffer = vec![0; BUFFER];
+            loop {
+                let at = first.at();
+                match first.read(&mut buffer)? {
+                    0 => break,
+                    n => partial.write_at(at, &buffer[..n])?,
+                }
+            }
+        }
+        Transfer::new(object, partial, announced)
+    }
+
+    /// Bytes that are there; `None` once nothing more comes.
+    pub fn done(&self) -> Option<u64> {
+        let running = self.running();
+        let running = running.as_ref()?;
+        let is_over = running.connections.iter().all(JoinHandle::is_finished);
+        (!is_over).then(|| running.shared.partial.done())
     }
 
     /// The file that is fetched.

@@ -90,7 +90,7 @@ impl Context {
         let level = self.settings.text("log.level");
         host.progress = progress::shown(form, level, &self.terminal);
         signals::on_interrupt(&host);
-        self.reach_elsewhere(&mut host);
+        host.places = Arc::new(self.anywhere(&host));
         host
     }
 
@@ -103,8 +103,8 @@ impl Context {
         Ok(Cache::new(Roots::of_env(&env)?.hub, environment::state(&env)))
     }
 
-    /// Lets the host resolve addresses.
-    fn reach_elsewhere(&self, host: &mut Host) {
+    /// Models elsewhere, and paths as the host resolves them.
+    pub fn anywhere(&self, host: &Host) -> Anywhere {
         let args = self.remote.clone();
         let cancel = Arc::clone(&host.cancel);
         let progress = Arc::clone(&host.progress);
@@ -115,8 +115,7 @@ impl Context {
             options.client.observer = Arc::new(Observed(Arc::clone(&progress)));
             Ok(options)
         };
-        let paths = Arc::clone(&host.places);
-        host.places = Arc::new(Anywhere::new(paths, Box::new(make)));
+        Anywhere::new(Arc::clone(&host.places), Box::new(make))
     }
 
     /// The files that every verb reads, besides plugins and operands: its configuration.

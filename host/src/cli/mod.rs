@@ -17,6 +17,7 @@ use clap::{Parser, Subcommand};
 use context::Context;
 use flags::globals::Globals;
 use flags::open_args::OpenArgs;
+use flags::remote_args::RemoteArgs;
 use output::terminal::Terminal;
 use output::verb_report::{Report, boxed};
 use parser::Parsed;
@@ -24,7 +25,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use verbs::{
     arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
-    inspect, kernels, man, plugins, quality, report, rosetta, run, scan, tensors, tokenizer, tui, validate,
+    inspect, kernels, man, plugins, pull, quality, report, rosetta, run, scan, tensors, tokenizer, tui,
+    validate,
 };
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
@@ -73,6 +75,7 @@ enum Verb {
     Report(report::Args),
     Tui(tui::Args),
     Rosetta(rosetta::Args),
+    Pull(pull::Args),
     Cache(cache::Args),
     Plugins(plugins::Args),
     Arch(arch::Args),
@@ -106,6 +109,14 @@ impl Verb {
             _ => None,
         }
     }
+
+    /// The arguments for models from elsewhere, for a verb that takes these.
+    fn remote_args(&mut self) -> Option<&RemoteArgs> {
+        match self {
+            Verb::Pull(args) => Some(&args.remote),
+            other => other.open_args().map(|open| &open.remote),
+        }
+    }
 }
 
 /// Runs the program on its own arguments and says how it ended.
@@ -125,8 +136,8 @@ fn work() -> ExitCode {
             Err(error) => before.fail(&error),
             Ok(mut context) => {
                 let mut verb = cli.verb;
-                if let Some(open) = verb.open_args() {
-                    context.remote = open.remote.clone();
+                if let Some(remote) = verb.remote_args() {
+                    context.remote = remote.clone();
                 }
                 let outcome = dispatch(verb, &context);
                 context.terminal.finish(outcome)
@@ -178,6 +189,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Report(args) => report::run(&args, context).map(boxed),
         Verb::Tui(args) => tui::run(&args, context).map(boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),
+        Verb::Pull(args) => pull::run(&args, context).map(boxed),
         Verb::Cache(args) => cache::run(&args, context),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Arch(args) => arch::run(&args, context),

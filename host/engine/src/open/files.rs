@@ -130,17 +130,26 @@ impl Files {
     /// # Errors
     /// Io; as [`Backing::settle`].
     pub fn refuse_changed(&self) -> Result<()> {
-        let all = self.all();
-        for file in &all {
-            file.backing.as_ref().map_or(Ok(()), |b| b.settle()).map_err(|e| e.in_file(file.shown.clone()))?;
-        }
-        match all.iter().find(|file| file.changed() != Change::None) {
+        self.settle()?;
+        match self.all().iter().find(|file| file.changed() != Change::None) {
             Some(file) => {
                 let error = Error::io("the file changed while it was being read").in_file(file.shown.clone());
                 Err(error.hint("run the command again, and do not modify the file while apr is running"))
             }
             None => Ok(()),
         }
+    }
+
+    /// Fails if bytes that were read are not those that a remote source promised.
+    ///
+    /// # Errors
+    /// As [`Backing::settle`].
+    pub fn settle(&self) -> Result<()> {
+        for file in self.all() {
+            let settled = file.backing.as_ref().map_or(Ok(()), |backing| backing.settle());
+            settled.map_err(|e| e.in_file(file.shown.clone()))?;
+        }
+        Ok(())
     }
 
     /// Announces that these extents will be read.

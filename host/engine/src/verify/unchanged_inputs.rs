@@ -33,8 +33,9 @@ impl FirstRead<'_> {
     /// itself.
     ///
     /// # Errors
-    /// Io for a file that changed; any error from reading.
+    /// Io for a file that changed; any error from reading; as [`Backing::settle`](crate::place::Backing::settle).
     pub fn refuse_changed(&self) -> Result<()> {
+        self.source.files.settle()?;
         for (number, input) in (0u32..).zip(self.source.files.all()) {
             let same = match input.changed() {
                 Change::None => true,

@@ -29,15 +29,15 @@ pub fn of_request(error: ureq::Error, url: &Url) -> Failure {
             None if error.kind() == io::ErrorKind::InvalidData => {
                 lasting(untrusted(&host, &error.to_string()))
             }
+            // What a resolver without an answer says; one that could not be asked may be, later.
+            None if error.to_string().contains("not known") => lasting(unknown(&host)),
             None => Failure { error: unreachable(&host, &error).in_file(file), is_passing: true },
         },
         ureq::Error::Timeout(_) => {
             let error = Error::io(format!("`{host}` did not answer in time"));
             Failure { error: error.in_file(file).hint("try again later"), is_passing: true }
         }
-        ureq::Error::HostNotFound => lasting(
-            Error::io(format!("there is no host `{host}`")).hint("check the address, and the connection"),
-        ),
+        ureq::Error::HostNotFound => lasting(unknown(&host)),
         ureq::Error::Rustls(error) => lasting(untrusted(&host, &error.to_string())),
         ureq::Error::Tls(error) => lasting(untrusted(&host, error)),
         ureq::Error::InvalidProxyUrl | ureq::Error::ConnectProxyFailed(_) => lasting(
@@ -46,6 +46,10 @@ pub fn of_request(error: ureq::Error, url: &Url) -> Failure {
         ),
         other => lasting(Error::io(format!("`{host}` does not speak HTTP: {other}"))),
     }
+}
+
+fn unknown(host: &str) -> Error {
+    Error::io(format!("there is no host `{host}`")).hint("check the address, and the connection")
 }
 
 fn unreachable(host: &str, error: &io::Error) -> Error {

@@ -85,7 +85,7 @@ fn parts(name: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns whether two names are those of one split model, or the same.
-fn same_model(one: &str, other: &str) -> bool {
+pub fn same_model(one: &str, other: &str) -> bool {
     match (parts(one), parts(other)) {
         (Some((a, _)), Some((b, _))) => {
             one.replacen(&format!("-{a}-of-"), "-*-of-", 1)

@@ -17,6 +17,7 @@ pub mod inspect;
 pub mod kernels;
 pub mod man;
 pub mod plugins;
+pub mod pull;
 pub mod quality;
 pub mod report;
 pub mod rosetta;

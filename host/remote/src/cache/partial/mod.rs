@@ -257,6 +257,33 @@ impl Verified {
         &self.partial.download.blob
     }
 
+    /// Moves the file to a path outside the cache, over what is there if `force`.
+    ///
+    /// # Errors
+    /// Io; E007 if there is something, and not `force`.
+    pub fn move_to(self, path: &Path, force: bool) -> Result<()> {
+        let shown = || path.display().to_string();
+        let failed = |error: &std::io::Error| io_error(error, "write", path);
+        if !force {
+            // A second name fails if the path is taken, which a rename does not.
+            match std::fs::hard_link(&self.partial.path, path) {
+                Ok(()) => std::fs::remove_file(&self.partial.path).map_err(|error| failed(&error))?,
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                    let error = Error::io("this file already exists").code("E007").in_file(shown());
+                    return Err(error.hint("pass --force to replace it"));
+                }
+                // Where files have one name only.
+                Err(_) if path.symlink_metadata().is_err() => {
+                    std::fs::rename(&self.partial.path, path).map_err(|error| failed(&error))?;
+                }
+                Err(error) => return Err(failed(&error)),
+            }
+        } else {
+            std::fs::rename(&self.partial.path, path).map_err(|error| failed(&error))?;
+        }
+        remove(&self.partial.journal)
+    }
+
     /// The file with its bytes.
     pub(super) fn path(&self) -> &Path {
         &self.partial.path

@@ -1,5 +1,7 @@
 //! Removals: planned as a list, announced by it, and carried out by it and nothing else.
 
+mod clear;
+mod garbage;
 mod plan;
 mod unlink;
 

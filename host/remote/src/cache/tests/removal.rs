@@ -84,15 +84,25 @@ fn a_revision_takes_only_what_no_other_needs() {
     full(&scratch);
     let all = contents(&scratch);
     let tiny = all.repository("org/tiny").unwrap();
-    let plan = scratch.cache().plan_removal(tiny, Some(COMMIT)).unwrap();
+    let gone = scratch.cache().plan_removal(tiny, Some(&[&"3".repeat(40)])).unwrap_err();
+    assert_eq!(gone.kind(), apr_sdk::ErrorKind::NotFound);
+    let plan = scratch.cache().plan_removal(tiny, Some(&[COMMIT])).unwrap();
     run(&scratch, &plan);
     let model = scratch.model();
     assert_eq!((model.commits().unwrap(), model.commit_of("main").unwrap()), (vec![OTHER.to_owned()], None));
     assert!(model.tree(COMMIT).unwrap().is_none() && !model.is_absent(COMMIT, "absent.json").unwrap());
     assert!(model.missing(OTHER, &model.tree(OTHER).unwrap().unwrap()).unwrap().is_empty());
+    // Two at once take what only they share.
+    by_hub_client(&scratch);
+    by_hub_client_at(&scratch, "v3", &"3".repeat(40), &[FILES[1]]);
+    let all = contents(&scratch);
+    let shared = scratch.at("blobs").join(etag(FILES[1].0, FILES[1].1).as_str());
+    let tiny = all.repository("org/tiny").unwrap();
+    run(&scratch, &scratch.cache().plan_removal(tiny, Some(&[COMMIT, &"3".repeat(40)])).unwrap());
+    assert_eq!((model.commits().unwrap(), shared.exists()), (vec![OTHER.to_owned()], false));
     // The last one takes the repository.
     let all = contents(&scratch);
-    let plan = scratch.cache().plan_removal(all.repository("org/tiny").unwrap(), Some(OTHER)).unwrap();
+    let plan = scratch.cache().plan_removal(all.repository("org/tiny").unwrap(), Some(&[OTHER])).unwrap();
     run(&scratch, &plan);
     assert!(!scratch.at("").exists());
     assert!(contents(&scratch).repository("org/own").is_some());
@@ -173,6 +183,12 @@ fn clearing_leaves_what_others_put_there_or_refer_to() {
     run(&scratch, &plan(false));
     assert!(!own.path().exists());
     assert!(plan(false).is_empty());
+    // What a user keeps there is not touched, and keeps the folder.
+    fill(&own, COMMIT, "config.json", b"{}").unwrap();
+    write(&own.path().join("blobs/.notes"), b"mine");
+    run(&scratch, &plan(false));
+    assert_eq!(std::fs::read(own.path().join("blobs/.notes")).unwrap(), b"mine");
+    assert!(contents(&scratch).repository("org/own").unwrap().revisions.is_empty());
     // A blob that another program fetched anew under the same name is not ours.
     fill(&own, COMMIT, "config.json", b"{}").unwrap();
     let blob = own.path().join("blobs").join(etag("config.json", b"{}").as_str());

@@ -3,7 +3,7 @@
 
 use crate::names::{RepositoryId, check_file, check_revision};
 use apr_sdk::{Error, Result, escape};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use url::Url;
 
 /// Where a model is, if it is not in a file system.
@@ -58,6 +58,23 @@ impl Address {
         };
         Some(address.map_err(|error| error.in_file(without_secrets(text))))
     }
+}
+
+/// The path that a model has, or would have in the working folder if it is elsewhere: what outputs are named after.
+pub fn local_path(path: &Path) -> PathBuf {
+    let name = match Address::of(path) {
+        None => return path.to_owned(),
+        Some(Ok(Address::Hub(address))) => match address.file.rsplit('/').next() {
+            Some(file) if !file.is_empty() => file.to_owned(),
+            _ => address.repository.as_str().rsplit('/').next().unwrap_or_default().to_owned(),
+        },
+        Some(Ok(Address::Url(url))) => {
+            let last = url.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
+            last.to_owned()
+        }
+        Some(Ok(Address::Stdin) | Err(_)) => "stdin".to_owned(),
+    };
+    PathBuf::from(if check_file(&name).is_ok() { name } else { "model".to_owned() })
 }
 
 /// A text that was to be a URL, without its query and user.
@@ -181,6 +198,21 @@ mod tests {
             assert!(Address::of(Path::new(path)).is_none(), "{path}");
         }
         assert_eq!(Address::of(Path::new("-")).unwrap().unwrap(), Address::Stdin);
+    }
+
+    #[test]
+    fn outputs_are_named_after_what_is_elsewhere() {
+        for (path, name) in [
+            ("a/b.gguf", "a/b.gguf"),
+            ("hf://org/name", "name"),
+            ("hf://org/name@v1/a/b.bin", "b.bin"),
+            ("https://h/a/b.gguf?sig=1", "b.gguf"),
+            ("https://h/", "model"),
+            ("https://h/%2e%2e", "model"),
+            ("-", "stdin"),
+        ] {
+            assert_eq!(local_path(Path::new(path)), Path::new(name), "{path}");
+        }
     }
 
     #[test]

@@ -238,7 +238,7 @@ fn files_below(folder: &Path) -> Vec<String> {
 /// expected.
 pub struct Fetched {
     look: Look,
-    store: Option<Store>,
+    store: Store,
     blob: BlobName,
     commit: String,
     /// The revision that led to the commit.
@@ -251,10 +251,10 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// A file at a commit; without a store nothing is kept.
+    /// A file at a commit.
     pub fn new(
         look: Look,
-        store: Option<Store>,
+        store: Store,
         blob: BlobName,
         commit: String,
         revision: String,
@@ -292,7 +292,10 @@ impl Backing for Fetched {
     fn expect(&self, ranges: &[Range<u64>]) -> Result<()> {
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         // Less than half of a file is not worth all of it.
-        let Some(store) = self.store.as_ref().filter(|_| bytes >= self.len() / 2) else { return Ok(()) };
+        if bytes < self.len() / 2 {
+            return Ok(());
+        }
+        let store = &self.store;
         let _turn = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
         if self.transfer.get().is_some() {
             return Ok(());
@@ -305,13 +308,9 @@ impl Backing for Fetched {
     }
 
     fn settle(&self) -> Result<()> {
-        match (&self.store, self.transfer.get()) {
-            (Some(store), Some(transfer)) => {
-                store.end(transfer, &self.commit, &self.name)?;
-                store.note_ref(&self.revision, &self.commit)
-            }
-            _ => Ok(()),
-        }
+        let Some(transfer) = self.transfer.get() else { return Ok(()) };
+        self.store.end(transfer, &self.commit, &self.name)?;
+        self.store.note_ref(&self.revision, &self.commit)
     }
 }
 

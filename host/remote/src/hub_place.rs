@@ -6,6 +6,7 @@ use crate::fetch::{Cached, Fetched, Store};
 use crate::hub::{Hub, Listing, select};
 use crate::names::check_file;
 use crate::object::Opened;
+use crate::streamed::Streamed;
 use crate::window::{FIRST, Look};
 use apr_engine::place::{Backing, Entry, Found, Place, Places};
 use apr_sdk::{Error, Result, escape};
@@ -183,14 +184,8 @@ impl HubPlace {
             return Ok(cached);
         }
         let look = Look::new(opened);
-        Ok(Arc::new(Fetched::new(
-            look,
-            self.store.clone(),
-            blob,
-            commit,
-            self.revision.clone(),
-            full.to_owned(),
-        )))
+        let Some(store) = &self.store else { return Ok(Arc::new(Streamed::new(look, blob.digest()))) };
+        Ok(Arc::new(Fetched::new(look, store.clone(), blob, commit, self.revision.clone(), full.to_owned())))
     }
 
     fn open_object(&self, full: &str, shown: String) -> Result<Opened> {

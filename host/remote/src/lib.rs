@@ -5,6 +5,7 @@
 //! opens sockets, and it opens none, and starts no thread, until an argument names something remote.
 
 pub mod address;
+pub mod ahead;
 pub mod cache;
 pub mod environment;
 pub mod fetch;
@@ -18,6 +19,7 @@ pub mod object;
 pub mod places;
 pub mod pull;
 pub mod spool;
+mod streamed;
 pub mod transfer;
 mod web_place;
 pub mod window;

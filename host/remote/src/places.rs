@@ -1,7 +1,7 @@
 //! Resolves what users type: addresses here, paths by whoever resolves those.
 
 use crate::address::{Address, HubAddress};
-use crate::cache::{Cache, Roots};
+use crate::cache::{Cache, ContentDigest, Roots};
 use crate::fetch::Store;
 use crate::http::client::ClientOptions;
 use crate::http::{Client, Origin, Query, Secret, failure};
@@ -10,10 +10,12 @@ use crate::hub_place::HubPlace;
 use crate::names::is_commit;
 use crate::object::{Object, Opened};
 use crate::spool::Spool;
+use crate::streamed::Streamed;
 use crate::web_place::{StdinPlace, WebPlace};
 use crate::window::{FIRST, Look};
 use apr_engine::place::{Backing, Entry, Place, Places};
 use apr_sdk::{Error, Result};
+use sha2::{Digest, Sha256};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -47,6 +49,8 @@ pub struct RemoteOptions {
     pub roots: Option<Roots>,
     /// The folder of what apr remembers, if there is one.
     pub state: Option<PathBuf>,
+    /// The SHA-256 that the file behind an `https` address must have, in hexadecimal digits.
+    pub sha256: Option<String>,
     /// The folder for what can be read only once.
     pub scratch: PathBuf,
 }
@@ -186,7 +190,9 @@ impl Anywhere {
     fn on_the_web(&self, url: &Url) -> Result<Entry> {
         let (opened, place) = self.asked(url)?;
         let name = place.file_name();
-        let backing = place.keep(&name, backing(opened, &self.options()?.scratch)?);
+        let options = self.options()?;
+        let announced = options.sha256.clone().map(ContentDigest::Sha256);
+        let backing = place.keep(&name, backing(opened, &options.scratch, announced)?);
         Ok(Entry { place: Arc::new(place), file: Some((name, backing)) })
     }
 
@@ -245,9 +251,13 @@ fn decoded(text: &str) -> String {
 }
 
 /// The bytes of a file that was opened: all of them at once, if the server gives no ranges.
-pub(crate) fn backing(opened: Opened, scratch: &Path) -> Result<Arc<dyn Backing>> {
+pub(crate) fn backing(
+    opened: Opened,
+    scratch: &Path,
+    announced: Option<ContentDigest>,
+) -> Result<Arc<dyn Backing>> {
     if opened.object.takes_ranges() {
-        return Ok(Arc::new(Look::new(opened)));
+        return Ok(Arc::new(Streamed::new(Look::new(opened), announced)));
     }
     let Opened { object, mut first } = opened;
     let host = object.shown();
@@ -256,8 +266,20 @@ pub(crate) fn backing(opened: Opened, scratch: &Path) -> Result<Arc<dyn Backing>
         .options()
         .observer
         .warn(&format!("{host}: the server gives no ranges, so all of the file is read first"));
-    let spool = Spool::new(scratch, &mut |out| first.read(out))?;
-    Ok(Arc::new(spool))
+    let mut hash = Sha256::new();
+    let spool = Spool::new(scratch, &mut |out| {
+        let n = first.read(out)?;
+        hash.update(&out[..n]);
+        Ok(n)
+    })?;
+    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    match announced {
+        Some(announced) if announced.digits() != digest => {
+            let message = format!("the file has SHA-256 {digest}, but another was announced");
+            Err(Error::failed(message).code("E004").in_file(host).hint("check the address"))
+        }
+        _ => Ok(Arc::new(spool)),
+    }
 }
 
 impl Places for Anywhere {

@@ -90,7 +90,7 @@ impl Place for WebPlace {
                 let query = Query::get(self.url_of(name));
                 let opened = Object::open(&self.client, query, self.show(name), FIRST, failure::of_status);
                 let backing = match opened {
-                    Ok(opened) => Some(crate::places::backing(opened, &self.scratch)?),
+                    Ok(opened) => Some(crate::places::backing(opened, &self.scratch, None)?),
                     Err(error) if error.kind() == apr_sdk::ErrorKind::NotFound => None,
                     Err(error) => return Err(error.with_file(name.to_owned())),
                 };

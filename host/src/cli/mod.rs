@@ -111,10 +111,13 @@ impl Verb {
     }
 
     /// The arguments for models from elsewhere, for a verb that takes these.
-    fn remote_args(&mut self) -> Option<&RemoteArgs> {
+    fn remote_args(&mut self) -> Option<RemoteArgs> {
         match self {
-            Verb::Pull(args) => Some(&args.remote),
-            other => other.open_args().map(|open| &open.remote),
+            Verb::Pull(args) => Some(args.remote.clone()),
+            Verb::Convert(args) => Some(args.remote()),
+            Verb::Import(args) => Some(args.convert.remote()),
+            Verb::Export(args) => Some(args.convert.remote()),
+            other => other.open_args().map(|open| open.remote.clone()),
         }
     }
 }
@@ -137,7 +140,7 @@ fn work() -> ExitCode {
             Ok(mut context) => {
                 let mut verb = cli.verb;
                 if let Some(remote) = verb.remote_args() {
-                    context.remote = remote.clone();
+                    context.remote = remote;
                 }
                 let outcome = dispatch(verb, &context);
                 context.terminal.finish(outcome)

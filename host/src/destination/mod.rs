@@ -15,6 +15,7 @@ use crate::storage::publish::{Finished, finish};
 use crate::storage::target::Target;
 use apr_engine::convert::Output;
 use apr_engine::convert::output::{format, stem_of};
+use apr_remote::address::{Address, local_path};
 use apr_sdk::{Error, LayoutRequest, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,8 +59,8 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
     let own_stem = input_stem(&options.input);
     let path = match &options.output {
         Some(path) => path.clone(),
-        None if format.manifest.folder => options.input.with_file_name(&own_stem),
-        None => options.input.with_file_name(format!("{own_stem}.{extension}")),
+        None if format.manifest.folder => local_path(&options.input).with_file_name(&own_stem),
+        None => local_path(&options.input).with_file_name(format!("{own_stem}.{extension}")),
     };
     if options.output.is_none() && is_input(&path, &options.input) {
         let message = "the output would overwrite the input: without OUT, it gets the input's name with the \
@@ -123,6 +124,11 @@ fn is_input(path: &Path, input: &Path) -> bool {
 
 /// The input's name without extension and part number, after which files in an output folder are named.
 pub fn input_stem(input: &Path) -> String {
+    if matches!(Address::of(input), Some(Ok(Address::Hub(address))) if address.file.is_empty()) {
+        // A repository: what is behind a dot in its name is no extension.
+        return local_path(input).display().to_string();
+    }
+    let input = &local_path(input);
     let resolved: PathBuf = input.canonicalize().unwrap_or_else(|_| input.to_owned());
     if resolved.is_dir() {
         return resolved.file_name().map_or("model".to_owned(), |n| n.to_string_lossy().into_owned());

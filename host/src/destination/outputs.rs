@@ -7,6 +7,7 @@ use apr_engine::convert::output::{format, writable};
 use apr_engine::open::Probed;
 use apr_engine::registry::Format;
 use apr_engine::types::quantize::recipe_name;
+use apr_remote::address::local_path;
 use apr_sdk::{DType, DTypeKind, Error, Result, escape};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -82,11 +83,10 @@ impl Operands {
                 };
                 options.to = Some(format.id().to_owned());
                 let name = name(host, &each.input, format, shown.as_deref())?;
-                Some(
-                    folder
-                        .as_ref()
-                        .map_or_else(|| each.input.with_file_name(&name), |folder| folder.join(&name)),
-                )
+                Some(folder.as_ref().map_or_else(
+                    || local_path(&each.input).with_file_name(&name),
+                    |folder| folder.join(&name),
+                ))
             }
         };
         Ok(options)

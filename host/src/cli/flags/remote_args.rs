@@ -26,6 +26,9 @@ pub struct RemoteArgs {
     /// Allow http, which anyone on the way can read and change, to other machines
     #[arg(long)]
     pub insecure_http: bool,
+    /// The SHA-256 that the file behind an https address must have, for the verbs that take one.
+    #[arg(skip)]
+    pub sha256: Option<String>,
 }
 
 impl RemoteArgs {
@@ -37,12 +40,25 @@ impl RemoteArgs {
         let mut options = environment::options(env)?;
         options.client.insecure_http = self.insecure_http;
         options.client.limit_rate = self.limit_rate;
+        options.sha256.clone_from(&self.sha256);
         options.keeps_nothing = self.no_cache;
         options.revision.clone_from(&self.revision);
         if let Some(file) = &self.header_file {
             options.headers = headers(file)?;
         }
         Ok(options)
+    }
+}
+
+/// 64 hexadecimal digits, in lower case.
+///
+/// # Errors
+/// A sentence saying what is wrong.
+pub fn parse_sha256(text: &str) -> std::result::Result<String, String> {
+    let digits = text.trim().trim_start_matches("sha256:").to_ascii_lowercase();
+    match digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        true => Ok(digits),
+        false => Err(format!("invalid SHA-256 `{text}`: expected 64 hexadecimal digits")),
     }
 }
 

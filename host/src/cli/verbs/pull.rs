@@ -1,7 +1,7 @@
 //! `apr pull`: a model from elsewhere, on this machine.
 
 use crate::cli::context::Context;
-use crate::cli::flags::remote_args::RemoteArgs;
+use crate::cli::flags::remote_args::{RemoteArgs, parse_sha256};
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_host::sizes::{show_number_of, show_size};
 use apr_remote::pull::{PullOptions, Pulled, pull};
@@ -50,15 +50,6 @@ pub struct Args {
     /// Where the model comes from.
     #[command(flatten)]
     pub remote: RemoteArgs,
-}
-
-/// 64 hexadecimal digits, in lower case.
-fn parse_sha256(text: &str) -> std::result::Result<String, String> {
-    let digits = text.trim().trim_start_matches("sha256:").to_ascii_lowercase();
-    match digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        true => Ok(digits),
-        false => Err(format!("invalid SHA-256 `{text}`: expected 64 hexadecimal digits")),
-    }
 }
 
 /// Downloads, or lists what would be.

@@ -4,10 +4,12 @@ mod analysis;
 mod conversions;
 mod operands;
 mod outcome;
+mod to_stdout;
 
 use crate::cli::context::Context;
 use crate::cli::flags::key_args::KeyArgs;
 use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::flags::remote_args::{RemoteArgs, parse_sha256};
 use crate::cli::flags::tensor_args::TensorArgs;
 use crate::cli::flags::type_args::TypeArgs;
 use crate::cli::output::verb_report::{Report, Streamed, with_schema, write_document};
@@ -15,6 +17,7 @@ use crate::cli::verbs::convert::analysis::{Analysis, Wishes};
 use crate::cli::verbs::convert::conversions::{Conversions, several};
 use crate::cli::verbs::convert::operands::operands;
 use crate::cli::verbs::convert::outcome::Shown;
+use crate::cli::verbs::convert::to_stdout::{is_stdout, to_stdout};
 use apr_engine::contract::Quality;
 use apr_engine::convert::Plan;
 use apr_engine::planned::request::VerifyMode;
@@ -104,6 +107,9 @@ pub struct Args {
     /// Which metadata is changed.
     #[command(flatten)]
     keys: KeyArgs,
+    /// SHA-256 that the file behind an https address must have
+    #[arg(long, value_name = "HEX", value_parser = parse_sha256)]
+    sha256: Option<String>,
     /// Whether the model's architecture must be known; `import` sets it.
     #[arg(skip)]
     pub wants_architecture: bool,
@@ -116,6 +122,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// Where models that are elsewhere come from.
+    pub fn remote(&self) -> RemoteArgs {
+        RemoteArgs { sha256: self.sha256.clone(), ..self.open.remote.clone() }
+    }
+
     /// The output, if one was given.
     pub fn output(&self) -> Option<&PathBuf> {
         self.output.as_ref().or(self.out.last())
@@ -166,6 +177,8 @@ pub enum Outcome {
     Done(Box<Converted>, Detail),
     /// With `--resume` and a folder alone.
     Finished(Finished),
+    /// Without, and on standard output.
+    Streamed(Box<Converted>),
     /// Several outputs.
     Several(Conversions),
 }
@@ -191,6 +204,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         return finish_in(&args.input, context);
     }
     let base = options(args, &operands, context)?;
+    if operands.output.as_deref().is_some_and(is_stdout) {
+        if !operands.is_plain() || args.plan || args.resume {
+            let message = "standard output takes one model, all at once";
+            return Err(Error::invalid_argument(message).hint("name an output file"));
+        }
+        return to_stdout(&context.host(), &base, context);
+    }
     if operands.is_plain() {
         return one(args, &context.host(), &base, context);
     }
@@ -314,7 +334,7 @@ impl Report for Outcome {
         match self {
             Outcome::Planned(plan) => with_schema("apr.plan/1", plan),
             Outcome::Analyzed(analysis) => analysis.json(),
-            Outcome::Done(done, _) => with_schema("apr.convert/1", done),
+            Outcome::Done(done, _) | Outcome::Streamed(done) => with_schema("apr.convert/1", done),
             Outcome::Finished(finished) => with_schema("apr.finished/1", finished),
             Outcome::Several(all) => all.json(),
         }
@@ -324,7 +344,9 @@ impl Report for Outcome {
         match self {
             Outcome::Planned(plan) => write_document(out, plan),
             Outcome::Done(done, _) => write_document(out, done),
-            Outcome::Analyzed(_) | Outcome::Finished(_) | Outcome::Several(_) => Ok(Streamed::No),
+            Outcome::Analyzed(_) | Outcome::Finished(_) | Outcome::Streamed(_) | Outcome::Several(_) => {
+                Ok(Streamed::No)
+            }
         }
     }
 
@@ -333,7 +355,7 @@ impl Report for Outcome {
             Outcome::Planned(plan) => &plan.warnings,
             Outcome::Finished(_) => &[],
             Outcome::Analyzed(analysis) => analysis.warnings(),
-            Outcome::Done(done, _) => &done.warnings,
+            Outcome::Done(done, _) | Outcome::Streamed(done) => &done.warnings,
             Outcome::Several(all) => &all.warnings,
         }
     }
@@ -341,7 +363,7 @@ impl Report for Outcome {
     fn warnings_mut(&mut self) -> Option<&mut Vec<String>> {
         match self {
             Outcome::Planned(plan) => Some(&mut plan.warnings),
-            Outcome::Done(done, _) => Some(&mut done.warnings),
+            Outcome::Done(done, _) | Outcome::Streamed(done) => Some(&mut done.warnings),
             Outcome::Analyzed(_) | Outcome::Finished(_) | Outcome::Several(_) => None,
         }
     }
@@ -350,7 +372,9 @@ impl Report for Outcome {
         match self {
             Outcome::Planned(_) => self.to_string(),
             Outcome::Several(all) => all.quiet(),
-            Outcome::Analyzed(_) | Outcome::Done(..) | Outcome::Finished(_) => String::new(),
+            Outcome::Analyzed(_) | Outcome::Done(..) | Outcome::Streamed(_) | Outcome::Finished(_) => {
+                String::new()
+            }
         }
     }
 
@@ -378,6 +402,8 @@ impl fmt::Display for Outcome {
             Outcome::Analyzed(analysis) => write!(f, "{analysis}"),
             Outcome::Finished(finished) => writeln!(f, "{finished}"),
             Outcome::Done(done, detail) => write!(f, "{}", Shown(done, *detail)),
+            // The model is there.
+            Outcome::Streamed(_) => Ok(()),
             Outcome::Several(all) => write!(f, "{all}"),
         }
     }

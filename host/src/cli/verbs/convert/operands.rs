@@ -2,6 +2,7 @@
 
 use crate::cli::flags::open_args::only_a_path;
 use crate::cli::verbs::convert::Args;
+use crate::cli::verbs::convert::to_stdout::is_stdout;
 use apr_engine::select::glob::matches;
 use apr_host::destination::outputs::{Operands, has_type, is_folder};
 use apr_sdk::{Error, Result};
@@ -25,7 +26,7 @@ pub fn operands(args: &Args, is_recipe: &dyn Fn(&str) -> bool) -> Result<Operand
         (None, 1) => None,
         (None, _) => typed.pop(),
     };
-    output.map_or(Ok(()), |path| only_a_path(path))?;
+    output.filter(|path| !is_stdout(path)).map_or(Ok(()), |path| only_a_path(path))?;
     if let Some(recipe) = output.filter(|_| args.to.is_none()).and_then(|path| path.to_str())
         && !recipe.contains(['/', '.'])
         && !Path::new(recipe).exists()

@@ -85,7 +85,7 @@ fn home(env: Env<'_>) -> Option<PathBuf> {
 }
 
 /// The folder of what apr remembers: `apr` in `XDG_STATE_HOME`, else in `~/.local/state`.
-fn state(env: Env<'_>) -> Option<PathBuf> {
+pub fn state(env: Env<'_>) -> Option<PathBuf> {
     let absolute = |name: &str| set(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     Some(home.join("apr"))

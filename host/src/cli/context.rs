@@ -13,6 +13,8 @@ use apr_host::host::Host;
 use apr_host::plugins::{DiscoverOptions, Rehearsal, places};
 use apr_host::storage::error::with_way_out;
 use apr_host::storage::overwrite::Inputs;
+use apr_remote::cache::{Cache, Roots};
+use apr_remote::environment;
 use apr_remote::http::client::Observer;
 use apr_remote::places::Anywhere;
 use apr_sdk::{Error, LogLevel, Result};
@@ -92,17 +94,22 @@ impl Context {
         host
     }
 
+    /// The cache of downloads from the hub.
+    ///
+    /// # Errors
+    /// NotFound if neither a setting nor the environment names a folder for it.
+    pub fn cache(&self) -> Result<Cache> {
+        let env = with_cache_folder(self.settings.text("cache.folder").to_owned());
+        Ok(Cache::new(Roots::of_env(&env)?.hub, environment::state(&env)))
+    }
+
     /// Models elsewhere, and paths as the host resolves them.
     pub fn anywhere(&self, host: &Host) -> Anywhere {
         let args = self.remote.clone();
         let cancel = Arc::clone(&host.cancel);
         let progress = Arc::clone(&host.progress);
-        let cache = self.settings.text("cache.folder").to_owned();
+        let env = with_cache_folder(self.settings.text("cache.folder").to_owned());
         let make = move || {
-            let env = |name: &str| match name {
-                "APR_CACHE" if !cache.is_empty() => Some(cache.clone()),
-                _ => process_env(name),
-            };
             let mut options = args.options(&env)?;
             options.client.cancel = Arc::clone(&cancel);
             options.client.observer = Arc::new(Observed(Arc::clone(&progress)));
@@ -213,6 +220,14 @@ impl Context {
             rehearsal: rehearsal(),
             ..DiscoverOptions::from_environment()
         }
+    }
+}
+
+/// The environment, with a setting in the place of the variable that it follows.
+fn with_cache_folder(folder: String) -> impl Fn(&str) -> Option<String> + Send + Sync {
+    move |name| match name {
+        "APR_CACHE" if !folder.is_empty() => Some(folder.clone()),
+        name => process_env(name),
     }
 }
 

@@ -24,8 +24,9 @@ use parser::Parsed;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use verbs::{
-    arch, bench, chat, check, completions, config, convert, diff, edit, explain, export, import, inspect,
-    kernels, man, plugins, pull, quality, report, rosetta, run, scan, tensors, tokenizer, tui, validate,
+    arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
+    inspect, kernels, man, plugins, pull, quality, report, rosetta, run, scan, tensors, tokenizer, tui,
+    validate,
 };
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
@@ -75,6 +76,7 @@ enum Verb {
     Tui(tui::Args),
     Rosetta(rosetta::Args),
     Pull(pull::Args),
+    Cache(cache::Args),
     Plugins(plugins::Args),
     Arch(arch::Args),
     Explain(explain::Args),
@@ -191,6 +193,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Tui(args) => tui::run(&args, context).map(boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),
         Verb::Pull(args) => pull::run(&args, context).map(boxed),
+        Verb::Cache(args) => cache::run(&args, context),
         Verb::Plugins(args) => plugins::run(&args, context),
         Verb::Arch(args) => arch::run(&args, context),
         Verb::Explain(args) => explain::run(&args).map(boxed),

@@ -19,7 +19,6 @@ pub const VERBS: &[(&str, &str)] = &[
     ("serve", "Serve a model over HTTP"),
     ("upgrade", "Upgrade a file to the newest version of its format"),
     ("hash", "Print a model's digests"),
-    ("cache", "Show and clear the download cache"),
 ];
 
 /// Planned verbs, and the commands that do meanwhile what most people want of them.

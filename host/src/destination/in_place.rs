@@ -5,6 +5,7 @@ use crate::host::Host;
 use crate::storage::staged_file::permissions_of;
 use apr_engine::convert::LaidOut;
 use apr_engine::open::{OpenOptions, OpenedModel, open};
+use apr_remote::cache::is_shared_payload;
 use apr_sdk::{Endian, Error, Model, Payload, Result, Value, escape};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,9 @@ fn is_split(opened: &OpenedModel) -> bool {
 /// Fails for a file in a download cache, which is shared and named by its digest.
 fn refuse_cached(resolved: &Path) -> Result<()> {
     let blobs = resolved.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "blobs"));
-    if blobs.and_then(Path::parent).is_none_or(|cache| !cache.join("snapshots").is_dir()) {
+    let is_blob = blobs.and_then(Path::parent).is_some_and(|cache| cache.join("snapshots").is_dir());
+    let is_shared = resolved.ancestors().nth(3).is_some_and(|root| is_shared_payload(root, resolved));
+    if !is_blob && !is_shared {
         return Ok(());
     }
     let message =

@@ -5,6 +5,7 @@ use super::open_file::OpenFile;
 use super::overlay::{Overlay, Staged};
 use super::publish::refuse_unfinished;
 use apr_engine::place::{Entry, Found, Place, check_name};
+use apr_remote::cache::is_shared_payload;
 use apr_sdk::{Error, Result, escape};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 pub struct ModelFolder {
     /// The path, as typed.
     folder: PathBuf,
-    /// The resolved folders that its files may be in.
+    /// The resolved folders that its files may be in: itself, and the blobs of its download cache if it is in one.
     resolved: Vec<PathBuf>,
     /// The folder's name.
     name: String,
@@ -58,11 +59,23 @@ impl ModelFolder {
         check_name(path)?;
         let typed = self.folder.join(path);
         let resolved = typed.canonicalize().map_err(|e| named_error(&e).in_file(path.to_owned()))?;
-        if !self.resolved.iter().any(|root| resolved.starts_with(root)) {
+        let is_inside = self.resolved.iter().any(|root| resolved.starts_with(root));
+        if !is_inside && !self.leads_to_shared(&typed, &resolved) {
             let message = format!("`{}` is a link that points outside the model's folder", escape(path, 200));
             return Err(Error::malformed(message).hint("copy the file into the folder"));
         }
         Ok(typed)
+    }
+
+    /// Returns whether a link in a download cache leads to one of its own blobs, and that to the store which the repositories of
+    /// the cache share. A link straight into the store, past the repository's blobs, does not count.
+    fn leads_to_shared(&self, typed: &Path, resolved: &Path) -> bool {
+        let Some(blobs) = self.resolved.get(1) else { return false };
+        let Some(root) = blobs.parent().and_then(Path::parent) else { return false };
+        let link = std::fs::read_link(typed).ok();
+        let blob = link.and_then(|link| Some(typed.parent()?.join(link)));
+        let folder = blob.and_then(|blob| blob.parent()?.canonicalize().ok());
+        folder.as_ref() == Some(blobs) && is_shared_payload(root, resolved)
     }
 }
 
@@ -178,5 +191,101 @@ fn named_error(error: &std::io::Error) -> Error {
             Error::malformed(format!("this is not a valid file name: {error}"))
         }
         _ => io_error(error, "open"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apr_sdk::ErrorKind;
+    use std::os::unix::fs::symlink;
+
+    const HASH: &str = "ab00000000000000000000000000000000000000000000000000000000000000";
+
+    /// A cache as `huggingface_hub` 2.4.0 leaves it after a download from the Xet storage: the snapshot's link leads to the
+    /// repository's blob, and that is a link to the payload in the store that all repositories share.
+    struct Shared {
+        root: PathBuf,
+        snapshot: PathBuf,
+    }
+
+    impl Shared {
+        fn new(name: &str) -> Shared {
+            let root = std::env::temp_dir().join(format!("apr-shared-store-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&root);
+            let repository = root.join("models--a--b");
+            let snapshot = repository.join("snapshots/abc");
+            for folder in [repository.join("blobs"), snapshot.clone(), root.join("blobs/ab")] {
+                std::fs::create_dir_all(folder).unwrap();
+            }
+            std::fs::write(root.join("blobs/.huggingface-shared-blobs"), "1\n").unwrap();
+            std::fs::write(root.join("blobs/ab").join(HASH), "shared").unwrap();
+            symlink(format!("../../blobs/ab/{HASH}"), repository.join("blobs/etag")).unwrap();
+            symlink("../../blobs/etag", snapshot.join("model")).unwrap();
+            Shared { root, snapshot }
+        }
+
+        fn open(&self, name: &str) -> Result<Found> {
+            ModelFolder::locate(&self.snapshot, None).unwrap().place.open(name)
+        }
+
+        fn is_refused(&self) -> bool {
+            let error = self.open("model").err();
+            let is_about_links =
+                |error: &Error| error.message().contains("points outside the model's folder");
+            error.is_some_and(|error| error.kind() == ErrorKind::Malformed && is_about_links(&error))
+        }
+    }
+
+    impl Drop for Shared {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.root);
+        }
+    }
+
+    #[test]
+    fn a_blob_may_lie_in_the_store_that_repositories_share() {
+        let shared = Shared::new("opens");
+        let Found::File(backing) = shared.open("model").unwrap() else { panic!("no file") };
+        assert_eq!(backing.len(), 6);
+        std::fs::create_dir(shared.snapshot.join("onnx")).unwrap();
+        symlink("../../../blobs/etag", shared.snapshot.join("onnx/model")).unwrap();
+        assert!(shared.open("onnx/model").is_ok());
+    }
+
+    #[test]
+    fn nothing_else_opens_what_lies_outside_the_repository() {
+        let shared = Shared::new("refuses");
+        let blob = shared.root.join("models--a--b/blobs/etag");
+        let relink = |target: &str, at: &Path| {
+            std::fs::remove_file(at).unwrap();
+            symlink(target, at).unwrap();
+        };
+        // Into the store, but not by its layout; beside it; and past the repository's blobs.
+        std::fs::write(shared.root.join("blobs/ab/secret"), "secret").unwrap();
+        std::fs::write(shared.root.join("secret"), "secret").unwrap();
+        for target in ["../../blobs/ab/secret", "../../blobs/.huggingface-shared-blobs", "../../secret"] {
+            relink(target, &blob);
+            assert!(shared.is_refused(), "{target}");
+        }
+        relink(&format!("../../blobs/ab/{HASH}"), &blob);
+        relink(&format!("../../../blobs/ab/{HASH}"), &shared.snapshot.join("model"));
+        assert!(shared.is_refused());
+        relink("../../blobs/etag", &shared.snapshot.join("model"));
+        assert!(!shared.is_refused());
+        // A payload that is itself a link, a folder of the store that is one, and a store without its mark.
+        let payload = shared.root.join("blobs/ab").join(HASH);
+        relink("../../secret", &payload);
+        assert!(shared.is_refused());
+        std::fs::remove_file(&payload).unwrap();
+        std::fs::write(&payload, "shared").unwrap();
+        std::fs::rename(shared.root.join("blobs/ab"), shared.root.join("elsewhere")).unwrap();
+        symlink("../elsewhere", shared.root.join("blobs/ab")).unwrap();
+        assert!(shared.is_refused());
+        std::fs::remove_file(shared.root.join("blobs/ab")).unwrap();
+        std::fs::rename(shared.root.join("elsewhere"), shared.root.join("blobs/ab")).unwrap();
+        assert!(!shared.is_refused());
+        std::fs::remove_file(shared.root.join("blobs/.huggingface-shared-blobs")).unwrap();
+        assert!(shared.is_refused());
     }
 }

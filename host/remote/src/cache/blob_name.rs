@@ -81,7 +81,7 @@ impl ContentDigest {
     /// stop the work.
     ///
     /// # Errors
-    /// What reading and `tick` raise; UnexpectedEof if there are fewer bytes, or more.
+    /// Errors of reading and of `tick`; UnexpectedEof if there are fewer bytes, or more.
     pub fn of_content(
         &self,
         content: &mut dyn Read,

@@ -55,7 +55,8 @@ impl Repository {
         file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    fn lock_with(
+    /// The same with another patience.
+    pub(super) fn lock_with(
         &self,
         blob: &BlobName,
         patience: Duration,

@@ -30,14 +30,18 @@ mod small_file;
 mod snapshot;
 mod tree;
 
+#[cfg(test)]
+mod tests;
+
 pub use blob_name::{BlobName, ContentDigest};
 pub use contents::{Blob, Contents, Kind, PartialFile, Payload, RepositoryContents, Revision, SnapshotFile};
 pub use lock::EntryLock;
-pub use memory::{Ownership, Proofs, Stamp, Verdict};
+pub use memory::{Proofs, Verdict};
 pub use partial::{Download, Partial, Ranges, Verified};
 pub use publish::{Before, Published};
 pub use removal::{Removal, Removed, Subject};
 pub use repository::{Cache, Repository};
 pub use roots::{Env, Roots};
+pub use shared_store::is_payload as is_shared_payload;
 pub use snapshot::CachedFile;
 pub use tree::{Tree, TreeFile};

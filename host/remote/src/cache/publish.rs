@@ -2,6 +2,7 @@
 
 use super::blob_name::BlobName;
 use super::error::io_error;
+use super::lock::EntryLock;
 use super::partial::Verified;
 use super::repository::Repository;
 use super::small_file::{beside, create_folder};
@@ -11,16 +12,17 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// A blob that was published.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A blob that was published. Its lock is held until this is dropped: link the blob before, or it may be taken for garbage.
+#[derive(Debug)]
 pub struct Published {
     /// The blob.
     pub blob: BlobName,
-    /// What was there before.
+    /// State of its place before.
     pub before: Before,
+    _lock: Option<EntryLock>,
 }
 
-/// What was in the place of a blob before it was published.
+/// State of the place of a blob before it was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
     /// Nothing.
@@ -36,7 +38,7 @@ impl Repository {
     ///
     /// # Errors
     /// Io.
-    pub fn publish(&self, verified: Verified) -> Result<Published> {
+    pub fn publish(&self, mut verified: Verified) -> Result<Published> {
         let path = self.blobs().join(verified.blob().as_str());
         let before = match std::fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Before::Nothing,
@@ -61,7 +63,8 @@ impl Repository {
         if before != Before::Same {
             let _ = self.cache.own(&path);
         }
-        Ok(Published { blob: verified.blob().clone(), before })
+        let _lock = verified.take_lock();
+        Ok(Published { blob: verified.blob().clone(), before, _lock })
     }
 
     /// Puts a blob into the snapshot of a commit under a file's name, and returns its path there. Without links the blob

@@ -20,12 +20,7 @@ impl Repository {
             return Ok(Some(revision.to_owned()));
         }
         let path = self.ref_path(revision)?;
-        let mut content = self.read_ref(revision)?;
-        if content.as_ref().is_some_and(String::is_empty) {
-            std::thread::sleep(RACE);
-            content = self.read_ref(revision)?;
-        }
-        match content {
+        match settled(|| self.read_ref(revision))? {
             Some(commit) if is_commit(&commit) => Ok(Some(commit)),
             Some(other) if !other.is_empty() => {
                 let message = format!("the ref holds `{}`, which is not a commit", escape(&other, 80));
@@ -57,5 +52,32 @@ impl Repository {
     fn ref_path(&self, revision: &str) -> Result<PathBuf> {
         check_revision(revision)?;
         Ok(self.path().join("refs").join(revision))
+    }
+}
+
+/// Result of `read`, or of reading again a moment later if that is empty.
+fn settled(read: impl Fn() -> Result<Option<String>>) -> Result<Option<String>> {
+    let content = read()?;
+    if content.as_ref().is_some_and(String::is_empty) {
+        std::thread::sleep(RACE);
+        return read();
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn an_empty_ref_is_read_again() {
+        let reads = Cell::new(0);
+        let read = || {
+            reads.set(reads.get() + 1);
+            Ok(Some(if reads.get() == 1 { String::new() } else { "0123".to_owned() }))
+        };
+        assert_eq!((settled(read).unwrap().as_deref(), reads.get()), (Some("0123"), 2));
+        assert_eq!((settled(read).unwrap().as_deref(), reads.get()), (Some("0123"), 3));
     }
 }

@@ -9,9 +9,9 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// The folders that downloads are kept in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
-    /// What came from the hub; shared with the hub's own client unless `APR_CACHE` is set.
+    /// Files from the hub; shared with the hub's own client unless `APR_CACHE` is set.
     pub hub: PathBuf,
-    /// What came from elsewhere behind HTTPS; apr's own.
+    /// Files from elsewhere behind HTTPS; apr's own.
     pub https: PathBuf,
 }
 

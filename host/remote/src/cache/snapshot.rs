@@ -92,13 +92,17 @@ impl Repository {
         Ok(commits)
     }
 
-    /// The commit of the only snapshot; `None` if there is none, or several. Serves a machine without network that has a
+    /// The commit of the only snapshot with a file in it; `None` if there is none, or several. Serves a machine without network that has a
     /// snapshot and no ref to it: say so to the user.
     ///
     /// # Errors
     /// Io.
     pub fn only_commit(&self) -> Result<Option<String>> {
         let mut commits = self.commits()?;
+        let snapshots = self.snapshots();
+        commits.retain(|commit| {
+            std::fs::read_dir(snapshots.join(commit)).is_ok_and(|mut all| all.next().is_some())
+        });
         Ok(if commits.len() == 1 { commits.pop() } else { None })
     }
 

@@ -2,6 +2,7 @@
 
 pub mod arch;
 pub mod bench;
+pub mod cache;
 pub mod chat;
 pub mod check;
 pub mod completions;

@@ -7,7 +7,7 @@ mod walk;
 pub use walk::walk;
 
 use super::memory::{Ownership, Stamp};
-use super::repository::Cache;
+use super::repository::{Cache, Repository};
 use super::shared_store;
 use apr_sdk::Result;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub enum Kind {
     Kernel,
 }
 
-/// What is in the folder of a repository.
+/// Contents of the folder of a repository.
 #[derive(Debug)]
 pub struct RepositoryContents {
     /// The name of the folder.
@@ -55,7 +55,7 @@ pub struct RepositoryContents {
     pub blobs: Vec<Blob>,
     /// Downloads that are not finished.
     pub partials: Vec<PartialFile>,
-    /// What is wrong with it, a sentence each.
+    /// Faults of it, a sentence each.
     pub damage: Vec<String>,
     /// Bytes of files that lie in snapshots themselves, because there were no links.
     pub loose_bytes: u64,
@@ -81,7 +81,7 @@ pub struct SnapshotFile {
     pub blob: Option<String>,
     /// Its bytes; `None` if its link leads nowhere.
     pub bytes: Option<u64>,
-    /// Returns whether apr made it.
+    /// True if apr made it.
     pub is_own: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct Blob {
     pub bytes: u64,
     /// The payload in the shared store that it is a link to.
     pub payload: Option<PathBuf>,
-    /// Whether apr fetched it.
+    /// True if apr fetched it.
     pub is_own: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct PartialFile {
     pub blob: String,
     /// Bytes of its file.
     pub bytes: u64,
-    /// Whether it is apr's, which resumes it; others do not.
+    /// True if it is of apr, which resumes it; other programs do not.
     pub is_own: bool,
 }
 
@@ -140,6 +140,26 @@ impl RepositoryContents {
         blobs.chain(partials).sum::<u64>() + self.loose_bytes
     }
 
+    /// The revision that a user means by a commit, the start of one that no other has, a branch or a tag.
+    pub fn revision(&self, named: &str) -> Option<&Revision> {
+        const SHORTEST: usize = 4;
+        let exact =
+            |revision: &&Revision| revision.commit == named || revision.refs.iter().any(|r| r == named);
+        self.revisions.iter().find(exact).or_else(|| {
+            let starts = |revision: &&Revision| named.len() >= SHORTEST && revision.commit.starts_with(named);
+            let mut found = self.revisions.iter().filter(starts);
+            found.next().filter(|_| found.next().is_none())
+        })
+    }
+
+    /// Bytes of a revision's files, each blob once.
+    pub fn bytes_of(&self, revision: &Revision) -> u64 {
+        let mut seen = std::collections::HashSet::new();
+        let once =
+            revision.files.iter().filter(|file| file.blob.as_ref().is_none_or(|blob| seen.insert(blob)));
+        once.filter_map(|file| file.bytes).sum()
+    }
+
     /// Number of files in all snapshots.
     pub fn n_files(&self) -> usize {
         self.revisions.iter().map(|revision| revision.files.len()).sum()
@@ -163,6 +183,13 @@ impl RepositoryContents {
 }
 
 impl Contents {
+    /// The repository that a user means by `org/name`, by `datasets/org/name` for another kind, or by its folder's name.
+    pub fn repository(&self, named: &str) -> Option<&RepositoryContents> {
+        let named = named.strip_prefix("hf://").unwrap_or(named);
+        let named = named.strip_prefix("models/").unwrap_or(named);
+        self.repositories.iter().find(|of| of.shown() == named || of.folder == named)
+    }
+
     /// Bytes of everything in the cache; a payload that several repositories share counts once.
     pub fn bytes(&self) -> u64 {
         let own = |repository: &RepositoryContents| {
@@ -199,6 +226,11 @@ impl Cache {
             }
         }
         Ok(contents)
+    }
+
+    /// The repository of these contents.
+    pub fn repository_of(&self, contents: &RepositoryContents) -> Repository {
+        self.repository_at(contents.folder.clone())
     }
 
     /// Returns whether apr made the file or link at `path` in this cache.

@@ -47,7 +47,7 @@ fn descend(folder: &Path, depth: usize, found: &mut Vec<Found>) -> Result<()> {
     Ok(())
 }
 
-/// What lies directly in a folder, sorted; nothing if it is absent or a link.
+/// Entries of a folder, sorted; nothing if it is absent or a link.
 ///
 /// # Errors
 /// Io.

@@ -1,4 +1,4 @@
-//! What apr remembers of caches, in its own state folder: which blobs were hashed, and which of them it fetched itself.
+//! Memory of caches, in apr's state folder: which blobs were hashed, and which of them apr fetched itself.
 
 mod ownership;
 mod proofs;

@@ -25,7 +25,7 @@ struct Line {
 
 impl Cache {
     /// The record of what apr put into this cache.
-    pub fn ownership(&self) -> Ownership {
+    pub(in crate::cache) fn ownership(&self) -> Ownership {
         let lines = self.state().map(|state| record(state).read::<Line>()).unwrap_or_default();
         let here = lines.into_iter().filter(|line| line.root == self.root());
         Ownership { made: here.map(|line| (line.path, line.stamp)).collect() }

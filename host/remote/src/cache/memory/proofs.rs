@@ -37,7 +37,7 @@ struct Line {
 }
 
 impl Cache {
-    /// What is remembered of blobs that were hashed.
+    /// The digests that are remembered of blobs.
     pub fn proofs(&self) -> Proofs {
         let file = self.state().map(proofs_file);
         let lines = file.as_ref().map(StateFile::read::<Line>).unwrap_or_default();

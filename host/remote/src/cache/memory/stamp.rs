@@ -1,4 +1,4 @@
-//! What tells a file from another, and from itself once it was changed.
+//! Stamps tell a file from another, and from itself once it was changed.
 
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;

@@ -6,11 +6,11 @@ use apr_sdk::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 /// Bytes after which a file is made shorter. A line has some 250: these are 30,000 files.
-const MOST: usize = 8 << 20;
+const MOST: u64 = 8 << 20;
 
 /// A file whose first line says what it is, and each other line one thing, as JSON.
 #[derive(Clone, Debug)]
@@ -25,11 +25,15 @@ impl StateFile {
         StateFile { path, head }
     }
 
-    /// What is in the file, in order. Nothing if any line of it is not understood: what it says can be found out again. A last
-    /// line that is not finished is being written.
+    /// The lines of the file, in order. If any line of it is not understood there are none, and the file is removed: what it
+    /// says can be found out again. A last line that is not finished is being written.
     pub fn read<T: DeserializeOwned>(&self) -> Vec<T> {
-        let bytes = small_file::read(&self.path).ok().flatten().unwrap_or_default();
-        self.parse(&bytes).unwrap_or_default()
+        let Ok(Some(bytes)) = small_file::read(&self.path) else { return Vec::new() };
+        self.parse(&bytes).unwrap_or_else(|| {
+            // Where it cannot be removed, it is passed over every time.
+            let _ = std::fs::remove_file(&self.path);
+            Vec::new()
+        })
     }
 
     fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Option<Vec<T>> {
@@ -41,8 +45,7 @@ impl StateFile {
         lines.map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Adds lines. A file that is not understood, or not finished, is begun anew, and `shorten` chooses what stays of one that
-    /// is too long.
+    /// Adds lines. A file of another kind is begun anew, and `shorten` chooses what stays of one that is too long.
     ///
     /// # Errors
     /// Io.
@@ -53,24 +56,30 @@ impl StateFile {
     ) -> Result<()> {
         let failed = |error: &std::io::Error| io_error(error, "write", &self.path);
         let _lock = self.lock()?;
-        let bytes = small_file::read(&self.path).unwrap_or_default().unwrap_or_default();
-        let known: Option<Vec<T>> = self.parse(&bytes);
-        let is_whole = bytes.ends_with(b"\n");
-        match known {
-            Some(_) if is_whole && bytes.len() < MOST => {
-                let mut file = OpenOptions::new().append(true).open(&self.path).map_err(|e| failed(&e))?;
-                // One write: a reader sees all of it, or a part that is not finished.
-                file.write_all(self.lines(new)?.as_bytes()).map_err(|error| failed(&error))
-            }
-            known => {
-                let mut known = known.unwrap_or_default();
-                if bytes.len() >= MOST {
-                    known = shorten(known);
-                }
-                let text = format!("{}\n{}{}", self.head, self.lines(&known)?, self.lines(new)?);
-                small_file::replace(&self.path, text.as_bytes())
-            }
+        if self.is_open_ended().unwrap_or(false) {
+            let mut file = OpenOptions::new().append(true).open(&self.path).map_err(|e| failed(&e))?;
+            // One write: a reader sees all of it, or a part that is not finished.
+            return file.write_all(self.lines(new)?.as_bytes()).map_err(|error| failed(&error));
         }
+        let bytes = small_file::read(&self.path).unwrap_or_default().unwrap_or_default();
+        let mut known: Vec<T> = self.parse(&bytes).unwrap_or_default();
+        if bytes.len() as u64 >= MOST {
+            known = shorten(known);
+        }
+        let text = format!("{}\n{}{}", self.head, self.lines(&known)?, self.lines(new)?);
+        small_file::replace(&self.path, text.as_bytes())
+    }
+
+    /// Returns whether lines can be added at the end: it begins as it should, is not too long, and its last line is finished.
+    fn is_open_ended(&self) -> std::io::Result<bool> {
+        let mut file = File::open(&self.path)?;
+        let len = file.metadata()?.len();
+        let mut head = vec![0; self.head.len() + 1];
+        file.read_exact(&mut head)?;
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        Ok(head == format!("{}\n", self.head).as_bytes() && last == *b"\n" && len < MOST)
     }
 
     fn lines<T: Serialize>(&self, values: &[T]) -> Result<String> {
@@ -142,7 +151,8 @@ mod tests {
         let mut all = file.read::<u64>();
         all.sort_unstable();
         assert_eq!(all, (0..200).collect::<Vec<_>>());
-        let long = format!("{}\n", file.head) + &"123456789\n".repeat(MOST / 10);
+        let long =
+            format!("{}\n", file.head) + &"123456789\n".repeat(usize::try_from(MOST).unwrap() / 10 + 1);
         std::fs::write(&file.path, long).unwrap();
         file.append(&[5_u64], |all| all[all.len() - 2..].to_vec()).unwrap();
         assert_eq!(file.read::<u64>(), [123_456_789, 123_456_789, 5]);

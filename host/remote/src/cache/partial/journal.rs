@@ -10,7 +10,7 @@ use std::path::Path;
 /// The version of the form.
 const VERSION: u32 = 1;
 
-/// What has come of a download.
+/// State of a download: the bytes that came.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Journal {
     format_version: u32,

@@ -45,7 +45,7 @@ pub struct Partial {
     progress: Mutex<Progress>,
     /// Held while the journal is written, so that an older one never replaces a newer.
     writer: Mutex<()>,
-    _lock: Option<EntryLock>,
+    lock: Option<EntryLock>,
 }
 
 #[derive(Debug)]
@@ -60,9 +60,11 @@ impl Repository {
     /// that of the blob, and is held until the blob is published.
     ///
     /// # Errors
-    /// Io.
+    /// Malformed for anything but a commit; Io.
     pub fn partial(&self, lock: EntryLock, download: Download) -> Result<Partial> {
         self.cache.create()?;
+        // The hub's client takes a repository without snapshots for damaged.
+        create_folder(&self.snapshot(&download.commit)?)?;
         Partial::open(&self.blobs(), Some(lock), download)
     }
 }
@@ -85,7 +87,7 @@ impl Partial {
         let resumed = done.bytes();
         let progress = Mutex::new(Progress { done, unrecorded: 0 });
         let writer = Mutex::new(());
-        Ok(Partial { download, file, path, journal, resumed, progress, writer, _lock: lock })
+        Ok(Partial { download, file, path, journal, resumed, progress, writer, lock })
     }
 
     /// Bytes that were there when it was opened.
@@ -280,6 +282,11 @@ impl Verified {
             std::fs::rename(&self.partial.path, path).map_err(|error| failed(&error))?;
         }
         remove(&self.partial.journal)
+    }
+
+    /// Hands over the lock of the blob.
+    pub(super) fn take_lock(&mut self) -> Option<EntryLock> {
+        self.partial.lock.take()
     }
 
     /// The file with its bytes.

@@ -1,5 +1,7 @@
 //! Removals: planned as a list, announced by it, and carried out by it and nothing else.
 
+mod clear;
+mod garbage;
 mod plan;
 mod unlink;
 
@@ -10,16 +12,16 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use unlink::Root;
 
-/// What is to be removed from a cache, in an order that leaves no link to what is gone.
+/// Files and folders to remove from a cache, in an order that leaves no link to what is gone.
 #[derive(Debug, Default)]
 pub struct Removal {
     /// Files, links and folders.
     steps: Vec<Step>,
     /// Payloads of the shared store that nothing leads to afterwards, and their bytes.
     payloads: Vec<(PathBuf, u64)>,
-    /// What goes, as users know it.
+    /// Things that go, as users know them.
     pub subjects: Vec<Subject>,
-    /// What stays although it was meant, and why, a sentence each.
+    /// Reasons why something stays that was meant, a sentence each.
     pub kept: Vec<String>,
 }
 
@@ -32,7 +34,7 @@ pub struct Subject {
     pub what: String,
     /// Bytes that this frees.
     pub bytes: u64,
-    /// Whether apr put it there.
+    /// True if apr put it there.
     pub is_own: bool,
 }
 
@@ -47,14 +49,14 @@ struct Step {
     bytes: u64,
 }
 
-/// What a removal did.
+/// Result of a removal.
 #[derive(Debug, Default)]
 pub struct Removed {
     /// Bytes that were freed.
     pub bytes: u64,
     /// Files and links that were removed.
     pub files: usize,
-    /// What stayed, and why, a sentence each.
+    /// Reasons why something stayed, a sentence each.
     pub left: Vec<String>,
 }
 
@@ -68,6 +70,14 @@ impl Removal {
     /// Returns whether nothing would be removed.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.payloads.is_empty()
+    }
+
+    /// Adds another removal behind this one.
+    pub fn add(&mut self, other: Removal) {
+        self.steps.extend(other.steps);
+        self.payloads.extend(other.payloads);
+        self.subjects.extend(other.subjects);
+        self.kept.extend(other.kept);
     }
 
     /// Removes it all. What changed since it was planned stays, as do folders that are not empty.

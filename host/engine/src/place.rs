@@ -51,7 +51,7 @@ pub trait Backing: Send + Sync {
     ///
     /// # Errors
     /// Io if that is seen to be impossible.
-    fn expect(&self, _ranges: &[Range<u64>]) -> Result<()> {
+    fn will_read(&self, _ranges: &[Range<u64>]) -> Result<()> {
         Ok(())
     }
 

@@ -5,21 +5,11 @@
 //! opens sockets, and it opens none, and starts no thread, until an argument names something remote.
 
 pub mod address;
-pub mod ahead;
 pub mod cache;
-pub mod environment;
-pub mod fetch;
+pub mod file;
 pub mod http;
 pub mod hub;
-mod hub_place;
-mod licence;
 pub mod names;
-pub mod netrc;
-pub mod object;
 pub mod places;
 pub mod pull;
-pub mod spool;
-mod streamed;
-pub mod transfer;
-mod web_place;
-pub mod window;
+pub mod settings;

@@ -137,7 +137,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
     let shapes: Vec<(String, Vec<u64>)> =
         model.tensors.iter().map(|one| (one.tensor.name.clone(), one.tensor.shape.clone())).collect();
     let decoder = decoder(host, &opened.model, arch, &shapes).map_err(explained)?;
-    opened.expect_payload()?;
+    opened.will_read_payload()?;
     model.choose_types(&decoder, options)?;
     let context = context_of(&decoder, options, &mut model.warnings)?;
     model.warnings.extend(long_factors(&decoder, context));

@@ -34,7 +34,7 @@ pub fn findings_of(
         let number = tensors.peek().map_or(0, |(number, _)| *number);
         drop(looked.note(number, vec![finding]));
     }
-    opened.expect_payload()?;
+    opened.will_read_payload()?;
     let looked = Mutex::new(looked);
     engine.crew.run(model.tensors.len(), &|_, number| {
         let examined = findings_of_tensor(engine, opened, specs.of(number), number, quality)?;

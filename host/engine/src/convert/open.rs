@@ -47,7 +47,7 @@ impl<'e> Opened<'e> {
         open_options.options.extend(own_prefix);
         let source = Arc::new(probed.open(&open_options)?);
         if look {
-            source.expect_payload()?;
+            source.will_read_payload()?;
         }
         let unpacked = Arc::default();
         Ok(Opened { source, probed, options: open_options, renaming, left_by_reader, unpacked })

@@ -155,8 +155,8 @@ impl Files {
     /// Announces that these extents will be read.
     ///
     /// # Errors
-    /// As [`Backing::expect`].
-    pub fn expect(&self, extents: impl Iterator<Item = Extent>) -> Result<()> {
+    /// As [`Backing::will_read`].
+    pub fn will_read(&self, extents: impl Iterator<Item = Extent>) -> Result<()> {
         let mut ranges: BTreeMap<FileId, Vec<Range<u64>>> = BTreeMap::new();
         for extent in extents.filter(|extent| extent.len > 0) {
             let end = extent.offset.saturating_add(extent.len);
@@ -166,7 +166,7 @@ impl Files {
             ranges.sort_by_key(|range| range.start);
             let file = self.get(file)?;
             let Some(backing) = &file.backing else { continue };
-            backing.expect(&ranges).map_err(|e| e.in_file(file.shown.clone()))?;
+            backing.will_read(&ranges).map_err(|e| e.in_file(file.shown.clone()))?;
         }
         Ok(())
     }

@@ -157,13 +157,13 @@ impl OpenedModel {
     /// Announces that the payload of all tensors will be read.
     ///
     /// # Errors
-    /// As [`Files::expect`].
-    pub fn expect_payload(&self) -> Result<()> {
+    /// As [`Files::will_read`].
+    pub fn will_read_payload(&self) -> Result<()> {
         let extents = self.model.tensors.iter().filter_map(|tensor| match &tensor.payload {
             Payload::Extent { extent, .. } => Some(*extent),
             _ => None,
         });
-        self.files.expect(extents)
+        self.files.will_read(extents)
     }
 
     /// The tokenizer, as the JSON of `apr_sdk::tokenizer`: the one in the model, or the one that a reader

@@ -85,7 +85,7 @@ pub fn compare(
 ) -> Result<Comparison> {
     let mut sides = Sides::in_one_dialect(engine, source, result)?;
     let pairs = by_name(&engine.registry, &mut sides, &[])?.pairs;
-    [source, result].iter().try_for_each(|opened| opened.expect_payload())?;
+    [source, result].iter().try_for_each(|opened| opened.will_read_payload())?;
     let mut comparison = Comparison { notes: sides.notes.clone(), ..Comparison::default() };
     let [n, m] = [&sides.a, &sides.b].map(|side| side.n_tensors());
     if n != m {

@@ -184,7 +184,7 @@ pub fn survey(
         None => Sides::plain(a, a),
     };
     let pairs = paired(&engine.registry, &mut sides, b.is_some())?;
-    [Some(a), b].iter().flatten().try_for_each(|opened| opened.expect_payload())?;
+    [Some(a), b].iter().flatten().try_for_each(|opened| opened.will_read_payload())?;
     let mut tensors = tensors(engine, &sides, &pairs, histograms)?;
     if b.is_none() {
         tensors.iter_mut().for_each(|tensor| tensor.status = None);

@@ -33,7 +33,7 @@ pub fn file_digests(engine: &Engine, opened: &OpenedModel) -> Result<Vec<FileDig
     // A split model that was opened by one of its parts has that part once as itself and once as a part.
     files.retain(|file| !file.is_folder() && names.insert(file.name.clone()));
     let numbers = (0..).zip(opened.files.all()).filter(|(_, file)| !file.is_folder());
-    opened.files.expect(numbers.map(|(number, file)| Extent::new(number, 0, file.len)))?;
+    opened.files.will_read(numbers.map(|(number, file)| Extent::new(number, 0, file.len)))?;
     let total = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.len));
     let done = AtomicU64::new(0);
     let digests = map(engine.crew.as_ref(), files.len(), &|_, number| {

@@ -203,7 +203,7 @@ pub fn each_row_of(
     // A million tensors share the name of one file.
     if options.sha256 || options.stats {
         let all = numbers.iter().filter_map(|&number| contiguous(&opened.model.tensors[number]));
-        opened.files.expect(all)?;
+        opened.files.will_read(all)?;
     }
     let names: Vec<Arc<str>> = opened.files.all().iter().map(|file| file.name.as_str().into()).collect();
     for batch in numbers.chunks(BATCH) {

@@ -58,7 +58,7 @@ pub struct Validation {
 /// Any error from reading; a negative verdict is not an error.
 pub fn validate(engine: &Engine, opened: &OpenedModel, options: ValidateOptions) -> Result<Validation> {
     if options.checksum || options.values {
-        opened.expect_payload()?;
+        opened.will_read_payload()?;
     }
     let n = opened.model.tensors.len();
     let mut findings = vec![Finding {

@@ -41,7 +41,7 @@ pub use partial::{Download, Partial, Ranges, Verified};
 pub use publish::{Before, Published};
 pub use removal::{Removal, Removed, Subject};
 pub use repository::{Cache, Repository};
-pub use roots::{Env, Roots};
+pub use roots::{Env, Roots, hub_home};
 pub use shared_store::is_payload as is_shared_payload;
 pub use snapshot::CachedFile;
 pub use tree::{Tree, TreeFile};

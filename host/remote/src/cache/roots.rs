@@ -29,8 +29,7 @@ impl Roots {
         let caches = folder(env, "XDG_CACHE_HOME").or_else(|| Some(home(env)?.join(".cache")));
         let hub = folder(env, "HF_HUB_CACHE")
             .or_else(|| folder(env, "HUGGINGFACE_HUB_CACHE"))
-            .or_else(|| Some(folder(env, "HF_HOME")?.join("hub")))
-            .or_else(|| Some(caches.as_ref()?.join("huggingface").join("hub")));
+            .or_else(|| Some(hub_home(env)?.join("hub")));
         // A cache of the hub's that is named, in a process without a home: the other lies beside it.
         let https = caches
             .map(|caches| caches.join("apr").join("https"))
@@ -41,6 +40,13 @@ impl Roots {
                 .hint("set APR_CACHE to a folder that downloads may be kept in")),
         }
     }
+}
+
+/// The folder of the hub's own client, which holds the token that logging in wrote: `HF_HOME`, else `huggingface` in the
+/// user's folder for caches.
+pub fn hub_home(env: Env<'_>) -> Option<PathBuf> {
+    let caches = || folder(env, "XDG_CACHE_HOME").or_else(|| Some(home(env)?.join(".cache")));
+    folder(env, "HF_HOME").or_else(|| Some(caches()?.join("huggingface")))
 }
 
 /// The folder that a variable names.

@@ -2,9 +2,9 @@
 
 use super::listing::Listing;
 use super::refusal::refusal;
+use crate::file::object::{Object, Opened};
 use crate::http::{Client, Origin, Query, Secret};
 use crate::names::RepositoryId;
-use crate::object::{Object, Opened};
 use apr_sdk::{Error, Result, escape};
 use std::sync::Arc;
 use url::Url;

@@ -1,6 +1,7 @@
 //! The Hugging Face hub: its interface, its words, and what is named on it.
 
 pub mod api;
+pub mod licence;
 mod listing;
 mod refusal;
 pub mod select;

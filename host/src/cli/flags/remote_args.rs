@@ -1,9 +1,9 @@
 //! Where models that are elsewhere come from, and how.
 
 use apr_host::sizes::parse_size;
-use apr_remote::environment;
 use apr_remote::http::Secret;
 use apr_remote::places::RemoteOptions;
+use apr_remote::settings::environment;
 use apr_sdk::{Error, Result, escape};
 use std::path::{Path, PathBuf};
 

@@ -113,7 +113,7 @@ impl Object {
     }
 
     /// Length in bytes; `u64::MAX` if the server does not say, which only one without ranges does.
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.len
     }
 

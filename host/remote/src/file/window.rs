@@ -1,7 +1,7 @@
 //! A remote file that is looked into: headers are read through windows, each one connection that is read as far as it is
 //! needed; payload by ranges of its own.
 
-use crate::object::{Object, Opened, Stretch};
+use crate::file::object::{Object, Opened, Stretch};
 use apr_engine::place::{Backing, Version};
 use apr_sdk::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -109,7 +109,7 @@ impl Look {
 
 impl Backing for Look {
     fn len(&self) -> u64 {
-        self.object.len()
+        self.object.size()
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -124,6 +124,6 @@ impl Backing for Look {
     }
 
     fn version(&self) -> Option<Version> {
-        Some(Version { len: self.object.len(), modified: self.object.version(), status: 0 })
+        Some(Version { len: self.object.size(), modified: self.object.version(), status: 0 })
     }
 }

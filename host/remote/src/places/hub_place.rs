@@ -2,12 +2,12 @@
 
 use crate::address::HubAddress;
 use crate::cache::BlobName;
-use crate::fetch::{Cached, Fetched, Store};
+use crate::file::kept::{Cached, Fetched, Store};
+use crate::file::object::Opened;
+use crate::file::streamed::Streamed;
+use crate::file::window::{FIRST, Look};
 use crate::hub::{Hub, Listing, select};
 use crate::names::check_file;
-use crate::object::Opened;
-use crate::streamed::Streamed;
-use crate::window::{FIRST, Look};
 use apr_engine::place::{Backing, Entry, Found, Place, Places};
 use apr_sdk::{Error, Result, escape};
 use std::collections::HashMap;
@@ -180,7 +180,7 @@ impl HubPlace {
             return Ok(Arc::new(Look::new(opened)));
         };
         let blob = BlobName::new(&content)?;
-        if let Some(cached) = self.cached(&blob, Some(opened.object.len()))? {
+        if let Some(cached) = self.cached(&blob, Some(opened.object.size()))? {
             return Ok(cached);
         }
         let look = Look::new(opened);

@@ -4,12 +4,12 @@
 use crate::cache::{
     BlobName, Cache, ContentDigest, Download, EntryLock, Partial, Proofs, Repository, Verdict,
 };
+use crate::file::object::Object;
+use crate::file::transfer::Transfer;
+use crate::file::window::Look;
 use crate::http::Client;
 use crate::hub::{Listed, Listing, MOST_FILES};
 use crate::names::{RepositoryId, check_file, is_commit};
-use crate::object::Object;
-use crate::transfer::Transfer;
-use crate::window::Look;
 use apr_engine::place::{Backing, Version};
 use apr_engine::sizes::show_size;
 use apr_sdk::{Error, ErrorKind, Result};
@@ -177,9 +177,9 @@ impl Store {
         blob: &BlobName,
         commit: &str,
     ) -> Result<Partial> {
-        let download = Download { commit: commit.to_owned(), blob: blob.clone(), size: object.len() };
+        let download = Download { commit: commit.to_owned(), blob: blob.clone(), size: object.size() };
         let partial = self.repository.partial(lock, download)?;
-        let missing = object.len() - partial.done();
+        let missing = object.size() - partial.done();
         match self.cache.free_bytes() {
             Some(free) if free < missing => {
                 let message = format!(
@@ -289,7 +289,7 @@ impl Backing for Fetched {
         self.look.version()
     }
 
-    fn expect(&self, ranges: &[Range<u64>]) -> Result<()> {
+    fn will_read(&self, ranges: &[Range<u64>]) -> Result<()> {
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         // Less than half of a file is not worth all of it.
         if bytes < self.len() / 2 {
@@ -350,7 +350,7 @@ impl Backing for Cached {
         self.file.identity()
     }
 
-    fn expect(&self, _ranges: &[Range<u64>]) -> Result<()> {
+    fn will_read(&self, _ranges: &[Range<u64>]) -> Result<()> {
         self.is_expected.store(true, Ordering::Relaxed);
         Ok(())
     }

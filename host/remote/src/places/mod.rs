@@ -1,18 +1,21 @@
 //! Resolves what users type: addresses here, paths by whoever resolves those.
 
+pub mod hub_place;
+pub mod web_place;
+
 use crate::address::{Address, HubAddress};
 use crate::cache::{Cache, ContentDigest, Roots};
-use crate::fetch::Store;
+use crate::file::kept::Store;
+use crate::file::object::{Object, Opened};
+use crate::file::spool::Spool;
+use crate::file::streamed::Streamed;
+use crate::file::window::{FIRST, Look};
 use crate::http::client::ClientOptions;
 use crate::http::{Client, Origin, Query, Secret, failure};
 use crate::hub::{Hub, Listing, select};
-use crate::hub_place::HubPlace;
 use crate::names::is_commit;
-use crate::object::{Object, Opened};
-use crate::spool::Spool;
-use crate::streamed::Streamed;
-use crate::web_place::{StdinPlace, WebPlace};
-use crate::window::{FIRST, Look};
+use crate::places::hub_place::HubPlace;
+use crate::places::web_place::{StdinPlace, WebPlace};
 use apr_engine::place::{Backing, Entry, Place, Places};
 use apr_sdk::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -42,7 +45,7 @@ pub struct RemoteOptions {
     /// Headers for the servers of `https` addresses.
     pub headers: Vec<(String, Secret)>,
     /// Users and passwords for hosts.
-    pub logins: crate::netrc::Logins,
+    pub logins: crate::settings::netrc::Logins,
     /// True if nothing that is downloaded is kept.
     pub keeps_nothing: bool,
     /// The folders of downloads, if the environment names any.
@@ -175,7 +178,7 @@ impl Anywhere {
             }
             let typed = (!url.username().is_empty()).then(|| {
                 let password = url.password().unwrap_or_default();
-                crate::netrc::basic(&decoded(url.username()), &decoded(password))
+                crate::settings::netrc::basic(&decoded(url.username()), &decoded(password))
             });
             if let Some(login) = typed.or_else(|| options.logins.of(origin.host())) {
                 client.grant(origin, "authorization", login)?;

@@ -1,8 +1,8 @@
 //! A remote file of which nothing is kept, as a [`Backing`]: looked into, and fetched ahead once its payload is expected.
 
-use crate::ahead::Ahead;
 use crate::cache::ContentDigest;
-use crate::window::Look;
+use crate::file::ahead::Ahead;
+use crate::file::window::Look;
 use apr_engine::place::{Backing, Version};
 use apr_sdk::Result;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Backing for Streamed {
         self.look.version()
     }
 
-    fn expect(&self, ranges: &[Range<u64>]) -> Result<()> {
+    fn will_read(&self, ranges: &[Range<u64>]) -> Result<()> {
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         let is_worth_it = bytes >= WORTH || self.announced.is_some() && bytes >= self.len() / 2;
         let _turn = self.begins.lock().unwrap_or_else(PoisonError::into_inner);

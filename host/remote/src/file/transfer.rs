@@ -2,7 +2,7 @@
 //! is there without a gap.
 
 use crate::cache::{ContentDigest, Partial, Verified};
-use crate::object::{Object, Stretch};
+use crate::file::object::{Object, Stretch};
 use apr_sdk::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -151,7 +151,7 @@ struct Following<'a> {
 
 impl io::Read for Following<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.shared.object.len() {
+        if self.at == self.shared.object.size() {
             return Ok(0);
         }
         let mut queue = self.shared.queue();
@@ -234,7 +234,7 @@ impl Transfer {
         partial: Partial,
         announced: Option<&ContentDigest>,
     ) -> Result<Transfer> {
-        if first.end() == object.len() && partial.done() == 0 {
+        if first.end() == object.size() && partial.done() == 0 {
             let mut buffer = vec![0; BUFFER];
             loop {
                 let at = first.at();
@@ -323,7 +323,7 @@ impl Shared {
     /// The digest of the content; `None` if it did not all come.
     fn hash(&self, expected: &ContentDigest, file: &File) -> Option<ContentDigest> {
         let mut content = Following { shared: self, file, at: 0 };
-        expected.of_content(&mut content, self.object.len(), &|_| Ok(())).ok()
+        expected.of_content(&mut content, self.object.size(), &|_| Ok(())).ok()
     }
 }
 

@@ -2,7 +2,7 @@
 //! bounded memory; and hashed on the way, if a digest of it is known.
 
 use crate::cache::ContentDigest;
-use crate::object::Object;
+use crate::file::object::Object;
 use apr_sdk::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -110,7 +110,7 @@ impl Shared {
     }
 
     fn range(&self, number: u64) -> Range<u64> {
-        number * PIECE..((number + 1) * PIECE).min(self.object.len())
+        number * PIECE..((number + 1) * PIECE).min(self.object.size())
     }
 
     /// Fetches pieces until none is left.
@@ -201,7 +201,7 @@ impl Ahead {
     ) -> Result<Ahead> {
         let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         for range in ranges {
-            let end = range.end.min(object.len());
+            let end = range.end.min(object.size());
             let mut at = range.start;
             while at < end {
                 let number = at / PIECE;
@@ -211,7 +211,7 @@ impl Ahead {
             }
         }
         let wanted: Vec<u64> = match expected {
-            Some(_) => (0..object.len().div_ceil(PIECE)).collect(),
+            Some(_) => (0..object.size().div_ceil(PIECE)).collect(),
             None => counts.keys().copied().collect(),
         };
         let n_threads = object.client().options().connections.min(wanted.len());
@@ -245,7 +245,7 @@ impl Ahead {
                 let own = Arc::clone(&shared);
                 let hash = move || {
                     let mut pieces = Pieces { shared: &own, number: 0, bytes: Arc::default(), at: 0 };
-                    let digest = expected.of_content(&mut pieces, own.object.len(), &|_| Ok(()));
+                    let digest = expected.of_content(&mut pieces, own.object.size(), &|_| Ok(()));
                     // Whatever came of it, no piece waits for it any more.
                     own.state().hashed = None;
                     own.changed.notify_all();
@@ -339,7 +339,7 @@ impl Ahead {
         }
         let again = self.again.load(Ordering::Relaxed);
         // A few reads out of order are no news.
-        if again > self.shared.object.len() / 16 {
+        if again > self.shared.object.size() / 16 {
             let message = format!(
                 "{}: {again} bytes were fetched twice, since they are needed in another order",
                 self.shared.object.shown()

@@ -1,8 +1,8 @@
 //! The place of a file behind HTTP, and that of standard input.
 
+use crate::file::object::Object;
+use crate::file::window::FIRST;
 use crate::http::{Client, Query, failure};
-use crate::object::Object;
-use crate::window::FIRST;
 use apr_engine::place::{Backing, Found, Place, check_name};
 use apr_sdk::{Error, Result};
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! What the environment says: the hub, the token, the cache, logins; by the variables of the hub's own client.
 
-use crate::cache::Roots;
+use crate::cache::{Roots, hub_home};
 use crate::http::Secret;
-use crate::netrc::Logins;
 use crate::places::RemoteOptions;
+use crate::settings::netrc::Logins;
 use apr_sdk::{Error, Result};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -62,26 +62,12 @@ fn token(env: Env<'_>) -> Result<Option<Secret>> {
     }
     let file = match set(env, "HF_TOKEN_PATH") {
         Some(path) => Some(PathBuf::from(path)),
-        None => home(env).map(|home| home.join("token")),
+        None => hub_home(env).map(|home| home.join("token")),
     };
     let Some(file) = file else { return Ok(None) };
     let text = read(&file)?.unwrap_or_default();
     let token = text.trim();
     Ok((!token.is_empty()).then(|| Secret::new(token)))
-}
-
-/// The folder of the hub's client: `HF_HOME`, else in the user's cache.
-fn home(env: Env<'_>) -> Option<PathBuf> {
-    let user = || set(env, "HOME").map(PathBuf::from);
-    let expanded = |text: String| match text.strip_prefix("~/") {
-        Some(rest) => user().map(|user| user.join(rest)),
-        None => Some(PathBuf::from(text)),
-    };
-    if let Some(home) = set(env, "HF_HOME") {
-        return expanded(home);
-    }
-    let cache = set(env, "XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    cache.or_else(|| user().map(|user| user.join(".cache"))).map(|cache| cache.join("huggingface"))
 }
 
 /// The folder of what apr remembers: `apr` in `XDG_STATE_HOME`, else in `~/.local/state`.

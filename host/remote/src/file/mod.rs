@@ -1,0 +1,13 @@
+//! Files that are elsewhere, and the ways to read them.
+//!
+//! An [`Object`](object::Object) is a file on a server, of which ranges can be had. What the engine gets is a backing over
+//! it: one that is only looked into reads by [`Look`](window::Look)'s windows; of one whose payload will be read, all is
+//! fetched over several connections, into the cache ([`kept`]) or ahead of whoever reads it ([`streamed`]).
+
+pub mod ahead;
+pub mod kept;
+pub mod object;
+pub mod spool;
+pub mod streamed;
+pub mod transfer;
+pub mod window;

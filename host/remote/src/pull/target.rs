@@ -1,0 +1,66 @@
+//! Where downloads go.
+
+use crate::cache::{BlobName, Cache};
+use crate::file::kept::Store;
+use apr_sdk::{Error, Result};
+use std::path::Path;
+
+/// The folder for unfinished downloads in a folder that the user named.
+pub const UNFINISHED: &str = ".apr-download";
+
+/// Where files go.
+pub enum Target<'a> {
+    /// The cache.
+    Cache(&'a Store),
+    /// A folder that the user named.
+    Folder {
+        /// The folder.
+        folder: &'a Path,
+        /// True to replace what is there.
+        force: bool,
+    },
+}
+
+impl Target<'_> {
+    /// Returns whether a file is there with its content; of one in the cache, unless only planned, that is found out by
+    /// hashing it, and it gets its name in the snapshot.
+    pub fn has(&self, name: &str, blob: &BlobName, bytes: u64, is_plan: bool) -> Result<bool> {
+        match self {
+            Target::Cache(store) => {
+                Ok(store.blob(blob, Some(bytes))?.is_some() && (is_plan || store.is_right(blob)?))
+            }
+            Target::Folder { folder, force } => {
+                let path = folder.join(name);
+                let Ok(meta) = path.metadata() else { return Ok(false) };
+                if meta.is_file() && meta.len() == bytes && has_content(&path, blob, bytes)? {
+                    return Ok(true);
+                }
+                match *force && meta.is_file() {
+                    true => Ok(false),
+                    false => Err(Error::io("the file is there, with other content")
+                        .code("E007")
+                        .in_file(path.display().to_string())
+                        .hint("pass --force to replace it")),
+                }
+            }
+        }
+    }
+
+    /// Bytes that are free there, as far as the system tells.
+    pub fn free_bytes(&self) -> Option<u64> {
+        match self {
+            Target::Cache(store) => store.free_bytes(),
+            Target::Folder { folder, .. } => Cache::new(*folder, None).free_bytes(),
+        }
+    }
+}
+
+/// Returns whether a file has the content that a blob is named after.
+fn has_content(path: &Path, blob: &BlobName, bytes: u64) -> Result<bool> {
+    let Some(expected) = blob.digest() else { return Ok(false) };
+    let read =
+        std::fs::File::open(path).and_then(|mut file| expected.of_content(&mut file, bytes, &|_| Ok(())));
+    let found =
+        read.map_err(|e| Error::io(format!("cannot read: {e}")).in_file(path.display().to_string()))?;
+    Ok(found == expected)
+}

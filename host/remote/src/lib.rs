@@ -13,3 +13,4 @@ pub mod names;
 pub mod places;
 pub mod pull;
 pub mod settings;
+mod threads;

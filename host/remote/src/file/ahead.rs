@@ -3,6 +3,7 @@
 
 use crate::cache::ContentDigest;
 use crate::file::object::Object;
+use crate::threads;
 use apr_sdk::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -231,15 +232,7 @@ impl Ahead {
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        let mut threads = Vec::with_capacity(n_threads);
-        for _ in 0..n_threads {
-            let own = Arc::clone(&shared);
-            match std::thread::Builder::new().name("ahead".to_owned()).spawn(move || own.work()) {
-                Ok(thread) => threads.push(thread),
-                Err(_) if !threads.is_empty() => break,
-                Err(error) => return Err(Error::io(format!("cannot start a thread: {error}"))),
-            }
-        }
+        let threads = threads::start_all(n_threads, "ahead", &shared, Shared::work)?;
         let hasher = match expected.clone() {
             Some(expected) => {
                 let own = Arc::clone(&shared);
@@ -251,8 +244,7 @@ impl Ahead {
                     own.changed.notify_all();
                     digest.ok()
                 };
-                let thread = std::thread::Builder::new().name("hash".to_owned()).spawn(hash);
-                Some(thread.map_err(|e| Error::io(format!("cannot start a thread: {e}")))?)
+                Some(threads::start("hash", hash)?)
             }
             None => None,
         };

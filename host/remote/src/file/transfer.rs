@@ -3,6 +3,7 @@
 
 use crate::cache::{ContentDigest, Partial, Verified};
 use crate::file::object::{Object, Stretch};
+use crate::threads;
 use apr_sdk::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -199,24 +200,13 @@ impl Transfer {
             queue: Mutex::new(queue),
             changed: Condvar::new(),
         });
-        let mut connections = Vec::with_capacity(n_connections);
-        for _ in 0..n_connections {
-            let own = Arc::clone(&shared);
-            match std::thread::Builder::new().name("transfer".to_owned()).spawn(move || own.work()) {
-                Ok(thread) => connections.push(thread),
-                // Fewer threads than wanted are none too few, but one is needed.
-                Err(_) if !connections.is_empty() => break,
-                Err(error) => return Err(Error::io(format!("cannot start a thread: {error}"))),
-            }
-        }
+        let connections = threads::start_all(n_connections, "transfer", &shared, Shared::work)?;
         let hasher = match &expected {
             Some(expected) => {
                 let (own, expected) = (Arc::clone(&shared), expected.clone());
                 let from = shared.partial.file()?;
-                std::thread::Builder::new()
-                    .name("hash".to_owned())
-                    .spawn(move || own.hash(&expected, &from))
-                    .ok()
+                // Without the thread, it is hashed at the end.
+                threads::start("hash", move || own.hash(&expected, &from)).ok()
             }
             None => None,
         };

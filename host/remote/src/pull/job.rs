@@ -10,6 +10,7 @@ use crate::file::object::Opened;
 use crate::file::transfer::Transfer;
 use crate::file::window::FIRST;
 use crate::hub::Hub;
+use crate::threads::side_by_side;
 use apr_sdk::{Error, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -61,14 +62,8 @@ impl Job<'_> {
                 }
             }
         };
-        std::thread::scope(|scope| {
-            let most = self.hub.client().options().connections.min(small.len());
-            for _ in 1..most {
-                // Fewer threads are none too few: this one works as well.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
-            }
-            work();
-        });
+        let most = self.hub.client().options().connections.min(small.len());
+        side_by_side(most, &work);
         let mut done = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.extend(large.iter().map(|file| self.fetch(file)));
         done.into_iter().collect()

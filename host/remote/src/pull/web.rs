@@ -5,12 +5,13 @@ use super::target::UNFINISHED;
 use super::{PullOptions, Pulled, PulledFile};
 use crate::cache::{BlobName, ContentDigest, Download, Partial};
 use crate::file::object::{Object, Opened, Stretch};
+use crate::file::spool::Spool;
 use crate::file::transfer::Transfer;
 use crate::places::Anywhere;
+use apr_engine::place::Backing;
 use apr_engine::progress::Progress;
 use apr_sdk::{Error, Result};
 use sha2::{Digest, Sha256};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -85,7 +86,8 @@ pub fn of_url(
             pulled.fetched = fetched;
             pulled.verified = verified;
         } else {
-            let (bytes, verified) = in_one_piece(first, &path, announced.as_ref(), options.force, &meter)?;
+            let (bytes, verified) =
+                in_one_piece(first, &path, download, announced.as_ref(), options.force, &meter)?;
             pulled = PulledFile { bytes, fetched: bytes, verified, ..pulled };
         }
     }
@@ -109,46 +111,31 @@ pub fn of_url(
 fn in_one_piece(
     mut first: Stretch,
     path: &Path,
+    download: Download,
     announced: Option<&ContentDigest>,
     force: bool,
     meter: &Meter<'_>,
 ) -> Result<(u64, Option<String>)> {
     let shown = path.display().to_string();
-    let failed = |e: std::io::Error| Error::io(format!("cannot write: {e}")).in_file(shown.clone());
-    let beside = path.with_file_name(format!(
-        ".{}.apr-{}",
-        path.file_name().unwrap_or_default().to_string_lossy(),
-        std::process::id()
-    ));
-    let mut work = || -> Result<(u64, String)> {
-        let mut file = std::fs::File::create_new(&beside).map_err(failed)?;
-        let (mut hash, mut bytes) = (Sha256::new(), 0);
-        let mut buffer = vec![0; 256 << 10];
-        loop {
-            let n = first.read(&mut buffer)?;
-            if n == 0 {
-                break;
-            }
-            file.write_all(&buffer[..n]).map_err(failed)?;
-            hash.update(&buffer[..n]);
-            bytes += n as u64;
-            meter.show(bytes, &shown);
-        }
-        file.sync_all().map_err(failed)?;
-        let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        if announced.is_some_and(|announced| announced.digits() != digest) {
-            let message = format!("the download has SHA-256 {digest}, but another was announced");
-            return Err(Error::failed(message).code("E004").in_file(shown.clone()).hint("check the address"));
-        }
-        if force || path.symlink_metadata().is_err() {
-            std::fs::rename(&beside, path).map_err(failed)?;
-            return Ok((bytes, digest));
-        }
-        Err(Error::io("this file already exists").code("E007").in_file(shown.clone()))
-    };
-    let done = work();
-    if done.is_err() {
-        let _ = std::fs::remove_file(&beside);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let spool = Spool::new(folder, &mut |out| {
+        let n = first.read(out)?;
+        meter.show(first.at(), &shown);
+        Ok(n)
+    })?;
+    let download = Download { size: spool.len(), ..download };
+    let partial = Partial::open(&folder.join(UNFINISHED), None, download)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < spool.len() {
+        let len = usize::try_from(spool.len() - at).map_or(buffer.len(), |left| left.min(buffer.len()));
+        spool.read_at(at, &mut buffer[..len])?;
+        partial.write_at(at, &buffer[..len])?;
+        at += len as u64;
     }
-    done.map(|(bytes, digest)| (bytes, announced.map(|_| format!("SHA-256 {digest}"))))
+    let verified = partial.verify(announced, &|_| Ok(())).map_err(|error| error.with_file(shown))?;
+    let digest = verified.digest().map(ToString::to_string);
+    verified.move_to(path, force)?;
+    let _ = std::fs::remove_dir(folder.join(UNFINISHED));
+    Ok((spool.len(), digest))
 }

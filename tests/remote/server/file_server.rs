@@ -6,7 +6,7 @@ use super::content::Content;
 use super::encoding::sha256;
 use super::listen::{Options, Server};
 use super::log::Log;
-use super::message::Request;
+use super::message::{Request, Response};
 use super::mischief::{Habit, Mischief};
 use super::ranges::Served;
 
@@ -30,6 +30,8 @@ pub struct FileServer {
 
 struct State {
     served: RwLock<Served>,
+    /// The name of the file, if not every name is its.
+    only: RwLock<Option<String>>,
     mischief: Mischief,
 }
 
@@ -57,9 +59,13 @@ impl FileServer {
     /// Serves bytes.
     pub fn start(options: Options, habit: Habit, content: Content) -> Self {
         let served = RwLock::new(served(content, Validator::Strong));
-        let state = Arc::new(State { served, mischief: Mischief::new(habit) });
+        let state = Arc::new(State { served, only: RwLock::default(), mischief: Mischief::new(habit) });
         let answering = state.clone();
         let server = Server::start(options, move |request: &Request| {
+            let only = answering.only.read().expect("nobody panics while it is held").clone();
+            if only.is_some_and(|name| !request.path.ends_with(&format!("/{name}"))) {
+                return Response::text(404, "there is no such file");
+            }
             let served = answering.served.read().expect("nobody panics while it is held").clone();
             answering.mischief.answer(request, &served)
         });
@@ -86,6 +92,11 @@ impl FileServer {
     /// From now on it is another file, with tags and dates of this sort.
     pub fn put(&self, content: Content, validator: Validator) {
         *self.state.served.write().expect("nobody panics while it is held") = served(content, validator);
+    }
+
+    /// From now on the file has this name alone, and every other address has nothing: `/folder/name` is one of its own.
+    pub fn be_only(&self, name: &str) {
+        *self.state.only.write().expect("nobody panics while it is held") = Some(name.to_owned());
     }
 
     /// From now on it is another habit.

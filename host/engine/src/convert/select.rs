@@ -109,6 +109,7 @@ impl<'a> Selected<'a> {
         let all = source.files.all();
         output.request.inputs = inputs.iter().filter_map(|&n| all.get(n as usize)).map(|f| f.len).collect();
         output.request.versions = versions(engine, &source, target);
+        output.request.source = source.files.facts(true);
         // For the whole source: a selection may no longer show it.
         let mut packed = Packed::of_selected(probed, open_options, &source);
         let mut unpacked = Vec::new();

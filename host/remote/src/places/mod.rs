@@ -187,7 +187,10 @@ impl Anywhere {
             let _ = plain.set_password(None);
         }
         let opened = Object::open(client, Query::get(plain.clone()), shown, FIRST, failure::of_status)?;
-        Ok((opened, WebPlace::new(Arc::clone(client), plain, options.scratch.clone())))
+        Ok((
+            opened,
+            WebPlace::new(Arc::clone(client), plain, options.scratch.clone(), options.sha256.is_some()),
+        ))
     }
 
     fn on_the_web(&self, url: &Url) -> Result<Entry> {

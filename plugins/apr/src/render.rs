@@ -146,13 +146,7 @@ impl Rendered {
             }
             self.text("}");
         }
-        self.text("]");
-        if !origin.source.is_empty() {
-            let facts: Map<_, _> =
-                origin.source.iter().map(|(name, fact)| (name.clone(), json!(fact))).collect();
-            self.text(&format!(",\"source\":{}", Json::Object(facts)));
-        }
-        self.text("}");
+        self.text("]}");
         Ok(())
     }
 
@@ -187,7 +181,13 @@ impl Rendered {
             self.pieces.push(Piece::InputCrc(number));
             self.text("\"}");
         }
-        self.text("]}");
+        self.text("]");
+        if !origin.source.is_empty() {
+            let facts: Map<_, _> =
+                origin.source.iter().map(|(name, fact)| (name.clone(), json!(fact))).collect();
+            self.text(&format!(",\"source\":{}", Json::Object(facts)));
+        }
+        self.text("}");
         Ok(())
     }
 }

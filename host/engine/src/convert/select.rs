@@ -150,6 +150,9 @@ impl<'a> Selected<'a> {
             kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
         let mut notes = std::mem::take(&mut model.notes);
         notes.extend(unpacked);
+        if output.request.source.iter().any(|(name, fact)| name == "verified" && fact == "no") {
+            notes.push("source: not verified: it was compared with no digest of it".to_owned());
+        }
         let writer = target.writer()?;
         let mut edits = Edits::new(engine.places.as_ref(), &request.set, &request.unset)?;
         if let Some((keys, note)) = pruned {

@@ -28,6 +28,7 @@ pub struct HubPlace {
     /// The folder in the repository that names are relative to; empty for the repository itself.
     folder: String,
     is_offline: bool,
+    allows_unverified: bool,
     listing: OnceLock<Listing>,
     /// The commit that the first answer named, where nothing was listed.
     commit: OnceLock<String>,
@@ -55,11 +56,18 @@ impl HubPlace {
             include,
             folder: String::new(),
             is_offline: false,
+            allows_unverified: false,
             listing: OnceLock::new(),
             commit: OnceLock::new(),
             files: Mutex::default(),
             parts_opened: Mutex::default(),
         }
+    }
+
+    /// The same; what is not kept need not be what the hub announced.
+    #[must_use]
+    pub fn allowing_unverified(self, allows_unverified: bool) -> HubPlace {
+        HubPlace { allows_unverified, ..self }
     }
 
     /// The same with what it holds; offline, nothing else is asked for.
@@ -209,7 +217,10 @@ impl HubPlace {
             return Ok(cached);
         }
         let look = Look::new(opened);
-        let Some(store) = &self.store else { return Ok(Arc::new(Streamed::new(look, blob.digest()))) };
+        let Some(store) = &self.store else {
+            let announced = blob.digest().filter(|_| !self.allows_unverified);
+            return Ok(Arc::new(Streamed::new(look, announced)));
+        };
         Ok(Arc::new(Fetched::new(look, store.clone(), blob, commit, self.revision.clone(), full.to_owned())))
     }
 
@@ -282,7 +293,9 @@ impl Place for HubPlace {
         let facts = [("commit", commit), ("licence", licence), ("gated", gated)];
         let known = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?.clone())));
         // All that a payload is read of is named after its digest.
-        known.chain([("verified".to_owned(), "yes".to_owned())]).collect()
+        let is_verified = self.store.is_some() || !self.allows_unverified;
+        let verified = if is_verified { "yes" } else { "no" };
+        known.chain([("verified".to_owned(), verified.to_owned())]).collect()
     }
 
     fn size(&self, name: &str) -> Option<u64> {

@@ -216,8 +216,10 @@ impl Anywhere {
             None => {
                 let mut input = std::io::stdin().lock();
                 if input.is_terminal() {
-                    return Err(Error::invalid_argument("a model cannot be typed: standard input is a terminal")
-                        .hint("pipe a model into it, or name a file"));
+                    return Err(Error::invalid_argument(
+                        "a model cannot be typed: standard input is a terminal",
+                    )
+                    .hint("pipe a model into it, or name a file"));
                 }
                 let cancel = &options.client.cancel;
                 let spool = Spool::new(&options.scratch, &mut |out| loop {

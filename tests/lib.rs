@@ -206,7 +206,17 @@ pub fn assert_same_file(a: &Path, b: &Path) {
 
 /// The program as it is now; cargo does not build it for a test of another package.
 pub fn program() -> PathBuf {
-    BUILT.iter().find_map(|artifact| artifact["executable"].as_str()).unwrap().into()
+    executable("apr")
+}
+
+/// The program that serves a hub to the others (`tests/remote/hub.rs`).
+pub fn hub_program() -> PathBuf {
+    executable("hub")
+}
+
+fn executable(name: &str) -> PathBuf {
+    let mut named = BUILT.iter().filter(|artifact| artifact["target"]["name"] == name);
+    named.find_map(|artifact| artifact["executable"].as_str()).unwrap().into()
 }
 
 /// The library of a crate that the program is made of.
@@ -231,6 +241,8 @@ fn build_program() -> Vec<Json> {
         "--workspace",
         "--bin",
         "apr",
+        "--example",
+        "hub",
         "--message-format=json-render-diagnostics",
     ]);
     if profile.file_name().is_some_and(|name| name == "release") {

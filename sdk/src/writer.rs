@@ -96,6 +96,9 @@ pub struct LayoutRequest {
     pub inputs: Vec<u64>,
     /// Names and versions of the program and of the plugins involved, for the same purpose.
     pub versions: Vec<(String, String)>,
+    /// What whoever gave the model says of it, likewise: `commit`, `licence`, `gated`, `verified`. Empty for a model that was
+    /// on this machine.
+    pub source: Vec<(String, String)>,
 }
 
 impl LayoutRequest {

@@ -8,6 +8,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "a test may panic")]
 
+mod hub;
 mod scratch;
 mod terminal;
 
@@ -133,6 +134,11 @@ fn run(words: &[String], program: &Path, scratch: &Scratch) -> (String, String, 
     command.args(&words[1..]).current_dir(&scratch.folder).env_clear().env("PATH", path);
     // Nothing of the machine may be seen: no configuration, no plugins of the user, no device but the processor.
     command.env("HOME", &scratch.home).env("LC_ALL", "C.UTF-8").env("CUDA_VISIBLE_DEVICES", "");
+    // The hub is asked only by what names it, and none elsewhere is.
+    command.env(
+        "HF_ENDPOINT",
+        if words.iter().any(|word| word.contains("hf://")) { hub::endpoint() } else { "" },
+    );
     command.envs(settings.iter().filter_map(|setting| setting.split_once('=')));
     let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", words[0]));
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("apr prints UTF-8");

@@ -100,6 +100,13 @@ pub trait Place: Send + Sync {
         None
     }
 
+    /// What whoever gave the model says of it, for people and records: `commit`, `licence`, `gated`, and `verified`, which is
+    /// `yes` if what was announced of the content is compared before anything made of it counts. With `ask`, also what must
+    /// be asked for. Empty for files on this machine.
+    fn facts(&self, _ask: bool) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// The names in the folder, or in a subfolder, sorted; folders end in `/`.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ use verbs::{
 ///   apr convert model.gguf model.apr       convert any format to any other
 ///   apr convert model.gguf model.apr -n    show what it would do, to the byte
 ///   apr inspect model.safetensors          show a model's metadata and size
+///   apr inspect hf://org/name              the same of one on the Hugging Face hub
 ///   apr tensors model.gguf --json          list all tensors as JSON
 ///   apr edit model.gguf --set KEY=VALUE    change metadata in place
 ///   apr diff model.gguf model.apr          compare two models

@@ -12,6 +12,8 @@ pub struct Origin<'a> {
     pub versions: &'a [(String, String)],
     /// The size of each input in bytes.
     pub inputs: &'a [u64],
+    /// What whoever gave the model says of it.
+    pub source: &'a [(String, String)],
 }
 
 /// A piece of the section's text.
@@ -179,7 +181,13 @@ impl Rendered {
             self.pieces.push(Piece::InputCrc(number));
             self.text("\"}");
         }
-        self.text("]}");
+        self.text("]");
+        if !origin.source.is_empty() {
+            let facts: Map<_, _> =
+                origin.source.iter().map(|(name, fact)| (name.clone(), json!(fact))).collect();
+            self.text(&format!(",\"source\":{}", Json::Object(facts)));
+        }
+        self.text("}");
         Ok(())
     }
 }

@@ -109,6 +109,7 @@ impl<'a> Selected<'a> {
         let all = source.files.all();
         output.request.inputs = inputs.iter().filter_map(|&n| all.get(n as usize)).map(|f| f.len).collect();
         output.request.versions = versions(engine, &source, target);
+        output.request.source = source.files.facts(true);
         // For the whole source: a selection may no longer show it.
         let mut packed = Packed::of_selected(probed, open_options, &source);
         let mut unpacked = Vec::new();
@@ -149,6 +150,9 @@ impl<'a> Selected<'a> {
             kept.clone().or_else(|| left_by_reader.then(|| (0..source.model.tensors.len()).collect()));
         let mut notes = std::mem::take(&mut model.notes);
         notes.extend(unpacked);
+        if output.request.source.iter().any(|(name, fact)| name == "verified" && fact == "no") {
+            notes.push("source: not verified: it was compared with no digest of it".to_owned());
+        }
         let writer = target.writer()?;
         let mut edits = Edits::new(engine.places.as_ref(), &request.set, &request.unset)?;
         if let Some((keys, note)) = pruned {

@@ -275,6 +275,11 @@ impl Files {
         Ok(head)
     }
 
+    /// What whoever gave the model says of it.
+    pub fn facts(&self, ask: bool) -> Vec<(String, String)> {
+        self.place.facts(ask)
+    }
+
     /// Length in bytes of a file in the model's folder, if that costs nothing to find out.
     pub fn size(&self, name: &str) -> Option<u64> {
         self.place.size(name)

@@ -4,6 +4,7 @@
 use crate::cache::{
     BlobName, Cache, ContentDigest, Download, EntryLock, Partial, Proofs, Repository, Verdict,
 };
+use crate::file::ahead::Ahead;
 use crate::file::object::Object;
 use crate::file::transfer::Transfer;
 use crate::file::window::Look;
@@ -13,7 +14,9 @@ use crate::names::{RepositoryId, check_file, is_commit};
 use apr_engine::place::{Backing, Version};
 use apr_engine::sizes::show_size;
 use apr_sdk::{Error, ErrorKind, Result};
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -245,9 +248,19 @@ pub struct Fetched {
     revision: String,
     /// The file's name in the repository.
     name: String,
-    transfer: OnceLock<Transfer>,
-    /// Held while a transfer is begun.
+    way: OnceLock<Way>,
+    /// Held while fetching is begun.
     begins: Mutex<()>,
+}
+
+/// The way that a payload comes.
+enum Way {
+    /// Into the cache.
+    Kept(Transfer),
+    /// From the cache, where another process put it meanwhile.
+    Found(File),
+    /// Past a cache that nothing can be kept in.
+    Passing(Ahead),
 }
 
 impl Fetched {
@@ -260,16 +273,21 @@ impl Fetched {
         revision: String,
         name: String,
     ) -> Fetched {
-        Fetched {
-            look,
-            store,
-            blob,
-            commit,
-            revision,
-            name,
-            transfer: OnceLock::new(),
-            begins: Mutex::default(),
+        Fetched { look, store, blob, commit, revision, name, way: OnceLock::new(), begins: Mutex::default() }
+    }
+
+    fn kept(&self) -> Result<Way> {
+        let object = self.look.object();
+        let lock = self.store.lock(&self.blob)?;
+        // Whoever held the lock may have fetched it.
+        if let Some(path) = self.store.blob(&self.blob, Some(object.size()))?
+            && let Ok(file) = File::open(path)
+            && self.store.is_right(&self.blob)?
+        {
+            return Ok(Way::Found(file));
         }
+        let partial = self.store.partial(object, lock, &self.blob, &self.commit)?;
+        Transfer::new(object, partial, None).map(Way::Kept)
     }
 }
 
@@ -279,8 +297,14 @@ impl Backing for Fetched {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        match self.transfer.get() {
-            Some(transfer) if !self.look.holds(offset, out.len()) => transfer.read_at(offset, out),
+        match self.way.get() {
+            Some(way) if !self.look.holds(offset, out.len()) => match way {
+                Way::Kept(transfer) => transfer.read_at(offset, out),
+                Way::Found(file) => file
+                    .read_exact_at(out, offset)
+                    .map_err(|e| Error::io(format!("cannot read the cached file: {e}"))),
+                Way::Passing(ahead) => ahead.read_at(offset, out),
+            },
             _ => self.look.read_at(offset, out),
         }
     }
@@ -295,22 +319,37 @@ impl Backing for Fetched {
         if bytes < self.len() / 2 {
             return Ok(());
         }
-        let store = &self.store;
         let _turn = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.transfer.get().is_some() {
+        if self.way.get().is_some() {
             return Ok(());
         }
-        let object = self.look.object();
-        let lock = store.lock(&self.blob)?;
-        let partial = store.partial(object, lock, &self.blob, &self.commit)?;
-        drop(self.transfer.set(Transfer::new(object, partial, None)?));
+        let way = match self.kept() {
+            Ok(way) => way,
+            // A cache that is full, or not to be written, keeps nobody from reading a model.
+            Err(error) if error.kind() == ErrorKind::Io => {
+                let message = format!("{} is not kept: {}", self.name, error.message());
+                self.store.client().options().observer.warn(&message);
+                Way::Passing(Ahead::new(self.look.object(), ranges, self.blob.digest())?)
+            }
+            Err(error) => return Err(error),
+        };
+        drop(self.way.set(way));
         Ok(())
     }
 
     fn settle(&self) -> Result<()> {
-        let Some(transfer) = self.transfer.get() else { return Ok(()) };
-        self.store.end(transfer, &self.commit, &self.name)?;
-        self.store.note_ref(&self.revision, &self.commit)
+        match self.way.get() {
+            None => Ok(()),
+            Some(Way::Passing(ahead)) => ahead.settle(),
+            Some(Way::Found(_)) => {
+                self.store.link(&self.commit, &self.name, &self.blob)?;
+                self.store.note_ref(&self.revision, &self.commit)
+            }
+            Some(Way::Kept(transfer)) => {
+                self.store.end(transfer, &self.commit, &self.name)?;
+                self.store.note_ref(&self.revision, &self.commit)
+            }
+        }
     }
 }
 

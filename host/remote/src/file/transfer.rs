@@ -74,6 +74,7 @@ impl Shared {
     fn work(&self) {
         let mut buffer = vec![0; BUFFER];
         self.queue().busy += 1;
+        // Whoever finds no piece, or fails, is no longer busy in the same step: those left know whether others come after them.
         while let Some(piece) = self.next() {
             let mut at = piece.start;
             let Err(error) = self.fetch(&piece, &mut at, &mut buffer) else { continue };
@@ -85,15 +86,17 @@ impl Shared {
             } else {
                 queue.failure.get_or_insert(error);
             }
+            queue.busy -= 1;
             break;
         }
-        self.queue().busy -= 1;
         self.changed.notify_all();
     }
 
     fn next(&self) -> Option<Range<u64>> {
         let mut queue = self.queue();
-        if queue.is_stopped || queue.failure.is_some() { None } else { queue.waiting.pop_front() }
+        let next = if queue.is_stopped || queue.failure.is_some() { None } else { queue.waiting.pop_front() };
+        queue.busy -= usize::from(next.is_none());
+        next
     }
 
     /// Fetches a piece; `at` is how far it came.

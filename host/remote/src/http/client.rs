@@ -158,7 +158,7 @@ impl Client {
         }
     }
 
-    /// Sends a header with every request to one origin, and to no other.
+    /// Sends a header with every request to one origin, and to no other; in place of an earlier one of this name.
     ///
     /// # Errors
     /// InvalidArgument for a name that no header has.
@@ -167,6 +167,7 @@ impl Client {
             Error::invalid_argument(format!("`{}` is not the name of a header", escape(name, 80)))
         })?;
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.retain(|grant| grant.origin != origin || grant.name != parsed);
         grants.push(Grant { origin, name: parsed, value });
         Ok(())
     }
@@ -186,10 +187,20 @@ impl Client {
                     failed += 1;
                     let wanted = wanted_wait(&answer.headers);
                     let wait = wanted.unwrap_or_else(|| backoff(self.options.first_backoff, failed));
-                    if failed == ATTEMPTS || wait > LONGEST_WAIT {
+                    if failed == ATTEMPTS {
                         return Ok(answer);
                     }
                     let host = answer.url.host_str().unwrap_or_default();
+                    if wait > LONGEST_WAIT {
+                        let message = format!(
+                            "`{host}` answered with status {}, and asks to wait {} s",
+                            answer.status,
+                            wait.as_secs()
+                        );
+                        return Err(Error::io(message)
+                            .in_file(shown(&answer.url))
+                            .hint("try again after that time"));
+                    }
                     let why = format!("`{host}` answered with status {}", answer.status);
                     self.wait(&why, wait)?;
                     continue;

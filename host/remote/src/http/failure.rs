@@ -54,7 +54,7 @@ fn unknown(host: &str) -> Error {
 
 fn unreachable(host: &str, error: &io::Error) -> Error {
     Error::io(format!("cannot reach `{host}`: {}", escape(&error.to_string(), 200)))
-        .hint("check the connection, and try again")
+        .hint("check the connection, or read what is in the cache: HF_HUB_OFFLINE=1")
 }
 
 fn untrusted(host: &str, why: &str) -> Error {

@@ -61,6 +61,9 @@ impl Hub {
         url.set_query(Some("blobs=true"));
         let shown = format!("hf://{id}@{revision}");
         let answer = self.client.send(&Query::get(url)).map_err(|e| e.with_file(shown.clone()))?;
+        if let Some(warning) = answer.header_of_any("x-hf-warning") {
+            self.client.options().observer.warn(&format!("the hub says: {}", escape(warning, 300)));
+        }
         if answer.status != 200 {
             return Err(refusal(&answer).with_file(shown));
         }

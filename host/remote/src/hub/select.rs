@@ -69,6 +69,11 @@ fn has_word(name: &str, word: &str) -> bool {
     !word.is_empty() && !file.starts_with("mmproj") && found.next().is_some()
 }
 
+/// Returns whether a name is that of a part of a split model.
+pub fn is_part(name: &str) -> bool {
+    parts(name).is_some()
+}
+
 /// The number of a part: 2 of `NAME-00002-of-00003.EXT`.
 fn part_of(name: &str) -> Option<u32> {
     let (number, _) = parts(name)?;

@@ -6,11 +6,13 @@ use crate::file::kept::{Cached, Fetched, Store};
 use crate::file::object::Opened;
 use crate::file::streamed::Streamed;
 use crate::file::window::{FIRST, Look};
-use crate::hub::{Hub, Listing, select};
+use crate::hub::{Hub, Listing, licence, select};
 use crate::names::check_file;
+use crate::threads::side_by_side;
 use apr_engine::place::{Backing, Entry, Found, Place, Places};
 use apr_sdk::{Error, Result, escape};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A repository at one commit.
@@ -26,10 +28,13 @@ pub struct HubPlace {
     /// The folder in the repository that names are relative to; empty for the repository itself.
     folder: String,
     is_offline: bool,
+    allows_unverified: bool,
     listing: OnceLock<Listing>,
     /// The commit that the first answer named, where nothing was listed.
     commit: OnceLock<String>,
     files: Mutex<HashMap<String, Arc<dyn Backing>>>,
+    /// First parts of the split models whose parts were opened.
+    parts_opened: Mutex<HashSet<String>>,
 }
 
 impl HubPlace {
@@ -51,10 +56,18 @@ impl HubPlace {
             include,
             folder: String::new(),
             is_offline: false,
+            allows_unverified: false,
             listing: OnceLock::new(),
             commit: OnceLock::new(),
             files: Mutex::default(),
+            parts_opened: Mutex::default(),
         }
+    }
+
+    /// The same; what is not kept need not be what the hub announced.
+    #[must_use]
+    pub fn allowing_unverified(self, allows_unverified: bool) -> HubPlace {
+        HubPlace { allows_unverified, ..self }
     }
 
     /// The same with what it holds; offline, nothing else is asked for.
@@ -145,6 +158,26 @@ impl HubPlace {
         Ok(Arc::clone(files.entry(full).or_insert(backing)))
     }
 
+    /// Opens the other parts of a split model side by side: whoever opens one opens all, and each takes a request or two.
+    fn open_parts(&self, full: &str) {
+        let Some(listing) = self.listing.get().filter(|_| select::is_part(full)) else { return };
+        let mut opened = self.parts_opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts: Vec<&String> =
+            listing.files.keys().filter(|name| select::same_model(full, name)).collect();
+        if parts.len() < 3 || !opened.insert(parts[0].clone()) {
+            return;
+        }
+        let next = AtomicUsize::new(0);
+        let below = if self.folder.is_empty() { String::new() } else { format!("{}/", self.folder) };
+        let work = || {
+            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                // What fails here fails again where it is needed, and is told there.
+                let _ = part.strip_prefix(&below).map(|name| self.file(name));
+            }
+        };
+        side_by_side(self.hub.client().options().connections.min(parts.len()), &work);
+    }
+
     /// A file whose content the listing names, and the cache has.
     fn listed_in_cache(&self, full: &str) -> Result<Option<Arc<dyn Backing>>> {
         let listed = self.listing.get().and_then(|listing| listing.files.get(full));
@@ -184,7 +217,10 @@ impl HubPlace {
             return Ok(cached);
         }
         let look = Look::new(opened);
-        let Some(store) = &self.store else { return Ok(Arc::new(Streamed::new(look, blob.digest()))) };
+        let Some(store) = &self.store else {
+            let announced = blob.digest().filter(|_| !self.allows_unverified);
+            return Ok(Arc::new(Streamed::new(look, announced)));
+        };
         Ok(Arc::new(Fetched::new(look, store.clone(), blob, commit, self.revision.clone(), full.to_owned())))
     }
 
@@ -238,7 +274,28 @@ impl Place for HubPlace {
                 return Err(Error::not_found("the model has no such file").in_file(name.to_owned()));
             }
         }
+        self.open_parts(&full);
         self.file(name).map(Found::File).map_err(|e| e.with_file(name.to_owned()))
+    }
+
+    fn facts(&self, ask: bool) -> Vec<(String, String)> {
+        if ask && !self.is_offline && self.listing.get().is_none() {
+            // What cannot be found out is not said.
+            let _ = self.listing();
+        }
+        let listing = self.listing.get();
+        let commit = listing.map(|listing| &listing.commit).or_else(|| self.commit.get());
+        let licence = listing.and_then(|listing| listing.licence.as_ref());
+        if let Some(warning) = licence.filter(|_| ask).and_then(|licence| licence::warning(licence)) {
+            self.hub.client().options().observer.warn(&warning);
+        }
+        let gated = listing.and_then(|listing| listing.gated.as_ref());
+        let facts = [("commit", commit), ("licence", licence), ("gated", gated)];
+        let known = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?.clone())));
+        // All that a payload is read of is named after its digest.
+        let is_verified = self.store.is_some() || !self.allows_unverified;
+        let verified = if is_verified { "yes" } else { "no" };
+        known.chain([("verified".to_owned(), verified.to_owned())]).collect()
     }
 
     fn size(&self, name: &str) -> Option<u64> {

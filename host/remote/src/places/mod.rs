@@ -19,7 +19,7 @@ use crate::places::web_place::{StdinPlace, WebPlace};
 use apr_engine::place::{Backing, Entry, Place, Places};
 use apr_sdk::{Error, Result};
 use sha2::{Digest, Sha256};
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use url::Url;
@@ -48,6 +48,10 @@ pub struct RemoteOptions {
     pub logins: crate::settings::netrc::Logins,
     /// True if nothing that is downloaded is kept.
     pub keeps_nothing: bool,
+    /// True if what is not kept need not be what the hub announced: no more is fetched than is read.
+    pub allows_unverified: bool,
+    /// True if snapshots in the cache are to hold files in place of links.
+    pub has_no_links: bool,
     /// The folders of downloads, if the environment names any.
     pub roots: Option<Roots>,
     /// The folder of what apr remembers, if there is one.
@@ -62,7 +66,8 @@ impl RemoteOptions {
     /// The cache of what comes from the hub; `None` if nothing is to be kept, or can be.
     pub fn cache(&self) -> Option<Cache> {
         let roots = self.roots.as_ref().filter(|_| !self.keeps_nothing)?;
-        Some(Cache::new(&roots.hub, self.state.clone()))
+        let cache = Cache::new(&roots.hub, self.state.clone());
+        Some(if self.has_no_links { cache.without_links() } else { cache })
     }
 }
 
@@ -145,6 +150,7 @@ impl Anywhere {
             self.refuse_offline(&shown)?;
         }
         let place = HubPlace::new(hub, address, revision, options.include.clone(), store, paths);
+        let place = place.allowing_unverified(options.allows_unverified);
         let place = match known {
             Some(listing) => place.with_listing(listing, options.is_offline)?,
             None => place,
@@ -187,7 +193,10 @@ impl Anywhere {
             let _ = plain.set_password(None);
         }
         let opened = Object::open(client, Query::get(plain.clone()), shown, FIRST, failure::of_status)?;
-        Ok((opened, WebPlace::new(Arc::clone(client), plain, options.scratch.clone())))
+        Ok((
+            opened,
+            WebPlace::new(Arc::clone(client), plain, options.scratch.clone(), options.sha256.is_some()),
+        ))
     }
 
     fn on_the_web(&self, url: &Url) -> Result<Entry> {
@@ -206,6 +215,12 @@ impl Anywhere {
             Some(spool) => Arc::clone(spool),
             None => {
                 let mut input = std::io::stdin().lock();
+                if input.is_terminal() {
+                    return Err(Error::invalid_argument(
+                        "a model cannot be typed: standard input is a terminal",
+                    )
+                    .hint("pipe a model into it, or name a file"));
+                }
                 let cancel = &options.client.cancel;
                 let spool = Spool::new(&options.scratch, &mut |out| loop {
                     if cancel.load(std::sync::atomic::Ordering::Relaxed) {

@@ -16,13 +16,15 @@ pub struct WebPlace {
     /// The URL that was typed; other files keep its query, which may be what gives access.
     url: Url,
     scratch: PathBuf,
+    /// True if the digest of the typed file is known.
+    is_announced: bool,
     files: Mutex<BTreeMap<String, Option<Arc<dyn Backing>>>>,
 }
 
 impl WebPlace {
     /// The folder around a URL.
-    pub fn new(client: Arc<Client>, url: Url, scratch: PathBuf) -> WebPlace {
-        WebPlace { client, url, scratch, files: Mutex::default() }
+    pub fn new(client: Arc<Client>, url: Url, scratch: PathBuf, is_announced: bool) -> WebPlace {
+        WebPlace { client, url, scratch, is_announced, files: Mutex::default() }
     }
 
     /// The name of the typed file.
@@ -101,6 +103,11 @@ impl Place for WebPlace {
         known
             .map(Found::File)
             .ok_or_else(|| Error::not_found("the server has no such file").in_file(name.to_owned()))
+    }
+
+    fn facts(&self, _ask: bool) -> Vec<(String, String)> {
+        let verified = if self.is_announced { "yes" } else { "no" };
+        vec![("verified".to_owned(), verified.to_owned())]
     }
 
     fn entries(&self, folder: &str) -> Result<Vec<String>> {

@@ -78,7 +78,7 @@ impl Job<'_> {
             verified: blob.digest().map(|digest| digest.to_string()),
         };
         match self.target {
-            Target::Cache(store) => {
+            Target::Cache(store, _) => {
                 let lock = store.lock(blob)?;
                 // Whoever held the lock may have fetched it.
                 if store.blob(blob, Some(*bytes))?.is_some() && store.is_right(blob)? {

@@ -8,8 +8,9 @@ mod web;
 use crate::address::{Address, HubAddress};
 use crate::cache::{BlobName, Tree, TreeFile};
 use crate::file::kept::Store;
-use crate::hub::{Listed, Listing, licence, select};
-use crate::places::Anywhere;
+use crate::hub::{Hub, Listed, Listing, licence, select};
+use crate::names::RepositoryId;
+use crate::places::{Anywhere, RemoteOptions};
 use apr_engine::progress::Progress;
 use apr_engine::sizes::show_size;
 use apr_sdk::{Error, Result, escape};
@@ -109,16 +110,18 @@ fn of_hub(
 ) -> Result<Pulled> {
     let began = Instant::now();
     let remote = anywhere.options()?;
-    if remote.is_offline {
-        return Err(Error::io("nothing may be asked of a server")
-            .in_file(address.shown())
-            .hint("unset HF_HUB_OFFLINE"));
-    }
     let hub = anywhere.hub()?.counting();
     let id = &address.repository;
     let revision = address.revision.as_ref().or(remote.revision.as_ref());
     let revision = revision.map_or("main", String::as_str);
-    let listing = hub.listing(id, revision)?;
+    let listing = match remote.is_offline {
+        true => cached(remote, id, &hub, revision)?.ok_or_else(|| {
+            Error::io("this is not all in the cache, and nothing may be asked of a server")
+                .in_file(address.shown())
+                .hint("unset HF_HUB_OFFLINE")
+        })?,
+        false => hub.listing(id, revision)?,
+    };
     let chosen = chosen(&listing, address, options)?;
     let cache = match &options.output {
         Some(_) => None,
@@ -135,7 +138,7 @@ fn of_hub(
         (None, folder) => folder.clone().unwrap_or_default(),
     };
     let target = match &store {
-        Some(store) => Target::Cache(store),
+        Some(store) => Target::Cache(store, &listing.commit),
         None => Target::Folder { folder: &folder, force: options.force },
     };
     let mut waiting = Vec::new();
@@ -152,8 +155,8 @@ fn of_hub(
         }
     }
     let total = waiting.iter().map(|file| file.bytes).sum();
-    let is_there = !options.plan && !waiting.is_empty();
-    if let Some(free) = target.free_bytes().filter(|free| is_there && *free < total) {
+    let fetches = !options.plan && !waiting.is_empty();
+    if let Some(free) = target.free_bytes().filter(|free| fetches && *free < total) {
         let message =
             format!("the disk has {} left, and the files need {}", show_size(free), show_size(total));
         let error = Error::io(message).in_file(folder.display().to_string());
@@ -170,7 +173,7 @@ fn of_hub(
         });
         files.extend(planned);
     } else {
-        if let Some(store) = &store {
+        if let Some(store) = store.as_ref().filter(|_| !remote.is_offline) {
             note(store, revision, &listing)?;
         }
         let meter = Meter::new(progress, total);
@@ -196,6 +199,15 @@ fn of_hub(
         seconds: began.elapsed().as_secs_f64(),
         warnings,
     })
+}
+
+/// What the cache has of a revision, if that is all of it.
+fn cached(remote: &RemoteOptions, id: &RepositoryId, hub: &Hub, revision: &str) -> Result<Option<Listing>> {
+    let Some(cache) = remote.cache() else { return Ok(None) };
+    let store = Store::new(cache, id, hub.client());
+    let Some(commit) = store.commit_of(revision)? else { return Ok(None) };
+    let (listing, missing) = store.snapshot(&commit)?;
+    Ok(Some(listing).filter(|listing| missing.unwrap_or(0) == 0 && !listing.files.is_empty()))
 }
 
 /// The files that are meant, by name.

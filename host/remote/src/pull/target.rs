@@ -10,8 +10,8 @@ pub const UNFINISHED: &str = ".apr-download";
 
 /// Where files go.
 pub enum Target<'a> {
-    /// The cache.
-    Cache(&'a Store),
+    /// The cache, and the commit whose snapshot gets a name for each file.
+    Cache(&'a Store, &'a str),
     /// A folder that the user named.
     Folder {
         /// The folder.
@@ -26,8 +26,13 @@ impl Target<'_> {
     /// hashing it, and it gets its name in the snapshot.
     pub fn has(&self, name: &str, blob: &BlobName, bytes: u64, is_plan: bool) -> Result<bool> {
         match self {
-            Target::Cache(store) => {
-                Ok(store.blob(blob, Some(bytes))?.is_some() && (is_plan || store.is_right(blob)?))
+            Target::Cache(store, commit) => {
+                let is_there =
+                    store.blob(blob, Some(bytes))?.is_some() && (is_plan || store.is_right(blob)?);
+                if is_there && !is_plan {
+                    store.link(commit, name, blob)?;
+                }
+                Ok(is_there)
             }
             Target::Folder { folder, force } => {
                 let path = folder.join(name);
@@ -49,7 +54,7 @@ impl Target<'_> {
     /// Bytes that are free there, as far as the system tells.
     pub fn free_bytes(&self) -> Option<u64> {
         match self {
-            Target::Cache(store) => store.free_bytes(),
+            Target::Cache(store, _) => store.free_bytes(),
             Target::Folder { folder, .. } => Cache::new(*folder, None).free_bytes(),
         }
     }

@@ -25,6 +25,7 @@ pub fn options(env: Env<'_>) -> Result<RemoteOptions> {
         is_offline: set(env, "HF_HUB_OFFLINE")
             .or_else(|| set(env, "TRANSFORMERS_OFFLINE"))
             .is_some_and(|v| is_on(&v)),
+        has_no_links: set(env, "HF_HUB_DISABLE_SYMLINKS").is_some_and(|value| is_on(&value)),
         logins: logins(env)?,
         // Without a home there is none, which is an error only where one is needed.
         roots: Roots::of_env(env).ok(),

@@ -20,6 +20,9 @@ pub struct RemoteArgs {
     /// Keep nothing that is downloaded
     #[arg(long)]
     pub no_cache: bool,
+    /// With --no-cache: do not fetch more than is needed only to compare the digest; the output records it
+    #[arg(long, requires = "no_cache")]
+    pub allow_unverified: bool,
     /// Receive at most RATE bytes per second: 10M, 500k
     #[arg(long, value_name = "RATE", value_parser = parse_size)]
     pub limit_rate: Option<u64>,
@@ -42,6 +45,7 @@ impl RemoteArgs {
         options.client.limit_rate = self.limit_rate;
         options.sha256.clone_from(&self.sha256);
         options.keeps_nothing = self.no_cache;
+        options.allows_unverified = self.allow_unverified;
         options.revision.clone_from(&self.revision);
         if let Some(file) = &self.header_file {
             options.headers = headers(file)?;

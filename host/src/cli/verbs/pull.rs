@@ -113,7 +113,7 @@ impl fmt::Display for Downloaded {
         } else {
             writeln!(
                 f,
-                "{model}: {}, {}; {} downloaded in {seconds:.1} s",
+                "{model}: {}, {}, {} downloaded, {seconds:.2} s",
                 show_number_of(files.len(), "file"),
                 show_size(bytes),
                 show_size(fetched)

@@ -36,6 +36,11 @@ pub fn from_request(request: &LayoutRequest) -> Vec<u8> {
         push(&mut pair, name, version.as_bytes());
         push(&mut out, "version", &pair);
     }
+    for (name, value) in &request.source {
+        let mut pair = Vec::new();
+        push(&mut pair, name, value.as_bytes());
+        push(&mut out, "source", &pair);
+    }
     out
 }
 
@@ -61,6 +66,11 @@ pub fn to_request(bytes: &[u8]) -> Result<LayoutRequest> {
             "version" => {
                 for (name, version) in read(value)? {
                     request.versions.push((name.to_owned(), text(version)?.to_owned()));
+                }
+            }
+            "source" => {
+                for (name, fact) in read(value)? {
+                    request.source.push((name.to_owned(), text(fact)?.to_owned()));
                 }
             }
             // A question that only a newer host asks: ignore it.
@@ -243,6 +253,7 @@ mod tests {
         request.options = Options::new().with("x", "y");
         request.inputs = vec![0, 7];
         request.versions = vec![("apr".into(), "1".into()), ("p\0".into(), String::new())];
+        request.source = vec![("licence".into(), "mit".into())];
         for (policy, _) in POLICIES {
             request.foreign = policy;
             assert_eq!(format!("{:?}", to_request(&from_request(&request)).unwrap()), format!("{request:?}"));

@@ -48,6 +48,7 @@ use std::path::{Path, PathBuf};
 ///   apr convert model.apr back/ --to gguf --max-shard-size 5G
 ///   apr convert in.gguf out.gguf --set general.name="My model" --unset general.url
 ///   apr convert model.gguf model.apr --plan
+///   apr convert hf://org/name model.gguf --quantize Q4_K_M
 ///   apr convert llama/ llama.gguf --quantize Q4_K_M --imatrix imatrix.gguf
 ///   apr convert llama/ llama-{type}.gguf --quantize Q4_K_M,Q5_K_M,Q8_0
 ///   apr convert a.gguf b.gguf folder/ --to apr

@@ -13,7 +13,7 @@ use apr_host::report::inspect_summary::lines as summary_lines;
 use apr_host::sizes::{show_count, show_number_of, show_size};
 use apr_sdk::{Bytes, Result, Tensor, checked_elements, escape};
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -99,6 +99,10 @@ pub struct Inspected {
     recipe: Option<String>,
     /// Companion files inside the model.
     assets: Vec<NamedSize>,
+    /// What whoever gave the model says of it: `commit`, `licence`, `gated`; absent for files on this machine. Nothing but the
+    /// header was read, so nothing is verified.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    source: Map<String, Json>,
     /// Number of checksums stored in the files.
     checksums: usize,
     /// Typed metadata, in the files' order.
@@ -189,6 +193,13 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
         tokenizer_bytes: model.tokenizer.as_ref().map(Bytes::len),
         recipe: model.recipe.clone(),
         assets: assets(&opened),
+        source: opened
+            .files
+            .facts(false)
+            .into_iter()
+            .filter(|(name, _)| name != "verified")
+            .map(|(name, fact)| (name, Json::from(fact)))
+            .collect(),
         checksums: model.checksums.len(),
         metadata,
         tensors,
@@ -279,6 +290,13 @@ impl fmt::Display for Inspected {
         }
         if self.dialect != "none" {
             writeln!(f, "  dialect        {}", escape(&self.dialect, 80))?;
+        }
+        if !self.source.is_empty() {
+            let known =
+                self.source.iter().filter_map(|(name, fact)| Some(format!("{name} {}", fact.as_str()?)));
+            let known: Vec<String> =
+                known.chain(["not verified: only the header was read".to_owned()]).collect();
+            writeln!(f, "  source         {}", escape(&known.join(", "), 400))?;
         }
         if self.checksums > 0 {
             writeln!(f, "  checksums      {} stored", self.checksums)?;

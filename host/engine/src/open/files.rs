@@ -308,8 +308,8 @@ impl Files {
                 let shown = self.get(0).map(|f| f.shown.clone()).unwrap_or_default();
                 error.in_file(shown)
             }
-            // It has its path already: the error came from whoever has the bytes.
-            Some(shown) if self.all().iter().any(|file| file.shown == shown) => error,
+            // A backing that knows where it is says so itself.
+            Some(name) if self.all().iter().any(|f| f.shown == name) => error,
             Some(name) => {
                 let known = self.all().iter().find(|f| f.name == name).map(|f| f.shown.clone());
                 let shown = known.unwrap_or_else(|| self.place.show(name));

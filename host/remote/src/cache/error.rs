@@ -10,7 +10,7 @@ pub(super) fn io_error(error: &std::io::Error, verb: &str, path: &Path) -> Error
         ErrorKind::NotFound => Error::not_found("no such file or folder"),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::io("the disk is full")
             .hint("free some space with `apr cache gc`, or set APR_CACHE to a folder on another disk"),
-        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied | ErrorKind::NotADirectory => {
             Error::io(format!("cannot {verb}: {}", reason(error)))
                 .hint("set APR_CACHE to a folder that you can write to")
         }

@@ -174,6 +174,12 @@ impl Object {
         self.stretch(offset..offset.saturating_add(out.len() as u64))?.fill(out)
     }
 
+    /// The host that the bytes come from.
+    fn host(&self) -> String {
+        let direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        direct.as_ref().unwrap_or(&self.query.url).host_str().unwrap_or_default().to_owned()
+    }
+
     fn ask(&self, range: Range<u64>) -> Result<Answer> {
         let known = self.direct.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut headers = self.query.headers.clone();
@@ -331,7 +337,7 @@ impl Stretch {
                     self.failed = 0;
                     return Ok(n);
                 }
-                Some(Err(error)) => failure::broken(&error),
+                Some(Err(error)) => failure::broken(&error, &self.object.host()),
                 None => Error::io("no connection"),
             };
             self.body = None;

@@ -85,7 +85,7 @@ impl Look {
             Some(at) => at,
             None => {
                 let before = windows.iter().position(|window| window.rest.end() == offset);
-                let len = match before.map(|at| windows.remove(at)) {
+                let len = match before.map(|at| &windows[at]) {
                     Some(window) => (16 * (window.rest.end() - window.start)).min(LONGEST),
                     None => JUMP.max(out.len() as u64),
                 };

@@ -73,7 +73,8 @@ impl Answer {
     pub fn read(self, limit: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut limited = self.body.take(limit + 1);
-        limited.read_to_end(&mut bytes).map_err(|e| super::failure::broken(&e))?;
+        let host = self.url.host_str().unwrap_or_default();
+        limited.read_to_end(&mut bytes).map_err(|e| super::failure::broken(&e, host))?;
         if bytes.len() as u64 > limit {
             return Err(Error::limit(format!("the server's answer is longer than {limit} bytes")));
         }

@@ -23,6 +23,9 @@ use url::Url;
 /// Redirects that one request may follow.
 const MOST_HOPS: usize = 10;
 
+/// Times that a link is asked for anew, because it was refused.
+const STALE_LINKS: u32 = 3;
+
 /// Bytes of headers in one answer; the usual limit of servers is an eighth of it.
 const MOST_HEADER_BYTES: usize = 64 << 10;
 
@@ -182,7 +185,11 @@ impl Client {
         loop {
             self.refuse_cancelled()?;
             let failure = match self.follow(query) {
-                Ok(answer) if !is_passing(answer.status) => return Ok(answer),
+                Ok(answer)
+                    if !is_passing(answer.status) && !(failed < STALE_LINKS && is_stale(query, &answer)) =>
+                {
+                    return Ok(answer);
+                }
                 Ok(answer) => {
                     failed += 1;
                     let wanted = wanted_wait(&answer.headers);
@@ -326,6 +333,11 @@ impl Client {
 
 fn lasting(error: Error) -> Failure {
     Failure { error, is_passing: false }
+}
+
+/// Returns whether a redirect led to a link that is not good any more: another redirect leads to a new one.
+fn is_stale(query: &Query, answer: &Answer) -> bool {
+    answer.status == 403 && !answer.hops.is_empty() && Origin::of(&answer.url) != Origin::of(&query.url)
 }
 
 /// The URL that a redirect leads to.

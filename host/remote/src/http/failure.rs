@@ -44,7 +44,10 @@ pub fn of_request(error: ureq::Error, url: &Url) -> Failure {
             Error::io(format!("the proxy failed: {error}"))
                 .hint("check HTTPS_PROXY, ALL_PROXY and NO_PROXY in the environment"),
         ),
-        other => lasting(Error::io(format!("`{host}` does not speak HTTP: {other}"))),
+        other => lasting(
+            Error::io(format!("`{host}` does not speak HTTP: {}", escape(&other.to_string(), 200)))
+                .hint("check the address, and whether a proxy answers in the server's place"),
+        ),
     }
 }
 
@@ -58,14 +61,19 @@ fn unreachable(host: &str, error: &io::Error) -> Error {
 }
 
 fn untrusted(host: &str, why: &str) -> Error {
-    Error::io(format!("cannot trust `{host}`: {}", escape(why, 200))).hint(
+    let error = Error::io(format!("cannot trust `{host}`: {}", escape(why, 200)));
+    if why.contains("expired") || why.contains("not valid yet") {
+        return error
+            .hint("check the clock of this machine; if it is right, the server's owner has to renew it");
+    }
+    error.hint(
         "if your network has a certificate authority of its own, name its certificates in SSL_CERT_FILE",
     )
 }
 
 /// The error of a body that ended early or stalled.
-pub fn broken(error: &io::Error) -> Error {
-    Error::io(format!("the transfer broke off: {}", escape(&error.to_string(), 200)))
+pub fn broken(error: &io::Error, host: &str) -> Error {
+    Error::io(format!("the transfer from `{host}` broke off: {}", escape(&error.to_string(), 200)))
         .hint("check the connection, and try again")
 }
 

@@ -68,7 +68,10 @@ impl Hub {
             return Err(refusal(&answer).with_file(shown));
         }
         let parsed = answer.read(LONGEST_LISTING).and_then(|bytes| Listing::parse(&bytes));
-        parsed.map_err(|e| e.in_file(shown))
+        parsed.map_err(|e| {
+            e.in_file(shown)
+                .hint("name a file of it, which needs no listing: hf://org/name/FILE; or tell its owner")
+        })
     }
 
     /// Opens a file of a repository, with its first `len` bytes.

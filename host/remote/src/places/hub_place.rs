@@ -1,7 +1,7 @@
 //! A repository of the hub as a [`Place`].
 
 use crate::address::HubAddress;
-use crate::cache::BlobName;
+use crate::cache::{BlobName, ContentDigest};
 use crate::file::kept::{Cached, Fetched, Store};
 use crate::file::object::Opened;
 use crate::file::streamed::Streamed;
@@ -215,6 +215,10 @@ impl HubPlace {
         let blob = BlobName::new(&content)?;
         if let Some(cached) = self.cached(&blob, Some(opened.object.size()))? {
             return Ok(cached);
+        }
+        if !opened.object.takes_ranges() && opened.object.size() > FIRST {
+            let announced = blob.digest().filter(|digest| matches!(digest, ContentDigest::Sha256(_)));
+            return super::backing(opened, &std::env::temp_dir(), announced);
         }
         let look = Look::new(opened);
         let Some(store) = &self.store else {

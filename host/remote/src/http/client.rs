@@ -186,7 +186,7 @@ impl Client {
             self.refuse_cancelled()?;
             let failure = match self.follow(query) {
                 Ok(answer)
-                    if !is_passing(answer.status) && !(failed < STALE_LINKS && is_stale(query, &answer)) =>
+                    if !(is_passing(answer.status) || failed < STALE_LINKS && is_stale(query, &answer)) =>
                 {
                     return Ok(answer);
                 }

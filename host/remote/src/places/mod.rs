@@ -1,6 +1,7 @@
 //! Resolves what users type: addresses here, paths by whoever resolves those.
 
 pub mod hub_place;
+pub mod hub_repository;
 pub mod web_place;
 
 use crate::address::{Address, HubAddress};
@@ -15,6 +16,7 @@ use crate::http::{Client, Origin, Query, Secret, failure};
 use crate::hub::{Hub, Listing, select};
 use crate::names::is_commit;
 use crate::places::hub_place::HubPlace;
+use crate::places::hub_repository::HubRepository;
 use crate::places::web_place::{StdinPlace, WebPlace};
 use crate::typed::TypedAddresses;
 use apr_engine::place::{Backing, Entry, Place, Places};
@@ -166,12 +168,13 @@ impl Anywhere {
         if known.is_none() {
             self.refuse_offline(&shown)?;
         }
-        let place = HubPlace::new(hub, address, revision, options.include.clone(), store, paths);
-        let place = place.allowing_unverified(options.allows_unverified);
-        let place = match known {
-            Some(listing) => place.with_listing(listing, options.is_offline)?,
-            None => place,
+        let repository = HubRepository::new(hub, address, revision, options.include.clone(), store, paths);
+        let repository = repository.allowing_unverified(options.allows_unverified);
+        let repository = match known {
+            Some(listing) => repository.with_listing(listing, options.is_offline)?,
+            None => repository,
         };
+        let place = HubPlace::new(repository);
         let mut file = address.file.clone();
         if let Some(word) = &address.word {
             file = select::tagged(place.listing()?, word).map_err(|e| e.in_file(shown.clone()))?;

@@ -14,3 +14,4 @@ pub mod places;
 pub mod pull;
 pub mod settings;
 mod threads;
+pub mod typed;

@@ -17,6 +17,7 @@ use apr_remote::cache::{Cache, Roots};
 use apr_remote::http::client::Observer;
 use apr_remote::places::Anywhere;
 use apr_remote::settings::environment;
+use apr_remote::typed::TypedAddresses;
 use apr_sdk::{Error, LogLevel, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct Context {
     pub terminal: Terminal,
     /// Where models that are elsewhere come from.
     pub remote: RemoteArgs,
+    /// Addresses as they were typed.
+    pub typed: TypedAddresses,
 }
 
 impl Context {
@@ -53,7 +56,13 @@ impl Context {
             waiting: Arc::default(),
         };
         settings.warnings.iter().for_each(|warning| terminal.warn(warning));
-        Ok(Context { globals, settings, terminal, remote: RemoteArgs::default() })
+        Ok(Context {
+            globals,
+            settings,
+            terminal,
+            remote: RemoteArgs::default(),
+            typed: TypedAddresses::default(),
+        })
     }
 
     /// The host: every plugin that is found, the wanted threads, progress on stderr, Ctrl-C as a polite stop.
@@ -106,11 +115,13 @@ impl Context {
     /// Models elsewhere, and paths as the host resolves them.
     pub fn anywhere(&self, host: &Host) -> Anywhere {
         let args = self.remote.clone();
+        let typed = self.typed.clone();
         let cancel = Arc::clone(&host.cancel);
         let progress = Arc::clone(&host.progress);
         let env = with_cache_folder(self.settings.text("cache.folder").to_owned());
         let make = move || {
             let mut options = args.options(&env)?;
+            options.typed = typed.clone();
             options.client.cancel = Arc::clone(&cancel);
             options.client.observer = Arc::new(Observed(Arc::clone(&progress)));
             Ok(options)

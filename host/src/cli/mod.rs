@@ -12,6 +12,7 @@ mod signals;
 mod usage;
 mod verbs;
 
+use apr_remote::typed::TypedAddresses;
 use apr_sdk::{Error, Result};
 use clap::{Parser, Subcommand};
 use context::Context;
@@ -76,6 +77,7 @@ enum Verb {
     Report(report::Args),
     Tui(tui::Args),
     Rosetta(rosetta::Args),
+    #[command(visible_alias = "download")]
     Pull(pull::Args),
     Cache(cache::Args),
     Plugins(plugins::Args),
@@ -130,7 +132,9 @@ pub fn run() -> ExitCode {
 }
 
 fn work() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let mut args: Vec<OsString> = std::env::args_os().collect();
+    // Before anything can print them.
+    let typed = TypedAddresses::take(&mut args);
     let before = Terminal::before_parsing(&args);
     match check_memory(&args).and_then(|()| parser::parse(args)) {
         Err(error) => before.fail(&error),
@@ -139,6 +143,7 @@ fn work() -> ExitCode {
         Ok(Parsed::Verb(cli)) => match Context::new(cli.globals) {
             Err(error) => before.fail(&error),
             Ok(mut context) => {
+                context.typed = typed;
                 let mut verb = cli.verb;
                 if let Some(remote) = verb.remote_args() {
                     context.remote = remote;

@@ -231,7 +231,8 @@ impl<'e> Probed<'e> {
         bare: bool,
     ) -> Result<Probed<'e>> {
         let files = Files::new(&entry, engine.cancel.clone());
-        let choice = probe::choose(engine, &files, from, bare).map_err(|e| files.show(e))?;
+        let choice = probe::choose(engine, &files, from, bare);
+        let choice = choice.map_err(|error| files.show(with_large_files(error, &files)))?;
         Ok(Probed { engine, entry, path: path.to_owned(), choice })
     }
 
@@ -311,23 +312,45 @@ pub fn open_entry(engine: &Engine, entry: &Entry, path: &Path, options: &OpenOpt
     probed.map_err(way_out)?.open(options)
 }
 
+/// Files that an error lists.
+const MOST_LISTED: usize = 20;
+
 /// Adds the sizes of the files that an error about a folder of several models names: they tell which is meant.
 fn with_sizes(error: Error, files: &Files) -> Error {
-    /// Files that are listed.
-    const MOST: usize = 20;
-    let is_choice = error.kind() == ErrorKind::InvalidArgument && files.get(0).is_ok_and(|f| f.is_folder());
-    if !is_choice {
+    if error.kind() != ErrorKind::InvalidArgument || !files.get(0).is_ok_and(|f| f.is_folder()) {
         return error;
     }
     let entries = files.entries().unwrap_or_default();
     let named = entries.iter().filter(|name| error.message().contains(escape(name, 120).as_str()));
-    let sized = named.filter_map(|name| Some((name, files.size(name)?))).take(MOST);
-    let listed: Vec<String> =
-        sized.map(|(name, bytes)| format!("{} ({})", escape(name, 120), show_size(bytes))).collect();
-    match listed.as_slice() {
+    let sized: Vec<(&String, u64)> = named.filter_map(|name| Some((name, files.size(name)?))).collect();
+    match sized.as_slice() {
         [] | [_] => error,
-        _ => error.with_hint(format!("specify one of them: {}", listed.join(", "))),
+        _ => error.with_hint(format!("specify one of them: {}", listed(&sized))),
     }
+}
+
+/// Adds the large files of a folder, with their sizes, to an error about a folder that several formats claim.
+fn with_large_files(error: Error, files: &Files) -> Error {
+    if error.kind() != ErrorKind::Unsupported || !files.get(0).is_ok_and(|f| f.is_folder()) {
+        return error;
+    }
+    let entries = files.entries().unwrap_or_default();
+    let mut sized: Vec<(&String, u64)> =
+        entries.iter().filter_map(|name| Some((name, files.size(name)?))).collect();
+    let largest = sized.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    sized.retain(|(_, bytes)| *bytes >= largest / 100);
+    let hint = error.hint_text().map(|hint| format!("{hint}, or ")).unwrap_or_default();
+    match sized.as_slice() {
+        [] | [_] => error,
+        _ => error.with_hint(format!("{hint}specify one of its files: {}", listed(&sized))),
+    }
+}
+
+fn listed(files: &[(&String, u64)]) -> String {
+    let each = files.iter().take(MOST_LISTED);
+    let each: Vec<String> =
+        each.map(|file| format!("{} ({})", escape(file.0, 120), show_size(file.1))).collect();
+    each.join(", ")
 }
 
 /// Adds a hint for files that break their own rules, to errors that have none: they are damaged, or were

@@ -12,5 +12,5 @@ mod secret;
 
 pub use answer::{Answer, ContentRange};
 pub use client::{Client, Query};
-pub use origin::Origin;
+pub use origin::{Origin, shown};
 pub use secret::Secret;

@@ -16,6 +16,7 @@ use crate::hub::{Hub, Listing, select};
 use crate::names::is_commit;
 use crate::places::hub_place::HubPlace;
 use crate::places::web_place::{StdinPlace, WebPlace};
+use crate::typed::TypedAddresses;
 use apr_engine::place::{Backing, Entry, Place, Places};
 use apr_sdk::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -58,6 +59,8 @@ pub struct RemoteOptions {
     pub state: Option<PathBuf>,
     /// The SHA-256 that the file behind an `https` address must have, in hexadecimal digits.
     pub sha256: Option<String>,
+    /// Addresses as they were typed.
+    pub typed: TypedAddresses,
     /// The folder for what can be read only once.
     pub scratch: PathBuf,
 }
@@ -121,6 +124,20 @@ impl Anywhere {
     pub fn hub(&self) -> Result<Hub> {
         let options = self.options()?;
         Hub::new(self.client()?, options.endpoint.as_deref(), options.token.as_ref())
+    }
+
+    /// The address that a path is, as it was typed.
+    ///
+    /// # Errors
+    /// As [`Address::of`]; any error from making the options.
+    pub fn address(&self, path: &Path) -> Result<Option<Address>> {
+        match Address::of(path).transpose()? {
+            Some(Address::Url(url)) => {
+                let typed = self.options()?.typed.of(path).cloned();
+                Ok(Some(Address::Url(typed.unwrap_or(url))))
+            }
+            other => Ok(other),
+        }
     }
 
     fn refuse_offline(&self, shown: &str) -> Result<()> {
@@ -302,9 +319,9 @@ pub(crate) fn backing(
 
 impl Places for Anywhere {
     fn locate(&self, path: &Path) -> Result<Entry> {
-        match Address::of(path) {
+        match self.address(path)? {
             None => self.paths.locate(path),
-            Some(address) => match address? {
+            Some(address) => match address {
                 Address::Url(url) => self.on_the_web(&url),
                 Address::Hub(address) => self.in_hub(&address),
                 Address::Stdin => self.standard_input(),

@@ -89,11 +89,11 @@ pub fn pull(
     progress: &dyn Progress,
 ) -> Result<Pulled> {
     let shown = path.display().to_string();
-    match Address::of(path) {
+    match anywhere.address(path)? {
         None => Err(Error::invalid_argument("this is a path, and already here")
             .in_file(shown)
             .hint("name a model of the hub (hf://org/name), or an https address")),
-        Some(address) => match address? {
+        Some(address) => match address {
             Address::Stdin => Err(Error::invalid_argument("standard input is not downloaded")
                 .hint("name a model of the hub (hf://org/name), or an https address")),
             Address::Url(url) => of_url(anywhere, &url, options, progress),

@@ -181,6 +181,10 @@ pub fn complaint(ended: &Ended, code: i32, words: &[&str]) -> Option<String> {
     if !ended.stderr.contains("help: ") {
         return Some("no way out is said".to_owned());
     }
+    let place = ended.stderr.lines().find(|line| line.starts_with("  at "));
+    if place.is_some_and(|place| place.matches("://").count() > 1) {
+        return Some(format!("an address stands in an address: {}", place.unwrap()));
+    }
     if ended.stderr.chars().any(|c| c.is_control() && c != '\n') {
         return Some(format!("control characters: {:?}", ended.stderr));
     }

@@ -207,17 +207,25 @@ fn shards_are_files_of_the_repository() {
 
 #[test]
 fn several_models_in_a_repository_are_listed_with_their_sizes() {
-    let content = |seed| safetensors("layer", 1, 1000, seed);
-    let files = vec![
-        File::lfs("one.safetensors", content(1)),
-        File::lfs("two.safetensors", content(2)),
-        File::lfs("three.gguf", Content::pattern(5000, 1)),
+    let weights = |name: &str, seed| File::lfs(name, safetensors("layer", 1, 1000, seed));
+    let quantized = |name: &str, seed| File::lfs(name, Content::pattern(5000, seed));
+    let repositories = vec![
+        Repository::model("apr/same", vec![weights("one.safetensors", 1), weights("two.safetensors", 2)]),
+        Repository::model("apr/types", vec![quantized("m-Q4_0.gguf", 1), quantized("m-Q8_0.gguf", 2)]),
+        Repository::model("apr/mixed", vec![weights("one.safetensors", 1), quantized("m-Q8_0.gguf", 2)]),
     ];
-    let hub = Hub::start(vec![Repository::model("apr/several", files)]);
+    let hub = Hub::start(repositories);
     let machine = Machine::of(&hub);
-    machine.fails(
-        &["inspect", "hf://apr/several"],
-        2,
-        &["one.safetensors", "two.safetensors", "three.gguf", "256 kB", "5.00 kB"],
-    );
+    let cases: [(&str, &[&str]); 3] = [
+        ("hf://apr/same", &["one.safetensors", "two.safetensors", "256 kB"]),
+        ("hf://apr/types", &["m-Q4_0.gguf", "m-Q8_0.gguf", "5.00 kB"]),
+        ("hf://apr/mixed", &["one.safetensors", "m-Q8_0.gguf", "256 kB", "5.00 kB"]),
+    ];
+    let mut failures = Vec::new();
+    for (model, words) in cases {
+        let ended = machine.run(&["inspect", model]);
+        failures
+            .extend(complaint(&ended, 2, words).map(|wrong| format!("{model}: {wrong}: {}", ended.stderr)));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -174,7 +174,7 @@ fn lies_are_found_or_do_no_harm() {
     // In the order of `ROADS`: pull, convert, stream, https, inspect.
     let lies = [
         (Lie::TooLong(100), [Right; 5]),
-        (Lie::TooShort(100), [Fails(1, &["the transfer broke off"]); 5]),
+        (Lie::TooShort(100), [Fails(1, &["the transfer from `127.0.0.1` broke off"]); 5]),
         (Lie::LongPart(100), [Right; 5]),
         (Lie::ClippedPart(100), [ANOTHER; 5]),
         // All of it is read first, and apr says so.
@@ -294,7 +294,7 @@ fn failures_that_stay_end_in_words_that_help() {
         (Outage::status("/repos/", 99, 403), &["forbids it (403)"]),
         (Outage::status("/resolve/", 99, 429), &[busy, "wait"]),
         // Nobody is kept waiting for an hour.
-        (Outage::retry_after("/resolve/", 99, 429, 3600), &[busy, "3600"]),
+        (Outage::retry_after("/resolve/", 99, 429, 3600), &["status 429", "3600 s"]),
     ];
     for (outage, words) in cases {
         let hub = Hub::start(vec![single("apr/model", &model())]);

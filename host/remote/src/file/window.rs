@@ -48,9 +48,9 @@ impl Window {
         let old = self.bytes.len();
         self.bytes.resize(old + usize::try_from(missing).map_err(|_| too_large())?, 0);
         let filled = self.rest.fill(&mut self.bytes[old..]);
-        if filled.is_err() {
-            self.bytes.truncate(old);
-        }
+        // What came before a failure stays: the connection goes on behind it.
+        let read = usize::try_from(self.rest.at() - self.start).map_err(|_| too_large())?;
+        self.bytes.truncate(read);
         filled
     }
 }

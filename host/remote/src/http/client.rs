@@ -1,7 +1,7 @@
 //! The client: one for the whole program, made on first use.
 
 use super::answer::Answer;
-use super::failure::{Failure, of_request};
+use super::failure::{Failure, of_request, refusal_of};
 use super::origin::{Origin, shown};
 use super::rate::Rate;
 use super::resolver::JudgingResolver;
@@ -9,6 +9,7 @@ use super::retry::{ATTEMPTS, LONGEST_WAIT, backoff, is_passing, wanted_wait};
 use super::secret::Secret;
 use apr_sdk::{Error, Result, escape};
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -256,6 +257,7 @@ impl Client {
         let mut hops = Vec::new();
         loop {
             self.check_scheme(&url).map_err(lasting)?;
+            self.judge_literal(&url).map_err(lasting)?;
             let response = self.request(query, &url).map_err(|error| of_request(error, &url))?;
             let (parts, body) = response.into_parts();
             let status = parts.status.as_u16();
@@ -305,6 +307,17 @@ impl Client {
             }
         }
         self.agent.run(request.body(()).map_err(ureq::Error::Http)?)
+    }
+
+    /// Fails for a host that is an address of a network where nobody was named.
+    fn judge_literal(&self, url: &Url) -> Result<()> {
+        let address = match url.host() {
+            Some(url::Host::Ipv4(four)) => IpAddr::V4(four),
+            Some(url::Host::Ipv6(six)) => IpAddr::V6(six),
+            _ => return Ok(()),
+        };
+        let host = url.host_str().unwrap_or_default();
+        self.resolver.judge_literal(host, address).map_err(|refused| refusal_of(&refused).in_file(shown(url)))
     }
 
     /// Fails for a URL that is not to be asked for: not HTTP, or readable by everyone on the way.

@@ -20,8 +20,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use target::{Target, UNFINISHED};
-use web::of_url;
+use target::Target;
+use web::{of_url, remove_unfinished};
 
 /// Largest file that the hub gives by plain HTTP. Its own client has another way for larger ones.
 const LARGEST: u64 = 50_000_000_000;
@@ -180,8 +180,7 @@ fn of_hub(
         let job = Job { hub: &hub, address, commit: &listing.commit, target: &target, meter: &meter };
         files.extend(job.fetch_all(waiting)?);
         if let Target::Folder { folder, .. } = target {
-            // Not empty if something else is unfinished in it.
-            let _ = std::fs::remove_dir(folder.join(UNFINISHED));
+            files.iter().for_each(|file| remove_unfinished(&folder.join(&file.name)));
         }
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
@@ -258,10 +257,11 @@ fn refuse_too_large(address: &HubAddress, name: &str, bytes: u64) -> Result<()> 
     }
     let message =
         format!("`{}` has {}: the hub gives no files so large by HTTP", escape(name, 200), show_size(bytes));
+    let name = name.replace('\'', "'\\''");
     let hint = format!(
         "get it with the hub's own client: hf download {} '{}'",
         address.repository,
-        escape(name, 200)
+        escape(&name, 200)
     );
     Err(Error::unsupported(message).in_file(address.shown()).hint(hint))
 }

@@ -43,6 +43,7 @@ mod differences;
 mod json;
 mod library;
 mod pieces;
+mod results;
 mod treatment;
 
 pub use self::core::{Core, byte_of};

@@ -2,6 +2,7 @@
 //! formats derived from it, store a score per piece; `tokenizer.json` stores the pairs that make up the
 //! pieces, best first.
 
+use super::results::Results;
 use super::{Kind, Parts, Spelling, TokenType};
 use ahash::{AHashMap, AHashSet};
 
@@ -82,12 +83,9 @@ pub fn beyond_scores(parts: &Parts) -> Option<u32> {
 /// Each merged pair with the piece it produces, except pieces that are matched before merging.
 fn made(parts: &Parts) -> Vec<((u32, u32), u32)> {
     let ids: AHashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
-    let mut joined = String::new();
+    let mut results = Results::new(parts, &ids);
     let results = parts.merges.iter().filter_map(|&(left, right)| {
-        joined.clear();
-        joined.push_str(parts.token(left)?);
-        joined.push_str(parts.token(right)?);
-        let id = *ids.get(joined.as_str())?;
+        let id = results.of(parts.token(left)?, parts.token(right)?)?;
         counts(parts.type_of(id)).then_some(((left, right), id))
     });
     results.collect()

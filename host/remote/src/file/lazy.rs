@@ -59,7 +59,8 @@ impl Backing for LazyFile {
     }
 
     fn will_read(&self, ranges: &[Range<u64>]) -> Result<()> {
-        self.opened()?.will_read(ranges)
+        // What was not even opened is listed, and not read.
+        self.opened.get().map_or(Ok(()), |opened| opened.will_read(ranges))
     }
 
     fn settle(&self) -> Result<()> {

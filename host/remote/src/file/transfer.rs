@@ -101,6 +101,9 @@ impl Shared {
 
     /// Fetches a piece; `at` is how far it came.
     fn fetch(&self, piece: &Range<u64>, at: &mut u64, buffer: &mut [u8]) -> Result<()> {
+        let is_over = || self.queue().is_stopped || self.object.client().refuse_cancelled().is_err();
+        let permit = self.object.client().connections().take(&is_over);
+        let Some(_permit) = permit else { return Err(Error::cancelled("stopped")) };
         let mut stretch = self.object.stretch(piece.clone())?;
         loop {
             let n = stretch.read(buffer)?;

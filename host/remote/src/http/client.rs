@@ -7,6 +7,7 @@ use super::rate::Rate;
 use super::resolver::JudgingResolver;
 use super::retry::{ATTEMPTS, LONGEST_WAIT, backoff, is_passing, wanted_wait};
 use super::secret::Secret;
+use crate::permits::Permits;
 use apr_sdk::{Error, Result, escape};
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -26,6 +27,9 @@ const MOST_HOPS: usize = 10;
 
 /// Times that a link is asked for anew, because it was refused.
 const STALE_LINKS: u32 = 3;
+
+/// Pieces of all files that are fetched ahead: 96 MiB.
+const MOST_PIECES: usize = 24;
 
 /// Bytes of headers in one answer; the usual limit of servers is an eighth of it.
 const MOST_HEADER_BYTES: usize = 64 << 10;
@@ -123,6 +127,8 @@ pub struct Client {
     options: ClientOptions,
     grants: Mutex<Vec<Grant>>,
     rate: Option<Arc<Rate>>,
+    connections: Arc<Permits>,
+    pieces: Arc<Permits>,
 }
 
 impl Client {
@@ -147,12 +153,24 @@ impl Client {
         let agent =
             Agent::with_parts(config, DefaultConnector::default(), SharedResolver(Arc::clone(&resolver)));
         let rate = options.limit_rate.map(|rate| Arc::new(Rate::new(rate)));
-        Client { agent, resolver, options, grants: Mutex::default(), rate }
+        let connections = Permits::new(options.connections);
+        let pieces = Permits::new(MOST_PIECES);
+        Client { agent, resolver, options, grants: Mutex::default(), rate, connections, pieces }
     }
 
     /// How requests are made.
     pub fn options(&self) -> &ClientOptions {
         &self.options
+    }
+
+    /// Connections that fetch payload, of all files together.
+    pub(crate) fn connections(&self) -> &Arc<Permits> {
+        &self.connections
+    }
+
+    /// Pieces that are held in memory, of all files together.
+    pub(crate) fn pieces(&self) -> &Arc<Permits> {
+        &self.pieces
     }
 
     /// Trusts a server that the user named: it may be on any network.

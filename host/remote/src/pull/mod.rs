@@ -7,7 +7,7 @@ mod web;
 
 use crate::address::{Address, HubAddress};
 use crate::cache::{BlobName, Tree, TreeFile};
-use crate::file::kept::Store;
+use crate::file::kept::{LARGEST, Store, too_large};
 use crate::hub::{Hub, Listed, Listing, licence, select};
 use crate::names::RepositoryId;
 use crate::places::{Anywhere, RemoteOptions};
@@ -22,9 +22,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use target::Target;
 use web::{of_url, remove_unfinished};
-
-/// Largest file that the hub gives by plain HTTP. Its own client has another way for larger ones.
-const LARGEST: u64 = 50_000_000_000;
 
 /// What is downloaded, and where to.
 #[derive(Clone, Debug, Default)]
@@ -252,18 +249,7 @@ fn digest_text(blob: &BlobName) -> Option<String> {
 }
 
 fn refuse_too_large(address: &HubAddress, name: &str, bytes: u64) -> Result<()> {
-    if bytes <= LARGEST {
-        return Ok(());
-    }
-    let message =
-        format!("`{}` has {}: the hub gives no files so large by HTTP", escape(name, 200), show_size(bytes));
-    let name = name.replace('\'', "'\\''");
-    let hint = format!(
-        "get it with the hub's own client: hf download {} '{}'",
-        address.repository,
-        escape(&name, 200)
-    );
-    Err(Error::unsupported(message).in_file(address.shown()).hint(hint))
+    if bytes <= LARGEST { Ok(()) } else { Err(too_large(name, bytes).in_file(address.shown())) }
 }
 
 /// Notes in the cache what the hub said of a revision.

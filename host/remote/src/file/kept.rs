@@ -310,7 +310,7 @@ impl Drop for Turn {
 /// The way that a payload comes.
 enum Way {
     /// Into the cache.
-    Kept(Transfer, Turn),
+    Kept { transfer: Transfer, _turn: Turn },
     /// From the cache, where another process put it meanwhile.
     Found(File),
     /// Past a cache that nothing can be kept in.
@@ -345,7 +345,7 @@ impl Fetched {
             return Ok(Way::Found(file));
         }
         let partial = self.store.partial(object, lock, &self.blob, &self.commit)?;
-        Ok(Way::Kept(Transfer::new(object, partial, None)?, turn))
+        Ok(Way::Kept { transfer: Transfer::new(object, partial, None)?, _turn: turn })
     }
 }
 
@@ -357,7 +357,7 @@ impl Backing for Fetched {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         match self.way.get() {
             Some(way) if !self.look.holds(offset, out.len()) => match way {
-                Way::Kept(transfer, _) => transfer.read_at(offset, out),
+                Way::Kept { transfer, .. } => transfer.read_at(offset, out),
                 Way::Found(file) => file
                     .read_exact_at(out, offset)
                     .map_err(|e| Error::io(format!("cannot read the cached file: {e}"))),
@@ -402,12 +402,17 @@ impl Backing for Fetched {
         match self.way.get() {
             None => Ok(()),
             Some(Way::Passing(ahead)) => ahead.settle(),
-            Some(Way::Found(_)) => {
+            Some(Way::Found(file)) => {
+                self.look.compare(&|offset, out| {
+                    file.read_exact_at(out, offset)
+                        .map_err(|e| Error::io(format!("cannot read the cached file: {e}")))
+                })?;
                 self.store.link(&self.commit, &self.name, &self.blob)?;
                 self.store.note_ref(&self.revision, &self.commit)
             }
-            Some(Way::Kept(transfer, _)) => {
+            Some(Way::Kept { transfer, .. }) => {
                 self.store.end(transfer, &self.commit, &self.name)?;
+                self.look.compare(&|offset, out| transfer.read_at(offset, out))?;
                 self.store.note_ref(&self.revision, &self.commit)
             }
         }

@@ -55,6 +55,8 @@ pub struct Object {
     tag: Tag,
     identity: Identity,
     takes_ranges: bool,
+    /// True if the server calls it a web page.
+    is_page: bool,
     /// Where the last redirect led: asked directly until it refuses, since links with a signature expire.
     direct: Mutex<Option<Url>>,
 }
@@ -113,6 +115,7 @@ impl Object {
             tag: Tag::of(&answer),
             identity,
             takes_ranges,
+            is_page: answer.header("content-type").is_some_and(|kind| kind.trim().starts_with("text/html")),
             direct: Mutex::new(direct),
         });
         let first = Stretch { object: Arc::clone(&object), at: 0, end, body: Some(answer.body), failed: 0 };
@@ -122,6 +125,11 @@ impl Object {
     /// Length in bytes; `u64::MAX` if the server does not say, which only one without ranges does.
     pub fn size(&self) -> u64 {
         self.len
+    }
+
+    /// Returns whether the server calls it a web page.
+    pub fn is_page(&self) -> bool {
+        self.is_page
     }
 
     /// Returns whether the server gives ranges.
@@ -199,12 +207,8 @@ impl Object {
             headers.push(("if-range", format!("\"{tag}\"")));
         }
         if let Some(url) = known {
-            let answer = self.client.send(&Query {
-                url,
-                range: Some(range.clone()),
-                headers: headers.clone(),
-                is_head: false,
-            })?;
+            let answer =
+                self.client.send(&Query { url, range: Some(range.clone()), headers: headers.clone() })?;
             if answer.status == 206 || answer.status == 200 {
                 return Ok(answer);
             }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ureq::Agent;
-use ureq::http::{Method, Request, header};
+use ureq::http::{Request, header};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
@@ -36,9 +36,6 @@ const MOST_HEADER_BYTES: usize = 64 << 10;
 
 /// Learns what happens on the way; called from several threads.
 pub trait Observer: Send + Sync {
-    /// So many bytes of a body arrived.
-    fn received(&self, _bytes: u64) {}
-
     /// Something failed and is tried again, or takes longer than it should; a sentence.
     fn waits(&self, _why: &str) {}
 
@@ -97,14 +94,12 @@ pub struct Query {
     pub range: Option<Range<u64>>,
     /// Further headers, which may be sent to any host.
     pub headers: Vec<(&'static str, String)>,
-    /// Asks for the headers alone.
-    pub is_head: bool,
 }
 
 impl Query {
     /// A request for all of it.
     pub fn get(url: Url) -> Query {
-        Query { url, range: None, headers: Vec::new(), is_head: false }
+        Query { url, range: None, headers: Vec::new() }
     }
 
     /// A request for a range of it.
@@ -282,11 +277,7 @@ impl Client {
             let location = parts.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
             let next = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308));
             let Some(next) = next else {
-                let body = Metered {
-                    body: body.into_reader(),
-                    rate: self.rate.clone(),
-                    observer: Arc::clone(&self.options.observer),
-                };
+                let body = Paced { body: body.into_reader(), rate: self.rate.clone() };
                 return Ok(Answer { status, headers: parts.headers, url, hops, body: Box::new(body) });
             };
             let next = redirected(&url, next).map_err(lasting)?;
@@ -306,8 +297,7 @@ impl Client {
         query: &Query,
         url: &Url,
     ) -> std::result::Result<ureq::http::Response<ureq::Body>, ureq::Error> {
-        let method = if query.is_head { Method::HEAD } else { Method::GET };
-        let mut request = Request::builder().method(method).uri(url.as_str());
+        let mut request = Request::get(url.as_str());
         if let Some(range) = &query.range {
             let text = match range.end {
                 u64::MAX => format!("bytes={}-", range.start),
@@ -410,14 +400,13 @@ impl Resolver for SharedResolver {
     }
 }
 
-/// A body whose bytes are counted, and held to the rate.
-struct Metered<R> {
+/// A body that is held to the rate.
+struct Paced<R> {
     body: R,
     rate: Option<Arc<Rate>>,
-    observer: Arc<dyn Observer>,
 }
 
-impl<R: Read> Read for Metered<R> {
+impl<R: Read> Read for Paced<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         // Small reads keep the rate even.
         let most = if self.rate.is_some() { out.len().min(64 << 10) } else { out.len() };
@@ -425,7 +414,6 @@ impl<R: Read> Read for Metered<R> {
         if let Some(rate) = &self.rate {
             rate.pass(n);
         }
-        self.observer.received(n as u64);
         Ok(n)
     }
 }

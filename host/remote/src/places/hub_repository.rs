@@ -7,7 +7,7 @@ use crate::file::kept::{Cached, Fetched, Store};
 use crate::file::object::Opened;
 use crate::file::streamed::Streamed;
 use crate::file::window::{FIRST, Look};
-use crate::hub::{Hub, Listed, Listing, licence, select};
+use crate::hub::{Hub, Listed, Listing, licence};
 use apr_engine::place::{Backing, Places};
 use apr_sdk::{Error, Result, escape};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,6 @@ pub struct HubRepository {
     address: HubAddress,
     /// The revision that was asked for.
     revision: String,
-    include: Vec<String>,
     /// Where files are kept, and by whom those that are kept are opened; nothing is without.
     store: Option<Store>,
     paths: Arc<dyn Places>,
@@ -35,7 +34,6 @@ impl HubRepository {
         hub: Hub,
         address: &HubAddress,
         revision: String,
-        include: Vec<String>,
         store: Option<Store>,
         paths: Arc<dyn Places>,
     ) -> HubRepository {
@@ -45,7 +43,6 @@ impl HubRepository {
             hub,
             address: address.clone(),
             revision,
-            include,
             is_offline: false,
             allows_unverified: false,
             listing: OnceLock::new(),
@@ -60,40 +57,23 @@ impl HubRepository {
     }
 
     /// The same with what it holds; offline, nothing else is asked for.
-    ///
-    /// # Errors
-    /// As [`HubRepository::listing`].
-    pub fn with_listing(mut self, listing: Listing, is_offline: bool) -> Result<HubRepository> {
+    #[must_use]
+    pub fn with_listing(mut self, listing: Listing, is_offline: bool) -> HubRepository {
         self.is_offline = is_offline;
-        let chosen = self.chosen(listing)?;
-        self.listing = OnceLock::from(chosen);
-        Ok(self)
+        self.listing = OnceLock::from(listing);
+        self
     }
 
-    /// What the repository holds, without what `--include` leaves out.
+    /// What the repository holds.
     ///
     /// # Errors
-    /// As [`Hub::listing`]; NotFound if the patterns leave nothing.
+    /// As [`Hub::listing`].
     pub fn listing(&self) -> Result<&Listing> {
         if let Some(listing) = self.listing.get() {
             return Ok(listing);
         }
         let listing = self.hub.listing(&self.address.repository, self.commit_or_revision())?;
-        let chosen = self.chosen(listing)?;
-        Ok(self.listing.get_or_init(|| chosen))
-    }
-
-    fn chosen(&self, mut listing: Listing) -> Result<Listing> {
-        if !self.include.is_empty() {
-            listing.files.retain(|name, _| self.include.iter().any(|pattern| select::fits(pattern, name)));
-            if listing.files.is_empty() {
-                let message =
-                    format!("no file of the model fits `{}`", escape(&self.include.join("`, `"), 200));
-                let hint = "check the patterns of --include";
-                return Err(Error::not_found(message).in_file(self.address.shown()).hint(hint));
-            }
-        }
-        Ok(listing)
+        Ok(self.listing.get_or_init(|| listing))
     }
 
     /// The address.

@@ -43,8 +43,6 @@ pub struct RemoteOptions {
     pub is_offline: bool,
     /// The revision, for addresses that name none.
     pub revision: Option<String>,
-    /// Patterns of the files of a repository that count; all if empty.
-    pub include: Vec<String>,
     /// Headers for the servers of `https` addresses.
     pub headers: Vec<(String, Secret)>,
     /// Users and passwords for hosts.
@@ -168,10 +166,10 @@ impl Anywhere {
         if known.is_none() {
             self.refuse_offline(&shown)?;
         }
-        let repository = HubRepository::new(hub, address, revision, options.include.clone(), store, paths);
+        let repository = HubRepository::new(hub, address, revision, store, paths);
         let repository = repository.allowing_unverified(options.allows_unverified);
         let repository = match known {
-            Some(listing) => repository.with_listing(listing, options.is_offline)?,
+            Some(listing) => repository.with_listing(listing, options.is_offline),
             None => repository,
         };
         let place = HubPlace::new(repository);

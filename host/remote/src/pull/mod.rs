@@ -106,6 +106,12 @@ fn of_hub(
     progress: &dyn Progress,
 ) -> Result<Pulled> {
     let began = Instant::now();
+    if options.sha256.is_some() {
+        return Err(Error::invalid_argument(
+            "--sha256 is for a file behind https: the hub names digests itself",
+        )
+        .hint("leave out --sha256"));
+    }
     let remote = anywhere.options()?;
     let hub = anywhere.hub()?.counting();
     let id = &address.repository;
@@ -152,8 +158,9 @@ fn of_hub(
         }
     }
     let total = waiting.iter().map(|file| file.bytes).sum();
+    let there: u64 = waiting.iter().map(|file| target.partly(&file.blob)).sum();
     let fetches = !options.plan && !waiting.is_empty();
-    if let Some(free) = target.free_bytes().filter(|free| fetches && *free < total) {
+    if let Some(free) = target.free_bytes().filter(|free| fetches && free.saturating_add(there) < total) {
         let message =
             format!("the disk has {} left, and the files need {}", show_size(free), show_size(total));
         let error = Error::io(message).in_file(folder.display().to_string());

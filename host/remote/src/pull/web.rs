@@ -64,6 +64,10 @@ pub fn of_url(
     let (opened, name) = anywhere.open_url(url)?;
     let Opened { object, first } = opened;
     let shown = object.shown().to_owned();
+    if object.is_page() && !name.ends_with("html") && !name.ends_with("htm") {
+        let error = Error::malformed("this is a web page, not a model").in_file(shown);
+        return Err(error.hint("check the address: on the hub, a file is behind `/resolve/`, not `/blob/`"));
+    }
     let announced = options.sha256.clone().map(ContentDigest::Sha256);
     let path = match &options.output {
         Some(path) if path.is_dir() || path.as_os_str().to_string_lossy().ends_with('/') => path.join(&name),

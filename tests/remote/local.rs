@@ -44,6 +44,7 @@ fn is_remote(call: &str) -> bool {
 fn a_local_command_makes_no_socket_and_reads_no_token() {
     let content = safetensors("layer", 2, 100, 3);
     let hub = Hub::start(vec![single("apr/model", &content)]);
+    hub.allow_token("hf_token");
     let machine = Machine::of(&hub).with("HF_TOKEN", "hf_token");
     machine.write("model.safetensors", content.whole());
     for args in [

@@ -222,7 +222,7 @@ impl Transfer {
         Ok(Transfer { object: Arc::clone(object), file, expected, running, failure: OnceLock::new() })
     }
 
-    /// The same, with the first bytes of the file already on their way: all of a small one.
+    /// The same, with the first bytes of the file already on their way, which are all of a small one.
     ///
     /// # Errors
     /// As [`Transfer::new`]; any error from reading and writing them.
@@ -232,7 +232,7 @@ impl Transfer {
         partial: Partial,
         announced: Option<&ContentDigest>,
     ) -> Result<Transfer> {
-        if first.end() == object.size() && partial.done() == 0 {
+        if partial.done() == 0 {
             let mut buffer = vec![0; BUFFER];
             loop {
                 let at = first.at();

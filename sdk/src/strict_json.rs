@@ -3,6 +3,7 @@
 
 use crate::{Error, escape};
 use serde_core::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value as Json};
 use std::fmt;
 
@@ -93,6 +94,10 @@ impl<'de> Visitor<'de> for Any {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
         while let Some(Strict(item)) = items.next_element()? {
+            // Files have many pairs, with which half of the usual room for four would be left.
+            if list.len() < 2 {
+                list.reserve_exact(2 - list.len());
+            }
             list.push(item);
         }
         Ok(Json::Array(list))
@@ -101,11 +106,13 @@ impl<'de> Visitor<'de> for Any {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            if map.contains_key(&key) {
-                let key = escape(&key, 120);
-                return Err(de::Error::custom(format!("duplicate key `{key}`")));
-            }
-            map.insert(key, entries.next_value::<Strict>()?.0);
+            match map.entry(key) {
+                Entry::Vacant(entry) => entry.insert(entries.next_value::<Strict>()?.0),
+                Entry::Occupied(entry) => {
+                    let key = escape(entry.key(), 120);
+                    return Err(de::Error::custom(format!("duplicate key `{key}`")));
+                }
+            };
         }
         Ok(Json::Object(map))
     }

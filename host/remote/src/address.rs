@@ -79,13 +79,16 @@ pub fn local_path(path: &Path) -> PathBuf {
 
 /// A text that was to be a URL, without its query and user.
 fn without_secrets(text: &str) -> String {
-    let plain = text.split(['?', '#']).next().unwrap_or_default();
-    let Some((scheme, rest)) = plain.split_once("://") else { return plain.to_owned() };
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    // A password may have any character that ends something else.
+    let rest = if scheme == "hf" { rest } else { rest.rsplit('@').next().unwrap_or_default() };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let plain = format!("{scheme}://{rest}");
     let (host, path) = rest.split_once('/').map_or((rest, None), |(host, path)| (host, Some(path)));
     let host = host.rsplit('@').next().unwrap_or_default();
     match (scheme, path) {
         // `@` separates a revision here.
-        ("hf", _) => plain.to_owned(),
+        ("hf", _) => plain,
         (_, Some(path)) => format!("{scheme}://{host}/{path}"),
         (_, None) => format!("{scheme}://{host}"),
     }
@@ -218,6 +221,7 @@ mod tests {
     #[test]
     fn a_refusal_shows_no_secret() {
         assert_eq!(without_secrets("https://ada:pw@h/x?sig=1"), "https://h/x");
+        assert_eq!(without_secrets("https://ada:p/w?#@h/x?sig=1"), "https://h/x");
         let error = Address::of(Path::new("ftp://ada:pw@example.org/x?sig=1")).unwrap().unwrap_err();
         assert_eq!(error.file(), Some("ftp://example.org/x"));
     }

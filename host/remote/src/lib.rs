@@ -10,6 +10,7 @@ pub mod file;
 pub mod http;
 pub mod hub;
 pub mod names;
+mod permits;
 pub mod places;
 pub mod pull;
 pub mod settings;

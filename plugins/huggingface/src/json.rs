@@ -64,34 +64,51 @@ pub fn parse(text: &str) -> Result<Json> {
 
 /// The text with each number that a parsed tree cannot hold as the string that stands for it.
 fn spelled(text: &str) -> Cow<'_, str> {
-    let has_words = NOT_JSON.iter().any(|(word, ..)| text.contains(word));
-    let mut runs = text.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());
-    if !has_words && !runs.any(|run| run.len() >= LONG_DIGITS) {
+    let bytes = text.as_bytes();
+    let (mut out, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(byte) = bytes.get(at) {
+        let mark = match byte {
+            b'"' => {
+                at = end_of_string(bytes, at);
+                continue;
+            }
+            b'-' | b'0'..=b'9' | b'I' | b'N' => mark_at(&text[at..]),
+            _ => (1, None),
+        };
+        let end = at + mark.0;
+        if let (_, Some(mark)) = mark {
+            out.push_str(&text[copied..at]);
+            out.push_str(&Json::from(mark).to_string());
+            copied = end;
+        }
+        at = end;
+    }
+    if copied == 0 {
         return Cow::Borrowed(text);
     }
-    let (mut out, mut rest, mut quoted) = (String::with_capacity(text.len()), text, false);
-    while let Some(c) = rest.chars().next() {
-        let mut len = c.len_utf8();
-        match c {
-            '"' => quoted = !quoted,
-            '\\' if quoted => len += rest[1..].chars().next().map_or(0, char::len_utf8),
-            _ => {}
-        }
-        let word = NOT_JSON.iter().find(|(word, ..)| !quoted && rest.starts_with(word));
-        let number = if quoted { "" } else { number_at(rest) };
-        if let Some((word, mark, _)) = word {
-            out.push_str(&Json::from(*mark).to_string());
-            len = word.len();
-        } else if is_long(number) {
-            out.push_str(&Json::from(format!("\0{number}")).to_string());
-            len = number.len();
-        } else {
-            len = len.max(number.len());
-            out.push_str(&rest[..len]);
-        }
-        rest = &rest[len..];
-    }
+    out.push_str(&text[copied..]);
     Cow::Owned(out)
+}
+
+/// Where a string ends that begins at `at`.
+fn end_of_string(bytes: &[u8], at: usize) -> usize {
+    let mut at = at + 1;
+    loop {
+        match bytes.get(at) {
+            None | Some(b'"') => return at + 1,
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// The length of what a text outside of strings begins with, and the string that stands for it if a parsed tree cannot hold it.
+fn mark_at(text: &str) -> (usize, Option<String>) {
+    if let Some((word, mark, _)) = NOT_JSON.iter().find(|(word, ..)| text.starts_with(word)) {
+        return (word.len(), Some((*mark).to_owned()));
+    }
+    let number = number_at(text);
+    (number.len().max(1), is_long(number).then(|| format!("\0{number}")))
 }
 
 /// The number that a text begins with; empty if it begins with none.

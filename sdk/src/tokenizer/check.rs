@@ -1,5 +1,6 @@
 //! Checks that the parts of a tokenizer agree.
 
+use super::results::Results;
 use super::{Kind, MAX_HOLES, MAX_TOKENS, Parts, TokenType};
 use crate::{Error, Result, escape};
 use ahash::AHashMap;
@@ -86,18 +87,14 @@ fn merges(parts: &Parts, ids: &AHashMap<&str, u32>) -> Result<()> {
         let n = parts.merges.len();
         return Err(Error::limit(format!("{n} merges, more than the limit of {}", 4 * MAX_TOKENS)));
     }
-    let prefix = parts.continuing_prefix.as_deref().unwrap_or("");
-    let mut joined = String::new();
+    let mut results = Results::new(parts, ids);
     for (n, &(left, right)) in parts.merges.iter().enumerate() {
         let (Some(a), Some(b)) = (parts.token(left), parts.token(right)) else {
             return Err(Error::malformed(format!(
                 "merge {n} refers to ids {left} and {right}, which do not exist"
             )));
         };
-        joined.clear();
-        joined.push_str(a);
-        joined.push_str(b.strip_prefix(prefix).unwrap_or(b));
-        if !ids.contains_key(joined.as_str()) {
+        if results.of(a, b).is_none() {
             let [a, b] = [a, b].map(|text| escape(text, 40));
             return Err(Error::malformed(format!("merge {n} of `{a}` and `{b}` does not produce a token")));
         }

@@ -4,8 +4,9 @@ use super::{AddedToken, Kind, Parts, SCHEMA, Spelling, TokenType, Tokenizer};
 use crate::{Error, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_core::de::DeserializeOwned;
+use serde_core::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 
 const KINDS: [(&str, Kind); 3] =
@@ -15,39 +16,59 @@ const SPELLINGS: [(&str, Spelling); 3] =
 
 /// See [`Tokenizer::to_json`].
 pub fn to_json(parts: &Parts) -> Vec<u8> {
-    let mut json = json!({
-        "schema": SCHEMA,
-        "kind": name_of(&KINDS, parts.kind),
-        "spelling": name_of(&SPELLINGS, parts.spelling),
-        "vocab_size": parts.vocab_size,
-    });
-    if let Some(n) = parts.n_pieces {
-        json["n_pieces"] = n.into();
+    // Memory is written, under keys that are texts: nothing of it can fail.
+    serde_json::to_vec(&Form(parts)).unwrap_or_default()
+}
+
+/// The JSON form, written straight down: a tree of its values would be many times as large as the text.
+struct Form<'p>(&'p Parts);
+
+impl Serialize for Form<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let parts = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", &SCHEMA)?;
+        map.serialize_entry("kind", name_of(&KINDS, parts.kind))?;
+        map.serialize_entry("spelling", name_of(&SPELLINGS, parts.spelling))?;
+        map.serialize_entry("vocab_size", &parts.vocab_size)?;
+        if let Some(n) = parts.n_pieces {
+            map.serialize_entry("n_pieces", &n)?;
+        }
+        map.serialize_entry("tokens", &parts.tokens)?;
+        map.serialize_entry("types", &parts.types.iter().map(|kind| kind.number()).collect::<Vec<_>>())?;
+        if let Some(scores) = &parts.scores {
+            map.serialize_entry("scores", scores)?;
+        }
+        if !parts.merges.is_empty() {
+            map.serialize_entry(
+                "merges",
+                &parts.merges.iter().flat_map(|(a, b)| [*a, *b]).collect::<Vec<_>>(),
+            )?;
+        }
+        for (key, value) in short(parts) {
+            if let Some(value) = value {
+                map.serialize_entry(key, &value)?;
+            }
+        }
+        map.end()
     }
-    json["tokens"] = parts.tokens.iter().map(|text| Json::from(text.as_deref())).collect();
-    json["types"] = parts.types.iter().map(|kind| Json::from(kind.number())).collect();
-    if let Some(scores) = &parts.scores {
-        json["scores"] = scores.iter().map(|score| Json::from(*score)).collect();
-    }
-    if !parts.merges.is_empty() {
-        json["merges"] = parts.merges.iter().flat_map(|(a, b)| [*a, *b]).map(Json::from).collect();
-    }
-    if !parts.added.is_empty() {
-        json["added_tokens"] = parts.added.iter().map(added_to_json).collect();
-    }
-    if !parts.ends.is_empty() {
-        json["ends"] = parts.ends.iter().copied().map(Json::from).collect();
-    }
-    if !parts.notes.is_empty() {
-        json["notes"] = parts.notes.iter().map(|note| Json::from(note.as_str())).collect();
-    }
+}
+
+/// What does not grow with the vocabulary, in the order of its keys.
+fn short(parts: &Parts) -> impl Iterator<Item = (&'static str, Option<Json>)> {
+    let added: Vec<Json> = parts.added.iter().map(added_to_json).collect();
     let ids = parts.special.iter().map(|(name, id)| (name.clone(), Json::from(*id))).collect();
     let add = parts.add.iter().map(|(name, yes)| (name.clone(), Json::from(*yes))).collect();
     let variables = parts.chat_variables.as_ref().map(|variables| {
         Json::Object(variables.iter().map(|(n, t)| (n.clone(), Json::from(t.as_str()))).collect())
     });
     let templates = parts.chat_templates.iter().map(|(n, t)| (n.clone(), Json::from(t.as_str()))).collect();
-    let rest = [
+    let ends: Vec<Json> = parts.ends.iter().copied().map(Json::from).collect();
+    let notes: Vec<Json> = parts.notes.iter().map(|note| Json::from(note.as_str())).collect();
+    let all = [
+        ("added_tokens", list(added)),
+        ("ends", list(ends)),
+        ("notes", list(notes)),
         ("special", object(ids)),
         ("add", object(add)),
         ("unk", parts.unk.map(Json::from)),
@@ -74,12 +95,11 @@ pub fn to_json(parts: &Parts) -> Vec<u8> {
         ("chat_variables", variables),
         ("chat_templates", object(templates)),
     ];
-    for (key, value) in rest {
-        if let Some(value) = value {
-            json[key] = value;
-        }
-    }
-    json.to_string().into_bytes()
+    all.into_iter()
+}
+
+fn list(items: Vec<Json>) -> Option<Json> {
+    (!items.is_empty()).then_some(Json::Array(items))
 }
 
 fn object(list: Map<String, Json>) -> Option<Json> {
@@ -185,8 +205,8 @@ struct Keys<'t> {
 impl<'t> Keys<'t> {
     fn read(text: &'t [u8]) -> Result<Keys<'t>> {
         let not_json = |e| Error::malformed(format!("the tokenizer is not valid JSON: {e}"));
-        let value: &RawValue = serde_json::from_slice(text).map_err(not_json)?;
-        let Ok(all) = serde_json::from_str::<HashMap<String, &RawValue>>(value.get()) else {
+        let Ok(all) = serde_json::from_slice::<HashMap<String, &RawValue>>(text) else {
+            serde_json::from_slice::<&RawValue>(text).map_err(not_json)?;
             return Err(Error::malformed("the tokenizer is not a JSON object"));
         };
         let mut keys = Keys { small: Map::new(), long: HashMap::new() };

@@ -43,6 +43,7 @@ mod differences;
 mod json;
 mod library;
 mod pieces;
+mod results;
 mod treatment;
 
 pub use self::core::{Core, byte_of};
@@ -53,7 +54,9 @@ pub use self::library::{
     CONTINUING, UNKNOWN_WORD, WORD_CHARS, added_token, library_form, library_frame, library_merges,
     library_scores, library_vocabulary,
 };
-pub use self::pieces::{before_bytes, beyond_scores, merges_of_scores, same_score, scores_of_merges};
+pub use self::pieces::{
+    before_bytes, beyond_scores, merge_places, merges_of_scores, same_score, scores_of_merges,
+};
 pub use self::treatment::{SpaceFirst, Treatment, steps};
 use crate::Result;
 use serde_json::Value as Json;

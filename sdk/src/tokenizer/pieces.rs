@@ -2,6 +2,7 @@
 //! formats derived from it, store a score per piece; `tokenizer.json` stores the pairs that make up the
 //! pieces, best first.
 
+use super::results::Results;
 use super::{Kind, Parts, Spelling, TokenType};
 use ahash::{AHashMap, AHashSet};
 
@@ -82,12 +83,9 @@ pub fn beyond_scores(parts: &Parts) -> Option<u32> {
 /// Each merged pair with the piece it produces, except pieces that are matched before merging.
 fn made(parts: &Parts) -> Vec<((u32, u32), u32)> {
     let ids: AHashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
-    let mut joined = String::new();
+    let mut results = Results::new(parts, &ids);
     let results = parts.merges.iter().filter_map(|&(left, right)| {
-        joined.clear();
-        joined.push_str(parts.token(left)?);
-        joined.push_str(parts.token(right)?);
-        let id = *ids.get(joined.as_str())?;
+        let id = results.of(parts.token(left)?, parts.token(right)?)?;
         counts(parts.type_of(id)).then_some(((left, right), id))
     });
     results.collect()
@@ -96,37 +94,50 @@ fn made(parts: &Parts) -> Vec<((u32, u32), u32)> {
 /// The pairs that produce each piece, best piece first: the merges that the scores imply. `None` unless this
 /// is SentencePiece BPE with scores.
 pub fn merges_of_scores(parts: &Parts) -> Option<Vec<(u32, u32)>> {
-    let scores = parts.scores.as_ref().filter(|_| by_pieces(parts))?;
-    let mut scored: Vec<(f64, u32, u32)> = Vec::new();
-    for (id, pairs) in pairs(parts) {
-        // Tokens matched before anything else precede all pairs.
-        let score = match parts.type_of(id) {
-            TokenType::UserDefined => f64::INFINITY,
-            _ => usize::try_from(id).ok().and_then(|at| scores.get(at)).copied().unwrap_or(0.0),
-        };
-        scored.extend(pairs.into_iter().map(|(a, b)| (score, a, b)));
-    }
-    // Stable: pieces with equal scores stay in id order.
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Some(scored.into_iter().map(|(_, a, b)| (a, b)).collect())
+    let places = merge_places(parts)?;
+    let place = |id: u32| usize::try_from(id).ok().and_then(|at| places.get(at)).copied().flatten();
+    let mut all = pairs(parts);
+    all.sort_unstable_by_key(|(id, _)| place(*id));
+    Some(all.into_iter().flat_map(|(_, pairs)| pairs).collect())
 }
 
-/// Every piece that is the concatenation of two others, with all such pairs. What was added to the pieces is none.
-fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
-    let outside: AHashSet<u32> =
-        parts.added.iter().filter(|added| added.outside_model).map(|added| added.id).collect();
-    let mut mergeable = Vec::new();
-    for (id, text) in parts.each() {
-        if matches!(parts.type_of(id), TokenType::Normal | TokenType::UserDefined) && !outside.contains(&id) {
-            mergeable.push((text, id));
+/// The place of each piece in the order in which the scores have them merged, best first, by id: `None` for a token that no such
+/// merge gives or takes. Pieces in the same order and then pairs by their ids are [`merges_of_scores`]. `None` as there.
+pub fn merge_places(parts: &Parts) -> Option<Vec<Option<u32>>> {
+    let scores = parts.scores.as_ref().filter(|_| by_pieces(parts))?;
+    // Tokens matched before anything else precede all pieces.
+    let score = |id: u32| match parts.type_of(id) {
+        TokenType::UserDefined => f64::INFINITY,
+        _ => usize::try_from(id).ok().and_then(|at| scores.get(at)).copied().unwrap_or(0.0),
+    };
+    let mut scored: Vec<(f64, u32)> = mergeable(parts).map(|(id, _)| (score(id), id)).collect();
+    // Stable: pieces with equal scores stay in id order.
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut places = vec![None; parts.tokens.len()];
+    for (place, (_, id)) in (0u32..).zip(scored) {
+        if let Some(of_id) = usize::try_from(id).ok().and_then(|at| places.get_mut(at)) {
+            *of_id = Some(place);
         }
     }
-    let ids: AHashMap<&str, u32> = mergeable.iter().copied().collect();
+    Some(places)
+}
+
+/// The pieces that merges give and take. What was added to the pieces is none.
+fn mergeable(parts: &Parts) -> impl Iterator<Item = (u32, &str)> {
+    let outside: AHashSet<u32> =
+        parts.added.iter().filter(|added| added.outside_model).map(|added| added.id).collect();
+    parts.each().filter(move |(id, text)| {
+        (1..=MAX_PIECE).contains(&text.len())
+            && matches!(parts.type_of(*id), TokenType::Normal | TokenType::UserDefined)
+            && !outside.contains(id)
+    })
+}
+
+/// Every piece that is the concatenation of two others, with all such pairs, in id order.
+fn pairs(parts: &Parts) -> Vec<(u32, Vec<(u32, u32)>)> {
+    let ids: AHashMap<&str, u32> = mergeable(parts).map(|(id, text)| (text, id)).collect();
     let mut all = Vec::new();
-    for (text, id) in mergeable {
-        if text.len() > MAX_PIECE {
-            continue;
-        }
+    for (id, text) in mergeable(parts) {
         let mut pairs = Vec::new();
         for (at, _) in text.char_indices().skip(1) {
             // Most splits have no left part: the right one is not looked for then.

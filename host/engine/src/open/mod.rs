@@ -25,8 +25,8 @@ use crate::place::Entry;
 use crate::registry::Format;
 use crate::sizes::show_size;
 use apr_sdk::{
-    Bytes, Coding, Error, ErrorKind, FileId, Limits, Model, ModelBuilder, OpenModel, Options, Payload,
-    Result, escape,
+    Bytes, Coding, Error, ErrorKind, Extent, FileId, Limits, Model, ModelBuilder, OpenModel, Options,
+    Payload, Result, escape,
 };
 use files::Files;
 use parts::{Merged, Opening};
@@ -154,16 +154,15 @@ impl OpenedModel {
             .ok_or_else(|| Error::plugin("a checksum without a reader"))
     }
 
-    /// Announces that the payload of all tensors will be read.
+    /// Announces that the payload of all tensors will be read: every file that was opened, whole, since what is read of it
+    /// counts only if all of it is what was promised.
     ///
     /// # Errors
     /// As [`Files::will_read`].
     pub fn will_read_payload(&self) -> Result<()> {
-        let extents = self.model.tensors.iter().filter_map(|tensor| match &tensor.payload {
-            Payload::Extent { extent, .. } => Some(*extent),
-            _ => None,
-        });
-        self.files.will_read(extents)
+        let files = (0..).zip(self.files.all());
+        let files = files.filter(|(_, file)| !file.is_folder());
+        self.files.will_read(files.map(|(number, file)| Extent::new(number, 0, file.len)))
     }
 
     /// The tokenizer, as the JSON of `apr_sdk::tokenizer`: the one in the model, or the one that a reader

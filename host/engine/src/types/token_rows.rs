@@ -9,6 +9,7 @@ use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::tokenizer::{Spelling, Tokenizer};
 use apr_sdk::{Bytes, Error, Model, Result, Tensor, escape};
+use serde::Deserialize;
 use serde_json::Value as Json;
 use std::collections::HashSet;
 
@@ -17,6 +18,12 @@ const EMBEDDING: &str = "embedding";
 
 /// The reason given for a dropped token.
 const RULE: &str = "the embedding has no row for it";
+
+/// What a tokenizer states of its size, which is all that most of them are asked.
+#[derive(Deserialize)]
+struct Stated {
+    vocab_size: u32,
+}
 
 /// Drops the tokens of a model that the embedding has no row for, if `target` requires it; returns those
 /// tokens and a warning, if there are any.
@@ -34,11 +41,17 @@ pub fn fit(
     let Some(json) = &model.tokenizer else { return Ok(None) };
     let Some((embedding, rows)) = embedding(model, specs) else { return Ok(None) };
     let held = source.fetch(json)?;
-    let tokenizer = Tokenizer::from_json(held.inline().unwrap_or_default())?;
-    let rows = match u32::try_from(rows) {
-        Ok(rows) if rows < tokenizer.vocab_size => rows,
-        _ => return Ok(None),
-    };
+    let json = held.inline().unwrap_or_default();
+    let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+    // What is no tokenizer is refused by whoever reads all of it.
+    let stated = serde_json::from_slice::<Stated>(json).ok().map(|stated| stated.vocab_size);
+    if stated.is_some_and(|size| (1..=rows).contains(&size)) {
+        return Ok(None);
+    }
+    let tokenizer = Tokenizer::from_json(json)?;
+    if tokenizer.vocab_size <= rows {
+        return Ok(None);
+    }
     let beyond: Vec<(u32, &str)> = tokenizer.each().filter(|(id, _)| *id >= rows).collect();
     refuse(&tokenizer, &beyond, embedding, rows, target)?;
     let dropped: Vec<Dropped> = beyond

@@ -1,29 +1,106 @@
-//! The library's tokenizer, made from ours. Vocabulary and merges are handed over as they are: as JSON they would be several times as
-//! large, and be written and parsed.
+//! The library's tokenizer, made from ours. Merges are made with our own tables; the library's other models get the vocabulary as it is:
+//! as JSON it would be several times as large, and be written and parsed.
 
+use super::merging::Merging;
 use ahash::AHashMap;
 use apr_sdk::tokenizer::{
     AddedToken, CONTINUING, Kind, Tokenizer, UNKNOWN_WORD, WORD_CHARS, library_merges, library_scores,
     library_vocabulary,
 };
 use serde_json::Value as Json;
-use tokenizers::models::ModelWrapper;
-use tokenizers::models::bpe::BPE;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::models::{ModelWrapper, TrainerWrapper};
+use tokenizers::{
+    DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, Token, TokenizerImpl,
+};
+
+/// The library's tokenizer with one of our models.
+pub type Library =
+    TokenizerImpl<Model, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
+
+/// What finds tokens in a word.
+pub enum Model {
+    /// Our own, for merges.
+    Merging(Merging),
+    /// One of the library's.
+    Library(ModelWrapper),
+}
+
+impl tokenizers::Model for Model {
+    type Trainer = TrainerWrapper;
+
+    fn tokenize(&self, sequence: &str) -> tokenizers::Result<Vec<Token>> {
+        match self {
+            Model::Merging(model) => Ok(model.tokenize(sequence)),
+            Model::Library(model) => model.tokenize(sequence),
+        }
+    }
+
+    fn token_to_id(&self, token: &str) -> Option<u32> {
+        match self {
+            Model::Merging(model) => model.id_of(token),
+            Model::Library(model) => model.token_to_id(token),
+        }
+    }
+
+    fn id_to_token(&self, id: u32) -> Option<String> {
+        match self {
+            Model::Merging(model) => model.token(id).map(str::to_owned),
+            Model::Library(model) => model.id_to_token(id),
+        }
+    }
+
+    fn get_vocab(&self) -> HashMap<String, u32> {
+        match self {
+            Model::Merging(model) => model.tokens().map(|(id, text)| (text.to_owned(), id)).collect(),
+            Model::Library(model) => model.get_vocab(),
+        }
+    }
+
+    fn get_vocab_size(&self) -> usize {
+        match self {
+            Model::Merging(model) => model.n_tokens(),
+            Model::Library(model) => model.get_vocab_size(),
+        }
+    }
+
+    fn save(&self, _: &Path, _: Option<&str>) -> tokenizers::Result<Vec<PathBuf>> {
+        Err("models are not saved here".into())
+    }
+
+    fn get_trainer(&self) -> TrainerWrapper {
+        TrainerWrapper::BpeTrainer(BpeTrainer::default())
+    }
+}
 
 /// A tokenizer of the library: `frame` has everything but the vocabulary ([`apr_sdk::tokenizer::library_frame`]).
 ///
 /// # Errors
 /// The library's, for a definition that it does not know.
-pub fn load(tokenizer: &Tokenizer, frame: &Json) -> tokenizers::Result<tokenizers::Tokenizer> {
-    let mut library = tokenizers::Tokenizer::from_bytes(frame.to_string().as_bytes())?;
-    library.with_model(model(tokenizer)?);
+pub fn load(tokenizer: &Arc<Tokenizer>, frame: &Json) -> tokenizers::Result<Library> {
+    let frame = tokenizers::Tokenizer::from_bytes(frame.to_string().as_bytes())?;
+    let mut library = Library::new(match Merging::new(tokenizer) {
+        Some(merging) => Model::Merging(merging),
+        None => Model::Library(model(tokenizer)?),
+    });
+    library.with_normalizer(frame.get_normalizer().cloned())?;
+    library.with_pre_tokenizer(frame.get_pre_tokenizer().cloned());
+    library.with_post_processor(frame.get_post_processor().cloned());
+    library.with_decoder(frame.get_decoder().cloned());
     library.add_tokens(tokenizer.added.iter().map(|added| added_token(tokenizer, added)))?;
     Ok(library)
 }
 
-fn model(tokenizer: &Tokenizer) -> tokenizers::Result<ModelWrapper> {
+/// The library's own model of a tokenizer.
+///
+/// # Errors
+/// The library's.
+pub fn model(tokenizer: &Tokenizer) -> tokenizers::Result<ModelWrapper> {
     let unk = tokenizer.unk.and_then(|id| tokenizer.token(id));
     let vocabulary = || -> AHashMap<String, u32> {
         library_vocabulary(tokenizer).map(|(id, text)| (text.to_owned(), id)).collect()

@@ -2,6 +2,7 @@
 
 mod check;
 mod library;
+mod merging;
 mod patterns;
 mod windows;
 
@@ -12,6 +13,7 @@ use apr_sdk::{Error, Result, escape};
 use patterns::Patterns;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Bytes of a text. 1 GiB: the text is in memory, and so are 4 bytes for each of its tokens.
 pub const MAX_TEXT: usize = 1 << 30;
@@ -27,8 +29,8 @@ pub struct Encoding {
 
 /// A tokenizer that is ready to use.
 pub struct Tokens {
-    parts: Tokenizer,
-    library: tokenizers::Tokenizer,
+    parts: Arc<Tokenizer>,
+    library: library::Library,
     patterns: Patterns,
 }
 
@@ -46,7 +48,7 @@ impl Tokens {
     /// # Errors
     /// Unsupported for a definition that the library does not know, or an expression that it cannot compile.
     pub fn new(parts: Tokenizer) -> Result<Tokens> {
-        let parts = parts.without_batching();
+        let parts = Arc::new(parts.without_batching());
         let mut frame = library_frame(&parts);
         let patterns = Patterns::rewrite(&mut frame)?;
         let loaded = guarded(|| library::load(&parts, &frame))?;

@@ -39,6 +39,7 @@ impl Repository {
     /// # Errors
     /// Io.
     pub fn publish(&self, mut verified: Verified) -> Result<Published> {
+        verified.refuse_replaced()?;
         let path = self.blobs().join(verified.blob().as_str());
         let before = match std::fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Before::Nothing,

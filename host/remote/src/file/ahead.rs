@@ -3,9 +3,10 @@
 
 use crate::cache::ContentDigest;
 use crate::file::object::Object;
+use crate::permits::Permit;
 use crate::threads;
 use apr_sdk::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +17,11 @@ use std::time::Duration;
 /// Bytes of a piece: what one connection fetches at a time.
 const PIECE: u64 = 4 << 20;
 
-/// Pieces that are held: 96 MiB.
+/// Pieces of one file that are held: 96 MiB, as of all files together.
 const MOST_PIECES: usize = 24;
+
+/// Bytes after which those who fetch look whether the work has ended.
+const STEP: usize = 256 << 10;
 
 /// Pieces that are waited for although nobody fetches them yet. Those beyond are asked for apart.
 const NEAR: usize = 4;
@@ -46,7 +50,7 @@ struct State {
     wanted: Vec<u64>,
     next: usize,
     /// Pieces that are being fetched.
-    coming: BTreeSet<u64>,
+    coming: BTreeMap<u64, Permit>,
     held: BTreeMap<u64, Held>,
     /// Bytes of each piece that readers are expected to ask for.
     expected: BTreeMap<u64, u64>,
@@ -62,6 +66,7 @@ struct Held {
     bytes: Arc<Vec<u8>>,
     /// Bytes that readers have not asked for yet.
     unread: u64,
+    _permit: Permit,
 }
 
 impl State {
@@ -119,13 +124,13 @@ impl Shared {
         while let Some(number) = self.next() {
             let range = self.range(number);
             let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
-            let fetched = self.object.read_at(range.start, &mut bytes);
+            let fetched = self.fetch(range.start, &mut bytes);
             let mut state = self.state();
-            state.coming.remove(&number);
+            let Some(permit) = state.coming.remove(&number) else { continue };
             match fetched {
                 Ok(()) => {
                     let unread = state.expected.get(&number).copied().unwrap_or(0);
-                    state.held.insert(number, Held { bytes: Arc::new(bytes), unread });
+                    state.held.insert(number, Held { bytes: Arc::new(bytes), unread, _permit: permit });
                     state.tidy();
                 }
                 Err(error) => drop(state.failure.get_or_insert(error)),
@@ -135,6 +140,23 @@ impl Shared {
         }
     }
 
+    /// Reads a piece, unless the work ends meanwhile.
+    fn fetch(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let client = self.object.client();
+        let is_over = || self.state().is_stopped || client.refuse_cancelled().is_err();
+        let Some(_permit) = client.connections().take(&is_over) else {
+            return Err(Error::cancelled("stopped"));
+        };
+        let mut stretch = self.object.stretch(offset..offset + out.len() as u64)?;
+        for part in out.chunks_mut(STEP) {
+            if is_over() {
+                return Err(Error::cancelled("stopped"));
+            }
+            stretch.fill(part)?;
+        }
+        Ok(())
+    }
+
     fn next(&self) -> Option<u64> {
         let mut state = self.state();
         loop {
@@ -142,10 +164,12 @@ impl Shared {
             if is_over {
                 return None;
             }
-            if !state.is_full() {
+            if !state.is_full()
+                && let Some(permit) = self.object.client().pieces().try_take()
+            {
                 let number = state.wanted[state.next];
                 state.next += 1;
-                state.coming.insert(number);
+                state.coming.insert(number, permit);
                 return Some(number);
             }
             state = self.wait(state);
@@ -219,7 +243,7 @@ impl Ahead {
         let state = State {
             wanted,
             next: 0,
-            coming: BTreeSet::new(),
+            coming: BTreeMap::new(),
             held: BTreeMap::new(),
             expected: counts,
             hashed: expected.as_ref().map(|_| 0),
@@ -294,8 +318,8 @@ impl Ahead {
                 return Err(failure.clone());
             }
             let is_near = state.is_near(number);
-            let is_to_come =
-                state.coming.contains(&number) || is_near && (!state.is_full() || state.make_room(number));
+            let is_to_come = state.coming.contains_key(&number)
+                || is_near && (!state.is_full() || state.make_room(number));
             if !is_to_come || state.is_stopped {
                 // What is read apart need not be read of the piece when that comes.
                 if let Some(left) = state.expected.get_mut(&number) {

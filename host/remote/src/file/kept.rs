@@ -13,7 +13,9 @@ use crate::hub::{Listed, Listing, MOST_FILES};
 use crate::names::{RepositoryId, check_file, is_commit};
 use apr_engine::place::{Backing, Version};
 use apr_engine::sizes::show_size;
-use apr_sdk::{Error, ErrorKind, Result};
+use apr_sdk::{Error, ErrorKind, Result, escape};
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -118,6 +120,26 @@ impl Store {
                     .hint("remove it from the cache, and run the command again: it is then fetched anew"))
             }
         }
+    }
+
+    /// The lock of a blob, unless it is long in coming: two processes that each wait for what the other holds would wait for
+    /// ever.
+    ///
+    /// # Errors
+    /// Cancelled; Io.
+    fn lock_soon(&self, blob: &BlobName) -> Result<EntryLock> {
+        let late = Cell::new(0);
+        self.repository.lock(blob, &|path: Option<&Path>| {
+            if let Some(path) = path {
+                late.set(late.get() + 1);
+                let why = format!("another process holds {}", path.display());
+                self.client.options().observer.waits(&why);
+            }
+            if late.get() == 3 {
+                return Err(Error::io("another process still fetches it"));
+            }
+            self.client.refuse_cancelled()
+        })
     }
 
     /// The lock of a blob, which the hub's client takes too; says so if it is long in coming.
@@ -237,6 +259,19 @@ fn files_below(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Largest file that the hub gives by plain HTTP. Its own client has another way for larger ones.
+pub const LARGEST: u64 = 50_000_000_000;
+
+/// The error for a file that the hub does not give.
+pub fn too_large(name: &str, bytes: u64) -> Error {
+    let shown = escape(name, 200);
+    let message = format!("`{shown}` has {}: the hub gives no files so large by HTTP", show_size(bytes));
+    let quoted = shown.replace('\'', "'\\''");
+    Error::unsupported(message).hint(format!(
+        "get it with the hub's own client (hf download MODEL '{quoted}'), and run the command again"
+    ))
+}
+
 /// A file of the hub that is not in the cache: looked into by ranges, and fetched into the cache once its payload is
 /// expected.
 pub struct Fetched {
@@ -253,10 +288,29 @@ pub struct Fetched {
     begins: Mutex<()>,
 }
 
+/// The blobs that this process fetches: a lock of a file does not keep a process from waiting for itself.
+static FETCHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// The right to fetch a blob, given back when it is dropped.
+struct Turn(PathBuf);
+
+impl Turn {
+    fn take(path: PathBuf) -> Option<Turn> {
+        let mut fetched = FETCHED.lock().unwrap_or_else(PoisonError::into_inner);
+        fetched.insert(path.clone()).then_some(Turn(path))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        FETCHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
 /// The way that a payload comes.
 enum Way {
     /// Into the cache.
-    Kept(Transfer),
+    Kept { transfer: Transfer, _turn: Turn },
     /// From the cache, where another process put it meanwhile.
     Found(File),
     /// Past a cache that nothing can be kept in.
@@ -278,7 +332,11 @@ impl Fetched {
 
     fn kept(&self) -> Result<Way> {
         let object = self.look.object();
-        let lock = self.store.lock(&self.blob)?;
+        let path = self.store.repository.path().join("blobs").join(self.blob.as_str());
+        let Some(turn) = Turn::take(path) else {
+            return Err(Error::io("this process fetches the same content already"));
+        };
+        let lock = self.store.lock_soon(&self.blob)?;
         // Whoever held the lock may have fetched it.
         if let Some(path) = self.store.blob(&self.blob, Some(object.size()))?
             && let Ok(file) = File::open(path)
@@ -287,7 +345,7 @@ impl Fetched {
             return Ok(Way::Found(file));
         }
         let partial = self.store.partial(object, lock, &self.blob, &self.commit)?;
-        Transfer::new(object, partial, None).map(Way::Kept)
+        Ok(Way::Kept { transfer: Transfer::new(object, partial, None)?, _turn: turn })
     }
 }
 
@@ -299,7 +357,7 @@ impl Backing for Fetched {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         match self.way.get() {
             Some(way) if !self.look.holds(offset, out.len()) => match way {
-                Way::Kept(transfer) => transfer.read_at(offset, out),
+                Way::Kept { transfer, .. } => transfer.read_at(offset, out),
                 Way::Found(file) => file
                     .read_exact_at(out, offset)
                     .map_err(|e| Error::io(format!("cannot read the cached file: {e}"))),
@@ -323,6 +381,9 @@ impl Backing for Fetched {
         if self.way.get().is_some() {
             return Ok(());
         }
+        if self.len() > LARGEST {
+            return Err(too_large(&self.name, self.len()));
+        }
         let way = match self.kept() {
             Ok(way) => way,
             // A cache that is full, or not to be written, keeps nobody from reading a model.
@@ -341,12 +402,17 @@ impl Backing for Fetched {
         match self.way.get() {
             None => Ok(()),
             Some(Way::Passing(ahead)) => ahead.settle(),
-            Some(Way::Found(_)) => {
+            Some(Way::Found(file)) => {
+                self.look.compare(&|offset, out| {
+                    file.read_exact_at(out, offset)
+                        .map_err(|e| Error::io(format!("cannot read the cached file: {e}")))
+                })?;
                 self.store.link(&self.commit, &self.name, &self.blob)?;
                 self.store.note_ref(&self.revision, &self.commit)
             }
-            Some(Way::Kept(transfer)) => {
+            Some(Way::Kept { transfer, .. }) => {
                 self.store.end(transfer, &self.commit, &self.name)?;
+                self.look.compare(&|offset, out| transfer.read_at(offset, out))?;
                 self.store.note_ref(&self.revision, &self.commit)
             }
         }

@@ -6,6 +6,7 @@
 
 pub mod ahead;
 pub mod kept;
+pub mod lazy;
 pub mod object;
 pub mod spool;
 pub mod streamed;

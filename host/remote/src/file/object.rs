@@ -9,6 +9,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
+/// Bytes of the longest file: 16 TiB, four times the largest models in one file.
+const LONGEST: u64 = 16 << 40;
+
 /// What says that the bytes of a file are the same: a strong entity tag, or the time of the last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tag(Option<String>);
@@ -52,6 +55,8 @@ pub struct Object {
     tag: Tag,
     identity: Identity,
     takes_ranges: bool,
+    /// True if the server calls it a web page.
+    is_page: bool,
     /// Where the last redirect led: asked directly until it refuses, since links with a signature expire.
     direct: Mutex<Option<Url>>,
 }
@@ -86,6 +91,10 @@ impl Object {
             (206, ..) => return Err(wrong_range(&answer).in_file(shown)),
             _ => return Err(refusal(&answer).with_file(shown)),
         };
+        if len > LONGEST && len != u64::MAX {
+            let message = format!("the server says that the file has {len} bytes, more than any has");
+            return Err(Error::limit(message).in_file(shown).hint("check the address"));
+        }
         refuse_encoded(&answer, &shown)?;
         let identity = Identity {
             commit: answer.header_of_any("x-repo-commit").map(str::to_owned),
@@ -106,6 +115,7 @@ impl Object {
             tag: Tag::of(&answer),
             identity,
             takes_ranges,
+            is_page: answer.header("content-type").is_some_and(|kind| kind.trim().starts_with("text/html")),
             direct: Mutex::new(direct),
         });
         let first = Stretch { object: Arc::clone(&object), at: 0, end, body: Some(answer.body), failed: 0 };
@@ -115,6 +125,11 @@ impl Object {
     /// Length in bytes; `u64::MAX` if the server does not say, which only one without ranges does.
     pub fn size(&self) -> u64 {
         self.len
+    }
+
+    /// Returns whether the server calls it a web page.
+    pub fn is_page(&self) -> bool {
+        self.is_page
     }
 
     /// Returns whether the server gives ranges.
@@ -143,6 +158,11 @@ impl Object {
         let digest = hash.finalize();
         let first: [u8; 8] = std::array::from_fn(|at| digest[at]);
         i128::from(u64::from_le_bytes(first) >> 1)
+    }
+
+    /// Returns whether the server says which version of the file it gives.
+    pub fn has_tag(&self) -> bool {
+        self.tag.0.is_some() || self.identity.content.is_some()
     }
 
     /// The client that gets it.
@@ -187,12 +207,8 @@ impl Object {
             headers.push(("if-range", format!("\"{tag}\"")));
         }
         if let Some(url) = known {
-            let answer = self.client.send(&Query {
-                url,
-                range: Some(range.clone()),
-                headers: headers.clone(),
-                is_head: false,
-            })?;
+            let answer =
+                self.client.send(&Query { url, range: Some(range.clone()), headers: headers.clone() })?;
             if answer.status == 206 || answer.status == 200 {
                 return Ok(answer);
             }
@@ -335,6 +351,10 @@ impl Stretch {
                 Some(Ok(n)) => {
                     self.at += n as u64;
                     self.failed = 0;
+                    if self.at == self.end {
+                        // A body that is read to its end leaves its connection for the next request.
+                        let _ = self.body.take().map(|mut body| body.read(&mut [0]));
+                    }
                     return Ok(n);
                 }
                 Some(Err(error)) => failure::broken(&error, &self.object.host()),

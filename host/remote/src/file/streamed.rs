@@ -45,7 +45,7 @@ impl Backing for Streamed {
 
     fn will_read(&self, ranges: &[Range<u64>]) -> Result<()> {
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-        let is_worth_it = bytes >= WORTH || self.announced.is_some() && bytes >= self.len() / 2;
+        let is_worth_it = bytes >= WORTH || self.announced.is_some();
         let _turn = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
         if is_worth_it && self.ahead.get().is_none() {
             let ahead = Ahead::new(self.look.object(), ranges, self.announced.clone())?;

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub struct Transfer {
     file: File,
     expected: Option<ContentDigest>,
     running: Mutex<Option<Running>>,
+    /// What ended it, once it was waited for.
+    failure: OnceLock<Error>,
 }
 
 struct Running {
@@ -101,6 +103,9 @@ impl Shared {
 
     /// Fetches a piece; `at` is how far it came.
     fn fetch(&self, piece: &Range<u64>, at: &mut u64, buffer: &mut [u8]) -> Result<()> {
+        let is_over = || self.queue().is_stopped || self.object.client().refuse_cancelled().is_err();
+        let permit = self.object.client().connections().take(&is_over);
+        let Some(_permit) = permit else { return Err(Error::cancelled("stopped")) };
         let mut stretch = self.object.stretch(piece.clone())?;
         loop {
             let n = stretch.read(buffer)?;
@@ -214,7 +219,7 @@ impl Transfer {
             None => None,
         };
         let running = Mutex::new(Some(Running { shared, connections, hasher }));
-        Ok(Transfer { object: Arc::clone(object), file, expected, running })
+        Ok(Transfer { object: Arc::clone(object), file, expected, running, failure: OnceLock::new() })
     }
 
     /// The same, with the first bytes of the file already on their way, which are all of a small one.
@@ -258,6 +263,9 @@ impl Transfer {
     /// # Errors
     /// What ended the transfer.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
         let running = self.running();
         let shared = running.as_ref().map(|running| Arc::clone(&running.shared));
         drop(running);
@@ -276,7 +284,19 @@ impl Transfer {
     /// # Errors
     /// What ended the transfer; Failed with the code E004 for another digest.
     pub fn finish(&self) -> Result<Option<Verified>> {
-        let Some(Running { shared, connections, hasher }) = self.running().take() else { return Ok(None) };
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
+        let Some(running) = self.running().take() else { return Ok(None) };
+        let finished = self.ended(running);
+        if let Err(failure) = &finished {
+            let _ = self.failure.set(failure.clone());
+        }
+        finished.map(Some)
+    }
+
+    fn ended(&self, running: Running) -> Result<Verified> {
+        let Running { shared, connections, hasher } = running;
         for connection in connections {
             // Whoever panicked says so in a failure of the others: nothing comes any more.
             let _ = connection.join();
@@ -304,7 +324,7 @@ impl Transfer {
             }
             found => partial.conclude(self.expected.clone(), found),
         };
-        verified.map(Some).map_err(|error| error.with_file(self.object.shown().to_owned()))
+        verified.map_err(|error| error.with_file(self.object.shown().to_owned()))
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {

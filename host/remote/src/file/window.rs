@@ -48,9 +48,9 @@ impl Window {
         let old = self.bytes.len();
         self.bytes.resize(old + usize::try_from(missing).map_err(|_| too_large())?, 0);
         let filled = self.rest.fill(&mut self.bytes[old..]);
-        if filled.is_err() {
-            self.bytes.truncate(old);
-        }
+        // What came before a failure stays: the connection goes on behind it.
+        let read = usize::try_from(self.rest.at() - self.start).map_err(|_| too_large())?;
+        self.bytes.truncate(read);
         filled
     }
 }
@@ -76,6 +76,25 @@ impl Look {
         let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let end = offset.saturating_add(len as u64);
         windows.iter().any(|window| window.start <= offset && end <= window.start + window.bytes.len() as u64)
+    }
+
+    /// Fails if what windows hold is not what `read` gives: a header came by requests of its own, and another server may have
+    /// answered them.
+    ///
+    /// # Errors
+    /// Failed with the code E004; any error from `read`.
+    pub fn compare(&self, read: &dyn Fn(u64, &mut [u8]) -> Result<()>) -> Result<()> {
+        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        for window in windows.iter() {
+            let mut bytes = vec![0; window.bytes.len()];
+            read(window.start, &mut bytes)?;
+            if bytes != window.bytes {
+                let message = "what was read of the header is not what the whole file has there";
+                let error = Error::failed(message).code("E004").at(window.start).in_file(self.object.shown());
+                return Err(error.hint("run the command again"));
+            }
+        }
+        Ok(())
     }
 
     /// Copies what windows have of the bytes at `offset`, opening one if none has the first; returns how many.

@@ -1,20 +1,22 @@
 //! The client: one for the whole program, made on first use.
 
 use super::answer::Answer;
-use super::failure::{Failure, of_request};
+use super::failure::{Failure, of_request, refusal_of};
 use super::origin::{Origin, shown};
 use super::rate::Rate;
 use super::resolver::JudgingResolver;
 use super::retry::{ATTEMPTS, LONGEST_WAIT, backoff, is_passing, wanted_wait};
 use super::secret::Secret;
+use crate::permits::Permits;
 use apr_sdk::{Error, Result, escape};
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use ureq::Agent;
-use ureq::http::{Method, Request, header};
+use ureq::http::{Request, header};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
@@ -26,14 +28,14 @@ const MOST_HOPS: usize = 10;
 /// Times that a link is asked for anew, because it was refused.
 const STALE_LINKS: u32 = 3;
 
+/// Pieces of all files that are fetched ahead: 96 MiB.
+const MOST_PIECES: usize = 24;
+
 /// Bytes of headers in one answer; the usual limit of servers is an eighth of it.
 const MOST_HEADER_BYTES: usize = 64 << 10;
 
 /// Learns what happens on the way; called from several threads.
 pub trait Observer: Send + Sync {
-    /// So many bytes of a body arrived.
-    fn received(&self, _bytes: u64) {}
-
     /// Something failed and is tried again, or takes longer than it should; a sentence.
     fn waits(&self, _why: &str) {}
 
@@ -92,14 +94,12 @@ pub struct Query {
     pub range: Option<Range<u64>>,
     /// Further headers, which may be sent to any host.
     pub headers: Vec<(&'static str, String)>,
-    /// Asks for the headers alone.
-    pub is_head: bool,
 }
 
 impl Query {
     /// A request for all of it.
     pub fn get(url: Url) -> Query {
-        Query { url, range: None, headers: Vec::new(), is_head: false }
+        Query { url, range: None, headers: Vec::new() }
     }
 
     /// A request for a range of it.
@@ -122,6 +122,8 @@ pub struct Client {
     options: ClientOptions,
     grants: Mutex<Vec<Grant>>,
     rate: Option<Arc<Rate>>,
+    connections: Arc<Permits>,
+    pieces: Arc<Permits>,
 }
 
 impl Client {
@@ -146,12 +148,24 @@ impl Client {
         let agent =
             Agent::with_parts(config, DefaultConnector::default(), SharedResolver(Arc::clone(&resolver)));
         let rate = options.limit_rate.map(|rate| Arc::new(Rate::new(rate)));
-        Client { agent, resolver, options, grants: Mutex::default(), rate }
+        let connections = Permits::new(options.connections);
+        let pieces = Permits::new(MOST_PIECES);
+        Client { agent, resolver, options, grants: Mutex::default(), rate, connections, pieces }
     }
 
     /// How requests are made.
     pub fn options(&self) -> &ClientOptions {
         &self.options
+    }
+
+    /// Connections that fetch payload, of all files together.
+    pub(crate) fn connections(&self) -> &Arc<Permits> {
+        &self.connections
+    }
+
+    /// Pieces that are held in memory, of all files together.
+    pub(crate) fn pieces(&self) -> &Arc<Permits> {
+        &self.pieces
     }
 
     /// Trusts a server that the user named: it may be on any network.
@@ -186,7 +200,7 @@ impl Client {
             self.refuse_cancelled()?;
             let failure = match self.follow(query) {
                 Ok(answer)
-                    if !is_passing(answer.status) && !(failed < STALE_LINKS && is_stale(query, &answer)) =>
+                    if !(is_passing(answer.status) || failed < STALE_LINKS && is_stale(query, &answer)) =>
                 {
                     return Ok(answer);
                 }
@@ -256,17 +270,14 @@ impl Client {
         let mut hops = Vec::new();
         loop {
             self.check_scheme(&url).map_err(lasting)?;
+            self.judge_literal(&url).map_err(lasting)?;
             let response = self.request(query, &url).map_err(|error| of_request(error, &url))?;
             let (parts, body) = response.into_parts();
             let status = parts.status.as_u16();
             let location = parts.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
             let next = location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308));
             let Some(next) = next else {
-                let body = Metered {
-                    body: body.into_reader(),
-                    rate: self.rate.clone(),
-                    observer: Arc::clone(&self.options.observer),
-                };
+                let body = Paced { body: body.into_reader(), rate: self.rate.clone() };
                 return Ok(Answer { status, headers: parts.headers, url, hops, body: Box::new(body) });
             };
             let next = redirected(&url, next).map_err(lasting)?;
@@ -286,8 +297,7 @@ impl Client {
         query: &Query,
         url: &Url,
     ) -> std::result::Result<ureq::http::Response<ureq::Body>, ureq::Error> {
-        let method = if query.is_head { Method::HEAD } else { Method::GET };
-        let mut request = Request::builder().method(method).uri(url.as_str());
+        let mut request = Request::get(url.as_str());
         if let Some(range) = &query.range {
             let text = match range.end {
                 u64::MAX => format!("bytes={}-", range.start),
@@ -305,6 +315,17 @@ impl Client {
             }
         }
         self.agent.run(request.body(()).map_err(ureq::Error::Http)?)
+    }
+
+    /// Fails for a host that is an address of a network where nobody was named.
+    fn judge_literal(&self, url: &Url) -> Result<()> {
+        let address = match url.host() {
+            Some(url::Host::Ipv4(four)) => IpAddr::V4(four),
+            Some(url::Host::Ipv6(six)) => IpAddr::V6(six),
+            _ => return Ok(()),
+        };
+        let host = url.host_str().unwrap_or_default();
+        self.resolver.judge_literal(host, address).map_err(|refused| refusal_of(&refused).in_file(shown(url)))
     }
 
     /// Fails for a URL that is not to be asked for: not HTTP, or readable by everyone on the way.
@@ -379,14 +400,13 @@ impl Resolver for SharedResolver {
     }
 }
 
-/// A body whose bytes are counted, and held to the rate.
-struct Metered<R> {
+/// A body that is held to the rate.
+struct Paced<R> {
     body: R,
     rate: Option<Arc<Rate>>,
-    observer: Arc<dyn Observer>,
 }
 
-impl<R: Read> Read for Metered<R> {
+impl<R: Read> Read for Paced<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         // Small reads keep the rate even.
         let most = if self.rate.is_some() { out.len().min(64 << 10) } else { out.len() };
@@ -394,7 +414,6 @@ impl<R: Read> Read for Metered<R> {
         if let Some(rate) = &self.rate {
             rate.pass(n);
         }
-        self.observer.received(n as u64);
         Ok(n)
     }
 }

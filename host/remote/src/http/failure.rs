@@ -22,10 +22,7 @@ pub fn of_request(error: ureq::Error, url: &Url) -> Failure {
     let lasting = |error: Error| Failure { error: error.in_file(file.clone()), is_passing: false };
     match error {
         ureq::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
-            Some(refused) => lasting(
-                Error::io(format!("refused to connect: {refused}, and a redirect led there"))
-                    .hint("name that server yourself if you trust it"),
-            ),
+            Some(refused) => lasting(refusal_of(refused)),
             None if error.kind() == io::ErrorKind::InvalidData => {
                 lasting(untrusted(&host, &error.to_string()))
             }
@@ -49,6 +46,12 @@ pub fn of_request(error: ureq::Error, url: &Url) -> Failure {
                 .hint("check the address, and whether a proxy answers in the server's place"),
         ),
     }
+}
+
+/// The error for an address that was refused.
+pub fn refusal_of(refused: &Refused) -> Error {
+    Error::io(format!("refused to connect: {refused}, and a redirect led there"))
+        .hint("name that server yourself if you trust it")
 }
 
 fn unknown(host: &str) -> Error {

@@ -5,6 +5,7 @@ use super::guard::Reach;
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use ureq::config::Config;
 use ureq::http::Uri;
@@ -33,6 +34,24 @@ impl JudgingResolver {
     }
 }
 
+impl JudgingResolver {
+    /// Judges a host that is an address: behind a proxy, which resolves names itself, nothing else can be judged.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn judge_literal(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
+        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let reach = Reach::of(address);
+        if allowed.hosts.contains(&host.to_ascii_lowercase()) {
+            allowed.reaches.insert(reach);
+        }
+        match reach == Reach::Public || allowed.reaches.contains(&reach) {
+            true => Ok(()),
+            false => Err(Refused { host: host.to_owned(), reach }),
+        }
+    }
+}
+
 impl Resolver for JudgingResolver {
     fn resolve(
         &self,
@@ -43,10 +62,16 @@ impl Resolver for JudgingResolver {
         let found = self.system.resolve(uri, config, timeout)?;
         let host = uri.host().unwrap_or_default().to_ascii_lowercase();
         // The user's environment named the proxy.
-        let is_proxy = config.proxy().is_some_and(|proxy| proxy.host().eq_ignore_ascii_case(&host));
+        let is_proxy = config.proxy().is_some_and(|proxy| {
+            proxy.host().eq_ignore_ascii_case(&host) && uri.port_u16().is_none_or(|port| port == proxy.port())
+        });
         let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         if allowed.hosts.contains(&host) {
-            allowed.reaches.extend(found.iter().map(|address| Reach::of(address.ip())));
+            // A host that is on the internet as well names no other network.
+            let reaches = || found.iter().map(|address| Reach::of(address.ip()));
+            if reaches().all(|reach| reach != Reach::Public) {
+                allowed.reaches.extend(reaches());
+            }
             return Ok(found);
         }
         let mut kept = self.system.empty();

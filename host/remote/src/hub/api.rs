@@ -3,9 +3,10 @@
 use super::listing::Listing;
 use super::refusal::refusal;
 use crate::file::object::{Object, Opened};
+use crate::http::retry::{ATTEMPTS, backoff};
 use crate::http::{Client, Origin, Query, Secret};
 use crate::names::RepositoryId;
-use apr_sdk::{Error, Result, escape};
+use apr_sdk::{Error, ErrorKind, Result, escape};
 use std::sync::Arc;
 use url::Url;
 
@@ -60,18 +61,27 @@ impl Hub {
         let mut url = self.url(&["api", "models"], id, &["revision", revision], "");
         url.set_query(Some("blobs=true"));
         let shown = format!("hf://{id}@{revision}");
-        let answer = self.client.send(&Query::get(url)).map_err(|e| e.with_file(shown.clone()))?;
-        if let Some(warning) = answer.header_of_any("x-hf-warning") {
-            self.client.options().observer.warn(&format!("the hub says: {}", escape(warning, 300)));
+        // An answer that is cut is asked for again, as one that does not come.
+        let mut failed = 0;
+        loop {
+            let answer =
+                self.client.send(&Query::get(url.clone())).map_err(|e| e.with_file(shown.clone()))?;
+            if let Some(warning) = answer.header_of_any("x-hf-warning") {
+                self.client.options().observer.warn(&format!("the hub says: {}", escape(warning, 300)));
+            }
+            if answer.status != 200 {
+                return Err(refusal(&answer).with_file(shown));
+            }
+            let failure = match answer.read(LONGEST_LISTING) {
+                Ok(bytes) => return Listing::parse(&bytes).map_err(|e| e.in_file(shown)),
+                Err(failure) => failure,
+            };
+            failed += 1;
+            if failed == ATTEMPTS || failure.kind() != ErrorKind::Io {
+                return Err(failure.in_file(shown));
+            }
+            self.client.wait(failure.message(), backoff(self.client.options().first_backoff, failed))?;
         }
-        if answer.status != 200 {
-            return Err(refusal(&answer).with_file(shown));
-        }
-        let parsed = answer.read(LONGEST_LISTING).and_then(|bytes| Listing::parse(&bytes));
-        parsed.map_err(|e| {
-            e.in_file(shown)
-                .hint("name a file of it, which needs no listing: hf://org/name/FILE; or tell its owner")
-        })
     }
 
     /// Opens a file of a repository, with its first `len` bytes.

@@ -94,7 +94,8 @@ impl Listing {
                 return Err(Error::malformed(message));
             }
         }
-        let licence = info.card.get("license").and_then(|licence| match licence {
+        let licence = info.card.get("license_name").filter(|name| name.is_string());
+        let licence = licence.or_else(|| info.card.get("license")).and_then(|licence| match licence {
             serde_json::Value::Array(all) => all.first()?.as_str(),
             one => one.as_str(),
         });

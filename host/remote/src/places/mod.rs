@@ -1,6 +1,7 @@
 //! Resolves what users type: addresses here, paths by whoever resolves those.
 
 pub mod hub_place;
+pub mod hub_repository;
 pub mod web_place;
 
 use crate::address::{Address, HubAddress};
@@ -15,6 +16,7 @@ use crate::http::{Client, Origin, Query, Secret, failure};
 use crate::hub::{Hub, Listing, select};
 use crate::names::is_commit;
 use crate::places::hub_place::HubPlace;
+use crate::places::hub_repository::HubRepository;
 use crate::places::web_place::{StdinPlace, WebPlace};
 use crate::typed::TypedAddresses;
 use apr_engine::place::{Backing, Entry, Place, Places};
@@ -41,8 +43,6 @@ pub struct RemoteOptions {
     pub is_offline: bool,
     /// The revision, for addresses that name none.
     pub revision: Option<String>,
-    /// Patterns of the files of a repository that count; all if empty.
-    pub include: Vec<String>,
     /// Headers for the servers of `https` addresses.
     pub headers: Vec<(String, Secret)>,
     /// Users and passwords for hosts.
@@ -166,12 +166,13 @@ impl Anywhere {
         if known.is_none() {
             self.refuse_offline(&shown)?;
         }
-        let place = HubPlace::new(hub, address, revision, options.include.clone(), store, paths);
-        let place = place.allowing_unverified(options.allows_unverified);
-        let place = match known {
-            Some(listing) => place.with_listing(listing, options.is_offline)?,
-            None => place,
+        let repository = HubRepository::new(hub, address, revision, store, paths);
+        let repository = repository.allowing_unverified(options.allows_unverified);
+        let repository = match known {
+            Some(listing) => repository.with_listing(listing, options.is_offline),
+            None => repository,
         };
+        let place = HubPlace::new(repository);
         let mut file = address.file.clone();
         if let Some(word) = &address.word {
             file = select::tagged(place.listing()?, word).map_err(|e| e.in_file(shown.clone()))?;

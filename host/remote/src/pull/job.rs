@@ -12,6 +12,7 @@ use crate::file::window::FIRST;
 use crate::hub::Hub;
 use crate::threads::side_by_side;
 use apr_sdk::{Error, Result};
+use sha2::{Digest, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -64,9 +65,12 @@ impl Job<'_> {
         };
         let most = self.hub.client().options().connections.min(small.len());
         side_by_side(most, &work);
-        let mut done = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.extend(large.iter().map(|file| self.fetch(file)));
-        done.into_iter().collect()
+        let small = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut done = small.into_iter().collect::<Result<Vec<_>>>()?;
+        for file in &large {
+            done.push(self.fetch(file)?);
+        }
+        Ok(done)
     }
 
     fn fetch(&self, file: &Wanted) -> Result<PulledFile> {
@@ -97,11 +101,15 @@ impl Job<'_> {
             }
             Target::Folder { folder, force } => {
                 let Opened { object, first } = self.open(file)?;
-                let download = Download { commit: self.commit.to_owned(), blob: blob.clone(), size: *bytes };
-                let fetched =
-                    into_file(&object, first, download, None, &folder.join(name), *force, &|transfer| {
-                        self.meter.follow(transfer, name);
-                    })?;
+                // Two files may have the same content: what comes of each is named after the file.
+                let of_file = Sha256::digest(format!("{name}\n{blob}"));
+                let of_file: String = of_file.iter().map(|byte| format!("{byte:02x}")).collect();
+                let blob_of_file = BlobName::new(&format!("file-{of_file}"))?;
+                let download = Download { commit: self.commit.to_owned(), blob: blob_of_file, size: *bytes };
+                let path = folder.join(name);
+                let follow = |transfer: &Transfer| self.meter.follow(transfer, name);
+                let digest = blob.digest();
+                let fetched = into_file(&object, first, download, digest.as_ref(), &path, *force, &follow)?;
                 self.meter.add(*bytes, name);
                 Ok(done(fetched.0))
             }

@@ -7,7 +7,7 @@ mod web;
 
 use crate::address::{Address, HubAddress};
 use crate::cache::{BlobName, Tree, TreeFile};
-use crate::file::kept::Store;
+use crate::file::kept::{LARGEST, Store, too_large};
 use crate::hub::{Hub, Listed, Listing, licence, select};
 use crate::names::RepositoryId;
 use crate::places::{Anywhere, RemoteOptions};
@@ -20,11 +20,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use target::{Target, UNFINISHED};
-use web::of_url;
-
-/// Largest file that the hub gives by plain HTTP. Its own client has another way for larger ones.
-const LARGEST: u64 = 50_000_000_000;
+use target::Target;
+use web::{of_url, remove_unfinished};
 
 /// What is downloaded, and where to.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +106,12 @@ fn of_hub(
     progress: &dyn Progress,
 ) -> Result<Pulled> {
     let began = Instant::now();
+    if options.sha256.is_some() {
+        return Err(Error::invalid_argument(
+            "--sha256 is for a file behind https: the hub names digests itself",
+        )
+        .hint("leave out --sha256"));
+    }
     let remote = anywhere.options()?;
     let hub = anywhere.hub()?.counting();
     let id = &address.repository;
@@ -155,8 +158,9 @@ fn of_hub(
         }
     }
     let total = waiting.iter().map(|file| file.bytes).sum();
+    let there: u64 = waiting.iter().map(|file| target.partly(&file.blob)).sum();
     let fetches = !options.plan && !waiting.is_empty();
-    if let Some(free) = target.free_bytes().filter(|free| fetches && *free < total) {
+    if let Some(free) = target.free_bytes().filter(|free| fetches && free.saturating_add(there) < total) {
         let message =
             format!("the disk has {} left, and the files need {}", show_size(free), show_size(total));
         let error = Error::io(message).in_file(folder.display().to_string());
@@ -180,8 +184,7 @@ fn of_hub(
         let job = Job { hub: &hub, address, commit: &listing.commit, target: &target, meter: &meter };
         files.extend(job.fetch_all(waiting)?);
         if let Target::Folder { folder, .. } = target {
-            // Not empty if something else is unfinished in it.
-            let _ = std::fs::remove_dir(folder.join(UNFINISHED));
+            files.iter().for_each(|file| remove_unfinished(&folder.join(&file.name)));
         }
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
@@ -253,17 +256,7 @@ fn digest_text(blob: &BlobName) -> Option<String> {
 }
 
 fn refuse_too_large(address: &HubAddress, name: &str, bytes: u64) -> Result<()> {
-    if bytes <= LARGEST {
-        return Ok(());
-    }
-    let message =
-        format!("`{}` has {}: the hub gives no files so large by HTTP", escape(name, 200), show_size(bytes));
-    let hint = format!(
-        "get it with the hub's own client: hf download {} '{}'",
-        address.repository,
-        escape(name, 200)
-    );
-    Err(Error::unsupported(message).in_file(address.shown()).hint(hint))
+    if bytes <= LARGEST { Ok(()) } else { Err(too_large(name, bytes).in_file(address.shown())) }
 }
 
 /// Notes in the cache what the hub said of a revision.

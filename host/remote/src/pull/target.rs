@@ -3,6 +3,7 @@
 use crate::cache::{BlobName, Cache};
 use crate::file::kept::Store;
 use apr_sdk::{Error, Result};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The folder for unfinished downloads in a folder that the user named.
@@ -49,6 +50,13 @@ impl Target<'_> {
                 }
             }
         }
+    }
+
+    /// Bytes on disk of what an earlier download left of a file.
+    pub fn partly(&self, blob: &BlobName) -> u64 {
+        let Target::Cache(store, _) = self else { return 0 };
+        let path = store.repository().path().join("blobs").join(format!("{blob}.apr.incomplete"));
+        path.metadata().map_or(0, |meta| meta.blocks() * 512)
     }
 
     /// Bytes that are free there, as far as the system tells.

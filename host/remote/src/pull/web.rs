@@ -41,8 +41,13 @@ pub fn into_file(
     let Some(verified) = transfer.finish()? else { return Err(Error::io("the transfer was ended before")) };
     let digest = verified.digest().map(ToString::to_string);
     verified.move_to(path, force)?;
-    let _ = std::fs::remove_dir(folder.join(UNFINISHED));
     Ok((size - resumed, digest))
+}
+
+/// Removes the folder of unfinished downloads beside a file, if nothing else is in it.
+pub fn remove_unfinished(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let _ = std::fs::remove_dir(folder.join(UNFINISHED));
 }
 
 /// Downloads the file that a URL leads to.
@@ -59,6 +64,10 @@ pub fn of_url(
     let (opened, name) = anywhere.open_url(url)?;
     let Opened { object, first } = opened;
     let shown = object.shown().to_owned();
+    if object.is_page() && !name.ends_with("html") && !name.ends_with("htm") {
+        let error = Error::malformed("this is a web page, not a model").in_file(shown);
+        return Err(error.hint("check the address: on the hub, a file is behind `/resolve/`, not `/blob/`"));
+    }
     let announced = options.sha256.clone().map(ContentDigest::Sha256);
     let path = match &options.output {
         Some(path) if path.is_dir() || path.as_os_str().to_string_lossy().ends_with('/') => path.join(&name),
@@ -73,8 +82,10 @@ pub fn of_url(
     let mut pulled = PulledFile { name, bytes, fetched: bytes, verified: None };
     if !options.plan {
         let meter = Meter::new(progress, bytes);
-        // The version is part of the name: what came of another is not continued.
-        let identity = Sha256::digest(format!("{shown}\n{}", object.version()));
+        // The version is part of the name: what came of another, or of one that nothing tells from others, is not continued.
+        let unique =
+            if object.has_tag() { String::new() } else { format!("{:?}", std::time::SystemTime::now()) };
+        let identity = Sha256::digest(format!("{shown}\n{}\n{unique}", object.version()));
         let blob: String = identity.iter().map(|byte| format!("{byte:02x}")).collect();
         let blob = BlobName::new(&format!("url-{blob}"))?;
         let download = Download { commit: "0".repeat(40), blob, size: bytes };
@@ -91,6 +102,7 @@ pub fn of_url(
             pulled = PulledFile { bytes, fetched: bytes, verified, ..pulled };
         }
     }
+    remove_unfinished(&path);
     let mut warnings = Vec::new();
     if announced.is_none() && !options.plan {
         warnings.push(format!("{shown}: not verified: no digest was given (--sha256 HEX)"));
@@ -136,6 +148,5 @@ fn in_one_piece(
     let verified = partial.verify(announced, &|_| Ok(())).map_err(|error| error.with_file(shown))?;
     let digest = verified.digest().map(ToString::to_string);
     verified.move_to(path, force)?;
-    let _ = std::fs::remove_dir(folder.join(UNFINISHED));
     Ok((spool.len(), digest))
 }

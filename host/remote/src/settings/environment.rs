@@ -17,7 +17,7 @@ const MOST_SECRETS: u64 = 1 << 20;
 /// The options that the environment makes.
 ///
 /// # Errors
-/// Io for a file with a token, or with logins, that is there and cannot be read.
+/// Io for a file with a token that is there and cannot be read.
 pub fn options(env: Env<'_>) -> Result<RemoteOptions> {
     let mut options = RemoteOptions {
         endpoint: set(env, "HF_ENDPOINT"),
@@ -84,7 +84,8 @@ fn logins(env: Env<'_>) -> Result<Logins> {
         None => set(env, "HOME").map(|home| Path::new(&home).join(".netrc")),
     };
     let Some(file) = file else { return Ok(Logins::default()) };
-    Ok(Logins::parse(&read(&file)?.unwrap_or_default()))
+    // One that cannot be read has nothing for anyone, as for other programs.
+    Ok(Logins::parse(&read(&file).ok().flatten().unwrap_or_default()))
 }
 
 /// The text of a file, if there is one.

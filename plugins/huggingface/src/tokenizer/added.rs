@@ -106,7 +106,7 @@ pub fn listed(
     let mut listed = Map::new();
     for (text, id) in more {
         let Some(id) = id.as_u64().and_then(|id| u32::try_from(id).ok()) else { continue };
-        let known = id_of(parts, text);
+        let known = id_near(parts, id, text);
         if parts.added.iter().any(|added| Some(added.id) == known) {
             continue;
         }
@@ -175,7 +175,7 @@ pub fn add(parts: &mut Parts, said: &Json, rows: u32) -> Result<()> {
                 .hint("correct `added_tokens_decoder`, or save the tokenizer with the library again"))
         };
         let shown = escape(text, 60);
-        let known = id_of(parts, text);
+        let known = id_near(parts, id, text);
         if known != Some(id)
             && let Some(other) = parts.token(id).filter(|other| *other != text)
         {
@@ -281,6 +281,11 @@ fn shown(tokens: &[(&str, &str)]) -> String {
         more => format!(" and {more} more"),
     };
     format!("{}{more}", named.join(", "))
+}
+
+/// The id of a text that is expected at `id`: thousands of tokens may be listed, which are not to be searched for one by one.
+fn id_near(parts: &Parts, id: u32, text: &str) -> Option<u32> {
+    if parts.token(id) == Some(text) { Some(id) } else { id_of(parts, text) }
 }
 
 fn id_of(parts: &Parts, text: &str) -> Option<u32> {

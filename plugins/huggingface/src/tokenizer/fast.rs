@@ -1,13 +1,13 @@
 //! Reads `tokenizer.json`, the file of the `tokenizers` library.
 
 use super::{added_token, added_type};
+use ahash::AHashMap;
 use apr_sdk::tokenizer::{
     AddedToken, Kind, MAX_HOLES, MAX_TOKENS, Parts, Spelling, TokenType, Treatment, steps,
 };
 use apr_sdk::{Error, Result, escape};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value as Json};
-use std::collections::HashMap;
 
 /// The parts that the file says; special ids are said elsewhere.
 ///
@@ -225,7 +225,7 @@ pub fn ids_of_merges<'a>(
     parts: &Parts,
     texts: impl Iterator<Item = Result<(&'a str, &'a str)>>,
 ) -> Result<Vec<(u32, u32)>> {
-    let ids: HashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
+    let ids: AHashMap<&str, u32> = parts.each().map(|(id, text)| (text, id)).collect();
     let id = |n: usize, text: &str| {
         ids.get(text).copied().ok_or_else(|| {
             Error::malformed(format!("merge {n} contains `{}`, which is not a token", escape(text, 60)))

@@ -14,7 +14,7 @@ use journal::Journal;
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -262,6 +262,7 @@ impl Verified {
     /// # Errors
     /// Io; E007 if there is something, and not `force`.
     pub fn move_to(self, path: &Path, force: bool) -> Result<()> {
+        self.refuse_replaced()?;
         let shown = || path.display().to_string();
         let failed = |error: &std::io::Error| io_error(error, "write", path);
         if !force {
@@ -287,6 +288,23 @@ impl Verified {
     /// Hands over the lock of the blob.
     pub(super) fn take_lock(&mut self) -> Option<EntryLock> {
         self.partial.lock.take()
+    }
+
+    /// Fails if the name of the download leads to another file than the one that was verified: another process works in the
+    /// same place.
+    ///
+    /// # Errors
+    /// Io.
+    pub(super) fn refuse_replaced(&self) -> Result<()> {
+        let Partial { file, path, .. } = &self.partial;
+        let own = file.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+        let named = std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+        match own.is_some() && own == named {
+            true => Ok(()),
+            false => Err(Error::io("another process downloads the same file to the same place")
+                .in_file(path.display().to_string())
+                .hint("wait for it, and run the command again")),
+        }
     }
 
     /// The file with its bytes.

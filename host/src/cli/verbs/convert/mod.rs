@@ -29,6 +29,7 @@ use apr_host::destination::outputs::Operands;
 use apr_host::host::Host;
 use apr_host::sizes::parse_size;
 use apr_host::storage::publish::{Finished, finish};
+use apr_remote::address::Address;
 use apr_sdk::{Error, ForeignPolicy, Result};
 use clap::ValueEnum;
 use serde_json::Value as Json;
@@ -200,6 +201,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         let wishes = Wishes { arch: args.arch.as_deref(), quality: quality(args) };
         return Analysis::of(&args.open, input, wishes, context).map(|a| Outcome::Analyzed(Box::new(a)));
     }
+    if args.sha256.is_some() && !operands.inputs.iter().all(|input| is_behind_https(input)) {
+        let message =
+            "--sha256 is for a file behind https: other inputs are verified by what is beside them, or not";
+        return Err(Error::invalid_argument(message).hint("leave out --sha256"));
+    }
     let names_nothing = args.output().is_none() && args.to.is_none() && operands.recipes.is_empty();
     if args.resume && !args.plan && names_nothing {
         return finish_in(&args.input, context);
@@ -221,6 +227,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         [of_one] if of_one.len() == 1 => one(args, &host, &of_one[0], context),
         _ => several(&host, &operands, &all, args.plan, context).map(Outcome::Several),
     }
+}
+
+fn is_behind_https(input: &Path) -> bool {
+    matches!(Address::of(input), Some(Ok(Address::Url(_))))
 }
 
 /// One model to one output.

@@ -10,6 +10,7 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns whether a path is that of standard output.
 pub fn is_stdout(path: &Path) -> bool {
@@ -21,7 +22,10 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Scratch> {
-        let path = std::env::temp_dir().join(format!(".apr-stdout-{}", std::process::id()));
+        // A process of this number may have left one.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!(".apr-stdout-{}-{}", std::process::id(), since.as_nanos());
+        let path = std::env::temp_dir().join(name);
         let failed = |e: io::Error| {
             Error::io(format!("cannot make a folder: {e}")).in_file(path.display().to_string())
         };
@@ -75,7 +79,11 @@ pub fn to_stdout(host: &Host, options: &ConvertOptions, context: &Context) -> Re
     let failed = |e: io::Error| Error::io(format!("cannot write to standard output: {e}"));
     let mut file = File::open(&path).map_err(failed)?;
     let mut out = io::stdout().lock();
-    io::copy(&mut file, &mut out).and_then(|_| out.flush()).map_err(failed)?;
+    match io::copy(&mut file, &mut out).and_then(|_| out.flush()) {
+        // Whoever reads it has enough, as in `apr convert ... - | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written.map_err(failed)?,
+    }
     // What is said of the output goes where it does not become a part of it.
     if !context.terminal.quiet {
         context.terminal.relay(&Shown(&done, Detail::Short).to_string());

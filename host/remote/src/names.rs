@@ -87,8 +87,10 @@ pub fn is_commit(text: &str) -> bool {
 /// Malformed.
 pub fn check_file(name: &str) -> Result<()> {
     check_name(name)?;
-    let is_foreign = name.contains('\\') || name.split('/').any(is_device);
-    if is_foreign || name.len() > 1024 || name.ends_with('/') {
+    // Some systems take off a dot or a blank at the end of a name.
+    let is_cut = |part: &str| part.is_empty() || part.ends_with(['.', ' ']);
+    let is_foreign = name.contains('\\') || name.split('/').any(|part| is_device(part) || is_cut(part));
+    if is_foreign || name.len() > 1024 {
         let message = format!("the file name `{}` is not one that every system can hold", escape(name, 200));
         return Err(Error::malformed(message));
     }

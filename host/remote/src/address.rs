@@ -6,7 +6,7 @@ use apr_sdk::{Error, Result, escape};
 use std::path::{Path, PathBuf};
 use url::Url;
 
-/// Where a model is, if it is not in a file system.
+/// Address of a model that is not in a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A file behind HTTP.

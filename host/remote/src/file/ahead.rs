@@ -279,7 +279,7 @@ impl Ahead {
     /// Fills `out` with the bytes at `offset`.
     ///
     /// # Errors
-    /// What ended the transfer.
+    /// The failure that ended the transfer.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < out.len() {
@@ -336,7 +336,7 @@ impl Ahead {
     /// Waits for the rest, and compares the digest.
     ///
     /// # Errors
-    /// What ended the transfer; Failed with the code E004 for another digest.
+    /// The failure that ended the transfer; Failed with the code E004 for another digest.
     pub fn settle(&self) -> Result<()> {
         {
             let mut state = self.shared.state();

@@ -12,7 +12,7 @@ use url::Url;
 /// Bytes of the longest file: 16 TiB, four times the largest models in one file.
 const LONGEST: u64 = 16 << 40;
 
-/// What says that the bytes of a file are the same: a strong entity tag, or the time of the last change.
+/// Mark of a version of a file: a strong entity tag, or the time of the last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tag(Option<String>);
 
@@ -36,7 +36,7 @@ impl Tag {
 /// Turns the refusal of a server into words; the servers of a hub say more than others.
 pub type Refusal = fn(&Answer) -> Error;
 
-/// What the first answer said of a file on the hub.
+/// Commit and content of a file on the hub, by the first answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The commit, 40 hexadecimal digits.
@@ -57,7 +57,7 @@ pub struct Object {
     takes_ranges: bool,
     /// True if the server calls it a web page.
     is_page: bool,
-    /// Where the last redirect led: asked directly until it refuses, since links with a signature expire.
+    /// Target of the last redirect: asked directly until it refuses, since links with a signature expire.
     direct: Mutex<Option<Url>>,
 }
 
@@ -142,7 +142,7 @@ impl Object {
         &self.shown
     }
 
-    /// What the hub said of it.
+    /// Commit and content, by the hub.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

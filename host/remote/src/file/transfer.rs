@@ -26,11 +26,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A file that is being fetched.
 pub struct Transfer {
     object: Arc<Object>,
-    /// What came, to read from.
+    /// File that bytes are written to, to read from.
     file: File,
     expected: Option<ContentDigest>,
     running: Mutex<Option<Running>>,
-    /// What ended it, once it was waited for.
+    /// Failure that ended it, once it was waited for.
     failure: OnceLock<Error>,
 }
 
@@ -53,7 +53,7 @@ struct Queue {
     waiting: VecDeque<Range<u64>>,
     /// Connections that are at work.
     busy: usize,
-    /// What ended the work.
+    /// Failure that ended the work.
     failure: Option<Error>,
     is_stopped: bool,
 }
@@ -261,7 +261,7 @@ impl Transfer {
     /// Fills `out` with the bytes at `offset`, once they are there.
     ///
     /// # Errors
-    /// What ended the transfer.
+    /// The failure that ended the transfer.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         if let Some(failure) = self.failure.get() {
             return Err(failure.clone());
@@ -282,7 +282,7 @@ impl Transfer {
     /// Waits until everything is there, and compares its digest; `None` if that was done before.
     ///
     /// # Errors
-    /// What ended the transfer; Failed with the code E004 for another digest.
+    /// The failure that ended the transfer; Failed with the code E004 for another digest.
     pub fn finish(&self) -> Result<Option<Verified>> {
         if let Some(failure) = self.failure.get() {
             return Err(failure.clone());

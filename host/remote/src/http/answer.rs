@@ -19,7 +19,7 @@ pub struct Answer {
     pub body: Box<dyn Read + Send>,
 }
 
-/// What a `Content-Range` says: the bytes from `start` up to `end` of `total`.
+/// Range of a `Content-Range`: the bytes from `start` up to `end` of `total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
     /// Offset of the first byte.

@@ -49,7 +49,7 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// How requests are made.
+/// Settings of requests.
 #[derive(Clone)]
 pub struct ClientOptions {
     /// Allows `http` to other machines.
@@ -153,7 +153,7 @@ impl Client {
         Client { agent, resolver, options, grants: Mutex::default(), rate, connections, pieces }
     }
 
-    /// How requests are made.
+    /// Settings of requests.
     pub fn options(&self) -> &ClientOptions {
         &self.options
     }

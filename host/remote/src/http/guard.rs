@@ -1,4 +1,4 @@
-//! Which addresses a request may connect to. A server that redirects must not make apr talk to machines that only the
+//! Judgement of the addresses that a request connects to. A server that redirects must not make apr talk to machines that only the
 //! user's network can reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

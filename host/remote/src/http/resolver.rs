@@ -98,7 +98,7 @@ impl Resolver for JudgingResolver {
 pub struct Refused {
     /// The host that led there.
     pub host: String,
-    /// Where it led.
+    /// Network that it led to.
     pub reach: Reach,
 }
 

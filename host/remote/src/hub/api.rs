@@ -56,7 +56,7 @@ impl Hub {
         &self.client
     }
 
-    /// What a repository holds at a revision; one request.
+    /// Listing of a repository at a revision; one request.
     ///
     /// # Errors
     /// NotFound, or the hub's refusal; as [`Client::send`]; as [`Listing::parse`].

@@ -1,4 +1,4 @@
-//! What a repository holds at one commit.
+//! Listing of a repository at one commit.
 
 use crate::names::{check_file, is_commit};
 use apr_sdk::{Error, Result, escape};
@@ -28,7 +28,7 @@ pub struct Listing {
     pub files: BTreeMap<String, Listed>,
     /// The licence that the model's card names.
     pub licence: Option<String>,
-    /// How access is given, if it is not to everyone: `auto` or `manual`.
+    /// Kind of access, if it is not given to everyone: `auto` or `manual`.
     pub gated: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Which files of a repository are meant: `hf://org/name:Q4_K_M`, and `--include`.
+//! Choice of files in a repository: `hf://org/name:Q4_K_M`, and `--include`.
 
 use super::listing::Listing;
 use apr_engine::sizes::show_size;

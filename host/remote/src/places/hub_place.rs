@@ -32,7 +32,7 @@ impl HubPlace {
         }
     }
 
-    /// What the repository holds.
+    /// Listing of the repository.
     ///
     /// # Errors
     /// As [`HubRepository::listing`].

@@ -3,9 +3,9 @@
 use super::backing;
 use crate::address::HubAddress;
 use crate::cache::{BlobName, ContentDigest};
-use crate::file::kept::{Cached, Fetched, Store};
 use crate::file::object::Opened;
-use crate::file::streamed::Streamed;
+use crate::file::store::{FetchedFile, HashedFile, Store};
+use crate::file::stream::StreamedFile;
 use crate::file::window::{FIRST, Look};
 use crate::hub::{Hub, Listed, Listing, licence};
 use apr_engine::place::{Backing, Places};
@@ -18,7 +18,7 @@ pub struct HubRepository {
     address: HubAddress,
     /// The revision that was asked for.
     revision: String,
-    /// Where files are kept, and by whom those that are kept are opened; nothing is without.
+    /// Part of the cache that files are kept in; nothing is kept without.
     store: Option<Store>,
     paths: Arc<dyn Places>,
     is_offline: bool,
@@ -64,7 +64,7 @@ impl HubRepository {
         self
     }
 
-    /// What the repository holds.
+    /// Listing of the repository; one request if it is not known.
     ///
     /// # Errors
     /// As [`Hub::listing`].
@@ -91,12 +91,12 @@ impl HubRepository {
         self.is_offline
     }
 
-    /// What the repository holds, if that is known.
+    /// Listing of the repository, if it is known.
     pub fn known(&self) -> Option<&Listing> {
         self.listing.get()
     }
 
-    /// What is listed of a file, if anything is.
+    /// Entry of a file in the listing, if both are there.
     pub fn listed(&self, full: &str) -> Option<&Listed> {
         self.listing.get()?.files.get(full)
     }
@@ -107,7 +107,7 @@ impl HubRepository {
         listed.or_else(|| self.commit.get().map(String::as_str)).unwrap_or(&self.revision)
     }
 
-    /// What the hub says of the model; with `ask`, the hub is asked if it was not before.
+    /// Facts that the hub states of the model; with `ask`, the hub is asked if it was not before.
     pub fn facts(&self, ask: bool) -> Vec<(String, String)> {
         if ask && !self.is_offline && self.listing.get().is_none() {
             // What cannot be found out is not said.
@@ -162,7 +162,7 @@ impl HubRepository {
         let Some(path) = store.blob(blob, size)? else { return Ok(None) };
         let file = self.paths.locate(&path)?.file;
         Ok(file.map(|(_, file)| -> Arc<dyn Backing> {
-            Arc::new(Cached::new(file, store.clone(), blob.clone()))
+            Arc::new(HashedFile::new(file, store.clone(), blob.clone()))
         }))
     }
 
@@ -187,9 +187,16 @@ impl HubRepository {
         let look = Look::new(opened);
         let Some(store) = &self.store else {
             let announced = blob.digest().filter(|_| !self.allows_unverified);
-            return Ok(Arc::new(Streamed::new(look, announced)));
+            return Ok(Arc::new(StreamedFile::new(look, announced)));
         };
-        Ok(Arc::new(Fetched::new(look, store.clone(), blob, commit, self.revision.clone(), full.to_owned())))
+        Ok(Arc::new(FetchedFile::new(
+            look,
+            store.clone(),
+            blob,
+            commit,
+            self.revision.clone(),
+            full.to_owned(),
+        )))
     }
 
     fn open_object(&self, full: &str, shown: String) -> Result<Opened> {

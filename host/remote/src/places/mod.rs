@@ -6,10 +6,10 @@ pub mod web_place;
 
 use crate::address::{Address, HubAddress};
 use crate::cache::{Cache, ContentDigest, Roots};
-use crate::file::kept::Store;
 use crate::file::object::{Object, Opened};
 use crate::file::spool::Spool;
-use crate::file::streamed::Streamed;
+use crate::file::store::Store;
+use crate::file::stream::StreamedFile;
 use crate::file::window::{FIRST, Look};
 use crate::http::client::ClientOptions;
 use crate::http::{Client, Origin, Query, Secret, failure};
@@ -30,10 +30,10 @@ use url::Url;
 /// Bytes of a small file that is no model.
 const MOST_SMALL: u64 = 64 << 20;
 
-/// What the user's environment, configuration and flags say of remote models.
+/// Settings of remote models, from environment, configuration and flags.
 #[derive(Clone, Default)]
 pub struct RemoteOptions {
-    /// How requests are made.
+    /// Settings of requests.
     pub client: ClientOptions,
     /// The hub, if it is not the usual one.
     pub endpoint: Option<String>,
@@ -84,7 +84,7 @@ pub struct Anywhere {
     options: OnceLock<RemoteOptions>,
     /// Made when the first address is resolved: without one there is no client.
     client: OnceLock<Arc<Client>>,
-    /// What was read from standard input, which cannot be read twice.
+    /// Bytes of standard input, which cannot be read twice.
     stdin: Mutex<Option<Arc<Spool>>>,
 }
 
@@ -261,7 +261,7 @@ impl Anywhere {
     }
 }
 
-/// What the cache has of a revision: all of it, or, offline, whatever there is.
+/// Files of a revision in the cache: all of them, or, offline, those that are there.
 fn known(store: &Store, revision: &str, is_offline: bool) -> Result<Option<Listing>> {
     let Some(commit) = store.commit_of(revision)? else { return Ok(None) };
     let (listing, missing) = store.snapshot(&commit)?;
@@ -293,7 +293,7 @@ pub(crate) fn backing(
     announced: Option<ContentDigest>,
 ) -> Result<Arc<dyn Backing>> {
     if opened.object.takes_ranges() {
-        return Ok(Arc::new(Streamed::new(Look::new(opened), announced)));
+        return Ok(Arc::new(StreamedFile::new(Look::new(opened), announced)));
     }
     let Opened { object, mut first } = opened;
     let host = object.shown();

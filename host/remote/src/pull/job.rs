@@ -23,7 +23,7 @@ const SMALL: u64 = 8 << 20;
 pub struct Wanted {
     /// Its name in the model.
     pub name: String,
-    /// What it contains.
+    /// Blob with its content.
     pub blob: BlobName,
     /// Length in bytes.
     pub bytes: u64,
@@ -37,7 +37,7 @@ pub struct Job<'a> {
     pub address: &'a HubAddress,
     /// The commit.
     pub commit: &'a str,
-    /// Where they go.
+    /// Place that they go to.
     pub target: &'a Target<'a>,
     /// Shows how far they are.
     pub meter: &'a Meter<'a>,

@@ -1,4 +1,4 @@
-//! How far downloads are.
+//! Progress of downloads.
 
 use crate::file::transfer::Transfer;
 use apr_engine::progress::Progress;

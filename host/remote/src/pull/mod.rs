@@ -7,7 +7,7 @@ mod web;
 
 use crate::address::{Address, HubAddress};
 use crate::cache::{BlobName, Tree, TreeFile};
-use crate::file::kept::{LARGEST, Store, too_large};
+use crate::file::store::{LARGEST, Store, too_large};
 use crate::hub::{Hub, Listed, Listing, licence, select};
 use crate::names::RepositoryId;
 use crate::places::{Anywhere, RemoteOptions};
@@ -23,7 +23,7 @@ use std::time::Instant;
 use target::Target;
 use web::{of_url, remove_unfinished};
 
-/// What is downloaded, and where to.
+/// Choice of files, and the place that they go to.
 #[derive(Clone, Debug, Default)]
 pub struct PullOptions {
     /// Patterns of the files that are wanted; all if empty.
@@ -204,7 +204,7 @@ fn of_hub(
     })
 }
 
-/// What the cache has of a revision, if that is all of it.
+/// Files of a revision in the cache, if all are there.
 fn cached(remote: &RemoteOptions, id: &RepositoryId, hub: &Hub, revision: &str) -> Result<Option<Listing>> {
     let Some(cache) = remote.cache() else { return Ok(None) };
     let store = Store::new(cache, id, hub.client());

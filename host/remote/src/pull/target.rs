@@ -1,7 +1,7 @@
-//! Where downloads go.
+//! Places that downloads go to.
 
 use crate::cache::{BlobName, Cache};
-use crate::file::kept::Store;
+use crate::file::store::Store;
 use apr_sdk::{Error, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// The folder for unfinished downloads in a folder that the user named.
 pub const UNFINISHED: &str = ".apr-download";
 
-/// Where files go.
+/// Place that files go to.
 pub enum Target<'a> {
     /// The cache, and the commit whose snapshot gets a name for each file.
     Cache(&'a Store, &'a str),

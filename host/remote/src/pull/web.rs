@@ -19,7 +19,7 @@ use std::time::Instant;
 /// Fetches a file to a path; returns the bytes that came, and the digest that was compared.
 ///
 /// # Errors
-/// What ended the transfer; Failed with the code E004 for other content than was announced; Io.
+/// The failure that ended the transfer; Failed with the code E004 for other content than was announced; Io.
 pub fn into_file(
     object: &Arc<Object>,
     first: Stretch,

@@ -1,4 +1,4 @@
-//! What the environment says: the hub, the token, the cache, logins; by the variables of the hub's own client.
+//! Settings from the environment: the hub, the token, the cache, logins; by the variables of the hub's own client.
 
 use crate::cache::{Roots, hub_home};
 use crate::http::Secret;

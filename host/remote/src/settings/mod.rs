@@ -1,4 +1,4 @@
-//! What the user's environment and files say of remote models.
+//! Settings of remote models from the user's environment and files.
 
 pub mod environment;
 pub mod netrc;

@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 const WORTH: u64 = 8 << 20;
 
 /// A remote file of which nothing is kept.
-pub struct Streamed {
+pub struct StreamedFile {
     look: Look,
     announced: Option<ContentDigest>,
     ahead: OnceLock<Ahead>,
@@ -20,14 +20,14 @@ pub struct Streamed {
     begins: Mutex<()>,
 }
 
-impl Streamed {
+impl StreamedFile {
     /// A file, and the digest that it must have, if one is known.
-    pub fn new(look: Look, announced: Option<ContentDigest>) -> Streamed {
-        Streamed { look, announced, ahead: OnceLock::new(), begins: Mutex::default() }
+    pub fn new(look: Look, announced: Option<ContentDigest>) -> StreamedFile {
+        StreamedFile { look, announced, ahead: OnceLock::new(), begins: Mutex::default() }
     }
 }
 
-impl Backing for Streamed {
+impl Backing for StreamedFile {
     fn len(&self) -> u64 {
         self.look.len()
     }

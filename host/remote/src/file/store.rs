@@ -192,7 +192,7 @@ impl Store {
         self.repository.link(commit, name, blob, false).map(drop)
     }
 
-    /// What there is of a file that is not in the cache yet, under its lock.
+    /// Unfinished download of a file that is not in the cache yet, under its lock.
     ///
     /// # Errors
     /// Io, also if the disk has too little space.
@@ -224,7 +224,7 @@ impl Store {
     /// Ends the transfer of a [`Store::partial`]: waits, verifies, publishes, and puts the file into the snapshot of its commit.
     ///
     /// # Errors
-    /// What ended the transfer; Failed with the code E004 for content that is not what the hub promised; Io.
+    /// The failure that ended the transfer; Failed with the code E004 for content that is not what the hub promised; Io.
     pub fn end(&self, transfer: &Transfer, commit: &str, name: &str) -> Result<()> {
         let Some(verified) = transfer.finish()? else { return Ok(()) };
         let published = self.repository.publish(verified)?;
@@ -275,7 +275,7 @@ pub fn too_large(id: &RepositoryId, name: &str, bytes: u64) -> Error {
 
 /// A file of the hub that is not in the cache: looked into by ranges, and fetched into the cache once its payload is
 /// expected.
-pub struct Fetched {
+pub struct FetchedFile {
     look: Look,
     store: Store,
     blob: BlobName,
@@ -318,7 +318,7 @@ enum Way {
     Passing(Ahead),
 }
 
-impl Fetched {
+impl FetchedFile {
     /// A file at a commit.
     pub fn new(
         look: Look,
@@ -327,8 +327,17 @@ impl Fetched {
         commit: String,
         revision: String,
         name: String,
-    ) -> Fetched {
-        Fetched { look, store, blob, commit, revision, name, way: OnceLock::new(), begins: Mutex::default() }
+    ) -> FetchedFile {
+        FetchedFile {
+            look,
+            store,
+            blob,
+            commit,
+            revision,
+            name,
+            way: OnceLock::new(),
+            begins: Mutex::default(),
+        }
     }
 
     fn kept(&self) -> Result<Way> {
@@ -350,7 +359,7 @@ impl Fetched {
     }
 }
 
-impl Backing for Fetched {
+impl Backing for FetchedFile {
     fn len(&self) -> u64 {
         self.look.len()
     }
@@ -421,21 +430,21 @@ impl Backing for Fetched {
 }
 
 /// A file in the cache, which is proved once its payload is expected.
-pub struct Cached {
+pub struct HashedFile {
     file: Arc<dyn Backing>,
     store: Store,
     blob: BlobName,
     is_expected: AtomicBool,
 }
 
-impl Cached {
+impl HashedFile {
     /// The file of a blob.
-    pub fn new(file: Arc<dyn Backing>, store: Store, blob: BlobName) -> Cached {
-        Cached { file, store, blob, is_expected: AtomicBool::new(false) }
+    pub fn new(file: Arc<dyn Backing>, store: Store, blob: BlobName) -> HashedFile {
+        HashedFile { file, store, blob, is_expected: AtomicBool::new(false) }
     }
 }
 
-impl Backing for Cached {
+impl Backing for HashedFile {
     fn len(&self) -> u64 {
         self.file.len()
     }

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The part of the cache that belongs to a repository, and what is remembered of its blobs.
 #[derive(Clone)]
 pub struct Store {
+    id: RepositoryId,
     cache: Cache,
     repository: Repository,
     proofs: Arc<Proofs>,
@@ -37,7 +38,7 @@ impl Store {
     pub fn new(cache: Cache, id: &RepositoryId, client: &Arc<Client>) -> Store {
         let repository = cache.repository(id);
         let proofs = Arc::new(cache.proofs());
-        Store { cache, repository, proofs, client: Arc::clone(client) }
+        Store { id: id.clone(), cache, repository, proofs, client: Arc::clone(client) }
     }
 
     /// The client that fetches.
@@ -263,12 +264,12 @@ fn files_below(folder: &Path) -> Vec<String> {
 pub const LARGEST: u64 = 50_000_000_000;
 
 /// The error for a file that the hub does not give.
-pub fn too_large(name: &str, bytes: u64) -> Error {
+pub fn too_large(id: &RepositoryId, name: &str, bytes: u64) -> Error {
     let shown = escape(name, 200);
     let message = format!("`{shown}` has {}: the hub gives no files so large by HTTP", show_size(bytes));
     let quoted = shown.replace('\'', "'\\''");
     Error::unsupported(message).hint(format!(
-        "get it with the hub's own client (hf download MODEL '{quoted}'), and run the command again"
+        "get it with the hub's own client (hf download {id} '{quoted}'), and run the command again"
     ))
 }
 
@@ -382,7 +383,7 @@ impl Backing for Fetched {
             return Ok(());
         }
         if self.len() > LARGEST {
-            return Err(too_large(&self.name, self.len()));
+            return Err(too_large(&self.store.id, &self.name, self.len()));
         }
         let way = match self.kept() {
             Ok(way) => way,

@@ -256,7 +256,11 @@ fn digest_text(blob: &BlobName) -> Option<String> {
 }
 
 fn refuse_too_large(address: &HubAddress, name: &str, bytes: u64) -> Result<()> {
-    if bytes <= LARGEST { Ok(()) } else { Err(too_large(name, bytes).in_file(address.shown())) }
+    if bytes <= LARGEST {
+        Ok(())
+    } else {
+        Err(too_large(&address.repository, name, bytes).in_file(address.shown()))
+    }
 }
 
 /// Notes in the cache what the hub said of a revision.

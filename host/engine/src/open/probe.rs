@@ -33,14 +33,23 @@ impl LookData {
         let file = files.get(0)?;
         let is_folder = file.is_folder();
         let mut head = vec![0; usize::try_from(file.len).unwrap_or(usize::MAX).min(Look::HEAD)];
-        let mut tail = vec![0; head.len().min(Look::TAIL)];
         if !is_folder {
             file.read_at(0, &mut head)?;
-            file.read_at(file.len - tail.len() as u64, &mut tail)?;
         }
         // A file's neighbours are not listed: a huge folder must not slow down opening a single file.
         let entries = if is_folder { files.entries()? } else { Vec::new() };
+        let tail = Vec::new();
         Ok(LookData { name: file.name.clone(), len: file.len, head, tail, is_folder, entries })
+    }
+
+    /// Reads the last bytes as well: of a remote file, they take a request that few formats need.
+    fn read_tail(&mut self, files: &Files) -> Result<()> {
+        if self.is_folder {
+            return Ok(());
+        }
+        let file = files.get(0)?;
+        self.tail = vec![0; self.head.len().min(Look::TAIL)];
+        file.read_at(file.len - self.tail.len() as u64, &mut self.tail)
     }
 
     /// The part of the look that `format` may see.
@@ -69,7 +78,7 @@ impl LookData {
 /// `E001` if no format recognises the file; Unsupported if two recognise it equally well; InvalidArgument for
 /// an unknown `--from`.
 pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: bool) -> Result<Choice<'a>> {
-    let data = LookData::take(files)?;
+    let mut data = LookData::take(files)?;
     if let Some(id) = from {
         let format = engine.registry.format(id)?;
         let warnings =
@@ -78,7 +87,11 @@ pub fn choose<'a>(engine: &'a Engine, files: &Files, from: Option<&str>, bare: b
         let claimed = !format.manifest.claims.is_empty() && format.manifest.folder && !data.is_folder;
         return Ok(Choice { format, warnings, claimed });
     }
-    let scored = scores(engine, files, &data)?;
+    let mut scored = scores(engine, files, &data)?;
+    if !scored.iter().any(|(score, _)| *score == Score::MAGIC_AND_VERSION) {
+        data.read_tail(files)?;
+        scored = scores(engine, files, &data)?;
+    }
     let best = scored.iter().map(|(score, _)| *score).max().unwrap_or(Score::NO);
     if best < Score::STRUCTURE {
         return Err(unknown(engine, files, &data));
@@ -136,7 +149,9 @@ fn scores<'a>(engine: &'a Engine, files: &Files, data: &LookData) -> Result<Vec<
 /// # Errors
 /// As [`choose`], but for a file that no format recognises.
 pub fn suspects<'a>(engine: &'a Engine, files: &Files) -> Result<Vec<&'a Format>> {
-    let mut scored = scores(engine, files, &LookData::take(files)?)?;
+    let mut data = LookData::take(files)?;
+    data.read_tail(files)?;
+    let mut scored = scores(engine, files, &data)?;
     scored.retain(|(score, _)| *score >= Score::EXTENSION);
     scored.sort_by_key(|(score, _)| Reverse(*score));
     Ok(scored.into_iter().map(|(_, format)| format).collect())

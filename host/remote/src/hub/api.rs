@@ -16,9 +16,8 @@ const HOME: &str = "https://huggingface.co";
 /// Bytes of one listing: some 250 for each of the most files.
 const LONGEST_LISTING: u64 = 32 << 20;
 
-/// What helps where a listing is no use.
-const ANOTHER_WAY: &str =
-    "name a file of it, which needs no listing: hf://org/name/FILE; or tell the owner of the model";
+/// The way around a listing that is of no use.
+const NO_LISTING: &str = "name a file of it, which needs no listing: hf://org/name/FILE; or tell its owner";
 
 /// A hub.
 pub struct Hub {
@@ -77,12 +76,12 @@ impl Hub {
                 return Err(refusal(&answer).with_file(shown));
             }
             let failure = match answer.read(LONGEST_LISTING) {
-                Ok(bytes) => return Listing::parse(&bytes).map_err(|e| e.in_file(shown).hint(ANOTHER_WAY)),
+                Ok(bytes) => return Listing::parse(&bytes).map_err(|e| e.in_file(shown).hint(NO_LISTING)),
                 Err(failure) => failure,
             };
             failed += 1;
             if failed == ATTEMPTS || failure.kind() != ErrorKind::Io {
-                return Err(failure.in_file(shown).hint(ANOTHER_WAY));
+                return Err(failure.in_file(shown).hint(NO_LISTING));
             }
             self.client.wait(failure.message(), backoff(self.client.options().first_backoff, failed))?;
         }

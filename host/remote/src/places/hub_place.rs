@@ -55,6 +55,10 @@ impl HubPlace {
         }
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         self.folder = folder.to_owned();
+        if self.repository.has_had(path) {
+            // The listing says whether that is still the file; asking for it would fetch its beginning.
+            self.repository.listing()?;
+        }
         let backing = self.file(name).map_err(|e| e.with_file(self.show(name)))?;
         Ok(Entry { place: Arc::new(self), file: Some((name.to_owned(), backing)) })
     }

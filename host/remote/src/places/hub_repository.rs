@@ -128,6 +128,14 @@ impl HubRepository {
         known.chain([("verified".to_owned(), verified.to_owned())]).collect()
     }
 
+    /// Returns whether the cache has a file from when the revision was last seen.
+    pub fn has_had(&self, full: &str) -> bool {
+        let Some(store) = &self.store else { return false };
+        let repository = store.repository();
+        let commit = repository.commit_of(&self.revision).ok().flatten();
+        commit.is_some_and(|commit| matches!(repository.file(&commit, full), Ok(Some(_))))
+    }
+
     /// A file whose content the listing names, and the cache has.
     ///
     /// # Errors

@@ -126,9 +126,23 @@ mod tests {
 
     #[test]
     fn no_name_leads_out_of_a_folder() {
-        for bad in
-            ["", "../a", "/a", "a/../b", "a\\b", "C:x", "nul", "a/aux.txt", "com1.bin", "a\0b", "a/", "a\nb"]
-        {
+        for bad in [
+            "",
+            "../a",
+            "/a",
+            "a/../b",
+            "a\\b",
+            "C:x",
+            "nul",
+            "a/aux.txt",
+            "com1.bin",
+            "a\0b",
+            "a/",
+            "a\nb",
+            "a//b",
+            "a.",
+            "a ./b",
+        ] {
             assert!(check_file(bad).is_err(), "{bad:?}");
         }
         ["config.json", "onnx/model.onnx", "a.b/c", "console.txt"]

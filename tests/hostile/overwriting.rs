@@ -46,6 +46,7 @@ fn with_inputs() -> Scratch {
     fs::write(scratch.at("config.toml"), "").unwrap();
     fs::write(scratch.at("recipe.toml"), "base = \"Q8_0\"\n").unwrap();
     fs::write(scratch.at("names.toml"), "").unwrap();
+    fs::write(scratch.at("headers"), "x-key: value\n").unwrap();
     fs::write(scratch.at("text"), "Woe unto the children").unwrap();
     let one = 1_i32.to_le_bytes();
     fs::write(scratch.at("imatrix.dat"), [&one[..], &one, b"x", &one, &one, &1f32.to_le_bytes()].concat())

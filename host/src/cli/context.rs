@@ -131,7 +131,7 @@ impl Context {
 
     /// The files that every verb reads, besides plugins and operands: its configuration.
     pub fn reads(&self) -> impl Iterator<Item = &PathBuf> {
-        self.settings.files.iter().chain(&self.globals.plugins)
+        self.settings.files.iter().chain(&self.globals.plugins).chain(&self.remote.header_file)
     }
 
     /// The files that no verb may write over, whatever else it reads.

@@ -5,7 +5,7 @@ use crate::cli::flags::remote_args::{RemoteArgs, parse_sha256};
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_host::sizes::{show_number_of, show_size};
 use apr_remote::pull::{PullOptions, Pulled, pull};
-use apr_sdk::{Result, escape};
+use apr_sdk::{Error, Result, escape};
 use serde_json::Value as Json;
 use std::fmt;
 use std::path::PathBuf;
@@ -58,6 +58,11 @@ pub struct Args {
 /// As [`pull`].
 pub fn run(args: &Args, context: &Context) -> Result<Downloaded> {
     let host = context.host();
+    if let Some(output) = args.output.as_ref().filter(|output| context.inputs(&host.registry).has(output)) {
+        let error = Error::invalid_argument("the output is one of the inputs");
+        let hint = "choose another name for the output; the input was not changed";
+        return Err(error.in_file(output.display().to_string()).hint(hint));
+    }
     let options = PullOptions {
         include: args.include.clone(),
         exclude: args.exclude.clone(),

@@ -78,7 +78,7 @@ fn header() {
     }
     let requests = hub.log().requests().len();
     let local = home.join("m.gguf");
-    std::fs::write(&local, &large_header()).unwrap();
+    std::fs::write(&local, large_header()).unwrap();
     std::fs::OpenOptions::new().write(true).open(&local).unwrap().set_len(bytes as u64 + len).unwrap();
     let mut here: Vec<f64> =
         (0..5).map(|_| timed(Command::new(apr()).arg("inspect").arg(&local).stdout(Stdio::null()))).collect();

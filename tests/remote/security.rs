@@ -295,7 +295,7 @@ fn headers_and_logins_go_to_their_own_server_alone() {
         assert_kept(&machine, &ended, &own);
     }
     let first = redirector.log().requests();
-    assert!(first.iter().all(|seen| seen.authorized) && first.iter().any(|seen| knows(seen)));
+    assert!(first.iter().all(|seen| seen.authorized) && first.iter().any(knows));
     assert!(target.log().requests().iter().all(|seen| !seen.authorized && !knows(seen)));
     assert!(!target.log().requests().is_empty());
 }

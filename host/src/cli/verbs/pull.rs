@@ -25,8 +25,9 @@ use std::path::PathBuf;
 ///   apr pull https://example.org/model.gguf --sha256 HEX
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
+#[allow(rustdoc::bare_urls, reason = "the comment is the text of the help")]
 pub struct Args {
-    /// Model: hf://org/name[@revision][/file], hf://org/name:TYPE, or an https address
+    /// Model: hf://org/name, hf://org/name@REVISION, hf://org/name/FILE, hf://org/name:TYPE, or an https address
     #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// Write the files to this folder instead of the cache; of an https address, to this file or folder

@@ -33,7 +33,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub use blob_name::{BlobName, ContentDigest};
+pub use blob_name::{BlobName, ContentDigest, hex};
 pub use contents::{Blob, Contents, Kind, PartialFile, Payload, RepositoryContents, Revision, SnapshotFile};
 pub use lock::EntryLock;
 pub use memory::{Proofs, Verdict};

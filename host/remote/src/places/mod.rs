@@ -5,7 +5,7 @@ pub mod hub_repository;
 pub mod web_place;
 
 use crate::address::{Address, HubAddress};
-use crate::cache::{Cache, ContentDigest, Roots};
+use crate::cache::{Cache, ContentDigest, Roots, hex};
 use crate::file::object::{Object, Opened};
 use crate::file::spool::Spool;
 use crate::file::store::Store;
@@ -17,7 +17,7 @@ use crate::hub::{Hub, Listing, select};
 use crate::names::is_commit;
 use crate::places::hub_place::HubPlace;
 use crate::places::hub_repository::HubRepository;
-use crate::places::web_place::{StdinPlace, WebPlace};
+use crate::places::web_place::{StdinPlace, WebPlace, percent_decoded};
 use crate::typed::TypedAddresses;
 use apr_engine::place::{Backing, Entry, Place, Places};
 use apr_sdk::{Error, Result};
@@ -202,7 +202,7 @@ impl Anywhere {
             }
             let typed = (!url.username().is_empty()).then(|| {
                 let password = url.password().unwrap_or_default();
-                crate::settings::netrc::basic(&decoded(url.username()), &decoded(password))
+                crate::settings::netrc::basic(&percent_decoded(url.username()), &percent_decoded(password))
             });
             if let Some(login) = typed.or_else(|| options.logins.of(origin.host())) {
                 client.grant(origin, "authorization", login)?;
@@ -278,14 +278,6 @@ fn known(store: &Store, revision: &str, is_offline: bool) -> Result<Option<Listi
     Ok(Some(listing).filter(|listing| is_enough && !listing.files.is_empty()))
 }
 
-/// A name in a URL, as it is meant.
-fn decoded(text: &str) -> String {
-    url::form_urlencoded::parse(format!("x={}", text.replace('+', "%2B")).as_bytes())
-        .next()
-        .map(|(_, value)| value.into_owned())
-        .unwrap_or_default()
-}
-
 /// The bytes of a file that was opened: all of them at once, if the server gives no ranges.
 pub(crate) fn backing(
     opened: Opened,
@@ -308,7 +300,7 @@ pub(crate) fn backing(
         hash.update(&out[..n]);
         Ok(n)
     })?;
-    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&hash.finalize());
     match announced {
         Some(announced) if announced.digits() != digest => {
             let message = format!("the file has SHA-256 {digest}, but another was announced");

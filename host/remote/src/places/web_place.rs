@@ -50,8 +50,8 @@ impl WebPlace {
     }
 }
 
-/// The text of a part of a path.
-fn percent_decoded(part: &str) -> String {
+/// Text of a part of a URL, whose escapes are resolved.
+pub fn percent_decoded(part: &str) -> String {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
     while let Some((first, behind)) = rest.split_first() {

@@ -5,7 +5,7 @@ use super::meter::Meter;
 use super::target::Target;
 use super::web::into_file;
 use crate::address::HubAddress;
-use crate::cache::{BlobName, Download};
+use crate::cache::{BlobName, Download, hex};
 use crate::file::object::Opened;
 use crate::file::transfer::Transfer;
 use crate::file::window::FIRST;
@@ -103,8 +103,7 @@ impl Job<'_> {
                 let Opened { object, first } = self.open(file)?;
                 // Two files may have the same content: what comes of each is named after the file.
                 let of_file = Sha256::digest(format!("{name}\n{blob}"));
-                let of_file: String = of_file.iter().map(|byte| format!("{byte:02x}")).collect();
-                let blob_of_file = BlobName::new(&format!("file-{of_file}"))?;
+                let blob_of_file = BlobName::new(&format!("file-{}", hex(&of_file)))?;
                 let download = Download { commit: self.commit.to_owned(), blob: blob_of_file, size: *bytes };
                 let path = folder.join(name);
                 let follow = |transfer: &Transfer| self.meter.follow(transfer, name);

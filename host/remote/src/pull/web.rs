@@ -3,7 +3,7 @@
 use super::meter::Meter;
 use super::target::UNFINISHED;
 use super::{PullOptions, Pulled, PulledFile};
-use crate::cache::{BlobName, ContentDigest, Download, Partial};
+use crate::cache::{BlobName, ContentDigest, Download, Partial, hex};
 use crate::file::object::{Object, Opened, Stretch};
 use crate::file::spool::Spool;
 use crate::file::transfer::Transfer;
@@ -86,8 +86,7 @@ pub fn of_url(
         let unique =
             if object.has_tag() { String::new() } else { format!("{:?}", std::time::SystemTime::now()) };
         let identity = Sha256::digest(format!("{shown}\n{}\n{unique}", object.version()));
-        let blob: String = identity.iter().map(|byte| format!("{byte:02x}")).collect();
-        let blob = BlobName::new(&format!("url-{blob}"))?;
+        let blob = BlobName::new(&format!("url-{}", hex(&identity)))?;
         let download = Download { commit: "0".repeat(40), blob, size: bytes };
         if object.takes_ranges() {
             let follow = |transfer: &Transfer| meter.follow(transfer, &pulled.name);

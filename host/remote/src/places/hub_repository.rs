@@ -3,8 +3,10 @@
 use super::backing;
 use crate::address::HubAddress;
 use crate::cache::{BlobName, ContentDigest};
+use crate::file::fetched_file::FetchedFile;
+use crate::file::hashed_file::HashedFile;
 use crate::file::object::Opened;
-use crate::file::store::{FetchedFile, HashedFile, Store};
+use crate::file::store::Store;
 use crate::file::stream::StreamedFile;
 use crate::file::window::{FIRST, Look};
 use crate::hub::{Hub, Listed, Listing, licence};

@@ -7,7 +7,8 @@ mod web;
 
 use crate::address::{Address, HubAddress};
 use crate::cache::{BlobName, Tree, TreeFile};
-use crate::file::store::{LARGEST, Store, too_large};
+use crate::file::fetched_file::{LARGEST, too_large};
+use crate::file::store::Store;
 use crate::hub::{Hub, Listed, Listing, licence, select};
 use crate::names::RepositoryId;
 use crate::places::{Anywhere, RemoteOptions};

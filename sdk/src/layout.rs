@@ -100,6 +100,16 @@ pub trait LayoutSink {
     /// Any error from reading; LimitExceeded.
     fn fetch(&mut self, bytes: &Bytes) -> Result<Bytes>;
 
+    /// Computes `len` bytes of the raw payload of tensor number `tensor` as it will be written, from byte `start` on; fewer
+    /// at its end, or where that would take more work than it is worth. `None` if the host cannot tell them before it
+    /// writes: it must not read now, or the payload comes in order.
+    ///
+    /// # Errors
+    /// Plugin for an unknown tensor; any error from reading and computing.
+    fn sample(&mut self, _tensor: u64, _start: u64, _len: u64) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     /// Adds a line to the summary: what was assumed, changed or left out.
     fn note(&mut self, note: &str);
 

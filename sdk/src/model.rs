@@ -115,8 +115,26 @@ pub enum Payload {
 pub struct Codec {
     /// The method's number in its format.
     pub number: u32,
-    /// The method's parameters (a level, a dictionary's name), named by the format.
+    /// The method's parameters (a level, a dictionary's name), named by the format, and what listings show:
+    /// [`Codec::METHOD`], [`Codec::STORED`].
     pub options: Options,
+}
+
+impl Codec {
+    /// The option with the method's name for people (`zstd`): listings show it.
+    pub const METHOD: &str = "method";
+    /// The option with the number of bytes that a tensor takes up in its file, in decimal digits: listings show it.
+    pub const STORED: &str = "stored";
+
+    /// The method's name for people, if it has one.
+    pub fn method(&self) -> Option<&str> {
+        self.options.get(Codec::METHOD)
+    }
+
+    /// The bytes that the tensor takes up in its file, if the reader says so.
+    pub fn stored_len(&self) -> Option<u64> {
+        self.options.get(Codec::STORED)?.parse().ok()
+    }
 }
 
 impl From<u32> for Codec {

@@ -1,19 +1,19 @@
 //! Opens one APR2 file and pushes its contents.
 
 use crate::FORMAT;
+use crate::compression::{self, Blocks, Method};
 use crate::index::{self, Entry};
-use crate::layout::{Footer, Header};
+use crate::layout::{Footer, Header, tensor_flags};
 use crate::metadata::Metadata;
 use crate::parse::Parser;
 use crate::reader::{notes, whole_text};
-use crate::sections::{arrange, check_end, check_entries, check_flags, check_sections, note_odd};
+use crate::sections::{CheckedEntry, arrange, check_end, check_entries, check_flags, check_sections, note_odd};
 use apr_sdk::{
-    Bytes, Checksum, Cursor, DType, Error, Extent, Fact, FileId, Limits, ModelSink, OpenModel, Result,
-    Source, Sum, TensorDecl,
+    BlockAt, BlockSink, Bytes, Checksum, Codec, Cursor, DType, Error, Extent, Fact, FileId, Limits, ModelSink,
+    OpenModel, Payload, Result, Source, Sum, TensorDecl,
 };
 
 /// An opened file.
-#[derive(Debug)]
 pub struct File {
     name: Option<String>,
     tensors: Vec<Tensor>,
@@ -21,6 +21,7 @@ pub struct File {
     verbatim: Option<Bytes>,
     checksum: Checksum,
     notes: Vec<String>,
+    decoder: compression::Decoder,
 }
 
 #[derive(Debug)]
@@ -28,7 +29,25 @@ struct Tensor {
     name: String,
     dtype: DType,
     dims: Vec<u64>,
-    extent: Extent,
+    storage: Storage,
+}
+
+/// The place of a tensor's payload.
+#[derive(Debug)]
+enum Storage {
+    Raw(Extent),
+    Compressed(Blocks),
+}
+
+impl Tensor {
+    fn payload(&self) -> Payload {
+        match &self.storage {
+            Storage::Raw(extent) => Payload::Extent { extent: *extent, view: None },
+            Storage::Compressed(blocks) => {
+                Payload::Blocks { codec: blocks.method.codec(Some(blocks.extent.len)) }
+            }
+        }
+    }
 }
 
 /// Which file to open, and as what.
@@ -72,17 +91,10 @@ impl File {
             _ => Bytes::from(text.as_str()),
         });
         metadata.unknown.clear();
-        let data_offset = u64::from(header.data_offset);
-        let tensors =
-            sorted.into_iter().filter(|(entry, _)| !entry.is_hidden()).map(|(entry, dtype)| Tensor {
-                name: entry.name.clone(),
-                dtype,
-                dims: entry.dims.clone(),
-                extent: Extent::new(file, data_offset + entry.offset, entry.size),
-            });
+        let tensors = tensors(&sorted, &hidden, header.flags, &mut notes)?;
         Ok(File {
             name: options.part.then(|| source.name(file)),
-            tensors: tensors.collect(),
+            tensors,
             metadata,
             verbatim,
             checksum: Checksum::raw(
@@ -91,8 +103,53 @@ impl File {
                 Sum::CRC32,
             ),
             notes,
+            decoder: compression::Decoder::default(),
         })
     }
+}
+
+/// The tensors that are shown, with their places in the file.
+fn tensors(
+    sorted: &[CheckedEntry<'_>],
+    hidden: &HiddenTensors<'_>,
+    flags: u32,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Tensor>> {
+    let mut table = hidden.lengths()?;
+    let mut tensors = Vec::with_capacity(sorted.len());
+    let mut n_compressed = 0;
+    for CheckedEntry { entry, dtype, method } in sorted.iter().filter(|checked| !checked.entry.is_hidden()) {
+        let extent = hidden.extent(entry)?;
+        let storage = match method {
+            None => Storage::Raw(extent),
+            Some(method) => {
+                n_compressed += 1;
+                let len = Blocks::table_len(entry.raw_size);
+                let own = table.as_mut().map(|table| take(table, len)).transpose()?;
+                Storage::Compressed(Blocks { method: *method, extent, raw_len: entry.raw_size, table: own })
+            }
+        };
+        tensors.push(Tensor { name: entry.name.clone(), dtype: *dtype, dims: entry.dims.clone(), storage });
+    }
+    if let Some(rest) = table.filter(|rest| rest.len > 0) {
+        let message = format!("the table of block lengths has {} bytes too many", rest.len);
+        return Err(Error::malformed(message).at(rest.offset).tensor(compression::LENGTHS));
+    }
+    if n_compressed > 0 && flags & crate::layout::flags::COMPRESSED == 0 {
+        notes.push(format!("{n_compressed} tensors are compressed, but the header does not say so"));
+    }
+    Ok(tensors)
+}
+
+/// Splits `len` bytes off the start of `table`.
+fn take(table: &mut Extent, len: u64) -> Result<Extent> {
+    let Some(rest) = table.len.checked_sub(len) else {
+        let message = "the table of block lengths is shorter than the compressed tensors require";
+        return Err(Error::malformed(message).at(table.offset).tensor(compression::LENGTHS));
+    };
+    let taken = Extent::new(table.file, table.offset, len);
+    *table = Extent::new(table.file, table.offset + len, rest);
+    Ok(taken)
 }
 
 fn section<'a>(
@@ -138,19 +195,34 @@ impl<'a> HiddenTensors<'a> {
     }
 
     fn find(&self, name: &str) -> Result<Bytes> {
-        let found = self.entries.binary_search_by(|entry| entry.name.as_bytes().cmp(name.as_bytes()));
-        let at = found.map_err(|_| {
+        let extent = self.get(name)?.ok_or_else(|| {
             Error::malformed("the metadata refers to this tensor, but it is not in the index").tensor(name)
         })?;
+        Ok(Bytes::Extent(extent))
+    }
+
+    /// The table of the lengths of compressed blocks, if the file has one.
+    fn lengths(&self) -> Result<Option<Extent>> {
+        self.get(compression::LENGTHS)
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Extent>> {
+        let found = self.entries.binary_search_by(|entry| entry.name.as_bytes().cmp(name.as_bytes()));
+        let Ok(at) = found else { return Ok(None) };
         let entry = &self.entries[at];
         let bytes = crate::dtypes::Numbers::default().get("U8");
-        if Some(entry.dtype) != bytes || entry.dims != [entry.size] {
-            return Err(Error::malformed("a hidden tensor must be a row of U8").tensor(name));
+        if Some(entry.dtype) != bytes || entry.dims != [entry.size] || entry.flags & tensor_flags::DEFINED != 0 {
+            return Err(Error::malformed("a hidden tensor must be an uncompressed row of U8").tensor(name));
         }
         self.used.borrow_mut().push(at);
+        self.extent(entry).map(Some)
+    }
+
+    /// The place of an entry's stored bytes in the file.
+    fn extent(&self, entry: &Entry) -> Result<Extent> {
         let offset = self.data_offset.checked_add(entry.offset);
-        let offset = offset.ok_or_else(|| Error::malformed("its data ends past 2^64").tensor(name))?;
-        Ok(Bytes::Extent(Extent::new(self.file, offset, entry.size)))
+        let offset = offset.ok_or_else(|| Error::malformed("its data ends past 2^64").tensor(&entry.name))?;
+        Ok(Extent::new(self.file, offset, entry.size))
     }
 
     fn note_unused(&self, notes: &mut Vec<String>) {
@@ -169,7 +241,12 @@ impl<'a> HiddenTensors<'a> {
 impl OpenModel for File {
     fn describe(&self, _source: &dyn Source, sink: &mut dyn ModelSink) -> Result<()> {
         for tensor in &self.tensors {
-            sink.tensor(TensorDecl::plain(&tensor.name, tensor.dtype, &tensor.dims, tensor.extent))?;
+            sink.tensor(TensorDecl {
+                name: &tensor.name,
+                dtype: tensor.dtype,
+                shape: &tensor.dims,
+                payload: tensor.payload(),
+            })?;
         }
         // The manifest describes the whole model, once.
         if self.name.is_none() {
@@ -178,6 +255,18 @@ impl OpenModel for File {
         self.own_record(sink)?;
         sink.fact(Fact::Checksum(self.checksum.clone()))?;
         notes(sink, &self.notes)
+    }
+
+    fn blocks(&self, source: &dyn Source, tensor: u64, sink: &mut dyn BlockSink) -> Result<()> {
+        let tensor = usize::try_from(tensor).ok().and_then(|tensor| self.tensors.get(tensor));
+        match tensor.map(|tensor| &tensor.storage) {
+            Some(Storage::Compressed(blocks)) => blocks.list(source, sink),
+            _ => Err(Error::unsupported("this tensor has no compressed blocks")),
+        }
+    }
+
+    fn decode(&self, codec: &Codec, _at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        self.decoder.decode(Method::from_codec(codec)?, stored, out)
     }
 }
 

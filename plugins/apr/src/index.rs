@@ -1,6 +1,6 @@
 //! Encodes and decodes the tensor index.
 
-use crate::layout::{HIDDEN, INDEX_HEAD_LEN, tensor_flags};
+use crate::layout::{HIDDEN, INDEX_HEAD_LEN};
 use apr_sdk::{Cursor, Error, Result};
 
 /// A tensor's entry in the index.
@@ -18,7 +18,7 @@ pub struct Entry {
     pub size: u64,
     /// Length once decoded; 0 if it is not compressed.
     pub raw_size: u64,
-    /// Flags; see [`tensor_flags`].
+    /// Flags; see [`crate::layout::tensor_flags`].
     pub flags: u32,
 }
 
@@ -46,8 +46,8 @@ impl Entry {
     /// Reads the next entry.
     ///
     /// # Errors
-    /// Malformed at the end of the index or for a name that is not UTF-8; Unsupported for more than 8 dimensions and
-    /// for compressed payload; any error from reading.
+    /// Malformed at the end of the index or for a name that is not UTF-8; Unsupported for more than 8 dimensions; any
+    /// error from reading.
     pub fn read(cursor: &mut Cursor<'_>) -> Result<Entry> {
         let start = cursor.position();
         let name_len = u64::from(cursor.u16()?);
@@ -67,27 +67,15 @@ impl Entry {
         }
         let offset = cursor.u64().map_err(named)?;
         let size = cursor.u64().map_err(named)?;
-        let raw_at = cursor.position();
         let raw_size = cursor.u64().map_err(named)?;
-        let flags_at = cursor.position();
         let flags = cursor.u32().map_err(named)?;
         // The record, its name and dimensions on the heap, and its position in the sorted order.
         cursor.limits().budget.charge(240).map_err(|e| cursor.place(e, start))?;
-        for (bit, method) in [(tensor_flags::LZ4, "LZ4"), (tensor_flags::ZSTD, "zstd")] {
-            if flags & bit != 0 {
-                let message = format!("{method} compression is not implemented yet");
-                return Err(cursor.place(Error::unsupported(message), flags_at).tensor(name));
-            }
-        }
-        if raw_size != 0 && raw_size != size {
-            let message =
-                format!("an uncompressed tensor has a raw_size of {raw_size}, but a size of {size} bytes");
-            return Err(cursor.error_at(raw_at, message).tensor(name));
-        }
         Ok(Entry { name, dtype, dims, offset, size, raw_size, flags })
     }
 
-    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+    /// Writes what precedes offset and size.
+    fn write_head(&self, out: &mut Vec<u8>) -> Result<()> {
         let name_len = u16::try_from(self.name.len()).map_err(|_| {
             Error::unsupported(format!(
                 "its name has {} bytes, but the format allows at most 65535",
@@ -106,29 +94,62 @@ impl Entry {
         for dim in &self.dims {
             out.extend_from_slice(&dim.to_le_bytes());
         }
-        for number in [self.offset, self.size, self.raw_size] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out.extend_from_slice(&self.flags.to_le_bytes());
         Ok(())
     }
 }
+
+/// An entry to write.
+#[derive(Clone, Debug)]
+pub struct PlannedEntry {
+    /// The entry.
+    pub entry: Entry,
+    /// The number of the tensor if offset and size are known only once it is written.
+    pub floating: Option<u32>,
+}
+
+/// A run of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexPiece {
+    /// Known bytes.
+    Bytes(Vec<u8>),
+    /// Offset and size of the tensor with this number: [`PLACE_LEN`] bytes.
+    Place(u32),
+}
+
+/// Bytes of a tensor's offset and size.
+pub const PLACE_LEN: u64 = 16;
 
 /// Encodes the index of `entries`, sorting them by name.
 ///
 /// # Errors
 /// Unsupported for more tensors than 32 bits can count, or values that [`Entry`] cannot hold.
-pub fn to_bytes(entries: &mut [Entry]) -> Result<Vec<u8>> {
-    entries.sort_unstable_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+pub fn to_pieces(entries: &mut [PlannedEntry]) -> Result<Vec<IndexPiece>> {
+    entries.sort_unstable_by(|a, b| a.entry.name.as_bytes().cmp(b.entry.name.as_bytes()));
     let count = u32::try_from(entries.len()).map_err(|_| {
         Error::unsupported(format!("{} tensors, but the format allows at most 2^32", entries.len()))
     })?;
-    let mut out = count.to_le_bytes().to_vec();
-    out.extend_from_slice(&0u32.to_le_bytes());
-    for entry in entries {
-        entry.write(&mut out)?;
+    let mut pieces = Vec::new();
+    let mut bytes = count.to_le_bytes().to_vec();
+    bytes.extend_from_slice(&0u32.to_le_bytes());
+    for PlannedEntry { entry, floating } in entries {
+        entry.write_head(&mut bytes)?;
+        match floating {
+            None => bytes.extend([entry.offset, entry.size].into_iter().flat_map(u64::to_le_bytes)),
+            Some(tensor) => {
+                pieces.push(IndexPiece::Bytes(std::mem::take(&mut bytes)));
+                pieces.push(IndexPiece::Place(*tensor));
+            }
+        }
+        bytes.extend_from_slice(&entry.raw_size.to_le_bytes());
+        bytes.extend_from_slice(&entry.flags.to_le_bytes());
     }
-    Ok(out)
+    pieces.push(IndexPiece::Bytes(bytes));
+    Ok(pieces)
+}
+
+/// Length of the index of `entries`.
+pub fn len_of(entries: &[PlannedEntry]) -> u64 {
+    INDEX_HEAD_LEN + entries.iter().map(|planned| planned.entry.len()).sum::<u64>()
 }
 
 /// Reads the entries of an index that ends where `cursor` ends, and its reserved word.

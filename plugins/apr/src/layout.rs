@@ -15,7 +15,7 @@ pub const HIDDEN: &str = "__apr__/";
 
 /// Feature flags of the header.
 pub mod flags {
-    /// LZ4 compression.
+    /// At least one tensor is compressed.
     pub const COMPRESSED: u32 = 1;
     /// Tensors are aligned to 64.
     pub const ALIGNED_64: u32 = 1 << 1;
@@ -41,8 +41,10 @@ pub mod tensor_flags {
     pub const LZ4: u32 = 1;
     /// zstd frames.
     pub const ZSTD: u32 = 1 << 1;
+    /// Planes of elements, each in LZ4 blocks or zstd frames of its own.
+    pub const PLANES: u32 = 1 << 2;
     /// Every bit that is defined.
-    pub const DEFINED: u32 = 3;
+    pub const DEFINED: u32 = 7;
 }
 
 /// The header, without the magic.
@@ -134,6 +136,8 @@ impl Footer {
     pub const LEN: u64 = 16;
     /// Length of the checksum, which comes first.
     pub const CRC_LEN: u64 = 4;
+    /// Length of the file's size, which comes last.
+    pub const SIZE_LEN: u64 = 8;
 
     /// Decodes a footer from its 16 bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Footer {

@@ -13,10 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod carry;
+mod compression;
 mod dtypes;
 mod entries;
 mod file;
+mod file_layout;
 mod folder;
+mod holes;
 mod index;
 mod layout;
 mod manifest;
@@ -56,7 +59,8 @@ apr_sdk::export_plugin! {
         apr.assets=yes
         apr.graph=no
         apr.foreign=all
+        apr.option.compress=write text - Compress tensors: lz4, zstd, zstd:LEVEL, auto (what shrinks by 2 %), none
     ",
     reader: |_| Some(Box::new(reader::Reader)),
-    writer: |_| Some(Box::new(writer::Writer)),
+    writer: |_| Some(Box::new(writer::Writer::default())),
 }

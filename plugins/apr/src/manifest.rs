@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// An opened manifest.
-#[derive(Debug)]
 pub struct Manifest {
     name: String,
     shards: Vec<Shard>,

@@ -1,21 +1,29 @@
 //! Checks the sections of a file against each other and against the file's length.
 
+use crate::compression::Method;
 use crate::index::Entry;
 use crate::layout::{Footer, Header, INDEX_HEAD_LEN, MAGIC_END, VERSION, flags, tensor_flags};
 use crate::metadata::Metadata;
 use apr_sdk::{Bytes, Cursor, DType, Error, FileId, Limits, Result, Source, checked_payload_len, escape};
 use std::collections::HashMap;
 
+/// A tensor's entry, checked.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedEntry<'a> {
+    /// The entry.
+    pub entry: &'a Entry,
+    /// Its element type.
+    pub dtype: DType,
+    /// Its compression.
+    pub method: Option<Method>,
+}
+
 /// Refuses planned features, and notes oddities.
 ///
 /// # Errors
-/// Unsupported for compression, encryption and the streaming layout.
+/// Unsupported for encryption and the streaming layout.
 pub fn check_flags(header: &Header, notes: &mut Vec<String>) -> Result<()> {
-    for (flag, what) in [
-        (flags::COMPRESSED, "compression"),
-        (flags::ENCRYPTED, "encryption"),
-        (flags::STREAMING, "the streaming layout"),
-    ] {
+    for (flag, what) in [(flags::ENCRYPTED, "encryption"), (flags::STREAMING, "the streaming layout")] {
         if header.flags & flag != 0 {
             return Err(
                 Error::unsupported(format!("the file uses {what}, which is not implemented yet")).at(8)
@@ -92,15 +100,15 @@ pub fn check_sections(header: &Header, len: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks each entry, and that no two overlap; returns them by offset, with their types.
+/// Checks each entry, and that no two overlap; returns them by offset.
 ///
 /// # Errors
-/// Malformed; Unsupported for a dtype that is not in this program's table.
+/// Malformed; Unsupported for a dtype or a compression that this program does not know.
 pub fn check_entries<'a>(
     entries: &'a [Entry],
     header: &Header,
     metadata: &Metadata,
-) -> Result<Vec<(&'a Entry, DType)>> {
+) -> Result<Vec<CheckedEntry<'a>>> {
     let data = u64::from(header.data_offset);
     let mut sorted = Vec::with_capacity(entries.len());
     let mut next_at = u64::from(header.index_offset) + INDEX_HEAD_LEN;
@@ -112,13 +120,8 @@ pub fn check_entries<'a>(
         let place = data.saturating_add(entry.offset);
         let dtype = metadata.dtypes.dtype(entry.dtype).map_err(named)?;
         let need = checked_payload_len(dtype, &entry.dims).map_err(named)?;
-        if need != entry.size {
-            let message = format!(
-                "{dtype} {:?} requires {need} bytes, but the index gives it {}",
-                entry.dims, entry.size
-            );
-            return Err(named(Error::malformed(message).at(place)));
-        }
+        let method = Method::from_flags(entry.flags, dtype).map_err(named)?;
+        check_len(entry, dtype, need, method).map_err(|e| named(e.at(place)))?;
         if entry.offset % header.alignment() != 0 {
             let message = format!("its offset {} is not a multiple of {}", entry.offset, header.alignment());
             return Err(named(Error::malformed(message).at(place)));
@@ -126,11 +129,13 @@ pub fn check_entries<'a>(
         if place.checked_add(entry.size).is_none_or(|end| end > i64::MAX as u64) {
             return Err(named(Error::malformed("its data ends past 2^63").at(place)));
         }
-        sorted.push((entry, dtype));
+        sorted.push(CheckedEntry { entry, dtype, method });
     }
-    sorted.sort_unstable_by_key(|(entry, _)| (entry.offset, entry.size != 0, entry.name.as_bytes()));
+    sorted.sort_unstable_by_key(|CheckedEntry { entry, .. }| {
+        (entry.offset, entry.size != 0, entry.name.as_bytes())
+    });
     let mut last: Option<&Entry> = None;
-    for (entry, _) in sorted.iter().filter(|(entry, _)| entry.size > 0) {
+    for CheckedEntry { entry, .. } in sorted.iter().filter(|checked| checked.entry.size > 0) {
         if let Some(last) = last.filter(|last| last.offset + last.size > entry.offset) {
             let other = escape(&last.name, 120);
             return Err(Error::malformed(format!("its data overlaps that of `{other}`"))
@@ -142,6 +147,33 @@ pub fn check_entries<'a>(
     Ok(sorted)
 }
 
+/// Checks the lengths of a tensor, stored and decoded, against those that its shape requires.
+fn check_len(entry: &Entry, dtype: DType, need: u64, method: Option<Method>) -> Result<()> {
+    let Entry { size, raw_size, .. } = entry;
+    let Some(method) = method else {
+        if need != *size {
+            let message = format!("{dtype} {:?} requires {need} bytes, but the index gives it {size}", entry.dims);
+            return Err(Error::malformed(message));
+        }
+        if *raw_size != 0 && raw_size != size {
+            let message =
+                format!("an uncompressed tensor has a raw_size of {raw_size}, but a size of {size} bytes");
+            return Err(Error::malformed(message));
+        }
+        return Ok(());
+    };
+    if need != *raw_size {
+        let message = format!("{dtype} {:?} requires {need} bytes, but its raw_size is {raw_size}", entry.dims);
+        return Err(Error::malformed(message));
+    }
+    let (least, most) = method.stored_bounds(need);
+    if !(least..=most).contains(size) {
+        let message = format!("{need} bytes cannot be compressed to the {size} that the index states");
+        return Err(Error::malformed(message));
+    }
+    Ok(())
+}
+
 /// Finds and checks the footer at the end implied by the index; returns its offset.
 ///
 /// # Errors
@@ -150,7 +182,7 @@ pub fn check_end(
     source: &dyn Source,
     header: &Header,
     entries: &[Entry],
-    sorted: &[(&Entry, DType)],
+    sorted: &[CheckedEntry<'_>],
     len: u64,
     file: FileId,
     notes: &mut Vec<String>,
@@ -159,15 +191,16 @@ pub fn check_end(
     let end = data + entries.iter().map(|entry| entry.offset + entry.size).max().unwrap_or_default();
     let need = end + Footer::LEN;
     if need > len {
-        let cut = sorted.iter().filter(|(entry, _)| data + entry.offset + entry.size > len).count();
-        let first = sorted.iter().find(|(entry, _)| data + entry.offset + entry.size > len);
+        let is_cut = |checked: &&CheckedEntry<'_>| data + checked.entry.offset + checked.entry.size > len;
+        let cut = sorted.iter().filter(is_cut).count();
+        let first = sorted.iter().find(is_cut);
         let message = format!(
             "the file is truncated by {} bytes: it has {len}, but its index requires {need}",
             need - len
         );
         let hint = format!("download the file again; {cut} of {} tensors are affected", entries.len());
         let error = Error::malformed(message).at(len).hint(hint);
-        return Err(first.map_or(error.clone(), |(entry, _)| error.tensor(&entry.name)));
+        return Err(first.map_or(error.clone(), |cut| error.tensor(&cut.entry.name)));
     }
     // The specification does not say whether the last tensor is padded; both are accepted.
     let padded = end.next_multiple_of(header.alignment());
@@ -204,7 +237,7 @@ pub fn check_end(
 /// # Errors
 /// Malformed for anything but a list of names; LimitExceeded; any error from reading.
 pub fn arrange(
-    sorted: &mut [(&Entry, DType)],
+    sorted: &mut [CheckedEntry<'_>],
     metadata: &Metadata,
     source: &dyn Source,
     limits: &Limits,
@@ -223,6 +256,6 @@ pub fn arrange(
         .map_err(|e| Error::malformed(format!("metadata key `order` is not a list of names: {e}")))?;
     let ranks: HashMap<&str, usize> =
         names.iter().enumerate().map(|(rank, name)| (name.as_str(), rank)).collect();
-    sorted.sort_by_key(|(entry, _)| (entry.offset, ranks.get(entry.name.as_str()).copied()));
+    sorted.sort_by_key(|CheckedEntry { entry, .. }| (entry.offset, ranks.get(entry.name.as_str()).copied()));
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Sharded models: which tensors go where, and the manifest that says so.
 
 use crate::layout::VERSION_TEXT;
-use crate::render::Piece;
 use crate::{EXTENSION, FORMAT};
 use apr_sdk::{Error, ForeignFile, ForeignPolicy, LayoutRequest, Model, Result, Tensor, shards};
 use serde_json::Value as Json;
@@ -100,8 +99,26 @@ pub fn manifest_name(name: &str) -> Option<String> {
     (digits(count) && digits(number)).then(|| format!("{stem}.{EXTENSION}"))
 }
 
-/// The manifest's text; its holes are the shards' checksums, as in their footers.
-pub fn manifest(model: &Model, plan: &Plan<'_>, sizes: &[u64]) -> Vec<Piece> {
+/// A piece of a manifest's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManifestPiece {
+    /// Final text.
+    Text(String),
+    /// The CRC-32 of this shard in [`ManifestPiece::CRC_LEN`] digits, as in its footer.
+    Crc(u32),
+    /// The size of this shard in digits, after as many spaces as make [`ManifestPiece::SIZE_LEN`] characters.
+    Size(u32),
+}
+
+impl ManifestPiece {
+    /// Digits of a CRC-32.
+    pub const CRC_LEN: u64 = 8;
+    /// Digits of the greatest size.
+    pub const SIZE_LEN: u64 = 20;
+}
+
+/// The manifest's text. Sizes that are not known yet are holes, as are the checksums.
+pub fn manifest(model: &Model, plan: &Plan<'_>, sizes: &[Option<u64>]) -> Vec<ManifestPiece> {
     let mut text = format!(
         "{{\"apr_version\":\"{VERSION_TEXT}\",\"sharded\":true,\"shard_count\":{},\"shards\":[",
         plan.files.len()
@@ -110,9 +127,17 @@ pub fn manifest(model: &Model, plan: &Plan<'_>, sizes: &[u64]) -> Vec<Piece> {
     for ((number, file), size) in (0..).zip(&plan.files).zip(sizes) {
         let comma = if number == 0 { "" } else { "," };
         let name = Json::from(file.name.as_str());
-        text.push_str(&format!("{comma}{{\"file\":{name},\"size\":{size},\"crc32\":\""));
-        pieces.push(Piece::Text(std::mem::take(&mut text)));
-        pieces.push(Piece::InputCrc(number));
+        text.push_str(&format!("{comma}{{\"file\":{name},\"size\":"));
+        match size {
+            Some(size) => text.push_str(&size.to_string()),
+            None => {
+                pieces.push(ManifestPiece::Text(std::mem::take(&mut text)));
+                pieces.push(ManifestPiece::Size(number));
+            }
+        }
+        text.push_str(",\"crc32\":\"");
+        pieces.push(ManifestPiece::Text(std::mem::take(&mut text)));
+        pieces.push(ManifestPiece::Crc(number));
         text.push_str("\"}");
     }
     text.push_str("],\"tensor_shard_map\":{");
@@ -125,7 +150,7 @@ pub fn manifest(model: &Model, plan: &Plan<'_>, sizes: &[u64]) -> Vec<Piece> {
         }
     }
     text.push_str("}}");
-    pieces.push(Piece::Text(text));
+    pieces.push(ManifestPiece::Text(text));
     pieces
 }
 

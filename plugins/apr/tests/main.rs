@@ -10,6 +10,7 @@
     reason = "tests fail by panicking, and their numbers are small"
 )]
 
+mod compression;
 mod read;
 mod rejects;
 mod round_trip;

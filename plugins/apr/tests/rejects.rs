@@ -106,16 +106,40 @@ fn rejects_other_versions() {
 
 #[test]
 fn rejects_what_is_planned() {
-    for (flag, words) in [(1, "compression"), (16, "encryption"), (128, "streaming")] {
+    for (flag, words) in [(16, "encryption"), (128, "streaming")] {
         let mut bytes = simple().file();
         bytes[8] |= flag;
         says(&refused(bytes), Unsupported, words);
     }
-    for (flags, words) in [(1, "LZ4"), (2, "zstd")] {
-        let error = entries(&[Raw { flags, ..raw("a", 0, 1) }], 1);
-        says(&error, Unsupported, words);
+}
+
+#[test]
+fn rejects_compression_that_contradicts_itself() {
+    let compressed = |flags, size, raw_size| Raw { flags, raw_size, size, ..raw("a", 0, 100) };
+    let bf16 = |flags| Raw { dtype: 2, dims: vec![50], ..compressed(flags, 100, 100) };
+    open(file(METADATA.as_bytes(), &[bf16(6)], 100)).unwrap();
+    for (entry, kind, words) in [
+        (compressed(3, 50, 100), Malformed, "both LZ4 and zstd"),
+        (compressed(4, 100, 0), Malformed, "planes, but no compression"),
+        (compressed(6, 50, 100), Malformed, "planes, which U8 does not have"),
+        (Raw { dtype: 16, dims: vec![64], ..compressed(6, 50, 68) }, Malformed, "planes, which Q8_0"),
+        (compressed(9, 50, 100), Unsupported, "flags 0x8 that this version does not know"),
+        (compressed(1, 50, 0), Malformed, "raw_size is 0"),
+        (compressed(2, 50, 101), Malformed, "raw_size is 101"),
+        (compressed(2, 4, 100), Malformed, "100 bytes cannot be compressed to the 4"),
+        (compressed(1, 10_000, 100), Malformed, "100 bytes cannot be compressed to the 10000"),
+    ] {
+        let error = entries(&[entry], 10_000);
+        says(&error, kind, words);
         assert_eq!(error.tensor_name(), Some("a"));
     }
+    let table = |size| Raw { dims: vec![size], ..raw("__apr__/blocks", 0, size) };
+    let of = |size: u64| [table(size), Raw { offset: 64, ..compressed(1, 50, 100) }];
+    open(file(METADATA.as_bytes(), &of(4), 114)).unwrap();
+    says(&entries(&of(3), 114), Malformed, "shorter than the compressed tensors require");
+    says(&entries(&of(8), 114), Malformed, "4 bytes too many");
+    let of = [Raw { flags: 1, raw_size: 100, size: 50, ..table(100) }, Raw { offset: 64, ..compressed(1, 50, 100) }];
+    says(&entries(&of, 114), Malformed, "uncompressed row of U8");
 }
 
 #[test]
@@ -261,7 +285,7 @@ fn rejects_hidden_tensors_that_are_not_there_or_not_bytes() {
     says(&error, Malformed, "it is not in the index");
     assert_eq!(error.tensor_name(), Some("__apr__/0"));
     let wide = Raw { dims: vec![1, 4], ..raw("__apr__/0", 0, 4) };
-    says(&refused(file(text.as_bytes(), &[wide], 4)), Malformed, "a row of U8");
+    says(&refused(file(text.as_bytes(), &[wide], 4)), Malformed, "row of U8");
     let unused = open(file(METADATA.as_bytes(), &[raw("__apr__/0", 0, 4)], 4)).unwrap();
     assert!(unused.model.tensors.is_empty() && unused.model.notes[0].contains("1 hidden tensors"));
 }
@@ -295,7 +319,9 @@ fn rejects_writing_what_the_format_cannot_hold() {
     assert!(keyed.write(&request()).unwrap_err().message().contains("no typed metadata of its own"));
     let single = with(|r| r.max_shard_size = Some(1));
     assert_eq!(simple().write(&single).unwrap_err().kind(), InvalidArgument);
-    assert_eq!(writer().encoded_bound(&0.into(), 7).unwrap_err().kind(), Unsupported);
+    assert_eq!(writer().encoded_bound(&0.into(), 7).unwrap_err().kind(), ErrorKind::Plugin);
+    let wrong = with(|r| r.options.set("compress", "gzip"));
+    assert_eq!(simple().write(&wrong).unwrap_err().kind(), InvalidArgument);
 }
 
 /// The files of a sharded model: manifest, first shard, second shard.

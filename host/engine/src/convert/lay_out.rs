@@ -95,6 +95,9 @@ impl<'a> LaidOut<'a> {
         let mut collector = Collector::new(&engine.registry, source, context.writer.as_ref(), &model, asked)
             .asked(&request.options, request.arch.as_deref() == Some("none"))
             .casting(context.casting());
+        if look {
+            collector = collector.sampling(engine, &computations);
+        }
         let laid_out = context.writer.layout(&model, asked, &mut collector);
         laid_out.map_err(|e| context.of_source(e))?;
         let layout = collector.finish()?;

@@ -3,7 +3,10 @@
 use super::carries::Casting;
 use super::encoding::Encoded;
 use super::{Layout, OutputFile, Placed, Scope, Segment};
+use crate::engine::Engine;
+use crate::expression::evaluate::sample::sample;
 use crate::open::{GivenOption, OpenedModel};
+use crate::planned::{Computation, TensorMap};
 use crate::registry::Registry;
 use apr_sdk::{
     Budget, Bytes, CheckedModel, Encoding, Error, LayoutRequest, LayoutSink, Limits, PartRequest, Result,
@@ -27,6 +30,8 @@ pub struct Collector<'a> {
     pub(crate) casting: Casting,
     /// True if this is the layout of a part.
     pub(crate) is_part: bool,
+    /// The origin of samples, if payload may be read.
+    sampled: Option<(&'a Engine, &'a TensorMap<Computation>)>,
     budget: Budget,
     pub(crate) layout: Layout,
     /// Names of files, and of their folders with a trailing slash.
@@ -64,6 +69,7 @@ impl<'a> Collector<'a> {
             any_dialect: false,
             casting: Casting::Plain,
             is_part: false,
+            sampled: None,
             budget,
             layout: Layout::default(),
             names: HashSet::new(),
@@ -83,6 +89,12 @@ impl<'a> Collector<'a> {
     /// Sets which flags would give tensors other types, so that they can be suggested.
     pub fn casting(mut self, casting: Casting) -> Collector<'a> {
         self.casting = casting;
+        self
+    }
+
+    /// Lets the writer see samples of the tensors that `computations` compute, in the model's order.
+    pub fn sampling(mut self, engine: &'a Engine, computations: &'a TensorMap<Computation>) -> Collector<'a> {
+        self.sampled = Some((engine, computations));
         self
     }
 
@@ -289,6 +301,14 @@ impl LayoutSink for Collector<'_> {
             self.budget.charge(bytes.len())?;
         }
         self.opened.fetch(bytes)
+    }
+
+    fn sample(&mut self, tensor: u64, start: u64, len: u64) -> Result<Option<Vec<u8>>> {
+        let Some((engine, computations)) = self.sampled else { return Ok(None) };
+        let handle = usize::try_from(tensor).ok().and_then(|number| computations.handle(number));
+        let handle = handle
+            .ok_or_else(|| Error::plugin(format!("the writer samples tensor {tensor}, which does not exist")))?;
+        sample(engine, self.opened, &computations[handle].expression, start, len)
     }
 
     fn note(&mut self, note: &str) {

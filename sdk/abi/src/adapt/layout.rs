@@ -9,7 +9,7 @@ use crate::wire::{
     WireLayoutSink, WireOwnedBytes, WirePartRequest, WirePatchSink, WireWritten, WireWrittenFile,
     WireWrittenHole, WireWrittenInput, WireWrittenTensor, pairs,
 };
-use abi_stable::std_types::{ROption, RSlice, RStr};
+use abi_stable::std_types::{ROption, RSlice, RStr, RVec};
 use apr_sdk::{
     Bytes, Codec, Encoding, Error, Extent, LayoutSink, PartRequest, PatchSink, Result, Sum, Written,
     WrittenFile, WrittenHole, WrittenInput, WrittenTensor,
@@ -106,6 +106,12 @@ impl WireLayoutSink for ToWireLayoutSink<'_> {
         })
     }
 
+    fn sample(&mut self, tensor: u64, start: u64, len: u64) -> R<ROption<RVec<u8>>> {
+        host_wire("sampling a tensor", || {
+            Ok(self.0.sample(tensor, start, len)?.map(RVec::from).into())
+        })
+    }
+
     fn note(&mut self, note: RStr<'_>) {
         // A note that cannot be delivered is lost: there is no one to tell.
         let _ = guard(|| self.0.note(note.as_str()));
@@ -197,6 +203,11 @@ impl LayoutSink for FromWireLayoutSink<'_, '_> {
             0 => Bytes::Extent(Extent::new(fetched.file, fetched.offset, fetched.len)),
             _ => Bytes::from(fetched.held.as_slice()),
         })
+    }
+
+    fn sample(&mut self, tensor: u64, start: u64, len: u64) -> Result<Option<Vec<u8>>> {
+        let sampled = result(self.0.sample(tensor, start, len))?;
+        Ok(sampled.into_option().map(RVec::into_vec))
     }
 
     fn note(&mut self, note: &str) {

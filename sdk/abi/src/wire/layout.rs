@@ -100,6 +100,8 @@ pub trait WireLayoutSink {
     fn position(&self) -> ROption<u64>;
     /// Reads bytes of the model.
     fn fetch(&mut self, bytes: WireBytes<'_>) -> R<WireOwnedBytes>;
+    /// Computes bytes of a tensor's payload, if the host can tell them.
+    fn sample(&mut self, tensor: u64, start: u64, len: u64) -> R<ROption<RVec<u8>>>;
     /// Adds a line to the summary.
     fn note(&mut self, note: RStr<'_>);
     /// Warns that the output differs from the model.

@@ -6,6 +6,7 @@ mod at;
 pub(super) mod granule;
 pub(super) mod measure;
 pub mod read;
+pub mod sample;
 
 use super::{Expression, Granule};
 use crate::registry::Registry;

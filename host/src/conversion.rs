@@ -2,6 +2,7 @@
 
 use apr_engine::contract::{ContractReport, Quality};
 use apr_engine::convert::Outcome;
+use apr_engine::convert::verify::EncodedPayload;
 use apr_engine::open::GivenOption;
 use apr_engine::planned::coverage::Coverage;
 use apr_engine::planned::quantization::Quantization;
@@ -131,6 +132,9 @@ pub struct Converted {
     /// The losses of quantized tensors, as in `apr.quantization/1`; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantized: Option<Quantized>,
+    /// The tensors that were compressed: `tensors`, `bytes`, `raw_bytes`; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compressed: Option<EncodedPayload>,
     /// The destination of everything in the source: `tensors` and `keys`, each `total` and the lists `mapped`, `carried`,
     /// `restated` and `dropped`.
     pub coverage: Coverage,
@@ -158,6 +162,7 @@ impl Converted {
             verified,
             changed,
             quantized,
+            compressed: outcome.encoded,
             coverage,
             looked: outcome.looked,
             notes: outcome.notes,

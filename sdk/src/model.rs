@@ -77,6 +77,14 @@ impl Tensor {
         weight.parts.iter().try_fold(0u64, |sum, part| Ok(sum.saturating_add(part.payload_len()?)))
     }
 
+    /// The method that its stored bytes are compressed with, if it lies in compressed blocks.
+    pub fn codec(&self) -> Option<&Codec> {
+        match &self.payload {
+            Payload::Blocks { codec } => Some(codec),
+            _ => None,
+        }
+    }
+
     /// Its packing, in words; `None` if it is not packed.
     pub fn packed_as(&self) -> Option<&str> {
         match &self.payload {

@@ -73,6 +73,12 @@ pub fn show_count(count: u128) -> String {
     out
 }
 
+/// Shows how much of `whole` a part is, in percent with a digit behind the point.
+pub fn show_share(part: u64, whole: u64) -> String {
+    let tenths = (u128::from(part) * 2000 / u128::from(whole.max(1))).div_ceil(2);
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
 /// `one file`, `two files`: a count and its noun.
 pub fn show_number_of(count: usize, noun: &str) -> String {
     format!("{} {noun}{}", show_count(count as u128), if count == 1 { "" } else { "s" })
@@ -91,6 +97,13 @@ mod tests {
         for bad in ["", "M", "0", "-1", "1.5G", "99999999T", "5 parsecs"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn shares_are_rounded() {
+        let shares = [(0, 7), (1, 3), (2, 3), (670, 1000), (5, 5), (9, 5), (0, 0)];
+        let shown: Vec<_> = shares.iter().map(|(part, whole)| show_share(*part, *whole)).collect();
+        assert_eq!(shown, ["0.0 %", "33.3 %", "66.7 %", "67.0 %", "100.0 %", "180.0 %", "0.0 %"]);
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl<'a> TensorRows<'a> {
 impl Rows for TensorRows<'_> {
     fn read(&self, first: u64, out: &mut [u8]) -> Result<()> {
         self.engine.check_cancelled()?;
-        let read = |e: Extent, out: &mut [u8]| self.opened.files.read_at(e.file, e.offset, out);
+        let read = |extent: Extent, out: &mut [u8]| self.opened.read_at(self.engine, extent, out);
         let at = first.checked_mul(self.row_bytes);
         let at = at.ok_or_else(|| Error::invalid_argument("row index out of range"))?;
         let filled = self.planned.expression.fill_at(&self.engine.registry, &read, at, out);

@@ -7,10 +7,12 @@ use crate::layout::{Footer, Header, tensor_flags};
 use crate::metadata::Metadata;
 use crate::parse::Parser;
 use crate::reader::{notes, whole_text};
-use crate::sections::{CheckedEntry, arrange, check_end, check_entries, check_flags, check_sections, note_odd};
+use crate::sections::{
+    CheckedEntry, arrange, check_end, check_entries, check_flags, check_sections, note_odd,
+};
 use apr_sdk::{
-    BlockAt, BlockSink, Bytes, Checksum, Codec, Cursor, DType, Error, Extent, Fact, FileId, Limits, ModelSink,
-    OpenModel, Payload, Result, Source, Sum, TensorDecl,
+    BlockAt, BlockSink, Bytes, Checksum, Codec, Cursor, DType, Error, Extent, Fact, FileId, Limits,
+    ModelSink, OpenModel, Payload, Result, Source, Sum, TensorDecl,
 };
 
 /// An opened file.
@@ -211,7 +213,10 @@ impl<'a> HiddenTensors<'a> {
         let Ok(at) = found else { return Ok(None) };
         let entry = &self.entries[at];
         let bytes = crate::dtypes::Numbers::default().get("U8");
-        if Some(entry.dtype) != bytes || entry.dims != [entry.size] || entry.flags & tensor_flags::DEFINED != 0 {
+        if Some(entry.dtype) != bytes
+            || entry.dims != [entry.size]
+            || entry.flags & tensor_flags::DEFINED != 0
+        {
             return Err(Error::malformed("a hidden tensor must be an uncompressed row of U8").tensor(name));
         }
         self.used.borrow_mut().push(at);
@@ -228,7 +233,8 @@ impl<'a> HiddenTensors<'a> {
     fn note_unused(&self, notes: &mut Vec<String>) {
         let mut used = self.used.borrow().clone();
         used.sort_unstable();
-        let all = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_hidden());
+        let is_left = |entry: &Entry| entry.is_hidden() && entry.name != compression::LENGTHS;
+        let all = self.entries.iter().enumerate().filter(|(_, entry)| is_left(entry));
         let unused = all.filter(|(at, _)| used.binary_search(at).is_err()).count();
         if unused > 0 {
             notes.push(format!(

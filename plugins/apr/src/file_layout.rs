@@ -92,7 +92,9 @@ impl FileLayout<'_> {
         let file_size = end.checked_add(Footer::LEN).ok_or_else(too_long)?;
         sink.inline(&Footer::tail(file_size))?;
         if sink.position().is_some_and(|position| position != file_size) {
-            return Err(Error::plugin(format!("the layout of {FORMAT} does not add up to {file_size} bytes")));
+            return Err(Error::plugin(format!(
+                "the layout of {FORMAT} does not add up to {file_size} bytes"
+            )));
         }
         Ok(Some(file_size))
     }

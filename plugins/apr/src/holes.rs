@@ -26,7 +26,8 @@ pub const SHARD_SIZE: u32 = 7 << 28;
 /// Any error from the sink; Plugin if something was not written.
 pub fn fill(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
     let holes = Holes(written);
-    let data_sections: Vec<&WrittenHole> = written.holes.iter().filter(|hole| hole.id & KIND == LENGTHS).collect();
+    let data_sections: Vec<&WrittenHole> =
+        written.holes.iter().filter(|hole| hole.id & KIND == LENGTHS).collect();
     for hole in &written.holes {
         match hole.id & KIND {
             INPUT => {
@@ -46,7 +47,7 @@ pub fn fill(written: &Written, sink: &mut dyn PatchSink) -> Result<()> {
             FILE_SIZE => sink.fill(hole.id, &holes.size_of(hole.file)?.to_le_bytes())?,
             SHARD_SIZE => {
                 let file = holes.of(FOOTER, |footer| number(footer) == number(hole))?.file;
-                let text = format!("{:1$}", holes.size_of(file)?, ManifestPiece::SIZE_LEN as usize);
+                let text = format!("{:1$}", holes.size_of(file)?, ManifestPiece::SIZE_LEN);
                 sink.fill(hole.id, text.as_bytes())?;
             }
             _ => {}

@@ -152,7 +152,8 @@ fn check_len(entry: &Entry, dtype: DType, need: u64, method: Option<Method>) -> 
     let Entry { size, raw_size, .. } = entry;
     let Some(method) = method else {
         if need != *size {
-            let message = format!("{dtype} {:?} requires {need} bytes, but the index gives it {size}", entry.dims);
+            let message =
+                format!("{dtype} {:?} requires {need} bytes, but the index gives it {size}", entry.dims);
             return Err(Error::malformed(message));
         }
         if *raw_size != 0 && raw_size != size {
@@ -163,7 +164,8 @@ fn check_len(entry: &Entry, dtype: DType, need: u64, method: Option<Method>) -> 
         return Ok(());
     };
     if need != *raw_size {
-        let message = format!("{dtype} {:?} requires {need} bytes, but its raw_size is {raw_size}", entry.dims);
+        let message =
+            format!("{dtype} {:?} requires {need} bytes, but its raw_size is {raw_size}", entry.dims);
         return Err(Error::malformed(message));
     }
     let (least, most) = method.stored_bounds(need);

@@ -112,9 +112,9 @@ pub enum ManifestPiece {
 
 impl ManifestPiece {
     /// Digits of a CRC-32.
-    pub const CRC_LEN: u64 = 8;
+    pub const CRC_LEN: usize = 8;
     /// Digits of the greatest size.
-    pub const SIZE_LEN: u64 = 20;
+    pub const SIZE_LEN: usize = 20;
 }
 
 /// The manifest's text. Sizes that are not known yet are holes, as are the checksums.

@@ -43,8 +43,12 @@ impl apr_sdk::Writer for Writer {
         for piece in shards::manifest(model, &plan, &sizes) {
             match piece {
                 ManifestPiece::Text(text) => sink.inline(text.as_bytes())?,
-                ManifestPiece::Crc(shard) => sink.hole(holes::SHARD_CRC | shard, ManifestPiece::CRC_LEN)?,
-                ManifestPiece::Size(shard) => sink.hole(holes::SHARD_SIZE | shard, ManifestPiece::SIZE_LEN)?,
+                ManifestPiece::Crc(shard) => {
+                    sink.hole(holes::SHARD_CRC | shard, ManifestPiece::CRC_LEN as u64)?
+                }
+                ManifestPiece::Size(shard) => {
+                    sink.hole(holes::SHARD_SIZE | shard, ManifestPiece::SIZE_LEN as u64)?;
+                }
             }
         }
         Ok(())

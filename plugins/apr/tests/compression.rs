@@ -120,9 +120,10 @@ fn shards_are_compressed_one_by_one() {
         manifest["shards"].as_array().unwrap().iter().map(|shard| shard["size"].as_u64().unwrap()).collect();
     assert_eq!(stated, sizes.iter().map(|size| *size as u64).collect::<Vec<_>>());
     let (name, bytes) = &files[0];
-    let source = files.iter().skip(1).fold(MemorySource::new(name.as_str(), bytes.clone()), |source, file| {
-        source.with(&file.0, file.1.clone())
-    });
+    let source =
+        files.iter().skip(1).fold(MemorySource::new(name.as_str(), bytes.clone()), |source, file| {
+            source.with(&file.0, file.1.clone())
+        });
     let opened = apr_testkit::read_with_parts(reader().as_ref(), "apr", &source, &Options::new()).unwrap();
     assert_eq!(opened.model.tensors.len(), made.model.tensors.len());
 }

@@ -138,7 +138,10 @@ fn rejects_compression_that_contradicts_itself() {
     open(file(METADATA.as_bytes(), &of(4), 114)).unwrap();
     says(&entries(&of(3), 114), Malformed, "shorter than the compressed tensors require");
     says(&entries(&of(8), 114), Malformed, "4 bytes too many");
-    let of = [Raw { flags: 1, raw_size: 100, size: 50, ..table(100) }, Raw { offset: 64, ..compressed(1, 50, 100) }];
+    let of = [
+        Raw { flags: 1, raw_size: 100, size: 50, ..table(100) },
+        Raw { offset: 64, ..compressed(1, 50, 100) },
+    ];
     says(&entries(&of, 114), Malformed, "uncompressed row of U8");
 }
 

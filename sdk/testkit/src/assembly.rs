@@ -264,7 +264,8 @@ impl LayoutSink for Assembly<'_> {
 
     fn sample(&mut self, tensor: u64, start: u64, len: u64) -> Result<Option<Vec<u8>>> {
         let index = usize::try_from(tensor).ok().filter(|&n| n < self.tensors.len());
-        let index = index.ok_or_else(|| breach(format!("a sample of tensor {tensor}, which does not exist")))?;
+        let index =
+            index.ok_or_else(|| breach(format!("a sample of tensor {tensor}, which does not exist")))?;
         let mut payload = (self.payloads)(index).map_err(|e| e.tensor(&self.model.tensors[index].name))?;
         let start = usize::try_from(start).unwrap_or(usize::MAX).min(payload.len());
         payload.drain(..start);

@@ -5,7 +5,7 @@ use super::open::Opened;
 use super::output::Output;
 use super::run::{OutputWork, write};
 use super::translate::Translate;
-use super::verify::{WrittenOutput, finish};
+use super::verify::{EncodedPayload, WrittenOutput, finish};
 use crate::contract::{ContractReport, summary};
 use crate::engine::Engine;
 use crate::planned::coverage::Coverage;
@@ -58,6 +58,8 @@ pub struct Outcome {
     pub changed: Vec<ChangedTensor>,
     /// The losses of quantized tensors.
     pub quantized: Option<Quantized>,
+    /// The tensors that the output's format encoded.
+    pub encoded: Option<EncodedPayload>,
     /// The destination of everything in the source.
     pub coverage: Coverage,
     /// The findings about the tensors' values and shapes.
@@ -74,7 +76,7 @@ impl Outcome {
         let LaidOut { source, model, plan, output, findings, .. } = laid_out;
         let mut notes = plan.notes;
         notes.extend(written.notes());
-        let WrittenOutput { lengths, proved, changed, looked, quantized, .. } = written;
+        let WrittenOutput { lengths, proved, changed, looked, quantized, encoded, .. } = written;
         let looked = looked.behind(findings);
         let mut warnings = source.warnings.clone();
         warnings.extend(plan.warnings);
@@ -88,6 +90,7 @@ impl Outcome {
             verified: proved,
             changed,
             quantized,
+            encoded,
             coverage: plan.coverage,
             looked,
             notes,

@@ -162,7 +162,7 @@ impl<'a> LaidOut<'a> {
 
 /// Marks what must be spooled before an expression is evaluated.
 fn place(expression: &mut Expression, is_in_order: bool, spools: &mut Spools) -> Result<()> {
-    expression.spool_columns()?;
+    expression.spool_recomputed()?;
     if is_in_order {
         expression.ascend()?;
     }

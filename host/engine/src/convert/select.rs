@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::layout::carries::Casting;
 use crate::open::schemes::Unpacked;
 use crate::open::stored_sums::refuse_uncomputed;
-use crate::open::{OpenedModel, check_options, option_values};
+use crate::open::{OpenedModel, check_options, check_write_options, option_values};
 use crate::packed::Packed;
 use crate::planned::coverage::Fate;
 use crate::planned::request::{Request, VerifyMode};
@@ -99,11 +99,9 @@ impl<'a> Selected<'a> {
         let renaming = renaming.clone();
         let look = open_options.witnessed;
         let target = output.format;
-        check_options(
-            &engine.registry,
-            &[engine.registry.format(&source.format)?, target],
-            &request.options,
-        )?;
+        let own = engine.registry.format(&source.format)?;
+        check_options(&engine.registry, &[own, target], &request.options)?;
+        check_write_options(&engine.registry, own, target, &request.options)?;
         output.request.options = option_values(target, &request.options, |spec| spec.write)?;
         let inputs = numbers_of_files(&source);
         let all = source.files.all();

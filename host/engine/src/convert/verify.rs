@@ -17,6 +17,7 @@ use crate::verify::value_changes::{self, ChangedTensor, changed, findings};
 use crate::verify::verify;
 use crate::wording::n_of;
 use apr_sdk::{Error, Result, Written, WrittenFile, WrittenHole, WrittenInput, WrittenTensor};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -35,6 +36,34 @@ pub struct WrittenOutput {
     pub looked: ContractReport,
     /// The losses of quantized tensors.
     pub quantized: Option<Quantized>,
+    /// The tensors that were encoded.
+    pub encoded: Option<EncodedPayload>,
+}
+
+/// The tensors that a format encoded, which compression is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EncodedPayload {
+    /// Number of tensors.
+    pub tensors: usize,
+    /// Bytes that they take up in the output.
+    pub bytes: u64,
+    /// Bytes once decoded.
+    pub raw_bytes: u64,
+}
+
+impl EncodedPayload {
+    /// The encoded payload of a layout that is settled; `None` if there is none.
+    fn of(layout: &Layout) -> Option<EncodedPayload> {
+        let mut all = EncodedPayload::default();
+        for placed in layout.files.iter().flat_map(|file| &file.segments) {
+            if let Segment::Payload { encoded: Some(encoded), .. } = &placed.segment {
+                all.tensors += 1;
+                all.bytes += placed.len;
+                all.raw_bytes += encoded.raw_len;
+            }
+        }
+        Some(all).filter(|all| all.tensors > 0)
+    }
 }
 
 impl WrittenOutput {
@@ -129,6 +158,7 @@ pub fn finish(
         changed,
         looked,
         quantized,
+        encoded: EncodedPayload::of(layout),
     })
 }
 

@@ -248,7 +248,7 @@ impl Pass<'_> {
             let buffer = &mut buffers[side];
             buffer.resize(job.tiles.tile_bytes(side, unit), 0);
             let (of, number) = if side == 0 { (self.a, job.pair.a) } else { (self.b, job.pair.b) };
-            of.fill(&self.engine.registry, number, &made_of[side], unit * job.tiles.tile_len[side], buffer)?;
+            of.fill(self.engine, number, &made_of[side], unit * job.tiles.tile_len[side], buffer)?;
         }
         let [a, b] = buffers;
         let tile = if again { job.alone(unit, a) } else { job.look(unit, a, b) };

@@ -273,20 +273,15 @@ impl<'a> Side<'a> {
     /// Any error from reading, with the file as the user typed it and the tensor.
     pub fn fill(
         &self,
-        registry: &Registry,
+        engine: &Engine,
         number: usize,
         expression: &Expression,
         at: u64,
         out: &mut [u8],
     ) -> Result<()> {
-        let files = &self.opened.files;
-        let filled = expression.fill_at(
-            registry,
-            &|e: Extent, out: &mut [u8]| files.read_at(e.file, e.offset, out),
-            at,
-            out,
-        );
-        filled.map_err(|e: Error| files.show(e.tensor(self.own_name(number))))
+        let read = |extent: Extent, out: &mut [u8]| self.opened.read_at(engine, extent, out);
+        let filled = expression.fill_at(&engine.registry, &read, at, out);
+        filled.map_err(|e: Error| self.opened.files.show(e.tensor(self.own_name(number))))
     }
 }
 

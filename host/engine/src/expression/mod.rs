@@ -220,6 +220,11 @@ impl Expression {
         is_spooled
     }
 
+    /// Returns whether it is stored in compressed blocks.
+    fn is_compressed(&self) -> bool {
+        matches!(self, Expression::Source(Source { storage: Storage::Blocks(_), .. }))
+    }
+
     /// The expression to read in place of a spooled leaf.
     fn without_spool(&self) -> &Expression {
         match self {

@@ -123,7 +123,10 @@ impl Expression {
             return Ok(emptied(self));
         }
         match self {
-            Expression::Source(Source { storage: Storage::Extent { .. } | Storage::Packed(_), .. })
+            Expression::Source(Source {
+                storage: Storage::Extent { .. } | Storage::Blocks(_) | Storage::Packed(_),
+                ..
+            })
             | Expression::Spool(_) => Region::over(self, start, &dims),
             Expression::Region(inner) => match through(&inner, start, &dims) {
                 Some((start, dims)) => Region::over(inner.of, start, &dims),

@@ -306,8 +306,9 @@ impl LayoutSink for Collector<'_> {
     fn sample(&mut self, tensor: u64, start: u64, len: u64) -> Result<Option<Vec<u8>>> {
         let Some((engine, computations)) = self.sampled else { return Ok(None) };
         let handle = usize::try_from(tensor).ok().and_then(|number| computations.handle(number));
-        let handle = handle
-            .ok_or_else(|| Error::plugin(format!("the writer samples tensor {tensor}, which does not exist")))?;
+        let handle = handle.ok_or_else(|| {
+            Error::plugin(format!("the writer samples tensor {tensor}, which does not exist"))
+        })?;
         sample(engine, self.opened, &computations[handle].expression, start, len)
     }
 

@@ -84,12 +84,25 @@ impl BlockSink for Taker<'_> {
 #[derive(Default)]
 pub struct Decoder {
     stored: Vec<u8>,
+    /// The blocks that are kept, the last one used at the end.
+    held: Vec<Held>,
+    /// Bytes that they may take up; one is kept in any case.
+    room: usize,
+}
+
+/// A decoded block.
+struct Held {
+    /// Index of the tensor, index of the block.
+    of: (usize, usize),
     raw: Vec<u8>,
-    /// The block in `raw`: index of the tensor, index of the block.
-    held: Option<(usize, usize)>,
 }
 
 impl Decoder {
+    /// A decoder that keeps up to `room` bytes of blocks.
+    pub fn keeping(room: usize) -> Decoder {
+        Decoder { room, ..Decoder::default() }
+    }
+
     /// Fills `out` with the raw bytes at offset `at` of tensor number `tensor`.
     ///
     /// # Errors
@@ -112,22 +125,43 @@ impl Decoder {
             if n as u64 == end - begin {
                 self.decode(opened, tensor, codec, list, block, now)?;
             } else {
-                if self.held != Some((tensor, block)) {
-                    self.held = None;
-                    let mut raw = std::mem::take(&mut self.raw);
-                    raw.resize(in_memory(end - begin)?, 0);
-                    let decoded = self.decode(opened, tensor, codec, list, block, &mut raw);
-                    self.raw = raw;
-                    decoded?;
-                    self.held = Some((tensor, block));
-                }
-                now.copy_from_slice(&self.raw[in_memory(at - begin)?..][..n]);
+                let raw = self.held(opened, tensor, codec, list, block)?;
+                now.copy_from_slice(&raw[in_memory(at - begin)?..][..n]);
             }
             at += n as u64;
             block += 1;
             rest = later;
         }
         Ok(())
+    }
+
+    /// The raw bytes of a block, which are kept.
+    fn held(
+        &mut self,
+        opened: &OpenedModel,
+        tensor: usize,
+        codec: &Codec,
+        list: &BlockList,
+        block: usize,
+    ) -> Result<&[u8]> {
+        let of = (tensor, block);
+        match self.held.iter().position(|held| held.of == of) {
+            Some(at) => self.held[at..].rotate_left(1),
+            None => {
+                let (begin, end) = list.raw(block);
+                let len = in_memory(end - begin)?;
+                let mut raw = Vec::new();
+                while self.held.iter().map(|held| held.raw.len()).sum::<usize>() + len > self.room
+                    && !self.held.is_empty()
+                {
+                    raw = self.held.remove(0).raw;
+                }
+                raw.resize(len, 0);
+                self.decode(opened, tensor, codec, list, block, &mut raw)?;
+                self.held.push(Held { of, raw });
+            }
+        }
+        Ok(self.held.last().map_or(&[], |held| &held.raw))
     }
 
     fn decode(

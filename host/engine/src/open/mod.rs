@@ -1,6 +1,7 @@
 //! Opening a model: probe, read the header, open its parts, merge.
 
 pub mod blocks;
+pub mod decoded;
 pub mod files;
 pub mod in_order;
 mod lfs_pointer;
@@ -16,7 +17,7 @@ pub mod source;
 pub mod stored_sums;
 
 pub use named_bytes::{Held, Listed};
-pub use options::{GivenOption, check_options, option_values};
+pub use options::{GivenOption, check_options, check_write_options, option_values};
 
 use crate::engine::Engine;
 use crate::open::parts::lone::{LonePart, has_index};
@@ -28,6 +29,7 @@ use apr_sdk::{
     Bytes, Coding, Error, ErrorKind, Extent, FileId, Limits, Model, ModelBuilder, OpenModel, Options,
     Payload, Result, escape,
 };
+use decoded::Decoded;
 use files::Files;
 use parts::{Merged, Opening};
 pub use probe::Choice;
@@ -67,6 +69,8 @@ pub struct OpenedModel {
     pub(crate) origins: Vec<Origin>,
     /// The number that each tensor had when it was opened, and a weight's first part. Empty as long as all have their own.
     pub(crate) opened_as: Vec<usize>,
+    /// The blocks of compressed payload.
+    decoded: Decoded,
 }
 
 /// One reader's object and the tensors it provides.
@@ -289,8 +293,17 @@ impl<'e> Probed<'e> {
             warnings.extend((!options.bare).then(|| part.warning()));
         }
         let path = path.to_owned();
-        let opened_as = Vec::new();
-        Ok(OpenedModel { model, format, path, warnings, unpacked: None, files, origins, opened_as })
+        Ok(OpenedModel {
+            model,
+            format,
+            path,
+            warnings,
+            unpacked: None,
+            files,
+            origins,
+            opened_as: Vec::new(),
+            decoded: Decoded::default(),
+        })
     }
 }
 

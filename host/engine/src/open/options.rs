@@ -48,6 +48,35 @@ fn with_parts<'a>(registry: &'a Registry, format: &&'a Format) -> Vec<&'a Format
     [*format].into_iter().chain(parts).collect()
 }
 
+/// Fails for an option that only changes how the source's own format is written, if something else is.
+///
+/// # Errors
+/// InvalidArgument with the option's name.
+pub fn check_write_options(
+    registry: &Registry,
+    source: &Format,
+    target: &Format,
+    given: &[GivenOption],
+) -> Result<()> {
+    let declared = |format, name: &str, of: Option<&str>, is_wanted: fn(&OptionSpec) -> bool| {
+        let formats = with_parts(registry, &format).into_iter().filter(|format| is_for(of, format));
+        let mut specs = formats.flat_map(|format| &format.manifest.options);
+        specs.any(|spec| spec.name == name && is_wanted(spec))
+    };
+    for (of, name, _) in given {
+        let of = of.as_deref();
+        let is_written = declared(target, name, of, |spec| spec.write);
+        if is_written || declared(source, name, of, |spec| spec.read) || !declared(source, name, of, |_| true)
+        {
+            continue;
+        }
+        let (source, target) = (&source.manifest.name, &target.manifest.name);
+        let message = format!("`{name}` is an option for writing {source}, but the output is {target}");
+        return Err(Error::invalid_argument(message).hint("remove it, or specify an output of that format"));
+    }
+    Ok(())
+}
+
 /// Fails for an option that none of the formats declares. A restriction declared by any available format is
 /// accepted for every input: with `--safe`, the user need not know what the file is.
 ///

@@ -192,7 +192,7 @@ fn in_rows(
         for (n, (side, number)) in of.iter().enumerate() {
             let left = usize::try_from(lens[n].saturating_sub(at[n])).unwrap_or(usize::MAX);
             buffers[n].resize(left.min(sizes[n]), 0);
-            side.fill(registry, *number, &made_of[n], at[n], &mut buffers[n])?;
+            side.fill(engine, *number, &made_of[n], at[n], &mut buffers[n])?;
             at[n] += buffers[n].len() as u64;
         }
         each(&buffers[0], &buffers[1])?;

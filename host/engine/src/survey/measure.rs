@@ -268,7 +268,7 @@ impl Run<'_> {
             };
             buffers[side].resize(work.tiles.tile_bytes(side, unit), 0);
             let at = unit * work.tiles.tile_len[side];
-            self.sides[side].fill(&self.engine.registry, number, made_of, at, &mut buffers[side])?;
+            self.sides[side].fill(self.engine, number, made_of, at, &mut buffers[side])?;
         }
         let [a, b] = &*buffers;
         self.look(work, unit, [a, b], spreads, n_tiles);

@@ -40,6 +40,9 @@ pub struct TensorRow {
     /// Offset of the payload in that file, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
+    /// The compression of its stored bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compressed: Option<CompressedRow>,
     /// The scheme it is packed with, and the tensors that it is stored in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packed: Option<PackedRow>,
@@ -55,6 +58,24 @@ pub struct TensorRow {
     /// The distribution of its values, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Histogram>,
+}
+
+/// The storage of a compressed tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct CompressedRow {
+    /// The method in a few words.
+    #[serde(rename = "as")]
+    pub method: String,
+    /// Bytes that it takes up in its file.
+    pub bytes: u64,
+}
+
+impl CompressedRow {
+    /// The storage of a tensor; `None` if it is not compressed, or the format does not say how.
+    pub fn of(tensor: &Tensor) -> Option<CompressedRow> {
+        let codec = tensor.codec()?;
+        Some(CompressedRow { method: codec.method()?.to_owned(), bytes: codec.stored_len()? })
+    }
 }
 
 /// The storage of a packed weight.
@@ -227,6 +248,7 @@ pub fn each_row_of(
                 bytes: tensor.payload_len()?,
                 offset: extent.filter(|_| file.is_some()).map(|extent| extent.offset),
                 file,
+                compressed: CompressedRow::of(tensor),
                 packed: packed(tensor)?,
                 sha256,
                 stats,

@@ -89,6 +89,12 @@ fn decode_frame(decoders: &mut Decoders, method: Method, stored: &mut &[u8], out
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "a test's numbers are small"
+    )]
+
     use super::super::{BLOCK, Coder, LEVEL};
     use super::*;
     use apr_sdk::DType;

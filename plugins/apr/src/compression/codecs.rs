@@ -169,6 +169,12 @@ mod zstd {
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "a test's numbers are small"
+    )]
+
     use super::super::LEVEL;
     use super::*;
 

@@ -38,7 +38,8 @@ impl Blocks {
     /// # Errors
     /// Malformed for lengths that do not add up to the tensor's; any error from reading.
     pub fn list(&self, source: &dyn Source, sink: &mut dyn BlockSink) -> Result<()> {
-        let mut lengths = self.table.map(|table| Lengths { source, left: table, held: Vec::new().into_iter() });
+        let mut lengths =
+            self.table.map(|table| Lengths { source, left: table, held: Vec::new().into_iter() });
         let mut at = self.extent.offset;
         let end = at + self.extent.len;
         for block in 0..Blocks::count(self.raw_len) {

@@ -20,8 +20,8 @@ mod choice;
 mod codecs;
 mod frame;
 mod lengths;
-mod pool;
 pub mod planes;
+mod pool;
 
 pub use block::{Decoder, Encoder};
 pub use choice::Choice;
@@ -85,8 +85,11 @@ impl Method {
         };
         let undefined = flags & !tensor_flags::DEFINED;
         if undefined != 0 {
-            let message = format!("it is compressed, with flags {undefined:#x} that this version does not know");
-            return Err(Error::unsupported(message).code("E003").hint("install a newer apr that can read it"));
+            let message =
+                format!("it is compressed, with flags {undefined:#x} that this version does not know");
+            return Err(Error::unsupported(message)
+                .code("E003")
+                .hint("install a newer apr that can read it"));
         }
         let method = Method::new(coder, LEVEL);
         if flags & tensor_flags::PLANES == 0 {

@@ -88,6 +88,12 @@ fn rotated_right<const WIDTH: usize>(word: [u8; WIDTH]) -> [u8; WIDTH] {
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "a test's numbers are small"
+    )]
+
     use super::*;
 
     #[test]
@@ -106,8 +112,7 @@ mod tests {
     fn elements_of_any_width_and_number_come_back() {
         for width in [1u8, 2, 4, 8] {
             for count in [0usize, 1, 31, 32, 33, 100] {
-                let raw: Vec<u8> =
-                    (0..count * usize::from(width)).map(|n| (n * 89 + n / 7) as u8).collect();
+                let raw: Vec<u8> = (0..count * usize::from(width)).map(|n| (n * 89 + n / 7) as u8).collect();
                 let mut planes = vec![0; raw.len()];
                 split(&raw, width, &mut planes);
                 let mut back = vec![0; raw.len()];

@@ -107,9 +107,7 @@ impl WireLayoutSink for ToWireLayoutSink<'_> {
     }
 
     fn sample(&mut self, tensor: u64, start: u64, len: u64) -> R<ROption<RVec<u8>>> {
-        host_wire("sampling a tensor", || {
-            Ok(self.0.sample(tensor, start, len)?.map(RVec::from).into())
-        })
+        host_wire("sampling a tensor", || Ok(self.0.sample(tensor, start, len)?.map(RVec::from).into()))
     }
 
     fn note(&mut self, note: RStr<'_>) {

@@ -7,6 +7,7 @@ use crate::expression::spool::SPOOL;
 use crate::expression::unpack::{Panel, Unpack};
 use crate::expression::{Expression, TILE};
 use crate::open::blocks::SHARED;
+use crate::open::decoded::decoded_extent;
 use crate::values::swap;
 use apr_sdk::{Codec, DTypeInfo, Endian, Error, Extent, Result, View};
 
@@ -88,6 +89,9 @@ impl Expression {
     /// The extent that a source or a spool lies in, and its byte order.
     fn extent(&self) -> Result<(Extent, Endian)> {
         match self {
+            Expression::Source(Source { storage: Storage::Blocks(_), tensor: Some(tensor), len, .. }) => {
+                Ok((decoded_extent(*tensor, *len)?, Endian::Little))
+            }
             Expression::Source(Source { storage: Storage::Extent { extent, endian }, .. }) => {
                 Ok((*extent, *endian))
             }
@@ -133,7 +137,17 @@ impl Access<'_> {
 
     /// Returns whether its bytes are available at any offset, in any order.
     pub fn is_random(&self) -> bool {
-        !matches!(self, Access::Decode { .. } | Access::Stream { .. })
+        !matches!(self, Access::Stream { .. })
+    }
+
+    /// The same for a reader that decodes compressed blocks itself: [`OpenedModel::read_at`] with `len` bytes of payload.
+    ///
+    /// [`OpenedModel::read_at`]: crate::open::OpenedModel::read_at
+    pub fn at_any_offset(self, len: u64) -> Result<Self> {
+        match self {
+            Access::Decode { tensor, .. } => Ok(Access::Copy(decoded_extent(tensor, len)?)),
+            other => Ok(other),
+        }
     }
 
     /// Bytes per tile: whole elements where they matter.

@@ -19,7 +19,9 @@ impl Expression {
         Ok(is_random)
     }
 
-    /// Fills `out` with the bytes at offset `at` of the result: whole granules of it.
+    /// Fills `out` with the bytes at offset `at` of the result: whole granules of it. `read` is [`OpenedModel::read_at`].
+    ///
+    /// [`OpenedModel::read_at`]: crate::open::OpenedModel::read_at
     ///
     /// # Errors
     /// Any error from reading and the quantizers.
@@ -36,7 +38,7 @@ impl Expression {
             }
             let run = out.get_mut(usize_of(from - at)..usize_of(to - at)).unwrap_or_default();
             let within = from - begin;
-            let access = part.access()?;
+            let access = part.access()?.at_any_offset(part.leaf().byte_len()?)?;
             if part.is_leaf() {
                 access.fill(&read, within, run)?;
                 continue;

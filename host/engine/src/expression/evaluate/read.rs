@@ -14,7 +14,7 @@ type Fill<'a> = dyn FnMut(u64, &mut [u8]) -> Result<()> + 'a;
 
 /// A function that fills windows with a leaf's bytes; for a stream they must be consecutive.
 fn filled<'a>(engine: &'a Engine, opened: &'a OpenedModel, leaf: Expression) -> Result<Box<Fill<'a>>> {
-    let read = |e: Extent, out: &mut [u8]| opened.files.read_at(e.file, e.offset, out);
+    let read = |extent: Extent, out: &mut [u8]| opened.read_at(engine, extent, out);
     if !leaf.is_leaf() {
         // The values of packed weights, in their own type.
         let granule = Granule::of(&leaf)?;

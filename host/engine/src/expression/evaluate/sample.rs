@@ -3,9 +3,8 @@
 use super::{Buffers, Evaluation};
 use crate::engine::Engine;
 use crate::expression::source::unit;
-use crate::expression::{Access, Expression, Granule};
+use crate::expression::{Expression, Granule};
 use crate::open::OpenedModel;
-use crate::open::blocks::{BlockList, Decoder};
 use crate::values::usize_of;
 use apr_sdk::{Extent, Result};
 
@@ -59,15 +58,12 @@ fn of_part(
     let to = (start + len).div_ceil(after) * after;
     let mut leaf = vec![0; usize_of((to - from) / after * before)];
     let leaf_start = from / after * before;
-    let read = |extent: Extent, out: &mut [u8]| opened.files.read_at(extent.file, extent.offset, out);
-    match part.access()? {
-        Access::Stream { .. } => return Ok(None),
-        Access::Decode { tensor, codec } => {
-            let list = BlockList::read(engine, opened, tensor)?;
-            Decoder::default().fill(opened, tensor, codec, &list, leaf_start, &mut leaf)?;
-        }
-        access => drop(access.fill(&read, leaf_start, &mut leaf)?),
+    let read = |extent: Extent, out: &mut [u8]| opened.read_at(engine, extent, out);
+    let access = part.access()?.at_any_offset(part.leaf().byte_len()?)?;
+    if !access.is_random() {
+        return Ok(None);
     }
+    access.fill(&read, leaf_start, &mut leaf)?;
     let mut out = leaf;
     if !part.is_leaf() {
         let leaf = std::mem::replace(&mut out, vec![0; usize_of(to - from)]);

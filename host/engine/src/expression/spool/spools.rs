@@ -7,17 +7,22 @@ use apr_sdk::{Error, FileId, Result};
 use std::collections::{BTreeSet, HashMap};
 
 impl Expression {
-    /// Spools packed rows that are wanted column by column, where each would be unpacked for every element.
+    /// Spools what a conversion would compute more than once: packed rows that are wanted column by column, where each
+    /// would be unpacked for every element, and regions of compressed blocks.
     ///
     /// # Errors
     /// Unsupported for an unknown dtype.
-    pub fn spool_columns(&mut self) -> Result<()> {
+    pub fn spool_recomputed(&mut self) -> Result<()> {
         let parts = match self {
             Expression::Concat(parts) => parts.as_mut_slice(),
             one => std::slice::from_mut(one),
         };
         for part in parts {
-            if !matches!(part.access()?, Access::Unpack(unpack) if !unpack.is_ascending()) {
+            let is_recomputed = match part.access()? {
+                Access::Unpack(unpack) => !unpack.is_ascending(),
+                _ => matches!(part.leaf(), Expression::Region(region) if region.of.is_compressed()),
+            };
+            if !is_recomputed {
                 continue;
             }
             let spooled = match part.leaf().clone() {

@@ -1,9 +1,10 @@
 //! The result of a conversion, for people.
 
 use crate::cli::verbs::convert::Detail;
+use apr_engine::convert::verify::EncodedPayload;
 use apr_engine::values::loss::Measured;
 use apr_host::convert::Converted;
-use apr_host::sizes::{show_number_of, show_size};
+use apr_host::sizes::{show_number_of, show_share, show_size};
 use apr_sdk::escape;
 use std::fmt;
 
@@ -33,6 +34,11 @@ impl fmt::Display for Shown<'_> {
         }
         if let Some(quantized) = done.quantized.as_ref().filter(|quantized| !quantized.tensors.is_empty()) {
             writeln!(f, "{}", show_loss(quantized.tensors.len(), &quantized.total))?;
+        }
+        if let Some(EncodedPayload { tensors, bytes, raw_bytes }) = done.compressed {
+            let sizes = format!("{} in {}", show_size(raw_bytes), show_size(bytes));
+            let tensors = show_number_of(tensors, "tensor");
+            writeln!(f, "compressed: {tensors}, {sizes} ({})", show_share(bytes, raw_bytes))?;
         }
         done.notes.iter().try_for_each(|note| writeln!(f, "note: {}", escape(note, 1000)))?;
         if detail == Detail::All {

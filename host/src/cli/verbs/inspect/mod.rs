@@ -9,8 +9,9 @@ use crate::cli::output::metadata::{self, Entry};
 use crate::cli::output::verb_report::{Report, Streamed, boxed, with_schema, write_with_schema};
 use apr_engine::architecture::{Summary, WAY_OUT_OF_ADAPTER, adapter_mark, called, not_understood, summary};
 use apr_engine::open::OpenedModel;
+use apr_engine::verify::stats::CompressedRow;
 use apr_host::report::inspect_summary::lines as summary_lines;
-use apr_host::sizes::{show_count, show_number_of, show_size};
+use apr_host::sizes::{show_count, show_number_of, show_share, show_size};
 use apr_sdk::{Bytes, Result, Tensor, checked_elements, escape};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -87,6 +88,9 @@ pub struct Inspected {
     parameters: u64,
     /// The element types, or how weights are packed; most bytes first.
     dtypes: Vec<DTypeCount>,
+    /// The compression of tensors, by method; absent if none is compressed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    compressed: Vec<Compressed>,
     /// The dialect of its tensors' names and rows (`hf`, `gguf`, `canonical`, ..., or `none`).
     dialect: String,
     /// The model in a few lines; a key that its header does not answer is `null`.
@@ -132,6 +136,18 @@ struct DTypeCount {
     tensors: usize,
     parameters: u64,
     bytes: u64,
+}
+
+/// The tensors that are compressed with one method.
+#[derive(Debug, Serialize)]
+struct Compressed {
+    #[serde(rename = "as")]
+    method: String,
+    tensors: usize,
+    /// Bytes that they take up in the files.
+    bytes: u64,
+    /// Bytes once decoded.
+    raw_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -187,6 +203,7 @@ fn inspect(args: &Args, context: &Context) -> Result<Inspected> {
         tensor_count: model.tensors.len(),
         parameters: dtypes.iter().fold(0, |sum, dtype| sum.saturating_add(dtype.parameters)),
         dtypes,
+        compressed: compressed(&model.tensors)?,
         dialect: model.dialect.clone(),
         summary,
         architecture,
@@ -243,6 +260,22 @@ fn histogram(tensors: &[Tensor]) -> Result<Vec<DTypeCount>> {
     Ok(counts)
 }
 
+fn compressed(tensors: &[Tensor]) -> Result<Vec<Compressed>> {
+    let mut methods: Vec<Compressed> = Vec::new();
+    for tensor in tensors {
+        let Some(CompressedRow { method, bytes }) = CompressedRow::of(tensor) else { continue };
+        let at = methods.iter().position(|known| known.method == method).unwrap_or_else(|| {
+            methods.push(Compressed { method, tensors: 0, bytes: 0, raw_bytes: 0 });
+            methods.len() - 1
+        });
+        methods[at].tensors += 1;
+        methods[at].bytes = methods[at].bytes.saturating_add(bytes);
+        methods[at].raw_bytes = methods[at].raw_bytes.saturating_add(tensor.payload_len()?);
+    }
+    methods.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.method.cmp(&b.method)));
+    Ok(methods)
+}
+
 impl Report for Inspected {
     fn json(&self) -> Result<Json> {
         with_schema("apr.inspect/1", self)
@@ -283,7 +316,15 @@ impl fmt::Display for Inspected {
             };
             (if n == 0 { "types" } else { "" }, text)
         });
-        lines.splice(types..types, of_types);
+        let of_methods = self.compressed.iter().enumerate().map(|(n, method)| {
+            let Compressed { method, tensors, bytes, raw_bytes } = method;
+            let share = show_share(*bytes, *raw_bytes);
+            let tensors = show_number_of(*tensors, "tensor");
+            let sizes = format!("{} in {} ({share})", show_size(*raw_bytes), show_size(*bytes));
+            let method = escape(method, 80);
+            (if n == 0 { "compressed" } else { "" }, format!("{method}: {tensors}, {sizes}"))
+        });
+        lines.splice(types..types, of_types.chain(of_methods));
         writeln!(f, "  tensors        {}", show_count(self.tensor_count as u128))?;
         for (label, text) in lines {
             writeln!(f, "  {label:13}  {text}")?;

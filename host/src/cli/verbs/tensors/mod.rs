@@ -11,6 +11,7 @@ use apr_engine::planned::selection::Choice;
 use apr_engine::verify::histogram::{Histogram, histogram};
 use apr_engine::verify::stats::{RowOptions, Stats, TensorRow, each_row_of};
 use apr_engine::wording::nearest;
+use apr_host::sizes::show_share;
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -74,7 +75,7 @@ pub struct Args {
 
 /// The tensors in the file's order. JSON: `apr tensors`: a bare array of objects of the schema `apr.tensors/1`, each with
 /// `name`, `dtype`, `shape`, `bytes`; `file` and `offset` if the payload is one run of bytes of a file; for a packed weight
-/// `packed` (`as`, `bytes`, `parts`); with `--sha256` also `sha256`, with `--stats` `stats` (`count`, `min`, `max`, `mean`,
+/// `packed` (`as`, `bytes`, `parts`), for a compressed tensor `compressed` (`as`, `bytes`); with `--sha256` also `sha256`, with `--stats` `stats` (`count`, `min`, `max`, `mean`,
 /// `std`, `zeros`, `nans`, `infs`) or `stats_missing` with the reason; with `--hist NAME` that tensor alone, with `histogram`:
 /// `bins` (each `from`, `to`, `count`), `nans`, `infs`.
 #[derive(Debug)]
@@ -163,6 +164,10 @@ impl fmt::Display for Listed {
         let shape_width = width(&shapes, 30);
         for ((row, name), shape) in self.rows.iter().zip(&names).zip(&shapes) {
             write!(f, "{name:name_width$}  {:<8}  {shape:shape_width$}  {:>12}", row.dtype, row.bytes)?;
+            if let Some(compressed) = &row.compressed {
+                let share = show_share(compressed.bytes, row.bytes);
+                write!(f, "  {} in {} bytes ({share})", escape(&compressed.method, 80), compressed.bytes)?;
+            }
             if let Some(packed) = &row.packed {
                 write!(f, "  {} in {} bytes", escape(&packed.about, 160), packed.bytes)?;
             }

@@ -290,6 +290,7 @@ mod tests {
             bytes: 8,
             file: None,
             offset: None,
+            compressed: None,
             packed: None,
             sha256: None,
             stats: None,

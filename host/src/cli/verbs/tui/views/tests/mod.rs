@@ -25,6 +25,7 @@ fn row(name: &str, dtype: &str, shape: &[u64], bytes: u64) -> TensorRow {
         bytes,
         file: None,
         offset: None,
+        compressed: None,
         packed: None,
         sha256: None,
         stats: None,

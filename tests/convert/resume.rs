@@ -29,7 +29,7 @@ impl Progress for StopAfter {
 }
 
 /// A host that keeps a journal for the smallest job and stops after `bytes`.
-fn stopping(bytes: u64) -> (Host, Arc<StopAfter>) {
+pub fn stopping(bytes: u64) -> (Host, Arc<StopAfter>) {
     stopping_at(host(), bytes)
 }
 

@@ -24,6 +24,8 @@ use output::verb_report::{Report, boxed};
 use parser::Parsed;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use verbs::lineage::{hash, provenance};
+use verbs::sharding::{join, split};
 use verbs::{
     arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
     inspect, kernels, man, plugins, pull, quality, report, rosetta, run, scan, tensors, tokenizer, tui,
@@ -62,6 +64,8 @@ enum Verb {
     Import(import::Args),
     Export(export::Args),
     Edit(edit::Args),
+    Split(split::Args),
+    Join(join::Args),
     Inspect(inspect::Args),
     Scan(scan::Args),
     Tensors(tensors::Args),
@@ -74,6 +78,8 @@ enum Verb {
     Diff(diff::Args),
     Quality(quality::Args),
     Validate(validate::Args),
+    Hash(hash::Args),
+    Provenance(provenance::Args),
     Report(report::Args),
     Tui(tui::Args),
     Rosetta(rosetta::Args),
@@ -96,6 +102,8 @@ impl Verb {
             Verb::Import(args) => Some(&mut args.convert.open),
             Verb::Export(args) => Some(&mut args.convert.open),
             Verb::Edit(args) => Some(&mut args.open),
+            Verb::Split(args) => Some(&mut args.sharding.open),
+            Verb::Join(args) => Some(&mut args.sharding.open),
             Verb::Inspect(args) => Some(&mut args.open),
             Verb::Scan(args) => Some(&mut args.open),
             Verb::Tensors(args) => Some(&mut args.open),
@@ -107,6 +115,8 @@ impl Verb {
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Quality(args) => Some(&mut args.open),
             Verb::Validate(args) => Some(&mut args.open),
+            Verb::Hash(args) => Some(&mut args.open),
+            Verb::Provenance(args) => Some(&mut args.open),
             Verb::Report(args) => Some(&mut args.open),
             Verb::Tui(args) => Some(&mut args.open),
             _ => None,
@@ -183,6 +193,8 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Import(args) => import::run(args, context).map(boxed),
         Verb::Export(args) => export::run(&args, context).map(boxed),
         Verb::Edit(args) => edit::run(&args, context).map(boxed),
+        Verb::Split(args) => split::run(&args, context).map(boxed),
+        Verb::Join(args) => join::run(&args, context).map(boxed),
         Verb::Inspect(args) => inspect::run(&args, context),
         Verb::Scan(args) => scan::run(&args, context),
         Verb::Tensors(args) => tensors::run(&args, context),
@@ -195,6 +207,8 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Diff(args) => diff::run(&args, context).map(boxed),
         Verb::Quality(args) => quality::run(&args, context).map(boxed),
         Verb::Validate(args) => validate::run(&args, context).map(boxed),
+        Verb::Hash(args) => hash::run(&args, context).map(boxed),
+        Verb::Provenance(args) => provenance::run(&args, context).map(boxed),
         Verb::Report(args) => report::run(&args, context).map(boxed),
         Verb::Tui(args) => tui::run(&args, context).map(boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),

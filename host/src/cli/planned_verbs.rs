@@ -18,7 +18,6 @@ pub const VERBS: &[(&str, &str)] = &[
     ("decrypt", "Decrypt a model"),
     ("serve", "Serve a model over HTTP"),
     ("upgrade", "Upgrade a file to the newest version of its format"),
-    ("hash", "Print a model's digests"),
 ];
 
 /// Planned verbs, and the commands that do meanwhile what most people want of them.
@@ -26,7 +25,6 @@ const MEANWHILE: &[(&str, &str)] = &[
     ("quantize", "apr convert IN OUT --quantize Q4_K_M"),
     ("lint", "apr validate MODEL"),
     ("profile", "apr bench MODEL"),
-    ("hash", "apr tensors MODEL --sha256"),
 ];
 
 /// The verbs that convert.
@@ -34,7 +32,6 @@ const CONVERTING: &[&str] = &["convert", "import", "export"];
 
 /// Flags of [`CONVERTING`] that are planned; whether they take a value; what they will do.
 const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
-    ("compress", true, "Compress the weights"),
     ("canonical", false, "Give tensors their canonical names"),
     ("prune", true, "Set small weights to zero"),
     ("prune-threshold", true, "Set weights smaller than this to zero"),

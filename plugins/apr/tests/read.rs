@@ -74,7 +74,16 @@ fn check(name: &str, fixture: &Fixture) {
 
 #[test]
 fn goldens_of_single_files() {
-    for name in ["other_program", "carried", "every_dtype", "aligned_32", "empty"] {
+    for name in [
+        "other_program",
+        "carried",
+        "every_dtype",
+        "aligned_32",
+        "empty",
+        "compressed_lz4",
+        "compressed_zstd",
+        "compressed_walked",
+    ] {
         check(name, &open(bytes(&format!("{name}.apr"))).unwrap());
     }
 }

@@ -98,6 +98,10 @@ impl<S: Source> Fixture<S> {
 pub fn payload(model: &Model, index: usize, source: &dyn Source) -> Vec<u8> {
     match &model.tensors[index].payload {
         apr_sdk::Payload::Extent { extent, view: None } => source.view(*extent).unwrap().to_vec(),
+        apr_sdk::Payload::Blocks { .. } => {
+            let opened = reader().open(source, &Limits::default(), &Options::new()).unwrap();
+            apr_testkit::payload(opened.as_ref(), model, index, source).unwrap()
+        }
         other => panic!("{other:?}"),
     }
 }

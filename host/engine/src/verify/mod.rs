@@ -1,5 +1,6 @@
 //! Verify: opens the output again with the format's own reader and compares it with the plan.
 
+pub mod content_digests;
 mod encoded_payload;
 pub mod file_digests;
 pub mod histogram;

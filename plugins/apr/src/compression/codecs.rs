@@ -5,11 +5,12 @@
 
 use super::{Coder, Method};
 use apr_sdk::{Error, Result};
+use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 
 /// State of the encoders, for one thread.
 #[derive(Default)]
 pub struct Coders {
-    lz4: Vec<u8>,
+    lz4: Lz4,
     zstd: zstd::Encoder,
 }
 
@@ -27,19 +28,35 @@ impl Coders {
     pub fn encode(&mut self, method: Method, raw: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
         let room = raw.len().saturating_sub(1).min(out.len());
         match method.coder {
-            Coder::Lz4 => Ok(self.lz4(raw, &mut out[..room])),
+            Coder::Lz4 => Ok(self.lz4.encode(raw, &mut out[..room])),
             Coder::Zstd if method.is_rotated => self.zstd.entropy(raw, &mut out[..room]),
             Coder::Zstd => self.zstd.encode(method.level, raw, &mut out[..room]),
         }
     }
+}
 
-    fn lz4(&mut self, raw: &[u8], out: &mut [u8]) -> Option<usize> {
-        let most = lz4_flex::block::get_maximum_output_size(raw.len());
-        if self.lz4.len() < most {
-            self.lz4.resize(most, 0);
+/// The table of an LZ4 encoder, and room for what it makes of data that does not shrink.
+struct Lz4 {
+    table: CompressTable,
+    out: Vec<u8>,
+}
+
+impl Default for Lz4 {
+    fn default() -> Lz4 {
+        // Whole blocks need the large one; shorter ones must not depend on what was encoded before.
+        Lz4 { table: CompressTable::large(), out: Vec::new() }
+    }
+}
+
+impl Lz4 {
+    /// Encodes `raw`; `None` if that does not fit `out`.
+    fn encode(&mut self, raw: &[u8], out: &mut [u8]) -> Option<usize> {
+        let most = get_maximum_output_size(raw.len());
+        if self.out.len() < most {
+            self.out.resize(most, 0);
         }
-        let len = lz4_flex::block::compress_into(raw, &mut self.lz4).ok()?;
-        out.get_mut(..len)?.copy_from_slice(&self.lz4[..len]);
+        let len = compress_into_with_table(raw, &mut self.out, &mut self.table).ok()?;
+        out.get_mut(..len)?.copy_from_slice(&self.out[..len]);
         Some(len)
     }
 }
@@ -53,7 +70,7 @@ impl Decoders {
         let wanted = out.len();
         let wrong = |words: String| Error::malformed(format!("a compressed block is corrupt: {words}"));
         let len = match coder {
-            Coder::Lz4 => lz4_flex::block::decompress_into(data, out).map_err(|e| wrong(e.to_string()))?,
+            Coder::Lz4 => decompress_into(data, out).map_err(|e| wrong(e.to_string()))?,
             Coder::Zstd => self.zstd.decode(data, out).map_err(wrong)?,
         };
         if len == wanted {

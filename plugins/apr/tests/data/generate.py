@@ -2,9 +2,11 @@
 
     generate.py            rewrites them all; the same bytes each time
 
-Needs Python 3.9 and nothing else. `read_apr.py`, which makes the goldens, shares only the dtype table with it.
+Needs Python 3.9 and, for the compressed files, lz4 4.4.5 and zstandard 0.25.0. `read_apr.py`, which makes the goldens,
+shares only the dtype table with it.
 """
 
+import hashlib
 import json
 import os
 import struct
@@ -24,18 +26,60 @@ def payload(size, seed):
     return bytes((seed * 31 + n * 7) & 255 for n in range(size))
 
 
-def build(metadata, tensors, flags=0b10, align=64, pad_last=False):
-    """An APR2 file; `tensors` are (name, dtype, shape[, bytes]) in the order of their data."""
+def split_planes(raw, width):
+    """The bytes of elements by place, once each is rotated left by one bit."""
+    mask = (1 << 8 * width) - 1
+    words = [int.from_bytes(raw[n:n + width], "little") for n in range(0, len(raw), width)]
+    turned = [((word << 1 | word >> 8 * width - 1) & mask).to_bytes(width, "little") for word in words]
+    return [bytes(word[place] for word in turned) for place in range(width)]
+
+
+def compress(raw, flags, width):
+    """The blocks of a payload. A frame that does not shrink is stored as it is."""
+    import lz4.block
+    import zstandard
+    blocks = []
+    for at in range(0, len(raw), read_apr.BLOCK):
+        piece = raw[at:at + read_apr.BLOCK]
+        block = b""
+        for plane in split_planes(piece, width) if flags & 4 else [piece]:
+            data = lz4.block.compress(plane, store_size=False) if flags & 1 else zstandard.compress(plane, 9)
+            if len(data) < len(plane):
+                block += struct.pack("<I", len(data)) + data
+            else:
+                block += struct.pack("<I", len(plane) | 1 << 31) + plane
+        blocks.append(block)
+    return blocks
+
+
+def build(metadata, tensors, flags=0b10, align=64, pad_last=False, methods=(), table=False):
+    """An APR2 file; `tensors` are (name, dtype, shape[, bytes]) in the order of their data; `methods` give the flags of
+    compressed ones by name, and `table` adds the lengths of their blocks."""
+    methods = dict(methods)
+    if methods:
+        flags |= 1
+    stored = {}
+    for seed, (name, dtype, shape, *given) in enumerate(tensors):
+        if name in methods:
+            raw = given[0] if given else payload(read_apr.payload_len(IDS[dtype], shape), seed)
+            stored[name] = compress(raw, methods[name], read_apr.FLOATS.get(dtype, 0))
+    if table:
+        lengths = [len(block) for blocks in stored.values() for block in blocks]
+        content = struct.pack(f"<{len(lengths)}I", *lengths)
+        tensors = [(read_apr.LENGTHS, "U8", [len(content)], content)] + list(tensors)
     data, entries = b"", []
     for seed, (name, dtype, shape, *given) in enumerate(tensors):
         data += bytes(-len(data) % align)
         size = read_apr.payload_len(IDS[dtype], shape)
         content = given[0] if given else payload(size, seed)
         assert len(content) == size
+        raw_size, method = 0, methods.get(name, 0)
+        if method:
+            raw_size, content = size, b"".join(stored[name])
         encoded = name.encode()
         entry = struct.pack("<H", len(encoded)) + encoded + bytes([IDS[dtype], len(shape)])
         entry += b"".join(struct.pack("<Q", dim) for dim in shape)
-        entries.append((encoded, entry + struct.pack("<QQQI", len(data), size, 0, 0)))
+        entries.append((encoded, entry + struct.pack("<QQQI", len(data), len(content), raw_size, method)))
         data += content
     if pad_last:
         data += bytes(-len(data) % align)
@@ -137,6 +181,35 @@ def aligned_32():
     return build(compact(metadata), [("b", "U8", [33]), ("a", "Q8_0", [32])], 0b0100_0100, 32, pad_last=True)
 
 
+def compressed(methods, table):
+    """Two blocks of what repeats, one of noise, weights whose exponents are alike, and what is not compressed."""
+    noise = b"".join(hashlib.sha256(bytes([n])).digest() for n in range(40))
+    weights = b"".join(bytes([noise[n % 1280], 0x3C | noise[n * 7 % 1280] & 0x81]) for n in range(1500))
+    metadata = {"apr_version": "2.0.0", "model_type": "tensors", "architecture": {}, "dialect": "none"}
+    tensors = [
+        ("repeats", "U8", [70000], bytes(n // 300 & 255 for n in range(70000))),
+        ("noise", "I64", [160], noise),
+        ("weights", "BF16", [15, 100], weights),
+        ("blocks", "Q8_0", [4, 64]),
+        ("plain", "F32", [3]),
+        ("empty", "F32", [0]),
+    ]
+    return build(compact(metadata), tensors, flags=0b0100_0010, methods=methods, table=table)
+
+
+def compressed_lz4():
+    return compressed({"repeats": 1, "noise": 1, "weights": 5, "blocks": 1, "empty": 1}, True)
+
+
+def compressed_zstd():
+    return compressed({"repeats": 2, "noise": 2, "weights": 6, "blocks": 2}, True)
+
+
+def compressed_walked():
+    """Without the table of lengths, as the specification has it."""
+    return compressed({"repeats": 1, "noise": 2, "weights": 6}, False)
+
+
 def empty():
     metadata = {"apr_version": "2.0.0", "model_type": "tensors", "architecture": {}, "dialect": "none",
                 "provenance": provenance((0, 0))}
@@ -167,7 +240,8 @@ def sharded():
 
 def main():
     files = {"other_program": other_program, "carried": carried, "every_dtype": every_dtype,
-             "aligned_32": aligned_32, "empty": empty}
+             "aligned_32": aligned_32, "empty": empty, "compressed_lz4": compressed_lz4,
+             "compressed_zstd": compressed_zstd, "compressed_walked": compressed_walked}
     for name, make in files.items():
         save(f"{name}.apr", make())
     sharded()

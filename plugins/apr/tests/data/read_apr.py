@@ -5,7 +5,7 @@
 
 Every rule of spec/apr-v2-format.md and section 7 of the design that a reader can check is checked: magic, version,
 section order, padding of zeros, index sorted by name, sizes, alignment, overlap, footer, CRC-32, shards. Exit code 1 if
-one is broken. Needs Python 3.9 and nothing else.
+one is broken. Needs Python 3.9, and for compressed files the packages `lz4` and `zstandard`.
 """
 
 import base64
@@ -33,6 +33,10 @@ DTYPES = {
 }
 FLAT = {"F4_E2M1", "F6_E2M3", "F6_E3M2", "I4", "U4", "I2", "U2"}
 HIDDEN = "__apr__/"
+LENGTHS = HIDDEN + "blocks"
+FLOATS = {"F32": 4, "F16": 2, "BF16": 2, "F64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "F8_E4M3FNUZ": 1,
+          "F8_E5M2FNUZ": 1}
+BLOCK = 65536
 
 
 class Broken(Exception):
@@ -60,6 +64,45 @@ def no_duplicates(pairs):
     return dict(pairs)
 
 
+def inflate(data, flags, raw_len):
+    """The raw bytes of an LZ4 block or a zstd frame."""
+    if flags & 1:
+        import lz4.block
+        return lz4.block.decompress(data, uncompressed_size=raw_len)
+    import zstandard
+    return zstandard.ZstdDecompressor().decompress(data, max_output_size=raw_len)
+
+
+def join_planes(planes, width):
+    """Elements from their bytes by place, each rotated right by one bit."""
+    count = len(planes) // width
+    out = bytearray()
+    for n in range(count):
+        word = int.from_bytes(bytes(planes[place * count + n] for place in range(width)), "little")
+        out += (word >> 1 | (word & 1) << (8 * width - 1)).to_bytes(width, "little")
+    return bytes(out)
+
+
+def decompressed(stored, flags, raw_size, width):
+    """The payload, and the length of each block."""
+    want(flags & 3 in (1, 2) and flags < 8, f"tensor flags {flags:#x}")
+    out, lengths, at = b"", [], 0
+    while len(out) < raw_size:
+        raw_len, begin, planes = min(BLOCK, raw_size - len(out)), at, b""
+        frames = width if flags & 4 else 1
+        for _ in range(frames):
+            (head,) = struct.unpack_from("<I", stored, at)
+            data = stored[at + 4:at + 4 + (head & 0x7FFFFFFF)]
+            at += 4 + len(data)
+            plane = data if head >> 31 else inflate(data, flags, raw_len // frames)
+            want(len(plane) == raw_len // frames, "a frame of another length")
+            planes += plane
+        out += join_planes(planes, width) if flags & 4 else planes
+        lengths.append(at - begin)
+    want(at == len(stored), "bytes after the last block")
+    return out, lengths
+
+
 class File:
     def __init__(self, path):
         with open(path, "rb") as f:
@@ -68,7 +111,7 @@ class File:
         want(len(d) >= 48, "shorter than header and footer")
         magic, major, minor, self.flags, m_off, m_size, i_off, i_size, d_off = struct.unpack_from("<4sHH6I", d, 0)
         want(magic == b"APR2" and major == 2, f"magic {magic}, version {major}.{minor}")
-        want(self.flags & 0b10010001 == 0, "compressed, encrypted or streaming: not read here")
+        want(self.flags & 0b10010000 == 0, "encrypted or streaming: not read here")
         want(32 <= m_off and m_off + m_size <= i_off and i_off + i_size <= d_off <= len(d), "sections overlap")
         self.align = 64 if self.flags & 2 else 32 if self.flags & 4 else 1
         want(d_off % self.align == 0, "the data section is not aligned")
@@ -79,6 +122,7 @@ class File:
             want(key in self.metadata, f"no {key}")
         self.read_index(i_off, i_off + i_size, d_off)
         self.read_end(d_off)
+        self.check_lengths()
 
     def read_index(self, at, end, d_off):
         d = self.data
@@ -96,13 +140,16 @@ class File:
             at += 2 + 8 * n_dims
             offset, size, raw_size, flags = struct.unpack_from("<QQQI", d, at)
             at += 28
-            want(raw_size == 0 and flags == 0, f"{name}: compressed")
             want(dtype in DTYPES, f"{name}: dtype {dtype}")
-            want(size == payload_len(dtype, dims), f"{name}: {size} bytes for {DTYPES[dtype][0]} {dims}")
+            want(flags == 0 or self.flags & 1, f"{name}: compressed, and the header does not say so")
+            raw = raw_size if flags else size
+            want(flags or raw_size == 0, f"{name}: raw_size {raw_size}")
+            want(raw == payload_len(dtype, dims), f"{name}: {raw} bytes for {DTYPES[dtype][0]} {dims}")
             want(offset % self.align == 0, f"{name}: offset {offset}")
             start = d_off + offset
             want(start + size <= len(d) - 16, f"{name}: ends past the data")
-            self.tensors.append({"name": name, "dtype": DTYPES[dtype][0], "shape": dims, "at": start, "size": size})
+            self.tensors.append({"name": name, "dtype": DTYPES[dtype][0], "shape": dims, "at": start, "size": size,
+                                 "flags": flags, "raw_size": raw})
         want(at == end, "the index is longer or shorter than its entries")
         names = [t["name"].encode() for t in self.tensors]
         want(names == sorted(set(names)), "the index is not sorted, or has a name twice")
@@ -123,6 +170,19 @@ class File:
         want(magic == b"2RPA", f"magic_end {magic}")
         want(size == len(d), f"file_size {size}, the file has {len(d)}")
         want(crc == zlib.crc32(d[:-16]), f"CRC-32 {crc:08x}, computed {zlib.crc32(d[:-16]):08x}")
+
+    def check_lengths(self):
+        """Compares the table of block lengths, if there is one, with the frames."""
+        lengths = []
+        for t in (t for t in self.tensors if t["flags"]):
+            stored = self.data[t["at"]:t["at"] + t["size"]]
+            t["payload"], own = decompressed(stored, t["flags"], t["raw_size"], FLOATS.get(t["dtype"], 0))
+            lengths += own
+        if any(t["name"] == LENGTHS for t in self.tensors):
+            want(self.hidden(LENGTHS) == struct.pack(f"<{len(lengths)}I", *lengths), "the table of block lengths")
+
+    def payload(self, t):
+        return t["payload"] if t["flags"] else self.data[t["at"]:t["at"] + t["size"]]
 
     def hidden(self, place):
         for t in self.tensors:
@@ -155,7 +215,7 @@ class File:
             "dialect": m.get("dialect", "none"),
             "tensors": [
                 {"name": t["name"], "dtype": t["dtype"], "shape": t["shape"],
-                 "sha256": hashlib.sha256(self.data[t["at"]:t["at"] + t["size"]]).hexdigest()}
+                 "sha256": hashlib.sha256(self.payload(t)).hexdigest()}
                 for t in visible
             ],
             "assets": {name: self.digest(self.bytes_of(value)) for name, value in m.get("assets", {}).items()},

@@ -1,0 +1,4 @@
+//! What a model is, and where it came from.
+
+pub mod hash;
+pub mod provenance;

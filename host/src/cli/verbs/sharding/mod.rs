@@ -1,0 +1,62 @@
+//! A model's files: one or several.
+
+pub mod join;
+pub mod split;
+
+use crate::cli::context::Context;
+use crate::cli::flags::open_args::OpenArgs;
+use crate::cli::verbs::convert::{Outcome, with};
+use apr_engine::open::check_options;
+use apr_host::convert::ConvertOptions;
+use apr_host::destination::in_place::own;
+use apr_sdk::Result;
+use std::path::{Path, PathBuf};
+
+/// What both verbs take.
+#[derive(Debug, clap::Args)]
+pub struct Sharding {
+    /// Print what would be done, exact to the byte, without writing anything
+    #[arg(short = 'n', long, visible_alias = "dry-run")]
+    plan: bool,
+    /// Replace an existing output, once the new one is complete
+    #[arg(short, long)]
+    force: bool,
+    /// Resume an interrupted run; input and arguments must be the same
+    #[arg(long)]
+    resume: bool,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// Rewrites the model in its own format, with names, types and values as they are, in files of this size.
+fn rewrite(
+    file: &Path,
+    out: &Path,
+    max_shard_size: impl Fn(bool) -> Option<u64>,
+    args: &Sharding,
+    context: &Context,
+) -> Result<Outcome> {
+    let host = context.host();
+    let own = own(&host, file, &args.open.to_options(), false)?;
+    let format = host.registry.format(&own.format)?;
+    check_options(&host.registry, &[format], &args.open.options)?;
+    let in_folder =
+        format.manifest.folder || out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
+    let options = ConvertOptions {
+        input: own.input,
+        output: Some(PathBuf::from(out)),
+        from: args.open.from.clone(),
+        to: Some(own.format),
+        options: args.open.options.clone(),
+        arch: Some("none".to_owned()),
+        max_shard_size: max_shard_size(in_folder),
+        reads: context.reads().cloned().collect(),
+        force: args.force,
+        relaxed: true,
+        resume: args.resume,
+        bare: args.open.bare,
+        ..ConvertOptions::default()
+    };
+    with(&host, &options, args.plan, context)
+}

@@ -73,7 +73,7 @@ fn digests_are_those_of_the_model_not_of_the_file() {
         assert_eq!(other["content"], seen[1]["content"]);
     }
     let renamed = scratch.at("renamed.apr");
-    apr(&["edit", text(&scratch.at("plain.apr")), "--set", "my.note:str=x", "-o", text(&renamed)]);
+    apr(&["edit", text(&scratch.at("plain.apr")), "--set", "safetensors.note:str=x", "-o", text(&renamed)]);
     let renamed = digests(&renamed);
     assert_eq!(renamed["tensors"], seen[1]["tensors"]);
     assert_ne!(renamed["content"], seen[1]["content"]);

@@ -40,6 +40,8 @@ pub struct Model {
     pub provenance: Option<Bytes>,
     /// The tensors that are the codes of weights, as the JSON of [`crate::Derived`], until they are replaced by these.
     pub derived: Option<Bytes>,
+    /// The version of its file in words, if the format's writer writes a newer one: `apr upgrade` does.
+    pub older: Option<String>,
     /// Checksums stored in its files, for `validate --checksum` and verify. Opening computes none of them.
     pub checksums: Vec<Checksum>,
     /// Notes on what the reader assumed or left out, for the summary.

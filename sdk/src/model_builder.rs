@@ -312,6 +312,10 @@ impl ModelSink for ModelBuilder<'_> {
                 self.limits.budget.charge(size_of::<Checksum>() as u64)?;
                 self.model.checksums.push(checksum);
             }
+            Fact::Older(version) => {
+                self.limits.budget.charge(version.len() as u64)?;
+                self.model.older = Some(version.to_owned());
+            }
             Fact::Note(note) => {
                 self.limits.budget.charge(note.len() as u64 + 24)?;
                 self.model.notes.push(note.to_owned());

@@ -187,6 +187,7 @@ fn push(piece: &Piece, source: &dyn Source, sink: &mut ModelBuilder<'_>) -> Resu
         model.provenance.iter().try_for_each(|json| sink.fact(Fact::Provenance(json.clone())))?;
         model.derived.iter().try_for_each(|json| sink.fact(Fact::Derived(json.clone())))?;
     }
+    model.older.iter().try_for_each(|version| sink.fact(Fact::Older(version)))?;
     model.notes.iter().try_for_each(|note| sink.fact(Fact::Note(note)))
 }
 

@@ -231,6 +231,7 @@ impl WireModelSink for ToWireModelSink<'_> {
                 FactNumber::PROVENANCE => Fact::Provenance(bytes),
                 FactNumber::DERIVED => Fact::Derived(bytes),
                 FactNumber::NOTE => Fact::Note(text),
+                FactNumber::OLDER => Fact::Older(text),
                 other => return Err(Error::plugin(format!("stated an unknown fact, number {}", other.0))),
             })
         })
@@ -292,6 +293,7 @@ impl ModelSink for FromWireModelSink<'_, '_> {
             Fact::Provenance(json) => (FactNumber::PROVENANCE, "", json),
             Fact::Derived(json) => (FactNumber::DERIVED, "", json),
             Fact::Note(note) => (FactNumber::NOTE, *note, &none),
+            Fact::Older(version) => (FactNumber::OLDER, *version, &none),
             Fact::Checksum(checksum) => return push_checksum(self.0, checksum),
             _ => return Err(Error::unsupported("this fact cannot be passed to the host")),
         };

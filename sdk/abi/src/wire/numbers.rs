@@ -127,6 +127,8 @@ numbers! {
         MODEL_CARD = 8,
         /// The tensors that are the codes of weights, as bytes; not sent to writers.
         DERIVED = 9,
+        /// The file's version, older than the one that is written, as text; not sent to writers.
+        OLDER = 10,
     }
     /// Storage of a payload in the output.
     EncodingNumber {

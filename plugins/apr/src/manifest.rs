@@ -198,6 +198,9 @@ impl OpenModel for Manifest {
             sink.fact(Fact::Checksum(Checksum::raw(covers, stored, Sum::CRC32_HEX)))
                 .map_err(|e| e.in_file(&self.name))?;
         }
+        if self.notes.iter().any(|note| note == NO_PROOF) {
+            sink.fact(Fact::Older("APR version 2 with checksums of whole shards"))?;
+        }
         notes(sink, &self.notes)
     }
 }

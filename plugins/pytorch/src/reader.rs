@@ -307,6 +307,11 @@ impl File {
             let streams: HashMap<u64, u64> = inside.collect();
             archive.checksums(sink, &|entry| streams.get(&entry.header).copied())?;
         }
+        match &self.checkpoint.layout {
+            Layout::Zip(..) => {}
+            Layout::Stream => sink.fact(Fact::Older("a stream of pickles, as before PyTorch 1.6"))?,
+            Layout::Tar => sink.fact(Fact::Older("a tar, as before PyTorch 0.1.10"))?,
+        }
         let names = self.walked.tensors.iter().map(|(name, _)| name.as_str()).collect();
         if let Some(derived) = derived::describe(&names, &self.walked.values) {
             sink.fact(Fact::Derived(derived.to_json().as_bytes().into()))?;

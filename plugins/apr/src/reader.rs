@@ -3,13 +3,13 @@
 use crate::file::{File, FileOptions};
 use crate::layout::{Header, MAGIC, VERSION, flags};
 use crate::manifest::Manifest;
-use crate::{EXTENSION, folder, shards};
+use crate::{EXTENSION, folder, older, shards};
 use apr_sdk::{
     Cursor, Error, ErrorKind, FileId, Limits, Look, ModelSink, OpenModel, Options, Result, Score, Source,
     escape, strict_json,
 };
 
-/// Reads APR2 files and manifests.
+/// Reads APR2 files and manifests, and files of older layouts.
 #[derive(Debug)]
 pub struct Reader;
 
@@ -55,6 +55,9 @@ fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Resul
             return Err(Error::malformed("it is a manifest of several files, expected a shard").at(0));
         }
         return Ok(Box::new(Manifest::open(source, file, limits)?));
+    }
+    if head.starts_with(&older::MAGIC) && !part {
+        return Ok(Box::new(older::File::open(source, file, limits)?));
     }
     let header = header(head)?;
     let mut note = None;
@@ -145,7 +148,11 @@ fn check_magic(head: &[u8]) -> Result<()> {
     };
     match head.get(..4) {
         Some(b"APRN") => planned("an APR version 1 file (`APRN`)"),
-        Some(b"APR\0") => planned("an APR version 2 file with a 64-byte header (`APR\\0`)"),
+        Some(b"APR\0") => Err(Error::unsupported(
+            "this is a file with a 64-byte header (`APR\\0`), but a shard must be an `APR2` file",
+        )
+        .code("E003")
+        .at(0)),
         Some([b'A', b'P', b'R', last]) => {
             let message = format!(
                 "version `APR{}` is not supported, only `APR2`",

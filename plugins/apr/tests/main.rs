@@ -11,6 +11,8 @@
 )]
 
 mod compression;
+mod older_files;
+mod older_rejects;
 mod read;
 mod rejects;
 mod round_trip;
@@ -23,4 +25,8 @@ mod conformance {
         byte_identical = true,
         except = ["aligned_32.apr", "compressed_lz4.apr", "compressed_zstd.apr", "compressed_walked.apr"]
     );
+}
+
+mod older_conformance {
+    apr_testkit::conformance!(apr_plugin_apr::PLUGIN, fixtures = "tests/older");
 }

@@ -26,6 +26,7 @@ mod layout;
 mod manifest;
 mod metadata;
 mod older;
+mod oldest;
 mod parse;
 mod reader;
 mod render;

@@ -3,7 +3,7 @@
 use crate::file::{File, FileOptions};
 use crate::layout::{Header, MAGIC, VERSION, flags};
 use crate::manifest::Manifest;
-use crate::{EXTENSION, folder, older, shards};
+use crate::{EXTENSION, folder, older, oldest, shards};
 use apr_sdk::{
     Cursor, Error, ErrorKind, FileId, Limits, Look, ModelSink, OpenModel, Options, Result, Score, Source,
     escape, strict_json,
@@ -58,6 +58,9 @@ fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Resul
     }
     if head.starts_with(&older::MAGIC) && !part {
         return Ok(Box::new(older::File::open(source, file, limits)?));
+    }
+    if head.starts_with(&oldest::MAGIC) && !part {
+        return Ok(Box::new(oldest::File::open(source, file, limits)?));
     }
     let header = header(head)?;
     let mut note = None;
@@ -142,17 +145,12 @@ fn check_magic(head: &[u8]) -> Result<()> {
     if head.starts_with(&MAGIC) {
         return Ok(());
     }
-    let planned = |what: &str| {
-        let message = format!("this is {what}: reading it is not implemented yet");
-        Err(Error::unsupported(message).at(0).hint("convert it to APR2 with the program that created it"))
-    };
     match head.get(..4) {
-        Some(b"APRN") => planned("an APR version 1 file (`APRN`)"),
-        Some(b"APR\0") => Err(Error::unsupported(
-            "this is a file with a 64-byte header (`APR\\0`), but a shard must be an `APR2` file",
-        )
-        .code("E003")
-        .at(0)),
+        Some(b"APRN" | b"APR\0") => {
+            let message = "this is a file of an older version, but a shard must be an `APR2` file";
+            let error = Error::unsupported(message).code("E003").at(0);
+            Err(error.hint("upgrade it with `apr upgrade`, and open it by itself"))
+        }
         Some([b'A', b'P', b'R', last]) => {
             let message = format!(
                 "version `APR{}` is not supported, only `APR2`",

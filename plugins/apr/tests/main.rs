@@ -13,6 +13,8 @@
 mod compression;
 mod older_files;
 mod older_rejects;
+mod oldest_files;
+mod oldest_rejects;
 mod read;
 mod rejects;
 mod round_trip;
@@ -25,6 +27,10 @@ mod conformance {
         byte_identical = true,
         except = ["aligned_32.apr", "compressed_lz4.apr", "compressed_zstd.apr", "compressed_walked.apr"]
     );
+}
+
+mod oldest_conformance {
+    apr_testkit::conformance!(apr_plugin_apr::PLUGIN, fixtures = "tests/oldest");
 }
 
 mod older_conformance {

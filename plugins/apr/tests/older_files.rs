@@ -115,6 +115,19 @@ fn goldens_of_other_flags() {
 }
 
 #[test]
+fn the_crates_own_golden_file_is_read() {
+    // Written before nulls were left out of metadata.
+    let (model, payloads) = read(file("older/golden_v2.apr"));
+    let names: Vec<_> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names, ["bias", "weights"]);
+    assert_eq!(payloads[0], 0.125f32.to_le_bytes());
+    let weights = [1.0f32, 2.0, 0.5, -0.5, 4.0, -2.0, 0.25, 8.0];
+    assert_eq!(payloads[1], weights.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+    let author = model.foreign_of("apr_64").unwrap().get("author").unwrap();
+    assert_eq!(author.items()[0].as_str(), Some("null"));
+}
+
+#[test]
 fn names_that_were_cut_are_read_and_noted() {
     let model = check("long_names");
     assert!(model.notes.join("; ").contains("2 may have been"), "{:?}", model.notes);

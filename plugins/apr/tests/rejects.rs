@@ -85,7 +85,6 @@ fn the_file_that_the_others_are_changed_from_opens() {
 #[test]
 fn rejects_other_versions() {
     for (magic, kind, words, code) in [
-        (b"APRN", Unsupported, "version 1", None),
         (b"APR1", Unsupported, "`APR1`", Some("E003")),
         (b"APRX", Unsupported, "`APRX`", Some("E003")),
         (b"GGUF", Malformed, "does not start with", Some("E001")),

@@ -1,6 +1,8 @@
 //! Writes the seeds of every target into folders: `seeds FOLDER`.
 
-use apr_fuzz::seeds::{archives, importance, libraries, manifests, models, packed, programs, single_models};
+use apr_fuzz::seeds::{
+    archives, importance, libraries, manifests, models, older_apr, packed, programs, single_models,
+};
 use std::path::PathBuf;
 
 fn main() {
@@ -8,6 +10,8 @@ fn main() {
     let formats = ["ggml_legacy", "gguf", "npy", "npz", "onnx", "pytorch", "safetensors", "apr"];
     let formats = formats.map(|id| (id, models(id)));
     let others = [
+        ("apr_older", older_apr("older")),
+        ("apr_oldest", older_apr("oldest")),
         ("pytorch_reports", single_models("pytorch")),
         ("zip", archives()),
         ("importance", importance()),

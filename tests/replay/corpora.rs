@@ -2,7 +2,7 @@
 
 use crate::property::{
     Subject, check_archive, check_emulated_program, check_importance, check_library, check_model,
-    check_packed, check_program, check_reports, check_section,
+    check_older, check_packed, check_program, check_reports, check_section,
 };
 use crate::seeds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -111,6 +111,18 @@ fn any_bytes_as_an_importance_matrix_are_one_or_a_clear_error() {
 #[test]
 fn any_bytes_as_apr_are_a_model_or_a_clear_error() {
     check_format(&Subject::apr());
+}
+
+#[test]
+fn any_bytes_as_apr_with_a_64_byte_header_are_a_model_or_a_clear_error() {
+    let subject = Subject::apr();
+    check("apr_older", &seeds::older_apr("older"), |bytes| check_older(&subject, bytes));
+}
+
+#[test]
+fn any_bytes_as_apr_of_version_1_are_a_model_or_a_clear_error() {
+    let subject = Subject::apr();
+    check("apr_oldest", &seeds::older_apr("oldest"), |bytes| check_older(&subject, bytes));
 }
 
 #[test]

@@ -37,6 +37,15 @@ pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
     }
 }
 
+/// Files of an older layout of APR: `older`, with a 64-byte header, or `oldest`, of version 1.
+pub fn older_apr(layout: &str) -> Vec<(String, Vec<u8>)> {
+    let mut all = files(&apr_tests::root().join("plugins/apr/tests").join(layout));
+    all.retain(|(name, bytes)| {
+        name.ends_with(".apr") && !name.starts_with("rejects-") && bytes.len() < 16 << 10
+    });
+    all
+}
+
 /// Archives of several programs.
 pub fn archives() -> Vec<(String, Vec<u8>)> {
     let mut all = files(&apr_tests::root().join("sdk/zip/tests/data"));

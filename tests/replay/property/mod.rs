@@ -8,6 +8,7 @@ mod importance;
 mod lent;
 mod manifest;
 pub mod memory;
+mod older;
 mod opening;
 mod packed;
 mod program;
@@ -19,6 +20,7 @@ pub use archive::check as check_archive;
 pub use arrange::NEXT_FILE;
 pub use importance::check as check_importance;
 pub use manifest::{check_library, check_section};
+pub use older::check as check_older;
 pub use packed::{check as check_packed, example as example_packed};
 pub use program::{
     check as check_program, check_emulated as check_emulated_program, examples as example_programs,

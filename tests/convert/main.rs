@@ -43,3 +43,4 @@ mod stored_sums;
 mod unpacked;
 mod unscaled;
 mod unseen_scales;
+mod upgrade;

@@ -40,6 +40,7 @@ fn with_inputs() -> Scratch {
     }
     let made = run(&scratch.at(""), &["convert", "model", "model.gguf"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
+    fs::copy(fixtures("gguf").join("version-2.gguf"), scratch.at("old.gguf")).unwrap();
     let table = fs::read_to_string(root.join("../plugins/architectures/tables/llama.toml")).unwrap();
     fs::write(scratch.at("table.toml"), table.replace("\"llama\"", "\"ours\"").replace("Llama", "Ours"))
         .unwrap();
@@ -95,7 +96,8 @@ fn no_argument_replaces_a_file_unless_forced_or_a_folder_ever() {
     for case in cases("writes").iter().filter(|case| case.name.is_none()) {
         for (out, force, code) in [("mine", "", 1), ("folder", " --force", 2)] {
             // Into a folder models are put under names of their own.
-            if code == 2 && (case.command.contains("--to gguf") || case.command.starts_with("edit")) {
+            let takes_folders = ["edit", "upgrade"].iter().any(|verb| case.command.starts_with(verb));
+            if code == 2 && (case.command.contains("--to gguf") || takes_folders) {
                 continue;
             }
             let before = contents(&scratch.at(""));

@@ -29,7 +29,7 @@ use verbs::sharding::{join, split};
 use verbs::{
     arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
     inspect, kernels, man, plugins, pull, quality, report, rosetta, run, scan, tensors, tokenizer, tui,
-    validate,
+    upgrade, validate,
 };
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
@@ -66,6 +66,7 @@ enum Verb {
     Edit(edit::Args),
     Split(split::Args),
     Join(join::Args),
+    Upgrade(upgrade::Args),
     Inspect(inspect::Args),
     Scan(scan::Args),
     Tensors(tensors::Args),
@@ -104,6 +105,7 @@ impl Verb {
             Verb::Edit(args) => Some(&mut args.open),
             Verb::Split(args) => Some(&mut args.sharding.open),
             Verb::Join(args) => Some(&mut args.sharding.open),
+            Verb::Upgrade(args) => Some(&mut args.open),
             Verb::Inspect(args) => Some(&mut args.open),
             Verb::Scan(args) => Some(&mut args.open),
             Verb::Tensors(args) => Some(&mut args.open),
@@ -195,6 +197,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Edit(args) => edit::run(&args, context).map(boxed),
         Verb::Split(args) => split::run(&args, context).map(boxed),
         Verb::Join(args) => join::run(&args, context).map(boxed),
+        Verb::Upgrade(args) => upgrade::run(&args, context).map(boxed),
         Verb::Inspect(args) => inspect::run(&args, context),
         Verb::Scan(args) => scan::run(&args, context),
         Verb::Tensors(args) => tensors::run(&args, context),

@@ -17,7 +17,6 @@ pub const VERBS: &[(&str, &str)] = &[
     ("encrypt", "Encrypt a model"),
     ("decrypt", "Decrypt a model"),
     ("serve", "Serve a model over HTTP"),
-    ("upgrade", "Upgrade a file to the newest version of its format"),
 ];
 
 /// Planned verbs, and the commands that do meanwhile what most people want of them.

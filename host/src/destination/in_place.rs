@@ -1,4 +1,4 @@
-//! Replaces a model with one made from it: same format, same files, other metadata.
+//! Replaces a model with one made from it: same format, same files, other metadata or a newer version.
 
 use crate::destination::Destination;
 use crate::host::Host;
@@ -18,6 +18,8 @@ pub struct Own {
     pub input: PathBuf,
     /// The output path for which its files stay the same.
     pub output: PathBuf,
+    /// Its version in words, if its format has a newer one.
+    pub older: Option<String>,
 }
 
 /// The place of the model at `path`, in order to rewrite it in place or elsewhere.
@@ -28,19 +30,20 @@ pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> R
     let mut opened = open(host, path, options)?;
     opened.forget_readers();
     let format = opened.format.clone();
+    let older = opened.model.older.clone();
     let shown = path.display().to_string();
     let whole = &host.registry.format(&format)?.manifest;
     if !whole.writes {
         let error = Error::unsupported(format!("apr can only read {}", whole.name)).in_file(shown);
-        return Err(error.hint("convert it instead: apr convert FILE OUT --set KEY=VALUE"));
+        return Err(error.hint("convert it instead: apr convert FILE OUT"));
     }
     if whole.folder || !in_place {
         if in_place && !path.is_dir() {
             let message = format!("this file is part of a folder that is opened as a whole ({})", whole.name);
-            let hint = "specify the folder, or pass --bare to edit this file alone";
+            let hint = "specify the folder, or pass --bare to rewrite this file alone";
             return Err(Error::invalid_argument(message).in_file(shown).hint(hint));
         }
-        return Ok(Own { format, input: path.to_owned(), output: path.to_owned() });
+        return Ok(Own { format, input: path.to_owned(), output: path.to_owned(), older });
     }
     // A model is opened by its first file.
     let first = opened.files().into_iter().next().map(|(name, _)| name);
@@ -50,7 +53,7 @@ pub fn own(host: &Host, path: &Path, options: &OpenOptions, in_place: bool) -> R
     };
     let parent = input.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let output = if is_split(&opened) { parent.to_owned() } else { input.clone() };
-    Ok(Own { format, input, output })
+    Ok(Own { format, input, output, older })
 }
 
 /// Returns whether a model consists of several files with names of their own.
@@ -68,7 +71,7 @@ fn refuse_cached(resolved: &Path) -> Result<()> {
     }
     let message =
         "this is a link into a download cache, whose files are shared and named after their content";
-    Err(Error::invalid_argument(message).hint("write a copy instead: apr edit FILE -o OUT"))
+    Err(Error::invalid_argument(message).hint("write a copy instead: pass -o OUT"))
 }
 
 /// Fails unless the plan replaces every file of its source, and changes something.
@@ -85,7 +88,7 @@ pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
         refuse_cached(&resolved).map_err(|error| error.in_file(target.show(path)))?;
         if permissions_of(&resolved).is_some_and(|mode| mode & 0o222 == 0) {
             let error = Error::io("the file is read-only; nothing was written").in_file(target.show(path));
-            return Err(error.hint("make it writable: chmod u+w, or write a copy: apr edit FILE -o OUT"));
+            return Err(error.hint("make it writable: chmod u+w, or write a copy: pass -o OUT"));
         }
     }
     let coming: Vec<(u64, u64)> = finals.iter().filter_map(|path| identity(path)).collect();
@@ -97,9 +100,9 @@ pub fn check(laid_out: &LaidOut<'_>, destination: &Destination) -> Result<()> {
             "the model would be written to different files, leaving `{name}` of the old model behind"
         );
         let error = Error::unsupported(message).in_file(source.path.display().to_string());
-        return Err(error.hint("write it elsewhere: apr edit FILE -o OUT"));
+        return Err(error.hint("write it elsewhere: pass -o OUT"));
     }
-    if is_same(&source.model, &laid_out.model) {
+    if source.model.older.is_none() && is_same(&source.model, &laid_out.model) {
         let error = Error::invalid_argument("nothing to change: the metadata already has these values");
         return Err(error.in_file(source.path.display().to_string()).hint("run `apr inspect` to see it"));
     }

@@ -136,6 +136,7 @@ impl OpenModel for Toy {
         sink.fact(Fact::Architecture("llama", "{}".into()))?;
         sink.fact(Fact::Tokenizer(Extent::new(0, 0, 1).into()))?;
         sink.fact(Fact::Recipe("r"))?;
+        sink.fact(Fact::Older("version 1"))?;
         sink.fact(Fact::Provenance("[]".into()))?;
         sink.fact(Fact::Note("one"))?;
         sink.fact(Fact::Note("two"))?;

@@ -29,5 +29,6 @@ pub mod sharding;
 pub mod tensors;
 pub mod tokenizer;
 pub mod tui;
+pub mod upgrade;
 pub mod validate;
 pub mod version;

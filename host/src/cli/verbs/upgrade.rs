@@ -1,0 +1,166 @@
+//! `apr upgrade`: the same model in the newest version of its own format.
+
+use crate::cli::context::Context;
+use crate::cli::flags::open_args::{OpenArgs, only_a_path};
+use crate::cli::output::verb_report::{Report, Streamed, with_schema};
+use crate::cli::verbs::convert::{self, with};
+use apr_engine::open::check_options;
+use apr_host::convert::ConvertOptions;
+use apr_host::destination::in_place::{Own, own};
+use apr_host::storage::overwrite::refuse_existing;
+use apr_sdk::{ForeignPolicy, Result, escape};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Rewrite a model in the newest version of its format
+///
+/// Some formats have had several versions: apr reads the older ones and writes
+/// the newest. Names, values and metadata stay what they are. The new file is
+/// written next to its final name, verified, and only then moved into place; FILE
+/// itself is only replaced with --force. A model that already is in the newest
+/// version is left alone, and that is no error.
+///
+/// Examples:
+///   apr upgrade old.gguf -o new.gguf
+///   apr upgrade model.apr --force
+///   apr upgrade model.apr -n
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Model: a file, any of its shards, its index, or its folder
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write the upgraded model to OUT, and leave FILE unchanged
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Replace FILE, or an existing OUT, once the new file is complete
+    #[arg(short, long)]
+    force: bool,
+    /// Print what would be done, exact to the byte, without writing anything
+    #[arg(short = 'n', long, visible_alias = "dry-run")]
+    plan: bool,
+    /// Resume an interrupted upgrade; file and arguments must be the same
+    #[arg(long)]
+    resume: bool,
+    /// How the model is opened.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// The result of an upgrade.
+#[derive(Debug)]
+pub enum Outcome {
+    /// There is nothing to do.
+    Newest(Newest),
+    /// The model was rewritten, or that was planned.
+    Rewritten(convert::Outcome),
+}
+
+/// A model that needs no upgrade. JSON: `apr.upgrade/1`: what `apr upgrade` prints if there is nothing to do: `path`,
+/// `format`; a model that is upgraded gives what `apr convert` does.
+#[derive(Debug, Serialize)]
+pub struct Newest {
+    path: String,
+    format: String,
+    /// The format's name, for people.
+    #[serde(skip)]
+    name: String,
+}
+
+/// Upgrades, or plans to: a conversion to the model's own format that changes names, rows and types of nothing.
+///
+/// # Errors
+/// Io if a file exists and may not be replaced; as `convert`.
+pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
+    only_a_path(args.output.as_ref().unwrap_or(&args.file))?;
+    let host = context.host();
+    let in_place = args.output.is_none();
+    let Own { format, input, output, older } = own(&host, &args.file, &args.open.to_options(), in_place)?;
+    let of = host.registry.format(&format)?;
+    check_options(&host.registry, &[of], &args.open.options)?;
+    if older.is_none() {
+        let path = args.file.display().to_string();
+        return Ok(Outcome::Newest(Newest { path, name: of.manifest.name.clone(), format }));
+    }
+    if in_place && !args.force && !args.plan {
+        refuse_existing(&args.file, &args.file.display().to_string()).map_err(|error| {
+            error.with_hint("write to another file with -o OUT, or pass --force to replace it")
+        })?;
+    }
+    let options = ConvertOptions {
+        input,
+        output: Some(args.output.clone().unwrap_or(output)),
+        from: args.open.from.clone(),
+        to: Some(format),
+        options: args.open.options.clone(),
+        arch: Some("none".to_owned()),
+        foreign: ForeignPolicy::Default,
+        reads: context.reads().cloned().collect(),
+        force: in_place || args.force,
+        in_place,
+        relaxed: true,
+        resume: args.resume,
+        bare: args.open.bare,
+        ..ConvertOptions::default()
+    };
+    with(&host, &options, args.plan, context).map(Outcome::Rewritten)
+}
+
+impl Report for Outcome {
+    fn json(&self) -> Result<Json> {
+        match self {
+            Outcome::Newest(newest) => with_schema("apr.upgrade/1", newest),
+            Outcome::Rewritten(outcome) => outcome.json(),
+        }
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<Streamed> {
+        match self {
+            Outcome::Newest(_) => Ok(Streamed::No),
+            Outcome::Rewritten(outcome) => outcome.write_json(out),
+        }
+    }
+
+    fn warnings(&self) -> &[String] {
+        match self {
+            Outcome::Newest(_) => &[],
+            Outcome::Rewritten(outcome) => outcome.warnings(),
+        }
+    }
+
+    fn warnings_mut(&mut self) -> Option<&mut Vec<String>> {
+        match self {
+            Outcome::Newest(_) => None,
+            Outcome::Rewritten(outcome) => outcome.warnings_mut(),
+        }
+    }
+
+    fn quiet(&self) -> String {
+        match self {
+            Outcome::Newest(_) => String::new(),
+            Outcome::Rewritten(outcome) => outcome.quiet(),
+        }
+    }
+
+    fn done(&self) -> Option<&'static str> {
+        match self {
+            Outcome::Newest(_) => None,
+            Outcome::Rewritten(outcome) => outcome.done(),
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Newest(Newest { path, name, .. }) => {
+                let path = escape(path, 400);
+                writeln!(f, "{path} already is in the newest version of {name}; nothing was written")
+            }
+            Outcome::Rewritten(outcome) => write!(f, "{outcome}"),
+        }
+    }
+}

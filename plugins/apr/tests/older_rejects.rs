@@ -222,6 +222,14 @@ fn rejects_metadata_that_is_no_object() {
 }
 
 #[test]
+fn metadata_may_be_longer_than_the_memory_that_opening_begins_with() {
+    let text = format!("{{\"tokenizer.vocabulary\":[\"{}\"]}}", "x".repeat(80 << 20));
+    let model = open(made(text.as_bytes(), &[], 0)).unwrap().model;
+    let vocabulary = model.foreign_of("apr_64").unwrap().get("tokenizer.vocabulary").unwrap();
+    assert!(vocabulary.bytes.len() > 80 << 20);
+}
+
+#[test]
 fn rejects_more_than_the_limits_allow() {
     let open = |limits: &Limits| {
         let many: Vec<_> = (0..3).map(|n| raw(&format!("{n}"), n * 64, 1)).collect();

@@ -154,7 +154,10 @@ fn merge(whole: &mut Model, piece: &mut Model) -> Result<()> {
     whole.model_card = whole.model_card.take().or(piece.model_card.take());
     whole.recipe = whole.recipe.take().or(piece.recipe.take());
     whole.provenance = whole.provenance.take().or(piece.provenance.take());
-    whole.older = whole.older.take().or(piece.older.take());
+    // A folder is no older for the weights in it.
+    if piece.format == whole.format {
+        whole.older = whole.older.take().or(piece.older.take());
+    }
     whole.derived = match (whole.derived.take(), piece.derived.take()) {
         (Some(one), Some(other)) => Some(announcements::both(&one, &other)?),
         (one, other) => one.or(other),

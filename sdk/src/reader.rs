@@ -174,7 +174,7 @@ pub enum Fact<'a> {
     Derived(Bytes),
     /// A checksum stored in the model's files; may be pushed any number of times.
     Checksum(Checksum),
-    /// The version of the file in words (`GGML version 2`), if it is older than the one that the format's writer writes.
+    /// The version of the file in words (`version 2`), if it is older than the one that the format's writer writes.
     Older(&'a str),
     /// An assumption or omission, for the summary.
     Note(&'a str),

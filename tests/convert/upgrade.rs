@@ -15,7 +15,8 @@ fn older_files() -> Vec<PathBuf> {
         name.ends_with(".gguf") && (name.starts_with("version-1") || name.starts_with("version-2"))
     };
     let mut files = in_folder(fixtures("gguf"), &gguf);
-    files.extend(in_folder(fixtures("pytorch"), &|name| name.starts_with("legacy_") && name.ends_with(".pt")));
+    files
+        .extend(in_folder(fixtures("pytorch"), &|name| name.starts_with("legacy_") && name.ends_with(".pt")));
     for folder in ["older", "oldest"] {
         let folder = fixtures("apr").with_file_name(folder);
         files.extend(in_folder(folder, &|name| name.ends_with(".apr")));

@@ -206,7 +206,7 @@ impl OpenModel for File {
             self.push_tensor(info, file_len, sink).map_err(|e| placed(e, info.at))?;
         }
         if self.header.version < VERSION {
-            sink.fact(Fact::Older(&format!("version {}", self.header.version)))?;
+            sink.fact(Fact::Older(&format!("GGUF version {}", self.header.version)))?;
         }
         self.notes.iter().try_for_each(|note| sink.fact(Fact::Note(note)))
     }

@@ -81,10 +81,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     let Own { format, input, output, older } = own(&host, &args.file, &args.open.to_options(), in_place)?;
     let of = host.registry.format(&format)?;
     check_options(&host.registry, &[of], &args.open.options)?;
-    if older.is_none() {
+    let Some(older) = older else {
         let path = args.file.display().to_string();
         return Ok(Outcome::Newest(Newest { path, name: of.manifest.name.clone(), format }));
-    }
+    };
     if in_place && !args.force && !args.plan {
         refuse_existing(&args.file, &args.file.display().to_string()).map_err(|error| {
             error.with_hint("write to another file with -o OUT, or pass --force to replace it")
@@ -106,7 +106,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         bare: args.open.bare,
         ..ConvertOptions::default()
     };
-    with(&host, &options, args.plan, context).map(Outcome::Rewritten)
+    let mut outcome = with(&host, &options, args.plan, context)?;
+    if let convert::Outcome::Done(done, _) = &mut outcome {
+        done.notes.insert(0, format!("upgraded from {older}"));
+    }
+    Ok(Outcome::Rewritten(outcome))
 }
 
 impl Report for Outcome {

@@ -30,7 +30,7 @@ impl Steps for Refuses {
 }
 
 fn job(host: &Host, path: &Path, key: (&str, &str)) -> ConvertOptions {
-    let Own { format, input, output } = own(host, path, &Default::default(), true).unwrap();
+    let Own { format, input, output, .. } = own(host, path, &Default::default(), true).unwrap();
     ConvertOptions {
         input,
         output: Some(output),

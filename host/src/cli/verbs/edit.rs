@@ -68,7 +68,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     only_a_path(args.output.as_ref().unwrap_or(&args.file))?;
     let host = context.host();
     let in_place = args.output.is_none();
-    let Own { format, input, output } = own(&host, &args.file, &args.open.to_options(), in_place)?;
+    let Own { format, input, output, .. } = own(&host, &args.file, &args.open.to_options(), in_place)?;
     check_options(&host.registry, &[host.registry.format(&format)?], &args.open.options)?;
     let options = ConvertOptions {
         input,

@@ -1,18 +1,16 @@
 //! `apr upgrade`: the same model in the newest version of its own format.
 
+mod outcome;
+
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, only_a_path};
-use crate::cli::output::verb_report::{Report, Streamed, with_schema};
 use crate::cli::verbs::convert::{self, with};
+use crate::cli::verbs::upgrade::outcome::{Newest, Outcome};
 use apr_engine::open::check_options;
 use apr_host::convert::ConvertOptions;
 use apr_host::destination::in_place::{Own, own};
 use apr_host::storage::overwrite::refuse_existing;
-use apr_sdk::{ForeignPolicy, Result, escape};
-use serde::Serialize;
-use serde_json::Value as Json;
-use std::fmt;
-use std::io::{self, Write};
+use apr_sdk::{ForeignPolicy, Result};
 use std::path::PathBuf;
 
 /// Rewrite a model in the newest version of its format
@@ -48,26 +46,6 @@ pub struct Args {
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
-}
-
-/// The result of an upgrade.
-#[derive(Debug)]
-pub enum Outcome {
-    /// There is nothing to do.
-    Newest(Newest),
-    /// The model was rewritten, or that was planned.
-    Rewritten(convert::Outcome),
-}
-
-/// A model that needs no upgrade. JSON: `apr.upgrade/1`: what `apr upgrade` prints if there is nothing to do: `path`,
-/// `format`; a model that is upgraded gives what `apr convert` does.
-#[derive(Debug, Serialize)]
-pub struct Newest {
-    path: String,
-    format: String,
-    /// The format's name, for people.
-    #[serde(skip)]
-    name: String,
 }
 
 /// Upgrades, or plans to: a conversion to the model's own format that changes names, rows and types of nothing.
@@ -111,60 +89,4 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         done.notes.insert(0, format!("upgraded from {older}"));
     }
     Ok(Outcome::Rewritten(outcome))
-}
-
-impl Report for Outcome {
-    fn json(&self) -> Result<Json> {
-        match self {
-            Outcome::Newest(newest) => with_schema("apr.upgrade/1", newest),
-            Outcome::Rewritten(outcome) => outcome.json(),
-        }
-    }
-
-    fn write_json(&self, out: &mut dyn Write) -> io::Result<Streamed> {
-        match self {
-            Outcome::Newest(_) => Ok(Streamed::No),
-            Outcome::Rewritten(outcome) => outcome.write_json(out),
-        }
-    }
-
-    fn warnings(&self) -> &[String] {
-        match self {
-            Outcome::Newest(_) => &[],
-            Outcome::Rewritten(outcome) => outcome.warnings(),
-        }
-    }
-
-    fn warnings_mut(&mut self) -> Option<&mut Vec<String>> {
-        match self {
-            Outcome::Newest(_) => None,
-            Outcome::Rewritten(outcome) => outcome.warnings_mut(),
-        }
-    }
-
-    fn quiet(&self) -> String {
-        match self {
-            Outcome::Newest(_) => String::new(),
-            Outcome::Rewritten(outcome) => outcome.quiet(),
-        }
-    }
-
-    fn done(&self) -> Option<&'static str> {
-        match self {
-            Outcome::Newest(_) => None,
-            Outcome::Rewritten(outcome) => outcome.done(),
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Outcome::Newest(Newest { path, name, .. }) => {
-                let path = escape(path, 400);
-                writeln!(f, "{path} already is in the newest version of {name}; nothing was written")
-            }
-            Outcome::Rewritten(outcome) => write!(f, "{outcome}"),
-        }
-    }
 }

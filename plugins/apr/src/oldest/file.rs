@@ -23,6 +23,7 @@ const OLDER: &str = "APR version 1";
 
 /// An opened file.
 pub struct File {
+    name: String,
     keys: Keys,
     payload: Content,
     place: Place,
@@ -154,7 +155,7 @@ impl File {
         }
         let stored = Bytes::Extent(Extent::new(file, sum_at, SUM_LEN));
         let checksum = Checksum::raw(Extent::new(file, 0, sum_at), stored, Sum::CRC32);
-        Ok(File { keys, payload: content, place, checksum, notes })
+        Ok(File { name: source.name(file), keys, payload: content, place, checksum, notes })
     }
 
     fn field(&self, number: u64) -> Result<&models::Field> {
@@ -233,9 +234,12 @@ impl OpenModel for File {
         }
     }
 
-    fn decode(&self, _codec: &Codec, _at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    fn decode(&self, _codec: &Codec, at: BlockAt, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        let place = self.field(at.tensor)?.extent.offset;
         match &self.place {
-            Place::Compressed(compression) => compression.decode(stored, out),
+            Place::Compressed(compression) => {
+                compression.decode(stored, out).map_err(|e| e.at(place).in_file(&self.name))
+            }
             _ => Err(Error::plugin("the tensor is not compressed")),
         }
     }

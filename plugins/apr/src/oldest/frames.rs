@@ -53,10 +53,9 @@ impl Frames {
         }
         Ok(())
     }
-}
 
-impl Stream for Frames {
-    fn read(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
+    /// Fills the start of `out`; returns how many bytes, 0 at the end.
+    fn take(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
         let wanted = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
         if wanted == 0 {
             return Ok(0);
@@ -77,6 +76,12 @@ impl Stream for Frames {
             }
         }
         Ok(read)
+    }
+}
+
+impl Stream for Frames {
+    fn read(&mut self, source: &dyn Source, out: &mut [u8]) -> Result<usize> {
+        self.take(source, out).map_err(|e| e.in_file(source.name(self.stored.file)))
     }
 }
 

@@ -80,7 +80,9 @@ fn coded(number: u32, data: &[u8], rounds: u64) -> Coded {
         (data.len() * repeats) as f64 / best / 1e6
     };
     let encoding = best(&mut || {
-        blocks.iter().for_each(|raw| drop(writer.encode(&codec, at, raw, &mut out).unwrap()));
+        for raw in &blocks {
+            writer.encode(&codec, at, raw, &mut out).unwrap();
+        }
     });
     let mut out = vec![0; BLOCK];
     let decoding = best(&mut || {

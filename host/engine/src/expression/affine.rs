@@ -4,7 +4,7 @@ use super::Expression;
 use super::cast::stored_floats;
 use super::evaluate::{Buffers, Evaluation};
 use crate::values::cast::{self, Changes};
-use apr_sdk::{DType, Result};
+use apr_sdk::{DType, Error, Result};
 use std::fmt;
 
 /// A function of each value, an addition, or both in that order.
@@ -70,12 +70,18 @@ impl Affine {
     }
 
     /// Computes the values; returns the changes, and whether these count the non-finite ones.
+    ///
+    /// # Errors
+    /// Plugin if its function depends on all values, which nobody measured; any error from computing the operand.
     pub(super) fn values(&self, of: &Evaluation<'_>, buffers: &mut Buffers) -> Result<(Changes, bool)> {
+        if self.map == Some(Map::Ternary(None)) {
+            return Err(Error::plugin("the mean of the values has not been measured"));
+        }
         if let Some(cast) = self.at_once(DType::F32)? {
             return Ok((cast.apply(of.leaf, bytemuck::cast_slice_mut(&mut buffers.values)), true));
         }
         let (mut changes, _) = self.of.values(of, buffers)?;
-        if !of.counts_undone && matches!(self.map, Some(Map::Times(..) | Map::Over(..))) {
+        if !of.counts_undone && matches!(self.map, Some(Map::Times(..) | Map::Over(..) | Map::Ternary(_))) {
             // Matrices: the search for a value's factor takes longer than everything else.
             buffers.values.iter_mut().for_each(|value| *value = self.change(*value));
             return Ok((changes, false));
@@ -114,6 +120,73 @@ pub enum Map {
     Times(Constant, Constant),
     /// Its inverse: the value whose product is x.
     Over(Constant, Constant),
+    /// −m, 0 or m, whichever is nearest, where m is the mean distance of all values to zero (BitNet b1.58); `None` until that
+    /// is measured. What is such a value stays.
+    Ternary(Option<Levels>),
+}
+
+/// The values that a ternary matrix has besides zero, and what decides between them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Levels {
+    /// The factor by which values become multiples of the mean distance to zero.
+    scale: Constant,
+    /// The distance to zero of those that are not zero.
+    magnitude: Constant,
+}
+
+impl Levels {
+    /// The least mean distance to zero: smaller values become zeros.
+    const LEAST: f32 = 1e-5;
+
+    /// The level of a value.
+    fn of(self, x: f32) -> f32 {
+        let multiple = x * self.scale.get();
+        if multiple.is_nan() {
+            return x;
+        }
+        // Half of it is rounded to zero, which is even.
+        let level = if multiple.abs() > 0.5 { self.magnitude.get() } else { 0.0 };
+        level.copysign(x)
+    }
+}
+
+/// The distances of values to zero, as they are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Distances {
+    sum: f64,
+    count: u64,
+    /// The distance of the first that is not zero.
+    first: Option<f32>,
+    /// Whether another is neither zero nor as far from it.
+    differ: bool,
+}
+
+impl Distances {
+    /// Adds those of further values.
+    pub fn add(&mut self, values: &[f32]) {
+        self.count += values.len() as u64;
+        for value in values {
+            let distance = value.abs();
+            self.sum += f64::from(distance);
+            self.differ |= distance != 0.0 && *self.first.get_or_insert(distance) != distance;
+        }
+    }
+
+    /// The levels of the values: those that they have, if there is one besides zero; otherwise the mean distance, as
+    /// `utils_quant.py` of BitNet b1.58 computes it.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "the mean is an F32, of fewer values than 2^53"
+    )]
+    pub fn levels(&self) -> Levels {
+        if let (Some(first), false) = (self.first, self.differ) {
+            return Levels { scale: (1.0 / first).into(), magnitude: first.into() };
+        }
+        let mean = (self.sum / self.count.max(1) as f64) as f32;
+        let scale = 1.0 / mean.max(Levels::LEAST);
+        Levels { scale: scale.into(), magnitude: (1.0 / scale).into() }
+    }
 }
 
 /// Limit on the distance, in representable values, between the rounded inverse and the value that the
@@ -146,6 +219,7 @@ impl Map {
             Map::Ln => Map::Exp,
             Map::Times(a, b) => Map::Over(a, b),
             Map::Over(a, b) => Map::Times(a, b),
+            Map::Ternary(levels) => Map::Ternary(levels),
         }
     }
 
@@ -163,6 +237,7 @@ impl Map {
                 let near = (wide / f64::from(a.get()) / f64::from(b.get())) as f32;
                 inverse(Map::Times(a, b), near, x)
             }
+            Map::Ternary(levels) => levels.map_or(x, |levels| levels.of(x)),
         }
     }
 }
@@ -176,6 +251,8 @@ impl fmt::Display for Map {
             Map::Ln => f.write_str("ln"),
             Map::Times(a, b) => write!(f, "times {} {}", a.get(), b.get()),
             Map::Over(a, b) => write!(f, "over {} {}", a.get(), b.get()),
+            Map::Ternary(None) => f.write_str("ternary"),
+            Map::Ternary(Some(levels)) => write!(f, "ternary {}", levels.magnitude.get()),
         }
     }
 }
@@ -188,7 +265,7 @@ impl fmt::Debug for Map {
 
 #[cfg(test)]
 mod tests {
-    use super::{Affine, Constant, Expression, Map};
+    use super::{Affine, Constant, Distances, Expression, Map};
     use apr_sdk::DType;
 
     #[test]
@@ -224,6 +301,30 @@ mod tests {
         assert!(!restores(&norm, 1e-9) && !restores(&norm, -0.0));
         let scaled = affine(Some(Map::Times(0.25.into(), 1.0.into())), None);
         assert!(restores(&scaled, 3.7) && !restores(&scaled, f32::from_bits(3)));
+    }
+
+    fn levels_of(values: &[f32]) -> Map {
+        let mut distances = Distances::default();
+        values.chunks(2).for_each(|some| distances.add(some));
+        Map::Ternary(Some(distances.levels()))
+    }
+
+    #[test]
+    fn values_become_the_nearest_of_three_and_then_stay() {
+        let values = [0.5, -0.24, 0.26, -1.0, 0.0, 1e-9, -3.0, 0.0];
+        let map = levels_of(&values);
+        // The mean distance to zero is 0.625; half of it lies between 0.26 and 0.5.
+        let three = values.map(|value| map.of(value));
+        assert_eq!(three, [0.625, -0.0, 0.0, -0.625, 0.0, 0.0, -0.625, 0.0]);
+        assert_eq!(three[1].to_bits(), (-0.0f32).to_bits(), "a zero keeps the sign, as in torch");
+        let again = levels_of(&three);
+        assert!(three.iter().all(|value| again.of(*value).to_bits() == value.to_bits()));
+        // Any value besides zero is kept, not the one that divides twice.
+        let odd = [0.3f32, -0.3, 0.0];
+        assert_eq!(odd.map(|value| levels_of(&odd).of(value)), odd);
+        assert_eq!(levels_of(&[1e-7, -2e-7]).of(1e-7).to_bits(), 0);
+        assert!(levels_of(&[1.0, 2.0]).of(f32::NAN).is_nan());
+        assert_eq!(levels_of(&[0.0]).of(0.0).to_bits(), 0);
     }
 
     #[test]

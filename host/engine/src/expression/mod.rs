@@ -27,7 +27,7 @@ pub use concat::concat;
 pub use encode::{ColumnImportance, is_all_zero};
 pub use evaluate::access::Access;
 pub use evaluate::granule::Granule;
-pub use evaluate::measure::{Measure, measure};
+pub use evaluate::measure::{Measure, measure, measure_levels};
 pub use planned_tensor::{PlannedTensor, row_len};
 pub use region::merged;
 pub use source::unit;
@@ -36,7 +36,7 @@ pub use unpack::{Packed, Panel, Panels, Unpack, part_bytes};
 
 pub(crate) use source::Source;
 
-pub use affine::{Constant, Map};
+pub use affine::{Constant, Levels, Map};
 
 use affine::Affine;
 use cast::Cast;

@@ -28,6 +28,9 @@ pub enum Operation {
     NegExp,
     /// exp of every value.
     Exp,
+    /// The nearest of three levels for every value: zero, and the mean distance to zero on either side. If a condition is stated that
+    /// does not hold, values stay.
+    Ternary(Option<Expression>),
     /// Multiplies every value, and the products by a second number if there is one.
     Multiply(Expression, Option<Expression>),
     /// Cuts along an axis into parts of these sizes, works on each, and joins them again, along another axis if that is
@@ -82,6 +85,8 @@ impl Operation {
             }
             ("neg_exp", []) => Operation::NegExp,
             ("exp", []) => Operation::Exp,
+            ("ternary", []) => Operation::Ternary(None),
+            ("ternary", [when]) => Operation::Ternary(Some(Expression::parse(when)?)),
             ("multiply", [by]) => Operation::Multiply(Expression::parse(by)?, None),
             ("multiply", [by, then]) => {
                 Operation::Multiply(Expression::parse(by)?, Some(Expression::parse(then)?))
@@ -141,6 +146,7 @@ impl Operation {
             Operation::Add(_) => "add",
             Operation::NegExp => "neg_exp",
             Operation::Exp => "exp",
+            Operation::Ternary(_) => "ternary",
             Operation::Multiply(..) => "multiply",
             Operation::Parts(..) => "parts",
             Operation::Split(..) => "split",
@@ -157,6 +163,7 @@ impl Operation {
     pub fn expressions(&self) -> Vec<&Expression> {
         match self {
             Operation::PermuteRope(one) | Operation::PadRows(one) => vec![one],
+            Operation::Ternary(when) => when.iter().collect(),
             Operation::Multiply(one, other) => std::iter::once(one).chain(other).collect(),
             Operation::Parts(_, _, sizes, each) => {
                 sizes.iter().chain(each.iter().flatten().flat_map(Operation::expressions)).collect()
@@ -180,6 +187,7 @@ impl Operation {
             | Operation::Add(_)
             | Operation::NegExp
             | Operation::Exp
+            | Operation::Ternary(_)
             | Operation::Multiply(..) => true,
             Operation::Permute(axes) => axes.last().is_some_and(|last| last + 1 != axes.len()),
             _ => false,

@@ -94,6 +94,11 @@ pub fn backwards(
 }
 
 fn forward(operation: &Operation, items: &[Array], view: View<'_>) -> Result<Vec<Array>> {
+    if let Operation::Ternary(Some(when)) = operation
+        && !when.holds(view.scope)?
+    {
+        return Ok(items.to_vec());
+    }
     if view.block > 1 && operation.needs_values() {
         let message = format!("quantized values cannot be changed by `{}`", operation.word());
         return Err(Error::unsupported(message).hint(
@@ -111,6 +116,8 @@ fn forward(operation: &Operation, items: &[Array], view: View<'_>) -> Result<Vec
         Operation::Add(c) => changed(items, Change::adds(*c)),
         Operation::NegExp => changed(items, Change::maps(Map::NegExp)),
         Operation::Exp => changed(items, Change::maps(Map::Exp)),
+        // The levels are measured once it is known which values they are of.
+        Operation::Ternary(_) => changed(items, Change::maps(Map::Ternary(None))),
         Operation::Multiply(by, then) => changed(items, times(by, then.as_ref(), view, Map::Times)?),
         Operation::Parts(axis, join, sizes, operations) => {
             let array = alone(items, operation)?;
@@ -170,6 +177,7 @@ fn backward(operation: &Operation, items: &[Array], met: &[Vec<u64>], view: View
         Operation::Add(c) => forward(&Operation::Add(-c), items, view),
         Operation::NegExp => changed(items, Change::maps(Map::LnNeg)),
         Operation::Exp => changed(items, Change::maps(Map::Ln)),
+        Operation::Ternary(_) => Ok(items.to_vec()),
         Operation::Multiply(by, then) => changed(items, times(by, then.as_ref(), view, Map::Over)?),
         Operation::Parts(axis, join, sizes, operations) => {
             let array = alone(items, operation)?;

@@ -174,6 +174,7 @@ fn values_that_are_changed_come_back() {
             Change::maps(Map::Times(2f32.into(), 3f32.into())),
             Change::maps(Map::Over(2f32.into(), 3f32.into())),
         ),
+        ("ternary", Change::maps(Map::Ternary(None)), Change::default()),
         ("multiply(1, 1.0)", Change::default(), Change::default()),
         ("multiply(1)", Change::default(), Change::default()),
     ] {

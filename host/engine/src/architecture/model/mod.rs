@@ -4,6 +4,7 @@
 mod codes;
 mod inverse;
 mod ledger;
+mod levels;
 mod missing_head;
 mod no_table;
 mod recovery;
@@ -11,6 +12,7 @@ mod tensors;
 mod tied_head;
 
 pub use ledger::Ledger;
+pub(super) use levels::state_levels;
 pub(super) use missing_head::Headed;
 pub(super) use tensors::planned;
 pub(super) use tied_head::tell_of_tied_head;
@@ -231,6 +233,10 @@ impl Journey<'_> {
             translated.tensors.iter().map(|made| (made.name.clone(), made.shape.clone())).collect();
         let dropped = notes_of_dropped(&translated);
         let left_out = std::mem::take(&mut translated.dropped);
+        if self.stored.look {
+            let Stored { source, selected, .. } = self.stored;
+            state_levels(self.engine, source, &model.tensors, selected, &mut translated.tensors)?;
+        }
         let mut translation = self.tensors(model, translated, writer, came_from_target, wishes)?;
         let mut notes = Vec::new();
         let tensors = translation.tensors.as_deref().unwrap_or_default();

@@ -88,7 +88,7 @@ fn narrows(from: DType, to: DType) -> bool {
 }
 
 /// Operations that the expression itself says, with their numbers.
-const IN_EXPRESSION: [&str; 4] = ["add", "neg_exp", "exp", "multiply"];
+const IN_EXPRESSION: [&str; 5] = ["add", "neg_exp", "exp", "multiply", "ternary"];
 
 /// The expression for a tensor, in the stored type, and the table's description of it.
 ///
@@ -127,7 +127,7 @@ pub(in crate::architecture) fn planned(
 }
 
 /// A box's values as they are stored, or zeros of that dtype.
-fn expression_of(part: &Box_, dtype: DType, sources: &[Tensor]) -> Result<Expression> {
+pub(super) fn expression_of(part: &Box_, dtype: DType, sources: &[Tensor]) -> Result<Expression> {
     if let Some(tensor) = part.tensor {
         return Expression::boxed(tensor, &sources[tensor], part.start, &part.dims);
     }

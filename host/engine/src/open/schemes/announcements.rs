@@ -18,6 +18,9 @@ const TEXTS: [&str; 1] = ["_quantization_metadata"];
 const TOP: (&str, [&str; 5]) =
     ("quantization", ["bits", "group_size", "mode", "quant_algo", "qformat_weight"]);
 
+/// A member that says of weights that they are floats as they lie, which are packed while the model computes.
+const LIVE: (&str, &str) = ("quantization_mode", "online");
+
 /// Members of such an object that name the scheme, in order of preference.
 const NAMES: [&str; 4] = ["quant_method", "quant_algo", "qformat_weight", "format"];
 
@@ -112,8 +115,15 @@ fn in_keys(model: &Model) -> Vec<Announcement> {
         for file in &foreign.files {
             let shown = shown(foreign, file);
             let mut places: HashMap<&str, usize> = HashMap::new();
+            let is_live = |key: &str| split(key).is_some_and(|(_, member)| member == LIVE.0);
+            let live =
+                file.typed.iter().filter(|(key, value)| is_live(key) && value.as_str() == Some(LIVE.1));
+            let live: HashSet<&str> = live.filter_map(|(key, _)| Some(split(key)?.0)).collect();
             for (key, value) in &file.typed {
                 let Some((object, member)) = split(key).filter(|_| !is_empty_object(value)) else { continue };
+                if live.contains(object) {
+                    continue;
+                }
                 let at = *places.entry(object).or_insert_with(|| {
                     let key = Some(object.to_owned());
                     announced.push(Announcement { scheme: None, file: shown.to_owned(), key, is_own: false });

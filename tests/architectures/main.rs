@@ -34,6 +34,7 @@ mod silent;
 mod stacked;
 mod summary;
 mod tables;
+mod ternary;
 mod third_party;
 mod traits;
 mod variants;

@@ -107,7 +107,12 @@ fn configurations() -> Vec<(&'static str, Json, &'static [&'static str])> {
             &["`layer_types`", "every second"],
         ),
         ("qwen3", json!({"architectures": ["Qwen3ForSequenceClassification"]}), &["reranker"]),
-        ("qwen3", json!({"_name_or_path": "Qwen/Qwen3-Reranker-0.6B"}), &["Qwen3-Reranker"]),
+        ("qwen3", json!({"_name_or_path": "Qwen/Qwen3-Reranker-0.6B"}), &["no `yes`"]),
+        (
+            "qwen3",
+            json!({"quantization_config": {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"}}),
+            &["`quantization_config.quantization_mode` \"online\"", "three values"],
+        ),
         ("qwen3", json!({"use_sliding_window": true, "max_window_layers": 1}), &["`use_sliding_window`"]),
         ("qwen3", json!({"layer_types": ["full_attention", "sliding_attention"]}), &["`layer_types`"]),
         ("qwen2", json!({"use_sliding_window": true, "max_window_layers": 1}), &["`use_sliding_window`"]),

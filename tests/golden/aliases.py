@@ -25,6 +25,7 @@ ALIASES = {
     "VoxtralForConditionalGeneration": dict(of="llama", nest="text_config", config={"model_type": "voxtral", "audio_token_id": 4}, start={"": "language_model."}),
     "BertForMaskedLM": dict(of="bert", start={"": "bert."}),
     "BertForSequenceClassification": dict(of="bert", start={"": "bert."}),
+    "BitNetForCausalLM": dict(of="bitnet"),
     "BloomModel": dict(of="bloom", start={"transformer.": ""}),
     "Qwen2Model": dict(of="qwen2", start={"model.": ""}),
     "Qwen2AudioForConditionalGeneration": dict(of="qwen2", nest="text_config", config={"model_type": "qwen2_audio", "audio_token_index": 4},

@@ -15,7 +15,6 @@ BEFORE = 41
 
 # What the classes that are not covered need, by class or by the converter's module.
 NEEDS = {
-    "BitnetForCausalLM": "weights made ternary by their mean", "BitNetForCausalLM": "weights made ternary by their mean",
     "HrmTextForCausalLM": "layers counted on in a second stack, and a count of cache slots",
     "TalkieForCausalLM": "a key made of a tensor, and signs of half of each head changed",
     "PlamoForCausalLM": "columns permuted by a fixed size that the converter insists on",

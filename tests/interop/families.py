@@ -95,6 +95,9 @@ FAMILIES = {
     "olmo3-two-bases": olmo3({"rope_theta": 50000.0}, {"rope_theta": 10000.0}),
     "olmo3-other-layers": olmo3({"rope_theta": 30000.0}, {"rope_theta": 30000.0}, layer_types=WINDOWS[::-1]),
     "olmo3-class": SIZES,
+    # Weights as they are: only where the configuration says so are they made three values of.
+    "bitnet": decoder(turned(), tie_word_embeddings=True),
+    "bitnet-silu": decoder(turned(), tie_word_embeddings=True, hidden_act="silu"),
     "hunyuan_v1_dense": decoder(turned(), head_dim=32, tie_word_embeddings=True),
     "hunyuan_v1_dense-untied": decoder(turned(), head_dim=32, tie_word_embeddings=False),
     "hunyuan_v1_dense-alpha": decoder(turned(10000.0, **ALPHA), head_dim=32, max_position_embeddings=262144),
@@ -248,7 +251,7 @@ COUNTED = set(SIZES) | set(GPT) | set(T5) | {"d_model", "dim", "hidden_dim", "n_
                                              "mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_d_ssm", "linear_key_head_dim", "linear_value_head_dim",
                                              "linear_num_key_heads", "linear_num_value_heads", "pad_token_id", "use_mamba_kernels", "_bare"}
 # Whose class says what does not fit so few layers, experts or heads, or fits no model of the library's.
-UNFIT = {"afmoe", "bamba", "dbrx", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "ernie4_5_moe", "exaone_moe", "gemma4_text",
+UNFIT = {"afmoe", "bamba", "bitnet", "dbrx", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "ernie4_5_moe", "exaone_moe", "gemma4_text",
          "glm4_moe", "glm_moe_dsa", "granitemoehybrid", "hy_v3", "jamba", "lfm2_moe", "minimax_m2", "mistral3", "nemotron_h", "qwen3_5_moe_text", "qwen3_next", "qwen3_vl_moe"}
 SMALLEST = {f"{name}-class": {key: value for key, value in said.items() if key in COUNTED - {"layer_norm_epsilon"}}
             for name, said in FAMILIES.items() if "-" not in name and name not in UNFIT and f"{name}-class" not in FAMILIES}
@@ -259,5 +262,10 @@ ROUNDED = {"falcon_h1"}
 # Why apr refuses what GGUF cannot say, by words of the message.
 REFUSED = {
     "qwen3_moe-class": (FAMILIES.pop("qwen3_moe-class"), "`norm_topk_prob` false"),
+    "bitnet-untied": (decoder(turned(), tie_word_embeddings=False), "the embedding for the head"),
+    "gemma3n_text-shared": (SIZES | {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 22, "num_attention_heads": 2, "num_key_value_heads": 1,
+                                     "head_dim": 16, "vocab_size_per_layer_input": 300, "hidden_size_per_layer_input": 16, "laurel_rank": 8,
+                                     "num_kv_shared_layers": 2, "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 12, "sliding_window": 64},
+                            "does not load a file without it"),
     "hunyuan_v1_dense-dynamic": (decoder(turned(10000.0, rope_type="dynamic", factor=2.0), head_dim=32, max_position_embeddings=32768), "as a text grows"),
 }

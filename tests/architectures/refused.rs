@@ -6,7 +6,7 @@ use crate::back::to;
 use apr_host::convert::{ConvertOptions, Converted, convert};
 use apr_host::host::Host;
 use apr_sdk::{Error, ErrorKind, Result};
-use apr_testkit::Checkpoint;
+use apr_testkit::{Checkpoint, SeededTensor};
 use apr_tests::{Scratch, host, root};
 use serde_json::{Value as Json, json};
 use std::fs;
@@ -392,4 +392,60 @@ fn a_list_with_fewer_entries_than_layers_is_refused_by_name() {
         "{error:?}"
     );
     assert!(!scratch.at("out.gguf").exists());
+}
+
+#[test]
+fn layers_that_share_keys_are_refused_where_llama_cpp_would_not_load_them() {
+    const LAYERS: usize = 22;
+    const LACKED: [&str; 3] = ["k_proj", "v_proj", "k_norm"];
+    let host = host();
+    let whole = |lacks: bool| {
+        let mut model = Checkpoint::golden(&root().join("tests/golden/gemma3n")).unwrap();
+        let layer_of = |name: &str| name.contains(".layers.1.");
+        let tensors = &mut model.shards[0].1;
+        let mut last: Vec<_> = tensors.iter().filter(|tensor| layer_of(&tensor.name)).cloned().collect();
+        tensors.retain(|tensor| !layer_of(&tensor.name));
+        for layer in 1..LAYERS {
+            if lacks && layer >= 20 {
+                last.retain(|tensor| LACKED.iter().all(|part| !tensor.name.contains(part)));
+            }
+            let name = |name: &str| name.replace(".layers.1.", &format!(".layers.{layer}."));
+            tensors.extend(last.iter().map(|one| SeededTensor { name: name(&one.name), ..one.clone() }));
+        }
+        let wide: [(&str, u64); 2] = [("embed_tokens_per_layer", 1), ("per_layer_model_projection", 0)];
+        for tensor in tensors.iter_mut() {
+            if let Some((_, axis)) = wide.iter().find(|(part, _)| tensor.name.contains(part)) {
+                tensor.shape[usize::try_from(*axis).unwrap()] *= LAYERS as u64 / 2;
+            }
+        }
+        tensors.sort_by(|one, other| one.name.cmp(&other.name));
+        let config = model.companions.iter_mut().find(|(name, _)| name == "config.json").unwrap();
+        let mut json: Json = serde_json::from_slice(&config.1).unwrap();
+        let text = &mut json["text_config"];
+        let kinds =
+            (0..LAYERS).map(|n| if (n + 1) % 5 == 0 { "full_attention" } else { "sliding_attention" });
+        text["layer_types"] = kinds.collect::<Vec<_>>().into();
+        text["activation_sparsity_pattern"] =
+            (0..LAYERS).map(|n| if n < 10 { 0.95 } else { 0.0 }).collect::<Vec<_>>().into();
+        text["intermediate_size"] = vec![128; LAYERS].into();
+        text["num_hidden_layers"] = LAYERS.into();
+        text["num_kv_shared_layers"] = 2.into();
+        config.1 = json.to_string().into_bytes();
+        model
+    };
+    let scratch = Scratch::new();
+    let (published, saved) = (scratch.at("published"), scratch.at("saved"));
+    whole(false).write_to(&published).unwrap();
+    whole(true).write_to(&saved).unwrap();
+    to(&host, "gguf", &published, &scratch.at("whole.gguf"));
+    let error = tried(&host, "gguf", &saved, &scratch.at("out.gguf")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    assert_eq!(error.tensor_name(), Some("model.layers.20.self_attn.k_proj.weight"), "{error:?}");
+    let words = format!("{} {}", error.message(), error.hint_text().unwrap_or_default());
+    for word in ["cannot do without it, and 5 more", "transformers since version 5", "published files"] {
+        assert!(words.contains(word), "{words}");
+    }
+    // Nothing else wants them.
+    to(&host, "apr", &saved, &scratch.at("held.apr"));
+    assert_eq!(crate::models::opened(&host, &scratch.at("held.apr")).model.dialect, "canonical");
 }

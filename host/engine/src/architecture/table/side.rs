@@ -57,6 +57,8 @@ pub struct Side {
     pub operations: Vec<Operation>,
     /// Further operations on each image separately.
     pub each: Vec<Vec<Operation>>,
+    /// Why the dialect cannot do without, although models in others may.
+    pub required: Option<String>,
     /// Why the dialect has none.
     pub dropped: Option<String>,
     /// The generator, if the source has none.
@@ -111,13 +113,14 @@ pub(super) fn read_side(item: &Item) -> Read<Side> {
     };
     only(
         toml,
-        &["name", "names", "roles", "ops", "each", "drop", "generate", "offset", "type"],
+        &["name", "names", "roles", "ops", "each", "drop", "required", "generate", "offset", "type"],
         "a dialect entry",
     )?;
     let mut side = Side {
         images: patterns(toml)?,
         roles: list(toml, "roles")?,
         operations: Operation::read(toml.get("ops")).within("ops")?,
+        required: words(toml, "required")?,
         dropped: words(toml, "drop")?,
         generated: read_generator(toml.get("generate")).within("generate")?,
         precision: match words(toml, "type")?.as_deref() {

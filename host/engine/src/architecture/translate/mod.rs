@@ -256,6 +256,7 @@ fn without_digits(name: &str) -> String {
 /// Fails if a tensor that the table requires is missing, unless the user left it out.
 fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<()> {
     let mut missing = Vec::new();
+    let mut unmet = Vec::new();
     let excused = Removed::groups(passage)?;
     let present: HashSet<usize> = groups.keys().map(|(rule, _)| *rule).collect();
     let n_tensors = passage.tensors.len() + passage.removed.len();
@@ -269,7 +270,9 @@ fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>)
             }
             Presence::Some => true,
         };
-        if may_lack || side.is_some_and(|side| side.dropped.is_some()) {
+        // What only the target cannot do without is no mistake of the model.
+        let reason = rule.side(passage.to).and_then(|side| side.required.as_deref()).filter(|_| may_lack);
+        if may_lack && reason.is_none() || side.is_some_and(|side| side.dropped.is_some()) {
             continue;
         }
         let places = outer_places(passage, rule);
@@ -295,18 +298,29 @@ fn find_missing(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>)
             let key = (number, outer);
             if exists && !groups.contains_key(&key) && !excused.contains(&key) {
                 let first = &images(rule, passage.from).0[0];
-                missing.push(match side {
+                let name = match side {
                     Some(side) => side.name(first, passage.scope, number_in(&numbers))?,
                     None => first.name(number_in(&numbers)),
-                });
+                };
+                match reason {
+                    Some(reason) => unmet.push((name, reason)),
+                    None => missing.push(name),
+                }
             }
         }
     }
-    let Some(first) = missing.first() else { return Ok(()) };
-    let more = if missing.len() > 1 { format!(", and {} more", missing.len() - 1) } else { String::new() };
+    let more_than = |n: usize| if n > 1 { format!(", and {} more", n - 1) } else { String::new() };
+    if let Some(first) = missing.first() {
+        let more = more_than(missing.len());
+        let message =
+            format!("this tensor is missing, and architecture `{}` requires it{more}", passage.table.id);
+        return Err(Error::malformed(message).tensor(first));
+    }
+    let Some((first, reason)) = unmet.first() else { return Ok(()) };
+    let more = more_than(unmet.len());
     let message =
-        format!("this tensor is missing, and architecture `{}` requires it{more}", passage.table.id);
-    Err(Error::malformed(message).tensor(first))
+        format!("this tensor is missing, and the dialect `{}` cannot do without it{more}", passage.to);
+    Err(Error::unsupported(message).tensor(first).hint(*reason))
 }
 
 /// The result's tensors for one group.

@@ -306,8 +306,18 @@ struct Way {
 fn translated(table: &Table, config: &Config, tensors: &[Tensor], from: &str, to: &str) -> Result<Way> {
     let dimensions = dimensions(table, from, tensors);
     let scope = ConfigScope::new(table, config, &dimensions);
-    let passage =
-        Passage { table, scope: &scope, tensors, called: tensors, removed: &[], from, to, keep_order: true };
+    let passage = Passage {
+        table,
+        scope: &scope,
+        tensors,
+        called: tensors,
+        removed: &[],
+        from,
+        to,
+        // There is no tokenizer: any row will do.
+        tokens: &|_| Ok(Some(0)),
+        keep_order: true,
+    };
     let translated = translate(&passage)?;
     Ok(Way {
         tensors: translated.tensors.iter().map(Made::declaration).collect(),

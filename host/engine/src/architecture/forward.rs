@@ -9,7 +9,9 @@ use crate::architecture::config::{Config, ConfigScope, dimensions};
 use crate::architecture::description::{find_table, stated, stated_keys};
 use crate::architecture::language::expression::{Scope, same};
 use crate::architecture::language::value::{from_value, narrowed};
-use crate::architecture::model::{Headed, Journey, Stored, planned, tell_of_tied_head};
+use crate::architecture::model::{
+    Headed, Journey, Stored, Vocabulary, planned, state_levels, tell_of_tied_head,
+};
 use crate::architecture::table::dialect::canonical;
 use crate::architecture::table::{Source, Table};
 use crate::architecture::translate::{Passage, refuse_beyond, refuse_incomplete, translate};
@@ -92,7 +94,8 @@ impl<'e> Known<'e> {
         let (mut config, used) = journey.config(model, dialect, &known.dimensions())?;
         // Whoever computes takes what a tensor states from the tensor itself.
         if from != to {
-            journey.recover(&known.names, &mut config, &known.dimensions())?;
+            let vocabulary = Vocabulary::new(engine, opened, None);
+            journey.recover(&known.names, &mut config, &known.dimensions(), &vocabulary)?;
         }
         known.config = config;
         known.used = used;
@@ -153,6 +156,7 @@ impl<'e> Known<'e> {
             removed: &[],
             from: &self.from,
             to: &self.from,
+            tokens: &|_| Ok(None),
             keep_order: true,
         })
     }
@@ -161,16 +165,28 @@ impl<'e> Known<'e> {
     fn translate(
         &self,
         engine: &Engine,
-        called: &[Tensor],
+        opened: &OpenedModel,
         to: &str,
     ) -> Result<(Vec<PlannedTensor>, Dropped)> {
+        let called = &opened.model.tensors[..];
         let Known { table, from, names, config, .. } = self;
         let dimensions = self.dimensions();
         let scope = ConfigScope::new(table, config, &dimensions);
         let tensors = &names[..];
-        let passage =
-            Passage { table, scope: &scope, tensors, called, removed: &[], from, to, keep_order: true };
-        let translated = translate(&passage)?;
+        let vocabulary = Vocabulary::new(engine, opened, None);
+        let passage = Passage {
+            table,
+            scope: &scope,
+            tensors,
+            called,
+            removed: &[],
+            from,
+            to,
+            tokens: &|text| vocabulary.id(text),
+            keep_order: true,
+        };
+        let mut translated = translate(&passage)?;
+        state_levels(engine, opened, called, None, &mut translated.tensors)?;
         let mut out = Vec::with_capacity(translated.tensors.len());
         for made in translated.tensors {
             // What is changed is computed in F32 and stays that wide, so that it can be compared with values
@@ -230,7 +246,7 @@ pub fn in_dialect(engine: &Engine, opened: &OpenedModel, to: &str, arch: Option<
         }
         tensors
     } else {
-        known.translate(engine, called, to)?.0
+        known.translate(engine, opened, to)?.0
     };
     let config = known.config.to_json()?;
     Ok(InDialect { architecture: known.table.id.clone(), config, tensors })
@@ -244,7 +260,7 @@ pub fn forward(engine: &Engine, opened: &OpenedModel, other: &Model) -> Result<F
     let to = other.dialect.as_str();
     let target = engine.registry.format(&other.format)?;
     let known = Known::new(engine, opened, None, to, target)?;
-    let (tensors, dropped) = known.translate(engine, &opened.model.tensors, to)?;
+    let (tensors, dropped) = known.translate(engine, opened, to)?;
     let mut forward = Forward { tensors, dropped, differing: Vec::new() };
     let table = known.table;
     let dimensions = known.dimensions();

@@ -68,6 +68,11 @@ pub fn uses(table: &Table) -> Vec<Use<'_>> {
                 all.add("a refusal", &path("refuse", at), when, &places);
             }
         }
+        for (at, template) in dialect.templates.iter().enumerate() {
+            if let Some(when) = template.condition() {
+                all.add("a template", &path("template", at), when, &[]);
+            }
+        }
         for (at, warning) in dialect.warned.iter().enumerate() {
             all.add("a warning", &path("warn", at), warning.condition(), &[]);
         }

@@ -17,6 +17,8 @@ pub fn generate(generator: &Generator, scope: &dyn Scope) -> Result<Option<Gener
     match generator {
         Generator::Llama3Frequencies => llama3_freqs(scope),
         Generator::Values { values, scalar, .. } => listed(values, *scalar, scope),
+        // The configuration says nothing of them.
+        Generator::Rows { .. } => Ok(None),
     }
 }
 
@@ -127,6 +129,7 @@ pub fn follows_from(generator: &Generator) -> Vec<&str> {
             "rope_scaling_original_max_position_embeddings",
         ],
         Generator::Values { sets, .. } => sets.iter().map(|(name, _)| name.as_str()).collect(),
+        Generator::Rows { .. } => Vec::new(),
     }
 }
 

@@ -32,6 +32,7 @@ impl Journey<'_> {
             removed: &[],
             from: self.to,
             to: self.from,
+            tokens: passage.tokens,
             keep_order: true,
         });
         let back = match back {

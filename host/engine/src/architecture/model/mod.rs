@@ -10,12 +10,14 @@ mod no_table;
 mod recovery;
 mod tensors;
 mod tied_head;
+mod vocabulary;
 
 pub use ledger::Ledger;
 pub(super) use levels::state_levels;
 pub(super) use missing_head::Headed;
 pub(super) use tensors::planned;
 pub(super) use tied_head::tell_of_tied_head;
+pub(super) use vocabulary::Vocabulary;
 
 use crate::architecture::adapter::refuse_adapter;
 use crate::architecture::config::omissions::{Lost, Written, is_stated, lost};
@@ -25,7 +27,7 @@ use crate::architecture::config::statement::Stated;
 use crate::architecture::config::{Config, ConfigScope, Dimensions, dimensions};
 use crate::architecture::decoder::refuse_differing;
 use crate::architecture::description::{find_table, stated, stated_keys, unknown_dialect};
-use crate::architecture::language::expression::same;
+use crate::architecture::language::expression::{Scalar, same};
 use crate::architecture::language::value::{from_value, says_null};
 use crate::architecture::lone::explain_lone;
 use crate::architecture::table::dialect::{canonical, warning};
@@ -37,6 +39,7 @@ use crate::open::OpenedModel;
 use crate::registry::Format;
 use crate::wording::n_of;
 use apr_sdk::manifest::{DialectRule, ForeignCarrier};
+use apr_sdk::tokenizer::Tokenizer;
 use apr_sdk::{
     Architecture, Bytes, DType, Error, ErrorKind, ForeignFile, ForeignPolicy, Model, Result, Tensor, Value,
     Writer, escape,
@@ -177,7 +180,8 @@ impl Journey<'_> {
         let dimensions = dimensions(self.table, self.from, all);
         let (mut config, used) = self.config(model, from, &dimensions)?;
         let of_class = self.names_of_class(model, from, &config);
-        self.recover(&names, &mut config, &dimensions)?;
+        let vocabulary = Vocabulary::new(self.engine, self.stored.source, model.tokenizer.as_ref());
+        self.recover(&names, &mut config, &dimensions, &vocabulary)?;
         let tied = Headed {
             table: self.table,
             dialect: from,
@@ -211,6 +215,7 @@ impl Journey<'_> {
             removed: &removed,
             from: self.from,
             to: self.to,
+            tokens: &|text| vocabulary.id(text),
             keep_order: came_from_target,
         };
         let mut translated = translate(&passage)?;
@@ -258,6 +263,9 @@ impl Journey<'_> {
         let called = names.iter().zip(&model.tensors);
         let called = called.map(|(own, file)| (own.name.as_str(), file.name.as_str()));
         translation.ledger = Some(Ledger::new(self.table, self.from, used, &left_out, called));
+        if let Some(dialect) = self.table.dialect(self.to).filter(|_| !came_from_target) {
+            self.add_templates(model, dialect, &scope)?;
+        }
         let config_json = config.to_json()?;
         model.architecture =
             Some(Architecture { id: self.table.id.clone(), config: Bytes::from(config_json) });
@@ -286,6 +294,27 @@ impl Journey<'_> {
             self.place_keys(model, dialect, keys, n_tensors, &mut translation.notes);
         }
         Ok(translation)
+    }
+
+    /// Adds the chat templates that the target's readers want of such a model to its tokenizer, if that has none of their names.
+    fn add_templates(&self, model: &mut Model, dialect: &Dialect, scope: &ConfigScope<'_>) -> Result<()> {
+        for template in &dialect.templates {
+            let Some(json) = model.tokenizer.as_ref().filter(|_| self.target.manifest.carries.tokenizer_core)
+            else {
+                return Ok(());
+            };
+            if !template.applies(scope)? {
+                continue;
+            }
+            let held = self.stored.source.fetch(json)?;
+            let mut parts = Tokenizer::from_json(held.inline().unwrap_or_default())?.into_parts();
+            if parts.chat_templates.iter().any(|(name, _)| *name == template.name) {
+                continue;
+            }
+            parts.chat_templates.push((template.name.clone(), template.text.clone()));
+            model.tokenizer = Some(Bytes::from(Tokenizer::new(parts)?.to_json()));
+        }
+        Ok(())
     }
 
     /// The names that only the library's class states: where the output cannot say what it does, nothing of the model is lost.
@@ -333,7 +362,13 @@ impl Journey<'_> {
         {
             return Ok((Config::from_json(self.table, json)?, HashSet::new()));
         }
-        Config::read(self.table, from, &|key| stated(model, key), dimensions)
+        let (mut config, used) = Config::read(self.table, from, &|key| stated(model, key), dimensions)?;
+        if !from.named.is_empty() {
+            let names = self.names(model)?;
+            let named = from.named.iter().filter(|naming| naming.fits(&names));
+            named.for_each(|naming| config.set(&naming.sets, Scalar::Bool(true)));
+        }
+        Ok((config, used))
     }
 
     /// The model's names for itself, in lower case with hyphens: from its card, and from the headings of its

@@ -118,7 +118,7 @@ fn remove_keys(whole: &mut Toml, over: &mut Toml) {
 }
 
 /// Merges `over` into `under`: tables by key, lists of tensors by `name` or `names`, lists of keys by `key`; entries to
-/// ignore, drop, rename, refuse, unstack or warn of are appended to the base's; everything else is replaced.
+/// ignore, drop, rename, refuse, unstack, warn of, know by name or give a template to are appended to the base's; everything else is replaced.
 fn merge(under: &mut Toml, over: Toml) {
     for (key, value) in over {
         match (under.get_mut(&key), value) {
@@ -130,7 +130,8 @@ fn merge(under: &mut Toml, over: Toml) {
                 have.retain(|item| item.get("value").and_then(Item::as_str) != Some(""));
             }
             (Some(Item::Array(have)), Item::Array(more))
-                if ["ignore", "drop", "rename", "refuse", "stacked", "warn"].contains(&key.as_str()) =>
+                if ["ignore", "drop", "named", "rename", "refuse", "stacked", "template", "warn"]
+                    .contains(&key.as_str()) =>
             {
                 // A refusal for the same keys replaces the base's; so does a warning of the same effect.
                 let own = [("refuse", "keys"), ("warn", "effect")].into_iter().find(|(list, _)| *list == key);

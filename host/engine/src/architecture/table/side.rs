@@ -25,13 +25,20 @@ pub enum Generator {
         /// Whether it is one number, without dimensions.
         scalar: bool,
     },
+    /// The rows that another tensor has for some tokens.
+    Rows {
+        /// That tensor's canonical name.
+        of: String,
+        /// The texts of the tokens.
+        tokens: Vec<String>,
+    },
 }
 
 impl Generator {
     /// The names that such a tensor sets by expressions of the table's own.
     pub fn sets(&self) -> &[(String, Expression)] {
         match self {
-            Generator::Llama3Frequencies => &[],
+            Generator::Llama3Frequencies | Generator::Rows { .. } => &[],
             Generator::Values { sets, .. } => sets,
         }
     }
@@ -182,9 +189,19 @@ fn read_generator(item: Option<&Item>) -> Read<Option<Generator>> {
         Some(Item::Table(toml)) => toml,
         Some(other) => return Err(bad("`generate`", other).into()),
     };
+    if let Some(of) = words(toml, "rows")? {
+        only(toml, &["rows", "tokens"], "`generate`")?;
+        let tokens = list(toml, "tokens")?;
+        if tokens.is_empty() {
+            return Err(Error::invalid_argument("`rows` requires `tokens`, whose rows they are").into());
+        }
+        return Ok(Some(Generator::Rows { of, tokens }));
+    }
     only(toml, &["values", "sets", "scalar"], "`generate`")?;
     let values = expression(toml, "values")?.ok_or_else(|| {
-        Error::invalid_argument("`generate` requires `values`, the list that the tensor holds")
+        Error::invalid_argument(
+            "`generate` requires `values`, the list that the tensor holds, or `rows`, another tensor's name",
+        )
     })?;
     let mut sets = Vec::new();
     let from = sub_table(toml, "sets")?;

@@ -6,20 +6,23 @@ mod group;
 mod passage;
 mod places;
 mod removal;
+mod rows;
 mod stacks;
 
 pub use passage::{Made, Passage, Removed, Translated};
+pub(in crate::architecture) use rows::ids_of;
 
 use crate::architecture::config::generation::generate;
 use crate::architecture::language::pattern::{Pattern, number_in};
-use crate::architecture::table::Rule;
 use crate::architecture::table::rule::{Presence, images};
+use crate::architecture::table::{Generator, Rule};
 use crate::wording::n_of;
 use apr_sdk::{Error, Result, escape};
 use counts::{MOST_GROUPS, check_counts, count_of, counts, too_many, uncounted};
 use group::GroupWork;
 use passage::{is_kept, whole};
 use places::{Group, Outer, find_drop, find_rule, number_beyond, outer_key, outer_places};
+use rows::rows_of;
 use stacks::Stacks;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -361,7 +364,7 @@ fn numbers_of(passage: &Passage<'_>, image: &Pattern) -> Result<Vec<Vec<(String,
     Ok((0..count).map(|n| vec![(place.clone(), n)]).collect())
 }
 
-/// Tensors in the target's dialect that the source lacks, computed from the configuration.
+/// Tensors in the target's dialect that the source lacks, computed from the configuration or from other tensors.
 fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) -> Result<Vec<Made>> {
     let mut out = Vec::new();
     let mut n_bytes = 0usize;
@@ -375,6 +378,12 @@ fn generated(passage: &Passage<'_>, groups: &BTreeMap<(usize, Outer), Group>) ->
         for numbers in numbers_of(passage, image)? {
             let scope = passage.scope.at(&numbers);
             if !rule.applies(&scope)? {
+                continue;
+            }
+            if let Generator::Rows { of, tokens } = generator {
+                let name = image.name(number_in(&numbers));
+                let made = rows_of(passage, rule, &name, of, tokens, groups);
+                out.push(made.map_err(|e| e.tensor(&name))?);
                 continue;
             }
             let Some((dtype, shape, bytes)) = generate(generator, &scope)? else { continue };
@@ -440,6 +449,7 @@ mod tests {
             removed: &[],
             from,
             to,
+            tokens: &|_| Ok(None),
             keep_order: true,
         })
     }

@@ -73,6 +73,9 @@ impl Translated {
     }
 }
 
+/// The number of the token with a text, if the model has such a token.
+pub type TokenIds<'a> = &'a dyn Fn(&str) -> Result<Option<u64>>;
+
 /// The input of a translation.
 pub struct Passage<'a> {
     /// The architecture's table.
@@ -89,6 +92,8 @@ pub struct Passage<'a> {
     pub from: &'a str,
     /// The target's dialect.
     pub to: &'a str,
+    /// Looks up the number of a token.
+    pub tokens: TokenIds<'a>,
     /// True if tensors keep the source's order, regardless of the target's dialect.
     pub keep_order: bool,
 }

@@ -3,10 +3,12 @@
 pub(in crate::architecture) mod condition;
 pub(in crate::architecture) mod heads;
 pub(in crate::architecture) mod key;
+pub(in crate::architecture) mod naming;
 pub(in crate::architecture) mod refusal;
 pub(in crate::architecture) mod rename;
 pub(in crate::architecture) mod roots;
 pub(in crate::architecture) mod stacked;
+pub(in crate::architecture) mod template;
 pub(in crate::architecture) mod warning;
 
 use crate::architecture::language::expression::{Expression, Scalar};
@@ -17,10 +19,12 @@ use crate::architecture::language::table_error::{Read, Within};
 use apr_sdk::{Error, escape};
 use heads::Heads;
 use key::{Key, read_key};
+use naming::Naming;
 use refusal::Refusal;
 use rename::Rename;
 use roots::Roots;
 use stacked::Stacked;
+use template::Template;
 use toml::Table as Toml;
 use warning::Warning;
 
@@ -64,6 +68,10 @@ pub struct Dialect {
     pub required: Vec<String>,
     /// Keys of which null says that a model has none of it, where a class assumes some.
     pub null: Vec<String>,
+    /// What a model's names for itself say of it.
+    pub named: Vec<Naming>,
+    /// Chat templates that its readers want beside a model's own.
+    pub templates: Vec<Template>,
     /// Which of its classes have a head.
     pub heads: Option<Heads>,
 }
@@ -110,6 +118,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Read<Diale
         "heads",
         "ignore",
         "key",
+        "named",
         "null",
         "per_layer",
         "prefix",
@@ -120,6 +129,7 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Read<Diale
         "same_names",
         "spellings",
         "stacked",
+        "template",
         "warn",
         "written_root",
     ];
@@ -148,6 +158,8 @@ pub(in crate::architecture) fn read_dialect(id: &str, toml: &Toml) -> Read<Diale
     })?;
     dialect.refused = Refusal::read(toml, &named)?;
     dialect.warned = Warning::read(toml, &named)?;
+    dialect.named = Naming::read(toml)?;
+    dialect.templates = Template::read(toml)?;
     dialect.renames = Rename::read(toml)?;
     dialect.stacked = Stacked::read(toml)?;
     let heads = sub_table(toml, "heads")?;

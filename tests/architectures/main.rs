@@ -28,6 +28,7 @@ mod page;
 mod quality;
 mod raw_gguf;
 mod refused;
+mod rerankers;
 mod rotation;
 mod said;
 mod silent;

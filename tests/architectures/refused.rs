@@ -286,7 +286,7 @@ fn what_the_keys_of_a_gguf_file_state_beyond_the_table_is_refused_by_name() {
     let whole = |n: u32| n.to_le_bytes().to_vec();
     for (golden, key, kind, value) in [
         // OLMo 3.
-        ("qwen3", "qwen3.pooling_type", U32, whole(4)),
+        ("qwen3", "qwen3.pooling_type", U32, whole(5)),
         ("qwen2", "qwen2.attention.causal", BOOL, vec![0]),
         ("llama", "llama.logit_scale", F32, one(0.25)),
         ("llama", "llama.attention.scale", F32, one(0.0078)),

@@ -67,7 +67,7 @@ def template(single, pair, special):
     return processors.TemplateProcessing(single=single, pair=pair, special_tokens=special)
 
 
-def byte_level(size, first, pre_tokenizer, last=(), normalizer=None, post=None, **model):
+def byte_level(size, first, pre_tokenizer, last=(), normalizer=None, post=None, lines=LINES, **model):
     """Byte-level BPE. `first` are special tokens at the head of the vocabulary, `last` added ones behind it."""
     tokenizer = Tokenizer(models.BPE(**model))
     if normalizer is not None:
@@ -76,7 +76,7 @@ def byte_level(size, first, pre_tokenizer, last=(), normalizer=None, post=None, 
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=list(first), show_progress=False,
                                   initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
-    tokenizer.train_from_iterator(LINES, trainer)
+    tokenizer.train_from_iterator(lines, trainer)
     for token in last:
         tokenizer.add_tokens([token]) if isinstance(token, AddedToken) and not token.special else tokenizer.add_special_tokens([token])
     tokenizer.post_processor = post(tokenizer) if post else processors.ByteLevel(trim_offsets=False)
@@ -100,9 +100,9 @@ def olmo2():
     return byte_level(440, (), pre_tokenizers.Sequence([split(LLAMA3), bytes_only()]), names)
 
 
-def qwen2():
+def qwen2(lines=LINES):
     names = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", AddedToken("<tool_call>", normalized=False), AddedToken("</tool_call>", normalized=False)]
-    return byte_level(460, (), pre_tokenizers.Sequence([split(QWEN2), bytes_only()]), names, normalizer=normalizers.NFC())
+    return byte_level(460, (), pre_tokenizers.Sequence([split(QWEN2), bytes_only()]), names, normalizer=normalizers.NFC(), lines=lines)
 
 
 def gpt2():
@@ -305,6 +305,10 @@ KINDS = {
     "olmo2": (olmo2, "dbrx", None, {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "pad_token": "<|pad|>",
                                     "unk_token": "<|endoftext|>"}),
     "qwen2": (qwen2, "qwen2", None, {
+        "add_bos_token": False, "add_prefix_space": False, "bos_token": None, "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
+        "unk_token": None, "chat_template": CHATML}),
+    # The same with the answers of rerankers as tokens.
+    "qwen2-answers": (lambda: qwen2(LINES + ["yes", "no"] * 60), "qwen2", None, {
         "add_bos_token": False, "add_prefix_space": False, "bos_token": None, "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
         "unk_token": None, "chat_template": CHATML}),
     "gpt2": (gpt2, "gpt-2", None, {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>",

@@ -24,6 +24,10 @@ MEANS = {"gemma": {"hidden_act": "gelu_pytorch_tanh"}}
 NOT_JUDGED = json.loads((GOLDENS / "not_judged.json").read_text())
 
 
+# Of which GGUF has not all, so that no folder comes back.
+ONE_WAY = {"qwen3-reranker-untied"}
+
+
 def make(name, scratch):
     """The golden's folder, its GGUF file and the folder that came back of that."""
     sys.path.insert(0, str(GOLDENS))
@@ -34,7 +38,10 @@ def make(name, scratch):
     folder.mkdir(parents=True)
     write_folder(described, GOLDENS, folder)
     program.must("convert", folder, at / "model.gguf")
-    program.must("convert", at / "model.gguf", at / "back", "--to", "huggingface")
+    if name in ONE_WAY:
+        program.refuses(4, "convert", at / "model.gguf", at / "back", "--to", "huggingface")
+    else:
+        program.must("convert", at / "model.gguf", at / "back", "--to", "huggingface")
 
 
 def source_of(at):

@@ -110,6 +110,15 @@ pub trait LayoutSink {
         Ok(None)
     }
 
+    /// The compression of tensor number `tensor` in the source, if the source has this writer's format and the tensor's bytes
+    /// are taken over unchanged. A writer that is told nothing else keeps it.
+    ///
+    /// # Errors
+    /// Plugin for an unknown tensor.
+    fn source_codec(&mut self, _tensor: u64) -> Result<Option<Codec>> {
+        Ok(None)
+    }
+
     /// Adds a line to the summary: what was assumed, changed or left out.
     fn note(&mut self, note: &str);
 

@@ -62,7 +62,7 @@ apr_sdk::export_plugin! {
         apr.assets=yes
         apr.graph=no
         apr.foreign=all
-        apr.option.compress=write text - Compress tensors: lz4, zstd, zstd:LEVEL, auto (what shrinks by 2 %), none
+        apr.option.compress=write text - Compress tensors: lz4, zstd, zstd:LEVEL, auto (what shrinks by 2 %), none; without it, as in an APR source
     ",
     reader: |_| Some(Box::new(reader::Reader)),
     writer: |_| Some(Box::new(writer::Writer::default())),

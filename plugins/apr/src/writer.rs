@@ -76,7 +76,7 @@ impl Writer {
         sink: &mut dyn LayoutSink,
     ) -> Result<Vec<Option<Method>>> {
         let mut methods = vec![None; model.tensors.len()];
-        let Some(choice) = Choice::new(&request.options)? else { return Ok(methods) };
+        let choice = Choice::new(&request.options)?;
         for ((number, tensor), method) in (0..).zip(&model.tensors).zip(&mut methods) {
             let chosen = choice.method(&self.encoder, number, tensor.dtype, tensor.payload_len()?, sink);
             *method = chosen.map_err(|e| e.tensor(&tensor.name))?;

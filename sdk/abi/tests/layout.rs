@@ -56,6 +56,14 @@ impl LayoutSink for Recorder {
             Bytes::Extent(extent) => format!("{extent:?}").as_str().into(),
         })
     }
+    fn sample(&mut self, tensor: u64, start: u64, len: u64) -> Result<Option<Vec<u8>>> {
+        self.note_down(format!("sample {tensor} {start} {len}"))?;
+        Ok((tensor == 1).then(|| b"values".to_vec()))
+    }
+    fn source_codec(&mut self, tensor: u64) -> Result<Option<Codec>> {
+        self.note_down(format!("source codec {tensor}"))?;
+        Ok((tensor == 1).then(|| told(4)))
+    }
     fn note(&mut self, note: &str) {
         self.0.push(note.into());
     }

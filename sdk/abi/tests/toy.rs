@@ -205,6 +205,10 @@ impl Writer for Toy {
         for tensors in [all, some, Some(&[])] {
             sink.part(PartRequest { stem: "s", format: "f", tensors, options: options.clone() })?;
         }
+        for tensor in [1, 2] {
+            hear(format!("{:?}", sink.sample(tensor, 3, 1 << 40)?));
+            hear(format!("{:?}", sink.source_codec(tensor)?));
+        }
         sink.digest(Sum::CRC32)?;
         hear(format!("{:?}", sink.digest(Sum::new(Digest::Sha256, DigestForm::Bytes))));
         hear(format!("{:?}", sink.fetch(&Extent::new(0, 1, 2).into())));

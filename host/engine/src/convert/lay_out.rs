@@ -12,7 +12,7 @@ use crate::architecture::TensorSpecs;
 use crate::contract::{Finding, Quality, Severity, judge_layout};
 use crate::engine::Engine;
 use crate::expression::{Expression, Spools};
-use crate::layout::{Collector, Layout, Segment, carries};
+use crate::layout::{Collector, Layout, Segment, TensorOrigin, carries};
 use crate::open::OpenedModel;
 use crate::planned::Computation;
 use crate::planned::request::Request;
@@ -94,10 +94,13 @@ impl<'a> LaidOut<'a> {
         let asked = &context.output.request;
         let mut collector = Collector::new(&engine.registry, source, context.writer.as_ref(), &model, asked)
             .asked(&request.options, request.arch.as_deref() == Some("none"))
-            .casting(context.casting());
-        if look {
-            collector = collector.sampling(engine, &computations);
-        }
+            .casting(context.casting())
+            .made_of(TensorOrigin {
+                engine,
+                computations: &computations,
+                target: target.id(),
+                may_read: look,
+            });
         let laid_out = context.writer.layout(&model, asked, &mut collector);
         laid_out.map_err(|e| context.of_source(e))?;
         let layout = collector.finish()?;

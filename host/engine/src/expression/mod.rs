@@ -52,7 +52,7 @@ use source::Storage;
 use spool::Spool;
 
 use crate::registry::Registry;
-use apr_sdk::{DType, Endian, Error, Payload, Result, Tensor, checked_payload_len};
+use apr_sdk::{Codec, DType, Endian, Error, Payload, Result, Tensor, checked_payload_len};
 
 /// Bytes per tile, unless something demands another size.
 pub const TILE: u64 = 1 << 20;
@@ -220,9 +220,12 @@ impl Expression {
         is_spooled
     }
 
-    /// Returns whether it is stored in compressed blocks.
-    fn is_compressed(&self) -> bool {
-        matches!(self, Expression::Source(Source { storage: Storage::Blocks(_), .. }))
+    /// The method that its bytes are compressed with, if they are those of a source tensor, unchanged.
+    pub fn source_codec(&self) -> Option<&Codec> {
+        match self {
+            Expression::Source(Source { storage: Storage::Blocks(codec), .. }) => Some(codec),
+            _ => None,
+        }
     }
 
     /// The expression to read in place of a spooled leaf.

@@ -4,13 +4,14 @@ use super::carries::Casting;
 use super::encoding::Encoded;
 use super::{Layout, OutputFile, Placed, Scope, Segment};
 use crate::engine::Engine;
+use crate::expression::Expression;
 use crate::expression::evaluate::sample::sample;
 use crate::open::{GivenOption, OpenedModel};
 use crate::planned::{Computation, TensorMap};
 use crate::registry::Registry;
 use apr_sdk::{
-    Budget, Bytes, CheckedModel, Encoding, Error, LayoutRequest, LayoutSink, Limits, PartRequest, Result,
-    Sum, Writer, escape,
+    Budget, Bytes, CheckedModel, Codec, Encoding, Error, LayoutRequest, LayoutSink, Limits, PartRequest,
+    Result, Sum, Writer, escape,
 };
 use std::collections::HashSet;
 
@@ -30,8 +31,8 @@ pub struct Collector<'a> {
     pub(crate) casting: Casting,
     /// True if this is the layout of a part.
     pub(crate) is_part: bool,
-    /// The origin of samples, if payload may be read.
-    sampled: Option<(&'a Engine, &'a TensorMap<Computation>)>,
+    /// What the tensors are made of, if that is known.
+    origin: Option<TensorOrigin<'a>>,
     budget: Budget,
     pub(crate) layout: Layout,
     /// Names of files, and of their folders with a trailing slash.
@@ -41,6 +42,27 @@ pub struct Collector<'a> {
     entry: Option<usize>,
     /// True if the current file is the writer's own, so that segments belong to it.
     pub(crate) in_file: bool,
+}
+
+/// What the tensors of a layout are made of.
+#[derive(Clone, Copy)]
+pub struct TensorOrigin<'a> {
+    /// The engine that computes samples.
+    pub engine: &'a Engine,
+    /// The computation of each tensor.
+    pub computations: &'a TensorMap<Computation>,
+    /// The id of the format that is written.
+    pub target: &'a str,
+    /// True if payload may be read to show samples of it.
+    pub may_read: bool,
+}
+
+impl<'a> TensorOrigin<'a> {
+    fn expression(&self, tensor: u64) -> Result<&'a Expression> {
+        let handle = usize::try_from(tensor).ok().and_then(|number| self.computations.handle(number));
+        let unknown = || Error::plugin(format!("the writer asks for tensor {tensor}, which does not exist"));
+        Ok(&self.computations[handle.ok_or_else(unknown)?].expression)
+    }
 }
 
 /// Bytes in one inline segment; shorter neighbours are joined up to this.
@@ -69,7 +91,7 @@ impl<'a> Collector<'a> {
             any_dialect: false,
             casting: Casting::Plain,
             is_part: false,
-            sampled: None,
+            origin: None,
             budget,
             layout: Layout::default(),
             names: HashSet::new(),
@@ -92,9 +114,9 @@ impl<'a> Collector<'a> {
         self
     }
 
-    /// Lets the writer see samples of the tensors that `computations` compute, in the model's order.
-    pub fn sampling(mut self, engine: &'a Engine, computations: &'a TensorMap<Computation>) -> Collector<'a> {
-        self.sampled = Some((engine, computations));
+    /// Lets the writer ask what the tensors are made of.
+    pub fn made_of(mut self, origin: TensorOrigin<'a>) -> Collector<'a> {
+        self.origin = Some(origin);
         self
     }
 
@@ -304,12 +326,15 @@ impl LayoutSink for Collector<'_> {
     }
 
     fn sample(&mut self, tensor: u64, start: u64, len: u64) -> Result<Option<Vec<u8>>> {
-        let Some((engine, computations)) = self.sampled else { return Ok(None) };
-        let handle = usize::try_from(tensor).ok().and_then(|number| computations.handle(number));
-        let handle = handle.ok_or_else(|| {
-            Error::plugin(format!("the writer samples tensor {tensor}, which does not exist"))
-        })?;
-        sample(engine, self.opened, &computations[handle].expression, start, len)
+        let Some(origin) = self.origin.filter(|origin| origin.may_read) else { return Ok(None) };
+        sample(origin.engine, self.opened, origin.expression(tensor)?, start, len)
+    }
+
+    fn source_codec(&mut self, tensor: u64) -> Result<Option<Codec>> {
+        let Some(origin) = self.origin.filter(|origin| origin.target == self.opened.format) else {
+            return Ok(None);
+        };
+        Ok(origin.expression(tensor)?.source_codec().cloned())
     }
 
     fn note(&mut self, note: &str) {

@@ -8,7 +8,7 @@ mod part_layout;
 mod patches;
 
 use apr_sdk::{Digests, Extent, Result, Sum};
-pub use collector::Collector;
+pub use collector::{Collector, TensorOrigin};
 use encoding::Encoded;
 pub use headers::headers;
 pub use patches::{Patch, PatchCollector};

@@ -14,6 +14,10 @@ const TRIED: u64 = 3;
 /// What the user asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
+    /// As in the source, if that is of this format; otherwise nothing.
+    AsBefore,
+    /// Nothing.
+    Nothing,
     /// LZ4, everywhere.
     Lz4,
     /// zstd with this level, everywhere; floats in planes where that is smaller.
@@ -23,21 +27,21 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The choice that the options state; `None` if nothing is to be compressed.
+    /// The choice that the options state.
     ///
     /// # Errors
     /// InvalidArgument for a method or a level that does not exist.
-    pub fn new(options: &Options) -> Result<Option<Choice>> {
-        let Some(text) = options.get("compress") else { return Ok(None) };
+    pub fn new(options: &Options) -> Result<Choice> {
+        let Some(text) = options.get("compress") else { return Ok(Choice::AsBefore) };
         let (method, level) = match text.split_once(':') {
             Some((method, level)) => (method, Some(level)),
             None => (text, None),
         };
         let choice = match (method, level) {
-            ("none", None) => None,
-            ("auto", None) => Some(Choice::Auto),
-            ("lz4", None) => Some(Choice::Lz4),
-            ("zstd", None) => Some(Choice::Zstd(LEVEL)),
+            ("none", None) => Choice::Nothing,
+            ("auto", None) => Choice::Auto,
+            ("lz4", None) => Choice::Lz4,
+            ("zstd", None) => Choice::Zstd(LEVEL),
             ("zstd", Some(level)) => {
                 let level = level.parse().ok().filter(|level| LEVELS.contains(level)).ok_or_else(|| {
                     let (first, last) = (LEVELS.start(), LEVELS.end());
@@ -45,7 +49,7 @@ impl Choice {
                     Error::invalid_argument(format!("zstd has no level `{shown}`"))
                         .hint(format!("specify a level from {first} to {last}: --compress zstd:{LEVEL}"))
                 })?;
-                Some(Choice::Zstd(level))
+                Choice::Zstd(level)
             }
             _ => {
                 let shown = apr_sdk::escape(text, 40);
@@ -70,6 +74,13 @@ impl Choice {
         sink: &mut dyn LayoutSink,
     ) -> Result<Option<Method>> {
         let level = match self {
+            Choice::Nothing => return Ok(None),
+            Choice::AsBefore => {
+                // Older layouts decode in blocks of other kinds.
+                let codec =
+                    sink.source_codec(tensor)?.filter(|codec| raw_len > 0 && codec.method().is_some());
+                return codec.map(|codec| Method::from_codec(&codec)).transpose();
+            }
             Choice::Lz4 => return Ok(Some(Method::new(Coder::Lz4, LEVEL)).filter(|_| raw_len > 0)),
             Choice::Zstd(level) => level,
             Choice::Auto => LEVEL,
@@ -130,17 +141,18 @@ fn encoded_len(encoder: &Encoder, method: Method, raw: &[u8]) -> Result<u64> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Option<Choice>> {
+    fn of(text: &str) -> Result<Choice> {
         Choice::new(&Options::new().with("compress", text))
     }
 
     #[test]
     fn words_state_a_method_and_a_level() {
-        assert_eq!(of("lz4").unwrap(), Some(Choice::Lz4));
-        assert_eq!(of("zstd").unwrap(), Some(Choice::Zstd(3)));
-        assert_eq!(of("zstd:19").unwrap(), Some(Choice::Zstd(19)));
-        assert_eq!(of("auto").unwrap(), Some(Choice::Auto));
-        assert_eq!(of("none").unwrap(), None);
+        assert_eq!(of("lz4").unwrap(), Choice::Lz4);
+        assert_eq!(of("zstd").unwrap(), Choice::Zstd(3));
+        assert_eq!(of("zstd:19").unwrap(), Choice::Zstd(19));
+        assert_eq!(of("auto").unwrap(), Choice::Auto);
+        assert_eq!(of("none").unwrap(), Choice::Nothing);
+        assert_eq!(Choice::new(&Options::new()).unwrap(), Choice::AsBefore);
         for wrong in ["", "gzip", "zstd:", "zstd:0", "zstd:23", "zstd:x", "lz4:9", "auto:1", "LZ4"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }

@@ -6,8 +6,8 @@ use super::model_sink::{bytes_from_wire, bytes_to_wire};
 use crate::guard::{guard, host_wire};
 use crate::wire::{
     DigestNumber, EncodingNumber, FormNumber, LayoutSinkMut, PatchSinkMut, R, WireBytes, WireEncoding,
-    WireLayoutSink, WireOwnedBytes, WirePartRequest, WirePatchSink, WireWritten, WireWrittenFile,
-    WireWrittenHole, WireWrittenInput, WireWrittenTensor, pairs,
+    WireLayoutSink, WireOwnedBytes, WireOwnedCodec, WirePartRequest, WirePatchSink, WireWritten,
+    WireWrittenFile, WireWrittenHole, WireWrittenInput, WireWrittenTensor, pairs,
 };
 use abi_stable::std_types::{ROption, RSlice, RStr, RVec};
 use apr_sdk::{
@@ -110,6 +110,19 @@ impl WireLayoutSink for ToWireLayoutSink<'_> {
         host_wire("sampling a tensor", || Ok(self.0.sample(tensor, start, len)?.map(RVec::from).into()))
     }
 
+    fn source_codec(&mut self, tensor: u64) -> R<ROption<WireOwnedCodec>> {
+        host_wire("laying out", || {
+            let codec = self.0.source_codec(tensor)?;
+            let owned = codec.map(|Codec { number, options }| WireOwnedCodec {
+                options: pairs::from_options(&options).into(),
+                number,
+                padding: 0,
+                reserved: [0; 2],
+            });
+            Ok(owned.into())
+        })
+    }
+
     fn note(&mut self, note: RStr<'_>) {
         // A note that cannot be delivered is lost: there is no one to tell.
         let _ = guard(|| self.0.note(note.as_str()));
@@ -206,6 +219,11 @@ impl LayoutSink for FromWireLayoutSink<'_, '_> {
     fn sample(&mut self, tensor: u64, start: u64, len: u64) -> Result<Option<Vec<u8>>> {
         let sampled = result(self.0.sample(tensor, start, len))?;
         Ok(sampled.into_option().map(RVec::into_vec))
+    }
+
+    fn source_codec(&mut self, tensor: u64) -> Result<Option<Codec>> {
+        let codec = result(self.0.source_codec(tensor))?.into_option();
+        codec.map(|codec| codec_from_wire(codec.number, codec.options.as_slice())).transpose()
     }
 
     fn note(&mut self, note: &str) {

@@ -47,6 +47,9 @@ impl ToWireModel<'_> {
         if let Some(recipe) = &model.recipe {
             fact(FactNumber::RECIPE, recipe, &none)?;
         }
+        if let Some(older) = &model.older {
+            fact(FactNumber::OLDER, older, &none)?;
+        }
         if let Some(provenance) = &model.provenance {
             fact(FactNumber::PROVENANCE, "", provenance)?;
         }
@@ -151,6 +154,7 @@ impl Rebuild {
             FactNumber::TOKENIZER => model.tokenizer = Some(bytes),
             FactNumber::MODEL_CARD => model.model_card = Some(bytes),
             FactNumber::RECIPE => model.recipe = Some(text.to_owned()),
+            FactNumber::OLDER => model.older = Some(text.to_owned()),
             FactNumber::PROVENANCE => model.provenance = Some(bytes),
             FactNumber::NOTE => model.notes.push(text.to_owned()),
             FactNumber::EMPTY_FOREIGN => {

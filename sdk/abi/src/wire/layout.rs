@@ -23,6 +23,20 @@ pub struct WireOwnedBytes {
     pub reserved: [u64; 2],
 }
 
+/// `apr_sdk::Codec`, owned.
+#[repr(C)]
+#[derive(Clone, StableAbi)]
+pub struct WireOwnedCodec {
+    /// The method's options, as pairs.
+    pub options: RVec<u8>,
+    /// The number of the method.
+    pub number: u32,
+    /// Zero.
+    pub padding: u32,
+    /// Zero.
+    pub reserved: [u64; 2],
+}
+
 /// `apr_sdk::PartRequest`.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
@@ -102,6 +116,8 @@ pub trait WireLayoutSink {
     fn fetch(&mut self, bytes: WireBytes<'_>) -> R<WireOwnedBytes>;
     /// Computes bytes of a tensor's payload, if the host can tell them.
     fn sample(&mut self, tensor: u64, start: u64, len: u64) -> R<ROption<RVec<u8>>>;
+    /// The compression of a tensor in a source of the same format.
+    fn source_codec(&mut self, tensor: u64) -> R<ROption<WireOwnedCodec>>;
     /// Adds a line to the summary.
     fn note(&mut self, note: RStr<'_>);
     /// Warns that the output differs from the model.

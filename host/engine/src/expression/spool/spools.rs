@@ -20,7 +20,7 @@ impl Expression {
         for part in parts {
             let is_recomputed = match part.access()? {
                 Access::Unpack(unpack) => !unpack.is_ascending(),
-                _ => matches!(part.leaf(), Expression::Region(region) if region.of.is_compressed()),
+                _ => matches!(part.leaf(), Expression::Region(region) if region.of.source_codec().is_some()),
             };
             if !is_recomputed {
                 continue;

@@ -23,6 +23,20 @@ pub struct WireOwnedBytes {
     pub reserved: [u64; 2],
 }
 
+/// `apr_sdk::Codec`, owned.
+#[repr(C)]
+#[derive(Clone, StableAbi)]
+pub struct WireOwnedCodec {
+    /// The method's options, as pairs.
+    pub options: RVec<u8>,
+    /// The number of the method.
+    pub number: u32,
+    /// Zero.
+    pub padding: u32,
+    /// Zero.
+    pub reserved: [u64; 2],
+}
+
 /// `apr_sdk::PartRequest`.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
@@ -71,7 +85,7 @@ pub struct WireDigest<'a> {
     pub stated: RSlice<'a, u8>,
     /// The digest algorithm.
     pub digest: DigestNumber,
-    /// How the value is written.
+    /// Notation of the value.
     pub form: FormNumber,
 }
 
@@ -96,10 +110,14 @@ pub trait WireLayoutSink {
     fn part(&mut self, part: WirePartRequest<'_>) -> R<()>;
     /// Requests a digest of every payload.
     fn digest(&mut self, digest: DigestNumber, form: FormNumber) -> R<()>;
-    /// Where the next segment begins.
+    /// Offset at which the next segment begins.
     fn position(&self) -> ROption<u64>;
     /// Reads bytes of the model.
     fn fetch(&mut self, bytes: WireBytes<'_>) -> R<WireOwnedBytes>;
+    /// Computes bytes of a tensor's payload, if the host can tell them.
+    fn sample(&mut self, tensor: u64, start: u64, len: u64) -> R<ROption<RVec<u8>>>;
+    /// The compression of a tensor in a source of the same format.
+    fn source_codec(&mut self, tensor: u64) -> R<ROption<WireOwnedCodec>>;
     /// Adds a line to the summary.
     fn note(&mut self, note: RStr<'_>);
     /// Warns that the output differs from the model.

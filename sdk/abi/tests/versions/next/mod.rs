@@ -42,8 +42,8 @@ pub use kernel::{
 };
 pub use layout::{
     LayoutSinkMut, PatchSinkMut, WireDigest, WireEncoding, WireLayoutSink, WireLayoutSink_TO, WireOwnedBytes,
-    WirePartRequest, WirePatchSink, WirePatchSink_TO, WireWritten, WireWrittenFile, WireWrittenHole,
-    WireWrittenInput, WireWrittenTensor,
+    WireOwnedCodec, WirePartRequest, WirePatchSink, WirePatchSink_TO, WireWritten, WireWrittenFile,
+    WireWrittenHole, WireWrittenInput, WireWrittenTensor,
 };
 pub use model::{
     BlockSinkMut, ModelRef, ModelSinkMut, WireBlockSink, WireBlockSink_TO, WireBytes, WireExtent, WireModel,

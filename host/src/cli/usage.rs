@@ -17,7 +17,6 @@ const HABITS: &[(&str, &str)] = &[
     ("formats", "apr plugins list"),
     ("generate", "apr run MODEL PROMPT"),
     ("info", "apr inspect MODEL"),
-    ("join", "apr convert IN OUT"),
     ("list", "apr tensors MODEL"),
     ("ls", "apr tensors MODEL"),
     ("metadata", "apr inspect MODEL"),
@@ -26,7 +25,6 @@ const HABITS: &[(&str, &str)] = &[
     ("quant", "apr convert IN OUT --quantize Q4_K_M"),
     ("requantize", "apr convert IN OUT --quantize Q4_K_M --allow-requantize"),
     ("show", "apr inspect MODEL"),
-    ("split", "apr convert IN OUT --max-shard-size 5GB"),
     ("tokenize", "apr tokenizer MODEL --encode TEXT"),
     ("version", "apr --version"),
 ];

@@ -96,7 +96,7 @@ fn no_argument_replaces_a_file_unless_forced_or_a_folder_ever() {
     for case in cases("writes").iter().filter(|case| case.name.is_none()) {
         for (out, force, code) in [("mine", "", 1), ("folder", " --force", 2)] {
             // Into a folder models are put under names of their own.
-            let takes_folders = ["edit", "upgrade"].iter().any(|verb| case.command.starts_with(verb));
+            let takes_folders = ["edit", "upgrade", "join"].iter().any(|verb| case.command.starts_with(verb));
             if code == 2 && (case.command.contains("--to gguf") || takes_folders) {
                 continue;
             }
@@ -107,6 +107,17 @@ fn no_argument_replaces_a_file_unless_forced_or_a_folder_ever() {
             assert!(ended.stderr.contains("nothing was written"), "apr {command}: {}", ended.stderr);
             assert!(contents(&scratch.at("")) == before, "apr {command} changed the folder");
         }
+    }
+}
+
+#[test]
+fn a_model_is_not_split_into_the_place_of_a_file() {
+    let scratch = with_inputs();
+    let before = contents(&scratch.at(""));
+    for out in ["model.gguf", "text"] {
+        let ended = run(&scratch.at(""), &["split", "model.gguf", out, "--max-shard-size", "1M", "--force"]);
+        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert!(contents(&scratch.at("")) == before, "{out}");
     }
 }
 

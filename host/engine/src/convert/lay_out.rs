@@ -165,7 +165,8 @@ impl<'a> LaidOut<'a> {
 
 /// Marks what must be spooled before an expression is evaluated.
 fn place(expression: &mut Expression, is_in_order: bool, spools: &mut Spools) -> Result<()> {
-    expression.spool_recomputed()?;
+    expression.spool_compressed();
+    expression.spool_columns()?;
     if is_in_order {
         expression.ascend()?;
     }

@@ -7,22 +7,37 @@ use apr_sdk::{Error, FileId, Result};
 use std::collections::{BTreeSet, HashMap};
 
 impl Expression {
-    /// Spools what a conversion would compute more than once: packed rows that are wanted column by column, where each
-    /// would be unpacked for every element, and regions of compressed blocks.
-    ///
-    /// # Errors
-    /// Unsupported for an unknown dtype.
-    pub fn spool_recomputed(&mut self) -> Result<()> {
+    /// Spools compressed payload wherever regions of it are wanted, so that each block is decoded once.
+    pub fn spool_compressed(&mut self) {
         let parts = match self {
             Expression::Concat(parts) => parts.as_mut_slice(),
             one => std::slice::from_mut(one),
         };
         for part in parts {
-            let is_recomputed = match part.access()? {
-                Access::Unpack(unpack) => !unpack.is_ascending(),
-                _ => matches!(part.leaf(), Expression::Region(region) if region.of.source_codec().is_some()),
-            };
-            if !is_recomputed {
+            let mut leaf = part.leaf().clone();
+            match &mut leaf {
+                Expression::Region(region) if region.of.source_codec().is_some() => {
+                    region.of = Spool::of(region.of.clone());
+                }
+                Expression::Region(region) => region.of.spool_compressed(),
+                Expression::Spool(spool) => spool.of.spool_compressed(),
+                _ => continue,
+            }
+            part.set_leaf(leaf);
+        }
+    }
+
+    /// Spools packed rows that are wanted column by column, where each would be unpacked for every element.
+    ///
+    /// # Errors
+    /// Unsupported for an unknown dtype.
+    pub fn spool_columns(&mut self) -> Result<()> {
+        let parts = match self {
+            Expression::Concat(parts) => parts.as_mut_slice(),
+            one => std::slice::from_mut(one),
+        };
+        for part in parts {
+            if !matches!(part.access()?, Access::Unpack(unpack) if !unpack.is_ascending()) {
                 continue;
             }
             let spooled = match part.leaf().clone() {

@@ -5,7 +5,7 @@ use crate::cli::context::Context;
 use crate::cli::flags::open_args::only_a_path;
 use crate::cli::verbs::convert::Outcome;
 use apr_host::sizes::parse_size;
-use apr_sdk::Result;
+use apr_sdk::{Error, Result};
 use std::path::PathBuf;
 
 /// Split a model into files of a limited size
@@ -42,5 +42,11 @@ pub struct Args {
 /// As `convert`.
 pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     only_a_path(&args.out)?;
+    if args.out.is_file() {
+        let error =
+            Error::invalid_argument("this is a file, and a split model is several; nothing was written");
+        let hint = "specify a folder, or a name for the files that is not taken";
+        return Err(error.in_file(args.out.display().to_string()).hint(hint));
+    }
     rewrite(&args.file, &args.out, |_| Some(args.max_shard_size), &args.sharding, context)
 }

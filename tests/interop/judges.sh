@@ -26,6 +26,8 @@ minilm_version=0.1.0
 anamnesis_version=0.7.10
 cyclonedx_version=11.12.0
 huggingface_hub_version=2.4.0
+lz4_version=4.4.5
+zstandard_version=0.25.0
 cmake_version=4.4.5
 ninja_version=1.13.2
 llama_version=0.3.36   # of the package that carries llama.cpp's sources: ggml 0.25.3
@@ -59,6 +61,11 @@ python_with_packages() {
 # One that knows the schema of CycloneDX.
 python_with_cyclonedx() {
     made_python cyclonedx "cyclonedx-python-lib[json-validation]==$cyclonedx_version"
+}
+
+# One that has the coders of compressed APR files.
+python_with_coders() {
+    made_python coders "lz4==$lz4_version" "zstandard==$zstandard_version"
 }
 
 # One that has the hub's own client.

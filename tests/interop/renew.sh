@@ -33,7 +33,8 @@ write=
 [ "${1:-}" = --write ] && write=--write
 renew plugins/gguf/tests/data generate.py build.py
 renew plugins/safetensors/tests/data generate.py handmade.py
-renew plugins/apr/tests/data generate.py
+coders=$(python_with_coders) || { echo "the Python packages could not be installed; see $cache/coders.log" >&2; exit 1; }
+python=$coders renew plugins/apr/tests/data generate.py
 renew plugins/quants/tests/data generate.py
 [ "$changed" = 0 ] && echo "renew: nothing has changed" || echo "renew: see above for what has changed"
 exit "$changed"

@@ -5,6 +5,8 @@ use crate::cli::flags::remote_args::RemoteArgs;
 pub use apr_engine::open::GivenOption;
 use apr_engine::open::{OpenOptions, OpenedModel, check_options, open};
 use apr_engine::packed::Packed;
+use apr_host::convert::ConvertOptions;
+use apr_host::destination::in_place::Own;
 use apr_host::host::Host;
 use apr_remote::address::Address;
 use apr_sdk::{Error, ErrorKind, Result, escape};
@@ -38,6 +40,25 @@ impl OpenArgs {
             options: self.options.clone(),
             bare: self.bare,
             ..OpenOptions::default()
+        }
+    }
+
+    /// The conversion of a model to its own format that changes nothing of it: to `output`, or in its place.
+    pub fn rewriting(&self, own: Own, output: Option<&Path>, context: &Context) -> ConvertOptions {
+        let in_place = output.is_none();
+        ConvertOptions {
+            input: own.input,
+            output: Some(output.map_or(own.output, Path::to_owned)),
+            from: self.from.clone(),
+            to: Some(own.format),
+            options: self.options.clone(),
+            arch: Some("none".to_owned()),
+            reads: context.reads().cloned().collect(),
+            force: in_place,
+            in_place,
+            relaxed: true,
+            bare: self.bare,
+            ..ConvertOptions::default()
         }
     }
 

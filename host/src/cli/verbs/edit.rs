@@ -6,8 +6,8 @@ use crate::cli::flags::open_args::{OpenArgs, only_a_path};
 use crate::cli::verbs::convert::{Outcome, with};
 use apr_engine::open::check_options;
 use apr_host::convert::ConvertOptions;
-use apr_host::destination::in_place::{Own, own};
-use apr_sdk::{Error, ForeignPolicy, Result};
+use apr_host::destination::in_place::own;
+use apr_sdk::{Error, Result};
 use std::path::PathBuf;
 
 /// Change a model's metadata
@@ -68,25 +68,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     only_a_path(args.output.as_ref().unwrap_or(&args.file))?;
     let host = context.host();
     let in_place = args.output.is_none();
-    let Own { format, input, output, .. } = own(&host, &args.file, &args.open.to_options(), in_place)?;
-    check_options(&host.registry, &[host.registry.format(&format)?], &args.open.options)?;
+    let own = own(&host, &args.file, &args.open.to_options(), in_place)?;
+    check_options(&host.registry, &[host.registry.format(&own.format)?], &args.open.options)?;
     let options = ConvertOptions {
-        input,
-        output: Some(args.output.clone().unwrap_or(output)),
-        from: args.open.from.clone(),
-        to: Some(format),
-        options: args.open.options.clone(),
-        arch: Some("none".to_owned()),
-        foreign: ForeignPolicy::Default,
         set,
         unset,
-        reads: context.reads().cloned().collect(),
         force: in_place || args.force,
-        in_place,
-        relaxed: true,
         resume: args.resume,
-        bare: args.open.bare,
-        ..ConvertOptions::default()
+        ..args.open.rewriting(own, args.output.as_deref(), context)
     };
     with(&host, &options, args.plan, context)
 }

@@ -10,7 +10,7 @@ use apr_engine::open::check_options;
 use apr_host::convert::ConvertOptions;
 use apr_host::destination::in_place::own;
 use apr_sdk::Result;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What both verbs take.
 #[derive(Debug, clap::Args)]
@@ -43,20 +43,12 @@ fn rewrite(
     check_options(&host.registry, &[format], &args.open.options)?;
     let in_folder =
         format.manifest.folder || out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
+    let max_shard_size = max_shard_size(in_folder);
     let options = ConvertOptions {
-        input: own.input,
-        output: Some(PathBuf::from(out)),
-        from: args.open.from.clone(),
-        to: Some(own.format),
-        options: args.open.options.clone(),
-        arch: Some("none".to_owned()),
-        max_shard_size: max_shard_size(in_folder),
-        reads: context.reads().cloned().collect(),
+        max_shard_size,
         force: args.force,
-        relaxed: true,
         resume: args.resume,
-        bare: args.open.bare,
-        ..ConvertOptions::default()
+        ..args.open.rewriting(own, Some(out), context)
     };
     with(&host, &options, args.plan, context)
 }

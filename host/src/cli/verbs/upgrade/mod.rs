@@ -8,9 +8,9 @@ use crate::cli::verbs::convert::{self, with};
 use crate::cli::verbs::upgrade::outcome::{Newest, Outcome};
 use apr_engine::open::check_options;
 use apr_host::convert::ConvertOptions;
-use apr_host::destination::in_place::{Own, own};
+use apr_host::destination::in_place::own;
 use apr_host::storage::overwrite::refuse_existing;
-use apr_sdk::{ForeignPolicy, Result};
+use apr_sdk::Result;
 use std::path::PathBuf;
 
 /// Rewrite a model in the newest version of its format
@@ -56,12 +56,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     only_a_path(args.output.as_ref().unwrap_or(&args.file))?;
     let host = context.host();
     let in_place = args.output.is_none();
-    let Own { format, input, output, older } = own(&host, &args.file, &args.open.to_options(), in_place)?;
-    let of = host.registry.format(&format)?;
-    check_options(&host.registry, &[of], &args.open.options)?;
-    let Some(older) = older else {
+    let own = own(&host, &args.file, &args.open.to_options(), in_place)?;
+    let format = host.registry.format(&own.format)?;
+    check_options(&host.registry, &[format], &args.open.options)?;
+    let Some(older) = own.older.clone() else {
         let path = args.file.display().to_string();
-        return Ok(Outcome::Newest(Newest { path, name: of.manifest.name.clone(), format }));
+        let name = format.manifest.name.clone();
+        return Ok(Outcome::Newest(Newest { path, name, format: own.format }));
     };
     if in_place && !args.force && !args.plan {
         refuse_existing(&args.file, &args.file.display().to_string()).map_err(|error| {
@@ -69,20 +70,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         })?;
     }
     let options = ConvertOptions {
-        input,
-        output: Some(args.output.clone().unwrap_or(output)),
-        from: args.open.from.clone(),
-        to: Some(format),
-        options: args.open.options.clone(),
-        arch: Some("none".to_owned()),
-        foreign: ForeignPolicy::Default,
-        reads: context.reads().cloned().collect(),
         force: in_place || args.force,
-        in_place,
-        relaxed: true,
         resume: args.resume,
-        bare: args.open.bare,
-        ..ConvertOptions::default()
+        ..args.open.rewriting(own, args.output.as_deref(), context)
     };
     let mut outcome = with(&host, &options, args.plan, context)?;
     if let convert::Outcome::Done(done, _) = &mut outcome {

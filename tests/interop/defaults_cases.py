@@ -46,7 +46,7 @@ OTHERWISE = {
     # As many for each layer, as a list and as one number.
     "hunyuan-moe": {"moe_topk"},
     # Another class of the library comes back, whose side of text is the same.
-    "qwen3-asr": {"layer_types", "use_sliding_window"}, "qwen3-omni-moe": {"num_experts"}, "qwen3-vl-moe": {"tie_word_embeddings"},
+    "bitnet": {"mlp_bias"}, "bitnet-f32": {"mlp_bias"}, "qwen3-asr": {"layer_types", "use_sliding_window"}, "qwen3-omni-moe": {"num_experts"}, "qwen3-vl-moe": {"tie_word_embeddings"},
 }
 # What comes back has no class, or one that does not know the source's form.
 UNREAD = {"minimax-m3", "glm4v"}

@@ -33,6 +33,7 @@ mod onnx;
 mod output;
 mod packed;
 mod quantize;
+mod recipe_from;
 mod rename;
 mod resume;
 mod scaled_codes;

@@ -39,7 +39,7 @@ pub use language::pattern::Pattern;
 pub use layers::{PrunedLayers, prune_layers};
 pub use lone::{explain_lone, way_out_of_lone};
 pub use model::{Ledger, Stored, Translation, Wishes, translate_model};
-pub use summary::{KvCache, Rope, Summary, Tokenizer, not_understood, summary, summary_of};
+pub use summary::{KvCache, Rope, Summary, Tokenizer, not_understood, recipe_of, summary, summary_of};
 pub use table::Table;
 pub use table::base::check_len;
 pub use table::expectations::{Expected, Figure};

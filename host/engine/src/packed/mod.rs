@@ -85,6 +85,7 @@ impl Packed {
         let types = &request.quantization;
         let asked = [
             (types.recipe.is_some(), "--quantize"),
+            (types.recipe_from.is_some(), "--recipe-from"),
             (types.target.is_some(), "a target size"),
             (types.dequantize.is_some(), "--dequantize"),
             (types.precision.is_some(), "--precision"),

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub struct Quantization {
     /// The name of the recipe (`--quantize`).
     pub recipe: Option<String>,
+    /// The model whose types the tensors get, each that of its counterpart (`--recipe-from`).
+    pub recipe_from: Option<PathBuf>,
     /// Options for the recipe's plugin: `tensor-type`, `output-tensor-type`, `token-embedding-type`,
     /// `leave-output-tensor`, `pure`.
     pub options: Options,
@@ -35,16 +37,15 @@ pub struct Quantization {
 impl Quantization {
     /// Returns whether nothing is requested.
     pub fn is_nothing(&self) -> bool {
-        self.recipe.is_none()
+        !self.has_recipe()
             && self.precision.is_none()
             && self.dequantize.is_none()
-            && self.target.is_none()
             && self.importance.is_none()
     }
 
     /// Returns whether a recipe chooses the types.
     pub fn has_recipe(&self) -> bool {
-        self.recipe.is_some() || self.target.is_some()
+        self.recipe.is_some() || self.recipe_from.is_some() || self.target.is_some()
     }
 }
 

@@ -58,6 +58,14 @@ pub struct TypeArgs {
     /// Read the recipe from a TOML file: base, pure, output-tensor-type, token-embedding-type, and `[[tensor]]` tables
     #[arg(long, value_name = "FILE", group = "choosing")]
     recipe: Option<PathBuf>,
+    /// Give each tensor the type that its counterpart has in the model FILE
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "choosing",
+        conflicts_with_all = ["tensor_type", "output_tensor_type", "leave_output_tensor", "token_embedding_type", "pure"]
+    )]
+    recipe_from: Option<PathBuf>,
     /// Choose the largest recipe whose weights take at most SIZE bytes: 4G, 3500M
     #[arg(long, value_name = "SIZE", value_parser = parse_size, group = "choosing")]
     target_size: Option<u64>,
@@ -89,7 +97,7 @@ impl TypeArgs {
 
     /// The files that are read for it.
     pub fn reads(&self) -> impl Iterator<Item = &PathBuf> {
-        self.recipe.iter().chain(&self.imatrix)
+        self.recipe.iter().chain(&self.recipe_from).chain(&self.imatrix)
     }
 
     /// The quantization asked for.
@@ -134,6 +142,7 @@ impl TypeArgs {
         }
         Ok(Quantization {
             recipe: self.quantize.clone().or(wishes.recipe).or(recipe),
+            recipe_from: self.recipe_from.clone(),
             precision: self.precision.or(floats),
             repack: floats.is_some(),
             dequantize: self.dequantize,

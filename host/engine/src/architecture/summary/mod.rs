@@ -13,6 +13,7 @@ use crate::architecture::tensor_spec::tensor_specs;
 use crate::engine::Engine;
 use crate::open::OpenedModel;
 use crate::open::schemes::companions::named_after;
+use crate::registry::Registry;
 use apr_sdk::{Bytes, Error, ErrorKind, Model, Record, Result, checked_elements, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -144,7 +145,7 @@ pub fn summary_of(
     let weights = summary.parameters.saturating_sub(scales);
     let bits = summary.weights_bytes as f64 * 8.0 / weights as f64;
     summary.bits_per_weight = Some(bits).filter(|bits| bits.is_finite());
-    summary.quantization = model.recipe.clone().or_else(|| recipe(engine, model));
+    summary.quantization = recipe_of(&engine.registry, model);
     if let Some(card) = &model.model_card {
         summary.read_card(fetch(card)?.inline().unwrap_or_default());
     }
@@ -258,14 +259,19 @@ fn float(value: Scalar) -> Option<f64> {
     }
 }
 
-/// The recipe whose records a quantized model has: the usual one, even if there are other names for it.
-fn recipe(engine: &Engine, model: &Model) -> Option<String> {
+/// The recipe that a model was quantized with, as it says itself: by name, or by the records of a recipe, whose usual
+/// name counts.
+pub fn recipe_of(registry: &Registry, model: &Model) -> Option<String> {
+    model.recipe.clone().or_else(|| recorded_recipe(registry, model))
+}
+
+fn recorded_recipe(registry: &Registry, model: &Model) -> Option<String> {
     if !model.tensors.iter().any(|tensor| tensor.dtype.is_block()) {
         return None;
     }
     let foreign = model.foreign_of(&model.format)?;
     let mut found: Option<(String, Vec<Record>)> = None;
-    for quantizer in engine.registry.quantizers() {
+    for quantizer in registry.quantizers() {
         for recipe in quantizer.recipes().unwrap_or_default() {
             let mut records = quantizer.records(&recipe.name).unwrap_or_default();
             records.retain(|(format, ..)| *format == model.format);

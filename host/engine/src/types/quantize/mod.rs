@@ -3,11 +3,13 @@
 
 mod facts;
 mod importance;
+mod model_types;
 mod row_scales;
 mod target;
 mod unaffected_tensors;
 
 pub use importance::ImportanceMatrix;
+pub use model_types::{ModelTypes, needs_importance};
 use target::Room;
 
 use crate::architecture::{TensorSpecs, choices, is_float};
@@ -150,25 +152,33 @@ impl TypeChooser<'_> {
         let assign = |quantizer: &dyn Quantizer, recipe: &str| {
             quantizer.assign(recipe, &tensors, &known, &wishes.options)
         };
-        let (quantizer, recipe, assigned) = match (&wishes.recipe, &wishes.target) {
-            (Some(recipe), _) => {
-                let (quantizer, name) = find_recipe(registry, recipe)?;
-                let assigned = assign(quantizer.as_ref(), &name)?;
-                (quantizer, name, assigned)
+        let chosen = if let Some(recipe) = &wishes.recipe {
+            let (quantizer, recipe) = find_recipe(registry, recipe)?;
+            let assigned = assign(quantizer.as_ref(), &recipe)?;
+            Chosen { shown: recipe.clone(), recipe: Some(recipe), assigned }
+        } else if let Some(path) = &wishes.recipe_from {
+            let types = ModelTypes::read(self.engine, path)?;
+            let taken = types.assign(&quantizers, &tensors)?;
+            if taken.n_missing > 0 {
+                let missing = n_of(taken.n_missing, "tensor");
+                notes.push(format!("{} have no type for {missing}, which keep theirs", types.shown()));
             }
-            (None, Some(target)) => {
-                let row_scales = self.target.manifest.carries.row_scales;
-                let tensors = &planned.model().tensors;
-                let room = Room { tensors, has_importance: importance.is_some(), row_scales };
-                target.choose(&quantizers, &room, &assign, notes)?
-            }
-            (None, None) => return Ok(()),
+            let recipe = types.recipe().map(str::to_owned);
+            Chosen { shown: types.shown(), recipe, assigned: taken.assigned }
+        } else if let Some(target) = &wishes.target {
+            let row_scales = self.target.manifest.carries.row_scales;
+            let tensors = &planned.model().tensors;
+            let room = Room { tensors, has_importance: importance.is_some(), row_scales };
+            let (recipe, assigned) = target.choose(&quantizers, &room, &assign, notes)?;
+            Chosen { shown: recipe.clone(), recipe: Some(recipe), assigned }
+        } else {
+            return Ok(());
         };
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         let mut is_importance_used = false;
         let mut n_followed = 0;
         let mut n_kept = 0;
-        for (handle, assignment) in planned.computations().handles().zip(assigned) {
+        for (handle, assignment) in planned.computations().handles().zip(chosen.assigned) {
             let facts = &tensors[handle.index()];
             let values = importance.as_ref().and_then(|importance| importance.telling(facts));
             let wanted = assignment.dtype;
@@ -180,8 +190,12 @@ impl TypeChooser<'_> {
         }
         notes.extend(groups.into_iter().map(|(what, names)| name_some(&names, &what)));
         // Where most tensors keep the blocks they had, the file says of its mixture what it said before.
-        if n_followed >= n_kept {
-            self.record(planned, quantizer.records(&recipe)?);
+        if n_followed >= n_kept
+            && let Some(recipe) = &chosen.recipe
+        {
+            for quantizer in &quantizers {
+                self.record(planned, quantizer.records(recipe)?);
+            }
         }
         if let Some(importance) = &importance {
             // A file that names a matrix must have been made with it.
@@ -192,11 +206,21 @@ impl TypeChooser<'_> {
                 warnings.push(importance.unused(&tensors));
             }
         }
-        notes.push(summary(&recipe, planned));
+        notes.push(summary(&chosen.shown, planned));
         row_scales::add(self.target, planned)?;
-        planned.with_rest(|rest| rest.recipe = Some(recipe));
+        planned.with_rest(|rest| rest.recipe = chosen.recipe);
         Ok(())
     }
+}
+
+/// A type for each tensor, from a recipe or from another model.
+struct Chosen {
+    /// The recipe, or the model, in words.
+    shown: String,
+    /// The recipe's name, if one is known to give these types.
+    recipe: Option<String>,
+    /// The assignments, one for each tensor.
+    assigned: Vec<Assignment>,
 }
 
 /// Gives one tensor the type that a recipe assigns; returns whether importance affects the result.

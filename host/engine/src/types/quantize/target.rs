@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 /// A recipe and the size it would give.
 struct Candidate {
-    quantizer: Arc<dyn Quantizer>,
     recipe: String,
     assigned: Vec<Assignment>,
     bytes: u64,
@@ -39,7 +38,7 @@ impl SizeTarget {
         room: &Room<'_>,
         assign: &Assign<'_>,
         notes: &mut Vec<String>,
-    ) -> Result<(Arc<dyn Quantizer>, String, Vec<Assignment>)> {
+    ) -> Result<(String, Vec<Assignment>)> {
         let Room { tensors, has_importance, row_scales } = *room;
         let mut weights = 0u64;
         for tensor in tensors {
@@ -80,18 +79,17 @@ impl SizeTarget {
                     least = Some((bytes, recipe.name.clone()));
                 }
                 if bytes <= most && best.as_ref().is_none_or(|best| bytes > best.bytes) {
-                    let quantizer = Arc::clone(quantizer);
-                    best = Some(Candidate { quantizer, recipe: recipe.name, assigned, bytes });
+                    best = Some(Candidate { recipe: recipe.name, assigned, bytes });
                 }
             }
         }
         match (best, least) {
             (Some(best), _) => {
-                let Candidate { quantizer, recipe, assigned, bytes } = best;
+                let Candidate { recipe, assigned, bytes } = best;
                 #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
                 let bits = bytes as f64 * 8.0 / weights.max(1) as f64;
                 notes.push(format!("chose {recipe}: {bytes} bytes of weights, {bits:.2} bits per weight"));
-                Ok((quantizer, recipe, assigned))
+                Ok((recipe, assigned))
             }
             (None, Some((bytes, recipe))) => {
                 let message = format!("no recipe reduces the weights to {most} bytes");

@@ -93,6 +93,7 @@ impl ConvertOptions {
             set: self.set.clone(),
             unset: self.unset.clone(),
             quality: self.quality(),
+            versions: None,
         }
     }
 

@@ -99,6 +99,9 @@ pub struct LayoutRequest {
     /// What whoever gave the model says of it, likewise: `commit`, `licence`, `gated`, `verified`. Empty for a model that was
     /// on this machine.
     pub source: Vec<(String, String)>,
+    /// More for the same purpose: a JSON object, whose entries such a format adds to its record as they are: how the user
+    /// asked for the conversion, and the record that the source had before it. Empty if there is no more.
+    pub record: String,
 }
 
 impl LayoutRequest {

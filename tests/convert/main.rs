@@ -25,6 +25,7 @@ mod identity;
 mod importance;
 mod integer_rows;
 mod layers;
+mod lineage;
 mod lost;
 mod lying;
 mod memory;

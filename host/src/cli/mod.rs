@@ -24,7 +24,7 @@ use output::verb_report::{Report, boxed};
 use parser::Parsed;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use verbs::lineage::{hash, provenance};
+use verbs::lineage::{derives, hash, provenance, reproduce};
 use verbs::sharding::{join, split};
 use verbs::{
     arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
@@ -81,6 +81,8 @@ enum Verb {
     Validate(validate::Args),
     Hash(hash::Args),
     Provenance(provenance::Args),
+    Reproduce(reproduce::Args),
+    Derives(derives::Args),
     Report(report::Args),
     Tui(tui::Args),
     Rosetta(rosetta::Args),
@@ -129,6 +131,8 @@ impl Verb {
     fn remote_args(&mut self) -> Option<RemoteArgs> {
         match self {
             Verb::Pull(args) => Some(args.remote.clone()),
+            Verb::Reproduce(args) => Some(args.remote.clone()),
+            Verb::Derives(args) => Some(args.remote.clone()),
             Verb::Convert(args) => Some(args.remote()),
             Verb::Import(args) => Some(args.convert.remote()),
             Verb::Export(args) => Some(args.convert.remote()),
@@ -212,6 +216,8 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Validate(args) => validate::run(&args, context).map(boxed),
         Verb::Hash(args) => hash::run(&args, context).map(boxed),
         Verb::Provenance(args) => provenance::run(&args, context).map(boxed),
+        Verb::Reproduce(args) => reproduce::run(&args, context).map(boxed),
+        Verb::Derives(args) => derives::run(&args, context).map(boxed),
         Verb::Report(args) => report::run(&args, context).map(boxed),
         Verb::Tui(args) => tui::run(&args, context).map(boxed),
         Verb::Rosetta(args) => rosetta::run(&args, context),

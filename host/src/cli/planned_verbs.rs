@@ -12,7 +12,7 @@ pub const VERBS: &[(&str, &str)] = &[
     ("trace", "Trace a model's computation layer by layer"),
     ("canary", "Compare a model's answers with recorded ones"),
     ("profile", "Profile where a model spends its time"),
-    ("verify", "Verify a model's signature, or reproduce it from its sources"),
+    ("verify", "Verify a model's signature"),
     ("sign", "Sign a model"),
     ("encrypt", "Encrypt a model"),
     ("decrypt", "Decrypt a model"),

@@ -109,7 +109,7 @@ impl<'h> Begun<'h> {
         let (laid_out, destination) = laid_out(host, request, opened, output, destination, translate, true)?;
         if let Some(finished) = finished {
             host.progress.log(LogLevel::Warning, &finished.to_string());
-            if finished.work == fingerprint::digest(host, &laid_out)? {
+            if finished.work == fingerprint::digest(&laid_out)? {
                 let done = put_in_place(laid_out, &destination, &finished, began);
                 return Ok(Begun::Done(Box::new(done)));
             }
@@ -123,7 +123,7 @@ impl<'h> Begun<'h> {
         }
         if destination.resume {
             // A wrong --resume must neither destroy what is there nor leave anything behind.
-            Journal::records(&target.beside(".apr-journal"), &fingerprint::describe(host, &laid_out)?)?;
+            Journal::records(&target.beside(".apr-journal"), &fingerprint::describe(&laid_out)?)?;
         }
         let own = layout.total().saturating_add(laid_out.spools.len);
         let wanted = staging::Wanted {
@@ -154,8 +154,8 @@ impl Staged<'_> {
         self.destination.target.beside(".apr-journal")
     }
 
-    fn begin_journal(&self, host: &Host) -> Result<Journal> {
-        Journal::create(&self.journal(), &fingerprint::describe(host, &self.laid_out)?)
+    fn begin_journal(&self) -> Result<Journal> {
+        Journal::create(&self.journal(), &fingerprint::describe(&self.laid_out)?)
     }
 
     fn foresee(&self, host: &Host) -> Result<()> {
@@ -170,7 +170,7 @@ impl Staged<'_> {
         journaling: &Journaling<'_>,
     ) -> std::result::Result<Option<Records>, (Error, bool)> {
         if self.destination.resume {
-            let work = fingerprint::describe(host, &self.laid_out).map_err(|e| (e, false))?;
+            let work = fingerprint::describe(&self.laid_out).map_err(|e| (e, false))?;
             let (journal, records) = Journal::take_up(&self.journal(), &work).map_err(|e| (e, true))?;
             journaling.take_up(journal);
             return Ok(Some(records));
@@ -280,7 +280,7 @@ type Written = (std::result::Result<WrittenPayload, (Error, bool)>, bool);
 
 /// Writes the payload of all outputs, each with its own journal and writeback.
 fn write(host: &Host, outputs: &[&mut Staged<'_>], began: Instant) -> Vec<Written> {
-    let begin: Vec<_> = outputs.iter().map(|one| || one.begin_journal(host)).collect();
+    let begin: Vec<_> = outputs.iter().map(|one| || one.begin_journal()).collect();
     let journals: Vec<_> =
         begin.iter().map(|begin| Journaling::new(began, host.journal_interval, begin)).collect();
     let foresee: Vec<_> = outputs.iter().map(|one| || one.foresee(host)).collect();
@@ -364,7 +364,7 @@ fn publish(
     let published = outlook(host, laid_out, destination, &staging).and_then(|mut outlook| {
         // A single rename needs no record.
         let alone = staging.files.len() == 1 || !target.is_within();
-        let work = if alone { String::new() } else { fingerprint::digest(host, laid_out)? };
+        let work = if alone { String::new() } else { fingerprint::digest(laid_out)? };
         let wishes = Wishes { force: destination.force, removing: outlook.removing(), work };
         let finals = staging.publish(&wishes)?;
         outlook.warnings.extend(staging.left_over());

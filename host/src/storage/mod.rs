@@ -13,7 +13,7 @@ pub mod publication;
 pub mod publish;
 mod recorder;
 pub mod small_file;
-pub(crate) mod staged_file;
+pub mod staged_file;
 pub mod staging;
 pub mod target;
 

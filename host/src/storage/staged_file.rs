@@ -3,13 +3,15 @@
 use super::error::io_error;
 use super::open_file::version;
 use super::publish::steps::{Step, Steps};
+use super::target::remove;
 use apr_engine::place::{Backing, Version};
+use apr_engine::tiles::TileSink;
 use apr_sdk::{Error, Result};
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One file that is being written.
 pub struct StagedFile {
@@ -146,4 +148,58 @@ fn regular(path: &Path) -> Option<Metadata> {
 /// The permission bits of the file at `path`, if it exists.
 pub fn permissions_of(path: &Path) -> Option<u32> {
     regular(path).map(|meta| meta.mode() & 0o777)
+}
+
+/// Creates a file of `len` bytes for one job and unlinks it at once, so that nothing is left of it; whatever is at `path`
+/// goes.
+///
+/// # Errors
+/// Io.
+pub fn scratch_file(path: PathBuf, shown: String, len: u64) -> Result<Box<dyn TileSink>> {
+    remove(&path);
+    let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+    let sized = opened.and_then(|handle| {
+        remove(&path);
+        handle.set_len(len)?;
+        Ok(handle)
+    });
+    let handle = sized.map_err(|e| io_error(&e, "write").in_file(shown.clone()))?;
+    Ok(Box::new(Scratch(Arc::new(StagedFile::new(handle, path.clone(), path, shown)))))
+}
+
+/// The same in the folder for temporary files, for work that has no output beside which it could lie.
+///
+/// # Errors
+/// As [`scratch_file`].
+pub fn temporary_scratch(len: u64) -> Result<Box<dyn TileSink>> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!(".apr-spool-{}-{number}", std::process::id()));
+    let shown = path.display().to_string();
+    scratch_file(path, shown, len)
+}
+
+/// A file for one job only.
+struct Scratch(Arc<StagedFile>);
+
+impl TileSink for Scratch {
+    fn write_at(&self, _file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_at(offset, bytes)
+    }
+
+    fn set_len(&self, _file: usize, len: u64) -> Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn read_back(&self, _file: usize) -> Result<Arc<dyn Backing>> {
+        Ok(Arc::clone(&self.0) as Arc<dyn Backing>)
+    }
+
+    fn show(&self, _file: usize) -> String {
+        self.0.shown.clone()
+    }
+
+    fn scratch(&self, _len: u64) -> Result<Box<dyn TileSink>> {
+        Err(Error::io("a scratch output cannot have scratch of its own"))
+    }
 }

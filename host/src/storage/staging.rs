@@ -10,7 +10,7 @@ use super::publish;
 use super::publish::folder::Folder;
 use super::publish::record::is_plain;
 use super::publish::steps::{Step, Steps};
-use super::staged_file::{StagedFile, permissions_of};
+use super::staged_file::{StagedFile, permissions_of, scratch_file};
 use super::target::{Target, remove};
 use crate::storage::overwrite::{self, Inputs, Outputs, refuse_existing, refuse_removing};
 use apr_engine::layout::Layout;
@@ -18,7 +18,6 @@ use apr_engine::place::Backing;
 use apr_engine::tiles::TileSink;
 use apr_sdk::{Error, Result, escape};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -206,40 +205,7 @@ impl TileSink for Staging {
         enough_space(&self.target, rest.fold(len, u64::saturating_add))?;
         let path = self.target.beside(".apr-spool");
         let shown = self.target.show(&path);
-        remove(&path);
-        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let sized = opened.and_then(|handle| {
-            remove(&path);
-            handle.set_len(len)?;
-            Ok(handle)
-        });
-        let handle = sized.map_err(|e| io_error(&e, "write").in_file(shown.clone()))?;
-        Ok(Box::new(Scratch(Arc::new(StagedFile::new(handle, path.clone(), path, shown)))))
-    }
-}
-
-/// A file for one job only.
-struct Scratch(Arc<StagedFile>);
-
-impl TileSink for Scratch {
-    fn write_at(&self, _file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.0.write_at(offset, bytes)
-    }
-
-    fn set_len(&self, _file: usize, len: u64) -> Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn read_back(&self, _file: usize) -> Result<Arc<dyn Backing>> {
-        Ok(Arc::clone(&self.0) as Arc<dyn Backing>)
-    }
-
-    fn show(&self, _file: usize) -> String {
-        self.0.shown.clone()
-    }
-
-    fn scratch(&self, _len: u64) -> Result<Box<dyn TileSink>> {
-        Err(Error::io("a scratch output cannot have scratch of its own"))
+        scratch_file(path, shown, len)
     }
 }
 

@@ -226,10 +226,11 @@ mod tests {
     #[test]
     fn provenance_names_neither_path_nor_time() {
         let versions = [("apr".to_owned(), "0.1.0".to_owned())];
-        let origin = Origin { versions: &versions, inputs: &[7, 8], source: &[] };
+        let more = r#"{"options":{"arch":"none"}}"#;
+        let origin = Origin { versions: &versions, inputs: &[7, 8], source: &[], more };
         let metadata = Metadata { provenance: None, ..metadata() };
         let text = text(&metadata.render(Some(origin), &mut held).unwrap());
-        let expected = r#""provenance":{"versions":{"apr":"0.1.0"},"inputs":[{"bytes":7,"crc32":"00000000"},{"bytes":8,"crc32":"00000001"}]}}"#;
+        let expected = r#""provenance":{"versions":{"apr":"0.1.0"},"inputs":[{"bytes":7,"crc32":"00000000"},{"bytes":8,"crc32":"00000001"}],"options":{"arch":"none"}}}"#;
         assert!(text.ends_with(expected), "{text}");
     }
 }

@@ -14,6 +14,8 @@ pub struct Origin<'a> {
     pub inputs: &'a [u64],
     /// What whoever gave the model says of it.
     pub source: &'a [(String, String)],
+    /// Further entries of the record: a JSON object, or nothing.
+    pub more: &'a str,
 }
 
 /// A piece of the section's text.
@@ -186,6 +188,14 @@ impl Rendered {
             let facts: Map<_, _> =
                 origin.source.iter().map(|(name, fact)| (name.clone(), json!(fact))).collect();
             self.text(&format!(",\"source\":{}", Json::Object(facts)));
+        }
+        let more =
+            if origin.more.is_empty() { "{}" } else { raw_json("provenance", origin.more.as_bytes())? };
+        let entries = more.trim().strip_prefix('{').and_then(|more| more.strip_suffix('}'));
+        match entries.map(str::trim) {
+            Some("") => {}
+            Some(entries) => self.text(&format!(",{entries}")),
+            None => return Err(Error::invalid_argument("more of the provenance record is no JSON object")),
         }
         self.text("}");
         Ok(())

@@ -114,7 +114,12 @@ fn metadata(
     {
         return Ok(rendered);
     }
-    let origin = Origin { versions: &request.versions, inputs: &request.inputs, source: &request.source };
+    let origin = Origin {
+        versions: &request.versions,
+        inputs: &request.inputs,
+        source: &request.source,
+        more: &request.record,
+    };
     let rendered = planned.render(first.then_some(origin), fetch)?;
     if rendered.pieces.iter().any(|piece| matches!(piece, Piece::InputCrc(_))) {
         sink.digest(Sum::CRC32_HEX)?;

@@ -47,6 +47,31 @@ impl<'a> Typed<'a> {
         if request.quantization.dequantize.is_none() && context.packed.is_none() {
             context.warnings.extend(bare_integers::warning(&planned, target));
         }
+        if request.versions.is_none() {
+            add_versions(&mut context, &planned, ledger.as_ref());
+        }
         Ok(Typed { context, planned, ledger, rowless })
+    }
+}
+
+/// Adds the plugins whose table translated the model, and whose quantizers may make its values, to the versions that are
+/// recorded.
+fn add_versions(context: &mut PlanContext<'_>, planned: &PlannedModel, ledger: Option<&Ledger>) {
+    let registry = &context.engine.registry;
+    let table = ledger.and_then(|ledger| registry.table_provider(ledger.table()));
+    let mut tensors = planned.tensors();
+    let is_coded = tensors.any(|(_, tensor, computation)| {
+        let is_block = tensor.dtype.is_block() || computation.expression.stored_dtype().is_block();
+        computation.is_packed() || is_block && computation.is_retyped(tensor)
+    });
+    for plugin in registry.plugins() {
+        let Some(manifest) = plugin.manifest.as_ref().filter(|_| plugin.state.is_ok()) else { continue };
+        let is_table = table.is_some_and(|table| std::ptr::eq(table, plugin));
+        if is_table || is_coded && !manifest.quantizers.is_empty() {
+            let version = (format!("plugin {}", manifest.id), manifest.version.clone());
+            if !context.output.request.versions.contains(&version) {
+                context.output.request.versions.push(version);
+            }
+        }
     }
 }

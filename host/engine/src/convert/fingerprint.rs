@@ -3,8 +3,6 @@
 
 use super::lay_out::LaidOut;
 use super::plan::Plan;
-use super::select::versions;
-use crate::engine::Engine;
 use crate::layout::Segment;
 use crate::open::files::ModelFile;
 use crate::wording::hex;
@@ -18,15 +16,15 @@ use std::io;
 ///
 /// # Errors
 /// As [`describe`].
-pub fn digest(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<String> {
-    Ok(hex(&Sha256::digest(describe(engine, laid_out)?.to_string())))
+pub fn digest(laid_out: &LaidOut<'_>) -> Result<String> {
+    Ok(hex(&Sha256::digest(describe(laid_out)?.to_string())))
 }
 
 /// Everything a journal must agree with in order to be resumed.
 ///
 /// # Errors
 /// Any error from reading the inputs.
-pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::Value> {
+pub fn describe(laid_out: &LaidOut<'_>) -> Result<serde_json::Value> {
     let LaidOut { source, model, output, layout, plan, hash, .. } = laid_out;
     let mut digest = Digesting(Sha256::new());
     // How paths were typed and how many threads there are makes no difference.
@@ -66,7 +64,7 @@ pub fn describe(engine: &Engine, laid_out: &LaidOut<'_>) -> Result<serde_json::V
     Ok(serde_json::json!({
         "program": env!("CARGO_PKG_VERSION"),
         "plan": hex(&digest.0.finalize()),
-        "plugins": versions(engine, source, output.format),
+        "plugins": output.request.versions,
         "inputs": inputs,
     }))
 }

@@ -11,11 +11,13 @@ use crate::open::stored_sums::refuse_uncomputed;
 use crate::open::{OpenedModel, check_options, check_write_options, option_values};
 use crate::packed::Packed;
 use crate::planned::coverage::Fate;
+use crate::planned::record::OptionRecord;
 use crate::planned::request::{Request, VerifyMode};
 use crate::registry::Format;
 use crate::select::source_names::take;
 use crate::wording::n_of;
 use apr_sdk::{Error, ErrorKind, Model, Result, Writer};
+use serde_json::{Map, Value as Json};
 use std::sync::Arc;
 
 /// The context of every stage after the first.
@@ -106,7 +108,8 @@ impl<'a> Selected<'a> {
         let inputs = numbers_of_files(&source);
         let all = source.files.all();
         output.request.inputs = inputs.iter().filter_map(|&n| all.get(n as usize)).map(|f| f.len).collect();
-        output.request.versions = versions(engine, &source, target);
+        let versions = request.versions.clone();
+        output.request.versions = versions.unwrap_or_else(|| versions_of(engine, &source, target));
         output.request.source = source.files.facts(true);
         // For the whole source: a selection may no longer show it.
         let mut packed = Packed::of_selected(probed, open_options, &source);
@@ -124,6 +127,7 @@ impl<'a> Selected<'a> {
             refuse_uncomputed(&source)?;
         }
         let mut model = source.model.clone();
+        output.request.record = record(engine, request, output.request.max_shard_size, &mut model, &source)?;
         let mut pruned = None;
         let taken = if request.prune_layers.is_empty() {
             take(&mut model, &renaming, &request.choice, None)
@@ -270,8 +274,8 @@ fn numbers_of_files(source: &OpenedModel) -> Vec<u32> {
     (0u32..).zip(&files).filter(|(_, f)| !f.is_folder()).map(|(n, _)| n).collect()
 }
 
-/// Names and versions of the program and of the plugins involved.
-pub fn versions(engine: &Engine, source: &OpenedModel, target: &Format) -> Vec<(String, String)> {
+/// Names and versions of the program and of the plugins of both formats.
+fn versions_of(engine: &Engine, source: &OpenedModel, target: &Format) -> Vec<(String, String)> {
     let mut versions = vec![("apr".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
     let formats =
         engine.registry.formats().iter().filter(|f| f.id() == source.format || f.id() == target.id());
@@ -284,4 +288,45 @@ pub fn versions(engine: &Engine, source: &OpenedModel, target: &Format) -> Vec<(
         }
     }
     versions
+}
+
+/// What formats that record where a model came from are told beside inputs and versions, as JSON. A model that does not
+/// stay as it was leaves the record of its source among those before it.
+fn record(
+    engine: &Engine,
+    request: &Request,
+    max_shard_size: Option<u64>,
+    model: &mut Model,
+    source: &OpenedModel,
+) -> Result<String> {
+    let options = OptionRecord::of(engine, request, max_shard_size)?;
+    let mut record = Map::new();
+    if !options.keeps_the_model()
+        && let Some(bytes) = model.provenance.take()
+    {
+        let bytes = source.fetch(&bytes)?;
+        let last = serde_json::from_slice(bytes.inline().unwrap_or_default());
+        let last: Json = last.map_err(|e| {
+            of_source(request, Error::malformed(format!("the record of where it came from is not JSON: {e}")))
+        })?;
+        record.insert("before".to_owned(), before(last));
+    }
+    let options = serde_json::to_value(&options)
+        .map_err(|e| Error::plugin(format!("the options cannot be recorded: {e}")))?;
+    if options.as_object().is_some_and(|options| !options.is_empty()) {
+        record.insert("options".to_owned(), options);
+    }
+    Ok(if record.is_empty() { String::new() } else { Json::Object(record).to_string() })
+}
+
+/// A record behind all that it names before it, oldest first: a list, which does not nest deeper with each.
+fn before(mut last: Json) -> Json {
+    let earlier = last.as_object_mut().and_then(|last| last.remove("before"));
+    let mut all = match earlier {
+        Some(Json::Array(earlier)) => earlier,
+        Some(other) => vec![other],
+        None => Vec::new(),
+    };
+    all.push(last);
+    Json::Array(all)
 }

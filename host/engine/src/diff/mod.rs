@@ -1,6 +1,8 @@
 //! Finds whether two models are the same, and if not, where and by how much they differ. Across formats and dtypes.
 
 pub mod computations;
+pub mod derivation;
+pub mod reproduction;
 pub mod side_by_side;
 pub mod sides;
 pub mod tokenizers;

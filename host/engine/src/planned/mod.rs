@@ -3,6 +3,7 @@
 pub mod coverage;
 mod model;
 pub mod quantization;
+pub mod record;
 pub mod request;
 pub mod selection;
 mod tensor_map;

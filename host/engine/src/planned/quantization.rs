@@ -10,6 +10,8 @@ pub struct Quantization {
     pub recipe: Option<String>,
     /// The model whose types the tensors get, each that of its counterpart (`--recipe-from`).
     pub recipe_from: Option<PathBuf>,
+    /// True if a tensor that cannot get the type of its counterpart keeps its own, instead of failing.
+    pub keep_impossible: bool,
     /// Options for the recipe's plugin: `tensor-type`, `output-tensor-type`, `token-embedding-type`,
     /// `leave-output-tensor`, `pure`.
     pub options: Options,

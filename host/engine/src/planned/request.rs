@@ -56,6 +56,8 @@ pub struct Request {
     pub unset: Vec<String>,
     /// The policy for findings in values and shapes.
     pub quality: Quality,
+    /// Names and versions to record instead of those here: of a conversion that is done again.
+    pub versions: Option<Vec<(String, String)>>,
 }
 
 impl Request {

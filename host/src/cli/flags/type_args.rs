@@ -143,6 +143,7 @@ impl TypeArgs {
         Ok(Quantization {
             recipe: self.quantize.clone().or(wishes.recipe).or(recipe),
             recipe_from: self.recipe_from.clone(),
+            keep_impossible: false,
             precision: self.precision.or(floats),
             repack: floats.is_some(),
             dequantize: self.dequantize,

@@ -41,6 +41,9 @@ pub fn from_request(request: &LayoutRequest) -> Vec<u8> {
         push(&mut pair, name, value.as_bytes());
         push(&mut out, "source", &pair);
     }
+    if !request.record.is_empty() {
+        push(&mut out, "record", request.record.as_bytes());
+    }
     out
 }
 
@@ -73,6 +76,7 @@ pub fn to_request(bytes: &[u8]) -> Result<LayoutRequest> {
                     request.source.push((name.to_owned(), text(fact)?.to_owned()));
                 }
             }
+            "record" => request.record = text(value)?.to_owned(),
             // A question that only a newer host asks: ignore it.
             _ => {}
         }
@@ -253,6 +257,7 @@ mod tests {
         request.options = Options::new().with("x", "y");
         request.inputs = vec![0, 7];
         request.versions = vec![("apr".into(), "1".into()), ("p\0".into(), String::new())];
+        request.record = r#"{"options":{}}"#.into();
         request.source = vec![("licence".into(), "mit".into())];
         for (policy, _) in POLICIES {
             request.foreign = policy;

@@ -62,6 +62,11 @@ impl Ledger {
         }
     }
 
+    /// The id of the table.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
     /// The reason for which the table drops a tensor.
     pub fn dropped_tensor(&self, name: &str) -> Option<&str> {
         self.tensors.get(name).map(String::as_str)

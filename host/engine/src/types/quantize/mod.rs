@@ -4,12 +4,14 @@
 mod facts;
 mod importance;
 mod model_types;
+mod recognition;
 mod row_scales;
 mod target;
 mod unaffected_tensors;
 
 pub use importance::ImportanceMatrix;
-pub use model_types::{ModelTypes, needs_importance};
+pub use model_types::ModelTypes;
+pub use recognition::{NearestRecipe, nearest_recipe};
 use target::Room;
 
 use crate::architecture::{TensorSpecs, choices, is_float};
@@ -155,22 +157,22 @@ impl TypeChooser<'_> {
         let chosen = if let Some(recipe) = &wishes.recipe {
             let (quantizer, recipe) = find_recipe(registry, recipe)?;
             let assigned = assign(quantizer.as_ref(), &recipe)?;
-            Chosen { shown: recipe.clone(), recipe: Some(recipe), assigned }
+            Chosen { shown: format!("by {recipe}"), recipe: Some(recipe), assigned }
         } else if let Some(path) = &wishes.recipe_from {
             let types = ModelTypes::read(self.engine, path)?;
-            let taken = types.assign(&quantizers, &tensors)?;
+            let taken = types.assign(&quantizers, &tensors, wishes.keep_impossible)?;
             if taken.n_missing > 0 {
                 let missing = n_of(taken.n_missing, "tensor");
                 notes.push(format!("{} have no type for {missing}, which keep theirs", types.shown()));
             }
             let recipe = types.recipe().map(str::to_owned);
-            Chosen { shown: types.shown(), recipe, assigned: taken.assigned }
+            Chosen { shown: format!("with {}", types.shown()), recipe, assigned: taken.assigned }
         } else if let Some(target) = &wishes.target {
             let row_scales = self.target.manifest.carries.row_scales;
             let tensors = &planned.model().tensors;
             let room = Room { tensors, has_importance: importance.is_some(), row_scales };
             let (recipe, assigned) = target.choose(&quantizers, &room, &assign, notes)?;
-            Chosen { shown: recipe.clone(), recipe: Some(recipe), assigned }
+            Chosen { shown: format!("by {recipe}"), recipe: Some(recipe), assigned }
         } else {
             return Ok(());
         };
@@ -215,7 +217,7 @@ impl TypeChooser<'_> {
 
 /// A type for each tensor, from a recipe or from another model.
 struct Chosen {
-    /// The recipe, or the model, in words.
+    /// `by RECIPE`, or `with the types of FILE`.
     shown: String,
     /// The recipe's name, if one is known to give these types.
     recipe: Option<String>,
@@ -257,6 +259,9 @@ fn take(
             "convert the original, or pass --allow-requantize to quantize it anyway, or --keep-quantization \
              to keep such tensors as they are",
         ));
+    }
+    if assignment.needs_importance && importance.is_none() && wishes.keep_impossible {
+        return Ok(false);
     }
     if assignment.needs_importance && importance.is_none() {
         let (message, hint) = match wishes.importance {
@@ -392,8 +397,8 @@ fn numbered(quantizer: &dyn Quantizer, number: u32) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// `Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 as they were`.
-fn summary(recipe: &str, planned: &PlannedModel) -> String {
+/// `quantized by Q4_K_M: 120 tensors to Q4_K, 20 to Q6_K, 81 not quantized`.
+fn summary(chosen: &str, planned: &PlannedModel) -> String {
     let mut counts: Vec<(DType, usize)> = Vec::new();
     let mut kept = 0;
     for (_, tensor, computation) in planned.tensors() {
@@ -410,7 +415,7 @@ fn summary(recipe: &str, planned: &PlannedModel) -> String {
     let mut words: Vec<String> =
         counts.iter().map(|(dtype, n)| format!("{} to {dtype}", n_of(*n, "tensor"))).collect();
     words.push(format!("{kept} not quantized"));
-    format!("quantized by {recipe}: {}", words.join(", "))
+    format!("quantized {chosen}: {}", words.join(", "))
 }
 
 fn is_integer(dtype: DType) -> bool {

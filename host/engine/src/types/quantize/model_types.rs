@@ -4,7 +4,9 @@ use crate::architecture::recipe_of;
 use crate::engine::Engine;
 use crate::open::{OpenOptions, OpenedModel, open};
 use crate::wording::n_of;
-use apr_sdk::{Assignment, DType, Error, ErrorKind, Payload, Quantizer, Result, TensorFacts, escape};
+use apr_sdk::{
+    Assignment, DType, Error, Payload, Quantizer, Result, TensorFacts, checked_payload_len, escape,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -70,36 +72,47 @@ impl ModelTypes {
         translated.or_else(|| self.types.get(&facts.name)).copied()
     }
 
-    /// Assigns these types to tensors; one that the model lacks keeps its type.
+    /// Assigns these types to tensors; one that the model lacks keeps its type, and with `keep_impossible` also one whose
+    /// type no plugin writes, or whose rows do not consist of its blocks.
     ///
     /// # Errors
-    /// InvalidArgument if the models have no tensor in common; any error from the quantizers.
-    pub fn assign(&self, quantizers: &[Arc<dyn Quantizer>], tensors: &[TensorFacts]) -> Result<TypesTaken> {
-        let mut needy: BTreeMap<DType, bool> = BTreeMap::new();
+    /// InvalidArgument if the models have no tensor in common, and for rows that do not consist of blocks; Unsupported for
+    /// types that no plugin writes; any error from the quantizers.
+    pub fn assign(
+        &self,
+        quantizers: &[Arc<dyn Quantizer>],
+        tensors: &[TensorFacts],
+        keep_impossible: bool,
+    ) -> Result<TypesTaken> {
+        let mut needy: BTreeMap<DType, Option<bool>> = BTreeMap::new();
         let mut assigned = Vec::with_capacity(tensors.len());
         for facts in tensors {
             let Some(dtype) = self.of_tensor(facts) else {
                 assigned.push(Assignment::KEEP);
                 continue;
             };
-            if checked_payload_len(dtype, &facts.shape).is_err() {
-                let message = format!(
-                    "its rows do not consist of whole blocks of {dtype}, the type that it has in {}",
-                    escape(&self.shown, 200)
-                );
-                let error = Error::invalid_argument(message).tensor(&facts.name);
-                return Err(error.hint("use a model of the same shapes, or name a recipe with --quantize"));
+            // Nothing is encoded.
+            if facts.dtype == Some(dtype) {
+                assigned.push(Assignment::to(dtype));
+                continue;
             }
-            let is_needy = match needy.get(&dtype) {
+            let known = match needy.get(&dtype) {
                 Some(known) => *known,
-                // Nothing is encoded.
-                None if facts.dtype == Some(dtype) => false,
                 None => *needy.entry(dtype).or_insert(needs_importance(quantizers, dtype)?),
             };
-            let assignment = Assignment::to(dtype);
-            assigned.push(if is_needy { assignment.needing_importance() } else { assignment });
+            let is_whole = checked_payload_len(dtype, &facts.shape).is_ok();
+            let assignment = match known {
+                Some(is_needy) if is_whole => {
+                    let assignment = Assignment::to(dtype);
+                    if is_needy { assignment.needing_importance() } else { assignment }
+                }
+                _ if keep_impossible => Assignment::KEEP,
+                Some(_) => return Err(self.not_whole(facts, dtype)),
+                None => return Err(self.not_written(facts, dtype)),
+            };
+            assigned.push(assignment);
         }
-        let n_missing = assigned.iter().filter(|assignment| assignment.dtype.is_none()).count();
+        let n_missing = tensors.iter().filter(|facts| self.of_tensor(facts).is_none()).count();
         if n_missing == tensors.len() {
             let file = escape(&self.shown, 200);
             let mut names: Vec<&str> = self.types.keys().map(String::as_str).collect();
@@ -115,19 +128,29 @@ impl ModelTypes {
         Ok(TypesTaken { assigned, n_missing })
     }
 
+    fn not_whole(&self, facts: &TensorFacts, dtype: DType) -> Error {
+        let file = escape(&self.shown, 200);
+        let message = format!("its rows do not consist of whole blocks of {dtype}, its type in {file}");
+        let error = Error::invalid_argument(message).tensor(&facts.name);
+        error.hint("use a model of the same shapes, or name a recipe with --quantize")
+    }
+
+    fn not_written(&self, facts: &TensorFacts, dtype: DType) -> Error {
+        let file = escape(&self.shown, 200);
+        let message = format!("no plugin writes {dtype}, its type in {file}");
+        Error::unsupported(message).tensor(&facts.name).hint("name a recipe with --quantize")
+    }
+
     /// `the types of FILE`, for notes.
     pub fn shown(&self) -> String {
         format!("the types of {}", escape(&self.shown, 200))
     }
 }
 
-/// Returns whether a block type is written only with importance: a quantizer refuses a block of zeros without it, and
-/// takes it with.
-///
-/// # Errors
-/// Unsupported for a block type that no quantizer writes.
-pub fn needs_importance(quantizers: &[Arc<dyn Quantizer>], dtype: DType) -> Result<bool> {
-    let Some(info) = dtype.info().filter(|info| info.block_elements > 1) else { return Ok(false) };
+/// Returns whether a type is written only with importance: a quantizer refuses a block of zeros without it, and takes it
+/// with. `None` if no quantizer writes the type.
+fn needs_importance(quantizers: &[Arc<dyn Quantizer>], dtype: DType) -> Result<Option<bool>> {
+    let Some(info) = dtype.info().filter(|info| info.block_elements > 1) else { return Ok(Some(false)) };
     let n = u64::from(info.block_elements);
     let zeros = vec![0.0; info.block_elements as usize];
     let ones = vec![1.0; info.block_elements as usize];
@@ -136,15 +159,11 @@ pub fn needs_importance(quantizers: &[Arc<dyn Quantizer>], dtype: DType) -> Resu
         if !quantizer.dtypes()?.contains(&dtype) {
             continue;
         }
-        match quantizer.encode(dtype, &zeros, n, None, &mut block) {
-            Ok(()) => return Ok(false),
-            Err(error) if error.kind() == ErrorKind::Unsupported => {}
-            Err(_) => match quantizer.encode(dtype, &zeros, n, Some(&ones), &mut block) {
-                Ok(()) => return Ok(true),
-                Err(error) if error.kind() == ErrorKind::Unsupported => {}
-                Err(error) => return Err(error),
-            },
+        for (importance, is_needy) in [(None, false), (Some(&ones[..]), true)] {
+            if quantizer.encode(dtype, &zeros, n, importance, &mut block).is_ok() {
+                return Ok(Some(is_needy));
+            }
         }
     }
-    Err(Error::unsupported(format!("no plugin writes {dtype}")))
+    Ok(None)
 }

@@ -3,7 +3,8 @@
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, host_and_model};
 use crate::cli::output::verb_report::{Report, with_schema};
-use apr_sdk::{Bytes, Error, Result, escape};
+use apr_engine::open::OpenedModel;
+use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::fmt;
@@ -12,9 +13,10 @@ use std::path::PathBuf;
 /// Show where a model came from
 ///
 /// APR files record the inputs of the conversion that made them (sizes and CRC-32
-/// of their weights), and the versions of apr and of the plugins; for a model of
-/// the Hugging Face hub also commit and licence. Nothing else is recorded: no
-/// path, no date, no name of a machine. Exit 5 if the file has no record.
+/// of their weights), its options, and the versions of apr and of the plugins; for
+/// a model of the Hugging Face hub also commit and licence; and the records of the
+/// APR files it was made from. Nothing else is recorded: no path, no date, no name
+/// of a machine. Exit 5 if the file has no record.
 ///
 /// Examples:
 ///   apr provenance model.apr
@@ -47,20 +49,20 @@ pub struct Recorded {
 pub fn run(args: &Args, context: &Context) -> Result<Recorded> {
     let (_, opened) = host_and_model(&args.open.shown(false), &args.file, context)?;
     let file = args.file.display().to_string();
-    let provenance =
-        match &opened.model.provenance {
-            None => None,
-            Some(bytes) => {
-                let Bytes::Inline(held) = opened.fetch(bytes)? else {
-                    return Err(Error::plugin("no bytes were read"));
-                };
-                let parsed = serde_json::from_slice(&held);
-                Some(parsed.map_err(|e| {
-                    Error::malformed(format!("its provenance is not JSON: {e}")).in_file(&file)
-                })?)
-            }
-        };
+    let provenance = record_of(&opened)?;
     Ok(Recorded { file, format: opened.format, provenance, warnings: opened.warnings })
+}
+
+/// The record of where a model came from, if it has one.
+///
+/// # Errors
+/// Any error from reading; Malformed for a record that is not JSON.
+pub fn record_of(opened: &OpenedModel) -> Result<Option<Json>> {
+    let Some(bytes) = &opened.model.provenance else { return Ok(None) };
+    let held = opened.fetch(bytes)?;
+    let record = serde_json::from_slice(held.inline().unwrap_or_default());
+    let file = opened.path.display().to_string();
+    record.map(Some).map_err(|e| Error::malformed(format!("its provenance is not JSON: {e}")).in_file(file))
 }
 
 impl Report for Recorded {

@@ -1,0 +1,70 @@
+//! The recipe whose types a model has.
+
+use super::facts;
+use super::model_types::ModelTypes;
+use crate::architecture::TensorSpecs;
+use crate::registry::Registry;
+use apr_sdk::{ErrorKind, Model, Options, Result};
+use serde::Serialize;
+
+/// The recipe that gives a model's tensors the types of another most often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NearestRecipe {
+    /// The recipe's name.
+    pub recipe: String,
+    /// True if it gives these types where there is an importance matrix.
+    pub with_importance: bool,
+    /// Number of tensors compared: those that both models have.
+    pub compared: usize,
+    /// Number of these to which it gives another type.
+    pub differing: usize,
+}
+
+/// Finds the recipe that gives the tensors of `model`, as it is before it is quantized, the types of another model; of
+/// several, the one that the other names, else the first. `None` if no recipe applies.
+///
+/// # Errors
+/// Any error from the quantizers, except that a recipe does not apply.
+pub fn nearest_recipe(
+    registry: &Registry,
+    model: &Model,
+    specs: &TensorSpecs,
+    types: &ModelTypes,
+) -> Result<Option<NearestRecipe>> {
+    let mut tensors = Vec::with_capacity(model.tensors.len());
+    for (number, tensor) in model.tensors.iter().enumerate() {
+        tensors.push(facts::of_tensor(tensor, specs.of(number)));
+    }
+    let mut known = facts::of_model(model);
+    let mut nearest: Option<NearestRecipe> = None;
+    for with_importance in [false, true] {
+        known.has_importance = with_importance;
+        tensors.iter_mut().for_each(|facts| facts.has_importance = with_importance);
+        for quantizer in registry.quantizers() {
+            for recipe in quantizer.recipes()? {
+                let assigned = match quantizer.assign(&recipe.name, &tensors, &known, &Options::new()) {
+                    Ok(assigned) => assigned,
+                    Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+                    Err(_) => continue,
+                };
+                let mut found =
+                    NearestRecipe { recipe: recipe.name, with_importance, compared: 0, differing: 0 };
+                for (facts, assignment) in tensors.iter().zip(assigned) {
+                    let Some(dtype) = types.of_tensor(facts) else { continue };
+                    found.compared += 1;
+                    found.differing += usize::from(assignment.dtype.or(facts.dtype) != Some(dtype));
+                }
+                let is_named = types.recipe() == Some(found.recipe.as_str());
+                let is_nearer = nearest.as_ref().is_none_or(|nearest| {
+                    let is_named_already = types.recipe() == Some(nearest.recipe.as_str());
+                    found.differing < nearest.differing
+                        || found.differing == nearest.differing && is_named && !is_named_already
+                });
+                if found.compared > 0 && is_nearer {
+                    nearest = Some(found);
+                }
+            }
+        }
+    }
+    Ok(nearest)
+}

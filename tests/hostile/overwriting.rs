@@ -40,6 +40,7 @@ fn with_inputs() -> Scratch {
     }
     let made = run(&scratch.at(""), &["convert", "model", "model.gguf"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
+    fs::copy(scratch.at("model.gguf"), scratch.at("like.gguf")).unwrap();
     fs::copy(fixtures("gguf").join("version-2.gguf"), scratch.at("old.gguf")).unwrap();
     let table = fs::read_to_string(root.join("../plugins/architectures/tables/llama.toml")).unwrap();
     fs::write(scratch.at("table.toml"), table.replace("\"llama\"", "\"ours\"").replace("Llama", "Ours"))

@@ -26,6 +26,25 @@ fn no_cell_is_red() {
     }
 }
 
+/// What is compressed on its way is the same model at its end: in pairs there and back, and within chains.
+#[test]
+fn no_cell_is_red_where_a_format_compresses() {
+    // Types of every width, with planes and without, blocks, packed ones, and what is not a type.
+    let models = ["F32/", "BF16/", "F8_E4M3/", "I4/", "Q4_K/", "names/", "mixed/", "with/"];
+    for method in ["lz4", "zstd", "auto"] {
+        let compress = (Some("apr".to_owned()), "compress".to_owned(), method.to_owned());
+        let options = RunOptions {
+            models: models.map(str::to_owned).to_vec(),
+            options: vec![compress],
+            seed: 2,
+            ..RunOptions::default()
+        };
+        let matrix = run(&host(), &options).unwrap();
+        assert!(matrix.is_green(), "{method}: {:#?}", matrix.red);
+        assert!(matrix.conversions > 2_000, "{}", matrix.conversions);
+    }
+}
+
 #[test]
 fn every_pair_is_tried_and_every_length_of_chain() {
     let host = host();

@@ -10,11 +10,13 @@ use crate::rosetta::sources::{Made, Source, given, make};
 use crate::rosetta::specimens::{self, Specimen};
 use crate::rosetta::walk::{self, Lost, Outcome, walk};
 use apr_engine::crew::map;
+use apr_engine::open::GivenOption;
 use apr_engine::registry::Format;
 use apr_sdk::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The request for a run.
@@ -30,6 +32,8 @@ pub struct RunOptions {
     pub seed: u64,
     /// A folder with models in read-only formats.
     pub fixtures: Option<PathBuf>,
+    /// Options for writing, each of a format.
+    pub options: Vec<GivenOption>,
     /// An empty folder in which to keep every model.
     pub keep: Option<PathBuf>,
     /// The program and its first arguments, to run one conversion per pair on the command line.
@@ -78,7 +82,9 @@ pub fn run(host: &Host, options: &RunOptions) -> Result<Matrix> {
         conversions: 0,
         seconds: 0.0,
     };
-    let sources = sources(host, options, &formats, &specimens, &scratch, &mut matrix)?;
+    let mut sources = sources(host, options, &formats, &specimens, &scratch, &mut matrix)?;
+    let given: Arc<[GivenOption]> = options.options.clone().into();
+    sources.iter_mut().for_each(|source| source.options = Arc::clone(&given));
     let tasks = tasks(host, options, &formats, &sources, &mut matrix);
     let outcomes = side_by_side(host, tasks.len(), |n| work(host, &sources, &tasks[n], n, &scratch))?;
     for (task, outcomes) in tasks.iter().zip(outcomes) {
@@ -360,6 +366,10 @@ fn typed(
     let mut process = Command::new(program);
     process.args(first).arg("convert").arg(&source.path).arg(&outside);
     process.args(["--to", to.id(), "--arch", "none"]).stdin(Stdio::null());
+    for (format, name, value) in source.options_of(to) {
+        let format = format.as_deref().unwrap_or_default();
+        process.arg("-O").arg(format!("{format}.{name}={value}"));
+    }
     let output =
         process.output().map_err(|e| Error::io(format!("cannot start {}: {e}", program.display())))?;
     if !output.status.success() {

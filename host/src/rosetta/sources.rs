@@ -6,11 +6,12 @@ use crate::rosetta::expect::{obstacle, obstacle_at_source, short};
 use crate::rosetta::scratch::Scratch;
 use crate::rosetta::specimens::{Extra, Specimen};
 use apr_engine::expression::evaluate::read;
-use apr_engine::open::{OpenOptions, OpenedModel, open};
+use apr_engine::open::{GivenOption, OpenOptions, OpenedModel, open};
 use apr_engine::registry::Format;
 use apr_sdk::{Error, ErrorKind, ForeignPolicy, Result};
 use apr_testkit::{Fixture, Subject};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A model in a file, at the start of a route.
 pub struct Source {
@@ -24,6 +25,15 @@ pub struct Source {
     pub policy: ForeignPolicy,
     /// True if a writer may refuse it with an explicit error.
     pub may_refuse: bool,
+    /// Options for writing, each of a format.
+    pub options: Arc<[GivenOption]>,
+}
+
+impl Source {
+    /// The options for writing a format.
+    pub fn options_of<'s>(&'s self, to: &'s Format) -> impl Iterator<Item = &'s GivenOption> {
+        self.options.iter().filter(|(format, ..)| format.as_deref() == Some(to.id()))
+    }
 }
 
 /// The result of writing a specimen in a format.
@@ -72,6 +82,7 @@ pub fn make(host: &Host, format: usize, specimen: &Specimen, scratch: &Scratch) 
         path,
         policy: specimen.policy,
         may_refuse: specimen.may_refuse,
+        options: Arc::default(),
     };
     let opened = match open(host, &source.path, &OpenOptions::default()) {
         Ok(opened) if opened.format == manifest.id => opened,
@@ -172,7 +183,8 @@ pub fn given(format: usize, there: &Format, folder: &Path, scratch: &Scratch) ->
         let name = format!("file/{}", fixture.name);
         let into = scratch.folder(&format!("sources/{}/{}", there.id(), folder_name(&name)))?;
         let path = put(&into, fixture.files)?;
-        sources.push(Source { format, name, path, policy: ForeignPolicy::Default, may_refuse: true });
+        let policy = ForeignPolicy::Default;
+        sources.push(Source { format, name, path, policy, may_refuse: true, options: Arc::default() });
     }
     Ok(sources)
 }

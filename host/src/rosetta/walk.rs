@@ -86,6 +86,7 @@ pub fn options(input: &Path, output: &Path, to: &Format, source: &Source) -> Con
         // A bag of tensors: keep all names.
         arch: Some("none".to_owned()),
         foreign: source.policy,
+        options: source.options_of(to).cloned().collect(),
         ..ConvertOptions::default()
     }
 }

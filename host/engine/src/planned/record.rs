@@ -174,9 +174,12 @@ impl OptionRecord {
         Ok(record)
     }
 
-    /// Returns whether nothing was asked for, files of a certain size aside, so that the output is the same model.
+    /// Returns whether nothing was asked for but ways to open the model, to leave its names alone and to divide it among
+    /// files, so that in the same format the output is the same model.
     pub fn keeps_the_model(&self) -> bool {
-        OptionRecord { max_shard_size: None, ..self.clone() } == OptionRecord::default()
+        let arch = self.arch.clone().filter(|arch| arch != "none");
+        let rest = OptionRecord { max_shard_size: None, from: None, bare: false, arch, ..self.clone() };
+        rest == OptionRecord::default()
     }
 
     /// The request that was recorded, without its input and the files beside it: the importance matrix, and the model that

@@ -37,6 +37,8 @@ pub struct Derivation {
     pub original: PathBuf,
     /// The file with the importance matrix, if there was one.
     pub importance: Option<PathBuf>,
+    /// The architecture of the original; `none` keeps all names.
+    pub arch: Option<String>,
 }
 
 /// The answer.
@@ -118,6 +120,7 @@ impl Derivation {
             input: self.original.clone(),
             quantization,
             quality,
+            arch: self.arch.clone(),
             verify: VerifyMode::Off,
             ..Request::default()
         }

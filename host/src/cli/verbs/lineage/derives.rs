@@ -40,6 +40,9 @@ pub struct Args {
     /// Importance matrix that it was made with (GGUF or .dat)
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
+    /// Architecture of the original; `none` keeps all names and rows unchanged
+    #[arg(long, value_name = "ID")]
+    arch: Option<String>,
     /// Where models that are elsewhere come from.
     #[command(flatten)]
     pub remote: RemoteArgs,
@@ -81,6 +84,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Judged> {
         quantized: args.quantized.clone(),
         original: args.original.clone(),
         importance: args.imatrix.clone(),
+        arch: args.arch.clone(),
     };
     let derived = derivation.judge(&host, &temporary_scratch)?;
     let mut counts = Counts::default();

@@ -1,8 +1,11 @@
 //! `apr rosetta run`: does every pair of formats do what the plugins promise?
 
 use crate::cli::context::Context;
+use crate::cli::flags::open_args::{GivenOption, parse_option};
 use crate::cli::output::verb_report::{Report, with_schema};
+use apr_engine::open::check_options;
 use apr_engine::progress::Silent;
+use apr_host::host::Host;
 use apr_host::rosetta::matrix::Matrix;
 use apr_host::rosetta::{RunOptions, run as run_matrix};
 use apr_sdk::{Error, Result, escape};
@@ -28,6 +31,7 @@ use std::sync::Arc;
 ///   apr rosetta run
 ///   apr rosetta run --formats gguf,apr --models Q4_K --no-cli
 ///   apr rosetta run --table markdown
+///   apr rosetta run -O apr.compress=zstd
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -49,6 +53,9 @@ pub struct Args {
     /// Folder of models in formats that can only be read
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
+    /// Write a format with an option that it declares; may be repeated
+    #[arg(short = 'O', long = "option", value_name = "[FORMAT.]NAME=VALUE", value_parser = parse_option)]
+    options: Vec<GivenOption>,
     /// Keep every model in this folder, which must be empty
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -81,6 +88,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Ran> {
     let mut host = context.host();
     // Thousands of conversions of a few kilobytes have no progress worth showing.
     host.progress = Arc::new(Silent);
+    check_writing(&host, &args.options)?;
     let command = if args.no_cli { None } else { Some(command(context)?) };
     let options = RunOptions {
         formats: args.formats.clone(),
@@ -88,10 +96,24 @@ pub fn run(args: &Args, context: &Context) -> Result<Ran> {
         all: args.all,
         seed: args.seed,
         fixtures: args.fixtures.clone(),
+        options: args.options.clone(),
         keep: args.keep.clone(),
         command,
     };
     Ok(Ran { matrix: run_matrix(&host, &options)?, table: args.table })
+}
+
+/// Refuses options that no format declares for writing, or that name no format.
+fn check_writing(host: &Host, options: &[GivenOption]) -> Result<()> {
+    let formats: Vec<_> = host.registry.formats().iter().collect();
+    check_options(&host.registry, &formats, options)?;
+    match options.iter().find(|(format, ..)| format.is_none()) {
+        None => Ok(()),
+        Some((_, name, _)) => {
+            let error = Error::invalid_argument(format!("-O {} names no format", escape(name, 80)));
+            Err(error.hint("write -O FORMAT.NAME=VALUE"))
+        }
+    }
 }
 
 /// This program with what decides which plugins it finds.

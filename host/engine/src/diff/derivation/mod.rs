@@ -162,7 +162,10 @@ impl Derivation {
             let is_raw = !is_raw
                 .clone()
                 .any(|placed| matches!(placed.segment, Segment::Payload { encoded: Some(_), .. }));
-            if laid_out.model.dialect == *dialect && is_raw {
+            // Names that are no dialect's are compared as they are.
+            let planned = &laid_out.model.dialect;
+            let is_alike = planned == dialect || planned == "none" || dialect == "none";
+            if is_alike && is_raw {
                 let recipe = nearest_recipe(&engine.registry, &laid_out.model, &laid_out.specs, types)?;
                 return Ok((format, recipe));
             }

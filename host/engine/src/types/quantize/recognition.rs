@@ -4,7 +4,7 @@ use super::facts;
 use super::model_types::ModelTypes;
 use crate::architecture::TensorSpecs;
 use crate::registry::Registry;
-use apr_sdk::{ErrorKind, Model, Options, Result};
+use apr_sdk::{ErrorKind, Model, Options, Result, TensorFacts};
 use serde::Serialize;
 
 /// The recipe that gives a model's tensors the types of another most often.
@@ -21,7 +21,8 @@ pub struct NearestRecipe {
 }
 
 /// Finds the recipe that gives the tensors of `model`, as it is before it is quantized, the types of another model; of
-/// several, the one that the other names, else the first. `None` if no recipe applies.
+/// several, the one that the other names, else the one that is called like its only block type, else the first. `None` if
+/// no recipe applies.
 ///
 /// # Errors
 /// Any error from the quantizers, except that a recipe does not apply.
@@ -35,6 +36,7 @@ pub fn nearest_recipe(
     for (number, tensor) in model.tensors.iter().enumerate() {
         tensors.push(facts::of_tensor(tensor, specs.of(number)));
     }
+    let only = only_block_type(&tensors, types);
     let mut known = facts::of_model(model);
     let mut nearest: Option<NearestRecipe> = None;
     for with_importance in [false, true] {
@@ -54,12 +56,11 @@ pub fn nearest_recipe(
                     found.compared += 1;
                     found.differing += usize::from(assignment.dtype.or(facts.dtype) != Some(dtype));
                 }
-                let is_named = types.recipe() == Some(found.recipe.as_str());
-                let is_nearer = nearest.as_ref().is_none_or(|nearest| {
-                    let is_named_already = types.recipe() == Some(nearest.recipe.as_str());
-                    found.differing < nearest.differing
-                        || found.differing == nearest.differing && is_named && !is_named_already
-                });
+                let rank = |one: &NearestRecipe| {
+                    let is_named = types.recipe() == Some(one.recipe.as_str());
+                    (one.differing, !is_named, only.as_deref() != Some(one.recipe.as_str()))
+                };
+                let is_nearer = nearest.as_ref().is_none_or(|nearest| rank(&found) < rank(nearest));
                 if found.compared > 0 && is_nearer {
                     nearest = Some(found);
                 }
@@ -67,4 +68,12 @@ pub fn nearest_recipe(
         }
     }
     Ok(nearest)
+}
+
+/// The name of the type of all blocks, if there is only one.
+fn only_block_type(tensors: &[TensorFacts], types: &ModelTypes) -> Option<String> {
+    let mut blocks =
+        tensors.iter().filter_map(|facts| types.of_tensor(facts)).filter(|dtype| dtype.is_block());
+    let only = blocks.next()?;
+    blocks.all(|dtype| dtype == only).then(|| only.name().to_owned())
 }

@@ -290,8 +290,8 @@ fn versions_of(engine: &Engine, source: &OpenedModel, target: &Format) -> Vec<(S
     versions
 }
 
-/// What formats that record where a model came from are told beside inputs and versions, as JSON. A model that does not
-/// stay as it was leaves the record of its source among those before it.
+/// What formats that record where a model came from are told beside inputs and versions, as JSON. A model with other
+/// tensors leaves the record of its source among those before it; with the same, it keeps that record.
 fn record(
     engine: &Engine,
     request: &Request,
@@ -301,7 +301,7 @@ fn record(
 ) -> Result<String> {
     let options = OptionRecord::of(engine, request, max_shard_size)?;
     let mut record = Map::new();
-    if !options.keeps_the_model()
+    if !options.keeps_the_tensors()
         && let Some(bytes) = model.provenance.take()
     {
         let bytes = source.fetch(&bytes)?;

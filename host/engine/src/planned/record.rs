@@ -174,11 +174,20 @@ impl OptionRecord {
         Ok(record)
     }
 
-    /// Returns whether nothing was asked for but ways to open the model, to leave its names alone and to divide it among
-    /// files, so that in the same format the output is the same model.
-    pub fn keeps_the_model(&self) -> bool {
-        let arch = self.arch.clone().filter(|arch| arch != "none");
-        let rest = OptionRecord { max_shard_size: None, from: None, bare: false, arch, ..self.clone() };
+    /// Returns whether names, values and types of the tensors are those of the source, if the format is: nothing was asked for
+    /// but other metadata, other options of formats, other files.
+    pub fn keeps_the_tensors(&self) -> bool {
+        let rest = OptionRecord {
+            from: None,
+            bare: false,
+            arch: self.arch.clone().filter(|arch| arch != "none"),
+            foreign: None,
+            max_shard_size: None,
+            set: Vec::new(),
+            unset: Vec::new(),
+            options: Vec::new(),
+            ..self.clone()
+        };
         rest == OptionRecord::default()
     }
 
@@ -299,8 +308,8 @@ mod tests {
         assert_eq!(request.quantization.target, Some(SizeTarget::BitsPerWeight(4.5)));
         let engine = Engine::new(Registry::new(), Arc::new(Listed::default()));
         assert_eq!(OptionRecord::of(&engine, &request, None).unwrap(), record);
-        assert!(!record.keeps_the_model());
-        assert!(OptionRecord { max_shard_size: Some(1), ..OptionRecord::default() }.keeps_the_model());
+        assert!(!record.keeps_the_tensors());
+        assert!(OptionRecord { max_shard_size: Some(1), ..OptionRecord::default() }.keeps_the_tensors());
         assert_eq!(serde_json::to_string(&OptionRecord::default()).unwrap(), "{}");
     }
 

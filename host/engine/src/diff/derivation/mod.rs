@@ -74,7 +74,7 @@ pub struct DerivedTensor {
 
 /// A judgement on a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every block is equal.
     Identical,

@@ -66,7 +66,7 @@ pub struct Judged {
 
 /// Number of tensors with each verdict.
 #[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 struct Counts {
     identical: usize,
     rounding: usize,

@@ -40,7 +40,7 @@ pub fn refuse_uncomputed(opened: &OpenedModel) -> Result<()> {
     for checksum in &opened.model.checksums {
         if let Err(error) = checksum.sum.of_crc32(0) {
             let name = opened.files.get(checksum.covers.file)?.name.clone();
-            let hint = "pass `--verify off` to convert it without checking its checksums";
+            let hint = "`apr convert --verify off` converts it without checking its checksums";
             return Err(opened.files.show(error.in_file(name).hint(hint)));
         }
     }
@@ -107,11 +107,13 @@ impl StoredSum {
                 let is_inside = extent.offset >= self.covers.offset && extent.end() <= end;
                 extent.len > 0 && extent.file == self.covers.file && is_inside
             }
+            // Their place is not known here, so that no other tensor is the only one.
+            Payload::Blocks { .. } => true,
             _ => false,
         });
         let error = Error::failed(self.found()).code("E004").in_file(self.file.clone());
         let error = error.hint(
-            "get the file again, or pass `--verify off` to convert it as it is, including any corruption",
+            "get the file again; `apr convert --verify off` converts it as it is, including any corruption",
         );
         let error = match (covered.next(), covered.next()) {
             (Some(only), None) => error.tensor(&only.name),

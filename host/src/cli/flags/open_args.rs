@@ -30,6 +30,9 @@ pub struct OpenArgs {
     /// Whether packed weights are shown as they are stored, for the verbs that have `--raw`.
     #[arg(skip)]
     pub raw: bool,
+    /// Whether what is read is recorded, to be compared with stored checksums.
+    #[arg(skip)]
+    pub witnessed: bool,
 }
 
 impl OpenArgs {
@@ -39,7 +42,7 @@ impl OpenArgs {
             from: self.from.clone(),
             options: self.options.clone(),
             bare: self.bare,
-            ..OpenOptions::default()
+            witnessed: self.witnessed,
         }
     }
 
@@ -66,6 +69,12 @@ impl OpenArgs {
     #[must_use]
     pub fn shown(&self, raw: bool) -> OpenArgs {
         OpenArgs { raw, ..self.clone() }
+    }
+
+    /// The same with what is read recorded, if `witnessed` says so.
+    #[must_use]
+    pub fn recorded(&self, witnessed: bool) -> OpenArgs {
+        OpenArgs { witnessed, ..self.clone() }
     }
 
     /// Opens the model and says on stderr what the user should know about that.

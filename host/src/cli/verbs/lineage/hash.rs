@@ -4,6 +4,7 @@ use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, host_and_model};
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::verify::content_digests::{ContentDigests, content_digests};
+use apr_engine::verify::input_checksums::refuse_damaged;
 use apr_sdk::{Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -15,7 +16,8 @@ use std::path::PathBuf;
 /// `tensors` is the SHA-256 over names, types, shapes and values: it is equal in
 /// every file that keeps these, whatever its format or compression. `content` also
 /// covers configuration, tokenizer, metadata and companion files. A file's own
-/// SHA-256 is what `sha256sum` prints.
+/// SHA-256 is what `sha256sum` prints. Where a file stores checksums of its own,
+/// they are compared as well, and a file that is damaged has no digest: exit 5.
 ///
 /// Examples:
 ///   apr hash model.apr
@@ -45,12 +47,12 @@ pub struct Hashed {
 /// Opens the model and computes its digests.
 ///
 /// # Errors
-/// What opening and reading raised.
+/// What opening and reading raised; Failed, E004, for a file that is not what its stored checksum says.
 pub fn run(args: &Args, context: &Context) -> Result<Hashed> {
     // Packed weights as they are stored.
-    let (host, opened) = host_and_model(&args.open.shown(true), &args.file, context)?;
+    let (host, opened) = host_and_model(&args.open.shown(true).recorded(true), &args.file, context)?;
     let digests = content_digests(&host, &opened)?;
-    opened.files.refuse_changed()?;
+    refuse_damaged(&host, &opened, None)?;
     let file = args.file.display().to_string();
     Ok(Hashed { file, format: opened.format, digests, warnings: opened.warnings })
 }

@@ -9,6 +9,7 @@ use crate::cli::output::verb_report::{Report, Streamed, boxed, plain, write_rows
 use apr_engine::open::OpenedModel;
 use apr_engine::planned::selection::Choice;
 use apr_engine::verify::histogram::{Histogram, histogram};
+use apr_engine::verify::input_checksums::refuse_damaged;
 use apr_engine::verify::stats::{RowOptions, Stats, TensorRow, each_row_of};
 use apr_engine::wording::nearest;
 use apr_host::sizes::show_share;
@@ -50,7 +51,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["sha256", "stats", "hist"])]
     tree: bool,
     /// Add the SHA-256 of each tensor's weights, as row-major and little-endian in every format; of packed weights, of each
-    /// stored tensor
+    /// stored tensor. Checksums that the file stores of what is read are compared
     #[arg(long)]
     sha256: bool,
     /// Show min, max, mean and standard deviation, and the number of zeros, NaNs and infinities if there are any
@@ -87,9 +88,10 @@ pub struct Listed {
 /// Opens the model, and lists its tensors or shows one.
 ///
 /// # Errors
-/// What opening and, where values are asked for, reading raised; InvalidArgument for a tensor or a slice that there is not.
+/// What opening and, where values are asked for, reading raised; Failed, E004, for digests of a damaged file; InvalidArgument for a tensor or a slice that there is not.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
-    let (host, mut opened) = host_and_model(&args.open.shown(args.raw || args.sha256), &args.file, context)?;
+    let open = args.open.shown(args.raw || args.sha256).recorded(args.sha256);
+    let (host, mut opened) = host_and_model(&open, &args.file, context)?;
     if args.tree {
         return tree::of(&opened).map(boxed);
     }
@@ -106,6 +108,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let mut rows = Vec::with_capacity(shown.len());
     let wanted = RowOptions { sha256: args.sha256, stats: args.stats };
     each_row_of(&host, &opened, &shown, wanted, &mut |row| rows.push(row))?;
+    if args.sha256 {
+        let subset = (shown.len() < hidden.len()).then_some(shown.as_slice());
+        refuse_damaged(&host, &opened, subset)?;
+    }
     if let Some(name) = &args.hist {
         let number = rows.iter().position(|row| row.name == *name).ok_or_else(|| unknown(&opened, name))?;
         let mut row = rows.swap_remove(number);

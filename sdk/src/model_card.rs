@@ -3,7 +3,8 @@
 //! | key | value |
 //! | --- | --- |
 //! | `name`, `author`, `version`, `organization`, `finetune`, `basename`, `description`, `quantized_by`, `size_label` | text |
-//! | `ids` | array of text, most specific first: names the model is known by, `ORG/NAME` or `NAME`, such as the one in its configuration or the name of its folder |
+//! | `ids` | array of text, most specific first: names the model is known by, `ORG/NAME` or `NAME`, such as the one in its configuration |
+//! | `folder` | text: the name of the folder that it was opened from, another name for it after all `ids`; no part of its content |
 //! | `license`, `license_name`, `license_link` | text |
 //! | `url`, `doi`, `uuid`, `repo_url` | text |
 //! | `source` | an object with `url`, `doi`, `uuid`, `repo_url` of the model it was made from |

@@ -106,10 +106,11 @@ pub fn card(
     // A path of the maker's machine says nothing.
     let named =
         named.as_ref().and_then(Value::as_str).filter(|id| !id.is_empty() && id.matches('/').count() <= 1);
-    let told = |name: &&str| !name.is_empty() && !name.starts_with('.') && !is_hash(name);
-    let ids: Vec<_> = named.into_iter().chain(Some(folder).filter(told)).map(Json::from).collect();
-    if !ids.is_empty() {
-        card.insert("ids".to_owned(), Json::Array(ids));
+    if let Some(id) = named {
+        card.insert("ids".to_owned(), serde_json::json!([id]));
+    }
+    if !folder.is_empty() && !folder.starts_with('.') && !is_hash(folder) {
+        card.insert("folder".to_owned(), Json::from(folder));
     }
     let source = SOURCE.iter().filter_map(|key| Some(((*key).to_owned(), front.get(*key)?.clone())));
     let source: Map<String, Json> = source.filter(|(_, json)| json.is_string()).collect();
@@ -258,7 +259,7 @@ mod tests {
             ("repetition_penalty".to_owned(), Value::from_f64(1.1)),
         ];
         let said = card(Some(&front), &config, Some(&generation), None, "folder").unwrap();
-        let expected = r#"{"name":"Tiny","author":"me","license":"apache-2.0","ids":["org/tiny","folder"],"source":{"repo_url":"https://x"},"base_models":[{"id":"org/base"}],"datasets":[{"id":"a/b"}],"tags":["x","text-generation"],"languages":["en","no"],"sampling":{"top_k":40,"temp":0.6,"penalty_repeat":1.1},"generation":{"repetition_penalty":1.1,"do_sample":false}}"#;
+        let expected = r#"{"name":"Tiny","author":"me","license":"apache-2.0","ids":["org/tiny"],"folder":"folder","source":{"repo_url":"https://x"},"base_models":[{"id":"org/base"}],"datasets":[{"id":"a/b"}],"tags":["x","text-generation"],"languages":["en","no"],"sampling":{"top_k":40,"temp":0.6,"penalty_repeat":1.1},"generation":{"repetition_penalty":1.1,"do_sample":false}}"#;
         assert_eq!(said, expected);
         assert_eq!(card(None, &[], None, None, &"a1".repeat(20)), None);
         let path = [("_name_or_path".to_owned(), Value::from_string("/home/me/tiny"))];

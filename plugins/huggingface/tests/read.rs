@@ -8,7 +8,7 @@ fn a_configuration_and_weights_make_a_model() {
     let source = smallest();
     let model = read(&source).unwrap();
     assert_eq!(model.dialect, "hf");
-    assert_eq!(model.model_card, Some(r#"{"ids":["tiny"]}"#.into()));
+    assert_eq!(model.model_card, Some(r#"{"folder":"tiny"}"#.into()));
     let record = &model.foreign_of(FORMAT).unwrap().files[0];
     let keys: Vec<_> = record.typed.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(record.name, "config.json");

@@ -5,7 +5,8 @@
 //!             name, dtype's name (each a u64 length and bytes), u64 number of dimensions, u64 dimensions, outermost first,
 //!             the SHA-256 of each consecutive MiB of the payload, row-major, little-endian; the last may be shorter
 //! content   SHA-256 of the digest of tensors, and of what else the model says, each text as u64 length and bytes:
-//!             dialect, architecture's id and configuration, recipe, tokenizer, model card,
+//!             dialect, architecture's id and configuration, recipe, tokenizer,
+//!             model card without the name of the folder it was opened from,
 //!             u64 number of companion files, each with name and bytes,
 //!             u64 number of formats that say something of their own; each with its id, u64 number of files; each with its name,
 //!             u64 number of keys; each with name, its type's name, and bytes as they cross the plugin interface
@@ -21,6 +22,7 @@ use crate::open::OpenedModel;
 use crate::wording::hex;
 use apr_sdk::{Bytes, Result, Tensor};
 use serde::Serialize;
+use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
 /// Bytes of payload under one digest.
@@ -88,6 +90,17 @@ fn entry(engine: &Engine, opened: &OpenedModel, number: usize) -> Result<Vec<u8>
     Ok(entry)
 }
 
+/// The model card without the name of the folder, empty if it says nothing else; `None` if it does not have that name.
+fn card_without_folder(opened: &OpenedModel) -> Result<Option<String>> {
+    let Some(card) = &opened.model.model_card else { return Ok(None) };
+    let card = opened.fetch(card)?;
+    let Ok(mut card) = serde_json::from_slice::<Map<String, Json>>(card.inline().unwrap_or_default()) else {
+        return Ok(None);
+    };
+    let had = card.shift_remove("folder").is_some();
+    Ok(had.then(|| if card.is_empty() { String::new() } else { Json::Object(card).to_string() }))
+}
+
 /// A digest of texts and numbers.
 struct Text(Sha256);
 
@@ -132,7 +145,10 @@ impl Text {
         self.bytes(opened, model.architecture.as_ref().map(|architecture| &architecture.config))?;
         self.text(model.recipe.as_ref().map_or(&[], |recipe| recipe.as_bytes()));
         self.bytes(opened, opened.tokenizer(engine).unwrap_or_default().as_ref())?;
-        self.bytes(opened, model.model_card.as_ref())?;
+        match card_without_folder(opened)? {
+            Some(card) => self.text(card.as_bytes()),
+            None => self.bytes(opened, model.model_card.as_ref())?,
+        }
         self.number(model.assets.len());
         for asset in &model.assets {
             self.text(asset.name.as_bytes());

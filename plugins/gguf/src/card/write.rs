@@ -46,11 +46,8 @@ pub fn keys(card: Option<&Json>, parameters: &Parameters, stem: &str) -> Keys {
 
 /// Fills in the components of the model's ids, in order of preference, and the size.
 fn fill(card: &mut Map<String, Json>, parameters: &Parameters, stem: &str) {
-    let ids: Vec<String> = card
-        .get("ids")
-        .and_then(Json::as_array)
-        .map(|ids| ids.iter().filter_map(Json::as_str).map(str::to_owned).collect())
-        .unwrap_or_default();
+    let ids = card.get("ids").and_then(Json::as_array).into_iter().flatten().chain(card.get("folder"));
+    let ids: Vec<String> = ids.filter_map(Json::as_str).map(str::to_owned).collect();
     for id in &ids {
         let said = components(id, parameters.total);
         set(card, "name", said.name.as_deref().map(title));

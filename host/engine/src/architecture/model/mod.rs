@@ -385,7 +385,8 @@ impl Journey<'_> {
                 ["name", "basename"].into_iter().filter_map(|key| card.get(key)?.as_str()).map(hyphenated),
             );
             let ids = card.get("ids").and_then(serde_json::Value::as_array);
-            names.extend(ids.into_iter().flatten().filter_map(serde_json::Value::as_str).map(hyphenated));
+            let ids = ids.into_iter().flatten().chain(card.get("folder"));
+            names.extend(ids.filter_map(serde_json::Value::as_str).map(hyphenated));
         }
         let readme = model.assets.iter().find(|asset| asset.name == "README.md");
         if let Some(readme) = readme.filter(|readme| readme.bytes.len() <= LONGEST) {

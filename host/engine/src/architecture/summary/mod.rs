@@ -166,7 +166,8 @@ pub fn summary_of(
 impl Summary {
     fn read_card(&mut self, json: &[u8]) {
         let card: Json = serde_json::from_slice(json).unwrap_or_default();
-        let name = text(&card, "name").or_else(|| card.get("ids")?.get(0)?.as_str());
+        let id = || card.get("ids")?.get(0)?.as_str();
+        let name = text(&card, "name").or_else(id).or_else(|| text(&card, "folder"));
         self.name = name.map(str::to_owned);
         // `other` only means that the name is stated separately.
         let named = text(&card, "license_name");

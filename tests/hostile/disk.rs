@@ -110,7 +110,7 @@ impl Progress for Filler {
 }
 
 #[test]
-fn encoded_payload_needs_room_for_the_most_that_it_can_be_and_may_run_out_of_it() {
+fn encoded_payload_may_run_out_of_room_at_any_byte() {
     let scratch = Scratch::new();
     let Some(_disk) = SmallDisk::mount(&scratch.at("disk"), 12) else { return };
     let host = || {
@@ -125,9 +125,6 @@ fn encoded_payload_needs_room_for_the_most_that_it_can_be_and_may_run_out_of_it(
         kinds::file(vec![Tensor::new("t", Kind::Plain, DType::U8, &[mib << 20], bytes)])
     };
     let o = options(&scratch.at("in.kinds"), &scratch.at("disk/out.runs"));
-    fs::write(scratch.at("in.kinds"), tensor(16)).unwrap();
-    let error = convert(&host(), &o).map(drop).unwrap_err();
-    assert!(error.message().contains("the output needs 16"), "{error}");
     fs::write(scratch.at("in.kinds"), tensor(8)).unwrap();
     for mib in 1..8 {
         for journal in [false, true] {
@@ -144,4 +141,81 @@ fn encoded_payload_needs_room_for_the_most_that_it_can_be_and_may_run_out_of_it(
         }
     }
     must(&host(), &o);
+}
+
+/// Writes a SafeTensors file of `noise` and then `zeros` MiB.
+fn noise_and_zeros(path: &Path, noise: usize, zeros: usize) {
+    let mut random = apr_testkit::Random::new(5);
+    let mut payload: Vec<u8> = (0..noise << 17).flat_map(|_| random.bits().to_le_bytes()).collect();
+    payload.resize((noise + zeros) << 20, 0);
+    let [noise, all] = [noise << 20, payload.len()];
+    let header = serde_json::json!({
+        "noise": {"dtype": "U8", "shape": [noise], "data_offsets": [0, noise]},
+        "zeros": {"dtype": "U8", "shape": [all - noise], "data_offsets": [noise, all]},
+    })
+    .to_string();
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &payload].concat();
+    fs::write(path, bytes).unwrap();
+}
+
+/// What `apr convert in.safetensors disk/out.apr` with these arguments needs.
+fn compressing<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["convert", "in.safetensors", "disk/out.apr", "--arch", "none"], more].concat()
+}
+
+#[test]
+fn compressed_output_is_refused_only_where_what_is_not_compressed_does_not_fit() {
+    let scratch = Scratch::new();
+    let Some(_disk) = SmallDisk::mount(&scratch.at("disk"), 12) else { return };
+    // Fits, but not if it could not be compressed.
+    noise_and_zeros(&scratch.at("in.safetensors"), 4, 12);
+    let ended = run(&scratch.at(""), &compressing(&["--compress", "zstd"]));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("warning: the output may need up to 16"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("are free in "), "{}", ended.stderr);
+    fs::remove_file(scratch.at("disk/out.apr")).unwrap();
+    // `auto` leaves the noise as it is.
+    noise_and_zeros(&scratch.at("in.safetensors"), 16, 1);
+    let words = ["the output needs at least 16", "are free", "nothing was written"];
+    fails(&scratch, &compressing(&["--compress", "auto"]), 1, &words);
+    assert_eq!(contents(&scratch.at("disk")).len(), 0);
+}
+
+#[test]
+fn compressed_output_that_runs_out_of_room_leaves_what_was_there() {
+    let scratch = Scratch::new();
+    let Some(_disk) = SmallDisk::mount(&scratch.at("disk"), 12) else { return };
+    noise_and_zeros(&scratch.at("in.safetensors"), 16, 1);
+    let words = ["the output may need up to 17", "the disk is full", "out.apr", "free some space"];
+    for threads in ["1", "4"] {
+        fails(&scratch, &compressing(&["--compress", "zstd", "-j", threads]), 1, &words);
+        assert_eq!(contents(&scratch.at("disk")).len(), 0);
+        fs::write(scratch.at("disk/out.apr"), "what was there").unwrap();
+        fails(&scratch, &compressing(&["--compress", "lz4", "--force", "-j", threads]), 1, &words);
+        assert_eq!(contents(&scratch.at("disk")).len(), 1);
+        assert_eq!(fs::read(scratch.at("disk/out.apr")).unwrap(), b"what was there");
+        fs::remove_file(scratch.at("disk/out.apr")).unwrap();
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_applies_to_what_is_written() {
+    let scratch = Scratch::new();
+    noise_and_zeros(&scratch.at("in.safetensors"), 4, 12);
+    fs::create_dir(scratch.at("disk")).unwrap();
+    let limited = |kib: u32, args: &[&str]| {
+        let program = apr_tests::program();
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -f {}; exec \"$@\"", kib * 2)).arg("sh").arg(program);
+        command.args(args).current_dir(scratch.at("")).output().unwrap()
+    };
+    let fits = limited(8 << 10, &compressing(&["--compress", "zstd"]));
+    assert!(fits.status.success(), "{}", String::from_utf8_lossy(&fits.stderr));
+    let whole = fs::read(scratch.at("disk/out.apr")).unwrap();
+    let ended = limited(2 << 10, &compressing(&["--compress", "zstd", "--force"]));
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("would exceed the size limit") && stderr.contains("ulimit -f"), "{stderr}");
+    assert_eq!(contents(&scratch.at("disk")).len(), 1);
+    assert_eq!(fs::read(scratch.at("disk/out.apr")).unwrap(), whole);
 }

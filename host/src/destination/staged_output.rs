@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::storage::overwrite::Inputs;
 use crate::storage::publication::Wishes;
 use crate::storage::publish::Finished;
-use crate::storage::staging::{self, Staging};
+use crate::storage::staging::{self, Need, Staging};
 use crate::storage::{Journal, Journaling, Recorder};
 use crate::threads::Threads;
 use apr_engine::convert::run::{OutputWork, WrittenPayload, write_all};
@@ -31,17 +31,17 @@ pub type Filled = std::result::Result<WrittenOutput, (Error, bool)>;
 
 /// Bytes that the outputs so far still need, with the device of each.
 #[derive(Default)]
-pub struct Room(Vec<(u64, u64)>);
+pub struct Room(Vec<(u64, Need)>);
 
 impl Room {
     /// The total needed on the device of a folder if it is to hold `need` more bytes.
-    fn with(&self, folder: &Path, need: u64) -> u64 {
+    fn with(&self, folder: &Path, need: Need) -> Need {
         let before = self.0.iter().filter(|(of, _)| *of == device(folder)).map(|(_, need)| *need);
-        before.fold(need, u64::saturating_add)
+        before.fold(need, Need::and)
     }
 
     /// Reserves `need` bytes on the device of a folder.
-    fn take(&mut self, folder: &Path, need: u64) {
+    fn take(&mut self, folder: &Path, need: Need) {
         self.0.push((device(folder), need));
     }
 }
@@ -125,7 +125,8 @@ impl<'h> Begun<'h> {
             // A wrong --resume must neither destroy what is there nor leave anything behind.
             Journal::records(&target.beside(".apr-journal"), &fingerprint::describe(&laid_out)?)?;
         }
-        let own = layout.total().saturating_add(laid_out.spools.len);
+        let own = Need { least: layout.least_total(), most: layout.total() };
+        let own = own.and(Need::exactly(laid_out.spools.len));
         let wanted = staging::Wanted {
             layout,
             need: room.with(target.home(), own),
@@ -136,6 +137,9 @@ impl<'h> Begun<'h> {
             outputs: &host.outputs,
         };
         let staging = Staging::create(target.clone(), wanted)?;
+        if let Some(warning) = &staging.warning {
+            host.progress.log(LogLevel::Warning, warning);
+        }
         room.take(target.home(), own);
         Ok(Begun::Staged(Box::new(Staged { request, laid_out, destination, staging })))
     }
@@ -199,12 +203,7 @@ impl Staged<'_> {
                         error.hint_text().map_or(again.to_owned(), |mend| format!("{mend}; then {again}"));
                     return Err(error.with_hint(hint));
                 }
-                return Err(match error.kind() {
-                    ErrorKind::Cancelled => {
-                        error.hint("run the command again to start over: nothing was kept")
-                    }
-                    _ => error,
-                });
+                return Err(error);
             }
         };
         if destination.in_place {

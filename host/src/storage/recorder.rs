@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::host::Host;
     use crate::storage::overwrite::Inputs;
-    use crate::storage::staging::Wanted;
+    use crate::storage::staging::{Need, Wanted};
     use crate::storage::target::Target;
     use apr_engine::layout::Layout;
     use apr_engine::registry::Registry;
@@ -203,7 +203,7 @@ mod tests {
             let host = Host::new(Registry::new());
             let wanted = Wanted {
                 layout: &Layout::default(),
-                need: 0,
+                need: Need::default(),
                 inputs: &Inputs::default(),
                 force: false,
                 resume: false,

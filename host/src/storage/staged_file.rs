@@ -48,9 +48,9 @@ impl StagedFile {
         written.map_err(|e| self.wrong(&e, "write").at(offset))
     }
 
-    /// Bytes that are not allocated on disk yet; 0 if unknown.
-    pub fn unallocated(&self) -> u64 {
-        self.handle.metadata().map_or(0, |meta| meta.len().saturating_sub(meta.blocks().saturating_mul(512)))
+    /// Bytes allocated on disk; `None` if unknown.
+    pub fn allocated(&self) -> Option<u64> {
+        self.handle.metadata().ok().map(|meta| meta.blocks().saturating_mul(512))
     }
 
     /// Changes the length of the file.

@@ -13,7 +13,7 @@ use super::publish::steps::{Step, Steps};
 use super::staged_file::{StagedFile, permissions_of, scratch_file};
 use super::target::{Target, remove};
 use crate::storage::overwrite::{self, Inputs, Outputs, refuse_existing, refuse_removing};
-use apr_engine::layout::Layout;
+use apr_engine::layout::{Layout, OutputFile};
 use apr_engine::place::Backing;
 use apr_engine::tiles::TileSink;
 use apr_sdk::{Error, Result, escape};
@@ -31,6 +31,10 @@ pub struct Staging {
     pub(crate) entries: Vec<usize>,
     /// The files, in layout order.
     pub files: Vec<Arc<StagedFile>>,
+    /// The fewest bytes that each of them can have.
+    least: Vec<u64>,
+    /// A warning of a disk that may be too small.
+    pub warning: Option<String>,
     /// True if staged files remain when this is dropped.
     pub(crate) done: bool,
     pub(crate) steps: Arc<dyn Steps>,
@@ -59,8 +63,8 @@ impl Drop for Counted {
 pub struct Wanted<'a> {
     /// The files with their lengths.
     pub layout: &'a Layout,
-    /// Bytes that must be free for them, and for what is spooled beside them.
-    pub need: u64,
+    /// Bytes that they, and what is spooled beside them, take up.
+    pub need: Need,
     /// Files that are read, which no output may replace.
     pub inputs: &'a Inputs,
     /// True to replace an existing output.
@@ -74,11 +78,11 @@ pub struct Wanted<'a> {
 }
 
 impl Staging {
-    /// Takes the lock and creates the staged files with their full length.
+    /// Takes the lock and creates the staged files with their full length, or that before their first encoded payload.
     ///
     /// # Errors
     /// Io if the output exists without `force`, another writer holds the lock, the folder is not writable or
-    /// the disk is too small for the layout; InvalidArgument if the output is one of `inputs` or not a regular file; Unsupported for a file with one of our hidden names.
+    /// the disk is too small for what the layout takes up at least; InvalidArgument if the output is one of `inputs` or not a regular file; Unsupported for a file with one of our hidden names.
     pub fn create(target: Target, wanted: Wanted<'_>) -> Result<Staging> {
         let Wanted { layout, need, inputs, force, resume, steps, outputs } = wanted;
         let finals = target.finals(layout);
@@ -103,14 +107,17 @@ impl Staging {
         if !resume {
             stale.iter().for_each(|path| remove(path));
         }
+        let mut warning = None;
         if !(resume && stage.exists()) {
-            enough_space(&target, need)?;
+            warning = need.check(&target)?;
         }
         // An interrupted run's files are not lost just because they cannot be opened now.
         let mut staging = Staging {
             stage,
             entries: layout.entries.clone(),
             files: Vec::new(),
+            least: layout.files.iter().map(OutputFile::least_len).collect(),
+            warning,
             done: resume,
             steps: Arc::clone(steps),
             _lock: lock,
@@ -134,7 +141,10 @@ impl Staging {
             // Never accessible to more people than the file it replaces; writable for us in any case.
             let mode = permissions_of(published).map_or(0o666, |mode| mode | 0o600);
             let handle = home.staged(&inner, mode, resume).map_err(|e| e.with_file(shown.clone()))?;
-            handle.set_len(file.len).map_err(|e| self.wrong(&e))?;
+            // Encoded payload makes the file as long as it turns out to be, and an earlier run's is kept.
+            let there = handle.metadata().map_or(0, |meta| meta.len());
+            let len = if file.floats_from.is_some() { file.fixed_len().max(there) } else { file.len };
+            handle.set_len(len).map_err(|e| self.wrong(&e))?;
             let path = self.target.home().join(&inner);
             self.files.push(Arc::new(StagedFile::new(handle, path, published.clone(), shown)));
         }
@@ -201,8 +211,9 @@ impl TileSink for Staging {
     /// Creates a file beside the output and unlinks it at once, so that nothing is left of it.
     fn scratch(&self, len: u64) -> Result<Box<dyn TileSink>> {
         // The output itself will need what is not allocated for it yet.
-        let rest = self.files.iter().map(|file| file.unallocated());
-        enough_space(&self.target, rest.fold(len, u64::saturating_add))?;
+        let rest = self.files.iter().zip(&self.least);
+        let rest = rest.map(|(file, least)| least.saturating_sub(file.allocated().unwrap_or(*least)));
+        Need::exactly(rest.fold(len, u64::saturating_add)).check(&self.target)?;
         let path = self.target.beside(".apr-spool");
         let shown = self.target.show(&path);
         scratch_file(path, shown, len)
@@ -230,14 +241,47 @@ fn refuse_own_names(target: &Target, layout: &Layout) -> Result<()> {
     }
 }
 
-fn enough_space(target: &Target, need: u64) -> Result<()> {
-    let Ok(space) = rustix::fs::statvfs(target.home()) else { return Ok(()) };
-    let free = space.f_bavail.saturating_mul(space.f_frsize);
-    // Some file systems do not know their size.
-    if space.f_blocks == 0 || need <= free {
-        return Ok(());
+/// Bytes that must be free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// The fewest.
+    pub least: u64,
+    /// The most, which is more if payload is encoded.
+    pub most: u64,
+}
+
+impl Need {
+    /// So many bytes.
+    pub fn exactly(bytes: u64) -> Need {
+        Need { least: bytes, most: bytes }
     }
-    let error = Error::io(format!("the output needs {need} bytes, but only {free} are free"));
-    let hint = format!("free {} bytes, or write elsewhere; nothing was written", need - free);
-    Err(error.in_file(target.show(target.home())).hint(hint))
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Need) -> Need {
+        Need { least: self.least.saturating_add(other.least), most: self.most.saturating_add(other.most) }
+    }
+
+    /// Refuses a disk that is certainly too small, and returns a warning of one that may be.
+    fn check(self, target: &Target) -> Result<Option<String>> {
+        let Ok(space) = rustix::fs::statvfs(target.home()) else { return Ok(None) };
+        let Need { least, most } = self;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        let home = target.show(target.home());
+        // Some file systems do not know their size.
+        if space.f_blocks == 0 || most <= free {
+            return Ok(None);
+        }
+        if least <= free {
+            return Ok(Some(format!(
+                "the output may need up to {most} bytes, but only {free} are free in {}: if they run out, \
+                 the work stops with an error",
+                escape(&home, 200)
+            )));
+        }
+        let at_least = if least == most { "" } else { "at least " };
+        let error = Error::io(format!("the output needs {at_least}{least} bytes, but only {free} are free"));
+        let hint = format!("free {} bytes, or write elsewhere; nothing was written", least - free);
+        Err(error.in_file(home).hint(hint))
+    }
 }

@@ -65,6 +65,24 @@ pub struct OutputFile {
     pub floats_from: Option<usize>,
 }
 
+impl OutputFile {
+    /// Length up to the first encoded payload: what comes before it has its final place.
+    pub fn fixed_len(&self) -> u64 {
+        let first = self.floats_from.and_then(|first| self.segments.get(first));
+        first.map_or(self.len, |placed| placed.offset)
+    }
+
+    /// The fewest bytes that the file can have: those that are not encoded.
+    pub fn least_len(&self) -> u64 {
+        let Some(first) = self.floats_from else { return self.len };
+        let floating = self.segments.get(first..).unwrap_or_default();
+        let raw = floating.iter().filter(|placed| {
+            !matches!(placed.segment, Segment::Payload { encoded: Some(_), .. } | Segment::Pad { .. })
+        });
+        raw.fold(self.fixed_len(), |sum, placed| sum.saturating_add(placed.len))
+    }
+}
+
 /// The complete answer of a writer.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
@@ -127,6 +145,11 @@ impl Layout {
     /// Total size of all files in bytes; saturates.
     pub fn total(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.len))
+    }
+
+    /// The fewest bytes that all files can have; saturates.
+    pub fn least_total(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.least_len()))
     }
 
     /// The places of tensor payloads in output order: file index, place, tensor index.

@@ -94,6 +94,11 @@ impl File {
         });
         metadata.unknown.clear();
         let tensors = tensors(&sorted, &hidden, header.flags, &mut notes)?;
+        for tensor in &tensors {
+            if let Storage::Compressed(blocks) = &tensor.storage {
+                blocks.check_table(source).map_err(|e| e.tensor(&tensor.name))?;
+            }
+        }
         Ok(File {
             name: options.part.then(|| source.name(file)),
             tensors,

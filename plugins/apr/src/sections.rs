@@ -170,7 +170,9 @@ fn check_len(entry: &Entry, dtype: DType, need: u64, method: Option<Method>) -> 
     }
     let (least, most) = method.stored_bounds(need);
     if !(least..=most).contains(size) {
-        let message = format!("{need} bytes cannot be compressed to the {size} that the index states");
+        let message = format!(
+            "the index gives it {size} compressed bytes, but its {need} bytes take {least} to {most} once compressed"
+        );
         return Err(Error::malformed(message));
     }
     Ok(())

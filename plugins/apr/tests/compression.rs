@@ -160,6 +160,57 @@ impl Source for Counted {
     fn log(&self, _: apr_sdk::LogLevel, _: &str) {}
 }
 
+/// A file of one compressed row of U8 without a table, whose only block is this data.
+fn of_one_block(lz4: bool, raw_len: usize, data: &[u8]) -> Vec<u8> {
+    let metadata = br#"{"apr_version":"2.0.0","model_type":"tensors","architecture":{}}"#;
+    let block = [&(data.len() as u32).to_le_bytes()[..], data].concat();
+    let mut index = vec![1, 0, 0, 0, 0, 0, 0, 0, 1, 0, b't', 7, 1];
+    for number in [raw_len, 0, block.len(), raw_len] {
+        index.extend((number as u64).to_le_bytes());
+    }
+    index.extend([if lz4 { 1 } else { 2 }, 0, 0, 0]);
+    let index_at = 32 + metadata.len();
+    let data_at = (index_at + index.len()).next_multiple_of(64);
+    let mut out = b"APR2\x02\0\0\0\x03\0\0\0".to_vec();
+    for word in [32, metadata.len(), index_at, index.len(), data_at] {
+        out.extend((word as u32).to_le_bytes());
+    }
+    out.extend(metadata);
+    out.extend(index);
+    out.resize(data_at, 0);
+    out.extend(block);
+    let size = out.len() as u64 + 16;
+    out.extend(crc32fast::hash(&out).to_le_bytes());
+    out.extend(b"2RPA");
+    out.extend(size.to_le_bytes());
+    out
+}
+
+#[test]
+fn a_block_is_one_frame_and_nothing_else() {
+    let raw = b"0123456789".repeat(30);
+    for (lz4, method) in [(true, "lz4"), (false, "zstd")] {
+        let file = written(&of_bytes(DType::U8, &raw), method);
+        let (extent, _) = blocks_of(&file, 0).unwrap().0[0];
+        let start = extent.offset as usize + 4;
+        let frame = file[start..start + extent.len as usize - 4].to_vec();
+        assert!(payloads(of_one_block(lz4, raw.len(), &frame)).unwrap() == [raw.clone()], "{method}");
+        let skippable = [&0x184d_2a53u32.to_le_bytes()[..], &1u32.to_le_bytes(), b"x"].concat();
+        let empty_zstd = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0];
+        for (what, data) in [
+            ("a frame before it", [&skippable[..], &frame].concat()),
+            ("a frame after it", [&frame[..], &skippable].concat()),
+            ("an empty frame after it", [&frame[..], &empty_zstd].concat()),
+            ("an empty frame before it", [&empty_zstd[..], &frame].concat()),
+            ("a byte after it", [&frame[..], &[0]].concat()),
+            ("itself again", [&frame[..], &frame].concat()),
+        ] {
+            let error = payloads(of_one_block(lz4, raw.len(), &data)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Malformed, "{method}: {what}: {error}");
+        }
+    }
+}
+
 /// Takes blocks.
 #[derive(Default)]
 struct Blocks(Vec<(Extent, u64)>);
@@ -232,8 +283,21 @@ fn frames_and_lengths_that_lie_are_refused() {
         for len in [0u32, 1, 0xffff_ffff] {
             let mut bytes = file.clone();
             bytes[table + 4..table + 8].copy_from_slice(&len.to_le_bytes());
-            refuse(bytes, "a wrong length in the table");
+            let error = open(bytes).err().unwrap();
+            assert_eq!(
+                (error.kind(), error.tensor_name()),
+                (ErrorKind::Malformed, Some("weight")),
+                "{error}"
+            );
         }
+        // Lengths of the right sum, of which one is wrong, show when they are read.
+        let mut bytes = file.clone();
+        for (at, change) in [(table, 1u32), (table + 4, u32::MAX)] {
+            let len = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+            bytes[at..at + 4].copy_from_slice(&len.wrapping_add(change).to_le_bytes());
+        }
+        open(bytes.clone()).unwrap();
+        refuse(bytes, "blocks that are not where the table says");
     }
 }
 

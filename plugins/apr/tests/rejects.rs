@@ -124,8 +124,12 @@ fn rejects_compression_that_contradicts_itself() {
         (compressed(9, 50, 100), Unsupported, "flags 0x8 that this version does not know"),
         (compressed(1, 50, 0), Malformed, "raw_size is 0"),
         (compressed(2, 50, 101), Malformed, "raw_size is 101"),
-        (compressed(2, 4, 100), Malformed, "100 bytes cannot be compressed to the 4"),
-        (compressed(1, 10_000, 100), Malformed, "100 bytes cannot be compressed to the 10000"),
+        (
+            compressed(2, 4, 100),
+            Malformed,
+            "the index gives it 4 compressed bytes, but its 100 bytes take 5 to 168 once compressed",
+        ),
+        (compressed(1, 10_000, 100), Malformed, "gives it 10000 compressed bytes"),
     ] {
         let error = entries(&[entry], 10_000);
         says(&error, kind, words);
@@ -133,7 +137,31 @@ fn rejects_compression_that_contradicts_itself() {
     }
     let table = |size| Raw { dims: vec![size], ..raw("__apr__/blocks", 0, size) };
     let of = |size: u64| [table(size), Raw { offset: 64, ..compressed(1, 50, 100) }];
-    open(file(METADATA.as_bytes(), &of(4), 114)).unwrap();
+    let stating = |entries: &[Raw], lengths: &[u32], data: usize| {
+        let mut bytes = file(METADATA.as_bytes(), entries, data);
+        let at = u32::from_le_bytes(bytes[28..32].try_into().unwrap()) as usize;
+        let lengths: Vec<u8> = lengths.iter().flat_map(|len| len.to_le_bytes()).collect();
+        bytes[at..at + lengths.len()].copy_from_slice(&lengths);
+        (bytes, at as u64)
+    };
+    open(stating(&of(4), &[50], 114).0).unwrap();
+    let (bytes, at) = stating(&of(4), &[49], 114);
+    let error = refused(bytes);
+    says(&error, Malformed, "its blocks add up to 49 bytes, but the index gives the tensor 50");
+    assert_eq!((error.offset(), error.tensor_name()), (Some(at), Some("a")));
+    let two = [table(8), Raw { offset: 64, dims: vec![65_537], ..compressed(1, 50, 65_537) }];
+    open(stating(&two, &[45, 5], 114).0).unwrap();
+    for (lengths, wrong, words) in [
+        ([0, 50], 0, "gives block 0 a length of 0 bytes, expected 5 to 66116"),
+        ([4, 46], 0, "gives block 0 a length of 4 bytes"),
+        ([50, 0], 4, "gives block 1 a length of 0 bytes, expected 5 to 69"),
+        ([5, u32::MAX], 4, "gives block 1 a length of 4294967295 bytes"),
+    ] {
+        let (bytes, at) = stating(&two, &lengths, 114);
+        let error = refused(bytes);
+        says(&error, Malformed, words);
+        assert_eq!((error.offset(), error.tensor_name()), (Some(at + wrong), Some("a")));
+    }
     says(&entries(&of(3), 114), Malformed, "shorter than the compressed tensors require");
     says(&entries(&of(8), 114), Malformed, "4 bytes too many");
     let of = [

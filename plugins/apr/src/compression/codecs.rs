@@ -3,9 +3,9 @@
 //! zstd frames are written by the library of its authors; the browser, where no C is compiled, reads with `ruzstd` and
 //! writes none. Decision 80 has the measurements.
 
+use super::lz4::{self, Lz4};
 use super::{Coder, Method};
 use apr_sdk::{Error, Result};
-use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 
 /// State of the encoders, for one thread.
 #[derive(Default)]
@@ -35,44 +35,20 @@ impl Coders {
     }
 }
 
-/// The table of an LZ4 encoder, and room for what it makes of data that does not shrink.
-struct Lz4 {
-    table: CompressTable,
-    out: Vec<u8>,
-}
-
-impl Default for Lz4 {
-    fn default() -> Lz4 {
-        // Whole blocks need the large one; shorter ones must not depend on what was encoded before.
-        Lz4 { table: CompressTable::large(), out: Vec::new() }
-    }
-}
-
-impl Lz4 {
-    /// Encodes `raw`; `None` if that does not fit `out`.
-    fn encode(&mut self, raw: &[u8], out: &mut [u8]) -> Option<usize> {
-        let most = get_maximum_output_size(raw.len());
-        if self.out.len() < most {
-            self.out.resize(most, 0);
-        }
-        let len = compress_into_with_table(raw, &mut self.out, &mut self.table).ok()?;
-        out.get_mut(..len)?.copy_from_slice(&self.out[..len]);
-        Some(len)
-    }
-}
-
 impl Decoders {
-    /// Decodes a frame's data into `out`, which must be filled exactly.
+    /// Decodes a frame's data, which is one LZ4 block or one zstd frame and nothing else, into `out`, which must be filled
+    /// exactly.
     ///
     /// # Errors
     /// Malformed.
     pub fn decode(&mut self, coder: Coder, data: &[u8], out: &mut [u8]) -> Result<()> {
         let wanted = out.len();
-        let wrong = |words: String| Error::malformed(format!("a compressed block is corrupt: {words}"));
-        let len = match coder {
-            Coder::Lz4 => decompress_into(data, out).map_err(|e| wrong(e.to_string()))?,
-            Coder::Zstd => self.zstd.decode(data, out).map_err(wrong)?,
+        let decoded = match coder {
+            Coder::Lz4 => lz4::decode(data, out),
+            Coder::Zstd => self.zstd.decode(data, out),
         };
+        let len =
+            decoded.map_err(|words| Error::malformed(format!("a compressed block is corrupt: {words}")))?;
         if len == wanted {
             return Ok(());
         }
@@ -145,27 +121,30 @@ mod zstd {
     }
 
     impl Decoder {
-        /// Decodes the frame `data`; returns the length.
+        /// Decodes `data`, which must be one frame; returns the length.
         pub fn decode(&mut self, data: &[u8], out: &mut [u8]) -> std::result::Result<usize, String> {
             let context = match &mut self.0 {
                 Some(context) => context,
                 none => none.insert(DCtx::try_create().ok_or("no memory for zstd")?),
             };
-            context.decompress(out, data).map_err(|code| zstd_safe::get_error_name(code).to_owned())
+            let wrong = |code| zstd_safe::get_error_name(code).to_owned();
+            // The library decodes any number of frames, and skips those that are to be skipped.
+            let frame = zstd_safe::find_frame_compressed_size(data).map_err(wrong)?;
+            if frame != data.len() {
+                return Err(super::goes_on(data.len() - frame));
+            }
+            context.decompress(out, data).map_err(wrong)
         }
     }
 }
 
 #[cfg(target_family = "wasm")]
 mod zstd {
+    pub use super::in_rust::Decoder;
     use apr_sdk::{Error, Result};
-    use ruzstd::decoding::FrameDecoder;
 
     #[derive(Default)]
     pub struct Encoder;
-
-    #[derive(Default)]
-    pub struct Decoder(FrameDecoder);
 
     impl Encoder {
         pub fn encode(&mut self, _level: i32, raw: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
@@ -176,10 +155,38 @@ mod zstd {
             Err(Error::unsupported("zstd cannot be written in the browser").hint("specify `--compress lz4`"))
         }
     }
+}
+
+/// What is wrong with a block whose frame ends before it does.
+fn goes_on(len: usize) -> String {
+    format!("{len} bytes follow its frame")
+}
+
+/// The browser's decoder of zstd frames.
+#[cfg(any(test, target_family = "wasm"))]
+mod in_rust {
+    use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+    use ruzstd::io::Read;
+
+    #[derive(Default)]
+    pub struct Decoder(FrameDecoder);
 
     impl Decoder {
-        pub fn decode(&mut self, data: &[u8], out: &mut [u8]) -> std::result::Result<usize, String> {
-            self.0.decode_all(data, out).map_err(|error| error.to_string())
+        /// Decodes `data`, which must be one frame; returns the length.
+        pub fn decode(&mut self, mut data: &[u8], out: &mut [u8]) -> Result<usize, String> {
+            self.0.init(&mut data).map_err(|error| error.to_string())?;
+            let mut len = 0;
+            loop {
+                let all = BlockDecodingStrategy::UptoBytes(out.len());
+                self.0.decode_blocks(&mut data, all).map_err(|error| error.to_string())?;
+                len += self.0.read(&mut out[len..]).map_err(|error| error.to_string())?;
+                if self.0.can_collect() > 0 {
+                    return Err("it holds too many bytes".to_owned());
+                }
+                if self.0.is_finished() {
+                    return if data.is_empty() { Ok(len) } else { Err(super::goes_on(data.len())) };
+                }
+            }
         }
     }
 }
@@ -243,9 +250,53 @@ mod tests {
         for method in [Method::new(Coder::Zstd, 1), Method::new(Coder::Zstd, 19), rotated] {
             let len = Coders::default().encode(method, &raw, &mut out).unwrap().unwrap();
             let mut back = vec![0; raw.len()];
-            let decoded = ruzstd::decoding::FrameDecoder::new().decode_all(&out[..len], &mut back);
+            let decoded = in_rust::Decoder::default().decode(&out[..len], &mut back);
             assert_eq!(decoded.unwrap(), raw.len());
             assert_eq!(back, raw);
+        }
+    }
+
+    /// The coded text, once as one frame and once as two.
+    #[cfg(not(target_family = "wasm"))]
+    fn frames() -> (Vec<u8>, Vec<u8>) {
+        let raw = text();
+        let mut coders = Coders::default();
+        let mut coded = |raw: &[u8]| {
+            let mut out = vec![0; raw.len()];
+            let len = coders.encode(Method::new(Coder::Zstd, LEVEL), raw, &mut out).unwrap().unwrap();
+            out.truncate(len);
+            out
+        };
+        let (start, rest) = raw.split_at(raw.len() / 3);
+        (coded(&raw), [coded(start), coded(rest)].concat())
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    #[test]
+    fn a_block_is_one_frame_and_nothing_else() {
+        let (one, two) = frames();
+        let skippable = [&0x184d_2a50u32.to_le_bytes()[..], &3u32.to_le_bytes(), b"abc"].concat();
+        let mut out = vec![0; text().len()];
+        for (data, is_fine) in [
+            (one.clone(), true),
+            (two, false),
+            ([&skippable[..], &one].concat(), false),
+            ([&one[..], &skippable].concat(), false),
+            ([&one[..], &[0]].concat(), false),
+            (skippable, false),
+            (Vec::new(), false),
+        ] {
+            let by_library = Decoders::default().decode(Coder::Zstd, &data, &mut out);
+            assert_eq!(by_library.is_ok(), is_fine, "{by_library:?}");
+            // What it returns is compared with the length of `out` by the caller.
+            let in_browser = in_rust::Decoder::default().decode(&data, &mut out).map(|len| len == out.len());
+            assert_eq!(in_browser == Ok(true), is_fine, "{in_browser:?}");
+        }
+        for len in 0..out.len() {
+            assert!(in_rust::Decoder::default().decode(&one, &mut out[..len]).is_err(), "{len}");
+        }
+        for cut in 0..one.len() {
+            assert!(in_rust::Decoder::default().decode(&one[..cut], &mut out).is_err(), "{cut}");
         }
     }
 }

@@ -33,24 +33,61 @@ impl Blocks {
         Blocks::count(raw_len) * LENGTH_LEN
     }
 
+    /// Checks the table's lengths, if the file has a table: each against what its block can take, all against the tensor's.
+    ///
+    /// # Errors
+    /// Malformed, at the length; any error from reading.
+    pub fn check_table(&self, source: &dyn Source) -> Result<()> {
+        let Some(table) = self.table else { return Ok(()) };
+        let mut lengths = Lengths::new(source, table);
+        let mut sum = 0;
+        for block in 0..Blocks::count(self.raw_len) {
+            let at = table.offset + block * LENGTH_LEN;
+            let len = lengths.next()?;
+            let (least, most) = self.method.stored_bounds(self.raw_len_of(block));
+            if !(least..=most).contains(&len) {
+                let message = format!(
+                    "the table of block lengths gives block {block} a length of {len} bytes, expected {least} to {most}"
+                );
+                return Err(Error::malformed(message).at(at));
+            }
+            sum += len;
+        }
+        if sum == self.extent.len {
+            return Ok(());
+        }
+        let message = format!(
+            "the lengths of its blocks add up to {sum} bytes, but the index gives the tensor {}",
+            self.extent.len
+        );
+        Err(Error::malformed(message).at(table.offset))
+    }
+
+    /// Bytes of a block once decoded.
+    fn raw_len_of(&self, block: u64) -> u64 {
+        (self.raw_len - block * BLOCK).min(BLOCK)
+    }
+
     /// Pushes each block.
     ///
     /// # Errors
     /// Malformed for lengths that do not add up to the tensor's; any error from reading.
     pub fn list(&self, source: &dyn Source, sink: &mut dyn BlockSink) -> Result<()> {
-        let mut lengths =
-            self.table.map(|table| Lengths { source, left: table, held: Vec::new().into_iter() });
+        let mut lengths = self.table.map(|table| Lengths::new(source, table));
         let mut at = self.extent.offset;
         let end = at + self.extent.len;
         for block in 0..Blocks::count(self.raw_len) {
-            let raw_len = (self.raw_len - block * BLOCK).min(BLOCK);
+            let raw_len = self.raw_len_of(block);
             let len = match &mut lengths {
                 Some(lengths) => lengths.next()?,
                 None => self.walk(source, at, raw_len)?,
             };
             let next = at.checked_add(len).filter(|next| *next <= end && len > 0);
             let next = next.ok_or_else(|| {
-                let message = format!("block {block} of {len} bytes exceeds the {} of its tensor", end - at);
+                let message = format!(
+                    "block {block} has a length of {len} bytes, but {} of its tensor are left",
+                    end - at
+                );
                 Error::malformed(message).at(at)
             })?;
             sink.block(Extent::new(self.extent.file, at, len), raw_len)?;
@@ -88,7 +125,12 @@ struct Lengths<'s> {
     held: std::vec::IntoIter<u32>,
 }
 
-impl Lengths<'_> {
+impl<'s> Lengths<'s> {
+    fn new(source: &'s dyn Source, table: Extent) -> Lengths<'s> {
+        Lengths { source, left: table, held: Vec::new().into_iter() }
+    }
+
+    /// The next number.
     fn next(&mut self) -> Result<u64> {
         if let Some(len) = self.held.next() {
             return Ok(len.into());

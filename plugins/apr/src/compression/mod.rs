@@ -20,6 +20,7 @@ mod choice;
 mod codecs;
 mod frame;
 mod lengths;
+mod lz4;
 pub mod planes;
 mod pool;
 

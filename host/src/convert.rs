@@ -8,7 +8,7 @@ use crate::host::Host;
 use apr_engine::architecture::summary_of;
 use apr_engine::convert::{LaidOut, Opened, Plan, Translate, Translated};
 use apr_engine::planned::request::Request;
-use apr_sdk::Result;
+use apr_sdk::{Error, ErrorKind, Result};
 use std::time::Instant;
 
 pub use crate::conversion::{ConvertOptions, Converted, ConvertedFile};
@@ -109,7 +109,7 @@ fn together(
     let Some(first) = requests.first().filter(|_| places.iter().any(Result::is_ok)) else {
         return Ok(places.into_iter().filter_map(Result::err).map(Err).collect());
     };
-    let opened = Opened::new(host, first, true)?;
+    let opened = Opened::new(host, first, true).map_err(|error| again(error, &all[0]))?;
     let opening = opened.source.warnings.clone();
     let mut opened = Some(opened);
     // What is wrong with a place is said after what is wrong with the source.
@@ -150,7 +150,19 @@ fn together(
     if done.iter().all(|(_, result)| result.is_err()) {
         warn_of_opening(host, &opening);
     }
-    Ok(done.into_iter().map(|(_, result)| result).collect())
+    let done = done.into_iter();
+    Ok(done.map(|(number, result)| result.map_err(|error| again(error, &all[number]))).collect())
+}
+
+/// Adds to an error of a run that was stopped, unless it says so, how to go on.
+fn again(error: Error, options: &ConvertOptions) -> Error {
+    match (error.kind(), options.resume) {
+        (ErrorKind::Cancelled, true) => {
+            error.hint("run the command again to continue: what was there is kept")
+        }
+        (ErrorKind::Cancelled, false) => error.hint("run the command again to start over: nothing was kept"),
+        _ => error,
+    }
 }
 
 /// A conversion among several: its index, and its place.

@@ -3,7 +3,9 @@
 
 use crate::build::big;
 use crate::command::{CONVERT, Ended, apr, resumes_to_the_whole, run, send, wait};
-use apr_tests::Scratch;
+use apr_host::convert::convert;
+use apr_sdk::ErrorKind;
+use apr_tests::{Scratch, options};
 use rustix::process::Signal;
 use std::fs::{self, metadata};
 use std::io::Write;
@@ -11,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Starts a conversion and interrupts it once the staged file is there. `None` if it was done before.
@@ -210,4 +213,22 @@ fn ctrl_c_and_a_supervisors_term_leave_the_old_output_and_nothing_else() {
         return;
     }
     panic!("every conversion was done before the signals came");
+}
+
+#[test]
+fn a_conversion_that_is_stopped_before_it_writes_says_how_to_go_on() {
+    let scratch = Scratch::new();
+    big(&scratch.at("in.safetensors"), 1);
+    for (resume, words) in
+        [(false, "start over: nothing was kept"), (true, "run the command again to continue")]
+    {
+        let host = apr_tests::host();
+        host.cancel.store(true, Ordering::Relaxed);
+        let mut o = options(&scratch.at("in.safetensors"), &scratch.at("out.apr"));
+        o.resume = resume;
+        let error = convert(&host, &o).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains(words)), "{error:?}");
+        assert_eq!(scratch.names(), ["in.safetensors"]);
+    }
 }

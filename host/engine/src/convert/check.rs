@@ -4,7 +4,7 @@
 
 use super::account::{Restated, account};
 use super::assign_types::Typed;
-use super::select::PlanContext;
+use super::select::{PlanContext, of_source};
 use crate::architecture::{TensorSpecs, tensor_specs};
 use crate::layout::carries;
 use crate::open::long_values;
@@ -35,7 +35,9 @@ impl<'a> Checked<'a> {
         let Typed { mut context, mut planned, ledger, rowless } = typed;
         let PlanContext { engine, request, .. } = context;
         let target = context.output.format;
-        planned.with_rest(|rest| context.edits.rest_in_source(engine, &context.source, rest, target))?;
+        let edited =
+            planned.with_rest(|rest| context.edits.rest_in_source(engine, &context.source, rest, target));
+        edited.map_err(|e| context.of_source(e))?;
         // By the names that the table knows, before the user's.
         let specs = tensor_specs(engine, planned.model(), context.arch());
         let specs = specs.map_err(|e| context.of_source(e))?;
@@ -52,7 +54,8 @@ impl<'a> Checked<'a> {
         let model = carries::checked(model, target, registry.formats(), context.casting());
         let mut model = model.map_err(|e| context.of_source(e))?;
         let PlanContext { source, output, edits, .. } = &mut context;
-        let notes = edits.in_target(engine, source, &mut model, target, &output.request)?;
+        let notes = edits.in_target(engine, source, &mut model, target, &output.request);
+        let notes = notes.map_err(|e| of_source(request, e))?;
         context.notes.extend(notes);
         let source = &context.source;
         let restated = Restated {

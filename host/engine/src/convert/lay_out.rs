@@ -17,7 +17,7 @@ use crate::open::OpenedModel;
 use crate::planned::Computation;
 use crate::planned::request::Request;
 use crate::tiles::tile::Tiles;
-use apr_sdk::{Error, Model, Result, Writer};
+use apr_sdk::{Error, ErrorKind, Model, Result, Writer};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -102,7 +102,11 @@ impl<'a> LaidOut<'a> {
                 may_read: look,
             });
         let laid_out = context.writer.layout(&model, asked, &mut collector);
-        laid_out.map_err(|e| context.of_source(e))?;
+        // What is wrong with an option is not wrong with the source.
+        laid_out.map_err(|e| match e.kind() {
+            ErrorKind::InvalidArgument if e.tensor_name().is_none() => e,
+            _ => context.of_source(e),
+        })?;
         let layout = collector.finish()?;
         let in_order = layout.in_order();
         for handle in computations.handles() {

@@ -161,7 +161,8 @@ impl<'a> Selected<'a> {
             keys.iter().try_for_each(|(key, text)| edits.add("--prune-layers", key, text))?;
             notes.push(note);
         }
-        let understood = edits.in_source(engine, &source, &mut model, target)?;
+        let understood = edits.in_source(engine, &source, &mut model, target);
+        let understood = understood.map_err(|e| of_source(request, e))?;
         let not_understood = understand_tokenizer(engine, &source, understood, &mut model, target)?;
         let warnings = Vec::new();
         let mut context = PlanContext {
@@ -187,7 +188,8 @@ impl<'a> Selected<'a> {
     }
 }
 
-fn of_source(request: &Request, error: Error) -> Error {
+/// Adds the source's path to an error.
+pub(super) fn of_source(request: &Request, error: Error) -> Error {
     error.in_file(request.input.display().to_string())
 }
 

@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::open::source::CallSource;
-use crate::open::{OpenedModel, Origin};
+use crate::open::{OpenedModel, Origin, way_out};
 use apr_sdk::{BlockAt, BlockSink, Budget, Codec, Error, Extent, Limits, Result};
 
 /// Bytes of a block, which is decoded as a whole; no real file has larger ones.
@@ -34,9 +34,10 @@ impl BlockList {
         let source = CallSource::new(&opened.files, origin.root, &limits.budget, engine.progress.as_ref());
         let list = BlockList { blocks: Vec::new(), len, small: true };
         let mut taker = Taker { list, at: 0, origin, budget: &limits.budget };
-        origin.open.blocks(&source, number, &mut taker)?;
+        origin.open.blocks(&source, number, &mut taker).map_err(way_out)?;
         if taker.at != len {
-            return Err(Error::malformed(format!("its blocks are {} bytes too short", len - taker.at)));
+            let message = format!("its blocks are {} bytes too short", len - taker.at);
+            return Err(way_out(Error::malformed(message)));
         }
         Ok(taker.list)
     }
@@ -176,7 +177,7 @@ impl Decoder {
         let (origin, number) = opened.origin(tensor)?;
         let (extent, _) = list.blocks[block];
         let file = opened.files.get(extent.file)?;
-        let placed = |e: Error| e.at(extent.offset).in_file(file.name.clone());
+        let placed = |e: Error| way_out(e.at(extent.offset).in_file(file.name.clone()));
         // The extent is checked against the file before memory is allocated for it.
         if extent.end().is_none_or(|end| end > file.len) {
             return Err(placed(Error::malformed("a block extends past the end of its file")));

@@ -46,14 +46,14 @@ impl Choice {
                 let level = level.parse().ok().filter(|level| LEVELS.contains(level)).ok_or_else(|| {
                     let (first, last) = (LEVELS.start(), LEVELS.end());
                     let shown = apr_sdk::escape(level, 40);
-                    Error::invalid_argument(format!("zstd has no level `{shown}`"))
+                    Error::invalid_argument(format!("--compress: zstd has no level `{shown}`"))
                         .hint(format!("specify a level from {first} to {last}: --compress zstd:{LEVEL}"))
                 })?;
                 Choice::Zstd(level)
             }
             _ => {
                 let shown = apr_sdk::escape(text, 40);
-                return Err(Error::invalid_argument(format!("there is no compression `{shown}`"))
+                return Err(Error::invalid_argument(format!("--compress: unknown method `{shown}`"))
                     .hint("specify `lz4`, `zstd`, `zstd:LEVEL`, `auto` or `none`"));
             }
         };

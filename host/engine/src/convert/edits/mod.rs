@@ -323,8 +323,10 @@ impl Edits {
                     if let Some(error) = refused {
                         return Err(error);
                     }
+                    let key = escape(&edit.key, 120);
+                    let several = several.join(" and ");
                     let message =
-                        format!("the key is ambiguous: the model has metadata of {}", several.join(" and "));
+                        format!("the key `{key}` is ambiguous: the model has metadata of {several}");
                     return Err(
                         Error::invalid_argument(message).hint("specify one: --set FORMAT.KEY:TYPE=VALUE")
                     );

@@ -17,7 +17,7 @@ fn older_files() -> Vec<PathBuf> {
     let mut files = in_folder(fixtures("gguf"), &gguf);
     files
         .extend(in_folder(fixtures("pytorch"), &|name| name.starts_with("legacy_") && name.ends_with(".pt")));
-    for folder in ["older", "oldest"] {
+    for folder in ["header_64", "version_1"] {
         let folder = fixtures("apr").with_file_name(folder);
         files.extend(in_folder(folder, &|name| name.ends_with(".apr")));
     }

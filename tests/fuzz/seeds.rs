@@ -10,8 +10,8 @@ fn main() {
     let formats = ["ggml_legacy", "gguf", "npy", "npz", "onnx", "pytorch", "safetensors", "apr"];
     let formats = formats.map(|id| (id, models(id)));
     let others = [
-        ("apr_older", older_apr("older")),
-        ("apr_oldest", older_apr("oldest")),
+        ("apr_64", older_apr("header_64")),
+        ("apr_1", older_apr("version_1")),
         ("pytorch_reports", single_models("pytorch")),
         ("zip", archives()),
         ("importance", importance()),

@@ -116,13 +116,13 @@ fn any_bytes_as_apr_are_a_model_or_a_clear_error() {
 #[test]
 fn any_bytes_as_apr_with_a_64_byte_header_are_a_model_or_a_clear_error() {
     let subject = Subject::apr();
-    check("apr_older", &seeds::older_apr("older"), |bytes| check_older(&subject, bytes));
+    check("apr_64", &seeds::older_apr("header_64"), |bytes| check_older(&subject, bytes));
 }
 
 #[test]
 fn any_bytes_as_apr_of_version_1_are_a_model_or_a_clear_error() {
     let subject = Subject::apr();
-    check("apr_oldest", &seeds::older_apr("oldest"), |bytes| check_older(&subject, bytes));
+    check("apr_1", &seeds::older_apr("version_1"), |bytes| check_older(&subject, bytes));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub fn models(id: &str) -> Vec<(String, Vec<u8>)> {
     }
 }
 
-/// Files of an older layout of APR: `older`, with a 64-byte header, or `oldest`, of version 1.
+/// Files of an older layout of APR: `header_64`, with a 64-byte header, or `version_1`.
 pub fn older_apr(layout: &str) -> Vec<(String, Vec<u8>)> {
     let mut all = files(&apr_tests::root().join("plugins/apr/tests").join(layout));
     all.retain(|(name, bytes)| {

@@ -168,13 +168,32 @@ const _: () = assert!(Footer::LEN == Footer::CRC_LEN + 4 + 8);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{header_64, version_1};
+
+    /// Bytes that say where they are.
+    fn counted<const LEN: usize>() -> [u8; LEN] {
+        let mut bytes = [0; LEN];
+        (0..).zip(&mut bytes).for_each(|(at, byte)| *byte = at);
+        bytes
+    }
+
+    #[test]
+    fn fields_of_older_headers_lie_one_behind_another() {
+        let header = header_64::layout::Header::from_bytes(&counted());
+        assert_eq!((header.version, header.flags, header.tensor_count), ((4, 5), 0x0706, 0x0b0a_0908));
+        assert_eq!((header.metadata_offset, header.metadata_size), (0x1312_1110_0f0e_0d0c, 0x1716_1514));
+        assert_eq!(header.tensor_index_offset, 0x1f1e_1d1c_1b1a_1918);
+        assert_eq!((header.data_offset, header.checksum), (0x2726_2524_2322_2120, 0x2b2a_2928));
+        let header = version_1::layout::Header::from_bytes(&counted());
+        assert_eq!((header.version, header.model_type), ((4, 5), 0x0706));
+        assert_eq!((header.metadata_size, header.payload_size), (0x0b0a_0908, 0x0f0e_0d0c));
+        assert_eq!((header.uncompressed_size, header.compression), (0x1312_1110, 20));
+        assert_eq!((header.flags, header.quality_score), (21, 22));
+    }
 
     #[test]
     fn header_and_footer_lie_as_the_specification_says() {
-        let mut bytes = [0u8; Header::LEN];
-        for (at, byte) in (0u8..).zip(&mut bytes) {
-            *byte = at;
-        }
+        let mut bytes = counted();
         bytes[..4].copy_from_slice(&MAGIC);
         let header = Header::from_bytes(&bytes);
         assert_eq!((header.version_major, header.version_minor), (0x0504, 0x0706));

@@ -19,20 +19,20 @@ mod entries;
 mod file;
 mod file_layout;
 mod folder;
+mod header_64;
 mod holes;
 mod index;
 mod keys;
 mod layout;
 mod manifest;
 mod metadata;
-mod older;
-mod oldest;
 mod parse;
 mod reader;
 mod render;
 mod sections;
 mod shard_sums;
 mod shards;
+mod version_1;
 mod writer;
 
 /// The format's id.

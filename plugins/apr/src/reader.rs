@@ -3,7 +3,7 @@
 use crate::file::{File, FileOptions};
 use crate::layout::{Header, MAGIC, VERSION, flags};
 use crate::manifest::Manifest;
-use crate::{EXTENSION, folder, older, oldest, shards};
+use crate::{EXTENSION, folder, header_64, shards, version_1};
 use apr_sdk::{
     Cursor, Error, ErrorKind, FileId, Limits, Look, ModelSink, OpenModel, Options, Result, Score, Source,
     escape, strict_json,
@@ -56,11 +56,11 @@ fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Resul
         }
         return Ok(Box::new(Manifest::open(source, file, limits)?));
     }
-    if head.starts_with(&older::MAGIC) && !part {
-        return Ok(Box::new(older::File::open(source, file, limits)?));
+    if head.starts_with(&header_64::MAGIC) && !part {
+        return Ok(Box::new(header_64::File::open(source, file, limits)?));
     }
-    if head.starts_with(&oldest::MAGIC) && !part {
-        return Ok(Box::new(oldest::File::open(source, file, limits)?));
+    if head.starts_with(&version_1::MAGIC) && !part {
+        return Ok(Box::new(version_1::File::open(source, file, limits)?));
     }
     let header = header(head)?;
     let mut note = None;

@@ -1,6 +1,6 @@
 //! Compressed files: what is written comes back, whole and in slices, and what was damaged is refused.
 
-use crate::setup::{Fixture, fixture, open, reader, with, writer};
+use crate::setup::{Fixture, METADATA, Raw, fixture, made, open, raw, reader, with, writer};
 use apr_sdk::{
     BlockSink, DType, Error, ErrorKind, Extent, LayoutRequest, Limits, MemorySource, Options, Payload,
     Result, Source,
@@ -162,28 +162,14 @@ impl Source for Counted {
 
 /// A file of one compressed row of U8 without a table, whose only block is this data.
 fn of_one_block(lz4: bool, raw_len: usize, data: &[u8]) -> Vec<u8> {
-    let metadata = br#"{"apr_version":"2.0.0","model_type":"tensors","architecture":{}}"#;
     let block = [&(data.len() as u32).to_le_bytes()[..], data].concat();
-    let mut index = vec![1, 0, 0, 0, 0, 0, 0, 0, 1, 0, b't', 7, 1];
-    for number in [raw_len, 0, block.len(), raw_len] {
-        index.extend((number as u64).to_le_bytes());
-    }
-    index.extend([if lz4 { 1 } else { 2 }, 0, 0, 0]);
-    let index_at = 32 + metadata.len();
-    let data_at = (index_at + index.len()).next_multiple_of(64);
-    let mut out = b"APR2\x02\0\0\0\x03\0\0\0".to_vec();
-    for word in [32, metadata.len(), index_at, index.len(), data_at] {
-        out.extend((word as u32).to_le_bytes());
-    }
-    out.extend(metadata);
-    out.extend(index);
-    out.resize(data_at, 0);
-    out.extend(block);
-    let size = out.len() as u64 + 16;
-    out.extend(crc32fast::hash(&out).to_le_bytes());
-    out.extend(b"2RPA");
-    out.extend(size.to_le_bytes());
-    out
+    let row = Raw {
+        raw_size: raw_len as u64,
+        size: block.len() as u64,
+        flags: if lz4 { 1 } else { 2 },
+        ..raw("t", 0, raw_len as u64)
+    };
+    made(METADATA.as_bytes(), &[row], &block)
 }
 
 #[test]

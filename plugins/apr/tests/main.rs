@@ -11,14 +11,14 @@
 )]
 
 mod compression;
-mod older_files;
-mod older_rejects;
-mod oldest_files;
-mod oldest_rejects;
+mod header_64_files;
+mod header_64_rejects;
 mod read;
 mod rejects;
 mod round_trip;
 mod setup;
+mod version_1_files;
+mod version_1_rejects;
 
 mod conformance {
     apr_testkit::conformance!(
@@ -29,10 +29,10 @@ mod conformance {
     );
 }
 
-mod oldest_conformance {
-    apr_testkit::conformance!(apr_plugin_apr::PLUGIN, fixtures = "tests/oldest");
+mod version_1_conformance {
+    apr_testkit::conformance!(apr_plugin_apr::PLUGIN, fixtures = "tests/version_1");
 }
 
-mod older_conformance {
-    apr_testkit::conformance!(apr_plugin_apr::PLUGIN, fixtures = "tests/older");
+mod header_64_conformance {
+    apr_testkit::conformance!(apr_plugin_apr::PLUGIN, fixtures = "tests/header_64");
 }

@@ -1,56 +1,13 @@
 //! What is refused, and with which words.
 
-use crate::setup::{Folder, cut, fixture, open, open_source, reader, request, simple, with, writer};
+use crate::setup::{
+    Folder, METADATA, Raw, cut, fixture, made, open, open_source, raw, reader, refused, request, says,
+    simple, with, writer,
+};
 use apr_sdk::{DType, Error, ErrorKind, Limits, MemorySource, Options, Source, Value};
 
-/// One entry of an index, unchecked.
-#[derive(Clone)]
-struct Raw {
-    name: Vec<u8>,
-    dtype: u8,
-    dims: Vec<u64>,
-    offset: u64,
-    size: u64,
-    raw_size: u64,
-    flags: u32,
-}
-
-fn raw(name: &str, offset: u64, size: u64) -> Raw {
-    Raw { name: name.into(), dtype: 7, dims: vec![size], offset, size, raw_size: 0, flags: 0 }
-}
-
-const METADATA: &str = r#"{"apr_version":"2.0.0","model_type":"tensors","architecture":{}}"#;
-
-/// A file of these parts with a right footer behind `data` bytes.
 fn file(metadata: &[u8], entries: &[Raw], data: usize) -> Vec<u8> {
-    let mut index = (entries.len() as u32).to_le_bytes().to_vec();
-    index.extend([0; 4]);
-    for entry in entries {
-        index.extend((entry.name.len() as u16).to_le_bytes());
-        index.extend(&entry.name);
-        index.extend([entry.dtype, entry.dims.len() as u8]);
-        let numbers = entry.dims.iter().chain([&entry.offset, &entry.size, &entry.raw_size]);
-        numbers.for_each(|n| index.extend(n.to_le_bytes()));
-        index.extend(entry.flags.to_le_bytes());
-    }
-    let mut out = b"APR2\x02\0\0\0\x02\0\0\0".to_vec();
-    let index_at = 32 + metadata.len();
-    let data_at = (index_at + index.len()).next_multiple_of(64);
-    for word in [32, metadata.len(), index_at, index.len(), data_at] {
-        out.extend((word as u32).to_le_bytes());
-    }
-    out.extend(metadata);
-    out.extend(index);
-    out.resize(data_at + data, 0);
-    footer(out)
-}
-
-fn footer(mut out: Vec<u8>) -> Vec<u8> {
-    let size = out.len() as u64 + 16;
-    out.extend(crc32fast::hash(&out).to_le_bytes());
-    out.extend(b"2RPA");
-    out.extend(size.to_le_bytes());
-    out
+    made(metadata, entries, &vec![0; data])
 }
 
 fn entries(entries: &[Raw], data: usize) -> Error {
@@ -59,20 +16,6 @@ fn entries(entries: &[Raw], data: usize) -> Error {
 
 fn metadata(text: &str) -> Error {
     refused(file(text.as_bytes(), &[], 0))
-}
-
-#[track_caller]
-fn refused(bytes: Vec<u8>) -> Error {
-    match open(bytes) {
-        Ok(_) => panic!("it was opened"),
-        Err(error) => error,
-    }
-}
-
-#[track_caller]
-fn says(error: &Error, kind: ErrorKind, words: &str) {
-    assert_eq!((error.kind(), error.file()), (kind, Some("m.apr")), "{error}");
-    assert!(error.message().contains(words), "`{words}` is not in: {error}");
 }
 
 use ErrorKind::{InvalidArgument, LimitExceeded, Malformed, NotFound, Unsupported};

@@ -2,9 +2,12 @@
 
 use apr_plugin_apr::PLUGIN;
 use apr_sdk::{
-    Carries, DType, Extent, Fact, FileId, LayoutRequest, Limits, LogLevel, MemorySource, Model, ModelBuilder,
-    ModelSink, Options, Reader, Result, Source, TensorDecl, Writer, checked_payload_len,
+    Bytes, Carries, DType, Error, ErrorKind, Extent, Fact, FileId, LayoutRequest, Limits, LogLevel,
+    MemorySource, Model, ModelBuilder, ModelSink, Options, Reader, Result, Source, TensorDecl, Writer,
+    checked_payload_len,
 };
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
 use std::path::Path;
 
 pub fn reader() -> Box<dyn Reader> {
@@ -83,10 +86,10 @@ impl<S: Source> Fixture<S> {
         payload(&self.model, index, &self.source)
     }
 
-    pub fn fetch(&self, bytes: &apr_sdk::Bytes) -> Vec<u8> {
+    pub fn fetch(&self, bytes: &Bytes) -> Vec<u8> {
         match bytes {
-            apr_sdk::Bytes::Inline(held) => held.to_vec(),
-            apr_sdk::Bytes::Extent(extent) => self.source.view(*extent).unwrap().to_vec(),
+            Bytes::Inline(held) => held.to_vec(),
+            Bytes::Extent(extent) => self.source.view(*extent).unwrap().to_vec(),
         }
     }
 
@@ -154,6 +157,116 @@ pub fn open_parts(folder: &Path, entry: &str) -> (Fixture, usize) {
     (Fixture { model: opened.model, source }, parts)
 }
 
+/// Opens one file, which must fail.
+#[track_caller]
+pub fn refused(bytes: Vec<u8>) -> Error {
+    match open(bytes) {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error,
+    }
+}
+
+/// Panics unless the error is of this kind and of the one file, and says `words`.
+#[track_caller]
+pub fn says(error: &Error, kind: ErrorKind, words: &str) {
+    assert_eq!((error.kind(), error.file()), (kind, Some("m.apr")), "{error}");
+    assert!(error.message().contains(words), "`{words}` is not in: {error}");
+}
+
+/// A file of the tests.
+pub fn of_tests(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()
+}
+
+/// A golden manifest of the tests.
+pub fn golden(name: &str) -> Json {
+    serde_json::from_slice(&of_tests(name)).unwrap()
+}
+
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// A file's model, and the payload of each of its tensors.
+pub fn read(bytes: Vec<u8>) -> (Model, Vec<Vec<u8>>) {
+    let source = MemorySource::new("m.apr", bytes);
+    let (open, model) = apr_testkit::read_open(reader().as_ref(), "apr", &source, &Options::new()).unwrap();
+    let payloads = (0..model.tensors.len())
+        .map(|n| apr_testkit::payload(open.as_ref(), &model, n, &source).unwrap())
+        .collect();
+    (model, payloads)
+}
+
+/// One entry of an index, unchecked.
+#[derive(Clone)]
+pub struct Raw {
+    pub name: Vec<u8>,
+    pub dtype: u8,
+    pub dims: Vec<u64>,
+    pub offset: u64,
+    pub size: u64,
+    pub raw_size: u64,
+    pub flags: u32,
+}
+
+/// An uncompressed row of U8.
+pub fn raw(name: &str, offset: u64, size: u64) -> Raw {
+    Raw { name: name.into(), dtype: 7, dims: vec![size], offset, size, raw_size: 0, flags: 0 }
+}
+
+pub const METADATA: &str = r#"{"apr_version":"2.0.0","model_type":"tensors","architecture":{}}"#;
+
+/// A file of these parts, with a right footer behind the `data`.
+pub fn made(metadata: &[u8], entries: &[Raw], data: &[u8]) -> Vec<u8> {
+    let mut index = (entries.len() as u32).to_le_bytes().to_vec();
+    index.extend([0; 4]);
+    for entry in entries {
+        index.extend((entry.name.len() as u16).to_le_bytes());
+        index.extend(&entry.name);
+        index.extend([entry.dtype, entry.dims.len() as u8]);
+        let numbers = entry.dims.iter().chain([&entry.offset, &entry.size, &entry.raw_size]);
+        numbers.for_each(|n| index.extend(n.to_le_bytes()));
+        index.extend(entry.flags.to_le_bytes());
+    }
+    let mut out = b"APR2\x02\0\0\0\x02\0\0\0".to_vec();
+    let index_at = 32 + metadata.len();
+    let data_at = (index_at + index.len()).next_multiple_of(64);
+    for word in [32, metadata.len(), index_at, index.len(), data_at] {
+        out.extend((word as u32).to_le_bytes());
+    }
+    out.extend(metadata);
+    out.extend(index);
+    out.resize(data_at, 0);
+    out.extend(data);
+    footer(out)
+}
+
+fn footer(mut out: Vec<u8>) -> Vec<u8> {
+    let size = out.len() as u64 + 16;
+    out.extend(crc32fast::hash(&out).to_le_bytes());
+    out.extend(b"2RPA");
+    out.extend(size.to_le_bytes());
+    out
+}
+
+/// Compares typed keys with the metadata that a golden manifest states.
+pub fn check_keys(name: &str, model: &Model, format: &str, metadata: &Json) {
+    let keys = &model.foreign_of(format).unwrap().files[0].typed;
+    for (key, wanted) in metadata.as_object().unwrap() {
+        let (_, value) = keys.iter().find(|(known, _)| known == key).unwrap();
+        let Bytes::Inline(held) = &value.bytes else { panic!("{key} is not in memory") };
+        let found = match wanted {
+            Json::String(_) => Json::from(value.as_str().unwrap()),
+            Json::Number(_) if value.as_f64().is_some() => Json::from(value.as_f64()),
+            Json::Number(_) => Json::from(value.as_unsigned()),
+            Json::Bool(_) => Json::from(value.as_bool()),
+            _ => serde_json::from_str(value.items()[0].as_str().unwrap()).unwrap(),
+        };
+        assert_eq!(&found, wanted, "{name}: {key}, {} bytes", held.len());
+    }
+    assert_eq!(keys.len(), metadata.as_object().unwrap().len(), "{name}");
+}
+
 /// A folder as file 0, and what lies in it.
 pub struct Folder(MemorySource);
 
@@ -181,7 +294,7 @@ impl Source for Folder {
     }
 
     fn len(&self, file: FileId) -> Result<u64> {
-        if file == 0 { Err(apr_sdk::Error::io("it is a folder")) } else { self.0.len(file) }
+        if file == 0 { Err(Error::io("it is a folder")) } else { self.0.len(file) }
     }
 
     fn read_at(&self, file: FileId, offset: u64, out: &mut [u8]) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! The crate decodes none of its two quantized types; their values are computed here, as its writer documents them.
 
-mod oldest;
+mod version_1;
 
 use apr_format::crc32;
 use apr_format::v2::{AprV2Header, AprV2Metadata, AprV2Reader, AprV2StreamingWriter, AprV2Writer, TensorDType};
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     let root = PathBuf::from(std::env::args().nth(1).expect("usage: generate FOLDER"));
-    let older = root.join("older");
-    fs::create_dir_all(&older).unwrap();
-    write_older(&older);
-    oldest::write(&root.join("oldest"));
+    let header_64 = root.join("header_64");
+    fs::create_dir_all(&header_64).unwrap();
+    write_header_64(&header_64);
+    version_1::write(&root.join("version_1"));
 }
 
 /// Numbers that differ everywhere, of about 1.
@@ -83,7 +83,7 @@ fn quantized(writer: &mut AprV2Writer) {
     writer.add_q8_tensor("q8.none", vec![2, 0], &[]);
 }
 
-fn write_older(folder: &Path) {
+fn write_header_64(folder: &Path) {
     let whole = every_dtype().write().unwrap();
     save(folder, "every_dtype", &whole);
     // Two released models have no footer.

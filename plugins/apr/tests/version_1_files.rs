@@ -1,14 +1,14 @@
 //! Files of version 1 are read as the crate that writes them reads them: `tests/interop/apr_format` wrote the files in
-//! `oldest/` and the golden manifests beside them.
+//! `version_1/` and the golden manifests beside them.
 
-use crate::older_files::{check_keys, file, golden, read, sha256};
+use crate::setup::{check_keys, golden, of_tests, read, sha256};
 use apr_sdk::{DType, Model, Value};
 use serde_json::json;
 
 /// A file's model and payloads; its keys are compared with the golden manifest, but for those of this plugin.
 fn check(name: &str) -> (Model, Vec<Vec<u8>>) {
-    let (mut model, payloads) = read(file(&format!("oldest/{name}.apr")));
-    let golden = golden(&format!("oldest/{name}.golden.json"));
+    let (mut model, payloads) = read(of_tests(&format!("version_1/{name}.apr")));
+    let golden = golden(&format!("version_1/{name}.golden.json"));
     let kind = key(&model, "header.model_type").unwrap().as_str().unwrap().to_owned();
     assert_eq!(golden["model_type"], kind.as_str(), "{name}");
     assert_eq!(key(&model, "header.quality_score").unwrap().as_u8(), Some(85));
@@ -77,7 +77,7 @@ fn goldens_of_values_that_the_file_does_not_describe() {
 #[test]
 fn the_crates_own_golden_file_is_of_another_type_than_it_says() {
     // Its value is a name, a vector and a number, saved as LinearRegression.
-    let (model, payloads) = read(file("oldest/golden_v1.apr"));
+    let (model, payloads) = read(of_tests("version_1/golden_v1.apr"));
     assert_eq!((model.tensors[0].name.as_str(), payloads[0].len()), ("payload", 61));
     assert_eq!(key(&model, "model_name").unwrap().as_str(), Some("golden-v1"));
 }

@@ -14,7 +14,7 @@ mod blocks;
 mod dtypes;
 mod file;
 mod index;
-mod layout;
+pub(crate) mod layout;
 mod sections;
 
 pub use file::File;

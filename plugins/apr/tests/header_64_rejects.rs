@@ -1,7 +1,6 @@
 //! Files with a 64-byte header that lie, each in one way.
 
-use crate::older_files::{file, read};
-use crate::setup::{open, reader};
+use crate::setup::{of_tests, open, read, reader, refused, says};
 use apr_sdk::{Error, ErrorKind, Limits, MemorySource, Options};
 
 use ErrorKind::{LimitExceeded, Malformed, Unsupported};
@@ -71,20 +70,6 @@ fn changed(change: impl Fn(&mut Vec<u8>)) -> Error {
     refused(summed(file))
 }
 
-#[track_caller]
-fn refused(bytes: Vec<u8>) -> Error {
-    match open(bytes) {
-        Ok(_) => panic!("it was opened"),
-        Err(error) => error,
-    }
-}
-
-#[track_caller]
-fn says(error: &Error, kind: ErrorKind, words: &str) {
-    assert_eq!((error.kind(), error.file()), (kind, Some("m.apr")), "{error}");
-    assert!(error.message().contains(words), "`{words}` is not in: {error}");
-}
-
 #[test]
 fn the_file_that_the_others_are_changed_from_opens() {
     let (model, payloads) = read(made(METADATA, &[raw("a", 0, 100), raw("b", 128, 10)], 138));
@@ -120,7 +105,7 @@ fn rejects_what_no_released_program_writes_or_reads() {
         says(&error, Unsupported, words);
         assert_eq!((error.explicit_code(), error.tensor_name()), (Some("E003"), Some("a")));
     }
-    says(&refused(file("older/rejects/column_major.apr")), Unsupported, "stored by columns");
+    says(&refused(of_tests("header_64/rejects/column_major.apr")), Unsupported, "stored by columns");
 }
 
 #[test]
@@ -244,7 +229,7 @@ fn rejects_more_than_the_limits_allow() {
 
 #[test]
 fn rejects_them_as_shards() {
-    let old = file("older/no_flags.apr");
+    let old = of_tests("header_64/no_flags.apr");
     let manifest = format!(
         r#"{{"apr_version":"2.0.0","sharded":true,"shard_count":1,"shards":[{{"file":"a.apr","size":{}}}],"tensor_shard_map":{{}}}}"#,
         old.len()

@@ -1,7 +1,6 @@
 //! Files of version 1 that lie, each in one way.
 
-use crate::older_files::read;
-use crate::setup::{open, reader};
+use crate::setup::{open, read, reader, refused, says};
 use apr_sdk::{Error, ErrorKind, Limits, MemorySource, Options};
 
 use ErrorKind::{LimitExceeded, Malformed, Unsupported};
@@ -28,20 +27,6 @@ fn changed(change: impl Fn(&mut Vec<u8>)) -> Error {
     let mut file = made(METADATA, CUSTOM, &[7; 12]);
     change(&mut file);
     refused(file)
-}
-
-#[track_caller]
-fn refused(bytes: Vec<u8>) -> Error {
-    match open(bytes) {
-        Ok(_) => panic!("it was opened"),
-        Err(error) => error,
-    }
-}
-
-#[track_caller]
-fn says(error: &Error, kind: ErrorKind, words: &str) {
-    assert_eq!((error.kind(), error.file()), (kind, Some("m.apr")), "{error}");
-    assert!(error.message().contains(words), "`{words}` is not in: {error}");
 }
 
 fn metadata(bytes: &[u8]) -> Error {

@@ -1,33 +1,9 @@
 //! Files with a 64-byte header are read as the crate that writes them reads them: `tests/interop/apr_format` wrote the files
-//! in `older/` and the golden manifests beside them.
+//! in `header_64/` and the golden manifests beside them.
 
-use crate::setup::reader;
-use apr_sdk::{Bytes, DType, MemorySource, Model, Options, half::from_f16};
+use crate::setup::{check_keys, golden, of_tests, read, sha256};
+use apr_sdk::{Bytes, DType, Model, half::from_f16};
 use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
-use std::path::Path;
-
-pub fn file(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()
-}
-
-pub fn golden(name: &str) -> Json {
-    serde_json::from_slice(&file(name)).unwrap()
-}
-
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// A file's model, and the payload of each of its tensors.
-pub fn read(bytes: Vec<u8>) -> (Model, Vec<Vec<u8>>) {
-    let source = MemorySource::new("m.apr", bytes);
-    let (open, model) = apr_testkit::read_open(reader().as_ref(), "apr", &source, &Options::new()).unwrap();
-    let payloads = (0..model.tensors.len())
-        .map(|n| apr_testkit::payload(open.as_ref(), &model, n, &source).unwrap())
-        .collect();
-    (model, payloads)
-}
 
 /// The values of Q4_0 in F32, by ggml's definition.
 fn q4_0(blocks: &[u8]) -> Vec<u8> {
@@ -42,8 +18,8 @@ fn q4_0(blocks: &[u8]) -> Vec<u8> {
 
 /// Compares a file with its golden manifest.
 fn check(name: &str) -> Model {
-    let (model, payloads) = read(file(&format!("older/{name}.apr")));
-    let golden = golden(&format!("older/{name}.golden.json"));
+    let (model, payloads) = read(of_tests(&format!("header_64/{name}.apr")));
+    let golden = golden(&format!("header_64/{name}.golden.json"));
     let tensors = golden["tensors"].as_array().unwrap();
     assert_eq!(tensors.len(), model.tensors.len(), "{name}");
     for wanted in tensors {
@@ -62,24 +38,6 @@ fn check(name: &str) -> Model {
     }
     check_keys(name, &model, "apr_64", &golden["metadata"]);
     model
-}
-
-/// Compares typed keys with the metadata that a golden manifest states.
-pub fn check_keys(name: &str, model: &Model, format: &str, metadata: &Json) {
-    let keys = &model.foreign_of(format).unwrap().files[0].typed;
-    for (key, wanted) in metadata.as_object().unwrap() {
-        let (_, value) = keys.iter().find(|(known, _)| known == key).unwrap();
-        let Bytes::Inline(held) = &value.bytes else { panic!("{key} is not in memory") };
-        let found = match wanted {
-            Json::String(_) => Json::from(value.as_str().unwrap()),
-            Json::Number(_) if value.as_f64().is_some() => Json::from(value.as_f64()),
-            Json::Number(_) => Json::from(value.as_unsigned()),
-            Json::Bool(_) => Json::from(value.as_bool()),
-            _ => serde_json::from_str(value.items()[0].as_str().unwrap()).unwrap(),
-        };
-        assert_eq!(&found, wanted, "{name}: {key}, {} bytes", held.len());
-    }
-    assert_eq!(keys.len(), metadata.as_object().unwrap().len(), "{name}");
 }
 
 #[test]
@@ -117,7 +75,7 @@ fn goldens_of_other_flags() {
 #[test]
 fn the_crates_own_golden_file_is_read() {
     // Written before nulls were left out of metadata.
-    let (model, payloads) = read(file("older/golden_v2.apr"));
+    let (model, payloads) = read(of_tests("header_64/golden_v2.apr"));
     let names: Vec<_> = model.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     assert_eq!(names, ["bias", "weights"]);
     assert_eq!(payloads[0], 0.125f32.to_le_bytes());

@@ -91,21 +91,3 @@ pub const K_MEANS: &str = "KMeans";
 pub fn model_type(number: u16) -> Option<&'static str> {
     MODEL_TYPES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Header;
-
-    #[test]
-    fn fields_lie_one_behind_another() {
-        let mut bytes = [0; Header::LEN];
-        for (n, byte) in (0..).zip(&mut bytes) {
-            *byte = n;
-        }
-        let header = Header::from_bytes(&bytes);
-        assert_eq!((header.version, header.model_type), ((4, 5), 0x0706));
-        assert_eq!((header.metadata_size, header.payload_size), (0x0b0a_0908, 0x0f0e_0d0c));
-        assert_eq!((header.uncompressed_size, header.compression), (0x1312_1110, 20));
-        assert_eq!((header.flags, header.quality_score), (21, 22));
-    }
-}

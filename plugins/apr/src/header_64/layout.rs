@@ -81,21 +81,3 @@ impl Header {
         sum.finalize()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Header;
-
-    #[test]
-    fn fields_lie_one_behind_another() {
-        let mut bytes = [0; Header::LEN];
-        for (n, byte) in (0..).zip(&mut bytes) {
-            *byte = n;
-        }
-        let header = Header::from_bytes(&bytes);
-        assert_eq!((header.version, header.flags, header.tensor_count), ((4, 5), 0x0706, 0x0b0a_0908));
-        assert_eq!((header.metadata_offset, header.metadata_size), (0x1312_1110_0f0e_0d0c, 0x1716_1514));
-        assert_eq!(header.tensor_index_offset, 0x1f1e_1d1c_1b1a_1918);
-        assert_eq!((header.data_offset, header.checksum), (0x2726_2524_2322_2120, 0x2b2a_2928));
-    }
-}

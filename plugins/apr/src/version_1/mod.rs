@@ -14,7 +14,7 @@
 mod compression;
 mod file;
 mod frames;
-mod layout;
+pub(crate) mod layout;
 mod message_pack;
 mod models;
 

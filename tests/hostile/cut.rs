@@ -119,7 +119,11 @@ fn a_file_cut_and_filled_by_another_thread_never_ends_in_a_crash() {
                     .map(drop),
                 _ => open(&host, &input, &OpenOptions::default())
                     .and_then(|o| {
-                        validate(&host, &o, ValidateOptions { checksum: true, values: true, strict: false })
+                        validate(
+                            &host,
+                            &o,
+                            ValidateOptions { checksum: true, values: true, strict: false, points: true },
+                        )
                     })
                     .map(drop),
             };

@@ -57,7 +57,6 @@ const OTHER_FLAGS: &[(&str, &str, bool, &str)] = &[
     ("inspect", "vocab", false, "Show the vocabulary"),
     ("inspect", "filters", false, "Show the mel filterbank"),
     ("tensors", "canonical", false, "Show canonical names"),
-    ("validate", "quality", false, "Score the model out of 100"),
     ("validate", "min-score", true, "Fail if the score is below this"),
     ("explain", "tensor", true, "Explain a tensor of a model"),
 ];

@@ -159,7 +159,11 @@ fn take(table: &mut Extent, len: u64) -> Result<Extent> {
     Ok(taken)
 }
 
-fn section<'a>(
+/// A cursor over a section of a file.
+///
+/// # Errors
+/// Any error from reading.
+pub(crate) fn section<'a>(
     source: &'a dyn Source,
     file: FileId,
     offset: u32,
@@ -282,6 +286,11 @@ impl OpenModel for File {
 }
 
 impl File {
+    /// The offset of its footer.
+    pub fn footer_at(&self) -> u64 {
+        self.checksum.covers.len
+    }
+
     /// Pushes the metadata, except for what only this format can express.
     ///
     /// # Errors

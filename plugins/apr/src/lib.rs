@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod carry;
+mod check;
 mod compression;
 mod dtypes;
 mod entries;
@@ -62,6 +63,7 @@ apr_sdk::export_plugin! {
         apr.assets=yes
         apr.graph=no
         apr.foreign=all
+        apr.report.check=Check what opening a file accepts, as `apr validate` does
         apr.option.compress=write text - Compress tensors: lz4, zstd, zstd:LEVEL, auto (what shrinks by 2 %), none; without it, as in an APR source
     ",
     reader: |_| Some(Box::new(reader::Reader)),

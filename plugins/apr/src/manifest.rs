@@ -74,6 +74,11 @@ impl Manifest {
         self.shards.iter().any(|shard| shard.entry.file == name)
     }
 
+    /// Its shards, in order.
+    pub fn files(&self) -> Vec<FileId> {
+        self.shards.iter().map(|shard| shard.file).collect()
+    }
+
     fn parse(text: &str, limits: &Limits) -> Result<Manifest> {
         let entries = entries::parse("manifest", text, limits.metadata_keys).map_err(|e| e.at(0))?;
         let raw = |key: &str| entries.iter().find(|(k, _)| k == key).map(|(_, raw)| *raw);

@@ -3,10 +3,10 @@
 use crate::file::{File, FileOptions};
 use crate::layout::{Header, MAGIC, VERSION, flags};
 use crate::manifest::Manifest;
-use crate::{EXTENSION, folder, header_64, shards, version_1};
+use crate::{EXTENSION, check, folder, header_64, shards, version_1};
 use apr_sdk::{
-    Cursor, Error, ErrorKind, FileId, Limits, Look, ModelSink, OpenModel, Options, Result, Score, Source,
-    escape, strict_json,
+    Cursor, Error, ErrorKind, FileId, Limits, Look, ModelSink, OpenModel, Options, Report, Result, Score,
+    Source, escape, strict_json,
 };
 
 /// Reads APR2 files and manifests, and files of older layouts.
@@ -37,6 +37,15 @@ impl apr_sdk::Reader for Reader {
         let file = if source.is_folder() { folder::choose(source)? } else { 0 };
         open(source, file, limits, options.is_part()).map_err(|e| e.in_file(source.name(file)))
     }
+
+    fn report(&self, id: &str, source: &dyn Source, limits: &Limits, _options: &Options) -> Result<Report> {
+        if id != check::REPORT {
+            return Err(Error::unsupported(format!("this format has no report `{}`", escape(id, 80))));
+        }
+        let file = if source.is_folder() { folder::choose(source)? } else { 0 };
+        let checked = current_files(source, file, limits).and_then(|all| check::report(source, &all, limits));
+        checked.map_err(|e| e.in_file(source.name(file)))
+    }
 }
 
 /// Whether a file starts like some version of the format: `APR` followed by a letter, digit or zero.
@@ -44,7 +53,19 @@ fn is_version(head: &[u8]) -> bool {
     head.get(3).is_some_and(|&b| b == 0 || b.is_ascii_digit() || b.is_ascii_uppercase())
 }
 
-fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Result<Box<dyn OpenModel>> {
+/// A file of the format, by its first bytes.
+enum Found {
+    /// The manifest of a sharded model: the file itself, or the one that the shard belongs to.
+    Manifest(Box<Manifest>),
+    /// The layout with a 64-byte header.
+    Header64,
+    /// The layout whose payload does not describe itself.
+    Version1,
+    /// One file, and a note about opening it alone.
+    File(Header, Option<String>),
+}
+
+fn find(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Result<Found> {
     let mut head = [0; Header::LEN];
     let head = start(source, file, &mut head)?;
     // Opening a manifest tells what is wrong with a byte order mark.
@@ -54,23 +75,43 @@ fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Resul
         if part {
             return Err(Error::malformed("it is a manifest of several files, expected a shard").at(0));
         }
-        return Ok(Box::new(Manifest::open(source, file, limits)?));
+        return Ok(Found::Manifest(Box::new(Manifest::open(source, file, limits)?)));
     }
     if head.starts_with(&header_64::MAGIC) && !part {
-        return Ok(Box::new(header_64::File::open(source, file, limits)?));
+        return Ok(Found::Header64);
     }
     if head.starts_with(&version_1::MAGIC) && !part {
-        return Ok(Box::new(version_1::File::open(source, file, limits)?));
+        return Ok(Found::Version1);
     }
     let header = header(head)?;
     let mut note = None;
     if header.flags & flags::SHARDED != 0 && !part {
         match whole(source, file, limits)? {
-            Ok(manifest) => return Ok(Box::new(manifest)),
+            Ok(manifest) => return Ok(Found::Manifest(Box::new(manifest))),
             Err(alone) => note = Some(alone),
         }
     }
-    Ok(Box::new(File::open(source, header, limits, FileOptions { file, part, note })?))
+    Ok(Found::File(header, note))
+}
+
+fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Result<Box<dyn OpenModel>> {
+    Ok(match find(source, file, limits, part)? {
+        Found::Manifest(manifest) => manifest,
+        Found::Header64 => Box::new(header_64::File::open(source, file, limits)?),
+        Found::Version1 => Box::new(version_1::File::open(source, file, limits)?),
+        Found::File(header, note) => {
+            Box::new(File::open(source, header, limits, FileOptions { file, part, note })?)
+        }
+    })
+}
+
+/// The files of a model that have the current layout: itself, its shards, or none.
+fn current_files(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Vec<FileId>> {
+    Ok(match find(source, file, limits, false)? {
+        Found::Manifest(manifest) => manifest.files(),
+        Found::Header64 | Found::Version1 => Vec::new(),
+        Found::File(..) => vec![file],
+    })
 }
 
 /// Opens a shard to see what its metadata says about the whole model.
@@ -78,11 +119,18 @@ fn open(source: &dyn Source, file: FileId, limits: &Limits, part: bool) -> Resul
 /// # Errors
 /// As opening it alone.
 pub(crate) fn open_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Result<File> {
-    let mut head = [0; Header::LEN];
-    let opened = start(source, file, &mut head)
-        .and_then(header)
+    let opened = header_of(source, file)
         .and_then(|header| File::open(source, header, limits, FileOptions { file, part: true, note: None }));
     opened.map_err(|e| e.in_file(source.name(file)))
+}
+
+/// The header of a file in the current layout.
+///
+/// # Errors
+/// As opening it.
+pub(crate) fn header_of(source: &dyn Source, file: FileId) -> Result<Header> {
+    let mut head = [0; Header::LEN];
+    start(source, file, &mut head).and_then(header)
 }
 
 /// The first bytes of a file: as many as a header has, or fewer if the file is shorter.

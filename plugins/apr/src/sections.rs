@@ -36,10 +36,7 @@ pub fn check_flags(header: &Header, notes: &mut Vec<String>) -> Result<()> {
     if header.flags & flags::SIGNED != 0 {
         notes.push("the file is signed; checking signatures is not implemented yet".to_owned());
     }
-    let undefined = header.flags & !flags::DEFINED;
-    if undefined != 0 {
-        notes.push(format!("undefined flags {undefined:#x} in the header were ignored"));
-    }
+    notes.extend(undefined_in_header(header));
     if header.version_minor > VERSION.1 {
         let minor = header.version_minor;
         notes.push(format!(
@@ -50,15 +47,29 @@ pub fn check_flags(header: &Header, notes: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// Says which undefined flags the header has.
+pub fn undefined_in_header(header: &Header) -> Option<String> {
+    let undefined = header.flags & !flags::DEFINED;
+    (undefined != 0).then(|| format!("undefined flags {undefined:#x} in the header were ignored"))
+}
+
+/// Says how many tensors have undefined flags.
+pub fn undefined_in_index(entries: &[Entry]) -> Option<String> {
+    let odd = entries.iter().filter(|entry| entry.flags & !tensor_flags::DEFINED != 0).count();
+    (odd > 0).then(|| format!("undefined flags of {odd} tensors were ignored"))
+}
+
+/// Says how many bytes of a file of `len` bytes follow the footer, which ends at `end`.
+pub fn behind_footer(len: u64, end: u64) -> Option<String> {
+    (len > end).then(|| format!("{} bytes after the footer were ignored", len - end))
+}
+
 /// Notes reserved bits that are set in the index.
 pub fn note_odd(entries: &[Entry], reserved: u32, notes: &mut Vec<String>) {
     if reserved != 0 {
         notes.push(format!("the index's reserved word is {reserved:#x}, not 0"));
     }
-    let odd = entries.iter().filter(|entry| entry.flags & !tensor_flags::DEFINED != 0).count();
-    if odd > 0 {
-        notes.push(format!("undefined flags of {odd} tensors were ignored"));
-    }
+    notes.extend(undefined_in_index(entries));
 }
 
 /// Checks that header, metadata, index and data follow one another inside the file.
@@ -226,9 +237,7 @@ pub fn check_end(
             );
             return Err(Error::malformed(message).at(at + 8));
         }
-        if len > implied {
-            notes.push(format!("{} bytes after the footer were ignored", len - implied));
-        }
+        notes.extend(behind_footer(len, implied));
         return Ok(at);
     }
     Err(Error::malformed(format!("no footer at byte {end}, where the data ends according to the index"))

@@ -10,6 +10,7 @@
     reason = "tests fail by panicking, and their numbers are small"
 )]
 
+mod check;
 mod compression;
 mod header_64_files;
 mod header_64_rejects;

@@ -241,7 +241,7 @@ pub fn made(metadata: &[u8], entries: &[Raw], data: &[u8]) -> Vec<u8> {
     footer(out)
 }
 
-fn footer(mut out: Vec<u8>) -> Vec<u8> {
+pub fn footer(mut out: Vec<u8>) -> Vec<u8> {
     let size = out.len() as u64 + 16;
     out.extend(crc32fast::hash(&out).to_le_bytes());
     out.extend(b"2RPA");

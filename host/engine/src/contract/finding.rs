@@ -3,10 +3,10 @@
 use super::rules::Broken;
 use crate::architecture::TensorSpec;
 use apr_sdk::Error;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// All is well.

@@ -1,7 +1,9 @@
 //! Verify: opens the output again with the format's own reader and compares it with the plan.
 
+pub mod checklist;
 pub mod content_digests;
 mod encoded_payload;
+mod encoded_tensors;
 pub mod file_digests;
 pub mod histogram;
 pub mod input_checksums;

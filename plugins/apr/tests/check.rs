@@ -128,7 +128,7 @@ fn every_shard_is_judged_and_the_bad_one_named() {
 #[test]
 fn older_layouts_have_no_points_and_other_reports_do_not_exist() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let older = first_file(&folder.join("older"));
+    let older = first_file(&folder.join("header_64"));
     assert_eq!(json(&of(older))["points"], Json::Array(Vec::new()));
     let source = MemorySource::new("m.apr", plain());
     assert!(reader().report("scan", &source, &Limits::default(), &Options::new()).is_err());

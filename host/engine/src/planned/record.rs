@@ -293,7 +293,7 @@ pub fn sha256_of(engine: &Engine, path: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::named_bytes::Listed;
+    use crate::open::Listed;
     use crate::registry::Registry;
     use apr_sdk::ErrorKind;
 

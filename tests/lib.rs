@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub fn unplaced<'h>(host: &'h Host, options: &ConvertOptions) -> Result<Output<'h>> {
     let format = format(host, options.to.as_deref(), options.output.as_deref())?;
     let name = options.output.as_ref().unwrap_or(&options.input);
-    Output::unplaced(format, name, &options.input, options.max_shard_size, options.foreign)
+    Output::unplaced(format, name, &options.input, options.shards(), options.foreign)
 }
 
 /// A conversion into memory.

@@ -2,6 +2,7 @@
 
 use apr_engine::contract::{ContractReport, Quality};
 use apr_engine::convert::Outcome;
+use apr_engine::convert::output::Shards;
 use apr_engine::convert::verify::EncodedPayload;
 use apr_engine::open::GivenOption;
 use apr_engine::planned::coverage::Coverage;
@@ -45,6 +46,8 @@ pub struct ConvertOptions {
     pub foreign: ForeignPolicy,
     /// The most payload bytes per file.
     pub max_shard_size: Option<u64>,
+    /// The most tensors per file.
+    pub max_shard_tensors: Option<u64>,
     /// The types requested for the weights.
     pub quantization: Quantization,
     /// Extent of the verification after writing.
@@ -95,6 +98,11 @@ impl ConvertOptions {
             quality: self.quality(),
             versions: None,
         }
+    }
+
+    /// Limits on what is in one file.
+    pub fn shards(&self) -> Shards {
+        Shards { size: self.max_shard_size, tensors: self.max_shard_tensors }
     }
 
     /// The policy for findings in values and shapes.

@@ -1,19 +1,31 @@
 //! Sharded models: which tensors go into which file, and the file names that formats agree on.
 
-use crate::{ForeignFile, Model, Result, Tensor};
+use crate::{ForeignFile, LayoutRequest, Model, Result, Tensor};
 
-/// Splits the model's tensors, by index, into runs of at most `most` payload bytes; a larger tensor gets a
-/// run of its own. `len` returns a tensor's payload bytes. A model without tensors is one empty run.
+/// Returns whether a file with so many tensors can take another, by their number.
+pub fn takes_another(request: &LayoutRequest, tensors: usize) -> bool {
+    request.max_shard_tensors.is_none_or(|most| (tensors as u64) < most)
+}
+
+/// Splits the model's tensors, by index, into runs of at most as many payload bytes and tensors as the request says; a
+/// larger tensor gets a run of its own. `len` returns a tensor's payload bytes. A model without tensors is one empty run.
 ///
 /// # Errors
 /// Any error from `len`.
-pub fn split(model: &Model, most: u64, len: impl Fn(&Tensor) -> Result<u64>) -> Result<Vec<Vec<usize>>> {
+pub fn split(
+    model: &Model,
+    request: &LayoutRequest,
+    len: impl Fn(&Tensor) -> Result<u64>,
+) -> Result<Vec<Vec<usize>>> {
+    let most = request.max_shard_size.unwrap_or(u64::MAX);
     let mut runs = Vec::new();
     let mut run = Vec::new();
     let mut size = 0u64;
     for (n, tensor) in model.tensors.iter().enumerate() {
         let len = len(tensor)?;
-        if !run.is_empty() && size.checked_add(len).is_none_or(|sum| sum > most) {
+        let is_full =
+            size.checked_add(len).is_none_or(|sum| sum > most) || !takes_another(request, run.len());
+        if !run.is_empty() && is_full {
             runs.push(std::mem::take(&mut run));
             size = 0;
         }
@@ -59,7 +71,14 @@ mod tests {
     }
 
     fn runs(lens: &[u64]) -> Vec<Vec<usize>> {
-        split(&model(lens), 4, Tensor::payload_len).unwrap()
+        split(&model(lens), &request(None), Tensor::payload_len).unwrap()
+    }
+
+    fn request(tensors: Option<u64>) -> LayoutRequest {
+        let mut request = LayoutRequest::folder("m");
+        request.max_shard_size = Some(4);
+        request.max_shard_tensors = tensors;
+        request
     }
 
     #[test]
@@ -69,6 +88,15 @@ mod tests {
         assert_eq!(runs(&[9, 1, 9]), [[0], [1], [2]]);
         assert_eq!(runs(&[0, 4, 0, 1]), [vec![0, 1, 2], vec![3]]);
         assert_eq!(name("m", 2, 10, "x"), "m-00002-of-00010.x");
+    }
+
+    #[test]
+    fn runs_have_no_more_tensors_than_they_may() {
+        let runs =
+            |lens: &[u64], most| split(&model(lens), &request(Some(most)), Tensor::payload_len).unwrap();
+        assert_eq!(runs(&[1, 1, 1, 1, 1], 2), [vec![0, 1], vec![2, 3], vec![4]]);
+        assert_eq!(runs(&[3, 3, 1], 2), [vec![0], vec![1, 2]]);
+        assert_eq!(runs(&[1, 1], 1), [[0], [1]]);
     }
 
     #[test]

@@ -88,6 +88,9 @@ pub struct LayoutRequest {
     pub folder: bool,
     /// The most payload bytes per file (`--max-shard-size`).
     pub max_shard_size: Option<u64>,
+    /// The most tensors per file (`--max-shard-tensors`); only set together with `max_shard_size`. The host refuses the
+    /// layout of a writer that does not keep to it.
+    pub max_shard_tensors: Option<u64>,
     /// The treatment of foreign metadata.
     pub foreign: ForeignPolicy,
     /// Values of the write options that the manifest declares.

@@ -2,6 +2,7 @@
 
 use crate::quantize::{COLUMNS, quantizing, values, write, write_matrix};
 use apr_engine::convert::Output;
+use apr_engine::convert::output::Shards;
 use apr_engine::diff::derivation::{Derivation, Derived, Verdict};
 use apr_engine::diff::reproduction::{Made, MadeFile, reproduce};
 use apr_engine::open::{OpenOptions, open};
@@ -41,8 +42,8 @@ fn again(host: &Host, file: &Path, source: &Path) -> Result<Vec<MadeFile>> {
     let first = opened.files.all().iter().find(|file| !file.is_folder()).unwrap().name.clone();
     let request = Request { input: source.to_owned(), ..options.request()? };
     let format = host.registry.format(&opened.format)?;
-    let output =
-        Output::unplaced(format, Path::new(&first), source, options.max_shard_size, request.foreign)?;
+    let shards = Shards { size: options.max_shard_size, tensors: options.max_shard_tensors };
+    let output = Output::unplaced(format, Path::new(&first), source, shards, request.foreign)?;
     let place = host.places.locate(file)?.place;
     let open = |name: &str| match place.open(name) {
         Ok(Found::File(there)) => Ok(Some(there)),
@@ -120,7 +121,8 @@ fn a_byte_that_is_another_is_found_wherever_it_is() {
             std::fs::write(&file, &bytes).unwrap();
             let request = Request { input: source.clone(), ..options.request().unwrap() };
             let format = host.registry.format("apr").unwrap();
-            let output = Output::unplaced(format, &file, &source, None, request.foreign).unwrap();
+            let output =
+                Output::unplaced(format, &file, &source, Shards::default(), request.foreign).unwrap();
             let open = |name: &str| match place.open(name)? {
                 Found::File(there) => Ok(Some(there)),
                 Found::Folder => Ok(None),
@@ -133,7 +135,8 @@ fn a_byte_that_is_another_is_found_wherever_it_is() {
             std::fs::write(&file, &whole[..len]).unwrap();
             let request = Request { input: source.clone(), ..options.request().unwrap() };
             let format = host.registry.format("apr").unwrap();
-            let output = Output::unplaced(format, &file, &source, None, request.foreign).unwrap();
+            let output =
+                Output::unplaced(format, &file, &source, Shards::default(), request.foreign).unwrap();
             let open = |name: &str| match place.open(name)? {
                 Found::File(there) => Ok(Some(there)),
                 Found::Folder => Ok(None),

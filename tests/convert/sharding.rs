@@ -1,6 +1,9 @@
 //! `apr split`, `apr join` and `apr hash`: a model's files change, the model does not.
 
-use apr_tests::{Scratch, assert_same_file, fixtures, program, root};
+use crate::quantize::write;
+use apr_engine::open::{OpenOptions, open};
+use apr_sdk::Payload;
+use apr_tests::{Scratch, assert_same_file, fixtures, host, must, options, program, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -103,4 +106,32 @@ fn digests_are_those_of_the_model_not_of_the_file() {
     }
     let want: String = all.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(digests(&small)["tensors"], serde_json::Value::from(want));
+}
+
+/// What `--max-shard-tensors` promises, for every format with shards: no file has more tensors, and together they are the model.
+#[test]
+fn no_shard_has_more_tensors_than_it_may() {
+    let (host, scratch) = (host(), Scratch::new());
+    let source = scratch.at("in.safetensors");
+    let tensors = ["a", "b", "c", "d", "e"].map(|name| (name, &[2][..], &[1.0, 2.0][..]));
+    write(&source, &tensors);
+    for to in ["gguf", "safetensors", "apr", "pytorch"] {
+        for most in [1, 2, 100] {
+            let folder = scratch.at(&format!("{to}-{most}"));
+            std::fs::create_dir(&folder).unwrap();
+            let mut wanted = options(&source, &folder);
+            wanted.to = Some(to.to_owned());
+            wanted.max_shard_tensors = Some(most);
+            must(&host, &wanted);
+            let opened = open(&host, &folder, &OpenOptions::default()).unwrap();
+            let mut counts = std::collections::BTreeMap::new();
+            for tensor in &opened.model.tensors {
+                let Payload::Extent { extent, .. } = &tensor.payload else { panic!("{to}: {tensor:?}") };
+                *counts.entry(extent.file).or_insert(0u64) += 1;
+            }
+            let n_tensors = opened.model.tensors.len() as u64;
+            assert_eq!(counts.len() as u64, n_tensors.div_ceil(most), "{to}: {counts:?}");
+            assert!(counts.values().all(|count| *count <= most), "{to}: {counts:?}");
+        }
+    }
 }

@@ -48,7 +48,6 @@ const CONVERT_FLAGS: &[(&str, bool, &str)] = &[
     ("opset", true, "Operator set of the output's graph"),
     ("pickle", true, "Pickle protocol of the output"),
     ("external-data", false, "Store weights next to the graph"),
-    ("split-max-tensors", true, "Max tensors per file, as in llama.cpp"),
     ("safe", false, "Refuse inputs that contain code"),
 ];
 

@@ -83,24 +83,25 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
             Error::invalid_argument("this is a file, not a folder").in_file(path.display().to_string())
         );
     }
-    let mut request = match (folder, options.max_shard_size) {
+    let shards = options.shards();
+    let mut request = match (folder, shards.is_limited()) {
         (true, _) => LayoutRequest::folder(&own_stem),
-        (false, Some(_)) => LayoutRequest::folder(&stem_of(&path)),
-        (false, None) => {
+        (false, true) => LayoutRequest::folder(&stem_of(&path)),
+        (false, false) => {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             LayoutRequest::file(&name)
         }
     };
     // A sharded model named like a file goes into that file's folder, with its files named after it.
-    let target = match (folder, options.max_shard_size) {
+    let target = match (folder, shards.is_limited()) {
         (true, _) => Target::new(&path, true)?,
-        (false, None) => Target::new(&path, false)?,
-        (false, Some(_)) => {
+        (false, false) => Target::new(&path, false)?,
+        (false, true) => {
             let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
             Target::new(parent, true)?
         }
     };
-    request.max_shard_size = options.max_shard_size;
+    shards.limit(&mut request);
     request.foreign = options.foreign;
     let shown = options.output.as_ref().unwrap_or(&target.path).display().to_string();
     let takes_many = target.folder;
@@ -113,7 +114,7 @@ pub fn resolve<'a>(host: &'a Host, options: &ConvertOptions) -> Result<(Output<'
         report: options.report.clone(),
         reads: options.reads.clone(),
     };
-    Ok((Output { format, request, takes_many, shown }, destination))
+    Ok((Output { format, request, takes_many, shards, shown }, destination))
 }
 
 /// Returns whether a path leads to the input, or to the folder that contains it.

@@ -42,7 +42,7 @@ impl<'a> Plan<'a> {
             return Ok(Plan::one(name, all(), own));
         }
         let shards = match request.max_shard_size {
-            Some(most) => shards::split(model, most, Tensor::payload_len)?,
+            Some(_) => shards::split(model, request, Tensor::payload_len)?,
             None if request.foreign != ForeignPolicy::Drop => match Plan::as_before(model, own) {
                 Some(plan) => return Ok(plan),
                 None => vec![all()],

@@ -6,6 +6,7 @@ use crate::layout::{
 };
 use crate::split::{PartName, part_name};
 use crate::{ID, carried, metadata, translated};
+use apr_sdk::shards::takes_another;
 use apr_sdk::{Bytes, Error, Foreign, ForeignPolicy, LayoutRequest, LayoutSink, Model, Result, Value};
 use std::ops::Range;
 
@@ -124,7 +125,7 @@ fn new_parts(
         None => own_keys(model),
     };
     let ranges = match request.max_shard_size {
-        Some(longest) => ranges(model, longest, alignment(&keys)?)?,
+        Some(longest) => ranges(model, request, longest, alignment(&keys)?)?,
         None => Vec::new(),
     };
     match u16::try_from(ranges.len()) {
@@ -132,7 +133,7 @@ fn new_parts(
         Ok(count) => Ok(shards(model, keys, ranges, count, &request.stem)),
         Err(_) => {
             let message = format!("{} parts, but at most {} can be numbered", ranges.len(), u16::MAX);
-            Err(Error::invalid_argument(message).hint("use a larger `--max-shard-size`"))
+            Err(Error::invalid_argument(message).hint("allow more bytes or tensors per file"))
         }
     }
 }
@@ -182,13 +183,13 @@ fn shards(
 }
 
 /// Runs of tensors with at most `longest` padded bytes; a larger tensor gets its own part.
-fn ranges(model: &Model, longest: u64, alignment: u64) -> Result<Vec<Range<usize>>> {
+fn ranges(model: &Model, request: &LayoutRequest, longest: u64, alignment: u64) -> Result<Vec<Range<usize>>> {
     let mut ranges = Vec::new();
     let (mut start, mut size) = (0, 0u64);
     for (n, tensor) in model.tensors.iter().enumerate() {
         let padded = align_up(tensor.payload_len()?, alignment).unwrap_or(u64::MAX);
         let sum = size.saturating_add(padded);
-        if n > start && sum > longest {
+        if n > start && (sum > longest || !takes_another(request, n - start)) {
             ranges.push(start..n);
             (start, size) = (n, padded);
         } else {

@@ -4,7 +4,7 @@ use crate::external::Reference;
 use crate::layout::SMALLEST_EXTERNAL;
 use crate::plan::{Base, Home};
 use crate::tensor::Data;
-use apr_sdk::{Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor, escape};
+use apr_sdk::{Encoding, Error, LayoutRequest, LayoutSink, Model, Result, Tensor, escape, shards};
 
 /// A file beside the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,8 @@ pub fn outside(
             || Error::unsupported("an external data file would exceed 2^64 bytes").tensor(&tensor.name);
         let begin = |file: &OutFile| file.len.checked_next_multiple_of(align);
         let fits = |file: &&mut OutFile| {
-            begin(file).and_then(|at| at.checked_add(len)).is_some_and(|end| end <= longest)
+            shards::takes_another(request, file.tensors.len())
+                && begin(file).and_then(|at| at.checked_add(len)).is_some_and(|end| end <= longest)
         };
         let file = match files.last_mut().filter(fits) {
             Some(file) => file,

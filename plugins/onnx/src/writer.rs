@@ -216,7 +216,8 @@ impl File<'_> {
         let total = tensors
             .iter()
             .try_fold(0u64, |sum, tensor| Ok::<_, Error>(sum.saturating_add(tensor.payload_len()?)))?;
-        let shards = request.max_shard_size.is_some_and(|longest| total > longest);
+        let shards = request.max_shard_size.is_some_and(|longest| total > longest)
+            || request.max_shard_tensors.is_some_and(|most| tensors.len() as u64 > most);
         let wanted = request.options.flag("external-data") || shards;
         if single && wanted {
             let message = "--single-file and the options of external data cannot be used together";

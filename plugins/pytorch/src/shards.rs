@@ -60,7 +60,7 @@ pub fn choose<'m>(
     }
     let stem = if request.stem.is_empty() { "pytorch_model" } else { &request.stem };
     let runs = match request.max_shard_size {
-        Some(limit) => shards::split(model, limit, Tensor::payload_len)?,
+        Some(_) => shards::split(model, request, Tensor::payload_len)?,
         None => Vec::new(),
     };
     if runs.len() > 1 {

@@ -83,7 +83,7 @@ impl<'m> Shards<'m> {
         }
         let stem = if request.stem.is_empty() { "model" } else { &request.stem };
         let runs = match request.max_shard_size {
-            Some(limit) => shards::split(model, limit, |tensor| {
+            Some(_) => shards::split(model, request, |tensor| {
                 payload_len(tensor.dtype, &tensor.shape)
                     .map_err(|e| Error::unsupported(e.message()).tensor(&tensor.name))
             })?,

@@ -6,7 +6,7 @@
 use apr_engine::Engine;
 use apr_engine::convert::Output;
 use apr_engine::convert::memory::convert;
-use apr_engine::convert::output::format;
+use apr_engine::convert::output::{Shards, format};
 use apr_engine::open::{Held, Listed};
 use apr_engine::place::Backing;
 use apr_engine::planned::request::Request;
@@ -121,7 +121,7 @@ fn converted(state: &mut State, request: &[u8]) -> Result<Json> {
     }
     let engine = Engine::new(registry, Arc::new(state.inputs.clone()));
     let format = format(&engine, text("to").as_deref(), text("output").as_deref().map(Path::new))?;
-    let output = Output::unplaced(format, &name, &request.input, None, request.foreign)?;
+    let output = Output::unplaced(format, &name, &request.input, Shards::default(), request.foreign)?;
     let converted = convert(&engine, &request, output)?;
     state.outputs = converted.files;
     let file = |(name, bytes): &(String, Vec<u8>)| {

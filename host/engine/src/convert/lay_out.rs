@@ -4,7 +4,7 @@
 use super::assign_types::Typed;
 use super::check::Checked;
 use super::open::Opened;
-use super::output::Output;
+use super::output::{Output, Shards};
 use super::plan::{OpLists, Plan};
 use super::select::{PlanContext, Selected};
 use super::translate::{Translate, Translated};
@@ -108,6 +108,7 @@ impl<'a> LaidOut<'a> {
             _ => context.of_source(e),
         })?;
         let layout = collector.finish()?;
+        check_shards(&layout, context.output.shards, target.id())?;
         let in_order = layout.in_order();
         for handle in computations.handles() {
             let tensor = &model.tensors[handle.index()];
@@ -200,6 +201,20 @@ fn check_layout(
         Some(finding) => Err(finding.error()),
         None => Ok(findings),
     }
+}
+
+/// Fails if a writer put more tensors in a file than it may have.
+fn check_shards(layout: &Layout, shards: Shards, format: &str) -> Result<()> {
+    let Some(most) = shards.tensors else { return Ok(()) };
+    for file in &layout.files {
+        let payloads =
+            file.segments.iter().filter(|placed| matches!(placed.segment, Segment::Payload { .. }));
+        if payloads.count() as u64 > most {
+            let message = format!("the format `{format}` cannot limit the number of tensors per file");
+            return Err(Error::unsupported(message).hint("limit their size: --max-shard-size SIZE"));
+        }
+    }
+    Ok(())
 }
 
 /// A single-file model may have files beside it if their names say that they belong to it: `model.x` and

@@ -14,13 +14,37 @@ pub struct Output<'a> {
     pub request: LayoutRequest,
     /// True if it may consist of several files with any names.
     pub takes_many: bool,
+    /// Limits on what is in one of the files.
+    pub shards: Shards,
     /// Its path, for messages.
     pub shown: String,
 }
 
+/// Limits on what is in one file of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shards {
+    /// The most payload bytes.
+    pub size: Option<u64>,
+    /// The most tensors.
+    pub tensors: Option<u64>,
+}
+
+impl Shards {
+    /// Returns whether there is a limit, so that there may be several files.
+    pub fn is_limited(self) -> bool {
+        self.size.or(self.tensors).is_some()
+    }
+
+    /// Passes the limits to a writer.
+    pub fn limit(self, request: &mut LayoutRequest) {
+        request.max_shard_size = self.size.or(self.tensors.map(|_| u64::MAX));
+        request.max_shard_tensors = self.tensors;
+    }
+}
+
 impl<'a> Output<'a> {
     /// An output called `name`, without a place: one file, or several that are named after it if its format is a folder's or
-    /// `max_shard_size` limits the payload of a file. Files of a folder are named after `input`.
+    /// `shards` limits what is in a file. Files of a folder are named after `input`.
     ///
     /// # Errors
     /// InvalidArgument for a name without a file name.
@@ -28,21 +52,21 @@ impl<'a> Output<'a> {
         format: &'a Format,
         name: &Path,
         input: &Path,
-        max_shard_size: Option<u64>,
+        shards: Shards,
         foreign: ForeignPolicy,
     ) -> Result<Output<'a>> {
         let shown = name.file_name().map(|name| name.to_string_lossy().into_owned());
         let shown = shown.ok_or_else(|| Error::invalid_argument("the output has no name"))?;
         let is_folder = format.manifest.folder;
-        let takes_many = is_folder || max_shard_size.is_some();
+        let takes_many = is_folder || shards.is_limited();
         let mut request = match takes_many {
             true if is_folder => LayoutRequest::folder(&stem_of(input)),
             true => LayoutRequest::folder(&stem_of(name)),
             false => LayoutRequest::file(&shown),
         };
-        request.max_shard_size = max_shard_size;
+        shards.limit(&mut request);
         request.foreign = foreign;
-        Ok(Output { format, request, takes_many, shown })
+        Ok(Output { format, request, takes_many, shards, shown })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::edits::{Edits, Understood};
 use super::open::Opened;
-use super::output::Output;
+use super::output::{Output, Shards};
 use crate::architecture::{Removed, prune_layers};
 use crate::engine::Engine;
 use crate::layout::carries::Casting;
@@ -127,7 +127,7 @@ impl<'a> Selected<'a> {
             refuse_uncomputed(&source)?;
         }
         let mut model = source.model.clone();
-        output.request.record = record(engine, request, output.request.max_shard_size, &mut model, &source)?;
+        output.request.record = record(engine, request, output.shards, &mut model, &source)?;
         let mut pruned = None;
         let taken = if request.prune_layers.is_empty() {
             take(&mut model, &renaming, &request.choice, None)
@@ -297,11 +297,11 @@ fn versions_of(engine: &Engine, source: &OpenedModel, target: &Format) -> Vec<(S
 fn record(
     engine: &Engine,
     request: &Request,
-    max_shard_size: Option<u64>,
+    shards: Shards,
     model: &mut Model,
     source: &OpenedModel,
 ) -> Result<String> {
-    let options = OptionRecord::of(engine, request, max_shard_size)?;
+    let options = OptionRecord::of(engine, request, shards.size, shards.tensors)?;
     let mut record = Map::new();
     if !options.keeps_the_tensors()
         && let Some(bytes) = model.provenance.take()

@@ -55,6 +55,9 @@ pub struct OptionRecord {
     /// The most payload bytes per file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_shard_size: Option<u64>,
+    /// The most tensors per file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_shard_tensors: Option<u64>,
     /// The recipe's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantize: Option<String>,
@@ -115,11 +118,16 @@ const POLICIES: [(ForeignPolicy, &str); 3] =
     [(ForeignPolicy::Typed, "typed"), (ForeignPolicy::Keep, "keep"), (ForeignPolicy::Drop, "drop")];
 
 impl OptionRecord {
-    /// The record of a request; `max_shard_size` belongs to its output.
+    /// The record of a request; the limits of a file belong to its output.
     ///
     /// # Errors
     /// Any error from reading the importance matrix, and files of values.
-    pub fn of(engine: &Engine, request: &Request, max_shard_size: Option<u64>) -> Result<OptionRecord> {
+    pub fn of(
+        engine: &Engine,
+        request: &Request,
+        max_shard_size: Option<u64>,
+        max_shard_tensors: Option<u64>,
+    ) -> Result<OptionRecord> {
         let wishes = &request.quantization;
         let name = |dtype: Option<DType>| dtype.map(|dtype| dtype.name().to_owned());
         let policy = POLICIES.iter().find(|(policy, _)| *policy == request.foreign);
@@ -150,6 +158,7 @@ impl OptionRecord {
             rename: request.renames.clone(),
             foreign: policy.map(|(_, name)| (*name).to_owned()),
             max_shard_size,
+            max_shard_tensors,
             quantize: wishes.recipe.clone(),
             recipe_from: wishes.recipe_from.is_some(),
             recipe_options: wishes.options.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
@@ -183,6 +192,7 @@ impl OptionRecord {
             arch: self.arch.clone().filter(|arch| arch != "none"),
             foreign: None,
             max_shard_size: None,
+            max_shard_tensors: None,
             set: Vec::new(),
             unset: Vec::new(),
             options: Vec::new(),
@@ -307,7 +317,7 @@ mod tests {
         assert_eq!(request.options[0], (Some("f".into()), "compress".into(), "zstd".into()));
         assert_eq!(request.quantization.target, Some(SizeTarget::BitsPerWeight(4.5)));
         let engine = Engine::new(Registry::new(), Arc::new(Listed::default()));
-        assert_eq!(OptionRecord::of(&engine, &request, None).unwrap(), record);
+        assert_eq!(OptionRecord::of(&engine, &request, None, None).unwrap(), record);
         assert!(!record.keeps_the_tensors());
         assert!(OptionRecord { max_shard_size: Some(1), ..OptionRecord::default() }.keeps_the_tensors());
         assert_eq!(serde_json::to_string(&OptionRecord::default()).unwrap(), "{}");

@@ -24,6 +24,9 @@ pub fn from_request(request: &LayoutRequest) -> Vec<u8> {
     if let Some(size) = request.max_shard_size {
         push(&mut out, "max_shard_size", &size.to_le_bytes());
     }
+    if let Some(count) = request.max_shard_tensors {
+        push(&mut out, "max_shard_tensors", &count.to_le_bytes());
+    }
     let policy = POLICIES.iter().find(|(policy, _)| *policy == request.foreign);
     let number = policy.map_or(PolicyNumber::DEFAULT, |(_, number)| *number);
     push(&mut out, "foreign", &u64::from(number.0).to_le_bytes());
@@ -59,6 +62,7 @@ pub fn to_request(bytes: &[u8]) -> Result<LayoutRequest> {
             "file_name" => request.file_name = text(value)?.to_owned(),
             "folder" => request.folder = value == [1],
             "max_shard_size" => request.max_shard_size = Some(number(value)?),
+            "max_shard_tensors" => request.max_shard_tensors = Some(number(value)?),
             "foreign" => {
                 let number = number(value)?;
                 let policy = POLICIES.iter().find(|(_, known)| u64::from(known.0) == number);
@@ -254,6 +258,7 @@ mod tests {
         assert_eq!(format!("{:?}", to_request(&from_request(&request)).unwrap()), format!("{request:?}"));
         request.folder = true;
         request.max_shard_size = Some(u64::MAX);
+        request.max_shard_tensors = Some(128);
         request.options = Options::new().with("x", "y");
         request.inputs = vec![0, 7];
         request.versions = vec![("apr".into(), "1".into()), ("p\0".into(), String::new())];

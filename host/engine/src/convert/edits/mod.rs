@@ -437,6 +437,7 @@ fn look(
     let mut request = request.clone();
     // Shards repeat keys, and have keys that describe the split.
     request.max_shard_size = None;
+    request.max_shard_tensors = None;
     let name = if request.folder { &request.stem } else { &request.file_name };
     match preview(&engine.registry, source, model, target, &request, name) {
         Ok(told) => Ok(Some(told)),

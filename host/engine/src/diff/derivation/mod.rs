@@ -5,6 +5,7 @@ mod blocks;
 mod comparison;
 
 use crate::contract::Quality;
+use crate::convert::output::Shards;
 use crate::convert::run::{OutputWork, write};
 use crate::convert::{LaidOut, Opened, Output, Translated};
 use crate::diff::reproduction::MakeScratch;
@@ -127,7 +128,7 @@ impl Derivation {
     }
 
     fn output<'e>(&self, format: &'e Format) -> Result<Output<'e>> {
-        Output::unplaced(format, &self.quantized, &self.original, None, ForeignPolicy::Default)
+        Output::unplaced(format, &self.quantized, &self.original, Shards::default(), ForeignPolicy::Default)
     }
 
     /// The format in which the original gets the quantized model's names and rows, and the nearest recipe.

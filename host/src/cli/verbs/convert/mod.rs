@@ -31,7 +31,7 @@ use apr_host::sizes::parse_size;
 use apr_host::storage::publish::{Finished, finish};
 use apr_remote::address::Address;
 use apr_sdk::{Error, ForeignPolicy, Result};
-use clap::ValueEnum;
+use clap::{ValueEnum, value_parser};
 use serde_json::Value as Json;
 use std::fmt;
 use std::io::{self, Write};
@@ -94,6 +94,9 @@ pub struct Args {
     /// Split the output into shards of at most SIZE bytes of weights: 5G, 500M, 2GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "split-max-size")]
     max_shard_size: Option<u64>,
+    /// Split the output into shards of at most N tensors
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..), alias = "split-max-tensors")]
+    max_shard_tensors: Option<u64>,
     /// Check every value of the input and report problems, without writing anything
     #[arg(long, conflicts_with_all = ["plan", "resume"])]
     analyze_source: bool,
@@ -315,6 +318,7 @@ fn options(args: &Args, operands: &Operands, context: &Context) -> Result<Conver
             Foreign::Drop => ForeignPolicy::Drop,
         },
         max_shard_size: args.max_shard_size,
+        max_shard_tensors: args.max_shard_tensors,
         quantization: args.types.wishes()?,
         verify: match args.verify {
             Verify::Quick => VerifyMode::Quick,

@@ -61,7 +61,7 @@ pub fn to_stdout(host: &Host, options: &ConvertOptions, context: &Context) -> Re
             .hint("redirect the output, or name a file"));
     }
     let format = host.registry.format(to)?;
-    if format.manifest.folder || options.max_shard_size.is_some() {
+    if format.manifest.folder || options.shards().is_limited() {
         let message = format!(
             "{} is written as several files, which standard output cannot hold",
             format.manifest.name

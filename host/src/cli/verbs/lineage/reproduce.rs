@@ -6,6 +6,7 @@ use crate::cli::flags::remote_args::RemoteArgs;
 use crate::cli::output::verb_report::{Report, with_schema};
 use apr_engine::contract::Quality;
 use apr_engine::convert::Output;
+use apr_engine::convert::output::Shards;
 use apr_engine::diff::reproduction::{Made, MadeFile, reproduce};
 use apr_engine::open::{OpenOptions, open};
 use apr_engine::place::Found;
@@ -111,8 +112,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Reproduced> {
     // Files of a folder are named after the first of them.
     let files = opened.files.all();
     let first = files.iter().find(|file| !file.is_folder()).map_or("", |file| file.name.as_str());
-    let max_shard_size = record.options.max_shard_size;
-    let output = Output::unplaced(format, Path::new(first), &args.source, max_shard_size, request.foreign)?;
+    let shards = Shards { size: record.options.max_shard_size, tensors: record.options.max_shard_tensors };
+    let output = Output::unplaced(format, Path::new(first), &args.source, shards, request.foreign)?;
     let inputs = record.inputs.iter().map(|input| input.bytes).collect();
     let entry = host.places.locate(&args.file)?;
     let file = |name: &str| match entry.place.open(name) {

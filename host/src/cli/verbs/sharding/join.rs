@@ -4,6 +4,7 @@ use super::{Sharding, rewrite};
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::only_a_path;
 use crate::cli::verbs::convert::Outcome;
+use apr_engine::convert::output::Shards;
 use apr_sdk::Result;
 use std::path::PathBuf;
 
@@ -36,6 +37,6 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
     only_a_path(&args.out)?;
     // A folder would keep the model's files as they are.
-    let whole = |in_folder: bool| in_folder.then_some(u64::MAX);
+    let whole = |in_folder: bool| Shards { size: in_folder.then_some(u64::MAX), tensors: None };
     rewrite(&args.file, &args.out, whole, &args.sharding, context)
 }

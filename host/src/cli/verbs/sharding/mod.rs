@@ -6,6 +6,7 @@ pub mod split;
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::verbs::convert::{Outcome, with};
+use apr_engine::convert::output::Shards;
 use apr_engine::open::check_options;
 use apr_host::convert::ConvertOptions;
 use apr_host::destination::in_place::own;
@@ -33,7 +34,7 @@ pub struct Sharding {
 fn rewrite(
     file: &Path,
     out: &Path,
-    max_shard_size: impl Fn(bool) -> Option<u64>,
+    shards: impl Fn(bool) -> Shards,
     args: &Sharding,
     context: &Context,
 ) -> Result<Outcome> {
@@ -43,9 +44,10 @@ fn rewrite(
     check_options(&host.registry, &[format], &args.open.options)?;
     let in_folder =
         format.manifest.folder || out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
-    let max_shard_size = max_shard_size(in_folder);
+    let shards = shards(in_folder);
     let options = ConvertOptions {
-        max_shard_size,
+        max_shard_size: shards.size,
+        max_shard_tensors: shards.tensors,
         force: args.force,
         resume: args.resume,
         ..args.open.rewriting(own, Some(out), context)

@@ -4,11 +4,13 @@ use super::{Sharding, rewrite};
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::only_a_path;
 use crate::cli::verbs::convert::Outcome;
+use apr_engine::convert::output::Shards;
 use apr_host::sizes::parse_size;
 use apr_sdk::{Error, Result};
+use clap::value_parser;
 use std::path::PathBuf;
 
-/// Split a model into files of a limited size
+/// Split a model into files of a limited size, or with a limited number of tensors
 ///
 /// The model keeps its format, and every tensor its name, type and values. OUT is
 /// a folder, or the name after which the files are called: out.gguf becomes
@@ -18,6 +20,7 @@ use std::path::PathBuf;
 /// Examples:
 ///   apr split model.gguf split/ --max-shard-size 2G
 ///   apr split model.gguf model-2G.gguf --split-max-size 2G
+///   apr split model.gguf parts/ --split-max-tensors 128
 ///   apr split model.safetensors parts/ --max-shard-size 500M
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -29,8 +32,17 @@ pub struct Args {
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// At most SIZE bytes of weights per file: 5G, 500M, 2GiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, visible_alias = "split-max-size")]
-    max_shard_size: u64,
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_parser = parse_size,
+        visible_alias = "split-max-size",
+        required_unless_present = "max_shard_tensors"
+    )]
+    max_shard_size: Option<u64>,
+    /// At most N tensors per file
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..), visible_alias = "split-max-tensors")]
+    max_shard_tensors: Option<u64>,
     /// What both verbs take.
     #[command(flatten)]
     pub sharding: Sharding,
@@ -48,5 +60,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Outcome> {
         let hint = "specify a folder, or a name for the files that is not taken";
         return Err(error.in_file(args.out.display().to_string()).hint(hint));
     }
-    rewrite(&args.file, &args.out, |_| Some(args.max_shard_size), &args.sharding, context)
+    let shards = Shards { size: args.max_shard_size, tensors: args.max_shard_tensors };
+    rewrite(&args.file, &args.out, |_| shards, &args.sharding, context)
 }

@@ -295,3 +295,29 @@ fn rounding_is_a_step_in_one_block_of_a_thousand() {
     let far = |block: &mut [u8]| block[5] = block[5].wrapping_add(40);
     assert_eq!(of(1024, &far), (Verdict::Different, 2), "two blocks by forty steps");
 }
+
+#[test]
+fn neither_huge_blocks_over_zeros_nor_a_part_of_a_model_is_derived() {
+    let (host, scratch) = (host(), Scratch::new());
+    let [source, quantized]: [PathBuf; 2] = ["in.safetensors", "q.gguf"].map(|name| scratch.at(name));
+    let mut matrix = values(128 * COLUMNS, 5);
+    matrix[..32].fill(0.0);
+    let tensors: [(&str, &[usize], &[f32]); 2] =
+        [(NAMES[0], &[128, COLUMNS], &matrix), (NAMES[1], &[128, COLUMNS], &values(128 * COLUMNS, 6))];
+    write(&source, &tensors);
+    let mut wanted = quantizing(&source, &quantized, "Q8_0");
+    must(&host, &wanted);
+    // One block of 4,096, whose two levels are as far apart as its type allows, where the original has zeros.
+    change_blocks(&quantized, NAMES[0], 1 << 20, |block| {
+        block[..2].copy_from_slice(&[0x53, 0x7b]);
+        block[2..18].fill(127);
+    });
+    let derived = derive(&quantized, &source, None);
+    let tensor = derived.tensors.iter().find(|tensor| tensor.name == NAMES[0]).unwrap();
+    assert_eq!((tensor.verdict, tensor.blocks - tensor.equal), (Verdict::Different, 1), "{tensor:?}");
+    wanted.force = true;
+    wanted.choice.include = vec![NAMES[1].to_owned()];
+    must(&host, &wanted);
+    let derived = derive(&quantized, &source, None);
+    assert_eq!((verdicts(&derived), derived.absent), (vec![Verdict::Identical], vec![NAMES[0].to_owned()]));
+}

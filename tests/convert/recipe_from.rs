@@ -54,8 +54,8 @@ fn tensors_without_a_counterpart_keep_their_types_and_are_counted() {
     must(&host, &first);
     let done = must(&host, &like(&input, &output, &example));
     assert_eq!(NAMES.map(|name| payload(&output, name).0), [DType::F32, DType::F32, DType::Q8_0, DType::F32]);
-    let note = done.notes.iter().find(|note| note.contains("which keep theirs"));
-    assert!(note.is_some_and(|note| note.contains("4 tensors")), "{:?}", done.notes);
+    let warning = done.warnings.iter().find(|warning| warning.contains("which keep theirs"));
+    assert!(warning.is_some_and(|warning| warning.contains("4 tensors")), "{:?}", done.warnings);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn models_without_a_common_tensor_or_a_fitting_row_are_refused() {
     let other = scratch.at("other.safetensors");
     write(&other, &[("h.0.w", &[2], &[0.0, 1.0])]);
     let error = refused(&host, &like(&input, &output, &other));
-    assert!(error.message().contains("has none of its 1 tensor (such as `h.0.w`)"), "{error}");
+    assert!(error.message().contains("which has 1 tensor (such as `h.0.w`)"), "{error}");
 
     let example = scratch.at("example.gguf");
     must(&host, &quantizing(&input, &example, "Q4_K_M"));

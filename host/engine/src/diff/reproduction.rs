@@ -100,7 +100,10 @@ fn check_inputs(recorded: &[u64], found: &[u64]) -> Result<()> {
         ),
         None => return Ok(()),
     };
-    Err(Error::failed(message).hint("pass the model that it was made from with --from"))
+    Err(Error::failed(message).hint(
+        "pass the model that it was made from with --from; a file made from another APR file with other metadata or \
+         compression keeps the record of that file",
+    ))
 }
 
 /// A file that is there, and where it first differs.

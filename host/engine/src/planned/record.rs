@@ -233,6 +233,13 @@ impl OptionRecord {
         for (name, value) in &self.recipe_options {
             quantization.options.set(name, value);
         }
+        let is_digest = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if let Some(imatrix) = self.imatrix.as_ref().filter(|imatrix| !is_digest(imatrix)) {
+            return Err(unknown("importance matrix", imatrix));
+        }
+        if self.max_shard_size == Some(0) || self.max_shard_tensors == Some(0) {
+            return Err(Error::malformed("the record of its options allows nothing in a file"));
+        }
         // Given once more, it would name a file.
         if let Some((key, _)) = self.set.iter().find(|(_, value)| value.starts_with('@')) {
             let message = format!(

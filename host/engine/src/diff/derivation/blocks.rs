@@ -87,8 +87,9 @@ impl Blocks {
         }
         let [there, made] = &values;
         let near = if n > 2 * NEAR { NEAR } else { n };
+        let of_block = made.chunks(near).filter_map(step_of).reduce(f64::min);
         let parts = there.chunks(near).zip(made.chunks(near));
-        Ok(parts.map(|(there, made)| steps_between(there, made)).fold(0.0, larger))
+        Ok(parts.map(|(there, made)| steps_between(there, made, of_block)).fold(0.0, larger))
     }
 }
 
@@ -97,18 +98,16 @@ fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
-/// The largest difference between values near each other, over the least distance of two values on a side: where a type
-/// has even steps, that is one, unless no two neighbouring levels occur, and then the difference appears smaller.
-fn steps_between(there: &[f32], made: &[f32]) -> f64 {
+/// The largest difference between values near each other, over the least distance of two values as made, or else of their
+/// block: where a type has even steps, that is one, unless no two neighbouring levels occur. The values that are there set no
+/// step: whoever wrote them could make it as large as any difference. Infinite if what was made has no step at all.
+fn steps_between(there: &[f32], made: &[f32], of_block: Option<f64>) -> f64 {
     let differences = there.iter().zip(made).map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs());
     let largest = differences.fold(0.0, larger);
     if largest == 0.0 {
         return 0.0;
     }
-    let steps = [step_of(there), step_of(made)].into_iter().flatten().reduce(f64::min);
-    // Values that are all the same have no step but themselves.
-    let all = there.iter().chain(made).map(|value| f64::from(value.abs()));
-    largest / steps.unwrap_or_else(|| all.fold(0.0, larger))
+    largest / step_of(made).or(of_block).unwrap_or(0.0)
 }
 
 /// The least distance between two different values.
@@ -155,12 +154,18 @@ mod tests {
 
     #[test]
     fn a_step_is_the_least_distance_of_two_values() {
-        let there = [0.0, 0.5, 1.0, 4.0];
-        assert_eq!(steps_between(&there, &[0.0, 0.5, 1.0, 4.0]), 0.0);
-        assert_eq!(steps_between(&there, &[0.5, 0.5, 1.0, 4.0]), 1.0);
-        assert_eq!(steps_between(&there, &[0.0, 0.5, 1.0, 2.5]), 3.0);
-        assert_eq!(steps_between(&[0.0; 4], &[0.25; 4]), 1.0);
-        assert!(steps_between(&[0.0, f32::NAN], &[0.0, 1.0]).is_nan());
+        let made = [0.0, 0.5, 1.0, 4.0];
+        assert_eq!(steps_between(&made, &made, None), 0.0);
+        assert_eq!(steps_between(&[0.5, 0.5, 1.0, 4.0], &made, None), 1.0);
+        assert_eq!(steps_between(&[0.0, 0.5, 1.0, 2.5], &made, None), 3.0);
+        assert!(steps_between(&[0.0, f32::NAN], &[0.0, 1.0], None).is_nan());
+    }
+
+    #[test]
+    fn large_values_set_no_step() {
+        assert_eq!(steps_between(&[0.0, 9e6], &[0.0, 0.5], None), 18e6);
+        assert_eq!(steps_between(&[0.0, 9e6], &[0.0; 2], None), f64::INFINITY);
+        assert_eq!(steps_between(&[0.25; 2], &[0.0; 2], Some(0.5)), 0.5);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use apr_sdk::{Error, ForeignPolicy, Result, Tensor, escape};
 use blocks::Tally;
 use comparison::Comparison;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Share of equal blocks from which a tensor that differs by a step at most counts as rounded otherwise.
@@ -49,6 +49,8 @@ pub struct Derived {
     pub recipe: Option<NearestRecipe>,
     /// Each tensor of the quantized model, in its order.
     pub tensors: Vec<DerivedTensor>,
+    /// Names of tensors that the original gives and the quantized model lacks.
+    pub absent: Vec<String>,
 }
 
 /// A tensor of the quantized model, held against what the original gives.
@@ -101,11 +103,12 @@ impl Derivation {
         for tensor in &quantized.model.tensors {
             tensors.push(DerivedTensor::unjudged(tensor, "the original has no such tensor".to_owned()));
         }
+        let mut absent = Vec::new();
         let with_matrix = self.importance.as_deref().map(Some);
         for importance in std::iter::once(None).chain(with_matrix) {
-            self.compare(engine, format, &quantized, importance, scratch, &mut tensors)?;
+            absent = self.compare(engine, format, &quantized, importance, scratch, &mut tensors)?;
         }
-        Ok(Derived { recipe, tensors })
+        Ok(Derived { recipe, tensors, absent })
     }
 
     fn request(&self, importance: Option<&Path>, with_types: bool) -> Request {
@@ -179,7 +182,8 @@ impl Derivation {
         }))
     }
 
-    /// Makes the tensors again and keeps, for each, the better of two comparisons.
+    /// Makes the tensors again and keeps, for each, the better of two comparisons; returns the names of those that the
+    /// quantized model lacks.
     fn compare(
         &self,
         engine: &Engine,
@@ -188,13 +192,16 @@ impl Derivation {
         importance: Option<&Path>,
         scratch: &MakeScratch<'_>,
         tensors: &mut [DerivedTensor],
-    ) -> Result<()> {
+    ) -> Result<Vec<String>> {
         let request = self.request(importance, true);
         let opened = Opened::new(engine, &request, true)?;
         let output = self.output(format)?;
         let laid_out = LaidOut::plan(engine, &request, opened, output, &|it| Translated::new(it), true)?;
         let made: HashMap<&str, usize> =
             laid_out.model.tensors.iter().enumerate().map(|(n, tensor)| (tensor.name.as_str(), n)).collect();
+        let there: HashSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        let planned = laid_out.model.tensors.iter().map(|tensor| &tensor.name);
+        let absent = planned.filter(|name| !there.contains(name.as_str())).cloned().collect();
         let mut counterparts = HashMap::new();
         for (number, tensor) in quantized.model.tensors.iter().enumerate() {
             let Some(&made) = made.get(tensor.name.as_str()) else { continue };
@@ -216,7 +223,7 @@ impl Derivation {
                 tensors[number] = found;
             }
         }
-        Ok(())
+        Ok(absent)
     }
 }
 

@@ -163,7 +163,7 @@ impl TypeChooser<'_> {
             let taken = types.assign(&quantizers, &tensors, wishes.keep_impossible)?;
             if taken.n_missing > 0 {
                 let missing = n_of(taken.n_missing, "tensor");
-                notes.push(format!("{} have no type for {missing}, which keep theirs", types.shown()));
+                warnings.push(format!("{} have no type for {missing}, which keep theirs", types.shown()));
             }
             let recipe = types.recipe().map(str::to_owned);
             Chosen { shown: format!("with {}", types.shown()), recipe, assigned: taken.assigned }

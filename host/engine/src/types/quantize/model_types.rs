@@ -119,10 +119,8 @@ impl ModelTypes {
             names.sort_unstable();
             let theirs =
                 names.first().map_or(String::new(), |name| format!(" (such as `{}`)", escape(name, 120)));
-            let message = format!(
-                "--recipe-from {file}: the model has none of its {}{theirs}",
-                n_of(names.len(), "tensor")
-            );
+            let message =
+                format!("no tensor is also in {file}, which has {}{theirs}", n_of(names.len(), "tensor"));
             return Err(Error::invalid_argument(message).hint("use a model of the same architecture"));
         }
         Ok(TypesTaken { assigned, n_missing })

@@ -20,10 +20,10 @@ use std::path::PathBuf;
 /// blocks are compared. A tensor is `identical`, or differs by `rounding` only (at
 /// least 99.9 % of its blocks are equal, and no value is further off than one step
 /// of its block), or is `different`, or could not be judged. Exit 0 if all are
-/// identical or differ by rounding, else 5.
+/// identical or differ by rounding, and none of ORIGINAL is absent, else 5.
 ///
-/// A step is the least distance between two of the values near a value. Nothing is
-/// written.
+/// A step is the least distance between two of the values near a value, as made
+/// again. Metadata is not judged. Nothing is written.
 ///
 /// Examples:
 ///   apr derives model-Q4_K_M.gguf --from model/
@@ -50,7 +50,7 @@ pub struct Args {
 
 /// The judgement. JSON: `quantized`, `original`, `derives`, `counts` of tensors by verdict, `recipe` (`recipe`,
 /// `with_importance`, `compared` and `differing` tensors) or null, `tensors` (each `name`, `dtype`, `verdict`,
-/// `with_importance`, `blocks`, `equal`, `steps`, `reason`).
+/// `with_importance`, `blocks`, `equal`, `steps`, `reason`), `absent`, the names of tensors that only the original has.
 #[derive(Debug, Serialize)]
 pub struct Judged {
     quantized: String,
@@ -99,7 +99,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Judged> {
     Ok(Judged {
         quantized: args.quantized.display().to_string(),
         original: args.original.display().to_string(),
-        derives: counts.different == 0 && counts.not_judged == 0,
+        derives: counts.different == 0 && counts.not_judged == 0 && derived.absent.is_empty(),
         counts,
         derived,
         all: context.terminal.verbose > 0,
@@ -118,15 +118,21 @@ impl Report for Judged {
     fn verdict(&self) -> Result<()> {
         let message = match self.counts {
             _ if self.derives => return Ok(()),
+            Counts { different: 0, not_judged: 0, .. } => {
+                let first = self.derived.absent.first().map_or("", String::as_str);
+                let absent = show_number_of(self.derived.absent.len(), "tensor");
+                format!("it lacks {absent} of the original, such as `{}`", escape(first, 120))
+            }
             Counts { different: 0, not_judged, .. } => {
                 format!("{} could not be judged", show_number_of(not_judged, "tensor"))
             }
             Counts { different, .. } => {
                 let original = escape(&self.original, 400);
-                format!("{} of it were not made so from {original}", show_number_of(different, "tensor"))
+                format!("it was not made so from {original}: {} differ", show_number_of(different, "tensor"))
             }
         };
-        Err(Error::failed(message).in_file(&self.quantized))
+        let error = Error::failed(message).in_file(&self.quantized);
+        Err(error.hint("`apr diff` of both shows by how much they differ"))
     }
 }
 
@@ -143,6 +149,13 @@ impl fmt::Display for Judged {
             if self.all || tensor.verdict != Verdict::Identical {
                 show(f, tensor)?;
             }
+        }
+        if !self.derived.absent.is_empty() {
+            writeln!(
+                f,
+                "absent     {} of the original",
+                show_number_of(self.derived.absent.len(), "tensor")
+            )?;
         }
         let Counts { identical, rounding, different, not_judged } = self.counts;
         writeln!(

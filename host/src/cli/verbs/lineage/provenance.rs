@@ -62,7 +62,11 @@ pub fn record_of(opened: &OpenedModel) -> Result<Option<Json>> {
     let held = opened.fetch(bytes)?;
     let record = serde_json::from_slice(held.inline().unwrap_or_default());
     let file = opened.path.display().to_string();
-    record.map(Some).map_err(|e| Error::malformed(format!("its provenance is not JSON: {e}")).in_file(file))
+    record.map(Some).map_err(|e| {
+        let error =
+            Error::malformed(format!("the record of where it came from cannot be read: {e}")).in_file(file);
+        error.hint("it was not written by apr; `apr inspect --metadata` shows what else the file says")
+    })
 }
 
 impl Report for Recorded {

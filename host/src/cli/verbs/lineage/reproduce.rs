@@ -103,6 +103,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Reproduced> {
         error.hint("use the version of apr that wrote the file")
     })?;
     let recorded = texts(&record.versions);
+    if recorded.is_empty() || recorded.len() != record.versions.len() {
+        let error =
+            Error::unsupported("its record does not say with which versions it was made").in_file(shown);
+        return Err(error.hint("use a file that `apr convert` wrote"));
+    }
     let versions = other_versions(&host.registry, &recorded);
     if let Some(other) = versions.first().filter(|_| !args.any_version) {
         return Err(of_other_version(other).in_file(shown));
@@ -114,7 +119,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Reproduced> {
     let first = files.iter().find(|file| !file.is_folder()).map_or("", |file| file.name.as_str());
     let shards = Shards { size: record.options.max_shard_size, tensors: record.options.max_shard_tensors };
     let output = Output::unplaced(format, Path::new(first), &args.source, shards, request.foreign)?;
-    let inputs = record.inputs.iter().map(|input| input.bytes).collect();
+    let inputs: Vec<u64> = record.inputs.iter().map(|input| input.bytes).collect();
+    let inputs = Some(inputs).filter(|inputs| !inputs.is_empty());
     let entry = host.places.locate(&args.file)?;
     let file = |name: &str| match entry.place.open(name) {
         Ok(Found::File(there)) => Ok(Some(there)),
@@ -122,8 +128,17 @@ pub fn run(args: &Args, context: &Context) -> Result<Reproduced> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     };
-    let made = Made { file: &file, inputs: Some(inputs) };
-    let files = reproduce(&host, &request, output, &made, &temporary_scratch)?;
+    let made = Made { file: &file, inputs };
+    let files =
+        reproduce(&host, &request, output, &made, &temporary_scratch).map_err(|e| match e.kind() {
+            // What was asked for is in the record, not on the command line.
+            ErrorKind::InvalidArgument => {
+                let message = format!("its record cannot be followed: {}", e.message());
+                let error = Error::unsupported(message).in_file(args.file.display().to_string());
+                error.hint("check that IN is the model that it was made from")
+            }
+            _ => e,
+        })?;
     opened.files.refuse_changed()?;
     let reproduced = files.iter().all(|file| file.differs_at.is_none());
     let from = args.source.display().to_string();

@@ -18,10 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Makes a file of so many bytes for what a conversion must set aside.
 pub type MakeScratch<'s> = dyn Fn(u64) -> Result<Box<dyn TileSink>> + Sync + 's;
 
+/// Opens one of a model's files by its name in the layout; `None` if there is none of that name.
+pub type OpenFile<'f> = dyn Fn(&str) -> Result<Option<Arc<dyn Backing>>> + 'f;
+
 /// The model that a conversion is said to have made.
 pub struct Made<'m> {
-    /// Opens one of its files by its name in the layout; `None` if there is none of that name.
-    pub file: &'m dyn Fn(&str) -> Result<Option<Arc<dyn Backing>>>,
+    /// Its files.
+    pub file: &'m OpenFile<'m>,
     /// Sizes of the inputs that its record names, in bytes.
     pub inputs: Option<Vec<u64>>,
 }

@@ -51,7 +51,7 @@ impl Blocks {
     }
 
     /// Length of a block in bytes.
-    pub fn len(&self) -> usize {
+    pub fn block_len(&self) -> usize {
         self.info.block_bytes.max(1) as usize
     }
 
@@ -61,7 +61,7 @@ impl Blocks {
     /// Any error from the quantizer.
     pub fn compare(&self, there: &[u8], made: &[u8]) -> Result<Tally> {
         let mut tally = Tally::default();
-        for (there, made) in there.chunks(self.len()).zip(made.chunks(self.len())) {
+        for (there, made) in there.chunks(self.block_len()).zip(made.chunks(self.block_len())) {
             tally.blocks += 1;
             if there == made {
                 tally.equal += 1;

@@ -82,7 +82,8 @@ impl TileSink for Comparison<'_> {
     fn write_at(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<()> {
         let Some(one) = self.at(file, offset) else { return Ok(()) };
         let at = offset - one.offset;
-        if at % one.blocks.len() as u64 != 0 || bytes.len() % one.blocks.len() != 0 {
+        let len = one.blocks.block_len();
+        if !at.is_multiple_of(len as u64) || !bytes.len().is_multiple_of(len) {
             return Err(Error::plugin("payload was cut inside of a block"));
         }
         let mut there = vec![0; bytes.len()];

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn large_values_set_no_step() {
-        assert_eq!(steps_between(&[0.0, 9e6], &[0.0, 0.5], None), 18e6);
+        assert_eq!(steps_between(&[0.0, 100.5], &[0.0, 0.5], None), 200.0);
         assert_eq!(steps_between(&[0.0, 9e6], &[0.0; 2], None), f64::INFINITY);
         assert_eq!(steps_between(&[0.25; 2], &[0.0; 2], Some(0.5)), 0.5);
     }

@@ -11,7 +11,7 @@ use crate::convert::{LaidOut, Opened, Output, Translated};
 use crate::diff::reproduction::MakeScratch;
 use crate::engine::Engine;
 use crate::layout::Segment;
-use crate::open::{OpenOptions, OpenedModel, open};
+use crate::open::OpenedModel;
 use crate::planned::quantization::Quantization;
 use crate::planned::request::{Request, VerifyMode};
 use crate::registry::Format;
@@ -96,8 +96,7 @@ impl Derivation {
     /// Any error from opening, planning and reading; Unsupported if no format here can hold the original as the quantized
     /// model is.
     pub fn judge(&self, engine: &Engine, scratch: &MakeScratch<'_>) -> Result<Derived> {
-        let quantized = open(engine, &self.quantized, &OpenOptions::default())?;
-        let types = ModelTypes::read(engine, &self.quantized)?;
+        let (quantized, types) = ModelTypes::read(engine, &self.quantized)?;
         let (format, recipe) = self.format(engine, &quantized, &types)?;
         let mut tensors = Vec::with_capacity(quantized.model.tensors.len());
         for tensor in &quantized.model.tensors {
@@ -145,7 +144,6 @@ impl Derivation {
         let own = engine.registry.format(&quantized.format)?;
         let is_of_dialect = |format: &&Format| match &format.manifest.dialect {
             DialectRule::Always(of) | DialectRule::Requires(of) | DialectRule::Prefers(of) => of == dialect,
-            DialectRule::Any => false,
             _ => false,
         };
         let others = engine.registry.formats().iter().filter(|format| format.id() != own.id());
@@ -162,14 +160,13 @@ impl Derivation {
                     continue;
                 }
             };
-            let is_raw = laid_out.layout.files.iter().flat_map(|file| &file.segments);
-            let is_raw = !is_raw
-                .clone()
-                .any(|placed| matches!(placed.segment, Segment::Payload { encoded: Some(_), .. }));
+            let mut placed = laid_out.layout.files.iter().flat_map(|file| &file.segments);
+            let is_encoded =
+                placed.any(|placed| matches!(placed.segment, Segment::Payload { encoded: Some(_), .. }));
             // Names that are no dialect's are compared as they are.
             let planned = &laid_out.model.dialect;
             let is_alike = planned == dialect || planned == "none" || dialect == "none";
-            if is_alike && is_raw {
+            if is_alike && !is_encoded {
                 let recipe = nearest_recipe(&engine.registry, &laid_out.model, &laid_out.specs, types)?;
                 return Ok((format, recipe));
             }

@@ -159,7 +159,7 @@ impl TypeChooser<'_> {
             let assigned = assign(quantizer.as_ref(), &recipe)?;
             Chosen { shown: format!("by {recipe}"), recipe: Some(recipe), assigned }
         } else if let Some(path) = &wishes.recipe_from {
-            let types = ModelTypes::read(self.engine, path)?;
+            let (_, types) = ModelTypes::read(self.engine, path)?;
             let taken = types.assign(&quantizers, &tensors, wishes.keep_impossible)?;
             if taken.n_missing > 0 {
                 let missing = n_of(taken.n_missing, "tensor");

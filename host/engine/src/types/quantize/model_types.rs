@@ -31,22 +31,23 @@ pub struct TypesTaken {
 }
 
 impl ModelTypes {
-    /// Opens a model and takes its types.
+    /// Opens a model and takes its types; returns it too.
     ///
     /// # Errors
     /// Any error from opening; Unsupported for packed weights, whose types no recipe can give.
-    pub fn read(engine: &Engine, path: &Path) -> Result<ModelTypes> {
+    pub fn read(engine: &Engine, path: &Path) -> Result<(OpenedModel, ModelTypes)> {
         let mut opened = open(engine, path, &OpenOptions::default())?;
         let shown = path.display().to_string();
         opened.unpack(engine)?;
-        ModelTypes::of(engine, &opened).map_err(|error| error.in_file(shown))
+        let types = ModelTypes::of(engine, &opened).map_err(|error| error.in_file(shown))?;
+        Ok((opened, types))
     }
 
     /// The types of an opened model whose packed weights are understood.
     ///
     /// # Errors
     /// As [`ModelTypes::read`].
-    pub fn of(engine: &Engine, opened: &OpenedModel) -> Result<ModelTypes> {
+    fn of(engine: &Engine, opened: &OpenedModel) -> Result<ModelTypes> {
         let model = &opened.model;
         if let Some(packed) = model.tensors.iter().find(|tensor| matches!(tensor.payload, Payload::Packed(_)))
         {

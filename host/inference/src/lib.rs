@@ -9,5 +9,7 @@ pub mod generation;
 pub mod program;
 pub mod runner;
 pub mod sampling;
+pub mod stages;
+pub mod tapped;
 pub mod template;
 pub mod tokens;

@@ -209,7 +209,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Run(args) => run::run(&args, context),
         Verb::Chat(args) => chat::run(&args, context).map(boxed),
         Verb::Bench(args) => bench::run(&args, context),
-        Verb::Check(args) => check::run(&args, context).map(boxed),
+        Verb::Check(args) => check::run(&args, context),
         Verb::Kernels(args) => kernels::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(boxed),
         Verb::Quality(args) => quality::run(&args, context).map(boxed),

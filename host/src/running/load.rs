@@ -9,6 +9,7 @@ use super::key::key;
 use super::memory::{self, Needs};
 use super::rows::{CountedRows, HeldRows, Reading, TensorRows, matrix};
 use super::suggestions::Suggested;
+use super::weight_values::WeightValues;
 use crate::host::Host;
 use crate::threads::Team;
 use apr_engine::architecture::{
@@ -110,6 +111,10 @@ pub struct Loaded {
     pub built: Built,
     /// The facts found out while loading.
     pub facts: Facts,
+    /// The device that holds the weights, for further programs over them.
+    pub device: Box<dyn Device>,
+    /// The weights that the program names, on that device.
+    pub weights: Vec<Weight>,
 }
 
 /// Loads a model.
@@ -118,6 +123,18 @@ pub struct Loaded {
 /// Unsupported for a model that no table computes, or no device runs; Failed for one that does not fit into memory;
 /// InvalidArgument for options that do not fit it; any error from reading, translating, quantizing and the backend.
 pub fn load(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
+    load_with_values(host, opened, options).map(|(loaded, _)| loaded)
+}
+
+/// Loads a model, and gives access to the values of its weights.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with_values<'a>(
+    host: &'a Host,
+    opened: &'a OpenedModel,
+    options: &LoadOptions,
+) -> Result<(Loaded, WeightValues<'a>)> {
     // What is wrong with a model that changed meanwhile is just that.
     let loaded = loaded(host, opened, options);
     loaded.or_else(|error| opened.files.refuse_changed().and(Err(error))).map_err(|error| {
@@ -128,7 +145,11 @@ pub fn load(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<
     })
 }
 
-fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Loaded> {
+fn loaded<'a>(
+    host: &'a Host,
+    opened: &'a OpenedModel,
+    options: &LoadOptions,
+) -> Result<(Loaded, WeightValues<'a>)> {
     refuse_adapter(&opened.model, &host.registry)?;
     let arch = options.arch.as_deref();
     let explained = |error| explain_lone(host, &opened.model, arch, error);
@@ -172,7 +193,8 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
         whole: is_whole(&built),
         hidden,
     });
-    let Translated { warnings, notes, .. } = model;
+    let warnings = std::mem::take(&mut model.warnings);
+    let notes = std::mem::take(&mut model.notes);
     let suggested = Suggested::of(opened.model.model_card.as_ref().and_then(|card| card.inline()));
     let found = Found {
         image_bytes: needs.weights,
@@ -185,7 +207,7 @@ fn loaded(host: &Host, opened: &OpenedModel, options: &LoadOptions) -> Result<Lo
         notes,
     };
     let facts = Facts::new(&decoder, &built, &specs, seat.chosen, found);
-    Ok(Loaded { runner, built, facts })
+    Ok((Loaded { runner, built, facts, device: seat.device, weights }, WeightValues::new(model)))
 }
 
 /// The device that runs a program, and the images of weights that it takes.
@@ -280,9 +302,9 @@ fn context_of(decoder: &Decoder, options: &LoadOptions, warnings: &mut Vec<Strin
 }
 
 /// A model in the dialect in which its table computes.
-struct Translated<'a> {
-    host: &'a Host,
-    opened: &'a OpenedModel,
+pub(super) struct Translated<'a> {
+    pub(super) host: &'a Host,
+    pub(super) opened: &'a OpenedModel,
     architecture: Architecture,
     dialect: String,
     tensors: Vec<PlannedTensor>,
@@ -352,7 +374,7 @@ impl<'a> Translated<'a> {
         Ok(())
     }
 
-    fn find(&self, name: &str) -> Result<&PlannedTensor> {
+    pub(super) fn find(&self, name: &str) -> Result<&PlannedTensor> {
         let number = self.by_name.get(name).copied();
         number.map(|number| &self.tensors[number]).ok_or_else(|| {
             Error::plugin("a program refers to a tensor that is not in the model").tensor(name)

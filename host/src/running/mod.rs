@@ -10,8 +10,10 @@ mod load;
 mod memory;
 mod rows;
 mod suggestions;
+mod weight_values;
 
 pub use backend::{Backend, devices, first_usable, no_device, not_automatic};
 pub use facts::Facts;
-pub use load::{LoadOptions, Loaded, Wanted, load};
+pub use load::{LoadOptions, Loaded, Wanted, load, load_with_values};
 pub use suggestions::{Embedding, Suggested};
+pub use weight_values::WeightValues;

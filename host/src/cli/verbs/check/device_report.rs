@@ -1,4 +1,4 @@
-//! The output of `apr check`.
+//! The output of `apr check MODEL --against BACKEND`.
 
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::kernels::rows::aligned;

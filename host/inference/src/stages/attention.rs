@@ -1,0 +1,127 @@
+//! Stage 5: attention spreads over more than one position.
+
+use super::origins::Origins;
+use super::sites::{Sites, result_name};
+use super::{Finding, LEAST_TOKENS};
+use crate::check::reference::{dot, sees, softmax};
+use crate::tapped::{Rows, Tapped};
+use apr_sdk::{Append, Attention, Operation, Result, escape};
+
+/// Mean entropy in nats below which attention looks at one position only. Not the 0.1 of the specification (section 3.2): heads
+/// that rest on the first token take a sound layer below that (0.07 in a model that predicts its text well).
+const DEGENERATE: f64 = 0.01;
+/// The most by which the weights of a row may miss 1.
+const SUM: f64 = 1e-5;
+
+pub(super) fn judge(model: &mut Tapped<'_>, _: &Sites, origins: &Origins) -> Result<Finding> {
+    let built = model.built;
+    let mut finding = Finding::default();
+    let mut stored: Vec<&Append> = Vec::new();
+    for operation in &built.program.operations {
+        let attention = match operation {
+            Operation::Append(append) => {
+                stored.push(append);
+                continue;
+            }
+            Operation::Attention(attention) => attention,
+            _ => continue,
+        };
+        let Some(append) = stored.iter().find(|append| append.state == attention.state) else { continue };
+        let name = result_name(built, operation);
+        let query = model.read(&attention.query)?;
+        if query.count() < LEAST_TOKENS {
+            finding.absent =
+                Some(format!("fewer than {LEAST_TOKENS} tokens: attention has too little to choose from"));
+            return Ok(finding);
+        }
+        if !origins.are_finite(&[attention.query]) || !origins.is_state_finite(attention.state) {
+            finding.unjudged += 1;
+            continue;
+        }
+        finding.judged += 1;
+        let key = model.read(&append.key)?;
+        let sinks = attention.sinks.map(|weight| model.vector(weight)).transpose()?;
+        let spread = spread(attention, &query, &key, sinks.as_deref());
+        finding.smallest("smallest mean entropy of a layer, in nats", spread.entropy, name);
+        if spread.miss > SUM || spread.miss.is_nan() {
+            finding.faults.push(format!(
+                "the weights of a row of `{}` sum to 1 ± {:.1e}",
+                escape(name, 80),
+                spread.miss
+            ));
+        } else if spread.entropy < DEGENERATE {
+            finding.faults.push(format!(
+                "attention in `{}` looks at one position only: its mean entropy is {:.3} nats, less than {DEGENERATE}",
+                escape(name, 80),
+                spread.entropy
+            ));
+        }
+    }
+    if finding.judged + finding.unjudged == 0 {
+        finding.absent = Some("the model has no attention".to_owned());
+    }
+    Ok(finding)
+}
+
+/// The spread of attention in one layer.
+struct Spread {
+    /// Mean over heads and rows that see more than one position, in nats.
+    entropy: f64,
+    /// The most by which the weights of a row miss 1, their sink's share included.
+    miss: f64,
+}
+
+fn spread(attention: &Attention, query: &Rows, key: &Rows, sinks: Option<&[f32]>) -> Spread {
+    let heads = usize::try_from(attention.heads).unwrap_or(1).max(1);
+    let width = (query.width / heads).max(1);
+    let key_heads = (key.width / width).max(1);
+    let shared = (heads / key_heads).max(1);
+    let keys: Vec<Vec<f64>> = key.iter().map(wide).collect();
+    let mut spread = Spread { entropy: 0.0, miss: 0.0 };
+    let mut rows = 0.0;
+    for (place, query) in query.iter().enumerate() {
+        let query = wide(query);
+        for (head, query) in query.chunks_exact(width).enumerate() {
+            let first = head / shared * width;
+            let mut scores = Vec::new();
+            for (other, key) in keys.iter().enumerate() {
+                if !sees(attention.mask, attention.window, number(place), number(other)) {
+                    continue;
+                }
+                let mut score = f64::from(attention.scale) * dot(query, &key[first..first + width]);
+                if attention.soft_cap > 0.0 {
+                    let cap = f64::from(attention.soft_cap);
+                    score = cap * (score / cap).tanh();
+                }
+                if let Some(slope) = attention.slopes.get(head) {
+                    score -= f64::from(*slope) * place.abs_diff(other) as f64;
+                }
+                scores.push(score);
+            }
+            if scores.len() < 2 {
+                continue;
+            }
+            let sink = sinks.and_then(|sinks| sinks.get(head)).map(|sink| f64::from(*sink));
+            let weights = softmax(&scores, sink);
+            let sum: f64 = weights.iter().sum();
+            if sink.is_none() {
+                let miss = (sum - 1.0).abs();
+                spread.miss = if miss.is_nan() { miss } else { spread.miss.max(miss) };
+            }
+            let entropy = weights.iter().filter(|weight| **weight > 0.0).map(|weight| -weight * weight.ln());
+            spread.entropy += entropy.sum::<f64>();
+            rows += 1.0;
+        }
+    }
+    // A window of one position leaves nothing to choose from.
+    spread.entropy = if rows > 0.0 { spread.entropy / rows } else { f64::INFINITY };
+    spread
+}
+
+fn wide(row: &[f32]) -> Vec<f64> {
+    row.iter().copied().map(f64::from).collect()
+}
+
+fn number(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}

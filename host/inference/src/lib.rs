@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod compare;
+pub mod departure;
 pub mod generation;
 pub mod program;
 pub mod runner;

@@ -68,6 +68,11 @@ impl Runner {
         Runner { parts, positions, outputs: Outputs { width, ..Outputs::default() } }
     }
 
+    /// The threads that steps run on.
+    pub fn workers(&self) -> Arc<dyn Workers + Send> {
+        Arc::clone(&self.parts.workers)
+    }
+
     /// Number of tokens it has seen.
     pub fn position(&self) -> u32 {
         self.positions[0]

@@ -15,7 +15,7 @@ pub struct Logits {
 
 impl Logits {
     /// Adds the logits after one token; `next` is the one that follows.
-    pub(super) fn add(&mut self, logits: [&[f32]; 2], next: Option<u32>) {
+    pub(crate) fn add(&mut self, logits: [&[f32]; 2], next: Option<u32>) {
         self.rows += 1;
         let [a, b] = logits.map(most);
         self.same += u32::from(a.is_some() && a == b);

@@ -8,6 +8,7 @@ pub mod check;
 pub mod completions;
 pub mod config;
 pub mod convert;
+mod departure;
 pub mod diff;
 pub mod edit;
 pub mod explain;

@@ -9,6 +9,7 @@ use crate::cli::context::Context;
 use crate::cli::flags::open_args::{OpenArgs, parse_pair};
 use crate::cli::output::verb_report::{Report, boxed};
 use crate::cli::sandbox_worker::{Given, tokens_of};
+use crate::cli::verbs::departure::{self, Question};
 use crate::cli::verbs::running::args::ModelArgs;
 use crate::cli::verbs::running::prompt::of_text;
 use crate::cli::verbs::tokenizer::text::{Text, read};
@@ -23,6 +24,10 @@ use std::path::PathBuf;
 /// to the sampler, each by a figure. A stage that the model does not have is not
 /// applicable. Exit 5 if one fails.
 ///
+/// With REFERENCE, compares two models: logits, their divergence, and each
+/// operation by itself on the same input. Names the first one that departs and
+/// the mistake that it looks like. Exit 5 if one departs.
+///
 /// With --against, --against-f32 or --against-option, compares two devices
 /// instead: half of the tokens run together, as a prompt, the others one at a
 /// time, as an answer. An operation departs if its error is above --bound and
@@ -33,6 +38,7 @@ use std::path::PathBuf;
 /// Examples:
 ///   apr check model.gguf
 ///   apr check model.gguf -p 'a text of at least sixteen tokens' --json
+///   apr check converted.gguf original/
 ///   apr check model.gguf --backend cuda --against cpu
 ///   apr check model.gguf --backend cpu --against-f32
 ///   apr check model/ --quantize Q4_K_M --against-option level=scalar
@@ -42,6 +48,9 @@ pub struct Args {
     /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "MODEL")]
     file: PathBuf,
+    /// Model that is right, to compare with
+    #[arg(value_name = "REFERENCE", conflicts_with_all = ["against", "against_f32", "against_option"])]
+    reference: Option<PathBuf>,
     /// Text to run [default: a paragraph of English; pseudo-random tokens for devices]
     #[arg(
         short = 'p',
@@ -57,7 +66,7 @@ pub struct Args {
     /// Maximum number of tokens [default: 64; all of a text for devices]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tokens: Option<u32>,
-    /// Relative error up to which an operation never departs [default: 0.05 with block weights, else 0.001]
+    /// Relative error up to which an operation never departs [default: 0.05 for devices with block weights, else 0.001]
     #[arg(long, value_name = "X", value_parser = parse_bound)]
     bound: Option<f64>,
     /// Maximum mean Kullback-Leibler divergence of the logits, in nats
@@ -95,6 +104,19 @@ fn parse_bound(text: &str) -> std::result::Result<f64, String> {
 /// # Errors
 /// InvalidArgument for options that do not fit together; what loading and computing raised.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
+    if let Some(reference) = &args.reference {
+        let question = Question {
+            suspect: &args.file,
+            reference,
+            text: text_of(args)?,
+            tokens: args.tokens,
+            bound: args.bound.unwrap_or(departure::BOUND),
+            max_divergence: args.max_divergence,
+            open: &args.open,
+            model: &args.model,
+        };
+        return departure::run(&question, context).map(boxed);
+    }
     if args.names_reference() {
         return devices::run(args, context).map(boxed);
     }

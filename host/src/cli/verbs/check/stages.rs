@@ -4,6 +4,7 @@ use super::stage_report::{Checked, Seen};
 use super::{Args, text_of};
 use crate::cli::context::Context;
 use crate::cli::sandbox_worker::{Given, tokens_of};
+use crate::cli::verbs::departure::TEXT;
 use crate::cli::verbs::running::loading::open_model;
 use crate::cli::verbs::running::prompt::{ids_without_pattern, of_text};
 use apr_engine::crew::Crew;
@@ -18,10 +19,6 @@ use apr_inference::tokens::Encoding;
 use apr_sandbox::Tokens;
 use apr_sdk::{Error, Result};
 
-/// The text that runs unless the user names one: any tokenizer makes more than enough tokens of it.
-const TEXT: &str = "The lighthouse stood at the end of a long pier. Every evening, when the sun went down, its keeper \
-climbed the stairs and lit the lamp, so that ships at sea could find their way home. One night in 1893 a storm came \
-up from the west, and the wind was so strong that the waves broke over the roof.";
 /// Tokens that are run unless the user says how many.
 const TOKENS: usize = 64;
 

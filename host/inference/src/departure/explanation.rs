@@ -1,0 +1,205 @@
+//! The mistake that explains a departure: of a parameter, of a weight, or of what a weight is.
+
+use super::matrices::{Resemblance, Weights, distance, resemblance, size};
+use super::parameters::Difference;
+use super::rows::Errors;
+use super::{Both, Departure, Flow};
+use crate::program::WeightOf;
+use crate::tapped::{Rows, Tapped};
+use apr_sdk::{Operation, Result};
+
+/// The most elements of a weight that are looked at; its first rows, if it has more.
+const MOST: u64 = 1 << 24;
+/// Relative distance of weights that are the same but for rounding.
+const SAME: f64 = 1e-5;
+
+/// Explains why the operation's `part`-th result departs.
+pub(super) fn explain(
+    both: &mut Both<'_, '_>,
+    flow: &Flow,
+    results: &[Rows],
+    part: usize,
+    step: usize,
+    parameters: &[Difference],
+) -> Result<Departure> {
+    let mut departure = Departure { step, tensor: None, words: None, explained: 0.0 };
+    let whole = error_of(both, flow, results, part);
+    for parameter in parameters {
+        let changed = both.local.run(both.reference, &parameter.hybrid, flow.stored.as_ref(), &flow.inputs);
+        let Ok(changed) = changed else { continue };
+        let explained = 1.0 - error_of(both, flow, &changed, part) / whole;
+        if explained > departure.explained || departure.words.is_none() && explained > 0.5 {
+            departure.words = Some(parameter.words.clone());
+            departure.explained = explained.clamp(0.0, 1.0);
+        }
+    }
+    if departure.explained > 0.9 {
+        return Ok(departure);
+    }
+    let of_weights = weights(both, part)?;
+    if let Some((tensor, words, explained)) = of_weights {
+        if explained >= departure.explained {
+            return Ok(Departure { step, tensor: Some(tensor), words, explained });
+        }
+    }
+    Ok(departure)
+}
+
+/// Median error of a result; that of the worst row if the median is none.
+fn error_of(both: &Both<'_, '_>, flow: &Flow, results: &[Rows], part: usize) -> f64 {
+    let errors: Vec<Errors> = both.errors(flow, results);
+    let Some(errors) = errors.get(part) else { return 0.0 };
+    if errors.median > 0.0 { errors.median } else { errors.worst }
+}
+
+/// The first weight of the operation's part that differs: its tensor, the words for it, and the share that they explain.
+fn weights(both: &Both<'_, '_>, part: usize) -> Result<Option<(String, Option<String>, f64)>> {
+    let own = weights_of(both.operation, part);
+    let other = weights_of(both.other, part);
+    for (own, other) in own.into_iter().zip(other) {
+        let tensor = both.suspect.tensor(own).unwrap_or_default().to_owned();
+        let Some(matrices) = Matrices::read(both, own, other)? else { continue };
+        if distance(&matrices.suspect, &matrices.reference) <= SAME * size(&matrices.reference) {
+            continue;
+        }
+        let looked = Weights {
+            suspect: &matrices.suspect,
+            reference: &matrices.reference,
+            columns: matrices.columns,
+            head_rows: head_rows(both, part),
+            head_columns: head_columns(both),
+        };
+        let found = another_tensor(both, &matrices, own, other)?.or_else(|| resemblance(&looked));
+        let Some(Resemblance { words, left }) = found else { return Ok(Some((tensor, None, 0.0))) };
+        let words = format!("`{tensor}` {words}");
+        return Ok(Some((tensor, Some(words), (1.0 - left).clamp(0.0, 1.0))));
+    }
+    Ok(None)
+}
+
+/// The weights of an operation's part.
+fn weights_of(operation: &Operation, part: usize) -> Vec<u32> {
+    match operation {
+        Operation::Linear(linear) => {
+            linear.parts.get(part).map_or_else(Vec::new, |part| std::iter::once(part.weight).chain(part.bias).collect())
+        }
+        Operation::ExpertLinear(linear) => {
+            linear.parts.get(part).map_or_else(Vec::new, |part| std::iter::once(part.weight).chain(part.bias).collect())
+        }
+        _ => operation.weights(),
+    }
+}
+
+/// A weight in both models.
+struct Matrices {
+    suspect: Vec<f32>,
+    reference: Vec<f32>,
+    columns: usize,
+    /// Number of rows that were read.
+    rows: u64,
+}
+
+impl Matrices {
+    /// Reads a weight of both; `None` if their sizes differ.
+    fn read(both: &Both<'_, '_>, own: u32, other: u32) -> Result<Option<Matrices>> {
+        let (suspect, reference) = (&*both.suspect, &*both.reference);
+        let (Some(name), Some(other_name)) = (suspect.tensor(own), reference.tensor(other)) else {
+            let [suspect, reference] = [literal(suspect, own), literal(reference, other)];
+            let columns = suspect.len();
+            return Ok((columns == reference.len() && columns > 0).then_some(Matrices {
+                suspect,
+                reference,
+                columns,
+                rows: 1,
+            }));
+        };
+        let [spec, other_spec] = [suspect.values.matrix(name)?, reference.values.matrix(other_name)?];
+        if (spec.rows(), spec.columns()) != (other_spec.rows(), other_spec.columns()) {
+            return Ok(None);
+        }
+        let rows = spec.rows().min((MOST / spec.columns().max(1)).max(1));
+        Ok(Some(Matrices {
+            suspect: suspect.values.rows(name, 0, rows)?,
+            reference: reference.values.rows(other_name, 0, rows)?,
+            columns: usize::try_from(spec.columns()).unwrap_or(usize::MAX),
+            rows,
+        }))
+    }
+}
+
+fn literal(model: &Tapped<'_>, weight: u32) -> Vec<f32> {
+    let number = usize::try_from(weight).ok();
+    match number.and_then(|number| model.built.weights.get(number)) {
+        Some(WeightOf::Literal { values, .. }) => values.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// The other tensor of the reference that the suspect's weight is.
+fn another_tensor(both: &Both<'_, '_>, matrices: &Matrices, own: u32, other: u32) -> Result<Option<Resemblance>> {
+    let reference = &*both.reference;
+    let first = matrices.suspect.get(..matrices.columns).unwrap_or_default();
+    if size(first) == 0.0 || !size(first).is_finite() {
+        return Ok(None);
+    }
+    let Some(this) = reference.tensor(other) else { return Ok(None) };
+    let wanted = reference.values.matrix(this)?;
+    for weight in &reference.built.weights {
+        let WeightOf::Tensor(name) = weight else { continue };
+        let spec = reference.values.matrix(name)?;
+        if name == this || (spec.rows(), spec.columns()) != (wanted.rows(), wanted.columns()) {
+            continue;
+        }
+        // One row tells most apart.
+        if distance(first, &reference.values.rows(name, 0, 1)?) > 0.1 * size(first) {
+            continue;
+        }
+        let rows = reference.values.rows(name, 0, matrices.rows)?;
+        let left = distance(&matrices.suspect, &rows) / size(&matrices.suspect);
+        if left > 0.05 {
+            continue;
+        }
+        let mut words = format!("is the reference's `{name}`");
+        // Where the other one is this one, both are exchanged.
+        let own_name = both.suspect.tensor(own).unwrap_or_default();
+        if let Ok(spec) = both.suspect.values.matrix(name) {
+            let same_shape = (spec.rows(), spec.columns()) == (wanted.rows(), wanted.columns());
+            if same_shape && name != own_name {
+                let back = both.suspect.values.rows(name, 0, matrices.rows)?;
+                if distance(&back, &matrices.reference) <= 0.05 * size(&matrices.reference) {
+                    words.push_str(": the two are swapped");
+                }
+            }
+        }
+        return Ok(Some(Resemblance { words, left }));
+    }
+    Ok(None)
+}
+
+/// Rows of a weight that belong to one head, for queries and keys.
+fn head_rows(both: &Both<'_, '_>, part: usize) -> Option<usize> {
+    let Operation::Linear(linear) = both.other else { return None };
+    let slice = linear.parts.get(part)?.out;
+    let operations = &both.reference.built.program.operations;
+    let name = both.reference.name(slice.value);
+    let layer = name.strip_suffix("attention.qkv")?;
+    for operation in operations {
+        let Operation::Attention(attention) = operation else { continue };
+        let Some(out) = operation.writes().first().copied() else { continue };
+        if both.reference.name(out.value) == format!("{layer}attention.heads") {
+            return usize::try_from(attention.query.width / attention.heads.max(1)).ok();
+        }
+    }
+    None
+}
+
+/// Columns of a weight that belong to one head, for what follows attention.
+fn head_columns(both: &Both<'_, '_>) -> Option<usize> {
+    let Operation::Linear(linear) = both.other else { return None };
+    both.reference.built.program.operations.iter().find_map(|operation| match operation {
+        Operation::Attention(attention) if attention.out == linear.x => {
+            usize::try_from(attention.out.width / attention.heads.max(1)).ok()
+        }
+        _ => None,
+    })
+}

@@ -13,14 +13,17 @@
 mod choosing;
 mod compared;
 mod cuda;
+mod departures;
 mod drafted;
 mod families;
 mod faults;
+mod folder;
 mod golden;
 mod loading;
 mod lost;
 mod pooled;
 mod sentences;
 mod settings;
+mod stages;
 mod together;
 mod trained;

@@ -47,6 +47,8 @@ pub enum Wanted {
     Embedding,
     /// The last hidden state of each token.
     Hidden,
+    /// Logits, or the last hidden state of each token of a model that has no head.
+    Any,
 }
 
 /// Options for loading a model.
@@ -180,7 +182,7 @@ fn loaded<'a>(
     let team = Team::new(options.threads, Arc::clone(&host.cancel));
     let width =
         usize::try_from(built.output).ok().and_then(|n| built.program.values.get(n)).map_or(0, |v| v.width);
-    let hidden = (options.wanted != Wanted::Logits).then_some(built.output);
+    let hidden = (model.meant(&decoder, options.wanted) != Wanted::Logits).then_some(built.output);
     let threads = apr_sdk::Workers::width(&team);
     let session = Box::new(Watched::new(session, watch));
     let runner = Runner::new(Parts {
@@ -265,7 +267,7 @@ fn is_whole(built: &Built) -> bool {
 /// The most tokens that are computed together.
 fn rows_of_a_step(built: &Built, options: &LoadOptions, context: u32) -> u32 {
     // Hidden states of a text are read after one step.
-    if is_whole(built) || options.wanted != Wanted::Logits {
+    if is_whole(built) || matches!(options.wanted, Wanted::Embedding | Wanted::Hidden) {
         return context;
     }
     // Sequences that go on together have a row each, however short they are.
@@ -401,8 +403,8 @@ impl<'a> Translated<'a> {
     }
 
     fn build(&self, decoder: &Decoder, options: &LoadOptions, context: u32) -> Result<Built> {
-        let output = match options.wanted {
-            Wanted::Logits => Output::Logits,
+        let output = match self.meant(decoder, options.wanted) {
+            Wanted::Logits | Wanted::Any => Output::Logits,
             Wanted::Embedding => {
                 Output::Hidden { pooling: decoder.output.pooling.unwrap_or(Pooling::MEAN), normalize: true }
             }
@@ -420,6 +422,18 @@ impl<'a> Translated<'a> {
             context,
             taps: options.taps,
         })
+    }
+
+    /// The purpose that a model can serve, where the user left that to it.
+    fn meant(&self, decoder: &Decoder, wanted: Wanted) -> Wanted {
+        let has_head = decoder.roles.name("output").is_some_and(|name| self.find(name).is_ok());
+        // What reads a whole text at once and has no output of its own makes vectors.
+        let is_encoder = !has_head && decoder.layers.iter().any(|layer| layer.attention.mask == Mask::FULL);
+        match wanted {
+            Wanted::Any if is_encoder => Wanted::Hidden,
+            Wanted::Any => Wanted::Logits,
+            stated => stated,
+        }
     }
 
     /// The matrix of each weight that a program names.

@@ -36,6 +36,9 @@ pub(super) fn explain(
     if departure.explained > 0.9 {
         return Ok(departure);
     }
+    if let Some((tensor, words)) = head(both) {
+        return Ok(Departure { step, tensor: Some(tensor), words: Some(words), explained: 1.0 });
+    }
     let of_weights = weights(both, part)?;
     if let Some((tensor, words, explained)) = of_weights {
         if explained >= departure.explained {
@@ -75,6 +78,30 @@ fn weights(both: &Both<'_, '_>, part: usize) -> Result<Option<(String, Option<St
         return Ok(Some((tensor, Some(words), (1.0 - left).clamp(0.0, 1.0))));
     }
     Ok(None)
+}
+
+/// The head and its words, where one model has a tensor of its own for it and the other takes its embedding.
+fn head(both: &Both<'_, '_>) -> Option<(String, String)> {
+    let (Operation::Linear(own), Operation::Linear(other)) = (both.operation, both.other) else { return None };
+    let own = own.parts.first()?.weight;
+    let other = other.parts.first()?.weight;
+    let tied = [is_embedding(both.suspect, own), is_embedding(both.reference, other)];
+    let tensor = both.suspect.tensor(own)?.to_owned();
+    let of_reference = both.reference.tensor(other)?;
+    let words = match tied {
+        [true, false] => format!("the head is the embedding, where the reference has `{of_reference}`"),
+        [false, true] => format!("the head is `{tensor}`, a tensor of its own, where the reference takes its embedding"),
+        _ => return None,
+    };
+    Some((tensor, words))
+}
+
+/// True if a weight is the table of an embedding too.
+fn is_embedding(model: &Tapped<'_>, weight: u32) -> bool {
+    model.built.program.operations.iter().any(|operation| match operation {
+        Operation::Embed(embed) => embed.table == weight,
+        _ => false,
+    })
 }
 
 /// The weights of an operation's part.

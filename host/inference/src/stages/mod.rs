@@ -21,7 +21,7 @@ mod tokenizer;
 pub use tokenizer::RoundTrip;
 
 use crate::tapped::Tapped;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, Operation, Result};
 use origins::Origins;
 use sites::Sites;
 
@@ -155,9 +155,10 @@ pub fn check(
     if ids.is_empty() {
         return Err(Error::invalid_argument("the text has no tokens").hint("specify a longer text"));
     }
-    // Two runs, of which the first is thrown away: the last step's values are those that the stages read.
     stop()?;
-    let sampler = sampler::judge(model, ids, subject)?;
+    let has_head = model.built.program.operations.iter().any(|one| matches!(one, Operation::Sample(_)));
+    // The sampler's runs come first: the last step's values are those that the stages read.
+    let sampler = if has_head { sampler::judge(model, ids, subject)? } else { headless() };
     stop()?;
     let logits = model.run(ids)?;
     let sites = Sites::of(model.built);
@@ -175,11 +176,21 @@ pub fn check(
         stop()?;
         findings.push(judge(model, &sites, &origins)?);
     }
-    findings.push(head::judge_scores(model, &origins, &logits, subject)?);
-    findings.push(head::judge_probabilities(model, &origins, &logits));
+    if has_head {
+        findings.push(head::judge_scores(model, &origins, &logits, subject)?);
+        findings.push(head::judge_probabilities(model, &origins, &logits));
+    } else {
+        findings.extend([headless(), headless()]);
+    }
     findings.push(sampler);
     let numbered = findings.into_iter().enumerate();
     Ok(numbered.map(|(at, finding)| finding.into_stage(at + 1, origins.take(at + 1))).collect())
+}
+
+/// The finding of stages behind the hidden state, of a model that ends there.
+fn headless() -> Finding {
+    let reason = "the model has no head: it makes vectors of texts".to_owned();
+    Finding { absent: Some(reason), ..Finding::default() }
 }
 
 /// Number of stages that a model has, and how many of those passed.

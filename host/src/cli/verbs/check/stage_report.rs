@@ -101,7 +101,7 @@ fn row(stage: Stage) -> Row {
 
 impl Report for Checked {
     fn json(&self) -> Result<Json> {
-        with_schema("apr.check/2", self)
+        with_schema("apr.check.stages/1", self)
     }
 
     fn quiet(&self) -> String {
@@ -145,11 +145,10 @@ impl fmt::Display for Checked {
         let kind = if self.text { "a text" } else { "a pseudo-random sequence" };
         writeln!(
             f,
-            "{} {} on {} ({}), {} tokens of {kind}\n",
+            "{} {} on {}, {} tokens of {kind}\n",
             escape(&self.architecture, 40),
             self.dtype,
-            self.backend,
-            escape(&self.device, 80),
+            escape(&self.backend, 40),
             self.tokens
         )?;
         let head = ["#", "stage", "what happens", "verdict", "figure", "value", "where"];

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Checked> {
     let host = context.host();
     let stage = Stage::new(host.progress.as_ref(), "loading the model");
     let opened = open_model(&args.file, &args.open, &host)?;
-    let options = args.model.to_options(host.threads().width(), Wanted::Logits)?;
+    let options = args.model.to_options(host.threads().width(), Wanted::Any)?;
     let options = LoadOptions { taps: true, ..options };
     let tokenizer = Tokenizer::of(&host, &opened, given_text.is_some(), context)?;
     let (mut loaded, values) = load_with_values(&host, &opened, &options)?;

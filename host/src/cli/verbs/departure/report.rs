@@ -201,11 +201,11 @@ fn prompts_differ(prompts: &[Option<Vec<u32>>; 2]) -> Option<String> {
 
 impl Report for Compared {
     fn json(&self) -> Result<Json> {
-        with_schema("apr.check-models/1", self)
+        with_schema("apr.check.models/1", self)
     }
 
     fn quiet(&self) -> String {
-        String::new()
+        self.finding()
     }
 
     fn warnings(&self) -> &[String] {
@@ -223,7 +223,7 @@ impl Report for Compared {
             let message = format!("the models depart: first in `{}` for {place}", first.operation);
             let hint = match &first.tensor {
                 Some(tensor) => format!(
-                    "run `apr diff SUSPECT REFERENCE --values` to compare `{}` and all other tensors",
+                    "run `apr diff SUSPECT REFERENCE` to compare `{}` and all other tensors",
                     escape(tensor, 120)
                 ),
                 None => "run `apr diff SUSPECT REFERENCE` to compare what both state".to_owned(),
@@ -252,6 +252,21 @@ fn few(value: f64) -> String {
 }
 
 impl Compared {
+    /// The first departure, and what it looks like; empty if nothing departs.
+    fn finding(&self) -> String {
+        let Some(first) = &self.first else { return String::new() };
+        let tensor = first.tensor.as_deref().filter(|tensor| !tensor.is_empty());
+        let with = tensor.map_or_else(String::new, |tensor| format!(", with `{}`", escape(tensor, 120)));
+        let result = escape(&first.result, 80);
+        let looks_like = match &first.looks_like {
+            Some(words) => {
+                format!("{words} ({:.0} % of the difference explained)", 100.0 * first.explained)
+            }
+            None => "nothing that is known".to_owned(),
+        };
+        format!("first departure: `{}` for {result}{with}\nlooks like: {looks_like}\n", first.operation)
+    }
+
     fn figures(&self) -> Vec<[String; 2]> {
         let logits = &self.logits;
         let same = format!("{} of {}", logits.same, self.tokens);
@@ -315,22 +330,12 @@ impl fmt::Display for Compared {
                 self.steps.len(),
                 self.bound
             )?,
-            Some(first) => {
+            Some(_) => {
                 writeln!(f, "{}", aligned(&self.departures()))?;
                 if count > LISTED {
                     writeln!(f, "and {} (all with --json)\n", n_of(count - LISTED, "more departure"))?;
                 }
-                let tensor = first.tensor.as_deref().filter(|tensor| !tensor.is_empty());
-                let with = tensor.map_or_else(String::new, |tensor| format!(", with `{}`", escape(tensor, 120)));
-                writeln!(f, "first departure: `{}` for {}{with}", first.operation, escape(&first.result, 80))?;
-                match &first.looks_like {
-                    Some(words) => writeln!(
-                        f,
-                        "looks like: {words} ({:.0} % of the difference explained)",
-                        100.0 * first.explained
-                    )?,
-                    None => writeln!(f, "looks like nothing that is known")?,
-                }
+                f.write_str(&self.finding())?;
                 if self.harmless {
                     writeln!(f, "harmless: the logits are the same")?;
                 }

@@ -57,7 +57,9 @@ impl Folder {
                 data.chunks_exact(2).map(|two| convert(u16::from_le_bytes([two[0], two[1]]))).collect()
             };
             let elements = match about["dtype"].as_str().unwrap() {
-                "F32" => data.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect(),
+                "F32" => {
+                    data.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
+                }
                 "BF16" => two(from_bf16),
                 "F16" => two(from_f16),
                 other => panic!("{name}: {other}"),
@@ -93,7 +95,8 @@ impl Folder {
         }
         let mut header = Json::Object(header).to_string();
         header.push_str(&" ".repeat(header.len().next_multiple_of(8) - header.len()));
-        let mut file = std::io::BufWriter::new(std::fs::File::create(path.join("model.safetensors")).unwrap());
+        let mut file =
+            std::io::BufWriter::new(std::fs::File::create(path.join("model.safetensors")).unwrap());
         file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
         file.write_all(header.as_bytes()).unwrap();
         for tensor in self.tensors.values() {

@@ -30,6 +30,7 @@ pub mod types;
 
 pub mod packed;
 
+pub mod hints;
 pub mod layout;
 
 pub mod tiles;

@@ -23,6 +23,8 @@ pub struct Facts {
     pub ends: Vec<u32>,
     /// Ids that the tokenizer puts behind every text.
     pub behind: Vec<u32>,
+    /// The id that stands for what has no token.
+    pub unknown: Option<u32>,
     /// Number of chat templates.
     pub n_templates: usize,
 }

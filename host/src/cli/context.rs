@@ -54,6 +54,7 @@ impl Context {
             verbose: globals.verbose,
             color: color_wanted(when),
             waiting: Arc::default(),
+            told: Arc::default(),
         };
         settings.warnings.iter().for_each(|warning| terminal.warn(warning));
         Ok(Context {

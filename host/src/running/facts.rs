@@ -3,6 +3,7 @@
 use super::backend::Chosen;
 use super::suggestions::Suggested;
 use apr_engine::architecture::Decoder;
+use apr_engine::hints;
 use apr_inference::program::Built;
 use apr_sdk::{DType, MatrixSpec, Operation, RowsOf, State};
 
@@ -85,11 +86,10 @@ impl Facts {
         }
         // A device that others have to do without is no news to its owner; one that could have computed is.
         let declined = chosen.declined.iter();
-        found
-            .warnings
-            .extend(declined.map(|why| {
-                format!("running on {}, because another device cannot be used: {why}", chosen.id)
-            }));
+        found.warnings.extend(declined.map(|why| {
+            let message = format!("running on {}, because another device cannot be used: {why}", chosen.id);
+            hints::FALLBACK.told(&message)
+        }));
         found.notes.push(format!("chose the backend {}: {}", chosen.id, chosen.because));
         found.notes.extend(chosen.passed.iter().map(|why| format!("not used: {why}")));
         Facts {

@@ -1,6 +1,7 @@
 //! Check that a model fits into memory, before anything is loaded.
 
 use crate::sizes::show_size;
+use apr_engine::hints;
 use apr_sdk::{Error, Result};
 use std::fs;
 
@@ -53,7 +54,7 @@ pub fn check(needs: Needs, place: Place, available: Option<u64>) -> Result<()> {
         show_size(step),
         show_size(free)
     );
-    Err(Error::failed(message)
+    Err(Error::failed(hints::MEMORY.told(&message))
         .hint("use a smaller type (--quantize Q4_K_M), a smaller --context, or a smaller --cache-type"))
 }
 

@@ -27,7 +27,8 @@ impl Values for WeightValues<'_> {
         let rows = TensorRows::new(self.model.host, self.model.opened, &floats)?;
         let bytes = matrix(&floats.tensor)?.row_bytes().checked_mul(count);
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-        let bytes = bytes.ok_or_else(|| Error::limit("the weight does not fit into memory").tensor(tensor))?;
+        let bytes =
+            bytes.ok_or_else(|| Error::limit("the weight does not fit into memory").tensor(tensor))?;
         let mut held = Vec::new();
         held.try_reserve_exact(bytes)
             .map_err(|_| Error::io(format!("cannot allocate {bytes} bytes")).tensor(tensor))?;

@@ -85,15 +85,22 @@ pub fn faults(base: &Base) -> Vec<Fault> {
 fn of_weights(base: &Base) -> Vec<Fault> {
     let (head, heads) = (base.head, base.heads);
     let mut all = vec![
-        fault("q and k not permuted", &["layer.0.attention.qkv linear blk.0.attn_q"], &["RoPE style"], move |f| {
-            f.reorder("q_proj.weight", |row| interleaved(row, head));
-            f.reorder("k_proj.weight", |row| interleaved(row, head));
-        }),
+        fault(
+            "q and k not permuted",
+            &["layer.0.attention.qkv linear blk.0.attn_q"],
+            &["RoPE style"],
+            move |f| {
+                f.reorder("q_proj.weight", |row| interleaved(row, head));
+                f.reorder("k_proj.weight", |row| interleaved(row, head));
+            },
+        ),
         fault("k not permuted", &["blk.0.attn_k"], &["RoPE style"], move |f| {
             f.reorder("k_proj.weight", |row| interleaved(row, head));
         }),
         fault("gate and up swapped", &["blk.0.ffn_gate"], &["swapped"], |f| f.swap("gate_proj", "up_proj")),
-        fault("k and v swapped", &["blk.0.attn_k.weight"], &["swapped"], |f| f.swap("k_proj.weight", "v_proj.weight")),
+        fault("k and v swapped", &["blk.0.attn_k.weight"], &["swapped"], |f| {
+            f.swap("k_proj.weight", "v_proj.weight")
+        }),
         fault("head order", &["blk.0.attn_q.weight"], &["heads in another order"], move |f| {
             f.reorder("q_proj.weight", |row| ((row / head + 1) % heads) * head + row % head);
         }),
@@ -118,7 +125,9 @@ fn of_weights(base: &Base) -> Vec<Fault> {
             });
         }),
         fault("nibbles swapped", &["blk.0.attn_k.weight"], &["nibbles"], |f| {
-            f.edit("k_proj.weight", |elements, _| elements.chunks_exact_mut(32).for_each(|block| block.rotate_left(16)));
+            f.edit("k_proj.weight", |elements, _| {
+                elements.chunks_exact_mut(32).for_each(|block| block.rotate_left(16))
+            });
         }),
         fault("bf16 read as f16", &["blk.0.attn_v.weight"], &["BF16 read as F16"], |f| {
             f.map("v_proj.weight", |x| from_f16(to_bf16(x)));
@@ -143,15 +152,21 @@ fn of_weights(base: &Base) -> Vec<Fault> {
         fault("opposite sign", &["blk.1.ffn_down"], &["opposite sign"], |f| {
             f.map("layers.1.mlp.down_proj.weight", |x| -x);
         }),
-        fault("zeros", &["blk.1.attn_v"], &["only zeros"], |f| f.map("layers.1.self_attn.v_proj.weight", |_| 0.0)),
+        fault("zeros", &["blk.1.attn_v"], &["only zeros"], |f| {
+            f.map("layers.1.self_attn.v_proj.weight", |_| 0.0)
+        }),
         fault("nan", &["blk.1.ffn_up"], &["NaN or infinite"], |f| {
             f.edit("layers.1.mlp.up_proj.weight", |elements, _| elements[77] = f32::NAN);
         }),
         fault("a damaged element", &["blk.2.attn_q"], &["is damaged: 1 of"], |f| {
             f.edit("layers.2.self_attn.q_proj.weight", |elements, columns| elements[5 * columns + 3] = 4.0);
         }),
-        fault("norm lacks 1", &["layer.0.attention.norm norm"], &["lacks the 1"], |f| f.map("norm.weight", |x| x - 1.0)),
-        fault("norm has 1 twice", &["layer.0.attention.norm norm"], &["once too often"], |f| f.map("norm.weight", |x| x + 1.0)),
+        fault("norm lacks 1", &["layer.0.attention.norm norm"], &["lacks the 1"], |f| {
+            f.map("norm.weight", |x| x - 1.0)
+        }),
+        fault("norm has 1 twice", &["layer.0.attention.norm norm"], &["once too often"], |f| {
+            f.map("norm.weight", |x| x + 1.0)
+        }),
     ];
     all.push(
         fault("head is the embedding", &["logits linear"], &["the head is the embedding"], |f| {
@@ -165,7 +180,9 @@ fn of_weights(base: &Base) -> Vec<Fault> {
         all.push(fault("biases missing", &["layer.0.attention.qkv"], &["the bias is missing"], |f| {
             f.remove("_proj.bias");
         }));
-        all.push(fault("a bias of zeros", &["blk.0.attn_k"], &["only zeros"], |f| f.map("k_proj.bias", |_| 0.0)));
+        all.push(fault("a bias of zeros", &["blk.0.attn_k"], &["only zeros"], |f| {
+            f.map("k_proj.bias", |_| 0.0)
+        }));
     }
     all
 }
@@ -185,23 +202,47 @@ fn of_configurations(base: &Base) -> Vec<Fault> {
         fault("theta 10 times", &["query.rotated rope"], &["theta of RoPE is"], |f| {
             f.config["rope_theta"] = json!(f.config["rope_theta"].as_f64().unwrap() * 10.0);
         }),
-        fault("epsilon 1e-3", &[" norm "], &["ε of the norm is 0.001"], |f| f.config["rms_norm_eps"] = json!(1e-3)),
-        fault("epsilon 1e-5", &["norm"], &["ε of the norm is 0.00001"], |f| f.config["rms_norm_eps"] = json!(1e-5)),
+        fault("epsilon 1e-3", &[" norm "], &["ε of the norm is 0.001"], |f| {
+            f.config["rms_norm_eps"] = json!(1e-3)
+        }),
+        fault("epsilon 1e-5", &["norm"], &["ε of the norm is 0.00001"], |f| {
+            f.config["rms_norm_eps"] = json!(1e-5)
+        }),
     ];
     if base.is_gemma {
         all.extend([
-            fault("global theta is the local one", &["layer.5.attention.query.rotated"], &["theta of RoPE is 10000, not"], |f| {
-                f.config["rope_theta"] = json!(10000.0);
-            }),
-            fault("rope scaled by 8", &["layer.5.attention.query.rotated"], &["a scaling of positions by 8"], |f| {
-                f.config["rope_scaling"] = json!({"rope_type": "linear", "factor": 8.0});
-            }),
-            fault("attention scale 2 times", &["layer.0.attention.heads attention"], &["the scale of the scores"], |f| {
-                f.config["query_pre_attn_scalar"] = json!(64);
-            }),
-            fault("attention scale 1/d", &["layer.0.attention.heads attention"], &["the scale of the scores"], |f| {
-                f.config["query_pre_attn_scalar"] = json!(65536);
-            }),
+            fault(
+                "global theta is the local one",
+                &["layer.5.attention.query.rotated"],
+                &["theta of RoPE is 10000, not"],
+                |f| {
+                    f.config["rope_theta"] = json!(10000.0);
+                },
+            ),
+            fault(
+                "rope scaled by 8",
+                &["layer.5.attention.query.rotated"],
+                &["a scaling of positions by 8"],
+                |f| {
+                    f.config["rope_scaling"] = json!({"rope_type": "linear", "factor": 8.0});
+                },
+            ),
+            fault(
+                "attention scale 2 times",
+                &["layer.0.attention.heads attention"],
+                &["the scale of the scores"],
+                |f| {
+                    f.config["query_pre_attn_scalar"] = json!(64);
+                },
+            ),
+            fault(
+                "attention scale 1/d",
+                &["layer.0.attention.heads attention"],
+                &["the scale of the scores"],
+                |f| {
+                    f.config["query_pre_attn_scalar"] = json!(65536);
+                },
+            ),
             fault("silu for gelu", &["feed_forward.activated activate"], &["the activation is SiLU"], |f| {
                 f.config["hidden_activation"] = json!("silu");
             }),
@@ -212,18 +253,33 @@ fn of_configurations(base: &Base) -> Vec<Fault> {
                 f.config["sliding_window"] = json!(4096);
             })
             .against(|f| f.config["sliding_window"] = json!(16)),
-            fault("window short", &["layer.0.attention.heads attention"], &["the mask is window of 16"], |f| {
-                f.config["sliding_window"] = json!(16);
-            }),
+            fault(
+                "window short",
+                &["layer.0.attention.heads attention"],
+                &["the mask is window of 16"],
+                |f| {
+                    f.config["sliding_window"] = json!(16);
+                },
+            ),
             fault("bos missing", &["prompt"], &["is missing"], |f| begin(f, "[]")),
         ]);
     } else {
-        all.push(fault("gelu for silu", &["feed_forward.activated activate"], &["the activation is GELU"], |f| {
-            f.config["hidden_act"] = json!("gelu_pytorch_tanh");
-        }));
-        all.push(fault("rope scaled by 8", &["layer.0.attention.query.rotated"], &["a scaling of positions by 8"], |f| {
-            f.config["rope_scaling"] = json!({"rope_type": "linear", "factor": 8.0});
-        }));
+        all.push(fault(
+            "gelu for silu",
+            &["feed_forward.activated activate"],
+            &["the activation is GELU"],
+            |f| {
+                f.config["hidden_act"] = json!("gelu_pytorch_tanh");
+            },
+        ));
+        all.push(fault(
+            "rope scaled by 8",
+            &["layer.0.attention.query.rotated"],
+            &["a scaling of positions by 8"],
+            |f| {
+                f.config["rope_scaling"] = json!({"rope_type": "linear", "factor": 8.0});
+            },
+        ));
     }
     all
 }
@@ -248,35 +304,65 @@ fn of_computations(base: &Base) -> Vec<Fault> {
     let table = if base.is_gemma { "gemma3" } else { "qwen2" };
     let half = base.head / 2;
     let mut all = vec![
-        fault("rope style", &["layer.0.attention.query.rotated"], &["in the style `interleaved`"], move |f| {
-            computed(f, table, "rope = \"norm\"", "");
-        }),
-        fault("half the rotation", &["layer.0.attention.query.rotated"], &["pairs of each head, not"], move |f| {
-            computed(f, table, "", &format!("[decoder.rope]\ndimensions = \"{half}\""));
-        }),
+        fault(
+            "rope style",
+            &["layer.0.attention.query.rotated"],
+            &["in the style `interleaved`"],
+            move |f| {
+                computed(f, table, "rope = \"norm\"", "");
+            },
+        ),
+        fault(
+            "half the rotation",
+            &["layer.0.attention.query.rotated"],
+            &["pairs of each head, not"],
+            move |f| {
+                computed(f, table, "", &format!("[decoder.rope]\ndimensions = \"{half}\""));
+            },
+        ),
         fault("embedding scale", &["hidden embed"], &["scale of the embeddings"], move |f| {
             let scale = if table == "gemma3" { "1" } else { "8" };
             computed(f, table, "", &format!("[decoder]\ninput = {{ scale = \"{scale}\" }}"));
         }),
-        fault("soft cap of scores missing", &["attention.heads"], &["the soft cap of the scores, 5, is missing"], |_| ())
-            .against(move |f| computed(f, table, "", "[decoder.attention]\nsoft_cap = \"5\"")),
+        fault(
+            "soft cap of scores missing",
+            &["attention.heads"],
+            &["the soft cap of the scores, 5, is missing"],
+            |_| (),
+        )
+        .against(move |f| computed(f, table, "", "[decoder.attention]\nsoft_cap = \"5\"")),
         fault("soft cap of logits missing", &["logits.capped"], &["is missing"], |_| ())
             .against(move |f| computed(f, table, "", "[decoder]\noutput = { soft_cap = \"30\" }")),
     ];
     if base.is_gemma {
         let optional = "[[tensor]]\nrole = \"attention.query.norm\"\nname = \"model.layers.{layer}.self_attn.q_norm.weight\"\nshape = [\"head_dim\"]\ngguf = { name = \"blk.{layer}.attn_q_norm.weight\", ops = [\"add(1)\"] }\noptional = true\n\n[[tensor]]\nrole = \"attention.key.norm\"\nname = \"model.layers.{layer}.self_attn.k_norm.weight\"\nshape = [\"head_dim\"]\ngguf = { name = \"blk.{layer}.attn_k_norm.weight\", ops = [\"add(1)\"] }\noptional = true\n";
-        all.push(fault("qk norm missing", &["layer.0.attention.query.norm norm"], &["norm of attention query is missing"], move |f| {
-            f.remove("q_norm.weight");
-            f.remove("k_norm.weight");
-            computed(f, table, "", optional);
-        }));
+        all.push(fault(
+            "qk norm missing",
+            &["layer.0.attention.query.norm norm"],
+            &["norm of attention query is missing"],
+            move |f| {
+                f.remove("q_norm.weight");
+                f.remove("k_norm.weight");
+                computed(f, table, "", optional);
+            },
+        ));
     } else {
-        all.push(fault("attention scale 2 times", &["layer.0.attention.heads attention"], &["the scale of the scores"], move |f| {
-            computed(f, table, "", "[decoder.attention]\nscale = \"0.5\"");
-        }));
-        all.push(fault("window short", &["layer.0.attention.heads attention"], &["the mask is window of 16"], move |f| {
-            computed(f, table, "", "[decoder.attention]\nwindow = \"16\"");
-        }));
+        all.push(fault(
+            "attention scale 2 times",
+            &["layer.0.attention.heads attention"],
+            &["the scale of the scores"],
+            move |f| {
+                computed(f, table, "", "[decoder.attention]\nscale = \"0.5\"");
+            },
+        ));
+        all.push(fault(
+            "window short",
+            &["layer.0.attention.heads attention"],
+            &["the mask is window of 16"],
+            move |f| {
+                computed(f, table, "", "[decoder.attention]\nwindow = \"16\"");
+            },
+        ));
     }
     all
 }

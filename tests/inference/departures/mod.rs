@@ -4,9 +4,9 @@
 mod clean;
 mod faults;
 
+use crate::folder::Folder;
 use apr_tests::{Scratch, program};
 use faults::{Base, Fault};
-use crate::folder::Folder;
 use serde_json::Value as Json;
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +55,13 @@ fn judge(base: &Base, fault: &Fault) -> Judged {
     if told.get("error").is_some_and(|error| !error.is_null()) && told.get("first").is_none() {
         let found = told["error"].to_string();
         let is_right = fault.refused.is_some_and(|words| found.contains(words));
-        return Judged { name: fault.name, found, is_clean: false, right_place: is_right, right_words: is_right };
+        return Judged {
+            name: fault.name,
+            found,
+            is_clean: false,
+            right_place: is_right,
+            right_words: is_right,
+        };
     }
     let first = &told["first"];
     let unseen = told["unseen"].as_array().map_or(0, Vec::len);
@@ -104,7 +110,10 @@ fn judge_all(base: &Base) {
     let clean: Vec<&str> = judged.iter().filter(|one| one.is_clean).map(|one| one.name).collect();
     let misplaced: Vec<&str> = judged.iter().filter(|one| !one.right_place).map(|one| one.name).collect();
     let unnamed: Vec<&str> = judged.iter().filter(|one| !one.right_words).map(|one| one.name).collect();
-    println!("{}: {all} faults, misplaced {misplaced:?}, unnamed {unnamed:?}, called clean {clean:?}", base.name);
+    println!(
+        "{}: {all} faults, misplaced {misplaced:?}, unnamed {unnamed:?}, called clean {clean:?}",
+        base.name
+    );
     assert!(all >= 20, "{all}");
     assert!(clean.is_empty(), "called clean: {clean:?}");
     assert!(misplaced.len() * 20 <= all, "in another place: {misplaced:?}");

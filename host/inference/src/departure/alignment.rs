@@ -19,8 +19,10 @@ pub(super) enum Pair {
 pub(super) fn align(suspect: &Tapped<'_>, reference: &Tapped<'_>) -> Vec<Pair> {
     let of_suspect = keys(suspect);
     let of_reference = keys(reference);
-    let places: HashMap<&Key, usize> = of_suspect.iter().enumerate().map(|(at, (key, _))| (key, at)).collect();
-    let known: HashMap<&Key, usize> = of_reference.iter().enumerate().map(|(at, (key, _))| (key, at)).collect();
+    let places: HashMap<&Key, usize> =
+        of_suspect.iter().enumerate().map(|(at, (key, _))| (key, at)).collect();
+    let known: HashMap<&Key, usize> =
+        of_reference.iter().enumerate().map(|(at, (key, _))| (key, at)).collect();
     let mut pairs = Vec::new();
     let mut next = 0;
     for (key, number) in &of_reference {

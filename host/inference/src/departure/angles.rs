@@ -51,10 +51,7 @@ fn theta(angles: &[f32]) -> Option<f32> {
         }
     }
     #[allow(clippy::cast_possible_truncation, reason = "a number for people")]
-    let theta = (-step * n).exp() as f32;
-    // Angles of F32 do not tell more.
-    let digits = 10f32.powf(3.0 - theta.abs().log10().floor());
-    Some((theta * digits).round() / digits)
+    Some((-step * n).exp() as f32)
 }
 
 #[cfg(test)]

@@ -82,7 +82,9 @@ fn weights(both: &Both<'_, '_>, part: usize) -> Result<Option<(String, Option<St
 
 /// The head and its words, where one model has a tensor of its own for it and the other takes its embedding.
 fn head(both: &Both<'_, '_>) -> Option<(String, String)> {
-    let (Operation::Linear(own), Operation::Linear(other)) = (both.operation, both.other) else { return None };
+    let (Operation::Linear(own), Operation::Linear(other)) = (both.operation, both.other) else {
+        return None;
+    };
     let own = own.parts.first()?.weight;
     let other = other.parts.first()?.weight;
     let tied = [is_embedding(both.suspect, own), is_embedding(both.reference, other)];
@@ -90,7 +92,9 @@ fn head(both: &Both<'_, '_>) -> Option<(String, String)> {
     let of_reference = both.reference.tensor(other)?;
     let words = match tied {
         [true, false] => format!("the head is the embedding, where the reference has `{of_reference}`"),
-        [false, true] => format!("the head is `{tensor}`, a tensor of its own, where the reference takes its embedding"),
+        [false, true] => {
+            format!("the head is `{tensor}`, a tensor of its own, where the reference takes its embedding")
+        }
         _ => return None,
     };
     Some((tensor, words))
@@ -107,12 +111,14 @@ fn is_embedding(model: &Tapped<'_>, weight: u32) -> bool {
 /// The weights of an operation's part.
 fn weights_of(operation: &Operation, part: usize) -> Vec<u32> {
     match operation {
-        Operation::Linear(linear) => {
-            linear.parts.get(part).map_or_else(Vec::new, |part| std::iter::once(part.weight).chain(part.bias).collect())
-        }
-        Operation::ExpertLinear(linear) => {
-            linear.parts.get(part).map_or_else(Vec::new, |part| std::iter::once(part.weight).chain(part.bias).collect())
-        }
+        Operation::Linear(linear) => linear
+            .parts
+            .get(part)
+            .map_or_else(Vec::new, |part| std::iter::once(part.weight).chain(part.bias).collect()),
+        Operation::ExpertLinear(linear) => linear
+            .parts
+            .get(part)
+            .map_or_else(Vec::new, |part| std::iter::once(part.weight).chain(part.bias).collect()),
         _ => operation.weights(),
     }
 }
@@ -163,7 +169,12 @@ fn literal(model: &Tapped<'_>, weight: u32) -> Vec<f32> {
 }
 
 /// The other tensor of the reference that the suspect's weight is.
-fn another_tensor(both: &Both<'_, '_>, matrices: &Matrices, own: u32, other: u32) -> Result<Option<Resemblance>> {
+fn another_tensor(
+    both: &Both<'_, '_>,
+    matrices: &Matrices,
+    own: u32,
+    other: u32,
+) -> Result<Option<Resemblance>> {
     let reference = &*both.reference;
     let first = matrices.suspect.get(..matrices.columns).unwrap_or_default();
     if size(first) == 0.0 || !size(first).is_finite() {

@@ -65,7 +65,9 @@ impl Local {
             weights.push(self.table(model, width)?);
             program.values.push(ValueSpec { width, rows: RowsOf::BATCH });
             let out = Slice { value: 0, first: 0, width };
-            program.operations.push(Embed { table, index: RowIndex::TOKEN, offset: 0, scale: 1.0, out }.into());
+            program
+                .operations
+                .push(Embed { table, index: RowIndex::TOKEN, offset: 0, scale: 1.0, out }.into());
             let mut first = 0;
             for input in inputs {
                 let width = u32::try_from(input.width).unwrap_or(u32::MAX);

@@ -72,12 +72,12 @@ pub(super) fn resemblance(weights: &Weights<'_>) -> Option<Resemblance> {
         offset,
         scaled,
         shifted,
+        halves,
         rows,
         columns,
         transposed,
         read_as_other_floats,
         byte_order,
-        halves,
     ] {
         let Some((words, left)) = hypothesis(weights) else { continue };
         if left <= EXPLAINED {
@@ -115,7 +115,8 @@ fn damaged(weights: &Weights<'_>) -> Hypothesis {
         return None;
     }
     let (row, column) = (first / weights.columns.max(1), first % weights.columns.max(1));
-    let words = format!("is damaged: {count} of {all} elements differ, the first in row {row}, column {column}");
+    let words =
+        format!("is damaged: {count} of {all} elements differ, the first in row {row}, column {column}");
     Some((words, 0.0))
 }
 
@@ -245,7 +246,8 @@ fn halves(weights: &Weights<'_>) -> Hypothesis {
         }
     }
     let (block, distance) = best;
-    let words = format!("has the halves of its blocks of {block} exchanged: the nibbles of each byte are swapped");
+    let words =
+        format!("has the halves of its blocks of {block} exchanged: the nibbles of each byte are swapped");
     Some((words, weights.share(distance)))
 }
 
@@ -284,20 +286,28 @@ mod tests {
     fn reference() -> Vec<f32> {
         let mut random = Random::new(7);
         #[allow(clippy::cast_possible_truncation, reason = "test data")]
-        (0..16 * COLUMNS).map(|_| (random.unit() + random.unit() + random.unit() - 1.5) as f32 * 0.1).collect()
+        (0..16 * COLUMNS)
+            .map(|_| (random.unit() + random.unit() + random.unit() - 1.5) as f32 * 0.1)
+            .collect()
     }
 
     fn words_of(suspect: &[f32]) -> String {
         let reference = reference();
-        let weights =
-            Weights { suspect, reference: &reference, columns: COLUMNS, head_rows: Some(8), head_columns: Some(16) };
+        let weights = Weights {
+            suspect,
+            reference: &reference,
+            columns: COLUMNS,
+            head_rows: Some(8),
+            head_columns: Some(16),
+        };
         resemblance(&weights).map_or_else(String::new, |found| found.words)
     }
 
     #[test]
     fn each_mistake_has_its_words() {
         let b = reference();
-        let mapped = |change: &dyn Fn(f32) -> f32| b.iter().map(|element| change(*element)).collect::<Vec<f32>>();
+        let mapped =
+            |change: &dyn Fn(f32) -> f32| b.iter().map(|element| change(*element)).collect::<Vec<f32>>();
         assert!(words_of(&mapped(&|x| x * 1.25)).contains("1.25000 times"));
         assert!(words_of(&mapped(&|x| -x)).contains("opposite sign"));
         assert!(words_of(&mapped(&|x| x - 1.0)).contains("lacks the 1"));
@@ -311,7 +321,10 @@ mod tests {
         broken[100] = f32::NAN;
         assert!(words_of(&broken).contains("NaN"));
         broken[100] = 3.0;
-        assert!(words_of(&broken).contains("is damaged: 1 of 1024 elements differ, the first in row 1, column 36"));
+        assert!(
+            words_of(&broken)
+                .contains("is damaged: 1 of 1024 elements differ, the first in row 1, column 36")
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use rows::Errors;
 use crate::compare::Logits;
 use crate::tapped::{Rows, Tapped};
 use alignment::{Pair, align, result};
-use apr_sdk::{Append, Error, Operation, Result, State};
+use apr_sdk::{Append, Error, Operation, PagedState, Result, State};
 use local::{Local, Stored};
 
 /// An operation of both models.
@@ -207,7 +207,11 @@ impl Both<'_, '_> {
             operation.reads().iter().chain(&operation.writes()).map(|slice| slice.width).collect()
         };
         let states = match (self.operation.state(), self.other.state()) {
-            (Some(a), Some(b)) => state(self.suspect, a) == state(self.reference, b),
+            (Some(a), Some(b)) => {
+                let [a, b] = [state(self.suspect, a), state(self.reference, b)];
+                a.map(|state| (state.heads, state.key, state.value))
+                    == b.map(|state| (state.heads, state.key, state.value))
+            }
             (a, b) => a.is_some() == b.is_some(),
         };
         states && widths(self.operation) == widths(self.other)
@@ -249,7 +253,11 @@ impl Both<'_, '_> {
             }
             stored = append(self.reference, of_reference)
                 .zip(state(self.reference, of_reference))
-                .map(|(append, state)| Stored { state, append: append.clone() });
+                // All positions are kept: the mask alone decides which are seen.
+                .map(|(append, state)| Stored {
+                    state: PagedState { window: 0, ..state },
+                    append: append.clone(),
+                });
         }
         let mut outputs = Vec::new();
         for slice in self.operation.writes() {
@@ -269,7 +277,7 @@ impl Both<'_, '_> {
 }
 
 /// The paged state of a number.
-fn state(model: &Tapped<'_>, number: u32) -> Option<apr_sdk::PagedState> {
+fn state(model: &Tapped<'_>, number: u32) -> Option<PagedState> {
     match model.built.program.states.get(usize::try_from(number).ok()?)? {
         State::Paged(state) => Some(*state),
         _ => None,

@@ -48,7 +48,9 @@ impl Order {
     /// The order in words; `lines` is what is ordered, `head` how many of them belong to a head.
     pub(super) fn words(&self, lines: &str, head: Option<usize>) -> String {
         let count = self.places.len();
-        let is = |place: &dyn Fn(usize) -> usize| self.places.iter().enumerate().all(|(at, found)| place(at) == *found);
+        let is = |place: &dyn Fn(usize) -> usize| {
+            self.places.iter().enumerate().all(|(at, found)| place(at) == *found)
+        };
         if let Some(head) = head.filter(|head| *head > 1 && count % head == 0) {
             let half = (head / 2).max(1);
             let base = |at: usize| at / head * head;

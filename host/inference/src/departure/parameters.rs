@@ -38,17 +38,21 @@ impl Differences<'_> {
     fn number(&mut self, what: &str, values: [f32; 2], change: impl FnOnce(&mut Operation)) {
         let [suspect, reference] = values;
         if !same(suspect, reference) {
-            let ratio = if reference != 0.0 { format!(" ({} times)", short(suspect / reference)) } else { String::new() };
+            let ratio = if reference != 0.0 {
+                format!(" ({} times)", short(suspect / reference))
+            } else {
+                String::new()
+            };
             self.push(format!("{what} is {}, not {}{ratio}", short(suspect), short(reference)), change);
         }
     }
 }
 
-/// A number in few digits.
+/// A number in five digits at most.
 pub(super) fn short(value: f32) -> String {
-    let text = format!("{value:.4e}");
-    let plain = format!("{value}");
-    if plain.len() <= 8 { plain } else { text }
+    let rounded = format!("{value:.4e}");
+    let plain = rounded.parse::<f64>().map_or_else(|_| rounded.clone(), |value| format!("{value}"));
+    if plain.len() <= 9 { plain } else { rounded }
 }
 
 /// Parameters in which two operations of one kind differ.
@@ -209,8 +213,7 @@ fn biases(found: &mut Differences<'_>, suspect: &[WeightPart], reference: &[Weig
 
 fn rotations(found: &mut Differences<'_>, a: &Rope, b: &Rope) {
     if a.style != b.style {
-        let words =
-            format!("RoPE rotates pairs in the style `{}`, not `{}`", a.style.name(), b.style.name());
+        let words = format!("RoPE rotates pairs in the style `{}`, not `{}`", a.style.name(), b.style.name());
         found.push(words, |hybrid| {
             if let Operation::Rope(hybrid) = hybrid {
                 hybrid.style = a.style;
@@ -267,7 +270,8 @@ fn attentions(found: &mut Differences<'_>, a: &Attention, b: &Attention) {
             }
         });
     }
-    let slopes = a.slopes.len() == b.slopes.len() && a.slopes.iter().zip(&b.slopes).all(|(a, b)| same(*a, *b));
+    let slopes =
+        a.slopes.len() == b.slopes.len() && a.slopes.iter().zip(&b.slopes).all(|(a, b)| same(*a, *b));
     if !slopes {
         let words = if a.slopes.is_empty() { "ALiBi is missing" } else { "the slopes of ALiBi are others" };
         found.push(words.to_owned(), |hybrid| {
@@ -301,7 +305,8 @@ mod tests {
     }
 
     fn norm(epsilon: f32) -> Operation {
-        Norm { x: slice(), out: slice(), kind: NormKind::RMS, gain: Some(0), bias: None, epsilon, heads: 1 }.into()
+        Norm { x: slice(), out: slice(), kind: NormKind::RMS, gain: Some(0), bias: None, epsilon, heads: 1 }
+            .into()
     }
 
     #[test]

@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn rows_have_errors_of_their_own() {
-        let errors = Errors::of(&rows(&[3.0, 4.0, 1.0, 1.0, 2.0, 0.0]), &rows(&[3.0, 4.0, 1.0, 0.0, 1.0, 0.0]), None);
+        let errors =
+            Errors::of(&rows(&[3.0, 4.0, 1.0, 1.0, 2.0, 0.0]), &rows(&[3.0, 4.0, 1.0, 0.0, 1.0, 0.0]), None);
         assert_eq!((errors.worst, errors.worst_row, errors.exact, errors.count), (1.0, 1, 1, 3));
         assert_eq!(errors.median, 1.0);
         let nan = Errors::of(&rows(&[f32::NAN, 1.0]), &rows(&[1.0, 1.0]), None);

@@ -213,6 +213,7 @@ impl<'m> Generator<'m> {
                 }
             };
             self.seen.append(&mut next);
+            let ending = answer.ids.is_empty().then(|| probability(logits, request.ends));
             let id = sampler.choose(logits).map_err(|error| after(error, self.seen.len()))?;
             timings.token((around.now)().saturating_sub(began));
             sampler.accept(id);
@@ -222,6 +223,9 @@ impl<'m> Generator<'m> {
                     signs.push(Sign::EndedAtOnce { id, prompt_ended });
                 }
                 break End::EndOfText(id);
+            }
+            if let Some(probability) = ending.filter(|probability| *probability > 0.5) {
+                signs.push(Sign::WantedToEnd { probability });
             }
             answer.ids.push(id);
             watch.push(id, tokens.knows(id));
@@ -241,6 +245,10 @@ impl<'m> Generator<'m> {
             }
         }
         signs.extend(watch.signs());
+        let characters = answer.text.matches('\u{fffd}').count();
+        if characters > 0 {
+            signs.push(Sign::NotText { characters });
+        }
         Ok(Answer { text: answer.text, ids: answer.ids, end, timings, signs })
     }
 
@@ -288,6 +296,15 @@ fn check_prompt(tokens: usize, context: u32) -> Result<()> {
         return Err(Error::invalid_argument(message).hint("shorten the prompt, or increase `--context`"));
     }
     Ok(())
+}
+
+/// The probability of some tokens together; no number if logits are none.
+fn probability(logits: &[f32], ids: &[u32]) -> f64 {
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weight = |logit: f32| (f64::from(logit) - f64::from(top)).exp();
+    let whole: f64 = logits.iter().copied().map(weight).sum();
+    let wanted = ids.iter().filter_map(|id| logits.get(usize_of(*id))).copied().map(weight);
+    wanted.sum::<f64>() / whole
 }
 
 /// Says where in the text the model's output went wrong.

@@ -2,6 +2,7 @@
 
 use super::{Built, Request, WeightOf};
 use apr_engine::architecture::Roles;
+use apr_engine::hints;
 use apr_sdk::{
     DType, Error, Operation, PagedState, Program, Result, RowsOf, Slice, State, ValueSpec, WeightPart, escape,
 };
@@ -42,6 +43,25 @@ pub(super) fn sum(widths: &[u32]) -> Result<u32> {
 /// A part of a slice.
 pub(super) fn part_of(slice: Slice, first: u32, width: u32) -> Slice {
     Slice { value: slice.value, first: slice.first + first, width }
+}
+
+/// The message for a tensor whose shape is not the one that the configuration implies.
+fn mismatch(role: &str, found: &[u64], expected: &[u32]) -> String {
+    let message = format!("its shape is {found:?}, but the model's configuration implies {expected:?}");
+    let is_reversed =
+        found.len() > 1 && found.iter().rev().copied().eq(expected.iter().copied().map(u64::from));
+    if is_reversed {
+        return hints::SHAPE.told(&format!("{message}: it is probably transposed"));
+    }
+    let is_head = ["attention.query", "attention.key", "attention.value"].contains(&role);
+    let rows_differ = found.first().copied() != expected.first().copied().map(u64::from);
+    let columns_differ = found.last().copied() != expected.last().copied().map(u64::from);
+    let hint = match expected.len() > 1 {
+        true if is_head && rows_differ => hints::HEADS,
+        true if columns_differ => hints::WIDTH,
+        _ => hints::SHAPE,
+    };
+    hint.told(&message)
 }
 
 impl<'a> Builder<'a> {
@@ -127,11 +147,7 @@ impl<'a> Builder<'a> {
         let wanted_ones = shape.iter().take_while(|size| **size == 1).count().min(shape.len().max(1) - 1);
         if !tensor.shape[ones..].iter().copied().eq(shape[wanted_ones..].iter().map(|size| u64::from(*size)))
         {
-            return Err(Error::malformed(format!(
-                "its shape is {:?}, but the model's configuration implies {shape:?}",
-                tensor.shape
-            ))
-            .tensor(name));
+            return Err(Error::malformed(mismatch(role, &tensor.shape, shape)).tensor(name));
         }
         self.weight(name).map(Some)
     }

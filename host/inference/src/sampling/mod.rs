@@ -13,6 +13,7 @@ mod truncation;
 pub use processors::{Processors, Progress};
 pub use truncation::Truncation;
 
+use apr_engine::hints;
 use apr_sdk::{Error, Result};
 use exponential::exp;
 use processors::penalize;
@@ -63,9 +64,12 @@ impl Settings {
     /// # Errors
     /// InvalidArgument, naming the setting and what it takes.
     fn check(&self) -> Result<()> {
+        let mut hint = None;
         let (name, value, takes) = if !(0.0..=1000.0).contains(&self.temperature) {
+            hint = Some(hints::TEMPERATURE);
             ("the temperature", self.temperature, "a number from 0 to 1000")
         } else if !(0.0..=1.0).contains(&self.top_p) {
+            hint = Some(hints::TOP_P);
             ("top-p", self.top_p, "a number from 0 to 1")
         } else if !(0.0..=1.0).contains(&self.min_p) {
             ("min-p", self.min_p, "a number from 0 to 1")
@@ -74,7 +78,8 @@ impl Settings {
         } else {
             return Ok(());
         };
-        Err(Error::invalid_argument(format!("{name} is {value}, expected {takes}")))
+        let message = format!("{name} is {value}, expected {takes}");
+        Err(Error::invalid_argument(hint.map_or(message.clone(), |hint| hint.told(&message))))
     }
 }
 

@@ -10,8 +10,6 @@ use apr_sdk::{Append, Attention, Operation, Result, escape};
 /// Mean entropy in nats below which attention looks at one position only. Not the 0.1 of the specification (section 3.2): heads
 /// that rest on the first token take a sound layer below that (0.07 in a model that predicts its text well).
 const DEGENERATE: f64 = 0.01;
-/// The most by which the weights of a row may miss 1.
-const SUM: f64 = 1e-5;
 
 pub(super) fn judge(model: &mut Tapped<'_>, _: &Sites, origins: &Origins) -> Result<Finding> {
     let built = model.built;
@@ -41,19 +39,12 @@ pub(super) fn judge(model: &mut Tapped<'_>, _: &Sites, origins: &Origins) -> Res
         finding.judged += 1;
         let key = model.read(&append.key)?;
         let sinks = attention.sinks.map(|weight| model.vector(weight)).transpose()?;
-        let spread = spread(attention, &query, &key, sinks.as_deref());
-        finding.smallest("smallest mean entropy of a layer, in nats", spread.entropy, name);
-        if spread.miss > SUM || spread.miss.is_nan() {
+        let entropy = mean_entropy(attention, &query, &key, sinks.as_deref());
+        finding.smallest("smallest mean entropy of a layer, in nats", entropy, name);
+        if entropy < DEGENERATE {
             finding.faults.push(format!(
-                "the weights of a row of `{}` sum to 1 ± {:.1e}",
-                escape(name, 80),
-                spread.miss
-            ));
-        } else if spread.entropy < DEGENERATE {
-            finding.faults.push(format!(
-                "attention in `{}` looks at one position only: its mean entropy is {:.3} nats, less than {DEGENERATE}",
-                escape(name, 80),
-                spread.entropy
+                "attention in `{}` looks at one position only: its mean entropy is {entropy:.3} nats, less than {DEGENERATE}",
+                escape(name, 80)
             ));
         }
     }
@@ -63,21 +54,15 @@ pub(super) fn judge(model: &mut Tapped<'_>, _: &Sites, origins: &Origins) -> Res
     Ok(finding)
 }
 
-/// The spread of attention in one layer.
-struct Spread {
-    /// Mean over heads and rows that see more than one position, in nats.
-    entropy: f64,
-    /// The most by which the weights of a row miss 1, their sink's share included.
-    miss: f64,
-}
-
-fn spread(attention: &Attention, query: &Rows, key: &Rows, sinks: Option<&[f32]>) -> Spread {
+/// Mean entropy of attention in nats, over all heads of rows that see more than one position. A sink takes its share of the
+/// weights, and is no position.
+fn mean_entropy(attention: &Attention, query: &Rows, key: &Rows, sinks: Option<&[f32]>) -> f64 {
     let heads = usize::try_from(attention.heads).unwrap_or(1).max(1);
     let width = (query.width / heads).max(1);
     let key_heads = (key.width / width).max(1);
     let shared = (heads / key_heads).max(1);
     let keys: Vec<Vec<f64>> = key.iter().map(wide).collect();
-    let mut spread = Spread { entropy: 0.0, miss: 0.0 };
+    let mut sum = 0.0;
     let mut rows = 0.0;
     for (place, query) in query.iter().enumerate() {
         let query = wide(query);
@@ -103,19 +88,13 @@ fn spread(attention: &Attention, query: &Rows, key: &Rows, sinks: Option<&[f32]>
             }
             let sink = sinks.and_then(|sinks| sinks.get(head)).map(|sink| f64::from(*sink));
             let weights = softmax(&scores, sink);
-            let sum: f64 = weights.iter().sum();
-            if sink.is_none() {
-                let miss = (sum - 1.0).abs();
-                spread.miss = if miss.is_nan() { miss } else { spread.miss.max(miss) };
-            }
             let entropy = weights.iter().filter(|weight| **weight > 0.0).map(|weight| -weight * weight.ln());
-            spread.entropy += entropy.sum::<f64>();
+            sum += entropy.sum::<f64>();
             rows += 1.0;
         }
     }
     // A window of one position leaves nothing to choose from.
-    spread.entropy = if rows > 0.0 { spread.entropy / rows } else { f64::INFINITY };
-    spread
+    if rows > 0.0 { sum / rows } else { f64::INFINITY }
 }
 
 fn wide(row: &[f32]) -> Vec<f64> {

@@ -78,10 +78,9 @@ pub(super) fn judge_probabilities(model: &Tapped<'_>, origins: &Origins, logits:
         broken += usize::from(!(miss <= SUM));
     }
     if broken > 0 {
-        finding.faults.push(format!(
-            "the probabilities behind {broken} of {} tokens do not sum to 1",
-            logits.count()
-        ));
+        finding
+            .faults
+            .push(format!("the probabilities behind {broken} of {} tokens do not sum to 1", logits.count()));
     }
     finding
 }

@@ -73,7 +73,8 @@ fn miss(model: &mut Tapped<'_>, norm: &Norm, gain: Option<&[f32]>) -> Result<f64
                 }
                 let bias = bias.as_deref().map_or(0.0, |bias| f64::from(at(bias, n)));
                 found += ((f64::from(*out) - bias) / gain).powi(2) / width as f64;
-                expected += (f64::from(*x) - mean).powi(2) / (square + f64::from(norm.epsilon)) / width as f64;
+                expected +=
+                    (f64::from(*x) - mean).powi(2) / (square + f64::from(norm.epsilon)) / width as f64;
             }
             let miss = (found - expected).abs();
             worst = if miss.is_nan() { miss } else { worst.max(miss) };

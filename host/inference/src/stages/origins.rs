@@ -2,6 +2,7 @@
 
 use super::sites::{Sites, result_name};
 use crate::tapped::Tapped;
+use apr_engine::hints;
 use apr_sdk::{Operation, Result, Slice, escape};
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,8 +23,7 @@ impl Origins {
     /// Finds those of the last step.
     pub(super) fn of(model: &mut Tapped<'_>, sites: &Sites) -> Result<Origins> {
         let built = model.built;
-        let mut origins =
-            Origins { finite: HashMap::new(), states: HashMap::new(), arisen: BTreeMap::new() };
+        let mut origins = Origins { finite: HashMap::new(), states: HashMap::new(), arisen: BTreeMap::new() };
         for (number, operation) in built.program.operations.iter().enumerate() {
             let reads = operation.reads();
             let mut given = origins.are_finite(&reads);
@@ -51,6 +51,11 @@ impl Origins {
                     "`{}` has {broken} of {all} values that are NaN or infinite, from finite inputs{from}",
                     escape(result_name(built, operation), 80)
                 );
+                let hint = match operation {
+                    Operation::Attention(_) => hints::SOFTMAX,
+                    _ => hints::NOT_FINITE,
+                };
+                let remark = hint.told(&remark);
                 origins.arisen.entry(sites.at(number).stage).or_default().push(remark);
                 break;
             }

@@ -63,7 +63,9 @@ fn rotation(
     }
     if rope.frequencies.len() > 1 && fastest <= slowest * (1.0 + 1e-6) {
         finding.judged += 1;
-        finding.faults.push(format!("`{name}` rotates all pairs by the same angle, {fastest:e} per position"));
+        finding
+            .faults
+            .push(format!("`{name}` rotates all pairs by the same angle, {fastest:e} per position"));
         return Ok(());
     }
     if !origins.are_finite(&[rope.x]) {

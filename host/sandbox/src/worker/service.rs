@@ -129,6 +129,7 @@ fn facts(tokenizer: &Tokenizer) -> Facts {
         holes: ids.filter(|id| tokenizer.token(*id).is_none()).collect(),
         ends: ends(tokenizer),
         behind: added.filter_map(|name| tokenizer.special_id(name)).collect(),
+        unknown: tokenizer.special_id("unk"),
         n_templates: tokenizer.chat_templates.len(),
     }
 }

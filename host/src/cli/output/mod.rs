@@ -2,6 +2,7 @@
 
 pub mod exit_code;
 pub mod format_report;
+pub mod hints_told;
 pub mod metadata;
 pub mod progress;
 pub mod stream;

@@ -2,6 +2,7 @@
 
 use crate::cli::flags::globals::ColorWhen;
 use crate::cli::output::exit_code::exit_code;
+use crate::cli::output::hints_told::Told;
 use crate::cli::output::stream::Escaping;
 use crate::cli::output::verb_report::{Report, Streamed};
 use apr_sdk::{Error, ErrorKind, Result, escape, escape_json, escape_lines};
@@ -24,6 +25,8 @@ pub struct Terminal {
     pub color: bool,
     /// Warnings that wait for the answer's document; shared by everything that speaks to this terminal.
     pub waiting: Arc<Mutex<Vec<String>>>,
+    /// Hints that were told; shared likewise.
+    pub told: Arc<Mutex<Told>>,
 }
 
 /// The longest path, message or hint that is shown, in characters: longer ones are a file's attempt to flood a screen.
@@ -45,6 +48,7 @@ impl Terminal {
             verbose: 0,
             color: color_wanted(when.unwrap_or(ColorWhen::Auto)),
             waiting: Arc::default(),
+            told: Arc::default(),
         }
     }
 
@@ -64,8 +68,17 @@ impl Terminal {
         ExitCode::from(exit_code(ErrorKind::InvalidArgument))
     }
 
-    /// Prints how a verb ended.
+    /// Prints how a verb ended, and which hints were told.
     pub fn finish(&self, outcome: Result<Box<dyn Report>>) -> ExitCode {
+        let code = self.end(outcome);
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).summary();
+        if let Some(summary) = told.filter(|_| !self.json) {
+            self.note(&summary);
+        }
+        code
+    }
+
+    fn end(&self, outcome: Result<Box<dyn Report>>) -> ExitCode {
         let mut report = match outcome {
             Ok(report) => report,
             Err(error) => {
@@ -85,6 +98,7 @@ impl Terminal {
 
     /// Prints an error and gives its exit code.
     pub fn fail(&self, error: &Error) -> ExitCode {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).error(error.message());
         let code = exit_code(error.kind());
         let text = match self.json {
             true => json_line(&error_json(error, code)),
@@ -97,6 +111,7 @@ impl Terminal {
 
     /// Says on stderr what the user should know though the work goes on.
     pub fn warn(&self, message: &str) {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).warning(message);
         self.say("warning", "33", message);
     }
 
@@ -296,7 +311,14 @@ mod tests {
     use super::*;
 
     fn plain() -> Terminal {
-        Terminal { json: false, quiet: false, verbose: 0, color: false, waiting: Arc::default() }
+        Terminal {
+            json: false,
+            quiet: false,
+            verbose: 0,
+            color: false,
+            waiting: Arc::default(),
+            told: Arc::default(),
+        }
     }
 
     #[test]

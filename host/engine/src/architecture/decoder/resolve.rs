@@ -11,6 +11,7 @@ use crate::architecture::table::Table;
 use crate::architecture::table::rule::images;
 use crate::architecture::table::section::keys::{KEYS, Kind};
 use crate::architecture::table::section::{Section, Stated};
+use crate::hints;
 use apr_sdk::{Activation, Error, ExpertScore, Mask, NormKind, Pooling, Result, RopeStyle, escape};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -183,7 +184,7 @@ fn attention(values: &Values<'_>, factors: Factors) -> Result<Attention> {
     }
     if heads % key_heads != 0 {
         let message = format!("{heads} query heads are not a multiple of {key_heads} key heads");
-        return Err(Error::malformed(message));
+        return Err(Error::malformed(hints::HEADS.told(&message)));
     }
     let is_full = values.word("attention", "mask")? == "full";
     let window = match values.number_or("attention", "window", 0.0)? {

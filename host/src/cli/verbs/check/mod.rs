@@ -147,4 +147,3 @@ fn text_of(args: &Args) -> Result<Option<String>> {
 fn ids_of(host: &Host, opened: &OpenedModel, text: &str, context: &Context) -> Result<Vec<u32>> {
     of_text(&tokens_of(Given::of(host, opened)?, host, opened, context)?, text)
 }
-

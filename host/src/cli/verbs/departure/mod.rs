@@ -64,10 +64,8 @@ pub fn run(question: &Question<'_>, context: &Context) -> Result<Compared> {
     let [(mut first, first_values), (mut second, second_values)] =
         load_both(&host, [&suspect, &reference], &options)?;
     drop(stage);
-    let prompts = [
-        prompt(question, &host, &suspect, context)?,
-        prompt(question, &host, &reference, context)?,
-    ];
+    let prompts =
+        [prompt(question, &host, &suspect, context)?, prompt(question, &host, &reference, context)?];
     let most = question.tokens.map_or(TOKENS, |count| usize::try_from(count).unwrap_or(usize::MAX));
     let known = first.facts.vocabulary.min(second.facts.vocabulary);
     let (ids, of_text) = match prompts.iter().rev().flatten().next() {
@@ -81,9 +79,9 @@ pub fn run(question: &Question<'_>, context: &Context) -> Result<Compared> {
             "the text has the token {id}, but the models know {} and {} tokens",
             first.facts.vocabulary, second.facts.vocabulary
         );
-        return Err(Error::invalid_argument(message)
-            .in_file(question.suspect.display().to_string())
-            .hint("specify another text, or compare the models' tokenizers with `apr tokenizer A --check B`"));
+        return Err(Error::invalid_argument(message).in_file(question.suspect.display().to_string()).hint(
+            "specify another text, or compare the models' tokenizers with `apr tokenizer A --check B`",
+        ));
     }
     let stage = Stage::new(host.progress.as_ref(), "comparing operations");
     let facts = [first.facts.clone(), second.facts.clone()];

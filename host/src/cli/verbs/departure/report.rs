@@ -239,8 +239,9 @@ impl Report for Compared {
                 "the logits are more than {} nats apart, although no operation departs",
                 self.max_divergence
             );
-            return Err(Error::failed(message)
-                .hint("errors accumulated over the operations: pass a lower --bound"));
+            return Err(
+                Error::failed(message).hint("errors accumulated over the operations: pass a lower --bound")
+            );
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `apr run --ids`: a prompt and an answer in ids, for models without a tokenizer.
 
+use apr_engine::hints;
 use apr_inference::generation::Decoder;
 use apr_sdk::{Error, Result};
 
@@ -24,9 +25,9 @@ impl Decoder for Ids {
 pub fn check(ids: &[u32], vocabulary: u32) -> Result<()> {
     match ids.iter().find(|id| **id >= vocabulary) {
         None => Ok(()),
-        Some(id) => Err(Error::invalid_argument(format!(
-            "the model has no token {id}: its vocabulary has {vocabulary}"
-        ))
+        Some(id) => Err(Error::invalid_argument(
+            hints::VOCABULARY.told(&format!("the model has no token {id}: its vocabulary has {vocabulary}")),
+        )
         .hint("specify ids from 0 to the vocabulary's last")),
     }
 }

@@ -11,7 +11,7 @@ use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, boxed};
 use crate::cli::verbs::running::args::{ModelArgs, SamplingArgs};
 use crate::cli::verbs::running::loading::{Ready, Wishes, load_for_ids, load_model};
-use crate::cli::verbs::running::signs::explained;
+use crate::cli::verbs::running::signs::{explained, unknown_in};
 use crate::cli::verbs::running::stdout::Stdout;
 use answer::Answered;
 use apr_host::destination::output_file::OutputFile;
@@ -114,6 +114,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         return embedding::run(loaded, &question, &args.file, &warn).map(boxed);
     }
     let Ready { mut runner, tokens, facts, time } = loaded;
+    let prompt = question.tokens(&tokens)?;
+    if let Some(hint) = unknown_in(&prompt, &tokens)? {
+        context.terminal.warn_of_answer(&hint);
+    }
     let asked = Asked {
         args,
         context,
@@ -122,7 +126,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         time,
         decoder: &tokens,
         tokens: Some(&tokens),
-        prompt: question.tokens(&tokens)?,
+        prompt,
         ends: facts.suggested.ends(&tokens.facts().ends),
     };
     asked.answer(&mut runner, file).map(boxed)

@@ -1,6 +1,7 @@
 //! The flags of every verb that runs a model.
 
 use crate::cli::folders::{cache_home, process_env};
+use apr_engine::hints;
 use apr_host::running::{Backend, LoadOptions, Suggested, Wanted};
 use apr_inference::sampling::{Sampler, Settings};
 use apr_sdk::{DType, Error, Options, Result, escape};
@@ -156,6 +157,9 @@ fn parse_count(text: &str) -> std::result::Result<Count, String> {
     }
 }
 
+/// Temperature above which an answer is noise.
+const HOT: f32 = 2.0;
+
 impl SamplingArgs {
     /// Rejects invalid settings before anything is loaded.
     ///
@@ -178,6 +182,14 @@ impl SamplingArgs {
             warn(&format!("ignoring the model's suggested sampling settings: {why}"));
             Ok::<_, Error>(sampler)
         })?;
+        let temperature = sampler.settings().temperature;
+        if temperature > HOT {
+            let message = format!(
+                "the temperature of {temperature} makes nearly every token as likely as any other: values up to {HOT} \
+                 are usual"
+            );
+            warn(&hints::HOT.told(&message));
+        }
         if !suggested.not_followed.is_empty() {
             let all: Vec<_> =
                 suggested.not_followed.iter().map(|one| format!("`{}`", escape(one, 80))).collect();

@@ -7,6 +7,7 @@ use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::sandbox_worker::{Given, tokens_of};
 use apr_engine::architecture::{refuse_adapter, way_out_of_lone};
 use apr_engine::crew::Crew;
+use apr_engine::hints;
 use apr_engine::open::{OpenedModel, check_options};
 use apr_engine::progress::Stage;
 use apr_host::destination::output_file::OutputFile;
@@ -200,7 +201,8 @@ fn check_vocabulary(tokens: &Tokens, facts: &Facts) -> Result<()> {
     if has <= usize::try_from(knows).unwrap_or(usize::MAX) {
         return Ok(());
     }
-    Err(Error::malformed(format!("the tokenizer has {has} tokens, but the model's vocabulary is {knows}"))
+    let message = format!("the tokenizer has {has} tokens, but the model's vocabulary is {knows}");
+    Err(Error::malformed(hints::VOCABULARY.told(&message))
         .hint("use the tokenizer that the model was trained with: this one belongs to another model"))
 }
 

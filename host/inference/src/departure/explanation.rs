@@ -40,12 +40,12 @@ pub(super) fn explain(
         return Ok(Departure { step, tensor: Some(tensor), words: Some(words), explained: 1.0 });
     }
     let of_weights = weights(both, part)?;
-    if let Some((tensor, words, explained)) = of_weights {
-        if explained >= departure.explained {
-            return Ok(Departure { step, tensor: Some(tensor), words, explained });
+    match of_weights {
+        Some((tensor, words, explained)) if explained >= departure.explained => {
+            Ok(Departure { step, tensor: Some(tensor), words, explained })
         }
+        _ => Ok(departure),
     }
-    Ok(departure)
 }
 
 /// Median error of a result; that of the worst row if the median is none.

@@ -232,7 +232,7 @@ fn byte_order(weights: &Weights<'_>) -> Hypothesis {
 fn halves(weights: &Weights<'_>) -> Hypothesis {
     let mut best = (0, f64::INFINITY);
     for block in [32, 64] {
-        if weights.columns % block != 0 {
+        if !weights.columns.is_multiple_of(block) {
             continue;
         }
         let mut swapped = weights.reference.to_vec();
@@ -254,7 +254,7 @@ fn halves(weights: &Weights<'_>) -> Hypothesis {
 /// Rounding: small, and as large in every row.
 fn noise(weights: &Weights<'_>) -> Option<Resemblance> {
     let whole = distance(weights.suspect, weights.reference) / size(weights.reference);
-    if !(whole <= 0.5) {
+    if whole.is_nan() || whole > 0.5 {
         return None;
     }
     let columns = weights.columns.max(1);

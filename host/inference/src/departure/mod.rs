@@ -188,7 +188,7 @@ impl Both<'_, '_> {
         let flow = self.flow()?;
         let results = self.local.run(self.reference, self.other, flow.stored.as_ref(), &flow.inputs)?;
         let errors = self.errors(&flow, &results);
-        let worst = errors.iter().position(|errors| !(errors.worst <= self.bound));
+        let worst = errors.iter().position(|errors| errors.worst > self.bound);
         step.departs = worst.is_some();
         step.errors = Some(errors[worst.unwrap_or(0)].clone());
         if let (Some(part), None) = (worst, &found.first) {

@@ -51,7 +51,7 @@ impl Order {
         let is = |place: &dyn Fn(usize) -> usize| {
             self.places.iter().enumerate().all(|(at, found)| place(at) == *found)
         };
-        if let Some(head) = head.filter(|head| *head > 1 && count % head == 0) {
+        if let Some(head) = head.filter(|head| *head > 1 && count.is_multiple_of(*head)) {
             let half = (head / 2).max(1);
             let base = |at: usize| at / head * head;
             // Where neighbours rotate together in one style, halves of the head do in the other.
@@ -72,7 +72,7 @@ impl Order {
                 return format!("has the {lines} of each head in another order");
             }
         }
-        if count % 2 == 0 && is(&|at| (at + count / 2) % count) {
+        if count.is_multiple_of(2) && is(&|at| (at + count / 2) % count) {
             return format!("has the halves of its {lines} exchanged");
         }
         if is(&|at| count - 1 - at) {

@@ -75,7 +75,7 @@ pub(super) fn judge_probabilities(model: &Tapped<'_>, origins: &Origins, logits:
         let sum: f64 = exponents.iter().map(|one| f64::from((f64::from(*one) / whole) as f32)).sum();
         let miss = (sum - 1.0).abs();
         finding.largest("largest error of the sum of probabilities", miss, "");
-        broken += usize::from(!(miss <= SUM));
+        broken += usize::from(miss.is_nan() || miss > SUM);
     }
     if broken > 0 {
         finding

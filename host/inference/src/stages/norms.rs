@@ -34,7 +34,7 @@ pub(super) fn judge(model: &mut Tapped<'_>, _: &Sites, origins: &Origins) -> Res
         }
         let miss = miss(model, norm, gain.as_deref())?;
         finding.largest("largest error of the mean square before the gain", miss, name);
-        if !(miss <= BOUND) {
+        if miss.is_nan() || miss > BOUND {
             finding.faults.push(format!(
                 "the mean square behind `{}` misses ms/(ms + ε) by {miss:.1e}, with ε = {:e}",
                 escape(name, 80),

@@ -95,7 +95,7 @@ fn rotation(
         }
     }
     finding.largest("largest error of a rotation, relative", worst.0, &name);
-    if !(worst.0 <= BOUND) {
+    if worst.0.is_nan() || worst.0 > BOUND {
         finding.faults.push(format!(
             "`{name}` is not the rotation that the model states: error {:.1e} at position {}",
             worst.0, worst.1

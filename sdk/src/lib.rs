@@ -68,11 +68,11 @@ pub use foreign::{Foreign, ForeignFile};
 pub use kernel::{
     Activate, Activation, Append, Attention, Barrier, Batch, Binary, BinaryKind, CheckedProgram, Columns,
     Combine, Device, DeviceInfo, DeviceSink, Embed, ExpertLinear, ExpertScore, FixedState, HeadLinear,
-    ImageMemory, ImageSink, ImageSpec, KERNEL_NUMBERS, Kernel, Linear, Mask, MatrixSpec, Memory, Norm,
-    NormKind, OpCode, OpSpec, Operation, PagedState, Pool, Pooling, Program, Rope, RopeStyle, Route,
-    RowIndex, Rows, RowsOf, RowsSink, Sample, Sampler, SamplerCode, Session, SessionLimits, Slice, State,
-    StateCode, StateCommand, StateVerb, StepSink, Support, TimingSink, Unary, UnaryKind, ValueSpec, Weight,
-    WeightPart, WeightShape, Workers,
+    ImageMemory, ImageSink, ImageSpec, KERNEL_NUMBERS, Kernel, Linear, MEASURE_FIGURES, Mask, MatrixSpec,
+    Measure, Memory, Norm, NormKind, OpCode, OpSpec, Operation, PagedState, Pool, Pooling, Program, Rope,
+    RopeStyle, Route, RowIndex, Rows, RowsOf, RowsSink, Sample, Sampler, SamplerCode, Session, SessionLimits,
+    Slice, State, StateCode, StateCommand, StateVerb, StepSink, Support, TimingSink, Unary, UnaryKind,
+    ValueSpec, Weight, WeightPart, WeightShape, Workers,
 };
 pub use layout::{
     Encoding, LayoutSink, PartRequest, PatchSink, Written, WrittenFile, WrittenHole, WrittenInput,

@@ -94,7 +94,7 @@ fn whatever_it_does_not_know_is_answered_no_and_named() {
     assert_eq!(asks(OpCode::LINEAR, 1), Support::Yes);
     let device = KERNEL.open(0, &Options::new()).unwrap();
     // Every other operation, the reserved ones, a number that nobody has given out, and a newer version.
-    let numbers = OpCode::ALL.iter().map(|(_, number)| OpCode(*number)).chain([OpCode(35), OpCode(u32::MAX)]);
+    let numbers = OpCode::ALL.iter().map(|(_, number)| OpCode(*number)).chain([OpCode(36), OpCode(u32::MAX)]);
     for (code, version) in numbers.map(|code| (code, 1)).chain([(OpCode::LINEAR, 2), (OpCode::NORM, 65535)]) {
         if (code, version) == (OpCode::LINEAR, 1) {
             continue;
@@ -113,7 +113,7 @@ fn whatever_it_does_not_know_is_answered_no_and_named() {
         let other = error.kind() == ErrorKind::InvalidArgument;
         assert!(other || (error.kind() == ErrorKind::Unsupported && named), "{code:?} {version}: {error:?}");
     }
-    for (code, version) in [(OpCode::SCAN, 1), (OpCode(35), 1), (OpCode::LINEAR, 2)] {
+    for (code, version) in [(OpCode::SCAN, 1), (OpCode(36), 1), (OpCode::LINEAR, 2)] {
         let program = record(code, version, &known.fields());
         let error = device.compile(&program, &[], &SessionLimits::new(1, 1, 1)).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");

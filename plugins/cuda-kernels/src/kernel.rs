@@ -55,6 +55,14 @@ pub(crate) fn no_device(device: u32, listed: &[DeviceInfo]) -> Error {
     Error::invalid_argument(format!("device {device} does not exist; use {}", named.join(", ")))
 }
 
+/// Refuses the one operation of the SDK that has no kernel here.
+fn is_known(operation: &Operation) -> Result<()> {
+    match operation {
+        Operation::Measure(_) => Err(Error::unsupported("`measure` has no kernel on this device")),
+        _ => Ok(()),
+    }
+}
+
 /// The backend over some devices.
 pub struct Cuda<D>(pub D);
 
@@ -69,7 +77,7 @@ impl<D: Devices> Kernel for Cuda<D> {
             return Err(no_device(device, &listed));
         }
         let known = Operation::read(op.code, op.version, op.fields)
-            .and_then(|operation| operation.check_kinds())
+            .and_then(|operation| operation.check_kinds().and_then(|()| is_known(&operation)))
             .and_then(|()| op.weights.iter().try_for_each(|dtype| Type::of(*dtype).map(|_| ())));
         Ok(match known {
             Ok(()) => Support::Yes,

@@ -24,8 +24,8 @@ pub use numbers::{
     RowIndex, RowsOf, SamplerCode, StateCode, StateVerb, UnaryKind,
 };
 pub use operations::{
-    Activate, Append, Attention, Binary, Combine, Embed, ExpertLinear, HeadLinear, Linear, Norm, Operation,
-    Pool, Rope, Route, Sample, Slice, Unary, WeightPart,
+    Activate, Append, Attention, Binary, Combine, Embed, ExpertLinear, HeadLinear, Linear, MEASURE_FIGURES,
+    Measure, Norm, Operation, Pool, Rope, Route, Sample, Slice, Unary, WeightPart,
 };
 pub use program::{FixedState, OpSpec, PagedState, Program, State, ValueSpec};
 pub use step::{Barrier, Batch, Sampler, SessionLimits, StateCommand, StepSink, TimingSink, Workers};

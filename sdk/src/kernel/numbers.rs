@@ -83,6 +83,8 @@ kernel_numbers! {
         DELTA_RULE = 33,
         /// Reserved: RWKV's recurrence.
         WKV = 34,
+        /// Figures of a value's rows.
+        MEASURE = 35,
     }
     /// Number of rows of a value.
     RowsOf {

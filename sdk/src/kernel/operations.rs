@@ -135,6 +135,9 @@ impl Field for WeightPart {
     }
 }
 
+/// Elements of the result of [`Measure`].
+pub const MEASURE_FIGURES: u32 = 6;
+
 operations! {
     /// Row `index + offset` of a table, times a scale, with rows read from the prepared image. Where the batch brings rows of
     /// its own instead of token ids, an embedding by token takes these.
@@ -337,6 +340,15 @@ operations! {
         /// True if each result is divided by its Euclidean norm.
         normalize: bool,
     }
+    /// Six figures of each row, in this order: the least and the greatest of its finite elements (+∞ and −∞ if there is none),
+    /// their sum, the sum of their squares, the number of zeros, and the number of elements that are not finite. What is
+    /// measured is not changed.
+    MEASURE 1 Measure {
+        /// The input.
+        x: Slice,
+        /// The result, [`MEASURE_FIGURES`] elements.
+        out: Slice,
+    }
     /// Gives each row of logits to the step's sink, or a token chosen by the batch's sampler.
     SAMPLE 1 Sample {
         /// The logits.
@@ -363,6 +375,7 @@ impl Operation {
             | Operation::Binary(_)
             | Operation::Unary(_)
             | Operation::Pool(_)
+            | Operation::Measure(_)
             | Operation::Sample(_) => Vec::new(),
         }
     }
@@ -386,6 +399,7 @@ impl Operation {
             Operation::Binary(binary) => vec![binary.a, binary.b],
             Operation::Unary(unary) => vec![unary.x],
             Operation::Pool(pool) => vec![pool.x],
+            Operation::Measure(measure) => vec![measure.x],
             Operation::Sample(sample) => vec![sample.logits],
         }
     }
@@ -407,6 +421,7 @@ impl Operation {
             Operation::Binary(binary) => vec![binary.out],
             Operation::Unary(unary) => vec![unary.out],
             Operation::Pool(pool) => vec![pool.out],
+            Operation::Measure(measure) => vec![measure.out],
             Operation::Append(_) | Operation::Sample(_) => Vec::new(),
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod expert_linear;
 pub(crate) mod functions;
 pub(crate) mod head_linear;
 pub(crate) mod linear;
+pub(crate) mod measure;
 pub(crate) mod norm;
 pub(crate) mod pool;
 pub(crate) mod rope;
@@ -41,6 +42,7 @@ pub(crate) fn compile(operation: &Operation, compiler: &mut Compiler<'_>) -> Res
         Operation::Binary(operation) => binary::compile(operation, compiler),
         Operation::Unary(operation) => unary::compile(operation, compiler),
         Operation::Pool(operation) => pool::compile(operation, compiler),
+        Operation::Measure(operation) => measure::compile(operation, compiler),
         Operation::Sample(operation) => sample::compile(operation, compiler),
         _ => {
             let name = operation.code().0.name();

@@ -60,6 +60,7 @@ impl Operation {
             | Operation::Append(_)
             | Operation::ExpertLinear(_)
             | Operation::Combine(_)
+            | Operation::Measure(_)
             | Operation::Sample(_) => Ok(()),
         }
     }

@@ -7,8 +7,8 @@ use crate::kernel::columns::{Columns, index};
 use crate::kernel::matrix::WeightShape;
 use crate::kernel::numbers::{Activation, Mask, Pooling, RowsOf, UnaryKind};
 use crate::kernel::operations::{
-    Activate, Append, Attention, Binary, Combine, Embed, ExpertLinear, HeadLinear, Linear, Norm, Operation,
-    Pool, Rope, Route, Sample, Slice, Unary, WeightPart,
+    Activate, Append, Attention, Binary, Combine, Embed, ExpertLinear, HeadLinear, Linear, MEASURE_FIGURES,
+    Measure, Norm, Operation, Pool, Rope, Route, Sample, Slice, Unary, WeightPart,
 };
 use crate::kernel::program::{PagedState, ValueSpec};
 use crate::{Error, Result};
@@ -66,6 +66,7 @@ impl<'p> Checks<'p> {
             Operation::Binary(binary) => self.binary(binary),
             Operation::Unary(unary) => self.unary(unary),
             Operation::Pool(pool) => self.pool(pool),
+            Operation::Measure(measure) => self.measure(measure),
             Operation::Sample(sample) => self.sample(sample),
         }
     }
@@ -392,6 +393,13 @@ impl<'p> Checks<'p> {
             return Err(Error::unsupported("one program cannot have both outputs by row and by sequence"));
         }
         Ok(())
+    }
+
+    fn measure(&self, measure: &Measure) -> Result<()> {
+        let x = self.columns(&measure.x)?;
+        let out = self.columns_of(&measure.out, index(MEASURE_FIGURES), "the result")?;
+        same_rows(&[&x, &out])?;
+        apart(&out, &x, "the input")
     }
 
     fn sample(&mut self, sample: &Sample) -> Result<()> {

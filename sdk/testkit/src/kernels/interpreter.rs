@@ -4,8 +4,9 @@ use super::judge::ensure;
 use super::setup::Floats;
 use apr_sdk::{
     Activate, Activation, Append, Attention, Batch, Binary, BinaryKind, Combine, DType, Embed, Error,
-    ExpertLinear, ExpertScore, HeadLinear, Linear, Mask, Norm, NormKind, Operation, PagedState, Pool,
-    Pooling, Program, Result, Rope, RopeStyle, Route, RowIndex, RowsOf, Slice, State, Unary, UnaryKind, half,
+    ExpertLinear, ExpertScore, HeadLinear, Linear, Mask, Measure, Norm, NormKind, Operation, PagedState,
+    Pool, Pooling, Program, Result, Rope, RopeStyle, Route, RowIndex, RowsOf, Slice, State, Unary, UnaryKind,
+    half,
 };
 
 type Position = (Vec<f64>, Vec<f64>);
@@ -153,6 +154,7 @@ impl<'a> Interpreter<'a> {
             Operation::Binary(op) => self.binary(op),
             Operation::Unary(op) => self.unary(op),
             Operation::Pool(op) => self.pool(op, batch, sequences),
+            Operation::Measure(op) => self.measure(op),
             Operation::Sample(op) => {
                 self.logits = (0..self.rows(&op.logits)).map(|row| self.get(&op.logits, row)).collect();
             }
@@ -394,6 +396,24 @@ impl<'a> Interpreter<'a> {
                 y.iter_mut().for_each(|y| *y /= norm);
             }
             self.set(&op.out, output, &y);
+        }
+    }
+
+    fn measure(&mut self, op: &Measure) {
+        for row in 0..self.rows(&op.x) {
+            let mut x = self.get(&op.x, row);
+            let zeros = x.iter().filter(|x| **x == 0.0).count();
+            let all = x.len();
+            x.retain(|x| x.is_finite());
+            let figures = [
+                x.iter().copied().fold(f64::INFINITY, f64::min),
+                x.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                x.iter().sum(),
+                x.iter().map(|x| x * x).sum(),
+                zeros as f64,
+                (all - x.len()) as f64,
+            ];
+            self.set(&op.out, row, &figures);
         }
     }
 

@@ -40,7 +40,7 @@ macro_rules! checks {
 
 checks! {
     operations: embed norm linear_and_head_linear activate rope attention_with_every_mask
-        attention_over_every_type_and_shape experts binary_and_unary pool;
+        attention_over_every_type_and_shape experts binary_and_unary pool measure;
     order: operations_in_any_order_compute_the_same;
     programs: a_decoder_computes_what_it_should neither_workers_nor_batches_change_the_result
         states_are_copied_trimmed_kept_and_brought_back tokens_values_and_times_are_given;
@@ -106,7 +106,7 @@ macro_rules! kernel_conformance {
         $crate::__kernel_tests! {
             $subject,
             embed norm linear_and_head_linear activate rope attention_with_every_mask
-            attention_over_every_type_and_shape experts binary_and_unary pool
+            attention_over_every_type_and_shape experts binary_and_unary pool measure
             operations_in_any_order_compute_the_same
             a_decoder_computes_what_it_should neither_workers_nor_batches_change_the_result
             states_are_copied_trimmed_kept_and_brought_back tokens_values_and_times_are_given

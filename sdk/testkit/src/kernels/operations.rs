@@ -1,15 +1,16 @@
 //! Each operation alone, over rows that the batch brings: odd widths, several sequences and steps, every device, and every
 //! number of workers.
 
-use super::judge::judge;
+use super::judge::{ensure, judge};
 use super::programs::{part, slice};
-use super::setup::Floats;
+use super::setup::{Floats, compile, step};
 use super::subject::Subject;
 use crate::Random;
 use apr_sdk::{
-    Activate, Activation, Append, Attention, Binary, BinaryKind, Combine, DType, Embed, ExpertLinear,
-    ExpertScore, HeadLinear, Linear, Mask, Norm, NormKind, Operation, PagedState, Pool, Pooling, Program,
-    Result, Rope, RopeStyle, Route, RowIndex, RowsOf, Slice, State, Unary, UnaryKind, ValueSpec, WeightPart,
+    Activate, Activation, Append, Attention, Batch, Binary, BinaryKind, Combine, DType, Embed, ExpertLinear,
+    ExpertScore, HeadLinear, Linear, MEASURE_FIGURES, Mask, Measure, Norm, NormKind, Operation, PagedState,
+    Pool, Pooling, Program, Result, Rope, RopeStyle, Route, RowIndex, RowsOf, SessionLimits, Slice, State,
+    Unary, UnaryKind, ValueSpec, WeightPart,
 };
 
 /// A program over rows that the batch brings, as value 0.
@@ -303,6 +304,41 @@ pub fn pool(subject: &Subject) -> Result<()> {
             program.values[1].rows = RowsOf::OUTPUTS;
             judge(subject, &program, &[table(37)], 2e-6)?;
         }
+    }
+    Ok(())
+}
+
+/// The figures of rows, among them zeros and values of both signs, and those of rows that are no numbers.
+///
+/// # Errors
+/// As [`judge`]; Failed for other figures of rows that are no numbers.
+pub fn measure(subject: &Subject) -> Result<()> {
+    let x = slice(0, 0, 301);
+    let positive = slice(1, 1, 301);
+    let relu = Activate { kind: Activation::RELU, gate: x, up: None, out: positive, alpha: 0.0, limit: 0.0 };
+    let operations = vec![
+        relu.into(),
+        Measure { x: positive, out: slice(2, 0, MEASURE_FIGURES) }.into(),
+        Measure { x: slice(0, 7, 33), out: slice(2, 6, MEASURE_FIGURES) }.into(),
+        Measure { x: slice(0, 300, 1), out: slice(2, 12, MEASURE_FIGURES) }.into(),
+    ];
+    judge(subject, &program(&[301, 302, 18], operations), &[table(301)], 1e-6)?;
+
+    let operations = vec![Measure { x: slice(0, 0, 40), out: slice(1, 0, MEASURE_FIGURES) }.into()];
+    let program = program(&[40, MEASURE_FIGURES], operations);
+    let mut rows = vec![f32::NAN; 80];
+    rows[..40].fill(-1.5);
+    rows[3..6].copy_from_slice(&[f32::INFINITY, f32::NAN, f32::NEG_INFINITY]);
+    rows[20..22].copy_from_slice(&[0.0, -0.0]);
+    let wanted = [-1.5, 0.0, -52.5, 78.75, 2.0, 3.0, f32::INFINITY, f32::NEG_INFINITY, 0.0, 0.0, 0.0, 40.0];
+    for (name, device, workers) in subject.runs() {
+        let mut session = compile(device, &program, &[table(40)], &SessionLimits::new(2, 1, 2))?;
+        step(&mut *session, &Batch::new(&[0, 0], &[0, 1], &[0, 0], &[])?.with_rows(&rows), workers)?;
+        let mut figures = [0.0; 12];
+        session.read(1, &mut figures)?;
+        ensure(figures == wanted, || {
+            format!("{name}, workers: {workers}: the figures are {figures:?}, expected {wanted:?}")
+        })?;
     }
     Ok(())
 }

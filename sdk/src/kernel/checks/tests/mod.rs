@@ -31,6 +31,7 @@ fn sound() -> Program {
             batch(6),
             batch(16),
             ValueSpec { width: 8, rows: RowsOf::OUTPUTS },
+            batch(6),
         ],
         states: vec![State::Paged(PagedState { heads: 1, key: 4, value: 4, dtype: DType::F32, window: 0 })],
         operations: vec![
@@ -87,6 +88,7 @@ fn sound() -> Program {
             Combine { x: wide, route, used: 2, out: y, residual: Some(x) }.into(),
             Binary { kind: BinaryKind::ADD, a: x, b: y, out: y }.into(),
             Unary { kind: UnaryKind::SOFT_CAP, x: y, out: y, a: 1.0, b: 0.0 }.into(),
+            Measure { x: y, out: slice(6, 0, 6) }.into(),
             Pool { kind: Pooling::MEAN, x: y, out: slice(5, 0, 8), normalize: true }.into(),
             Sample { logits: slice(5, 0, 8) }.into(),
         ],
@@ -214,13 +216,20 @@ const CASES: &[Case] = &[
         change!(Binary, op => { op.a = slice(4, 1, 8); op.out = slice(4, 0, 8) }),
     ),
     ("0 is not a valid bound for a soft cap", InvalidArgument, change!(Unary, op => op.a = 0.0)),
+    ("the result has 5 elements, expected 6", InvalidArgument, change!(Measure, op => op.out.width = 5)),
+    (
+        "the result overlaps the input",
+        InvalidArgument,
+        change!(Measure, op => { op.x = slice(4, 0, 8); op.out = slice(4, 7, 6) }),
+    ),
+    ("its values have different rows", InvalidArgument, change!(Measure, op => op.x = slice(5, 0, 8))),
     ("rows of outputs from rows of the batch", InvalidArgument, change!(Pool, op => op.out = slice(2, 0, 8))),
     ("by row and by sequence", Unsupported, |program| {
-        let mut pool = program.operations[13].clone();
+        let mut pool = program.operations[14].clone();
         if let Operation::Pool(pool) = &mut pool {
             pool.kind = Pooling::OUTPUTS;
         }
-        program.operations.insert(13, pool);
+        program.operations.insert(14, pool);
     }),
     ("must be the last operation", InvalidArgument, |program| {
         let first = program.operations[0].clone();
@@ -231,7 +240,7 @@ const CASES: &[Case] = &[
 #[test]
 fn a_program_that_holds_together_is_accepted_and_described() {
     let program = CheckedProgram::new(sound(), &WEIGHTS).unwrap();
-    assert_eq!(program.operations().len(), 15);
+    assert_eq!(program.operations().len(), 16);
     assert_eq!(program.values_are_views(0), Some(false));
     assert!(program.is_pooled());
     let columns = program.columns(&slice(2, 8, 4));

@@ -1,0 +1,136 @@
+//! Figures of rows: extremes, sums and counts.
+
+use super::functions::{count, narrow};
+use super::vector::{LANES, total};
+use crate::level::versions;
+use crate::session::compile::Compiler;
+use crate::session::step::{Division, Step, Task};
+use apr_sdk::{Columns, Result};
+
+struct Measure {
+    x: Columns,
+    out: Columns,
+}
+
+pub(super) fn compile(operation: &apr_sdk::Measure, compiler: &mut Compiler<'_>) {
+    let (x, out) = (compiler.columns(&operation.x), compiler.columns(&operation.out));
+    compiler.written(&out);
+    compiler.push(Measure { x, out });
+}
+
+impl Task for Measure {
+    fn division(&self) -> Division {
+        Division::Rows(self.x.rows)
+    }
+
+    fn run(&self, step: &Step<'_>, worker: usize) -> Result<()> {
+        for row in step.rows(self.x.rows, worker) {
+            // SAFETY: this worker has its rows to itself.
+            let x = unsafe { step.values.read(&self.x, row) };
+            // SAFETY: as above, and the two have no element in common.
+            let out = unsafe { step.values.write(&self.out, row) };
+            let [least, greatest] = extremes(step.level, x);
+            let [sum, squares] = sums(step.level, x);
+            let [zeros, finite] = counts(step.level, x);
+            let others = narrow(count(x.len()) - f64::from(finite));
+            out.copy_from_slice(&[least, greatest, narrow(sum), narrow(squares), number(zeros), others]);
+        }
+        Ok(())
+    }
+}
+
+/// A count as a float; no row is so wide that it is rounded.
+fn number(count: u32) -> f32 {
+    narrow(f64::from(count))
+}
+
+/// An element, or 0 in the place of one that is not finite.
+#[inline(always)]
+fn finite(x: f32) -> f32 {
+    if x.abs() < f32::INFINITY { x } else { 0.0 }
+}
+
+/// Takes the least and the greatest of some elements into lanes, those that are not finite left out.
+#[inline(always)]
+fn widen(lows: &mut [f32; LANES], highs: &mut [f32; LANES], x: &[f32]) {
+    for ((low, high), x) in lows.iter_mut().zip(highs).zip(x) {
+        let is_finite = x.abs() < f32::INFINITY;
+        let under = if is_finite { *x } else { f32::INFINITY };
+        let over = if is_finite { *x } else { f32::NEG_INFINITY };
+        *low = if under < *low { under } else { *low };
+        *high = if over > *high { over } else { *high };
+    }
+}
+
+/// Adds elements and their squares to lanes, those that are not finite as 0.
+#[inline(always)]
+fn add(sums: &mut [f64; LANES], squares: &mut [f64; LANES], x: &[f32]) {
+    for ((sum, square), x) in sums.iter_mut().zip(squares).zip(x) {
+        let x = f64::from(finite(*x));
+        *sum += x;
+        *square += x * x;
+    }
+}
+
+versions! {
+    /// The least and the greatest of the finite elements.
+    extremes(x: &[f32]) -> [f32; 2] {
+        let mut lows = [f32::INFINITY; LANES];
+        let mut highs = [f32::NEG_INFINITY; LANES];
+        let chunks = x.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            widen(&mut lows, &mut highs, chunk);
+        }
+        widen(&mut lows, &mut highs, rest);
+        let least = lows.iter().fold(f32::INFINITY, |least, x| if *x < least { *x } else { least });
+        let greatest = highs.iter().fold(f32::NEG_INFINITY, |most, x| if *x > most { *x } else { most });
+        [least, greatest]
+    }
+
+    /// The sum of the finite elements, and the sum of their squares.
+    sums(x: &[f32]) -> [f64; 2] {
+        let mut sums = [0f64; LANES];
+        let mut squares = [0f64; LANES];
+        let chunks = x.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            add(&mut sums, &mut squares, chunk);
+        }
+        add(&mut sums, &mut squares, rest);
+        [total(sums), total(squares)]
+    }
+
+    /// The number of zeros, and the number of finite elements.
+    counts(x: &[f32]) -> [u32; 2] {
+        let mut zeros = 0u32;
+        let mut finite = 0u32;
+        for x in x {
+            zeros += u32::from(*x == 0.0);
+            finite += u32::from(x.abs() < f32::INFINITY);
+        }
+        [zeros, finite]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::vector::levels;
+
+    #[test]
+    fn every_level_gives_the_same_figures() {
+        let mut x: Vec<f32> = (0..103u16).map(|i| (f32::from(i) * 0.37).sin()).collect();
+        x[7] = 0.0;
+        x[40] = f32::NAN;
+        x[102] = f32::NEG_INFINITY;
+        for level in levels() {
+            let [least, greatest] = extremes(level, &x);
+            assert!(least < -0.99 && least >= -1.0 && greatest > 0.99 && greatest <= 1.0);
+            // The first is the sine of 0.
+            assert_eq!(counts(level, &x), [2, 101]);
+            let bits = sums(level, &x).map(f64::to_bits);
+            assert_eq!(bits, sums(crate::level::Level::Scalar, &x).map(f64::to_bits));
+        }
+    }
+}

@@ -126,7 +126,7 @@ mod tests {
         x[102] = f32::NEG_INFINITY;
         for level in levels() {
             let [least, greatest] = extremes(level, &x);
-            assert!(least < -0.99 && least >= -1.0 && greatest > 0.99 && greatest <= 1.0);
+            assert!((-1.0..-0.99).contains(&least) && (0.99..=1.0).contains(&greatest));
             // The first is the sine of 0.
             assert_eq!(counts(level, &x), [2, 101]);
             let bits = sums(level, &x).map(f64::to_bits);

@@ -14,3 +14,4 @@ pub mod stages;
 pub mod tapped;
 pub mod template;
 pub mod tokens;
+pub mod trace;

@@ -25,6 +25,20 @@ pub struct Parts {
     pub hidden: Option<u32>,
 }
 
+/// A step that was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stepped {
+    /// Position of its first row.
+    pub first: u32,
+    /// Number of its rows.
+    pub rows: usize,
+    /// Number of its outputs.
+    pub outputs: usize,
+}
+
+/// Looks at a runner after each of its steps.
+pub type Watch<'w> = &'w mut dyn FnMut(&mut Runner, Stepped) -> Result<()>;
+
 /// A sequence that runs through a program. It remembers how many positions it has seen. Others may go on beside it
 /// ([`Runner::feed_together`]).
 pub struct Runner {
@@ -98,12 +112,22 @@ impl Runner {
     /// # Errors
     /// InvalidArgument if there are none, or more than the context has room for; any error from the backend.
     pub fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {
+        self.feed_watched(ids, &mut |_, _| Ok(()))
+    }
+
+    /// As [`Runner::feed`]; after each step, `watch` sees what it left.
+    ///
+    /// # Errors
+    /// As [`Runner::feed`]; any error from `watch`.
+    pub fn feed_watched(&mut self, ids: &[u32], watch: Watch<'_>) -> Result<&[f32]> {
         self.check_room(ids)?;
         let step = self.step_rows(ids.len());
         let last = ids.len().div_ceil(step) - 1;
         for (number, some) in ids.chunks(step).enumerate() {
             let wanted = if number == last { vec![row_number(some.len() - 1)] } else { Vec::new() };
+            let first = self.positions[0];
             self.step(some, &wanted, None)?;
+            watch(self, Stepped { first, rows: some.len(), outputs: wanted.len() })?;
         }
         Ok(&self.outputs.rows)
     }

@@ -5,7 +5,8 @@ use super::suggestions::Suggested;
 use apr_engine::architecture::Decoder;
 use apr_engine::hints;
 use apr_inference::program::Built;
-use apr_sdk::{DType, MatrixSpec, Operation, RowsOf, State};
+use apr_inference::program::traffic::of_weights;
+use apr_sdk::{DType, MatrixSpec, Program, RowsOf, State};
 
 /// Facts about a loaded model.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,7 +98,7 @@ impl Facts {
             parameters: specs.iter().map(|spec| spec.rows() * spec.columns()).sum(),
             bytes: specs.iter().map(MatrixSpec::bytes).sum(),
             image_bytes: found.image_bytes,
-            bytes_per_token: built.program.operations.iter().map(|one| read_by(one, specs)).sum(),
+            bytes_per_token: built.program.operations.iter().map(|one| of_weights(one, specs, 1)).sum(),
             cache_bytes: found.cache_bytes,
             dtype: by_type.iter().max_by_key(|(_, bytes)| *bytes).map_or(DType::F32, |(dtype, _)| *dtype),
             has_blocks: specs
@@ -131,31 +132,8 @@ pub(super) fn cache_bytes(built: &Built, context: u32) -> u64 {
 }
 
 /// Bytes of the values of so many tokens, each of which is kept until the next step. Logits come on top.
-pub(super) fn step_bytes(built: &Built, rows: u32) -> u64 {
-    let of_batch = built.program.values.iter().filter(|value| value.rows == RowsOf::BATCH);
+pub(super) fn step_bytes(program: &Program, rows: u32) -> u64 {
+    let of_batch = program.values.iter().filter(|value| value.rows == RowsOf::BATCH);
     let elements = of_batch.fold(0u64, |all, value| all.saturating_add(value.width.into()));
     elements.saturating_mul(u64::from(rows)).saturating_mul(4)
-}
-
-/// Bytes of weights that an operation reads for one token.
-fn read_by(operation: &Operation, specs: &[MatrixSpec]) -> u64 {
-    let weights = operation.weights();
-    let weights = weights.iter().filter_map(|weight| spec_of(*weight, specs));
-    match operation {
-        Operation::Embed(_) => weights.map(MatrixSpec::row_bytes).sum(),
-        Operation::ExpertLinear(linear) => {
-            let all: u64 = weights.map(MatrixSpec::bytes).sum();
-            all / u64::from(linear.experts.max(1)) * u64::from(linear.used)
-        }
-        Operation::Linear(linear) => linear
-            .parts
-            .iter()
-            .filter_map(|part| Some(spec_of(part.weight, specs)?.row_bytes() * u64::from(part.out.width)))
-            .sum(),
-        _ => weights.map(MatrixSpec::bytes).sum(),
-    }
-}
-
-fn spec_of(weight: u32, specs: &[MatrixSpec]) -> Option<&MatrixSpec> {
-    specs.get(usize::try_from(weight).ok()?)
 }

@@ -22,9 +22,10 @@ use apr_engine::planned::quantization::Quantization;
 use apr_engine::types::quantize::TypeChooser;
 use apr_inference::program::{Built, Output, Request, TensorShape, WeightOf, build};
 use apr_inference::runner::{Parts, Runner};
+use apr_inference::trace::{MeasuredProgram, Probes, measure};
 use apr_sdk::{
-    Architecture, Bytes, DType, Device, Error, ImageSpec, Mask, MatrixSpec, Memory, Options, Pooling, Result,
-    Rows, SessionLimits, Weight,
+    Architecture, Bytes, DType, Device, Error, ImageSpec, Mask, MatrixSpec, Memory, OpSpec, Options, Pooling,
+    Result, Rows, SessionLimits, Support, Weight,
 };
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -82,6 +83,8 @@ pub struct LoadOptions {
     pub keep_images: Option<PathBuf>,
     /// True if intermediate results can be read.
     pub taps: bool,
+    /// True if the program measures its results, or, on a device that cannot do that, they can be read.
+    pub measures: bool,
 }
 
 impl Default for LoadOptions {
@@ -101,6 +104,7 @@ impl Default for LoadOptions {
             wanted: Wanted::Logits,
             keep_images: None,
             taps: false,
+            measures: false,
         }
     }
 }
@@ -117,6 +121,10 @@ pub struct Loaded {
     pub device: Box<dyn Device>,
     /// The weights that the program names, on that device.
     pub weights: Vec<Weight>,
+    /// The matrix of each weight.
+    pub specs: Vec<MatrixSpec>,
+    /// The way in which results are seen.
+    pub probes: Probes,
 }
 
 /// Loads a model.
@@ -164,21 +172,32 @@ fn loaded<'a>(
     model.choose_types(&decoder, options)?;
     let context = context_of(&decoder, options, &mut model.warnings)?;
     model.warnings.extend(long_factors(&decoder, context));
-    let built = model.build(&decoder, options, context)?;
+    let mut built = model.build(&decoder, options, context)?;
     let specs = model.matrices(&built)?;
     let seat = Seat::new(host, options, &built, &specs)?;
-    let step = rows_of_a_step(&built, options, context);
+    let mut probes = if options.taps { Probes::Taps } else { Probes::None };
+    let mut program = built.program.clone();
+    if options.measures && seat.measures()? {
+        let measured = MeasuredProgram::new(&built.program)?;
+        program = measured.program.clone();
+        probes = Probes::Measured(measured);
+    } else if options.measures {
+        built = model.build(&decoder, &LoadOptions { taps: true, ..options.clone() }, context)?;
+        program = built.program.clone();
+        probes = Probes::Taps;
+    }
+    let step = rows_of_a_step(&built, options, &probes, context);
     let needs = Needs {
         weights: seat.images.iter().fold(0u64, |all, image| all.saturating_add(image.bytes)),
         caches: cache_bytes(&built, context).saturating_mul(options.sequences.into()),
         // A text that takes more is not known yet.
-        step: step_bytes(&built, step.min(ROWS)),
+        step: step_bytes(&program, step.min(ROWS)),
     };
     seat.check_room(needs)?;
     let images = seat.images(&mut model, &built, options.keep_images.as_deref())?;
     let (weights, kept, watch) = model.prepare(&built, &specs, seat.device.as_ref(), images)?;
     let limits = SessionLimits::new(step, options.sequences, context);
-    let session = seat.device.compile(&built.program.to_bytes()?, &weights, &limits)?;
+    let session = seat.device.compile(&program.to_bytes()?, &weights, &limits)?;
     let team = Team::new(options.threads, Arc::clone(&host.cancel));
     let width =
         usize::try_from(built.output).ok().and_then(|n| built.program.values.get(n)).map_or(0, |v| v.width);
@@ -209,7 +228,8 @@ fn loaded<'a>(
         notes,
     };
     let facts = Facts::new(&decoder, &built, &specs, seat.chosen, found);
-    Ok((Loaded { runner, built, facts, device: seat.device, weights }, WeightValues::new(model)))
+    let loaded = Loaded { runner, built, facts, specs, probes, device: seat.device, weights };
+    Ok((loaded, WeightValues::new(model)))
 }
 
 /// The device that runs a program, and the images of weights that it takes.
@@ -230,6 +250,14 @@ impl Seat {
         let images = specs.iter().map(|spec| device.image(spec)).collect::<Result<_>>()?;
         let memory = Some(device.memory()?).filter(|memory| memory.total > 0);
         Ok(Seat { chosen, device, images, memory })
+    }
+
+    /// Returns whether the device can measure results.
+    fn measures(&self) -> Result<bool> {
+        let measure = measure();
+        let (code, version) = measure.code();
+        let asked = OpSpec { code, version, fields: &measure.fields(), weights: &[] };
+        Ok(self.chosen.kernel.supports(self.chosen.device, &asked)? == Support::Yes)
     }
 
     /// Fails if what is needed does not fit.
@@ -265,13 +293,13 @@ fn is_whole(built: &Built) -> bool {
 }
 
 /// The most tokens that are computed together.
-fn rows_of_a_step(built: &Built, options: &LoadOptions, context: u32) -> u32 {
+fn rows_of_a_step(built: &Built, options: &LoadOptions, probes: &Probes, context: u32) -> u32 {
     // Hidden states of a text are read after one step.
     if is_whole(built) || matches!(options.wanted, Wanted::Embedding | Wanted::Hidden) {
         return context;
     }
     // Sequences that go on together have a row each, however short they are.
-    context.min(if options.taps { TAPPED_ROWS } else { ROWS }).max(options.sequences)
+    context.min(if matches!(probes, Probes::Taps) { TAPPED_ROWS } else { ROWS }).max(options.sequences)
 }
 
 /// The remark on a rotation that is the one of long texts for short ones too, as in llama.cpp.

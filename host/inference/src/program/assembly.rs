@@ -112,10 +112,7 @@ fn logits(builder: &mut Builder<'_>, decoder: &Decoder, rows: Slice) -> Result<S
     builder.push(Linear { x: rows, parts: vec![part], residual: None, scale: decoder.output.scale });
     if decoder.output.soft_cap > 0.0 {
         let x = out;
-        out = match builder.request.taps {
-            true => builder.value_of("logits.capped", decoder.vocabulary, RowsOf::OUTPUTS)?,
-            false => x,
-        };
+        out = builder.over(x, "logits.capped")?;
         builder.push(Unary { kind: UnaryKind::SOFT_CAP, x, out, a: decoder.output.soft_cap, b: 0.0 });
     }
     builder.push(Sample { logits: out });

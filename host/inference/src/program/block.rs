@@ -78,6 +78,7 @@ fn add(
         return norm(builder, decoder, &layer.roles, &post, sum, out);
     }
     let own = builder.value("branch", x.width)?;
+    builder.name(own, &format!("{branch}.output"));
     make(builder, None, own)?;
     let normed = builder.over(own, &post)?;
     norm(builder, decoder, &layer.roles, &post, own, normed)?;
@@ -109,6 +110,9 @@ fn attention(builder: &mut Builder<'_>, decoder: &Decoder, layer: &Layer, x: Sli
         vec![builder.part(roles, "attention.query_key_value", x.width, all)?]
     } else {
         let [query, key, value] = query_key_value(all, queries, keys, values);
+        builder.name(query, "attention.query");
+        builder.name(key, "attention.key");
+        builder.name(value, "attention.value");
         vec![
             builder.part(roles, "attention.query", x.width, query)?,
             builder.part(roles, "attention.key", x.width, key)?,

@@ -16,6 +16,10 @@ pub(super) struct Builder<'a> {
     /// The weight of each tensor.
     by_name: HashMap<String, u32>,
     taps: Vec<(String, u32)>,
+    /// Names of each operation's results.
+    names: Vec<Vec<String>>,
+    /// Names that were given to slices and that no operation's result has taken yet, the next one last.
+    promised: Vec<(Slice, String)>,
     /// Values by what they hold, for the next layer to write over.
     by_purpose: HashMap<String, u32>,
     /// Prefix of the names of values.
@@ -72,6 +76,8 @@ impl<'a> Builder<'a> {
             weights: Vec::new(),
             by_name: HashMap::new(),
             taps: Vec::new(),
+            names: Vec::new(),
+            promised: Vec::new(),
             by_purpose: HashMap::new(),
             place: String::new(),
             used: HashSet::new(),
@@ -85,7 +91,28 @@ impl<'a> Builder<'a> {
 
     /// Appends an operation.
     pub(super) fn push(&mut self, operation: impl Into<Operation>) {
-        self.program.operations.push(operation.into());
+        let operation = operation.into();
+        let writes = operation.writes();
+        let mut names: Vec<String> = writes.iter().map(|slice| self.take_name(*slice)).collect();
+        if names.is_empty() {
+            names.push(format!("{}{}", self.place, operation.code().0.name()));
+        }
+        self.names.push(names);
+        self.program.operations.push(operation);
+    }
+
+    /// Names what the next operation that writes a slice leaves there.
+    pub(super) fn name(&mut self, slice: Slice, purpose: &str) {
+        self.promised.push((slice, format!("{}{purpose}", self.place)));
+    }
+
+    /// The name for what an operation leaves in a slice. A slice that was named twice is written twice: the last name goes to
+    /// the first result.
+    fn take_name(&mut self, slice: Slice) -> String {
+        match self.promised.iter().rposition(|(named, _)| *named == slice) {
+            Some(at) => self.promised.remove(at).1,
+            None => format!("{}value {}", self.place, slice.value),
+        }
     }
 
     /// A value for a row of the batch.
@@ -101,21 +128,31 @@ impl<'a> Builder<'a> {
             self.program.values.get(at) == Some(&spec)
         });
         if let Some(value) = known.filter(|_| !self.request.taps) {
-            return Ok(Slice { value, first: 0, width });
+            let slice = Slice { value, first: 0, width };
+            self.name(slice, purpose);
+            return Ok(slice);
         }
         let value = number(self.program.values.len())?;
         self.program.values.push(spec);
+        let slice = Slice { value, first: 0, width };
+        self.name(slice, purpose);
         if self.request.taps {
             self.taps.push((format!("{}{purpose}", self.place), value));
         } else {
             self.by_purpose.insert(purpose.to_owned(), value);
         }
-        Ok(Slice { value, first: 0, width })
+        Ok(slice)
     }
 
     /// The slice for the result of an operation that may write over its input.
     pub(super) fn over(&mut self, input: Slice, purpose: &str) -> Result<Slice> {
-        if self.request.taps { self.value(purpose, input.width) } else { Ok(input) }
+        if self.request.taps {
+            let at = usize::try_from(input.value).unwrap_or(usize::MAX);
+            let rows = self.program.values.get(at).map_or(RowsOf::BATCH, |spec| spec.rows);
+            return self.value_of(purpose, input.width, rows);
+        }
+        self.name(input, purpose);
+        Ok(input)
     }
 
     /// A cache for a layer's keys and values.
@@ -237,6 +274,6 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn build(self, output: u32) -> Built {
-        Built { program: self.program, weights: self.weights, taps: self.taps, output }
+        Built { program: self.program, weights: self.weights, taps: self.taps, names: self.names, output }
     }
 }

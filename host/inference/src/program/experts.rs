@@ -39,6 +39,8 @@ pub(super) fn experts(
         let both = builder.value("experts.gate_up", product(2, width)?)?;
         let gate = part_of(both, 0, width);
         let up = part_of(both, width, width);
+        builder.name(gate, "experts.gate");
+        builder.name(up, "experts.up");
         let parts = vec![
             expert_part(builder, layer, "experts.gate", [experts.count, experts.width, x.width], gate)?,
             expert_part(builder, layer, "experts.up", [experts.count, experts.width, x.width], up)?,

@@ -26,6 +26,8 @@ pub(super) fn inner(
             // The rows of the gate come first.
             vec![builder.part(roles, &both_role, x.width, both)?]
         } else {
+            builder.name(gate, &format!("{named}.gate"));
+            builder.name(up, &up_role);
             vec![
                 builder.part(roles, &format!("{named}.gate"), x.width, gate)?,
                 builder.part(roles, &up_role, x.width, up)?,

@@ -170,6 +170,7 @@ impl Lister<'_> {
                 let normalize = if op.normalize { ", normalized" } else { "" };
                 format!("{} {} -> {}{normalize}", op.kind.name(), v(op.x), v(op.out))
             }
+            Operation::Measure(op) => format!("{} -> {}", v(op.x), v(op.out)),
             Operation::Sample(op) => v(op.logits),
             other => format!("{other:?}"),
         }

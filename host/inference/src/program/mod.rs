@@ -13,6 +13,7 @@ pub mod listing;
 mod norm;
 #[cfg(test)]
 mod tests;
+pub mod traffic;
 
 pub use assembly::build;
 
@@ -70,6 +71,9 @@ pub struct Built {
     pub weights: Vec<WeightOf>,
     /// Names of values, such as `layer.3.attention.query`; empty unless they were asked for.
     pub taps: Vec<(String, u32)>,
+    /// Names of each operation's results in the order of [`apr_sdk::Operation::writes`], such as `layer.3.attention.query`;
+    /// of an operation without results, a name of its own, such as `layer.3.append`.
+    pub names: Vec<Vec<String>>,
     /// The value that holds the logits or hidden states.
     pub output: u32,
 }

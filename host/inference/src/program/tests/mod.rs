@@ -234,3 +234,22 @@ fn a_width_beyond_32_bits_is_refused() {
     wide.layers[0].attention.heads = u32::MAX;
     assert_eq!(built(&wide, Output::Logits, false, None).unwrap_err().kind(), ErrorKind::LimitExceeded);
 }
+
+#[test]
+fn results_have_the_same_names_with_and_without_values_of_their_own() {
+    let plain = built(&decoder(), Output::Logits, false, None).unwrap();
+    let tapped = built(&decoder(), Output::Logits, true, None).unwrap();
+    assert_eq!(plain.names, tapped.names);
+    assert_eq!(plain.names.len(), plain.program.operations.len());
+    let names: Vec<&str> = plain.names.iter().flatten().map(String::as_str).collect();
+    assert_eq!(
+        names[..4],
+        ["hidden", "layer.0.attention.norm", "layer.0.attention.query", "layer.0.attention.key"]
+    );
+    assert_eq!(names[names.len() - 3..], ["logits", "logits.capped", "sample"]);
+    // Each once.
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), names.len(), "{names:?}");
+}

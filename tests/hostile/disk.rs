@@ -219,3 +219,20 @@ fn a_limit_on_the_size_of_files_applies_to_what_is_written() {
     assert_eq!(contents(&scratch.at("disk")).len(), 1);
     assert_eq!(fs::read(scratch.at("disk/out.apr")).unwrap(), whole);
 }
+
+#[test]
+fn a_trace_into_a_full_disk_ends_in_an_error_and_leaves_nothing() {
+    let scratch = Scratch::new();
+    let Some(_disk) = SmallDisk::mount(&scratch.at("disk"), 1) else { return };
+    let model = apr_tests::root().join("tests/model/weights");
+    let model = model.to_str().unwrap();
+    let ids: Vec<String> = (3..200).map(|id: u32| id.to_string()).collect();
+    let ids = ids.join(",");
+    for (flag, at) in [("--dump", "disk/arrays"), ("--output", "disk/trace.json")] {
+        let words = ["trace", model, "--ids", &ids, "--no-gpu", "--per-token", flag, at];
+        let form: &[&str] = if flag == "--output" { &["--format", "json"] } else { &[] };
+        let args = [&words[..], form].concat();
+        fails(&scratch, &args, 1, &["the disk is full", "at disk/", "free some space"]);
+        assert!(contents(&scratch.at("disk")).is_empty(), "{:?}", contents(&scratch.at("disk")));
+    }
+}

@@ -26,4 +26,5 @@ mod sentences;
 mod settings;
 mod stages;
 mod together;
+mod traced;
 mod trained;

@@ -165,6 +165,7 @@ fn files_are_written_in_named_places() {
         &complaints,
         &[
             ("host/src/destination/output_file.rs", "the place itself"),
+            ("host/src/destination/rows_folder.rs", "into a folder that it has just made"),
             (
                 "host/src/cli/verbs/plugins/install.rs",
                 "a library of another name in the user's plugin folder",

@@ -28,8 +28,8 @@ use verbs::lineage::{derives, hash, provenance, reproduce};
 use verbs::sharding::{join, split};
 use verbs::{
     arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
-    inspect, kernels, man, plugins, pull, quality, report, rosetta, run, scan, tensors, tokenizer, tui,
-    upgrade, validate,
+    inspect, kernels, man, plugins, profile, pull, quality, report, rosetta, run, scan, tensors, tokenizer,
+    trace, tui, upgrade, validate,
 };
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
@@ -74,6 +74,8 @@ enum Verb {
     Run(run::Args),
     Chat(chat::Args),
     Bench(bench::Args),
+    Profile(profile::Args),
+    Trace(trace::Args),
     Check(check::Args),
     Kernels(kernels::Args),
     Diff(diff::Args),
@@ -115,6 +117,8 @@ impl Verb {
             Verb::Run(args) => Some(&mut args.open),
             Verb::Chat(args) => Some(&mut args.open),
             Verb::Bench(args) => Some(&mut args.open),
+            Verb::Profile(args) => Some(&mut args.open),
+            Verb::Trace(args) => Some(&mut args.open),
             Verb::Check(args) => Some(&mut args.open),
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Quality(args) => Some(&mut args.open),
@@ -209,6 +213,8 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Run(args) => run::run(&args, context),
         Verb::Chat(args) => chat::run(&args, context).map(boxed),
         Verb::Bench(args) => bench::run(&args, context),
+        Verb::Profile(args) => profile::run(&args, context),
+        Verb::Trace(args) => trace::run(&args, context),
         Verb::Check(args) => check::run(&args, context),
         Verb::Kernels(args) => kernels::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(boxed),

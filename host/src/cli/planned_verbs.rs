@@ -9,9 +9,7 @@ pub const VERBS: &[(&str, &str)] = &[
     ("merge", "Merge models into one"),
     ("lint", "Check a model against best practices"),
     ("debug", "Show a file's bytes and structure"),
-    ("trace", "Trace a model's computation layer by layer"),
     ("canary", "Compare a model's answers with recorded ones"),
-    ("profile", "Profile where a model spends its time"),
     ("verify", "Verify a model's signature"),
     ("sign", "Sign a model"),
     ("encrypt", "Encrypt a model"),
@@ -20,11 +18,8 @@ pub const VERBS: &[(&str, &str)] = &[
 ];
 
 /// Planned verbs, and the commands that do meanwhile what most people want of them.
-const MEANWHILE: &[(&str, &str)] = &[
-    ("quantize", "apr convert IN OUT --quantize Q4_K_M"),
-    ("lint", "apr validate MODEL"),
-    ("profile", "apr bench MODEL"),
-];
+const MEANWHILE: &[(&str, &str)] =
+    &[("quantize", "apr convert IN OUT --quantize Q4_K_M"), ("lint", "apr validate MODEL")];
 
 /// The verbs that convert.
 const CONVERTING: &[&str] = &["convert", "import", "export"];

@@ -4,6 +4,7 @@ pub mod in_place;
 pub(crate) mod outlook;
 pub mod output_file;
 pub mod outputs;
+pub mod rows_folder;
 pub(crate) mod staged_output;
 mod stale_files;
 mod view;

@@ -26,6 +26,16 @@ pub struct Answered {
     #[serde(flatten)]
     summary: Summary,
     warnings: Vec<String>,
+    /// A trace that is printed instead of the answer.
+    #[serde(skip)]
+    printed: Option<String>,
+}
+
+impl Answered {
+    /// Prints a text in the place of the answer.
+    pub(super) fn print(&mut self, text: String) {
+        self.printed = Some(text);
+    }
 }
 
 /// The report of an answer; with `-v` its figures are told.
@@ -61,6 +71,7 @@ pub(super) fn report(
         seed: sampler.settings().seed,
         summary,
         warnings,
+        printed: None,
     })
 }
 
@@ -72,10 +83,14 @@ impl Report for Answered {
     fn warnings(&self) -> &[String] {
         &self.warnings
     }
+
+    fn exact(&self) -> Option<&str> {
+        self.printed.as_deref()
+    }
 }
 
 impl fmt::Display for Answered {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.printed.as_deref().unwrap_or_default())
     }
 }

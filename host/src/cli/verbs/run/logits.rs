@@ -52,7 +52,7 @@ impl Writer {
 }
 
 /// NumPy's header for an array of this shape.
-fn header(rows: usize, columns: usize) -> Vec<u8> {
+pub fn header(rows: usize, columns: usize) -> Vec<u8> {
     let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}");
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
     // The rest after these two bytes, with a line feed at its end.

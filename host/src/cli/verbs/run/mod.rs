@@ -2,17 +2,21 @@
 
 mod answer;
 mod embedding;
-mod ids;
-mod logits;
-mod question;
+pub mod ids;
+pub mod logits;
+pub mod question;
+mod tracing;
 
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, boxed};
-use crate::cli::verbs::running::args::{ModelArgs, SamplingArgs};
-use crate::cli::verbs::running::loading::{Ready, Wishes, load_for_ids, load_model};
+use crate::cli::verbs::running::args::{Bound, ModelArgs, SamplingArgs};
+use crate::cli::verbs::running::loading::{Computation, Ready, Wishes, load_for_ids, load_model_seen};
 use crate::cli::verbs::running::signs::{explained, unknown_in};
 use crate::cli::verbs::running::stdout::Stdout;
+use crate::cli::verbs::running::summary::word_of;
+use crate::cli::verbs::trace::subject::{Config, Said, SamplingOf};
+use crate::cli::verbs::trace::timestamp::Timestamp;
 use answer::Answered;
 use apr_host::destination::output_file::OutputFile;
 use apr_host::host::Host;
@@ -21,12 +25,14 @@ use apr_host::sizes::show_number_of;
 use apr_inference::generation::{Answer, Decoder, End, Generator, Model, Request, Surroundings};
 use apr_inference::runner::Runner;
 use apr_inference::sampling::Sampler;
+use apr_inference::trace::{Subject, Tracer};
 use apr_sandbox::Tokens;
 use apr_sdk::{Error, Result};
 use logits::{Recorded, Writer};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use tracing::Before;
 
 /// Run a model on a prompt
 ///
@@ -43,21 +49,29 @@ use std::time::{Duration, Instant};
 ///   echo 'Summarize this.' | apr run model.apr -v
 ///   apr run model.gguf 'Hello' --embed --json
 ///   apr run model.safetensors --ids 1,15043,29892 --temperature 0 -n 8
+///   apr run model.gguf 'Hello' --trace --trace-output trace.json
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(
+    verbatim_doc_comment,
+    mut_arg("ids", |ids| ids.conflicts_with("stop")),
+    group(clap::ArgGroup::new("written").args(["logits_out", "trace_output"]).multiple(true))
+)]
 pub struct Args {
     /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "MODEL")]
     file: PathBuf,
     /// Print the embedding of the prompt, normalized to length 1, instead of an answer
-    #[arg(long, conflicts_with_all = ["logits_out", "max_tokens", "stop"])]
+    #[arg(long, conflicts_with_all = ["logits_out", "max_tokens", "stop", "ids", "chat", "system", "template"])]
     embed: bool,
     /// Write the logits after every token to FILE, as a NumPy array of tokens x vocabulary in 32-bit floats
     #[arg(long, value_name = "FILE")]
     logits_out: Option<PathBuf>,
-    /// Replace the file of --logits-out if it exists
-    #[arg(long, requires = "logits_out")]
+    /// Replace the file of --logits-out or --trace-output if it exists
+    #[arg(long, requires = "written")]
     force: bool,
+    /// The trace.
+    #[command(flatten)]
+    trace: tracing::TraceArgs,
     /// How the model is opened.
     #[command(flatten)]
     pub open: OpenArgs,
@@ -78,9 +92,14 @@ pub struct Args {
 /// InvalidArgument for a prompt or settings that are none; what loading and computing raised; Cancelled after Ctrl-C.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     args.sampling.check()?;
+    args.trace.check(context.terminal.json)?;
     let ids = args.question.ids();
     let question = if ids.is_none() { Some(args.question.read()?) } else { None };
-    let file = args.logits_out.as_deref().map(|path| OutputFile::new(path, "file of logits", args.force));
+    let file = match &args.logits_out {
+        Some(path) => Some(OutputFile::new(path, "file of logits", args.force)),
+        None => args.trace.file(args.force),
+    };
+    let seen = args.trace.seen();
     let host = context.host();
     let wanted = if args.embed { Wanted::Embedding } else { Wanted::Logits };
     let wishes = Wishes {
@@ -92,7 +111,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     };
     let Some(question) = question else {
         let ids = ids.unwrap_or_default();
-        let Ready { mut runner, tokens, facts, time } = load_for_ids(&args.file, &wishes, &host, context)?;
+        let Ready { mut runner, tokens, facts, time, computation } =
+            load_for_ids(&args.file, &wishes, seen, &host, context)?;
         ids::check(ids, facts.vocabulary)?;
         let ends = tokens.as_ref().map_or(&[][..], |tokens| &tokens.facts().ends);
         let asked = Asked {
@@ -105,15 +125,18 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
             tokens: None,
             prompt: ids.to_vec(),
             ends: facts.suggested.ends(ends),
+            text: None,
+            tokenizing: Duration::ZERO,
         };
-        return asked.answer(&mut runner, file).map(boxed);
+        return asked.answer(&mut runner, &computation, file).map(boxed);
     };
-    let loaded = load_model(&args.file, &wishes, &host, context)?;
+    let loaded = load_model_seen(&args.file, &wishes, seen, &host, context)?;
     if args.embed {
         let warn = |text: &str| context.terminal.warn_of_answer(text);
         return embedding::run(loaded, &question, &args.file, &warn).map(boxed);
     }
-    let Ready { mut runner, tokens, facts, time } = loaded;
+    let Ready { mut runner, tokens, facts, time, computation } = loaded;
+    let since = Instant::now();
     let prompt = question.tokens(&tokens)?;
     if let Some(hint) = unknown_in(&prompt, &tokens)? {
         context.terminal.warn_of_answer(&hint);
@@ -128,8 +151,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         tokens: Some(&tokens),
         prompt,
         ends: facts.suggested.ends(&tokens.facts().ends),
+        text: Some(question.text()),
+        tokenizing: since.elapsed(),
     };
-    asked.answer(&mut runner, file).map(boxed)
+    asked.answer(&mut runner, &computation, file).map(boxed)
 }
 
 /// A question to a model that is loaded.
@@ -146,11 +171,20 @@ struct Asked<'a> {
     tokens: Option<&'a Tokens>,
     prompt: Vec<u32>,
     ends: Vec<u32>,
+    /// The text of the question; `None` for ids.
+    text: Option<&'a str>,
+    /// Duration of making tokens of it.
+    tokenizing: Duration,
 }
 
 impl Asked<'_> {
-    /// Generates the answer, and writes the logits of every token to a file if there is one.
-    fn answer(&self, runner: &mut Runner, file: Option<OutputFile>) -> Result<Answered> {
+    /// Generates the answer, and writes a trace, or the logits of every token, to a file if there is one.
+    fn answer(
+        &self,
+        runner: &mut Runner,
+        computation: &Computation,
+        file: Option<OutputFile>,
+    ) -> Result<Answered> {
         let args = self.args;
         let suggested = &self.facts.suggested;
         let warn = |text: &str| self.context.terminal.warn_of_answer(text);
@@ -161,6 +195,9 @@ impl Asked<'_> {
         let request =
             Request { prompt: &self.prompt, stops: &stops, ends: &self.ends, max_tokens: bound.most };
         let n_context = runner.context();
+        if args.trace.is_wanted() {
+            return self.traced(&request, sampler, bound, computation.subject(runner), file);
+        }
         let Some(file) = file else {
             let (answer, sampler) = self.generate(&request, sampler, runner)?;
             return answer::report(self, n_context, bound, answer, &sampler);
@@ -175,6 +212,47 @@ impl Asked<'_> {
         answer::report(self, n_context, bound, answer, &sampler)
     }
 
+    /// Generates the answer and its trace.
+    fn traced(
+        &self,
+        request: &Request<'_>,
+        sampler: Sampler,
+        bound: Bound,
+        subject: Subject<'_>,
+        file: Option<OutputFile>,
+    ) -> Result<Answered> {
+        let n_context = subject.runner.context();
+        let before = Before {
+            text: self.text.map(str::to_owned),
+            tokenizing: self.tokenizing,
+            began: Timestamp::now(),
+            config: Config {
+                sampling: Some(SamplingOf::of(sampler.settings(), bound.most)),
+                ..Config::of(self.facts, subject.runner)
+            },
+        };
+        let began = Instant::now();
+        let now = || began.elapsed();
+        let mut tracer = Tracer::new(subject, &now);
+        if bound.most == Some(0) {
+            // Nothing is chosen, but the prompt is to be traced.
+            tracer.feed(&self.prompt).map_err(|error| explained(error, &self.args.file))?;
+        }
+        let (answer, sampler) = self.generate(request, sampler, &mut tracer)?;
+        let said = Said {
+            text: self.tokens.map(|_| answer.text.clone()),
+            ids: answer.ids.clone(),
+            end: word_of(&answer.end),
+        };
+        let history = tracing::history(self, before, tracer.finish(), said)?;
+        let mut report = answer::report(self, n_context, bound, answer, &sampler)?;
+        match file {
+            Some(file) => file.write(history.as_bytes())?,
+            None => report.print(history),
+        }
+        Ok(report)
+    }
+
     /// Generates the answer, and prints it as it comes.
     fn generate(
         &self,
@@ -184,7 +262,7 @@ impl Asked<'_> {
     ) -> Result<(Answer, Sampler)> {
         let out = Stdout::new();
         let began = Instant::now();
-        let json = self.context.terminal.json;
+        let json = self.context.terminal.json || self.args.trace.is_printed();
         // A list of ids does not begin with a comma.
         let mut skipped = if self.tokens.is_none() { "," } else { "" };
         let mut around = Surroundings {

@@ -33,20 +33,20 @@ pub struct QuestionArgs {
         value_name = "IDS",
         value_delimiter = ',',
         value_parser = parse_id,
-        conflicts_with_all = ["prompt", "prompt_flag", "prompt_file", "raw", "chat", "system", "template", "embed", "stop"]
+        conflicts_with_all = ["prompt", "prompt_flag", "prompt_file", "raw", "chat", "system", "template"]
     )]
     ids: Option<Vec<u32>>,
     /// Continue the prompt as it is, without the chat template
     #[arg(long, aliases = ["no-template", "no-conversation"])]
     raw: bool,
     /// Use the chat template; fail if the model has none
-    #[arg(long, alias = "conversation", conflicts_with_all = ["raw", "embed"])]
+    #[arg(long, alias = "conversation", conflicts_with = "raw")]
     chat: bool,
     /// Instructions for the model, as the conversation's first message
-    #[arg(long, aliases = ["system-prompt", "sys"], value_name = "TEXT", conflicts_with_all = ["raw", "embed"])]
+    #[arg(long, aliases = ["system-prompt", "sys"], value_name = "TEXT", conflicts_with = "raw")]
     system: Option<String>,
     /// Use the chat template of this name
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["raw", "embed"])]
+    #[arg(long, value_name = "NAME", conflicts_with = "raw")]
     template: Option<String>,
 }
 
@@ -114,6 +114,11 @@ impl QuestionArgs {
 }
 
 impl Question {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The tokens of the text in the form in which the model makes vectors of texts.
     ///
     /// # Errors

@@ -14,9 +14,11 @@ use apr_host::destination::output_file::OutputFile;
 use apr_host::host::Host;
 use apr_host::running::{Facts, LoadOptions, Loaded, Wanted, load};
 use apr_host::sizes::{show_count, show_number_of, show_size};
+use apr_inference::program::Built;
 use apr_inference::runner::Runner;
+use apr_inference::trace::{Probes, Subject};
 use apr_sandbox::Tokens;
-use apr_sdk::{Error, ErrorKind, Result};
+use apr_sdk::{Error, ErrorKind, MatrixSpec, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,37 @@ pub struct Ready<T = Tokens> {
     pub facts: Facts,
     /// Duration of loading.
     pub time: Duration,
+    /// Its program, for those who watch it.
+    pub computation: Computation,
+}
+
+/// A loaded model's program.
+pub struct Computation {
+    /// The program.
+    pub built: Built,
+    /// The matrix of each weight.
+    pub specs: Vec<MatrixSpec>,
+    /// The way in which results are seen.
+    pub probes: Probes,
+}
+
+impl Computation {
+    /// The same with its runner, to be traced.
+    pub fn subject<'a>(&'a self, runner: &'a mut Runner) -> Subject<'a> {
+        Subject { runner, built: &self.built, specs: &self.specs, probes: &self.probes }
+    }
+}
+
+/// What is to be seen of a model's computation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing but its end.
+    #[default]
+    Nothing,
+    /// Figures of every result.
+    Figures,
+    /// Every result itself.
+    Values,
 }
 
 /// A verb's wishes about a model.
@@ -62,7 +95,21 @@ impl Wishes<'_> {
 /// # Errors
 /// As [`load`]; Unsupported for a model without a tokenizer; Malformed if that has more tokens than the model knows.
 pub fn load_model(path: &Path, wishes: &Wishes<'_>, host: &Host, context: &Context) -> Result<Ready> {
-    let ready = load_with(path, wishes, host, context, |opened, warnings| {
+    load_model_seen(path, wishes, Seen::Nothing, host, context)
+}
+
+/// The same, with something to be seen of its computation.
+///
+/// # Errors
+/// As [`load_model`].
+pub fn load_model_seen(
+    path: &Path,
+    wishes: &Wishes<'_>,
+    seen: Seen,
+    host: &Host,
+    context: &Context,
+) -> Result<Ready> {
+    let ready = load_with(path, wishes, seen, host, context, |opened, warnings| {
         let given = Given::of(host, opened).map_err(|error| or_ids(error, opened, host))?;
         given.warn(warnings);
         tokens_of(given, host, opened, context)
@@ -78,8 +125,10 @@ fn or_ids(error: Error, opened: &OpenedModel, host: &Host) -> Error {
     if error.kind() != ErrorKind::Unsupported || way_out_of_lone(&host.registry, &opened.model).is_some() {
         return error;
     }
-    let hint =
-        format!("{}; or give `apr run` token ids, as in --ids 1,2,3", error.hint_text().unwrap_or_default());
+    let hint = format!(
+        "{}; or give `apr run` or `apr trace` token ids, as in --ids 1,2,3",
+        error.hint_text().unwrap_or_default()
+    );
     error.with_hint(hint)
 }
 
@@ -90,10 +139,11 @@ fn or_ids(error: Error, opened: &OpenedModel, host: &Host) -> Error {
 pub fn load_for_ids(
     path: &Path,
     wishes: &Wishes<'_>,
+    seen: Seen,
     host: &Host,
     context: &Context,
 ) -> Result<Ready<Option<Tokens>>> {
-    let ready = load_with(path, wishes, host, context, |opened, _| {
+    let ready = load_with(path, wishes, seen, host, context, |opened, _| {
         Ok(Given::of(host, opened).and_then(|given| tokens_of(given, host, opened, context)).ok())
     })?;
     ready.tell(context);
@@ -104,12 +154,14 @@ pub fn load_for_ids(
 fn load_with<T: Tokenizing>(
     path: &Path,
     wishes: &Wishes<'_>,
+    seen: Seen,
     host: &Host,
     context: &Context,
     tokenizer_of: impl FnOnce(&OpenedModel, &mut Vec<String>) -> Result<T>,
 ) -> Result<Ready<T>> {
     let began = Instant::now();
     let options = wishes.model.to_options(host.threads().width(), wishes.wanted)?;
+    let options = LoadOptions { taps: seen == Seen::Values, measures: seen == Seen::Figures, ..options };
     let stage = Stage::new(host.progress.as_ref(), "loading the model");
     let opened = open_model(path, wishes.open, host)?;
     let mut warnings = opened.warnings.clone();
@@ -117,8 +169,9 @@ fn load_with<T: Tokenizing>(
         wishes.check_output(&opened, host, context)?;
         // The worker makes the tokenizer ready while the weights are loaded.
         tokens.prepare();
-        let Loaded { runner, facts, .. } = load(host, &opened, &options)?;
-        Ok(Ready { runner, tokens, facts, time: began.elapsed() })
+        let Loaded { runner, built, facts, specs, probes } = load(host, &opened, &options)?;
+        let computation = Computation { built, specs, probes };
+        Ok(Ready { runner, tokens, facts, time: began.elapsed(), computation })
     });
     drop(stage);
     // They may be the reason.

@@ -11,6 +11,10 @@ pub enum Key {
     Up,
     /// Down.
     Down,
+    /// To the left.
+    Left,
+    /// To the right.
+    Right,
     /// A screen up.
     PageUp,
     /// A screen down.
@@ -42,6 +46,8 @@ pub fn key(event: &Event) -> Option<Key> {
         KeyCode::Char(c) => Key::Char(*c),
         KeyCode::Up => Key::Up,
         KeyCode::Down => Key::Down,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
         KeyCode::PageUp => Key::PageUp,
         KeyCode::PageDown => Key::PageDown,
         KeyCode::Home => Key::Home,

@@ -2,10 +2,10 @@
 
 mod contents;
 mod cursor;
-mod keys;
-mod screen;
+pub mod keys;
+pub mod screen;
 mod state;
-mod views;
+pub mod views;
 mod worker;
 
 use crate::cli::context::Context;
@@ -64,7 +64,9 @@ pub struct Seen;
 /// # Errors
 /// InvalidArgument without a terminal; what opening raised; Cancelled for Ctrl-C.
 pub fn run(args: &Args, context: &Context) -> Result<Seen> {
-    check_terminal(args, context)?;
+    let file = args.file.display();
+    let hint = format!("run `apr inspect {file}` or `apr tensors {file} --stats`, with --json for a program");
+    check_terminal("apr tui", &hint, context)?;
     give_back_on_panic();
     let mut host = context.host();
     // From here on, or a signal that comes while the models are opened would be forgotten.
@@ -103,19 +105,20 @@ pub fn run(args: &Args, context: &Context) -> Result<Seen> {
     }
 }
 
-/// Refuses what is no terminal, before anything is opened.
-fn check_terminal(args: &Args, context: &Context) -> Result<()> {
+/// Refuses what is no terminal for a command, before anything is opened.
+///
+/// # Errors
+/// InvalidArgument, with a hint at what to do instead.
+pub fn check_terminal(command: &str, hint: &str, context: &Context) -> Result<()> {
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     let why = match () {
-        () if context.terminal.json => "`apr tui` does not support --json",
-        () if !io::stdin().is_terminal() => "stdin is not a terminal",
-        () if !io::stdout().is_terminal() => "stdout is not a terminal",
-        () if is_dumb => "the terminal cannot move its cursor (`TERM` is `dumb`)",
+        () if context.terminal.json => format!("`{command}` does not support --json"),
+        () if !io::stdin().is_terminal() => "stdin is not a terminal".to_owned(),
+        () if !io::stdout().is_terminal() => "stdout is not a terminal".to_owned(),
+        () if is_dumb => "the terminal cannot move its cursor (`TERM` is `dumb`)".to_owned(),
         () => return Ok(()),
     };
-    let file = args.file.display();
-    Err(Error::invalid_argument(why)
-        .hint(format!("run `apr inspect {file}` or `apr tensors {file} --stats`, with --json for a program")))
+    Err(Error::invalid_argument(why).hint(hint))
 }
 
 impl Report for Seen {

@@ -1,12 +1,11 @@
 //! The terminal: taken over for as long as the explorer runs, and given back however it ends.
 
-use super::keys::key;
+use super::keys::{Key, key};
 use super::state::{App, End};
 use super::views::{Theme, draw};
 use super::worker::{Job, News};
 use apr_engine::progress::Progress;
 use apr_sdk::{Error, LogLevel, Result};
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::terminal::{
@@ -14,6 +13,7 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::crossterm::{event, execute};
 use ratatui::layout::Size;
+use ratatui::{Frame, Terminal};
 use std::io::{self, Stdout};
 use std::mem::ManuallyDrop;
 use std::panic::{set_hook, take_hook};
@@ -49,6 +49,29 @@ impl Screen {
             give_back();
             unusable(&error)
         })
+    }
+
+    /// Draws a frame.
+    ///
+    /// # Errors
+    /// LimitExceeded for a terminal that is too large; Io.
+    pub fn draw(&mut self, render: &mut dyn FnMut(&mut Frame<'_>)) -> Result<()> {
+        check_size()?;
+        self.terminal.draw(|frame| render(frame)).map(|_| ()).map_err(|error| unusable(&error))
+    }
+
+    /// Waits a while for events, and returns those that are there, each as the key that it is.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn events(&self) -> Result<Vec<Option<Key>>> {
+        let mut events = Vec::new();
+        let mut is_there = event::poll(TICKS[1]).map_err(|error| unusable(&error))?;
+        while is_there {
+            events.push(key(&event::read().map_err(|error| unusable(&error))?));
+            is_there = event::poll(Duration::ZERO).map_err(|error| unusable(&error))?;
+        }
+        Ok(events)
     }
 
     fn prepared() -> io::Result<Screen> {

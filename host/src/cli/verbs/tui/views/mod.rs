@@ -28,27 +28,33 @@ pub struct Theme {
 }
 
 impl Theme {
-    fn title(self) -> Style {
+    /// Of the first line.
+    pub fn title(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    fn head(self) -> Style {
+    /// Of the heads of columns.
+    pub fn head(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    fn selected(self) -> Style {
+    /// Of what is selected.
+    pub fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    fn good(self) -> Style {
+    /// Of what is as it should be.
+    pub fn good(self) -> Style {
         self.colored(Color::Green)
     }
 
-    fn bad(self) -> Style {
+    /// Of what is not.
+    pub fn bad(self) -> Style {
         self.colored(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    fn bar(self) -> Style {
+    /// Of bars.
+    pub fn bar(self) -> Style {
         self.colored(Color::Blue)
     }
 

@@ -151,6 +151,33 @@ impl Runner {
         Ok(())
     }
 
+    /// Appends tokens, and gives the logits after each from number `first` on, several rows at a time: the number of the first
+    /// of them among `ids`, and their logits one after the other. No more than `most` rows of logits are held.
+    ///
+    /// # Errors
+    /// As [`Runner::feed`]; any error from `give`.
+    pub fn feed_from(
+        &mut self,
+        ids: &[u32],
+        first: usize,
+        most: usize,
+        give: &mut dyn FnMut(usize, &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        self.check_room(ids)?;
+        let (silent, told) = ids.split_at(first.min(ids.len()));
+        for some in silent.chunks(self.rows().max(1)) {
+            self.step(some, &[], None)?;
+        }
+        let mut number = silent.len();
+        for some in told.chunks(self.rows().min(most).max(1)) {
+            let wanted: Vec<u32> = (0..some.len()).map(row_number).collect();
+            self.step(some, &wanted, None)?;
+            give(number, &self.outputs.rows)?;
+            number += some.len();
+        }
+        Ok(())
+    }
+
     /// Appends one token, and returns the most likely next one, as the backend chooses it: 4 bytes come back instead
     /// of all logits.
     ///

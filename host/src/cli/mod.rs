@@ -28,8 +28,7 @@ use verbs::lineage::{derives, hash, provenance, reproduce};
 use verbs::sharding::{join, split};
 use verbs::{
     arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
-    inspect, kernels, man, plugins, profile, pull, quality, report, rosetta, run, scan, tensors, tokenizer,
-    trace, tui, upgrade, validate,
+    inspect, kernels, man, perplexity, plugins, profile, pull, quality, report, rosetta, run, scan, tensors, tokenizer, trace, tui, upgrade, validate,
 };
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
@@ -76,6 +75,8 @@ enum Verb {
     Bench(bench::Args),
     Profile(profile::Args),
     Trace(trace::Args),
+    #[command(visible_alias = "ppl")]
+    Perplexity(perplexity::Args),
     Check(check::Args),
     Kernels(kernels::Args),
     Diff(diff::Args),
@@ -119,6 +120,7 @@ impl Verb {
             Verb::Bench(args) => Some(&mut args.open),
             Verb::Profile(args) => Some(&mut args.open),
             Verb::Trace(args) => Some(&mut args.open),
+            Verb::Perplexity(args) => Some(&mut args.open),
             Verb::Check(args) => Some(&mut args.open),
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Quality(args) => Some(&mut args.open),
@@ -216,6 +218,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Profile(args) => profile::run(&args, context),
         Verb::Trace(args) => trace::run(&args, context),
         Verb::Check(args) => check::run(&args, context),
+        Verb::Perplexity(args) => perplexity::run(&args, context).map(boxed),
         Verb::Kernels(args) => kernels::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(boxed),
         Verb::Quality(args) => quality::run(&args, context).map(boxed),

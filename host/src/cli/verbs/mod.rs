@@ -18,6 +18,7 @@ pub mod inspect;
 pub mod kernels;
 pub mod lineage;
 pub mod man;
+pub mod perplexity;
 pub mod plugins;
 pub mod profile;
 pub mod pull;

@@ -22,7 +22,19 @@ pub fn has_template(tokens: &Tokens) -> bool {
 /// # Errors
 /// As [`Tokens::encode`].
 pub fn of_text(tokens: &Tokens, text: &str) -> Result<Vec<u32>> {
-    let mut ids = of_whole_text(tokens, text)?;
+    continued(tokens, of_whole_text(tokens, text)?)
+}
+
+/// The same of a text whose special tokens, if it spells out some, are ordinary text where it is `plain`.
+///
+/// # Errors
+/// As [`Tokens::encode`].
+pub fn of_plain_text(tokens: &Tokens, text: &str, plain: bool) -> Result<Vec<u32>> {
+    continued(tokens, tokens.encode(text, Encoding { add_special: true, plain })?)
+}
+
+/// The tokens of a text without those that end it.
+fn continued(tokens: &Tokens, mut ids: Vec<u32>) -> Result<Vec<u32>> {
     while ids.last().is_some_and(|last| tokens.facts().behind.contains(last)) {
         ids.pop();
     }

@@ -23,6 +23,7 @@ mod error;
 mod file_name;
 mod foreign;
 pub mod half;
+mod importance_sums;
 pub mod json;
 mod kernel;
 mod layout;
@@ -65,6 +66,7 @@ pub use dtype::{DType, DTypeInfo, DTypeKind, Packing, SwapField};
 pub use error::{Error, ErrorKind, Result};
 pub use file_name::check_file_name;
 pub use foreign::{Foreign, ForeignFile};
+pub use importance_sums::{ImportanceSums, TensorSums};
 pub use kernel::{
     Activate, Activation, Append, Attention, Barrier, Batch, Binary, BinaryKind, CheckedProgram, Columns,
     Combine, Device, DeviceInfo, DeviceSink, Embed, ExpertLinear, ExpertScore, FixedState, HeadLinear,

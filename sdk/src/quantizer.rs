@@ -1,7 +1,7 @@
 //! Quantizer plugins: blocks to floats and back, recipes that choose a type for each tensor, and importance
 //! matrices.
 
-use crate::{DType, Error, Options, Result, Schemes, Source, Value};
+use crate::{DType, Error, ImportanceSums, Options, Result, Schemes, Source, Value};
 
 /// A recipe's view of a tensor.
 #[derive(Clone, Debug, Default)]
@@ -193,6 +193,23 @@ pub trait Quantizer: Send + Sync {
     /// Malformed, with the offset; Unsupported for a kind of matrix this plugin does not know.
     fn importance(&self, _source: &dyn Source, _sink: &mut dyn ImportanceSink) -> Result<()> {
         Err(Error::unsupported("unknown kind of importance matrix"))
+    }
+
+    /// Reads an importance matrix from file 0 of the source, as the sums that it was made of.
+    ///
+    /// # Errors
+    /// As [`Quantizer::importance`].
+    fn importance_sums(&self, _source: &dyn Source) -> Result<ImportanceSums> {
+        Err(Error::unsupported("unknown kind of importance matrix"))
+    }
+
+    /// Writes an importance matrix as the file called `file`: in the form that `form` names, else in that of the file's
+    /// extension, else in the plugin's usual one.
+    ///
+    /// # Errors
+    /// InvalidArgument for an unknown form; Unsupported for names of another dialect, and for what the form cannot hold.
+    fn importance_file(&self, _sums: &ImportanceSums, _file: &str, _form: Option<&str>) -> Result<Vec<u8>> {
+        Err(Error::unsupported("importance matrices cannot be written"))
     }
 
     /// The schemes of packed weights that it knows; `None` if it knows none.

@@ -7,6 +7,7 @@ pub mod check;
 pub mod compare;
 pub mod departure;
 pub mod generation;
+pub mod importance;
 pub mod perplexity;
 pub mod program;
 pub mod runner;

@@ -178,6 +178,26 @@ impl Runner {
         Ok(())
     }
 
+    /// Appends tokens in steps, and gives the runner after each, with the step's number of rows, for values to be read. Logits
+    /// are computed after every token, or after none.
+    ///
+    /// # Errors
+    /// As [`Runner::feed`]; any error from `give`.
+    pub fn feed_steps(
+        &mut self,
+        ids: &[u32],
+        has_logits: bool,
+        give: &mut dyn FnMut(&mut Runner, usize) -> Result<()>,
+    ) -> Result<()> {
+        self.check_room(ids)?;
+        for some in ids.chunks(self.step_rows(ids.len())) {
+            let wanted: Vec<u32> = (0..if has_logits { some.len() } else { 0 }).map(row_number).collect();
+            self.step(some, &wanted, None)?;
+            give(self, some.len())?;
+        }
+        Ok(())
+    }
+
     /// Appends one token, and returns the most likely next one, as the backend chooses it: 4 bytes come back instead
     /// of all logits.
     ///

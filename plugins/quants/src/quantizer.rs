@@ -4,8 +4,8 @@ use crate::simd::{Level, rounding};
 use crate::types::{Rows, TYPES, block_type};
 use crate::{bounds, imatrix, recipes, repack};
 use apr_sdk::{
-    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Record, Result,
-    Source, TensorFacts, checked_blocks,
+    Assignment, DType, Error, ImportanceSink, ImportanceSums, ModelFacts, Options, Quantizer, RecipeDecl,
+    Record, Result, Source, TensorFacts, checked_blocks,
 };
 
 /// The quantizer.
@@ -84,5 +84,13 @@ impl Quantizer for Quants {
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
         imatrix::read(source, sink)
+    }
+
+    fn importance_sums(&self, source: &dyn Source) -> Result<ImportanceSums> {
+        imatrix::read_sums(source)
+    }
+
+    fn importance_file(&self, sums: &ImportanceSums, file: &str, form: Option<&str>) -> Result<Vec<u8>> {
+        imatrix::write(sums, file, form)
     }
 }

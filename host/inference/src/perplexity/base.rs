@@ -20,7 +20,7 @@ use apr_sdk::{Error, Result, Source};
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"_logits_";
 /// Bytes before the tokens.
-const START: u64 = 20;
+const START: usize = 20;
 /// Bytes before a row's codes.
 const ROW_START: usize = 8;
 /// Distance from the largest logit below which all are coded as 0.
@@ -75,7 +75,7 @@ impl Header {
     /// Bytes of the whole file.
     pub fn file_len(self) -> u64 {
         let rows = self.rows().saturating_mul(self.row_len());
-        self.tokens().saturating_mul(4).saturating_add(START).saturating_add(rows)
+        self.tokens().saturating_mul(4).saturating_add(START as u64).saturating_add(rows)
     }
 }
 
@@ -98,8 +98,8 @@ impl<'a> Base<'a> {
     /// tokens that its vocabulary does not have.
     pub fn open(source: &'a dyn Source) -> Result<Base<'a>> {
         let len = source.len(0)?;
-        let mut start = [0; START as usize];
-        if len >= START {
+        let mut start = [0; START];
+        if len >= START as u64 {
             source.read_at(0, 0, &mut start)?;
         }
         if !start.starts_with(&MAGIC) {
@@ -129,7 +129,7 @@ impl<'a> Base<'a> {
             let hint = "write the base file again: it is truncated or corrupt";
             return Err(Error::malformed(message).at(len.min(header.file_len())).hint(hint));
         }
-        let mut base = Base { source, header, ids: Vec::new(), at: START };
+        let mut base = Base { source, header, ids: Vec::new(), at: START as u64 };
         base.read_ids()?;
         Ok(base)
     }

@@ -9,7 +9,7 @@ use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_engine::registry::Provider;
 use apr_sdk::{
     Assignment, BlockAt, BlockSink, CheckedModel, Codec, DType, DTypeChoice, Error, ErrorKind,
-    ImportanceSink, Kernel, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink, OpenModel,
+    ImportanceSink, ImportanceSums, Kernel, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink, OpenModel,
     Options, PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Schemes, Score, Source,
     Stream, TensorFacts, Writer, Written,
 };
@@ -272,6 +272,14 @@ impl Quantizer for Owned<dyn Quantizer> {
 
     fn importance(&self, source: &dyn Source, sink: &mut dyn ImportanceSink) -> Result<()> {
         self.owner.call("reading an importance matrix", || self.object.importance(source, sink))
+    }
+
+    fn importance_sums(&self, source: &dyn Source) -> Result<ImportanceSums> {
+        self.owner.call("reading an importance matrix", || self.object.importance_sums(source))
+    }
+
+    fn importance_file(&self, sums: &ImportanceSums, file: &str, form: Option<&str>) -> Result<Vec<u8>> {
+        self.owner.call("writing an importance matrix", || self.object.importance_file(sums, file, form))
     }
 
     fn schemes(&self) -> Option<&dyn Schemes> {

@@ -9,15 +9,16 @@
 //! A value is a mean times the calls, so it is divided by them where they are positive. llama-quantize does not look at what
 //! follows; here it is refused, since no writer puts anything there.
 
-use super::{Origin, hand_on, numbers, twice};
-use apr_sdk::{Cursor, Error, ImportanceSink, Result};
+use super::entries::{Counts, Entries, Entry};
+use super::{Origin, numbers, twice};
+use apr_sdk::{Cursor, Error, Result};
 use std::collections::BTreeSet;
 
 /// The fewest bytes of an entry: three numbers and one value.
 const SMALLEST: u64 = 16;
 
 /// Reads what follows the number of entries.
-pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink) -> Result<Origin> {
+pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn Entries) -> Result<Origin> {
     let left = cursor.left();
     let plausible = usize::try_from(entries).ok().filter(|&n| n > 0 && n as u64 <= left / SMALLEST);
     let Some(entries) = plausible else {
@@ -44,21 +45,16 @@ pub fn read(cursor: &mut Cursor<'_>, entries: i32, sink: &mut dyn ImportanceSink
         };
         let values_at = cursor.position();
         let named = |error: Error| error.tensor(name.as_str());
-        let mut values = numbers(cursor, "the number of values", count_at, count).map_err(named)?;
-        if calls > 0 {
-            #[allow(clippy::cast_precision_loss, reason = "as llama-quantize divides")]
-            let calls = calls as f32;
-            values.iter_mut().for_each(|value| *value /= calls);
-        }
-        hand_on(cursor, sink, &name, (values_at, values.len()), &values)?;
+        let values = numbers(cursor, "the number of values", count_at, count).map_err(named)?;
+        sink.entry(cursor, Entry { name: &name, at: values_at, values, counts: Counts::Calls(calls) })?;
         names.insert(name);
     }
-    let mut origin = Origin { dataset: None, entries, chunks: 0 };
+    let mut origin = Origin { datasets: Vec::new(), entries, chunks: 0, chunk_size: 0 };
     if cursor.left() > 0 {
         origin.chunks = u32::try_from(signed(cursor)?).unwrap_or(0);
         // Its oldest writers stopped here.
         if cursor.left() > 0 {
-            origin.dataset = Some(text(cursor, "name of the text")?).filter(|name| !name.is_empty());
+            origin.datasets.push(text(cursor, "name of the text")?);
         }
     }
     if cursor.left() > 0 {

@@ -10,11 +10,11 @@
 //! tensors  NAME.in_sum2 {columns, experts}, NAME.counts {1, experts}
 //! ```
 //!
-//! A value is a sum divided by its expert's count, 1 where that is 0. Counts that are negative or not finite are refused:
-//! llama-quantize takes them for 0.
+//! Counts that are negative or not finite are refused: llama-quantize takes them for 0.
 
-use super::{MOST_VALUES, Origin, hand_on, numbers, twice};
-use apr_sdk::{Cursor, Error, ImportanceSink, Result, Source, ValueType};
+use super::entries::{Counts, Entries, Entry};
+use super::{MOST_VALUES, Origin, numbers, twice};
+use apr_sdk::{Cursor, Error, Result, Source, ValueType};
 use std::collections::BTreeMap;
 
 /// The first four bytes.
@@ -28,7 +28,7 @@ const F32: u32 = 0;
 const DIMENSIONS: u64 = 4;
 
 /// Reads what follows the magic number.
-pub fn read(source: &dyn Source, cursor: &mut Cursor<'_>, sink: &mut dyn ImportanceSink) -> Result<Origin> {
+pub fn read(source: &dyn Source, cursor: &mut Cursor<'_>, sink: &mut dyn Entries) -> Result<Origin> {
     let version = cursor.u32()?;
     if !(2..=3).contains(&version) {
         let error =
@@ -47,7 +47,8 @@ pub fn read(source: &dyn Source, cursor: &mut Cursor<'_>, sink: &mut dyn Importa
     let alignment = u64::from(keys.alignment.unwrap_or(ALIGNMENT));
     let data = cursor.position().next_multiple_of(alignment);
     let pairs = pairs(cursor, infos, data, alignment)?;
-    let (Some(dataset), Some(chunks), true) = (keys.datasets, keys.chunks, keys.has_chunk_size) else {
+    let (Some(datasets), Some(chunks), Some(chunk_size)) = (keys.datasets, keys.chunks, keys.chunk_size)
+    else {
         let message =
             "an importance matrix must have imatrix.datasets, imatrix.chunk_count and imatrix.chunk_size";
         let error = cursor.place(Error::unsupported(message), 0);
@@ -59,17 +60,16 @@ pub fn read(source: &dyn Source, cursor: &mut Cursor<'_>, sink: &mut dyn Importa
     for (name, pair) in &pairs {
         hand_on_pair(source, cursor, sink, name, pair)?;
     }
-    Ok(Origin { dataset, entries: pairs.len(), chunks })
+    Ok(Origin { datasets, entries: pairs.len(), chunks, chunk_size })
 }
 
 /// What the keys say.
 #[derive(Default)]
 struct Keys {
     alignment: Option<u32>,
-    /// The first text, if there are any.
-    datasets: Option<Option<String>>,
+    datasets: Option<Vec<String>>,
     chunks: Option<u32>,
-    has_chunk_size: bool,
+    chunk_size: Option<u32>,
 }
 
 impl Keys {
@@ -89,11 +89,8 @@ impl Keys {
                     keys.alignment = Some(alignment);
                 }
                 "imatrix.chunk_count" => keys.chunks = Some(number(cursor, at, kind, &name)?),
-                "imatrix.chunk_size" => {
-                    number(cursor, at, kind, &name)?;
-                    keys.has_chunk_size = true;
-                }
-                "imatrix.datasets" => keys.datasets = Some(first_text(cursor, at, kind)?),
+                "imatrix.chunk_size" => keys.chunk_size = Some(number(cursor, at, kind, &name)?),
+                "imatrix.datasets" => keys.datasets = Some(texts(cursor, at, kind)?),
                 _ => skip(cursor, at, kind)?,
             }
         }
@@ -109,25 +106,24 @@ fn number(cursor: &mut Cursor<'_>, at: u64, kind: ValueType, name: &str) -> Resu
     Err(cursor.error_at(at, format!("`{name}` must be a u32")))
 }
 
-/// The first text of an array of texts; `None` where there is none. Other types are skipped, as llama-quantize does.
-fn first_text(cursor: &mut Cursor<'_>, at: u64, kind: ValueType) -> Result<Option<String>> {
+/// An array of texts. Other types are skipped, as llama-quantize does.
+fn texts(cursor: &mut Cursor<'_>, at: u64, kind: ValueType) -> Result<Vec<String>> {
     if kind != ValueType::ARRAY {
         skip(cursor, at, kind)?;
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let (of, count) = array(cursor)?;
-    let mut first = None;
-    for n in 0..count {
-        if of != ValueType::STRING {
-            skip_items(cursor, at, of, count)?;
-            break;
-        }
-        match n {
-            0 => first = Some(text(cursor, "name of the text")?),
-            _ => skip(cursor, at, of)?,
-        }
+    if of != ValueType::STRING {
+        skip_items(cursor, at, of, count)?;
+        return Ok(Vec::new());
     }
-    Ok(first)
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        let text = text(cursor, "name of the text")?;
+        cursor.limits().budget.charge(size_of::<String>() as u64 + text.len() as u64)?;
+        texts.push(text);
+    }
+    Ok(texts)
 }
 
 /// An array's element type and count, which is checked against the bytes left.
@@ -256,11 +252,11 @@ fn pairs(cursor: &Cursor<'_>, infos: Vec<Info>, data: u64, alignment: u64) -> Re
     Ok(pairs)
 }
 
-/// Reads both halves of a tensor, divides, and hands on.
+/// Reads both halves of a tensor, and hands them on.
 fn hand_on_pair(
     source: &dyn Source,
     cursor: &Cursor<'_>,
-    sink: &mut dyn ImportanceSink,
+    sink: &mut dyn Entries,
     name: &str,
     pair: &Pair,
 ) -> Result<()> {
@@ -282,14 +278,6 @@ fn hand_on_pair(
         let error = cursor.error_at(counts_at + 4 * n as u64, message).tensor(name);
         return Err(error.hint("make the importance matrix again"));
     }
-    let mut sums = at(values_at, values).map_err(|error| error.tensor(name))?;
-    let columns = usize::try_from(values / experts).unwrap_or(usize::MAX);
-    for (sums, count) in sums.chunks_exact_mut(columns).zip(counts) {
-        // Counts are whole.
-        let count = count.round();
-        for sum in sums {
-            *sum = if count > 0.0 { *sum / count } else { 1.0 };
-        }
-    }
-    hand_on(cursor, sink, name, (values_at, columns), &sums)
+    let values = at(values_at, values).map_err(|error| error.tensor(name))?;
+    sink.entry(cursor, Entry { name, at: values_at, values, counts: Counts::Rows(counts) })
 }

@@ -5,6 +5,7 @@ mod device;
 mod digest;
 pub mod error;
 mod image;
+mod importance_sums;
 pub mod kernel;
 pub mod layout;
 pub mod model;

@@ -1,6 +1,7 @@
 //! Quantizers: puts a plugin's on the wire, and presents the wire's to the host.
 
 use super::error::result;
+use super::importance_sums::{from_sums, to_sums};
 use super::model_sink::{bytes_from_wire, bytes_to_wire};
 use super::packed_weights;
 use super::request::{
@@ -17,8 +18,8 @@ use abi_stable::erased_types::TD_Opaque;
 use abi_stable::sabi_types::RMut;
 use abi_stable::std_types::{RNone, RSlice, RSliceMut, RSome, RStr, RVec};
 use apr_sdk::{
-    Assignment, DType, Error, ImportanceSink, ModelFacts, Options, Quantizer, RecipeDecl, Record, Result,
-    Schemes, Source, TensorFacts, Value, ValueType, escape,
+    Assignment, DType, Error, ImportanceSink, ImportanceSums, ModelFacts, Options, Quantizer, RecipeDecl,
+    Record, Result, Schemes, Source, TensorFacts, Value, ValueType, escape,
 };
 
 /// Puts a plugin's quantizer on the wire.
@@ -121,6 +122,19 @@ impl WireQuantizer for ToWireQuantizer {
     fn importance(&self, source: &SourceRef<'_>, sink: &mut ImportanceSinkMut<'_>) -> R<()> {
         plugin_wire("reading an importance matrix", || {
             self.0.importance(&FromWireSource(source), &mut FromWireImportanceSink(sink))
+        })
+    }
+
+    fn importance_sums(&self, source: &SourceRef<'_>) -> R<RVec<u8>> {
+        plugin_wire("reading an importance matrix", || {
+            Ok(from_sums(&self.0.importance_sums(&FromWireSource(source))?).into())
+        })
+    }
+
+    fn importance_file(&self, sums: RSlice<'_, u8>, file: RStr<'_>, form: RStr<'_>) -> R<RVec<u8>> {
+        plugin_wire("writing an importance matrix", || {
+            let form = Some(form.as_str()).filter(|form| !form.is_empty());
+            Ok(self.0.importance_file(&to_sums(sums.as_slice())?, file.as_str(), form)?.into())
         })
     }
 
@@ -302,6 +316,17 @@ impl Quantizer for FromWireQuantizer {
         let mut sink = ToWireImportanceSink(sink);
         let mut sink = WireImportanceSink_TO::from_ptr(RMut::new(&mut sink), TD_Opaque);
         result(self.object.importance(&source.object(), &mut sink))
+    }
+
+    fn importance_sums(&self, source: &dyn Source) -> Result<ImportanceSums> {
+        let source = ToWireSource(source);
+        to_sums(&result(self.object.importance_sums(&source.object()))?)
+    }
+
+    fn importance_file(&self, sums: &ImportanceSums, file: &str, form: Option<&str>) -> Result<Vec<u8>> {
+        let sums = from_sums(sums);
+        let form = form.unwrap_or_default();
+        Ok(result(self.object.importance_file(sums.as_slice().into(), file.into(), form.into()))?.into())
     }
 
     fn schemes(&self) -> Option<&dyn Schemes> {

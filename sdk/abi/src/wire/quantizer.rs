@@ -58,6 +58,10 @@ pub trait WireQuantizer: Send + Sync {
     fn records(&self, recipe: RStr<'_>) -> R<RVec<u8>>;
     /// Reads an importance matrix.
     fn importance(&self, source: &SourceRef<'_>, sink: &mut ImportanceSinkMut<'_>) -> R<()>;
+    /// Reads an importance matrix as sums, which are pairs.
+    fn importance_sums(&self, source: &SourceRef<'_>) -> R<RVec<u8>>;
+    /// Writes sums, which are pairs, as a file of a name, in a form; empty for that of its extension.
+    fn importance_file(&self, sums: RSlice<'_, u8>, file: RStr<'_>, form: RStr<'_>) -> R<RVec<u8>>;
     /// Returns whether it knows schemes of packed weights: the methods below are called only then.
     fn has_schemes(&self) -> R<bool>;
     /// Finds packed weights; the model and the answer are pairs.

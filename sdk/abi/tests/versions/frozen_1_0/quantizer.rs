@@ -54,20 +54,25 @@ pub trait WireQuantizer: Send + Sync {
         model: RSlice<'_, u8>,
         options: RSlice<'_, u8>,
     ) -> R<RVec<u8>>;
-    /// What a model quantized by a recipe records: format, key, kind and bytes in turn, as pairs.
+    /// Records that a model quantized by a recipe stores: format, key, kind and bytes in turn, as pairs.
     fn records(&self, recipe: RStr<'_>) -> R<RVec<u8>>;
     /// Reads an importance matrix.
     fn importance(&self, source: &SourceRef<'_>, sink: &mut ImportanceSinkMut<'_>) -> R<()>;
-    /// Whether it knows schemes of packed weights: the methods below are called only then.
+    /// Reads an importance matrix as sums, which are pairs.
+    fn importance_sums(&self, source: &SourceRef<'_>) -> R<RVec<u8>>;
+    /// Writes sums, which are pairs, as a file of a name, in a form; empty for that of its extension.
+    fn importance_file(&self, sums: RSlice<'_, u8>, file: RStr<'_>, form: RStr<'_>) -> R<RVec<u8>>;
+    /// Returns whether it knows schemes of packed weights: the methods below are called only then.
     fn has_schemes(&self) -> R<bool>;
     /// Finds packed weights; the model and the answer are pairs.
     fn understand(&self, model: RSlice<'_, u8>) -> R<RVec<u8>>;
-    /// Where rows from `first` to before `end` lie in each part: for each part 0 for all of it, or one more than the number
-    /// of its boxes, and for each box its start, the number of its dimensions, and their sizes and strides in turn.
+    /// Ranges of the rows from `first` to before `end` in each part: for each part 0 for all of it, or one more than
+    /// the number of its boxes, and for each box its start, the number of its dimensions, and their sizes and strides
+    /// in turn.
     fn ranges(&self, packed: &WirePackedRows<'_>, first: u64, end: u64) -> R<RVec<u64>>;
     /// Unpacks rows.
     fn unpack(&self, packed: &WirePackedRows<'_>, held: &WireHeldRows<'_>, out: RSliceMut<'_, f32>) -> R<()>;
-    /// Whether a type holds every value of the rows held.
+    /// Returns whether a type holds every value of the rows held.
     fn holds(&self, packed: &WirePackedRows<'_>, held: &WireHeldRows<'_>, dtype: DTypeNumber) -> R<bool>;
     /// Turns rows into blocks of the same values.
     fn repack_rows(

@@ -21,6 +21,7 @@ mod folder;
 mod golden;
 mod loading;
 mod lost;
+mod measured;
 mod pooled;
 mod sentences;
 mod settings;

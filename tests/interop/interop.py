@@ -18,6 +18,7 @@ import flip_cases
 import flip_python_cases
 import gguf_cases
 import hub_cases
+import measured_cases
 import minilm_cases
 import mixture_cases
 import numpy_cases
@@ -37,7 +38,7 @@ from seed import SEED
 # Those that take longest are first, so that none of them is left alone at the end.
 CASES = (whole_cases, running_cases, families_cases, mixture_cases, gguf_cases, safetensors_cases, numpy_cases, pytorch_cases, pytorch_scan_cases, onnx_cases,
          crossing_cases, defaults_cases, fixture_cases, flip_cases, flip_python_cases, quants_cases, minilm_cases, bom_cases, tables_cases,
-         template_cases, hub_cases)
+         template_cases, hub_cases, measured_cases)
 
 
 def plugins_are_loaded():

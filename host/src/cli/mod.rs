@@ -27,8 +27,9 @@ use std::process::ExitCode;
 use verbs::lineage::{derives, hash, provenance, reproduce};
 use verbs::sharding::{join, split};
 use verbs::{
-    arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, import,
-    inspect, kernels, man, perplexity, plugins, profile, pull, quality, report, rosetta, run, scan, tensors, tokenizer, trace, tui, upgrade, validate,
+    arch, bench, cache, chat, check, completions, config, convert, diff, edit, explain, export, imatrix,
+    import, inspect, kernels, man, perplexity, plugins, profile, pull, quality, report, rosetta, run, scan,
+    tensors, tokenizer, trace, tui, upgrade, validate,
 };
 
 /// Convert, inspect, check and run machine-learning models; every format is a plugin
@@ -77,6 +78,7 @@ enum Verb {
     Trace(trace::Args),
     #[command(visible_alias = "ppl")]
     Perplexity(perplexity::Args),
+    Imatrix(imatrix::Args),
     Check(check::Args),
     Kernels(kernels::Args),
     Diff(diff::Args),
@@ -121,6 +123,7 @@ impl Verb {
             Verb::Profile(args) => Some(&mut args.open),
             Verb::Trace(args) => Some(&mut args.open),
             Verb::Perplexity(args) => Some(&mut args.open),
+            Verb::Imatrix(args) => Some(&mut args.open),
             Verb::Check(args) => Some(&mut args.open),
             Verb::Diff(args) => Some(&mut args.open),
             Verb::Quality(args) => Some(&mut args.open),
@@ -219,6 +222,7 @@ fn dispatch(verb: Verb, context: &Context) -> Result<Box<dyn Report>> {
         Verb::Trace(args) => trace::run(&args, context),
         Verb::Check(args) => check::run(&args, context),
         Verb::Perplexity(args) => perplexity::run(&args, context).map(boxed),
+        Verb::Imatrix(args) => imatrix::run(&args, context),
         Verb::Kernels(args) => kernels::run(&args, context),
         Verb::Diff(args) => diff::run(&args, context).map(boxed),
         Verb::Quality(args) => quality::run(&args, context).map(boxed),

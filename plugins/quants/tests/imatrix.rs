@@ -1,7 +1,9 @@
 //! Importance matrices: fixtures by other writers, damaged ones, and drawn ones.
 
 use crate::data::Random;
-use apr_sdk::{Error, ErrorKind, ImportanceSink, MemorySource, Quantizer, Result, Value};
+use apr_sdk::{
+    Error, ErrorKind, ImportanceSink, ImportanceSums, MemorySource, Quantizer, Result, TensorSums, Value,
+};
 use std::path::Path;
 
 /// Keeps what it is handed.
@@ -352,4 +354,80 @@ fn what_is_drawn_comes_back_from_both_forms() {
         assert_eq!(read("a.dat", &dat).unwrap().tensors, expected[1], "round {round}");
         assert_eq!(read("a.gguf", &gguf.bytes()).unwrap().tensors, expected[0], "round {round}");
     }
+}
+
+fn sums(name: &str, bytes: &[u8]) -> Result<ImportanceSums> {
+    let quants: Box<dyn Quantizer> = (apr_plugin_quants::PLUGIN.quantizer)().unwrap();
+    quants.importance_sums(&MemorySource::new(name, bytes))
+}
+
+fn file(sums: &ImportanceSums, name: &str, form: Option<&str>) -> Result<Vec<u8>> {
+    let quants: Box<dyn Quantizer> = (apr_plugin_quants::PLUGIN.quantizer)().unwrap();
+    quants.importance_file(sums, name, form)
+}
+
+#[test]
+fn what_is_written_has_the_same_sums_and_means() {
+    for name in FIXTURES {
+        let mut read_sums = sums(name, &fixture(name)).unwrap();
+        if read_sums.chunk_size == 0 {
+            // As llama-imatrix reads the older form.
+            read_sums.chunk_size = 1;
+        }
+        let written = file(&read_sums, "x", None).unwrap();
+        let again = sums("x", &written).unwrap();
+        let mut sorted = read_sums.clone();
+        sorted.tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        assert_eq!(again, sorted, "{name}");
+        let mut means = read(name, &fixture(name)).unwrap().tensors;
+        means.sort();
+        // A form with calls that are not positive does not divide.
+        if read_sums.tensors.iter().all(|tensor| name.ends_with(".gguf") || tensor.counts != [0]) {
+            assert_eq!(read("x", &written).unwrap().tensors, means, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_older_form_leaves_out_what_has_no_data() {
+    let mut some = ImportanceSums::default();
+    (some.dialect, some.chunk_size, some.chunks) = ("gguf".to_owned(), 4, 3);
+    some.datasets = vec!["a".to_owned(), "b".to_owned()];
+    let tensor = |name: &str, sums: &[f32], counts: &[u64]| TensorSums {
+        name: name.to_owned(),
+        sums: sums.to_vec(),
+        counts: counts.to_vec(),
+    };
+    some.tensors = vec![
+        tensor("z", &[1.0], &[0]),
+        tensor("e", &[8.0, 4.0, 9.0, 9.0], &[2, 0]),
+        tensor("d", &[6.0], &[9]),
+    ];
+    let bytes = file(&some, "x.dat", None).unwrap();
+    // Calls are counts of chunks, rounded up; an expert without data gets 1.
+    let expected = [
+        dat(2, &[entry("d", 3, 1, &[2.0]), entry("e", 1, 4, &[4.0, 2.0, 1.0, 1.0])]),
+        3i32.to_le_bytes().to_vec(),
+        1i32.to_le_bytes().to_vec(),
+        b"b".to_vec(),
+    ]
+    .concat();
+    assert_eq!(bytes, expected);
+    some.tensors.truncate(1);
+    assert!(file(&some, "x.dat", None).unwrap_err().message().contains("no data"));
+    assert!(file(&some, "x", Some("gguf")).is_ok());
+}
+
+#[test]
+fn what_cannot_be_written_is_told() {
+    let mut some = ImportanceSums::default();
+    let error = file(&some, "x", None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    some.dialect = "gguf".to_owned();
+    assert!(file(&some, "x", None).unwrap_err().message().contains("how long its chunks are"));
+    some.chunk_size = 512;
+    assert!(file(&some, "x", Some("csv")).unwrap_err().message().contains("unknown form `csv`"));
+    some.tensors = vec![TensorSums { name: "n".repeat(60), sums: vec![1.0], counts: vec![1] }];
+    assert!(file(&some, "x", None).unwrap_err().message().contains("longer than the 63 bytes"));
+    assert!(file(&some, "x", Some("dat")).is_ok());
 }

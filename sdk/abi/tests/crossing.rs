@@ -172,6 +172,10 @@ fn quantize_with(quantizer: &dyn Quantizer) -> String {
     for _ in 0..2 {
         writeln!(text, "{:?} {:?}", quantizer.importance(&source(), &mut taken), taken.0).unwrap();
     }
+    let sums = quantizer.importance_sums(&source()).unwrap();
+    for form in [None, Some("f"), Some("fails")] {
+        writeln!(text, "{sums:?} {:?}", quantizer.importance_file(&sums, "a.b", form)).unwrap();
+    }
     writeln!(text, "{:#?}", heard()).unwrap();
     text
 }

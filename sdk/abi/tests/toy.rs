@@ -317,4 +317,18 @@ impl Quantizer for Toy {
         sink.tensor("dialect", "name", &[1.0, 2.0])?;
         sink.record("format", "key", Value::from_string("value"))
     }
+
+    fn importance_sums(&self, source: &dyn Source) -> Result<ImportanceSums> {
+        hear(format!("sums {}", source.name(0)));
+        let mut sums = ImportanceSums::default();
+        (sums.dialect, sums.chunks, sums.chunk_size) = ("d".to_owned(), 3, 512);
+        sums.datasets = vec!["text".to_owned()];
+        sums.tensors = vec![TensorSums { name: "t".to_owned(), sums: vec![1.5, 2.5], counts: vec![1 << 33] }];
+        Ok(sums)
+    }
+
+    fn importance_file(&self, sums: &ImportanceSums, file: &str, form: Option<&str>) -> Result<Vec<u8>> {
+        hear(format!("write {sums:?} {file} {form:?}"));
+        if form == Some("fails") { Err(full_error()) } else { Ok(vec![7, 8]) }
+    }
 }

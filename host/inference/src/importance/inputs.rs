@@ -31,11 +31,11 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn of(linear: &ExpertLinear) -> Chosen {
+    /// The experts of an operation whose route is in a value of `route_width` elements a row.
+    pub(super) fn of(linear: &ExpertLinear, route_width: usize) -> Chosen {
         Chosen {
             route: linear.route,
-            // A route has a value of its own.
-            route_width: index(linear.route.first.saturating_add(linear.route.width)),
+            route_width,
             experts: index(linear.experts),
             used: index(linear.used),
             is_shared: linear.shared_input,

@@ -14,7 +14,7 @@ pub use totals::{merge, rescale};
 
 use crate::program::{Built, WeightOf};
 use crate::runner::Runner;
-use apr_sdk::{Error, Operation, Result, RowsOf, TensorSums};
+use apr_sdk::{Error, Operation, Result, RowsOf, Slice, TensorSums, ValueSpec};
 use inputs::{Chosen, Input};
 use std::collections::HashSet;
 
@@ -46,15 +46,12 @@ impl Collector {
                 Operation::Linear(linear) => (linear.x, None, of_parts(&linear.parts)),
                 Operation::HeadLinear(linear) => (linear.x, None, vec![linear.weight]),
                 Operation::ExpertLinear(linear) => {
-                    (linear.x, Some(Chosen::of(linear)), of_parts(&linear.parts))
+                    let route = spec_of(built, linear.route)?;
+                    (linear.x, Some(Chosen::of(linear, index(route.width))), of_parts(&linear.parts))
                 }
                 _ => continue,
             };
-            let spec = built
-                .program
-                .values
-                .get(index(x.value))
-                .ok_or_else(|| Error::plugin("a program reads a value that does not exist"))?;
+            let spec = spec_of(built, x)?;
             let is_output = spec.rows == RowsOf::OUTPUTS;
             let mut names: Vec<String> = Vec::new();
             for weight in weights {
@@ -123,6 +120,12 @@ impl Collector {
 
 fn of_parts(parts: &[apr_sdk::WeightPart]) -> Vec<u32> {
     parts.iter().map(|part| part.weight).collect()
+}
+
+/// The shape of the value that a slice is in.
+fn spec_of(built: &Built, slice: Slice) -> Result<ValueSpec> {
+    let spec = built.program.values.get(index(slice.value)).copied();
+    spec.ok_or_else(|| Error::plugin("a program reads a value that does not exist"))
 }
 
 /// A number of a program as an index.

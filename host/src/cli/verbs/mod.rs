@@ -13,6 +13,7 @@ pub mod diff;
 pub mod edit;
 pub mod explain;
 pub mod export;
+pub mod imatrix;
 pub mod import;
 pub mod inspect;
 pub mod kernels;

@@ -9,9 +9,9 @@ use apr_abi::guard::{Faults, Guarded, guard, install_hook, panicked, plugin};
 use apr_engine::registry::Provider;
 use apr_sdk::{
     Assignment, BlockAt, BlockSink, CheckedModel, Codec, DType, DTypeChoice, Error, ErrorKind,
-    ImportanceSink, ImportanceSums, Kernel, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink, OpenModel,
-    Options, PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Schemes, Score, Source,
-    Stream, TensorFacts, Writer, Written,
+    ImportanceSink, ImportanceSums, Kernel, LayoutRequest, LayoutSink, Limits, Look, ModelFacts, ModelSink,
+    OpenModel, Options, PatchSink, Quantizer, Reader, RecipeDecl, Record, Report, Result, Schemes, Score,
+    Source, Stream, TensorFacts, Writer, Written,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 

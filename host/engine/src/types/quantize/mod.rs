@@ -3,6 +3,7 @@
 
 mod facts;
 mod importance;
+mod importance_sums;
 mod model_types;
 mod recognition;
 mod row_scales;
@@ -10,6 +11,7 @@ mod target;
 mod unaffected_tensors;
 
 pub use importance::ImportanceMatrix;
+pub use importance_sums::{read_sums, sums_file};
 pub use model_types::ModelTypes;
 pub use recognition::{NearestRecipe, nearest_recipe};
 use target::Room;

@@ -14,6 +14,9 @@ fn checked(path: &Path) -> Json {
     let output =
         Command::new(program()).arg("check").arg(path).args(["--json", "--no-gpu"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
+    if text.is_empty() {
+        return json!({"error": String::from_utf8_lossy(&output.stderr)});
+    }
     serde_json::from_str(&text)
         .unwrap_or_else(|_| panic!("{}: {text}{}", path.display(), String::from_utf8_lossy(&output.stderr)))
 }

@@ -20,6 +20,10 @@ fn compared(suspect: &Path, reference: &Path, tables: &[&Path]) -> Json {
     command.arg("check").arg(suspect).arg(reference).args(["--json", "--tokens", "48", "--no-gpu"]);
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
+    if text.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return serde_json::json!({"error": said.trim()});
+    }
     serde_json::from_str(&text)
         .unwrap_or_else(|_| panic!("{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr)))
 }
@@ -133,4 +137,21 @@ fn planted_faults_are_found_and_named() {
 fn faults_planted_in_gemma_are_found_and_named() {
     let path = std::env::var_os("APR_GEMMA").expect("APR_GEMMA names a folder");
     judge_all(&Base::of("gemma3", Folder::read(Path::new(&path))));
+}
+
+#[test]
+fn models_of_different_architectures_depart_where_they_first_differ() {
+    let scratch = Scratch::new();
+    for model in ["gpt2", "qwen2", "mixtral"] {
+        let path = scratch.at(model);
+        apr_testkit::Checkpoint::golden(&crate::golden::folder(model)).unwrap().write_to(&path).unwrap();
+    }
+    for (suspect, reference) in
+        [("gpt2", "qwen2"), ("qwen2", "gpt2"), ("mixtral", "qwen2"), ("qwen2", "mixtral")]
+    {
+        let told = compared(&scratch.at(suspect), &scratch.at(reference), &[]);
+        let is_refused = told["error"].as_str().is_some_and(|error| error.contains("tokens"));
+        let step = told["first"]["step"].as_u64();
+        assert!(is_refused || step.is_some_and(|step| step < 10), "{suspect} {reference}: {told}");
+    }
 }

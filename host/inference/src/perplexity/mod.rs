@@ -14,7 +14,7 @@ mod window;
 
 pub use divergence::{Divergence, Figures, Percentiles};
 pub use estimate::{Estimate, Sums};
-pub use likelihood::{Likelihood, Recorder};
+pub use likelihood::{Likelihood, Recorder, Spike};
 pub use window::{Windows, scored};
 
 use crate::runner::Runner;

@@ -2,11 +2,12 @@
 
 use super::report::{Measured, Text};
 use crate::cli::verbs::running::signs::explained;
+use apr_engine::hints;
 use apr_host::destination::output_file::OutputFile;
 use apr_host::host::Host;
 use apr_host::running::Loaded;
 use apr_inference::perplexity::base::{Base, Header};
-use apr_inference::perplexity::{Divergence, Judge, Likelihood, Recorder, Windows, score, scored};
+use apr_inference::perplexity::{Divergence, Judge, Likelihood, Recorder, Spike, Windows, score, scored};
 use apr_sdk::{Error, Result};
 use std::io::Write;
 use std::path::Path;
@@ -73,7 +74,9 @@ impl Measurement<'_> {
                 self.window(loaded, &window, number, windows.len(), &mut likelihood)?;
                 curve.push(likelihood.perplexity().mean);
             }
-            return Ok(self.report(loaded, &windows, began).with_likelihood(&likelihood, curve));
+            let mut measured = self.report(loaded, &windows, began).with_likelihood(&likelihood, curve);
+            measured.warnings.extend(likelihood.spike().map(told));
+            return Ok(measured);
         };
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let header = Header {
@@ -164,6 +167,18 @@ impl Measurement<'_> {
         };
         Measured::new(&loaded.facts, text, began.elapsed())
     }
+}
+
+/// A spike in words.
+fn told(spike: Spike) -> String {
+    hints::SPIKE.told(&format!(
+        "the model foretells {} tokens of the text, from judged token {} on, much worse than the rest: {:.2} nats, where \
+         the median is {:.2}: look at that part of the text, such as its language and encoding",
+        spike.tokens,
+        spike.first + 1,
+        spike.loss,
+        spike.median
+    ))
 }
 
 /// Refuses a text that is not the base's; the base may be of its beginning.

@@ -13,7 +13,7 @@ use std::path::Path;
 #[command(next_help_heading = "Options of the prompt")]
 pub struct QuestionArgs {
     /// Prompt for the model; - for stdin
-    #[arg(value_name = "PROMPT", help_heading = None::<&'static str>, conflicts_with_all = ["prompt_flag", "prompt_file"])]
+    #[arg(value_name = "PROMPT", help_heading = None::<&'static str>)]
     prompt: Option<String>,
     /// The same as PROMPT
     #[arg(
@@ -78,6 +78,20 @@ impl QuestionArgs {
         self.prompt_file.as_deref().map(Path::new)
     }
 
+    /// The argument in the prompt's place, and the text of the flags, for a verb to which the former is something else.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn beside(&self) -> Result<(Option<&str>, Option<String>)> {
+        let text = match (&self.prompt_flag, &self.prompt_file) {
+            (Some(text), _) => Some(text.clone()),
+            (None, Some(file)) if file == "-" => Some(read(&Text::Stdin)?),
+            (None, Some(file)) => Some(read(&Text::File(file.clone()))?),
+            (None, None) => None,
+        };
+        Ok((self.prompt.as_deref(), text))
+    }
+
     /// The ids that stand for a prompt.
     pub fn ids(&self) -> Option<&[u32]> {
         self.ids.as_deref()
@@ -88,6 +102,10 @@ impl QuestionArgs {
     /// # Errors
     /// InvalidArgument if there is none; as [`read`].
     pub fn read(&self) -> Result<Question> {
+        if self.prompt.is_some() && (self.prompt_flag.is_some() || self.prompt_file.is_some()) {
+            return Err(Error::invalid_argument("the prompt is given twice")
+                .hint("specify one of PROMPT, --prompt and --file"));
+        }
         let typed = self.prompt.as_ref().or(self.prompt_flag.as_ref());
         let text = match (typed, &self.prompt_file) {
             (Some(text), _) if text != "-" => text.clone(),

@@ -169,7 +169,7 @@ fn load_with<T: Tokenizing>(
         wishes.check_output(&opened, host, context)?;
         // The worker makes the tokenizer ready while the weights are loaded.
         tokens.prepare();
-        let Loaded { runner, built, facts, specs, probes } = load(host, &opened, &options)?;
+        let Loaded { runner, built, facts, specs, probes, .. } = load(host, &opened, &options)?;
         let computation = Computation { built, specs, probes };
         Ok(Ready { runner, tokens, facts, time: began.elapsed(), computation })
     });

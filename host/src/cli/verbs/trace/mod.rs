@@ -13,6 +13,7 @@ pub mod timestamp;
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, Streamed, boxed, write_document};
+use crate::cli::verbs::departure::{self, Compared};
 use crate::cli::verbs::run::logits::header;
 use crate::cli::verbs::run::question::QuestionArgs;
 use crate::cli::verbs::running::args::ModelArgs;
@@ -49,6 +50,7 @@ use subject::{Asked, Trace, most_probable};
 ///   apr trace model/ 'Hello' --format chrome -o trace.json
 ///   apr trace model/ 'Hello' --dump activations/
 ///   apr trace model.gguf 'Hello' --interactive
+///   apr trace converted.gguf original/ --diff
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -82,6 +84,10 @@ pub struct Args {
     /// Generate N tokens after the prompt, the most probable each time, and trace them too
     #[arg(short = 'n', long, aliases = ["n-predict", "predict"], value_name = "N", default_value_t = 0)]
     max_tokens: u32,
+    /// Compare with the model in the place of PROMPT: find the first operation that departs from it, and what that looks like; the
+    /// text is that of --prompt or --file
+    #[arg(long, conflicts_with_all = ["output", "export", "format", "dump", "tensor_filter", "detect_anomalies", "per_token", "interactive", "ids", "raw", "chat", "system", "template"])]
+    diff: bool,
     /// Step through the operations on the terminal
     #[arg(long, conflicts_with_all = ["output", "export", "format"])]
     interactive: bool,
@@ -144,6 +150,9 @@ pub struct Traced {
 /// # Errors
 /// InvalidArgument for a prompt, a form or a file that is none; what loading and computing raised.
 pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
+    if args.diff {
+        return compare(args, context).map(boxed);
+    }
     let form = match (&args.export, args.format) {
         (Some(path), _) => Form::of(path),
         (None, Some(form)) => Ok(form),
@@ -220,6 +229,25 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         return Ok(boxed(Written(traced)));
     }
     Ok(boxed(traced))
+}
+
+/// Compares the model with the one in the prompt's place.
+fn compare(args: &Args, context: &Context) -> Result<Compared> {
+    let (reference, text) = args.question.beside()?;
+    let reference = reference.ok_or_else(|| {
+        Error::invalid_argument("missing the model to compare with").hint("run `apr trace A B --diff`")
+    })?;
+    let question = departure::Question {
+        suspect: &args.file,
+        reference: Path::new(reference),
+        text,
+        tokens: None,
+        bound: departure::BOUND,
+        max_divergence: f64::INFINITY,
+        open: &args.open,
+        model: &args.model,
+    };
+    departure::run(&question, context)
 }
 
 /// Runs a prompt and generates tokens, the most probable each time; returns the last logits.

@@ -67,7 +67,7 @@ fn names_with_markup_stay_names() {
     assert!(text.contains("u{202e}gnp.exe"), "{text}");
     // What is compared goes another way through the templates.
     let host = host();
-    let two = apr_host::report::survey_page(&measured(&host, &path, Some(&path))).unwrap();
+    let two = apr_host::report::survey_page(&measured(&host, &path, Some(&path)), None).unwrap();
     check(&two);
 }
 
@@ -145,7 +145,7 @@ fn an_empty_model_has_a_page() {
     assert!(page.contains("The model has no tensors."));
     let both = measured(&host(), &path, Some(&path));
     assert!(both.heat_map.is_none());
-    check(&apr_host::report::survey_page(&both).unwrap());
+    check(&apr_host::report::survey_page(&both, None).unwrap());
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_thousand_layers_stay_in_order_and_in_proportion() {
     assert_eq!(found.layers.len(), 1000);
     let map = found.heat_map.as_ref().unwrap();
     assert_eq!((map.rows.len(), map.kinds.len(), map.left_out), (1000, 3, 0));
-    let page = apr_host::report::survey_page(&found).unwrap();
+    let page = apr_host::report::survey_page(&found, None).unwrap();
     check(&page);
     assert_eq!(page.matches("<details").count(), 1000);
     assert!(page.len() < 3000 * 1500, "{} bytes for 3000 tensors", page.len());
@@ -234,5 +234,5 @@ fn what_only_one_model_has_and_what_cannot_be_compared_is_told() {
     ] {
         assert!(messages.contains(&want), "{want}: {messages:#?}");
     }
-    check(&apr_host::report::survey_page(&found).unwrap());
+    check(&apr_host::report::survey_page(&found, None).unwrap());
 }

@@ -102,7 +102,7 @@ fn everything(folder: &Path) -> String {
         }
         write(path, &all);
     }
-    survey_page(&measured(&host(), &a, Some(&b))).unwrap()
+    survey_page(&measured(&host(), &a, Some(&b)), None).unwrap()
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn measured(host: &Host, a: &Path, b: Option<&Path>) -> Survey {
 
 /// The page about a model.
 fn page(a: &Path) -> String {
-    survey_page(&measured(&apr_tests::host(), a, None)).unwrap()
+    survey_page(&measured(&apr_tests::host(), a, None), None).unwrap()
 }
 
 /// Little-endian bytes of F32 values.

@@ -34,9 +34,14 @@ impl Scale {
 
     /// The cell of an error; without one, there is nothing to compare.
     pub fn cell(&self, error: Option<f64>) -> Cell {
-        match error {
+        self.cell_of(error, percent)
+    }
+
+    /// The same with another text.
+    pub fn cell_of(&self, value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
+        match value {
             None => Cell { class: "none".to_owned(), text: String::new() },
-            Some(error) => Cell { class: format!("e{}", self.shade(error)), text: percent(error) },
+            Some(value) => Cell { class: format!("e{}", self.shade(value)), text: text(value) },
         }
     }
 

@@ -15,10 +15,11 @@ use sha2::{Digest, Sha256};
 const STYLE: &str = include_str!("style.css");
 
 /// Templates by their names: the frame of every page, and what stands in it.
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 6] = [
     ("page.html", include_str!("page.html")),
     ("survey.html", include_str!("survey.html")),
     ("heat_map.html", include_str!("heat_map.html")),
+    ("activations.html", include_str!("activations.html")),
     ("tensors.html", include_str!("tensors.html")),
     ("chart.html", include_str!("chart.html")),
 ];

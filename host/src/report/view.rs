@@ -1,6 +1,7 @@
 //! Content of the page about a survey, as its template takes it: texts, made safe to print and ready to stand in a cell.
 
 use crate::report::MOST_TENSORS;
+use crate::report::activations::{self, Activations};
 use crate::report::heat::{Cell, Scale};
 use crate::report::inspect_summary;
 use crate::report::rows::{Group, LayerRow, groups, layer_row, name};
@@ -23,6 +24,7 @@ pub struct View {
     more_findings: Option<String>,
     notes: Vec<String>,
     heat: Option<HeatView>,
+    activations: Option<activations::View>,
     both: bool,
     layers: Vec<LayerRow>,
     groups: Vec<Group>,
@@ -59,7 +61,7 @@ struct HeatView {
 
 impl View {
     /// Of what was measured.
-    pub fn new(survey: &Survey) -> View {
+    pub fn new(survey: &Survey, activations: Option<&Activations>) -> View {
         let both = survey.b.is_some();
         let models = [Some(&survey.a), survey.b.as_ref()].into_iter().zip(["A", "B"]);
         let models =
@@ -76,6 +78,7 @@ impl View {
             more_findings: more(survey.findings.len(), MOST_FINDINGS, "finding"),
             notes: survey.notes.iter().map(|note| escape(note, 1000)).collect(),
             heat: survey.heat_map.as_ref().map(heat_view),
+            activations: activations.map(Activations::view),
             both,
             layers: survey.layers.iter().enumerate().map(|(at, layer)| layer_row(at, layer)).collect(),
             groups: groups(survey),

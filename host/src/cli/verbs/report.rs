@@ -3,17 +3,25 @@
 use crate::cli::context::Context;
 use crate::cli::flags::open_args::OpenArgs;
 use crate::cli::output::verb_report::{Report, Streamed, with_schema, write_with_schema};
-use apr_engine::open::check_options;
+use crate::cli::sandbox_worker::{Given, tokens_of};
+use crate::cli::verbs::running::prompt::of_text;
+use apr_engine::crew::Crew;
+use apr_engine::open::{OpenedModel, check_options};
 use apr_engine::survey::{Survey, survey};
 use apr_host::destination::output_file::OutputFile;
-use apr_host::report::{MOST_TENSORS, survey_page};
+use apr_host::host::Host;
+use apr_host::report::{Activations, MOST_TENSORS, survey_page};
+use apr_host::running::{LoadOptions, load};
 use apr_host::sizes::{show_count, show_number_of, show_size};
+use apr_inference::generation::Model;
+use apr_inference::trace::{Subject, Tracer};
 use apr_sdk::{Error, Result, escape};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Make a page about a model, or about two
 ///
@@ -28,6 +36,7 @@ use std::path::{Path, PathBuf};
 /// Examples:
 ///   apr report model.gguf
 ///   apr report source/ model-Q4_K_M.gguf -o loss.html
+///   apr report model.gguf --trace 'Why is the sky blue?'
 ///   apr report model.gguf -o - > page.html
 ///   apr report model.gguf --json | jq '.findings'
 #[derive(Debug, clap::Args)]
@@ -42,6 +51,9 @@ pub struct Args {
     /// Write the page here, `-` for stdout; else to NAME.report.html, or with --json nowhere
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Run the first model on TEXT, and show how large the result of each operation is
+    #[arg(long, value_name = "TEXT")]
+    trace: Option<String>,
     /// Replace the page if it exists
     #[arg(short, long)]
     force: bool,
@@ -52,13 +64,15 @@ pub struct Args {
 
 /// The page and what it shows. JSON: `output`, the page's path or null; `a` and `b`, the models as a whole (`path`,
 /// `format`, `bytes`, `between_payloads`, `tensors`, `types`, `summary` as that of `inspect`); `findings`; `layers`;
-/// `heat_map` (`kinds`, `rows`, `outside`); `tensors`, each with its `statistics`, `rms` and `histogram` in `a` and in
+/// `heat_map` (`kinds`, `rows`, `outside`); with `--trace` `activations` (`tokens`, `kinds`, `layers`, `outside`, `not_finite`); `tensors`, each with its `statistics`, `rms` and `histogram` in `a` and in
 /// `b`, and the `error` between both; `notes`; `warnings`.
 #[derive(Debug, Serialize)]
 pub struct Reported {
     output: Option<String>,
     #[serde(flatten)]
     survey: Survey,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activations: Option<Activations>,
     warnings: Vec<String>,
     /// The page, if it is to be printed.
     #[serde(skip)]
@@ -98,7 +112,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Reported> {
         file.check(&inputs)?;
     }
     let survey = survey(&host, &a, b.as_ref(), MOST_TENSORS)?;
-    let page = output.as_ref().map(|_| survey_page(&survey)).transpose()?;
+    let activations = args.trace.as_ref().map(|text| traced(&host, &a, text, context)).transpose()?;
+    let page = output.as_ref().map(|_| survey_page(&survey, activations.as_ref())).transpose()?;
     if let Some((file, page)) = file.zip(page.as_ref()) {
         host.check_cancelled()?;
         file.write(page.as_bytes())?;
@@ -106,10 +121,33 @@ pub fn run(args: &Args, context: &Context) -> Result<Reported> {
     Ok(Reported {
         output: path.map(|path| path.display().to_string()),
         survey,
+        activations,
         warnings: opened.iter().flat_map(|model| model.warnings.clone()).collect(),
         bytes: page.as_ref().map_or(0, |page| page.len() as u64),
         printed: page.filter(|_| path.is_none()),
     })
+}
+
+/// The activations of a text.
+///
+/// # Errors
+/// Unsupported for a model without a tokenizer; what loading and computing raised.
+fn traced(host: &Host, opened: &OpenedModel, text: &str, context: &Context) -> Result<Activations> {
+    let tokens = tokens_of(Given::of(host, opened)?, host, opened, context)?;
+    let ids = of_text(&tokens, text)?;
+    let options = LoadOptions { threads: host.threads().width(), measures: true, ..LoadOptions::default() };
+    let mut loaded = load(host, opened, &options)?;
+    let subject = Subject {
+        runner: &mut loaded.runner,
+        built: &loaded.built,
+        specs: &loaded.specs,
+        probes: &loaded.probes,
+    };
+    let began = Instant::now();
+    let now = || began.elapsed();
+    let mut tracer = Tracer::new(subject, &now);
+    tracer.feed(&ids)?;
+    Ok(Activations::of(&tracer.finish().prompt))
 }
 
 /// `NAME.report.html` in the current folder.

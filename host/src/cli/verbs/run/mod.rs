@@ -27,7 +27,7 @@ use apr_inference::runner::Runner;
 use apr_inference::sampling::Sampler;
 use apr_inference::trace::{Subject, Tracer};
 use apr_sandbox::Tokens;
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, ErrorKind, Result};
 use logits::{Recorded, Writer};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -238,13 +238,25 @@ impl Asked<'_> {
             // Nothing is chosen, but the prompt is to be traced.
             tracer.feed(&self.prompt).map_err(|error| explained(error, &self.args.file))?;
         }
-        let (answer, sampler) = self.generate(request, sampler, &mut tracer)?;
+        let (answer, sampler) = match self.generate(request, sampler, &mut tracer) {
+            Ok(generated) => generated,
+            Err(error) if error.kind() == ErrorKind::Failed => {
+                // How it came to that is what a trace is for.
+                let history = tracing::history(self, before, tracer.finish(), Err(&error))?;
+                match file {
+                    Some(file) => file.write(history.as_bytes())?,
+                    None => Stdout::new().give(&history)?,
+                }
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
         let said = Said {
             text: self.tokens.map(|_| answer.text.clone()),
             ids: answer.ids.clone(),
             end: word_of(&answer.end),
         };
-        let history = tracing::history(self, before, tracer.finish(), said)?;
+        let history = tracing::history(self, before, tracer.finish(), Ok(said))?;
         let mut report = answer::report(self, n_context, bound, answer, &sampler)?;
         match file {
             Some(file) => file.write(history.as_bytes())?,

@@ -85,7 +85,12 @@ pub struct Before {
 ///
 /// # Errors
 /// Io, if it cannot be written as JSON; that is a bug.
-pub fn history(asked: &Asked<'_>, before: Before, recordings: Recordings, said: Said) -> Result<String> {
+pub fn history(
+    asked: &Asked<'_>,
+    before: Before,
+    recordings: Recordings,
+    said: std::result::Result<Said, &Error>,
+) -> Result<String> {
     let Recordings { prompt, answer } = recordings;
     let Before { text, tokenizing, began, config } = before;
     let token = |id: &u32| TokenOf { id: *id, text: text_of(asked.tokens, *id) };
@@ -99,7 +104,8 @@ pub fn history(asked: &Asked<'_>, before: Before, recordings: Recordings, said: 
         prompt,
         answer,
         next: Vec::new(),
-        said: Some(said),
+        failed: said.as_ref().err().map(|error| error.message().to_owned()),
+        said: said.ok(),
     };
     let text = serde_json::to_string_pretty(&History::of(&trace));
     text.map(|text| text + "\n")

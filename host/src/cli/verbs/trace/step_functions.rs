@@ -65,6 +65,8 @@ enum Details {
         #[serde(rename = "outputDetails")]
         details: Truncated,
     },
+    #[serde(rename = "executionFailedEventDetails")]
+    Failed { error: &'static str, cause: String },
     #[serde(rename = "executionSucceededEventDetails")]
     Succeeded {
         output: String,
@@ -73,7 +75,7 @@ enum Details {
     },
 }
 
-/// Whether something is left out of an input or an output.
+/// True if something is left out of an input or an output.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Truncated {
     truncated: bool,
@@ -119,6 +121,11 @@ impl Events {
     fn succeeded(&mut self, at: Timestamp, output: Payload) {
         let (output, details) = output.text();
         self.push(at, "ExecutionSucceeded", Details::Succeeded { output, details });
+    }
+
+    fn failed(&mut self, at: Timestamp, cause: &str) {
+        let details = Details::Failed { error: "Failed", cause: cause.to_owned() };
+        self.push(at, "ExecutionFailed", details);
     }
 
     /// A state from one moment to another.
@@ -167,7 +174,10 @@ impl<'t> History<'t> {
             let ids = ids_of(&said.ids);
             result = json!({ "text": said.text, "ids": ids.json, "end": said.end });
         }
-        events.succeeded(end, Payload::of(result));
+        match &trace.failed {
+            Some(cause) => events.failed(end, cause),
+            None => events.succeeded(end, Payload::of(result)),
+        }
         History {
             schema: "apr.trace.step-functions/1",
             execution_arn: format!(

@@ -41,6 +41,8 @@ pub struct Trace {
     pub next: Vec<Candidate>,
     /// The answer that was given, if there is one.
     pub said: Option<Said>,
+    /// The error that ended the answer, if one did.
+    pub failed: Option<String>,
 }
 
 /// An answer.
@@ -216,6 +218,7 @@ impl Asked {
             tokenizing: self.tokenizing,
             text: self.text.clone(),
             said: None,
+            failed: None,
             tokens: ids.map(|id| TokenOf { id: *id, text: text_of(self.tokens.as_ref(), *id) }).collect(),
             next: self.candidates(logits),
             prompt,

@@ -187,8 +187,8 @@ fn collected(path: &Path, windows: &Windows) -> Vec<TensorSums> {
     collector.sums().unwrap()
 }
 
-/// Fails unless both have the same tensors and counts, and sums within 1e-3.
-fn alike(have: &[TensorSums], want: &[TensorSums]) {
+/// Fails unless both have the same tensors and counts, and sums within a share of each other.
+fn alike(have: &[TensorSums], want: &[TensorSums], share: f32) {
     let mut worst = 0.0f32;
     assert_eq!(have.len(), want.len());
     for want in want {
@@ -200,7 +200,7 @@ fn alike(have: &[TensorSums], want: &[TensorSums]) {
         }
     }
     println!("sums are at most {worst:.1e} apart");
-    assert!(worst <= 1e-3, "sums are {worst:.1e} apart");
+    assert!(worst <= share, "sums are {worst:.1e} apart");
 }
 
 #[test]
@@ -209,13 +209,14 @@ fn importance_is_that_of_llama_imatrix() {
     let windows = windows(number(&figures, "/window"), None);
     let scratch = Scratch::new();
     let host = apr_tests::host();
-    for kind in ["F32", "F16"] {
+    // What multiplies F16 rounds activations to F16 in llama.cpp.
+    for (kind, share) in [("F32", 1e-3), ("F16", 2e-3)] {
         let theirs = read_sums(&host, &measured().join(format!("imatrix-{kind}.gguf"))).unwrap();
         assert_eq!((theirs.chunks as usize, theirs.chunk_size as usize), (windows.len(), windows.size()));
         let have = collected(&file(&scratch, kind), &windows);
         // The output is the embedding too, and left out.
-        alike(&have, &theirs.tensors);
-        // A plain loop over the file's text says what is in it: seven matrices in each of four layers.
+        alike(&have, &theirs.tensors, share);
+        // Seven matrices in each of four layers.
         assert_eq!(have.len(), 28);
     }
 }
@@ -237,7 +238,7 @@ fn files_of_sums_are_those_of_llama_imatrix() {
     let mut read: ImportanceSums = read_sums(&host, &measured().join("imatrix-F32.dat")).unwrap();
     assert_eq!((read.chunk_size, read.chunks, &read.datasets), (0, sums.chunks, &sums.datasets));
     apr_inference::importance::rescale(&mut read, sums.chunk_size);
-    alike(&read.tensors, &sums.tensors);
+    alike(&read.tensors, &sums.tensors, 1e-5);
     let mut twice = sums.tensors.clone();
     merge(&mut twice, sums.tensors.clone()).unwrap();
     assert_eq!(twice[0].counts[0], 2 * sums.tensors[0].counts[0]);

@@ -19,15 +19,23 @@ class Tools:
             raise RuntimeError(f"{program} {' '.join(map(str, args))}: exit {done.returncode}\n{said[-1500:]}")
         return said
 
+    def complete(self, ends, program, *args):
+        """What a program prints up to its last lines: on a busy machine it may end before they are out."""
+        for _ in range(20):
+            said = self.run(program, *args)
+            if re.search(ends, said):
+                return said
+        raise RuntimeError(f"{program} {' '.join(map(str, args))} never printed {ends}")
+
     def perplexity(self, model, text, window, *more):
-        said = self.run("llama-perplexity", "-m", model, "-f", text, "-c", window, "-b", window, "-t", 1, "--no-warmup", *more)
-        mean, error = re.search(r"Final estimate: PPL = ([0-9.]+) \+/- ([0-9.]+)", said).groups()
+        said = self.complete(ESTIMATE, "llama-perplexity", "-m", model, "-f", text, "-c", window, "-b", window, "-t", 1, "--no-warmup", *more)
+        mean, error = re.search(ESTIMATE, said).groups()
         return {"mean": float(mean), "error": float(error)}
 
     def divergence(self, model, base, window):
         """The figures of --kl-divergence, under the names of `apr perplexity --json`."""
-        said = self.run("llama-perplexity", "-m", model, "-c", window, "-b", window, "-t", 1, "--no-warmup", "--kl-divergence",
-                        "--kl-divergence-base", base)
+        said = self.complete("Same top p: ", "llama-perplexity", "-m", model, "-c", window, "-b", window, "-t", 1, "--no-warmup", "--kl-divergence",
+                             "--kl-divergence-base", base)
         found = {"divergences": {}, "probabilities": {}}
         for name, pattern, factor in ESTIMATES:
             mean, error = re.search(pattern + r"\s*:?\s*(-?[0-9.]+) ± +(-?[0-9.]+)", said).groups()
@@ -43,7 +51,7 @@ class Tools:
 
     def statistics(self, model, matrix):
         """The rows of --show-statistics: layer, tensor, and the numbers in their order."""
-        said = self.run("llama-imatrix", "-m", model, "--in-file", matrix, "--show-statistics")
+        said = self.complete("Computing weighted average", "llama-imatrix", "-m", model, "--in-file", matrix, "--show-statistics")
         rows = []
         for line in said.splitlines():
             cells = [cell.strip().removesuffix("%") for cell in line.split("\t")]
@@ -52,6 +60,7 @@ class Tools:
         return rows
 
 
+ESTIMATE = r"Final estimate: PPL = ([0-9.]+) \+/- ([0-9.]+)"
 ESTIMATES = (
     ("perplexity", r"Mean PPL\(Q\)", 1),
     ("base_perplexity", r"Mean PPL\(base\)", 1),
